@@ -1,0 +1,24 @@
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check clean
+
+help:  ## list the targets
+	@sed -nE 's/^([a-z]+):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 14
+
+setup:  ## make .venv: system packages, kp, the project and its tools (does nothing when nothing changed)
+	@scripts/setup
+
+demo: setup  ## run the demonstration; its pictures and report go to build/demo
+	.venv/bin/vyre-driver demo --out-dir build/demo
+
+test: check  ## check, then run the tests
+	.venv/bin/python -m pytest
+
+check: setup  ## formatting, lint, types
+	.venv/bin/ruff format --check && .venv/bin/ruff check
+	.venv/bin/mypy
+	.venv/bin/cython-lint vyre_driver
+
+clean:  ## remove .venv and everything that was built
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -f shaders/*.spv shaders/compiled.json $(patsubst %.pyx,%.c,$(shell find vyre_driver -name '*.pyx'))
+	find vyre_driver shaders tests \( -name __pycache__ -o -name '*.so' \) -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+# Makes `cimport vyre_driver._fast` work.

@@ -1,0 +1,1 @@
+"""What can run a compiled program; so far kompute."""

@@ -1,0 +1,58 @@
+"""The only importer of ``kp``.
+
+kp links libvulkan, so it is imported late. It calls ``logging.basicConfig()`` at import; that is undone. Its PyPI release and
+its main branch have one version number and different names, so names are looked for and the version is not asked.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from vyre_driver.errors import BackendUnavailable
+
+
+@dataclass(frozen=True, slots=True)
+class KomputeApi:
+    """The parts of kp in use; ``flavour`` names the spelling that was found, and is part of the cache key."""
+
+    flavour: str
+    manager: Any
+    sync_device: Any
+    sync_local: Any
+    dispatch: Any
+
+
+@functools.cache
+def load_kompute() -> KomputeApi:
+    """Import kp and return what is used of it.
+
+    Raises
+    ------
+    BackendUnavailable
+        2004 if kp is not installed, does not load, or lacks a name.
+    """
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        kp = importlib.import_module("kp")
+    except ImportError as error:
+        raise BackendUnavailable(
+            f"kp (kompute) cannot be imported ({error})",
+            fix="install the package's extra: pip install 'vyre-driver[kompute]' (docs/install.md tells how it builds)",
+        ) from error
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+    for flavour, device_name, local_name in (
+        ("kp-0.9.0", "OpTensorSyncDevice", "OpTensorSyncLocal"),
+        ("kp-main", "OpSyncDevice", "OpSyncLocal"),
+    ):
+        if hasattr(kp, device_name):
+            return KomputeApi(flavour, kp.Manager, getattr(kp, device_name), getattr(kp, local_name), kp.OpAlgoDispatch)
+    raise BackendUnavailable(
+        "the installed kp has neither OpTensorSyncDevice nor OpSyncDevice", fix="install kp 0.9.0", module=kp.__file__
+    )

@@ -1,0 +1,49 @@
+"""The command line: one module a verb.
+
+Exit status: 0 done, 1 a result was wrong, 2 something given or missing stopped it (one line on stderr with the error's code and
+what to do), 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from vyre_driver.cli import demo, devices, run
+from vyre_driver.errors import InvalidCommand, VyreError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+PROGRAM = "vyre-driver"
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing usage, so that every error looks the same."""
+        raise InvalidCommand(f"the command line is wrong: {message}", fix=f"see {self.prog} --help")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb and return the exit status; ``arguments`` are those after the program's name."""
+    parser = _Parser(prog=PROGRAM, description="Vulkan compute: shaders and arrays in, results out.", allow_abbrev=False)
+    verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=_Parser)
+    for verb in (devices, run, demo):
+        verb.add_parser(verbs)
+    try:
+        options = parser.parse_args(arguments)
+        status: int = options.run(options)
+        sys.stdout.flush()
+    except VyreError as error:
+        print(f"{PROGRAM}: error {error.code}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{PROGRAM}: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader has gone (`| head`); keep the interpreter from complaining when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return status

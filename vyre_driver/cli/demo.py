@@ -1,0 +1,157 @@
+"""``vyre-driver demo``: three real jobs, each in two fresh processes, so that the second shows what the cache is worth."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from vyre_driver.cli import demo_jobs
+from vyre_driver.cli.options import add_device, add_json, print_json
+from vyre_driver.driver import Driver
+from vyre_driver.errors import DispatchFailed, FileUnusable
+
+if TYPE_CHECKING:
+    import argparse
+
+JOBS = ("histogram", "saxpy", "mandelbrot")
+_PROCESSES = (1, 2)
+_STAGES = ("compile_ms", "pipeline_ms", "upload_ms", "dispatch_ms", "readback_ms")
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    parser = verbs.add_parser("demo", help="run three jobs and check their results", allow_abbrev=False)
+    parser.add_argument("--files", nargs="+", default=[], metavar="PATH", help="count these (default: the standard library)")
+    parser.add_argument("--npy", type=Path, metavar="FILE", help="float32 numbers for saxpy (default: 16 Mi made for it)")
+    parser.add_argument("--out-dir", type=Path, default=Path(), metavar="DIR", help="where the picture goes (default: here)")
+    parser.add_argument("--worker", choices=JOBS, help="run one job in this process and print its figures as JSON")
+    add_device(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the jobs, or as a worker one of them; 1 if a result is wrong."""
+    options.out_dir = _directory(options.out_dir)
+    if options.worker:
+        json.dump(_work(options), sys.stdout)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="vyre-demo-") as scratch:
+        if options.npy is None:
+            options.npy = Path(scratch, "saxpy.npy")
+            demo_jobs.make_saxpy_input(options.npy)
+        runs = []
+        for job in JOBS:
+            for process in _PROCESSES:
+                figures = _spawn(job, options)
+                if figures is None:
+                    return 2
+                runs.append({"job": job, "process": process, **figures})
+    report = _report(runs)
+    if options.json:
+        print_json(report)
+    else:
+        _show(report)
+    return 0 if report["verified"] else 1
+
+
+def _directory(path: Path) -> Path:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileUnusable(
+            f"cannot make the directory {path} ({error.strerror})", fix="give --out-dir a directory", path=str(path)
+        ) from error
+    return path.resolve()
+
+
+def _spawn(job: str, options: argparse.Namespace) -> dict[str, Any] | None:
+    """Run one job in a fresh process; None if it stopped with an error, which it has told on stderr itself."""
+    command = [sys.executable, "-m", "vyre_driver", "demo", "--worker", job]
+    command += ["--out-dir", str(options.out_dir), "--npy", str(options.npy)]
+    command += ["--device", options.device] if options.device else []
+    command += ["--files", *options.files] if options.files else []
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    if done.returncode == 2:
+        return None
+    if done.returncode:
+        raise DispatchFailed(
+            f"the {job} job's process ended with status {done.returncode}",
+            fix=f"run it alone to see why: vyre-driver demo --worker {job} --npy FILE",
+            status=done.returncode,
+        )
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
+
+
+def _work(options: argparse.Namespace) -> dict[str, object]:
+    # A demo runs anywhere and says on what; everything else wants to be asked first.
+    with Driver(options.device, allow_software=True) as driver:
+        if options.worker == "histogram":
+            result = demo_jobs.histogram(driver, options.files)
+        elif options.worker == "saxpy":
+            result = demo_jobs.saxpy(driver, options.npy)
+        else:
+            result = demo_jobs.mandelbrot(driver, options.out_dir)
+        trace = result.kernel.trace
+        return {
+            "verified": result.verified,
+            "summary": result.summary,
+            **result.facts,
+            "cache": trace.verdict.name.lower(),
+            "why": trace.reason,
+            "key": trace.key,
+            "dispatches": result.dispatches,
+            "compile_ms": trace.compile_ns / 1e6,
+            "pipeline_ms": result.pipeline_ns / 1e6,
+            "upload_ms": result.upload_ns / 1e6,
+            "dispatch_ms": result.dispatch_ns / 1e6,
+            "readback_ms": result.readback_ns / 1e6,
+            "device": driver.report(),
+        }
+
+
+def _report(runs: list[dict[str, Any]]) -> dict[str, object]:
+    device = [run.pop("device") for run in runs][-1]
+    jobs = [
+        {
+            "job": job,
+            "verified": all(run["verified"] for run in runs if run["job"] == job),
+            "runs": [{name: value for name, value in run.items() if name != "job"} for run in runs if run["job"] == job],
+        }
+        for job in JOBS
+    ]
+    return {"device": device, "verified": all(job["verified"] for job in jobs), "jobs": jobs}
+
+
+def _show(report: dict[str, Any]) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    device = report["device"]
+    console.print(f"device: {device['device']}, {device['driver']}, Vulkan {device['api_version']}, {device['backend']}")
+    if device["is_software"]:
+        console.print("This is a software device: no GPU with a Vulkan driver was found, so the CPU does the work.")
+    console.print(f"cache: {device['cache']['root'] or 'in memory only'}\n")
+    table = Table(box=None, pad_edge=False)
+    table.add_column("job")
+    table.add_column("run", justify="right")
+    table.add_column("cache")
+    for stage in _STAGES:
+        table.add_column(stage.removesuffix("_ms").replace("readback", "read-back"), justify="right")
+    table.add_column("result")
+    for job in report["jobs"]:
+        for run in job["runs"]:
+            figures = [f"{run[stage]:.2f}" for stage in _STAGES]
+            table.add_row(job["job"], str(run["process"]), run["cache"], *figures, "verified" if run["verified"] else "WRONG")
+    console.print(table)
+    console.print("Each run is a process of its own; times in ms.\n")
+    for job in report["jobs"]:
+        whys = ", then ".join(f"{run['cache']} ({run['why']})" for run in job["runs"])
+        console.print(f"{job['job']}: {job['runs'][0]['summary']}; {whys}")
+    console.print(f"picture: {report['jobs'][-1]['runs'][-1]['picture']}")

@@ -1,0 +1,122 @@
+"""Arrays from files and into files, as ``.npy`` or raw bytes; what is written appears whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import os
+import secrets
+import stat
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.errors import FileUnusable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.binding import Binding
+
+
+def read_array(path: Path, binding: Binding) -> NDArray[Any]:
+    """Return the array of a ``.npy`` file, or a raw file's bytes as the binding's elements.
+
+    Raises
+    ------
+    FileUnusable
+        2202 if the file cannot be read or is no ``.npy`` file though it is named so.
+    InvalidInput
+        2201 if raw bytes do not fit the binding.
+    """
+    data = read_bytes(path)
+    if path.suffix != ".npy":
+        return binding.from_bytes(data)
+    try:
+        return np.asarray(np.load(io.BytesIO(data), allow_pickle=False))
+    except (ValueError, EOFError, OSError) as error:
+        raise FileUnusable(f"{path} is not a .npy file ({error})", fix="write it with numpy.save", path=str(path)) from error
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return a file's bytes.
+
+    Raises
+    ------
+    FileUnusable
+        2202 if it cannot be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise FileUnusable(f"cannot read {path} ({error.strerror})", fix="name a readable file", path=str(path)) from error
+
+
+class OutputFile:
+    """A file to be written once the result is there; opening it early tells of a bad path before any work is done.
+
+    The bytes go to a new file in the same directory, renamed at ``write``; without ``write`` nothing remains. What is there and
+    is no regular file (a pipe, a device) is written directly.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open it.
+
+        Raises
+        ------
+        FileUnusable
+            2202 if the file cannot be made.
+        """
+        self.path = path
+        self._temporary: Path | None = None
+        try:
+            if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+                self._file = path.open("wb")
+            else:
+                self._temporary = path.parent / f".{path.name}.{secrets.token_hex(8)}.tmp"
+                descriptor = os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+                self._file = os.fdopen(descriptor, "wb")
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def write(self, array: NDArray[Any]) -> None:
+        """Write an array as ``.npy`` when the path is named so, else as raw bytes.
+
+        Raises
+        ------
+        FileUnusable
+            2202 if it cannot be written whole; what stood there before still stands.
+        """
+        try:
+            if self.path.suffix == ".npy":
+                np.save(self._file, array, allow_pickle=False)
+            else:
+                self._file.write(np.ascontiguousarray(array).data)
+            self._file.close()
+            if self._temporary is not None:
+                self._temporary.replace(self.path)
+                self._temporary = None
+        except OSError as error:
+            raise self._unusable(error) from error
+
+    def __enter__(self) -> OutputFile:
+        """Return the file itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        """Remove what was not finished."""
+        if self._temporary is not None:
+            self._temporary.unlink(missing_ok=True)
+            self._temporary = None
+        try:
+            self._file.close()
+        except OSError as close_error:
+            if error is None:
+                raise self._unusable(close_error) from close_error
+
+    def _unusable(self, error: OSError) -> FileUnusable:
+        return FileUnusable(
+            f"cannot write {self.path} ({error.strerror})", fix="name a file in a writable directory", path=str(self.path)
+        )

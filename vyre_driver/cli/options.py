@@ -1,0 +1,66 @@
+"""Options that several verbs share, and how their texts become values."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from vyre_driver.errors import InvalidCommand
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+SCHEMA = 1
+
+
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json``."""
+    parser.add_argument("--json", action="store_true", help="print data instead of a table")
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """Add ``--device``."""
+    parser.add_argument(
+        "--device", metavar="DEVICE", help="uuid:, pci:, name: or type: and a value, or an index (default: the best)"
+    )
+
+
+def print_json(data: dict[str, object]) -> None:
+    """Print one JSON document with the schema's number first."""
+    json.dump({"schema": SCHEMA, **data}, sys.stdout, indent=2)
+    print()
+
+
+def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
+    """Split ``NAME=VALUE`` texts of one option.
+
+    Raises
+    ------
+    InvalidCommand
+        2501 if a text has no name, or a name comes twice.
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise InvalidCommand(f"{option} {text!r} is not NAME=VALUE", fix=f"write {option} NAME=VALUE")
+        if name in found:
+            raise InvalidCommand(f"{option} names {name!r} twice", fix="name it once")
+        found[name] = value
+    return found
+
+
+def whole_numbers(option: str, text: str) -> tuple[int, ...]:
+    """Read whole numbers separated by commas.
+
+    Raises
+    ------
+    InvalidCommand
+        2501 if one of them is none.
+    """
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise InvalidCommand(f"{option} {text!r} is not whole numbers", fix=f"write {option} 64 or {option} 8,8,1") from error

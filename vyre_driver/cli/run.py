@@ -1,0 +1,190 @@
+"""``vyre-driver run``: any compute shader on files."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from vyre_driver.binding import BindingPlan, BindingRole
+from vyre_driver.cli.files import OutputFile, read_array
+from vyre_driver.cli.options import add_device, add_json, pairs, print_json, whole_numbers
+from vyre_driver.driver import Driver
+from vyre_driver.errors import InvalidCommand, InvalidInput, InvalidPushConstant, InvalidSpecialization
+from vyre_driver.spirv import SpirvModule
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.binding import Binding
+    from vyre_driver.driver import Kernel
+    from vyre_driver.spirv.reflect import PushConstantMember, Reflection
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    parser = verbs.add_parser("run", help="run a compute shader on files", allow_abbrev=False)
+    parser.add_argument("shader", type=Path, metavar="SHADER", help=".comp (GLSL, through glslangValidator) or .spv")
+    parser.add_argument("--in", dest="inputs", action="append", default=[], metavar="NAME=FILE", help=".npy or raw bytes")
+    parser.add_argument("--out", dest="outputs", action="append", default=[], metavar="NAME=FILE", help=".npy or raw bytes")
+    parser.add_argument(
+        "--count", dest="counts", action="append", default=[], metavar="NAME=N", help="elements of a buffer without --in, zero"
+    )
+    parser.add_argument(
+        "--spec", dest="specs", action="append", default=[], metavar="NAME=VALUE", help="specialization constant"
+    )
+    parser.add_argument("--push", action="append", default=[], metavar="NAME=VALUE", help="push constant (a vector: V,V,V)")
+    parser.add_argument(
+        "--groups",
+        default="auto",
+        metavar="X,Y,Z|auto",
+        help="workgroups; auto: an invocation an element of the largest output",
+    )
+    parser.add_argument("--allow-software", action="store_true", help="accept a CPU device")
+    add_device(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the shader: everything given is read and checked first, the device is opened then, files appear last."""
+    module = _load(options.shader)
+    plan = BindingPlan.from_reflection(module.reflection)
+    specs = _specs(module.reflection, pairs("--spec", options.specs))
+    push = _push(module.reflection, pairs("--push", options.push))
+    arrays, out_counts = _inputs(plan, pairs("--in", options.inputs), pairs("--count", options.counts))
+    groups = None if options.groups == "auto" else whole_numbers("--groups", options.groups)
+    with ExitStack() as stack:
+        files = _open_outputs(plan, pairs("--out", options.outputs), stack)
+        driver = stack.enter_context(Driver(options.device, allow_software=options.allow_software or None))
+        kernel = driver.compile(module, specs)
+        results = kernel(*arrays, groups=groups, push=push, out_counts=out_counts)
+        named = _named(plan, results)
+        for name, file in files.items():
+            file.write(named[name])
+        _show(driver, kernel, named, files, as_json=options.json)
+    return 0
+
+
+def _load(path: Path) -> SpirvModule:
+    return SpirvModule.from_file(path) if path.suffix == ".spv" else SpirvModule.from_glsl(path)
+
+
+def _specs(reflection: Reflection, given: Mapping[str, str]) -> dict[str, object]:
+    scalars = {constant.name: constant.scalar for constant in reflection.spec_constants}
+    values: dict[str, object] = {}
+    for name, text in given.items():
+        try:
+            # An unknown name is refused later, with the names there are.
+            values[name] = scalars[name].parse(text) if name in scalars else text
+        except ValueError as error:
+            raise InvalidSpecialization(
+                f"--spec {name}={text}: {name!r} is a {scalars[name]} ({error})", fix=f"give a {scalars[name]}", constant=name
+            ) from error
+    return values
+
+
+def _push(reflection: Reflection, given: Mapping[str, str]) -> dict[str, object]:
+    members = {member.name: member for member in reflection.push_constants}
+    return {name: _push_value(members[name], text) if name in members else text for name, text in given.items()}
+
+
+def _push_value(member: PushConstantMember, text: str) -> object:
+    try:
+        values = [member.scalar.parse(part) for part in text.split(",")]
+    except ValueError as error:
+        raise InvalidPushConstant(
+            f"--push {member.name}={text}: {member.name!r} is {member.components} x {member.scalar} ({error})",
+            fix=f"give {member.components} value(s), separated by commas",
+            constant=member.name,
+        ) from error
+    return values if len(values) > 1 else values[0]
+
+
+def _inputs(
+    plan: BindingPlan, files: Mapping[str, str], counts: Mapping[str, str]
+) -> tuple[list[NDArray[Any]], dict[str, int]]:
+    _check_names("--in", files, plan.bindings)
+    _check_names("--count", counts, [binding for binding in plan.bindings if binding.role is not BindingRole.INPUT])
+    arrays = []
+    out_counts = {}
+    for binding in plan.bindings:
+        if binding.name in files:
+            arrays.append(read_array(Path(files[binding.name]), binding))
+            continue
+        count = _count(binding, counts)
+        if binding.role is BindingRole.OUTPUT:
+            out_counts[binding.name] = count
+        else:
+            arrays.append(binding.zeros(count))
+    return arrays, out_counts
+
+
+def _count(binding: Binding, counts: Mapping[str, str]) -> int:
+    """Return the elements of a buffer that has no file: as given, else as the shader fixes them."""
+    if binding.name in counts:
+        text = counts[binding.name]
+        if not text.isdecimal() or not 1 <= int(text) < 2**32:
+            raise InvalidCommand(
+                f"--count {binding.name}={text} is not a number of elements", fix="give a whole number from 1 to 4294967295"
+            )
+        return int(text)
+    if binding.role is not BindingRole.INPUT and binding.element_count:
+        return binding.element_count
+    fix = f"add --in {binding.name}=FILE"
+    if binding.role is not BindingRole.INPUT:
+        fix += f", or --count {binding.name}=N to start it with zeros"
+    raise InvalidInput(
+        f"the shader has {binding.role.value} {binding.name!r} at binding {binding.binding}, and nothing was given for it",
+        fix=fix,
+        binding=binding.name,
+    )
+
+
+def _open_outputs(plan: BindingPlan, paths: Mapping[str, str], stack: ExitStack) -> dict[str, OutputFile]:
+    _check_names("--out", paths, [binding for binding in plan.bindings if binding.role.produces_output])
+    return {name: stack.enter_context(OutputFile(Path(path))) for name, path in paths.items()}
+
+
+def _check_names(option: str, given: Iterable[str], bindings: Sequence[Binding]) -> None:
+    names = [binding.name for binding in bindings]
+    for name in given:
+        if name not in names:
+            raise InvalidInput(
+                f"{option} names {name!r}, which is no such buffer of the shader",
+                fix=f"name one of {', '.join(names)}" if names else f"leave {option} out",
+                binding=name,
+            )
+
+
+def _named(plan: BindingPlan, results: NDArray[Any] | tuple[NDArray[Any], ...]) -> dict[str, NDArray[Any]]:
+    outputs = [binding.name for binding in plan.bindings if binding.role.produces_output]
+    return dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True))
+
+
+def _show(
+    driver: Driver, kernel: Kernel, results: Mapping[str, NDArray[Any]], files: Mapping[str, OutputFile], *, as_json: bool
+) -> None:
+    report, trace = driver.report(), kernel.trace
+    outputs = {
+        name: {
+            "dtype": str(array.dtype),
+            "shape": list(array.shape),
+            "file": str(files[name].path) if name in files else None,
+        }
+        for name, array in results.items()
+    }
+    if as_json:
+        cache = {"verdict": trace.verdict.name, "reason": trace.reason, "key": trace.key}
+        print_json({**report, "cache": cache, "outputs": outputs})
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"{report['device']} ({report['driver']}){', a software device' if report['is_software'] else ''}")
+    console.print(f"cache: {trace.verdict.name.lower()} ({trace.reason})")
+    for name, facts in outputs.items():
+        console.print(f"{name}: {facts['dtype']} {facts['shape']} -> {facts['file'] or 'not written (no --out)'}", markup=False)

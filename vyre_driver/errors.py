@@ -1,0 +1,182 @@
+"""Every exception this package raises, as one tree with stable codes.
+
+    VyreError
+    |-- BackendError                  the upstream categories, numbers kept
+    |   |-- DeviceOutOfMemory         1001  MemoryError
+    |   |-- UnsupportedFeature        1002  NotImplementedError
+    |   |-- KernelCompileFailed       1004  RuntimeError
+    |   |-- DispatchFailed            1005  RuntimeError
+    |   |   `-- ForkError             2005
+    |   `-- InvalidProgram            1006  ValueError
+    |       |-- InvalidModule         2101
+    |       |-- InvalidSpecialization 2102
+    |       |-- InvalidPushConstant   2103
+    |       `-- LimitExceeded         2104
+    |-- VulkanUnavailable             2001  OSError
+    |-- DeviceNotFound                2002  LookupError
+    |   `-- SoftwareDeviceRefused     2003
+    |-- BackendUnavailable            2004  ImportError
+    |-- InvalidInput                  2201  ValueError
+    |-- FileUnusable                  2202  OSError
+    |-- ToolUnavailable               2301  OSError
+    |-- ShaderSyntaxError             2302  ValueError
+    |-- InvalidSetting                2401  ValueError
+    `-- InvalidCommand                2501  ValueError
+
+A message says what is wrong, with which thing, with both numbers and their units, and ends in ``Fix:`` and one imperative
+sentence. What it says is also in attributes: nobody has to parse text. Codes are append-only.
+
+Source: the categories and numbers 1001-1006 are upstream's backend errors.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class VyreError(Exception):
+    """Base of every error of this package.
+
+    ``code`` is a stable number of the class, ``fix`` the advice alone, ``context`` the facts named in the message.
+    """
+
+    code: int = 1999
+
+    def __init__(self, problem: str, *, fix: str, **context: object) -> None:
+        """Build the message ``<problem>. Fix: <fix>.`` and keep its parts."""
+        super().__init__(f"{problem}. Fix: {fix}.")
+        self.problem = problem
+        self.fix = fix
+        self.context: dict[str, object] = context
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle by parts, so that an error survives a process boundary whole."""
+        return _rebuild, (type(self), self.problem, self.fix, self.context)
+
+
+def _rebuild(cls: type[VyreError], problem: str, fix: str, context: dict[str, object]) -> VyreError:
+    return cls(problem, fix=fix, **context)
+
+
+class BackendError(VyreError):
+    """A backend refused or failed; the seed's error family."""
+
+
+class DeviceOutOfMemory(BackendError, MemoryError):
+    """The device cannot hold what was asked for (``requested_bytes``, ``available_bytes``)."""
+
+    code = 1001
+
+
+class UnsupportedFeature(BackendError, NotImplementedError):
+    """The program needs something that this device or backend does not offer."""
+
+    code = 1002
+
+
+class KernelCompileFailed(BackendError, RuntimeError):
+    """The Vulkan driver could not make a pipeline of a well-formed module."""
+
+    code = 1004
+
+
+class DispatchFailed(BackendError, RuntimeError):
+    """The work was given to the device and did not come back right."""
+
+    code = 1005
+
+
+class ForkError(DispatchFailed):
+    """A device opened in the parent process was used in a forked child."""
+
+    code = 2005
+
+
+class InvalidProgram(BackendError, ValueError):
+    """The program cannot run anywhere as it is."""
+
+    code = 1006
+
+
+class InvalidModule(InvalidProgram):
+    """The bytes are not a SPIR-V module that may be given to a driver."""
+
+    code = 2101
+
+
+class InvalidSpecialization(InvalidProgram):
+    """A specialization constant is unknown, of the wrong type, or out of range."""
+
+    code = 2102
+
+
+class InvalidPushConstant(InvalidProgram):
+    """A push constant is unknown, missing, of the wrong type, or out of range."""
+
+    code = 2103
+
+
+class LimitExceeded(InvalidProgram):
+    """A number is over a limit of the device (``value``, ``limit``)."""
+
+    code = 2104
+
+
+class VulkanUnavailable(VyreError, OSError):
+    """There is no Vulkan loader, or it found no driver."""
+
+    code = 2001
+
+
+class DeviceNotFound(VyreError, LookupError):
+    """No device, or more than one, answers to the given name."""
+
+    code = 2002
+
+
+class SoftwareDeviceRefused(DeviceNotFound):
+    """Only a CPU device is there, and nobody allowed one."""
+
+    code = 2003
+
+
+class BackendUnavailable(VyreError, ImportError):
+    """A package that this backend is made of is not installed or cannot be loaded."""
+
+    code = 2004
+
+
+class InvalidInput(VyreError, ValueError):
+    """An array does not fit its binding (``binding``, and both numbers)."""
+
+    code = 2201
+
+
+class FileUnusable(VyreError, OSError):
+    """A file given by the user cannot be read, or one he wants cannot be written (``path``)."""
+
+    code = 2202
+
+
+class ToolUnavailable(VyreError, OSError):
+    """A program that this step runs as a child process is not installed (``tool``)."""
+
+    code = 2301
+
+
+class ShaderSyntaxError(VyreError, ValueError):
+    """A GLSL source does not compile; the compiler's own lines are in the message."""
+
+    code = 2302
+
+
+class InvalidSetting(VyreError, ValueError):
+    """An environment variable holds a value that cannot be meant (``variable``, ``value``)."""
+
+    code = 2401
+
+
+class InvalidCommand(VyreError, ValueError):
+    """A command line that cannot be meant."""
+
+    code = 2501

@@ -1,0 +1,99 @@
+"""Launch geometry: the workgroup's size and how many workgroups, proven against the device's limits.
+
+kompute checks neither, and a grid over the limit gives no error at all.
+Source: Vulkan 1.3, limits ``maxComputeWorkGroupSize``, ``maxComputeWorkGroupInvocations``, ``maxComputeWorkGroupCount``.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING
+
+from vyre_driver.errors import InvalidInput, LimitExceeded
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vyre_driver.binding import BufferArgument
+    from vyre_driver.specialization import Specialization
+    from vyre_driver.spirv.reflect import Reflection
+    from vyre_driver.vulkan.devices import DeviceLimits
+
+_AXES = "xyz"
+
+
+def local_size(reflection: Reflection, specialization: Specialization, limits: DeviceLimits) -> tuple[int, int, int]:
+    """Return the workgroup size in invocations per axis, after specialization.
+
+    Raises
+    ------
+    LimitExceeded
+        2104 if an axis is 0 or over its limit, or their product is over the limit.
+    """
+    words = specialization.words
+    x, y, z = (axis.value if axis.spec_id is None else words[axis.spec_id] for axis in reflection.local_size)
+    for axis, size, limit in zip(_AXES, (x, y, z), limits.max_compute_work_group_size, strict=True):
+        if not 1 <= size <= limit:
+            raise LimitExceeded(
+                f"the shader's workgroup has {size} invocations along {axis}, and the device allows 1 to {limit}",
+                fix=f"choose a workgroup size of at most {limit} along {axis}",
+                value=size,
+                limit=limit,
+            )
+    if x * y * z > limits.max_compute_work_group_invocations:
+        raise LimitExceeded(
+            f"the shader's workgroup has {x}x{y}x{z} = {x * y * z} invocations, and the device allows "
+            f"{limits.max_compute_work_group_invocations}",
+            fix=f"choose a workgroup of at most {limits.max_compute_work_group_invocations} invocations",
+            value=x * y * z,
+            limit=limits.max_compute_work_group_invocations,
+        )
+    return x, y, z
+
+
+def grid(
+    groups: Sequence[int] | None,
+    arguments: Sequence[BufferArgument],
+    size: tuple[int, int, int],
+    limits: DeviceLimits,
+) -> tuple[int, int, int]:
+    """Return the workgroups per axis: as given (1 to 3 numbers), or enough for the largest output, one invocation an element.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if ``groups`` is not 1 to 3 numbers of at least 1, or is None for a workgroup that is not one-dimensional.
+    LimitExceeded
+        2104 if an axis is over the device's limit.
+    """
+    counts = _automatic(arguments, size) if groups is None else _given(groups)
+    for axis, count, limit in zip(_AXES, counts, limits.max_compute_work_group_count, strict=True):
+        if count > limit:
+            raise LimitExceeded(
+                f"the grid has {count} workgroups along {axis}, and the device allows {limit}",
+                fix="give groups of at most that, and let an invocation do several elements",
+                value=count,
+                limit=limit,
+            )
+    return counts
+
+
+def _automatic(arguments: Sequence[BufferArgument], size: tuple[int, int, int]) -> tuple[int, int, int]:
+    if size[1:] != (1, 1):
+        raise InvalidInput(
+            f"the grid cannot be guessed for a workgroup of {'x'.join(map(str, size))} invocations",
+            fix="give groups=(x, y, z) or --groups X,Y,Z",
+        )
+    elements = max(argument.element_count for argument in arguments if argument.binding.role.produces_output)
+    return math.ceil(elements / size[0]), 1, 1
+
+
+def _given(groups: Sequence[int]) -> tuple[int, int, int]:
+    counts = [operator.index(count) for count in groups]
+    if not 1 <= len(counts) <= 3 or min(counts) < 1:
+        raise InvalidInput(
+            f"groups is {tuple(counts)}, which is not 1 to 3 numbers of at least 1", fix="give groups=(x, y, z)", groups=counts
+        )
+    x, y, z = counts + [1] * (3 - len(counts))
+    return x, y, z

@@ -1,0 +1,104 @@
+"""The only reader of ``VYRE_*`` environment variables.
+
+Each variable is read when it is needed, never at import, so one that is set later still counts. Empty means unset. A value
+that cannot be meant is refused with the variable's name, never guessed at.
+
+``SETTINGS`` is the table that docs/settings.md is checked against.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from vyre_driver.errors import InvalidSetting
+
+_TRUE = frozenset({"1", "true", "yes", "on"})
+_FALSE = frozenset({"0", "false", "no", "off"})
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One environment variable: its name, what it takes, what holds without it, what it does."""
+
+    variable: str
+    takes: str
+    default: str
+    effect: str
+
+
+DEVICE = Setting(
+    "VYRE_DEVICE",
+    "`uuid:`, `pci:`, `name:` or `type:` and a value, or an index",
+    "the best device",
+    "Which Vulkan device a Driver opens when its `device` argument is not given.",
+)
+ALLOW_SOFTWARE = Setting(
+    "VYRE_ALLOW_SOFTWARE",
+    "a switch",
+    "off",
+    "Lets a Driver open a Vulkan device of type CPU (llvmpipe and its like).",
+)
+CACHE_DIR = Setting(
+    "VYRE_CACHE_DIR",
+    "an absolute directory",
+    "`$XDG_CACHE_HOME/vyre/pipelines`, else `~/.cache/vyre/pipelines`",
+    "Where the pipeline cache keeps its entries.",
+)
+CACHE_DISABLE = Setting(
+    "VYRE_CACHE_DISABLE",
+    "a switch",
+    "off",
+    "Keeps the pipeline cache in memory only.",
+)
+
+SETTINGS = (DEVICE, ALLOW_SOFTWARE, CACHE_DIR, CACHE_DISABLE)
+
+
+def text(setting: Setting) -> str | None:
+    """The variable's value, or None when it is unset or empty."""
+    return os.environ.get(setting.variable) or None
+
+
+def switch(setting: Setting) -> bool:
+    """Whether the variable switches something on; unset is off.
+
+    Raises
+    ------
+    InvalidSetting
+        2401 if the value is none of 1 true yes on 0 false no off.
+    """
+    value = text(setting)
+    if value is None or value.lower() in _FALSE:
+        return False
+    if value.lower() in _TRUE:
+        return True
+    raise InvalidSetting(
+        f"{setting.variable} is {value!r}, which is neither on nor off",
+        fix=f"set {setting.variable} to 1 or 0, or unset it",
+        variable=setting.variable,
+        value=value,
+    )
+
+
+def absolute_directory(setting: Setting) -> Path | None:
+    """The variable's value as an absolute path, or None when it is unset; the directory need not exist.
+
+    Raises
+    ------
+    InvalidSetting
+        2401 if the path is relative: what it names would change with the working directory.
+    """
+    value = text(setting)
+    if value is None:
+        return None
+    path = Path(value).expanduser()
+    if not path.is_absolute():
+        raise InvalidSetting(
+            f"{setting.variable} is {value!r}, a relative path",
+            fix=f"set {setting.variable} to an absolute path",
+            variable=setting.variable,
+            value=value,
+        )
+    return path

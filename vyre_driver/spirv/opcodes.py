@@ -1,0 +1,154 @@
+"""The SPIR-V numbers that reflection reads.
+
+Source: SPIR-V 1.6, sections 3.3 (execution model), 3.6 (execution mode), 3.7 (storage class), 3.20 (decoration), 3.21
+(built-in), 3.31 (capability), 3.42 (instructions).
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Op(IntEnum):
+    """Opcodes of declarations; names as in the specification without their ``Op``."""
+
+    Name = 5
+    MemberName = 6
+    Extension = 10
+    EntryPoint = 15
+    ExecutionMode = 16
+    Capability = 17
+    TypeVoid = 19
+    TypeBool = 20
+    TypeInt = 21
+    TypeFloat = 22
+    TypeVector = 23
+    TypeMatrix = 24
+    TypeImage = 25
+    TypeSampler = 26
+    TypeSampledImage = 27
+    TypeArray = 28
+    TypeRuntimeArray = 29
+    TypeStruct = 30
+    TypePointer = 32
+    ConstantTrue = 41
+    ConstantFalse = 42
+    Constant = 43
+    ConstantComposite = 44
+    SpecConstantTrue = 48
+    SpecConstantFalse = 49
+    SpecConstant = 50
+    SpecConstantComposite = 51
+    SpecConstantOp = 52
+    Variable = 59
+    Decorate = 71
+    MemberDecorate = 72
+    GroupDecorate = 74
+    ExecutionModeId = 331
+    TypeAccelerationStructure = 5341
+
+
+TYPE_OPS = frozenset(op for op in Op if op.name.startswith("Type"))
+CONSTANT_OPS = frozenset(op for op in Op if "Constant" in op.name)
+
+
+class StorageClass(IntEnum):
+    """Storage classes of module-scope variables."""
+
+    UNIFORM_CONSTANT = 0
+    UNIFORM = 2
+    WORKGROUP = 4
+    PUSH_CONSTANT = 9
+    STORAGE_BUFFER = 12
+
+
+class Decoration(IntEnum):
+    """Decorations that say how a resource is bound and laid out."""
+
+    SPEC_ID = 1
+    BLOCK = 2
+    BUFFER_BLOCK = 3
+    ROW_MAJOR = 4
+    ARRAY_STRIDE = 6
+    MATRIX_STRIDE = 7
+    BUILT_IN = 11
+    NON_WRITABLE = 24
+    NON_READABLE = 25
+    BINDING = 33
+    DESCRIPTOR_SET = 34
+    OFFSET = 35
+
+
+GL_COMPUTE = 5
+BUILT_IN_WORKGROUP_SIZE = 25
+MODE_LOCAL_SIZE = 17
+MODE_LOCAL_SIZE_ID = 38
+
+# What any Vulkan 1.1 device with a compute queue accepts without a feature being enabled (Vulkan 1.3, appendix "SPIR-V
+# Environment"); the GroupNonUniform family depends on the subgroup operations the device reports.
+CORE_CAPABILITIES = frozenset({0, 1, 43, 44, 46, 47, 49, 50, 4437})
+
+# Capability -> bit of VkSubgroupFeatureFlagBits.
+SUBGROUP_CAPABILITIES = {61: 0x1, 62: 0x2, 63: 0x4, 64: 0x8, 65: 0x10, 66: 0x20, 67: 0x40, 68: 0x80}
+
+CAPABILITY_NAMES = {
+    0: "Matrix",
+    1: "Shader",
+    4: "Addresses",
+    5: "Linkage",
+    6: "Kernel",
+    9: "Float16",
+    10: "Float64",
+    11: "Int64",
+    12: "Int64Atomics",
+    22: "Int16",
+    25: "ImageGatherExtended",
+    27: "StorageImageMultisample",
+    28: "UniformBufferArrayDynamicIndexing",
+    29: "SampledImageArrayDynamicIndexing",
+    30: "StorageBufferArrayDynamicIndexing",
+    31: "StorageImageArrayDynamicIndexing",
+    39: "Int8",
+    43: "Sampled1D",
+    44: "Image1D",
+    46: "SampledBuffer",
+    47: "ImageBuffer",
+    49: "StorageImageExtendedFormats",
+    50: "ImageQuery",
+    55: "StorageImageReadWithoutFormat",
+    56: "StorageImageWriteWithoutFormat",
+    61: "GroupNonUniform",
+    62: "GroupNonUniformVote",
+    63: "GroupNonUniformArithmetic",
+    64: "GroupNonUniformBallot",
+    65: "GroupNonUniformShuffle",
+    66: "GroupNonUniformShuffleRelative",
+    67: "GroupNonUniformClustered",
+    68: "GroupNonUniformQuad",
+    4423: "SubgroupBallotKHR",
+    4431: "SubgroupVoteKHR",
+    4433: "StorageBuffer16BitAccess",
+    4434: "UniformAndStorageBuffer16BitAccess",
+    4435: "StoragePushConstant16",
+    4437: "DeviceGroup",
+    4441: "VariablePointersStorageBuffer",
+    4442: "VariablePointers",
+    4448: "StorageBuffer8BitAccess",
+    4449: "UniformAndStorageBuffer8BitAccess",
+    4450: "StoragePushConstant8",
+    5055: "ShaderClockKHR",
+    5301: "ShaderNonUniform",
+    5345: "VulkanMemoryModel",
+    5346: "VulkanMemoryModelDeviceScope",
+    5347: "PhysicalStorageBufferAddresses",
+    5357: "CooperativeMatrixNV",
+    6019: "DotProduct",
+    6022: "CooperativeMatrixKHR",
+    6033: "AtomicFloat32AddEXT",
+    6034: "AtomicFloat64AddEXT",
+}
+
+
+def capability_name(number: int) -> str:
+    """Return the specification's name of a capability, or its number as text."""
+    return CAPABILITY_NAMES.get(number, f"capability {number}")

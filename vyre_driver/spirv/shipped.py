@@ -1,0 +1,12 @@
+"""The shaders that come with this package."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from vyre_driver.spirv.module import SpirvModule
+
+
+def shipped_module(name: str) -> SpirvModule:
+    """Return the shader ``name`` of ``vyre_driver.shaders``, for example ``saxpy``; an unknown one raises FileNotFoundError."""
+    return SpirvModule.from_bytes(files("vyre_driver.shaders").joinpath(f"{name}.spv").read_bytes(), name=f"{name}.spv")

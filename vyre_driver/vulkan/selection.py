@@ -1,0 +1,90 @@
+"""Which physical device a user means: ``uuid:``, ``pci:``, ``name:``, ``type:``, an index, or the best one.
+
+A name that fits several devices is refused, and a CPU device is only chosen where it was allowed: no silent substitutes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.errors import DeviceNotFound, SoftwareDeviceRefused
+from vyre_driver.vulkan.devices import DeviceType
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vyre_driver.vulkan.devices import PhysicalDevice
+
+# Best first; ties keep the loader's order.
+_PREFERENCE = (DeviceType.DISCRETE, DeviceType.INTEGRATED, DeviceType.VIRTUAL, DeviceType.OTHER, DeviceType.CPU)
+
+_SOFTWARE_FIX = "pass allow_software=True, give --allow-software, or set VYRE_ALLOW_SOFTWARE=1"
+
+
+def select_device(
+    devices: Sequence[PhysicalDevice], wanted: str | int | None = None, *, allow_software: bool = False
+) -> PhysicalDevice:
+    """Return the one device that ``wanted`` names, or the best one when it is None.
+
+    ``wanted`` is an index into ``devices``, or text: ``uuid:<32 hex digits>``, ``pci:<address>``, ``name:<part of the name>``,
+    ``type:<discrete|integrated|virtual|cpu|other>``, or a decimal index. Case does not count.
+
+    Raises
+    ------
+    DeviceNotFound
+        2002 if no device fits, or several do.
+    SoftwareDeviceRefused
+        2003 if what fits is a CPU device and ``allow_software`` is False.
+    """
+    if wanted is None:
+        allowed = [device for device in devices if allow_software or not device.is_software]
+        if not allowed:
+            raise _refused_software(devices[0])
+        return min(allowed, key=lambda device: _PREFERENCE.index(device.device_type))
+    fitting = _fitting(devices, wanted)
+    if len(fitting) != 1:
+        raise _not_one(devices, fitting, wanted)
+    if fitting[0].is_software and not allow_software:
+        raise _refused_software(fitting[0])
+    return fitting[0]
+
+
+def _fitting(devices: Sequence[PhysicalDevice], wanted: str | int) -> list[PhysicalDevice]:
+    if isinstance(wanted, int) or wanted.isdecimal():
+        return [device for device in devices if device.index == int(wanted)]
+    kind, _, value = wanted.partition(":")
+    value = value.strip().lower()
+    match kind.strip().lower():
+        case "uuid" if value:
+            return [device for device in devices if device.device_uuid.hex() == value.replace("-", "")]
+        case "pci" if value:
+            return [device for device in devices if device.pci_address in {value, f"0000:{value}"}]
+        case "name" if value:
+            return [device for device in devices if value in device.name.lower()]
+        case "type" if value:
+            return [device for device in devices if device.device_type.name.lower() == value]
+    raise DeviceNotFound(
+        f"{wanted!r} does not say which device",
+        fix="write uuid:, pci:, name: or type: and a value, or an index",
+        wanted=wanted,
+    )
+
+
+def _not_one(devices: Sequence[PhysicalDevice], fitting: Sequence[PhysicalDevice], wanted: str | int) -> DeviceNotFound:
+    named = fitting or devices
+    listed = ", ".join(f"{device.index} {device.name!r} uuid:{device.device_uuid.hex()}" for device in named)
+    if fitting:
+        problem = f"{wanted!r} names {len(fitting)} devices ({listed})"
+        fix = "name one of them by uuid:, pci: or its index"
+    else:
+        problem = f"{wanted!r} names no device; there are {len(devices)} ({listed})"
+        fix = "name one of those"
+    return DeviceNotFound(problem, fix=fix, wanted=wanted, devices=[device.name for device in named])
+
+
+def _refused_software(device: PhysicalDevice) -> SoftwareDeviceRefused:
+    return SoftwareDeviceRefused(
+        f"the only device that fits, {device.name!r}, is a CPU (software) device and none was allowed",
+        fix=_SOFTWARE_FIX,
+        device=device.name,
+    )

@@ -24,7 +24,7 @@ _MAX_TENSOR_BYTES = 2**32 - _WORD_BYTES  # kompute counts bytes in a uint32
 
 
 class TensorBuffer:
-    """One storage buffer of ``byte_len`` bytes, zero at first.
+    """One storage buffer of ``byte_len`` bytes, its host side zero at first.
 
     Its host side is kompute's staging memory: it is written and read here by copying, and no view of it leaves.
     """

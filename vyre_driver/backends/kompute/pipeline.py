@@ -77,6 +77,7 @@ class RecordedDispatch:
         device.reserve(reserved)
         self._release = weakref.finalize(self, device.release, reserved)
         self._buffers = [TensorBuffer(device, byte_len) for byte_len in byte_lens]
+        self._zero([slot for slot in range(slots) if slot not in _consumed(arguments)])
         self._push_constant_words = source.push_constant_bytes // 4
         self._sequences: dict[str, Any] = {}
         self._push: tuple[int, ...] | None = None
@@ -114,6 +115,13 @@ class RecordedDispatch:
         ]
         ended = time.perf_counter_ns()
         return outputs, StageTimes(uploaded - began, dispatched - uploaded, ended - dispatched)
+
+    def _zero(self, slots: Sequence[int]) -> None:
+        """Clear device memory that no upload will write: what the shader leaves out must not show another's bytes."""
+        if slots:
+            self._sequence(
+                self._device.manager, [self._device.api.sync_device([self._buffers[slot].tensor for slot in slots])]
+            ).eval()
 
     def _make_algorithm(self, source: PipelineSource, groups: tuple[int, int, int]) -> Any:  # noqa: ANN401 -- kp has no types
         # kompute turns constants into floats unless it is given both arrays, both of one integer type.
@@ -177,3 +185,7 @@ class RecordedDispatch:
                     f"kompute failed on {self._device.physical.name!r} ({error})",
                     fix="run the shader under the Khronos validation layer",
                 ) from error
+
+
+def _consumed(arguments: Sequence[BufferArgument]) -> set[int]:
+    return {argument.binding.binding for argument in arguments if argument.binding.role.consumes_input}

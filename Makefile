@@ -16,7 +16,7 @@ test: check  ## check, then run the tests
 check: setup  ## formatting, lint, types
 	.venv/bin/ruff format --check && .venv/bin/ruff check
 	.venv/bin/mypy
-	.venv/bin/cython-lint vyre_driver
+	PATH="$(CURDIR)/.venv/bin:$$PATH" cython-lint vyre_driver  # it looks for its pycodestyle on PATH
 
 clean:  ## remove .venv and everything that was built
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

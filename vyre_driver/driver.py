@@ -18,6 +18,7 @@ from vyre_driver.backends.kompute.pipeline import PipelineSource, RecordedDispat
 from vyre_driver.binding import BindingPlan
 from vyre_driver.cache.disk import CacheLookup, DiskPipelineCache
 from vyre_driver.cache.entry import PipelineEntry, Verdict
+from vyre_driver.errors import DeviceOutOfMemory
 from vyre_driver.geometry import grid, local_size
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags, layout_digest, shader_digest
 from vyre_driver.requirements import check_requirements
@@ -256,6 +257,16 @@ class Kernel:
             return found, 0
         if len(self._recorded) >= _MAX_RECORDED:
             self._recorded.popitem(last=False)
-        made = RecordedDispatch(self._driver._device, self._source, arguments, groups)  # noqa: SLF001 -- as above
+        made = self._record(arguments, groups)
         self._recorded[shape] = made
         return made, made.pipeline_ns
+
+    def _record(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]) -> RecordedDispatch:
+        """Record a dispatch; buffers kept for earlier sizes make room, the least recently used first."""
+        while True:
+            try:
+                return RecordedDispatch(self._driver._device, self._source, arguments, groups)  # noqa: SLF001 -- as above
+            except DeviceOutOfMemory:
+                if not self._recorded:
+                    raise
+            self._recorded.popitem(last=False)

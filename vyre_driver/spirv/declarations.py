@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver import _fast
 from vyre_driver.errors import InvalidModule
-from vyre_driver.spirv.opcodes import CONSTANT_OPS, TYPE_OPS, Op
+from vyre_driver.spirv.opcodes import CONSTANT_OPS, TYPE_OPS, Decoration, Op
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,6 +74,7 @@ class Declarations:
 
     version: tuple[int, int]
     bound: int
+    first_function: int
     capabilities: list[int] = field(default_factory=list)
     extensions: list[str] = field(default_factory=list)
     entry_points: list[EntryPoint] = field(default_factory=list)
@@ -93,10 +94,10 @@ def read_declarations(module: bytes, source: str) -> tuple[bytes, Declarations]:
     Raises
     ------
     InvalidModule
-        2101 if the bytes are not whole, well-framed SPIR-V with an entry point's function.
+        2101 if the bytes are not whole, well-framed SPIR-V.
     """
     words, first_function = _checked_words(module, source)
-    declarations = Declarations(version=(words[1] >> 16 & 0xFF, words[1] >> 8 & 0xFF), bound=words[3])
+    declarations = Declarations((words[1] >> 16 & 0xFF, words[1] >> 8 & 0xFF), words[3], first_function)
     if not 0 < declarations.bound <= MAX_BOUND:
         raise invalid(source, f"its id bound is {declarations.bound}, not between 1 and {MAX_BOUND}")
     for word, op, operands in _instructions(words, first_function):
@@ -104,11 +105,7 @@ def read_declarations(module: bytes, source: str) -> tuple[bytes, Declarations]:
         if len(operands) < shortest:
             raise invalid(source, f"the Op{Op(op).name} at word {word} has {len(operands)} operands, not {shortest} or more")
         _record(declarations, op, operands, source)
-    host_order = words.tobytes()
-    for entry in declarations.entry_points:
-        if not _fast.defines_function(host_order, first_function, entry.function_id):
-            raise invalid(source, f"entry point {entry.name!r} is function %{entry.function_id}, which is not there")
-    return host_order, declarations
+    return words.tobytes(), declarations
 
 
 def invalid(source: str, problem: str) -> InvalidModule:
@@ -156,6 +153,9 @@ def read_string(operands: array.array[int], start: int, source: str) -> str:
     return text.decode("utf-8", "replace")
 
 
+# Others are not kept, which bounds what a decoration group can multiply.
+_READ_DECORATIONS = frozenset(Decoration)
+
 _SHORTEST: dict[int, int] = {
     Op.Extension: 1,
     Op.EntryPoint: 3,
@@ -202,9 +202,9 @@ def _record(into: Declarations, op: int, operands: array.array[int], source: str
             into.names[operands[0]] = read_string(operands, 1, source)
         case Op.MemberName:
             into.member_names[operands[0], operands[1]] = read_string(operands, 2, source)
-        case Op.Decorate:
+        case Op.Decorate if operands[1] in _READ_DECORATIONS:
             into.decorations.setdefault(operands[0], {})[operands[1]] = operands[2:]
-        case Op.MemberDecorate:
+        case Op.MemberDecorate if operands[2] in _READ_DECORATIONS:
             into.member_decorations.setdefault((operands[0], operands[1]), {})[operands[2]] = operands[3:]
         case Op.GroupDecorate:
             for target in operands[1:]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vyre_driver import _fast
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.spirv.declarations import invalid, read_declarations
 from vyre_driver.spirv.opcodes import (
@@ -106,6 +107,8 @@ def reflect(module: bytes, source: str) -> tuple[bytes, Reflection]:
     host_order, declarations = read_declarations(module, source)
     reader = _Reader(declarations, source)
     entry = reader.entry_point()
+    if not _fast.defines_function(host_order, declarations.first_function, entry):
+        raise invalid(source, f"entry point {ENTRY_POINT!r} is function %{entry}, which is not there")
     push_constants, push_constant_bytes = reader.push_constants()
     return host_order, Reflection(
         version=declarations.version,
@@ -207,19 +210,24 @@ class _Reader:
         return bool(members) and all(decoration in self._in.member_decorations.get((struct_id, at), {}) for at in members)
 
     def _layout(self, struct_id: int) -> tuple[int, Element, int | None]:
-        """Header bytes, element and count: an array alone is elements, so is one after a header; the rest is one structure."""
+        """Header bytes, element and count: an array alone is elements, so is one after a header; the rest is one structure.
+
+        An array whose length is specialized is sized at run time, as far as its default tells.
+        """
         members = self._types.instruction(struct_id).operands
         if not members:
             raise invalid(self._source, f"buffer structure %{struct_id} has no members")
         last = len(members) - 1
         op, operands = self._types.instruction(members[last])
         offset = self._types.member_offset(struct_id, last)
-        if op == Op.TypeRuntimeArray:
+        if op == Op.TypeRuntimeArray or (op == Op.TypeArray and self._types.is_specialized(operands[1])):
             return offset, self._types.element(members[last]), None
         if op == Op.TypeArray and last == 0:
-            return offset, self._types.element(members[0]), self._types.constant(operands[1])
+            return offset, self._types.element(members[0]), self._types.array_length(operands[1])
         packed = self._types.packed(members[0]) if last == 0 and offset == 0 else None
         byte_len = self._types.byte_len(struct_id)
+        if not byte_len:
+            raise invalid(self._source, f"buffer structure %{struct_id} takes no bytes")
         if packed is not None and packed[0].dtype is not None:
             return 0, Element(byte_len, *packed), 1
         return 0, Element(byte_len, None, byte_len), 1
@@ -290,7 +298,9 @@ class _Reader:
 
     def _local_axis(self, constant_id: int) -> LocalSize:
         spec_id = self._in.decorations.get(constant_id, {}).get(Decoration.SPEC_ID)
-        return LocalSize(self._types.constant(constant_id), spec_id[0] if spec_id else None)
+        return LocalSize(
+            self._types.constant(constant_id), spec_id[0] if spec_id and self._types.is_specialized(constant_id) else None
+        )
 
     def _unsupported(self, problem: str, fix: str) -> UnsupportedFeature:
         return UnsupportedFeature(f"{self._source} cannot run through kompute: {problem}", fix=fix, source=self._source)

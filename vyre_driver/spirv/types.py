@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.declarations import Declarations, Instruction
 
 _MAX_NESTING = 32
+_INT_BITS = frozenset({8, 16, 32, 64})
+_FLOAT_BITS = frozenset({16, 32, 64})
+_MIN_COMPONENTS, _MAX_COMPONENTS = 2, 16
 _MAX_BYTES = 1 << 40
 
 
@@ -38,7 +41,7 @@ class Scalar:
     @property
     def dtype(self) -> str | None:
         """The numpy type string of the scalar in a buffer, or None where numpy has none (bool has no layout)."""
-        return None if self.kind == "b" or self.bits not in {8, 16, 32, 64} else f"<{self.kind}{self.bits // 8}"
+        return None if self.kind == "b" else f"<{self.kind}{self.bits // 8}"
 
     def encode(self, value: object) -> int:
         """Return the 32 bits that stand for ``value``.
@@ -105,6 +108,7 @@ class TypeTable:
         """Look types up in ``declarations``; ``source`` names the module in errors."""
         self._declarations = declarations
         self._source = source
+        self._byte_lens: dict[tuple[int, int, bool], int] = {}
 
     def instruction(self, type_id: int) -> Instruction:
         """Return the instruction that declares the type."""
@@ -120,12 +124,26 @@ class TypeTable:
             raise invalid(self._source, f"%{constant_id} is used as a number and is no scalar constant")
         return found.operands[0]
 
+    def is_specialized(self, constant_id: int) -> bool:
+        """Whether a constant's value may be another than ``constant`` tells."""
+        found = self._declarations.constants.get(constant_id)
+        return found is not None and found.op not in {Op.Constant, Op.ConstantTrue, Op.ConstantFalse, Op.ConstantComposite}
+
+    def array_length(self, constant_id: int) -> int:
+        """Return the number of elements that a length constant gives an array, at least 1."""
+        length = self.constant(constant_id)
+        if length < 1:
+            raise invalid(self._source, f"%{constant_id} gives an array no elements")
+        return length
+
     def scalar(self, type_id: int) -> Scalar | None:
         """Return the scalar that the type is, or None."""
         op, operands = self.instruction(type_id)
         if op == Op.TypeInt:
+            self._check_width(type_id, operands[0], _INT_BITS)
             return Scalar("i" if operands[1] else "u", operands[0])
         if op == Op.TypeFloat:
+            self._check_width(type_id, operands[0], _FLOAT_BITS)
             return Scalar("f", operands[0])
         return Scalar("b", 32) if op == Op.TypeBool else None
 
@@ -138,36 +156,50 @@ class TypeTable:
         op, operands = self.instruction(type_id)
         if op == Op.TypeVector:
             inner = self.packed(operands[0], depth + 1)
-            return None if inner is None else (inner[0], inner[1] * operands[1])
+            return None if inner is None else (inner[0], inner[1] * self._width_of(type_id, operands[1]))
         if op == Op.TypeArray:
             inner = self.packed(operands[0], depth + 1)
             if inner is None or self.array_stride(type_id) * 8 != inner[0].bits * inner[1]:
                 return None
-            return inner[0], inner[1] * self.constant(operands[1])
+            return inner[0], inner[1] * self.array_length(operands[1])
         return None
 
-    def byte_len(self, type_id: int, matrix_stride: int = 0, depth: int = 0) -> int:
-        """Return the bytes a value of the type takes; a run-time array counts as none. ``matrix_stride``: the member's."""
+    def byte_len(self, type_id: int, matrix_stride: int = 0, depth: int = 0, *, row_major: bool = False) -> int:
+        """Return the bytes a value of the type takes; a run-time array counts as none.
+
+        ``matrix_stride`` and ``row_major`` are the decorations of the member that holds it.
+        """
         self._check_depth(depth)
+        known = self._byte_lens.get((type_id, matrix_stride, row_major))
+        if known is not None:
+            return known
+        size = self._measure(type_id, matrix_stride, depth, row_major=row_major)
+        if size > _MAX_BYTES:
+            raise invalid(self._source, f"type %{type_id} takes {size} bytes, more than any device has")
+        self._byte_lens[type_id, matrix_stride, row_major] = size
+        return size
+
+    def _measure(self, type_id: int, matrix_stride: int, depth: int, *, row_major: bool) -> int:
         scalar = self.scalar(type_id)
         if scalar is not None:
             return scalar.bits // 8
         op, operands = self.instruction(type_id)
-        if op == Op.TypeVector:
-            size = operands[1] * self.byte_len(operands[0], 0, depth + 1)
-        elif op == Op.TypeMatrix:
-            size = operands[1] * max(matrix_stride, self.byte_len(operands[0], 0, depth + 1))
-        elif op == Op.TypeArray:
-            size = self.constant(operands[1]) * self.array_stride(type_id)
-        elif op == Op.TypeRuntimeArray:
-            size = 0
-        elif op == Op.TypeStruct:
-            size = self._struct_byte_len(type_id, operands, depth)
-        else:
-            raise invalid(self._source, f"type %{type_id} has no size in a buffer")
-        if size > _MAX_BYTES:
-            raise invalid(self._source, f"type %{type_id} takes {size} bytes, more than any device has")
-        return size
+        match op:
+            case Op.TypeVector:
+                return self._width_of(type_id, operands[1]) * self.byte_len(operands[0], 0, depth + 1)
+            case Op.TypeMatrix:
+                columns = self._width_of(type_id, operands[1])
+                column = self.instruction(operands[0]).operands
+                rows = column[1] if len(column) > 1 else 1
+                packed_row = self.byte_len(operands[0], 0, depth + 1)
+                return (rows if row_major else columns) * max(matrix_stride, 0 if row_major else packed_row)
+            case Op.TypeArray:
+                return self.array_length(operands[1]) * self.array_stride(type_id)
+            case Op.TypeRuntimeArray:
+                return 0
+            case Op.TypeStruct:
+                return self._struct_byte_len(type_id, operands, depth)
+        raise invalid(self._source, f"type %{type_id} has no size in a buffer")
 
     def array_stride(self, type_id: int) -> int:
         """Return the ArrayStride of an array type in bytes, at least 1."""
@@ -196,9 +228,19 @@ class TypeTable:
         for member, member_type in enumerate(operands):
             decorations = self._declarations.member_decorations.get((type_id, member), {})
             stride = decorations.get(Decoration.MATRIX_STRIDE)
-            size = self.byte_len(member_type, stride[0] if stride else 0, depth + 1)
+            row_major = Decoration.ROW_MAJOR in decorations
+            size = self.byte_len(member_type, stride[0] if stride else 0, depth + 1, row_major=row_major)
             end = max(end, self.member_offset(type_id, member) + size)
         return end
+
+    def _check_width(self, type_id: int, bits: int, allowed: frozenset[int]) -> None:
+        if bits not in allowed:
+            raise invalid(self._source, f"type %{type_id} is a number of {bits} bits")
+
+    def _width_of(self, type_id: int, components: int) -> int:
+        if not _MIN_COMPONENTS <= components <= _MAX_COMPONENTS:
+            raise invalid(self._source, f"type %{type_id} has {components} components")
+        return components
 
     def _check_depth(self, depth: int) -> None:
         if depth > _MAX_NESTING:

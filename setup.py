@@ -12,6 +12,7 @@ from typing import ClassVar
 from Cython.Build import cythonize
 from setuptools import Command, Extension, setup
 from setuptools.command.build import build
+from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
 
 SHADERS = Path("shaders")
@@ -76,12 +77,53 @@ class SdistWithShaders(sdist):
         super().run()
 
 
-def extension(name: str, libraries: tuple[str, ...] = ()) -> Extension:
-    source = name.replace(".", "/") + ".pyx"
-    return Extension(name, [source], libraries=list(libraries), extra_compile_args=["-O3", "-Wall", "-Wno-unused-function"])
+LAYER = "vyre_driver.vulkan._layer"
+LAYER_SOURCES = [str(path) for path in sorted(Path("vyre_driver/vulkan").glob("*.c")) if not path.name.startswith("_")]
+LAYER_MANIFEST = {
+    "file_format_version": "1.2.0",
+    "layer": {
+        "name": "VK_LAYER_VYRE_driver",
+        "type": "GLOBAL",
+        "api_version": "1.3.0",
+        "implementation_version": "1",
+        "description": "what kompute leaves out: saved pipelines, cheap waits, features, results, barriers",
+        "functions": {"vkNegotiateLoaderLayerInterfaceVersion": "vkNegotiateLoaderLayerInterfaceVersion"},
+    },
+}
+
+
+class BuildExtWithManifest(build_ext):
+    def run(self) -> None:
+        """Build, and write beside the layer the manifest that tells the Vulkan loader its file's name."""
+        super().run()
+        library = Path(self.get_ext_fullpath(LAYER))
+        layer = {**LAYER_MANIFEST["layer"], "library_path": f"./{library.name}"}
+        library.with_name("vyre_layer.json").write_text(json.dumps({**LAYER_MANIFEST, "layer": layer}, indent=1) + "\n")
+
+
+def extension(name: str, *sources: str, libraries: tuple[str, ...] = ()) -> Extension:
+    return Extension(
+        name,
+        [name.replace(".", "/") + ".pyx", *sources],
+        include_dirs=["vyre_driver/vulkan"],
+        libraries=list(libraries),
+        define_macros=[("_GNU_SOURCE", None)],
+        extra_compile_args=["-O3", "-Wall", "-Wno-unused-function", "-fvisibility=hidden"],
+    )
 
 
 setup(
-    ext_modules=cythonize([extension("vyre_driver._fast"), extension("vyre_driver.vulkan._vulkan", ("dl",))]),
-    cmdclass={"build": BuildWithShaders, "build_shaders": BuildShaders, "sdist": SdistWithShaders},
+    ext_modules=cythonize(
+        [
+            extension("vyre_driver._fast"),
+            extension("vyre_driver.vulkan._vulkan", "vyre_driver/vulkan/layer_features.c", libraries=("dl",)),
+            extension(LAYER, *LAYER_SOURCES, libraries=("pthread",)),
+        ]
+    ),
+    cmdclass={
+        "build": BuildWithShaders,
+        "build_ext": BuildExtWithManifest,
+        "build_shaders": BuildShaders,
+        "sdist": SdistWithShaders,
+    },
 )

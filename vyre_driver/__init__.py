@@ -3,8 +3,9 @@
 Importing this touches neither Vulkan nor kompute nor the disk.
 """
 
-from vyre_driver.driver import Driver, Kernel
+from vyre_driver.driver import Driver
 from vyre_driver.errors import VyreError
+from vyre_driver.kernel import Kernel
 from vyre_driver.spirv import SpirvModule
 
 __all__ = ["Driver", "Kernel", "SpirvModule", "VyreError"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import operator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -94,11 +94,24 @@ class Binding:
         return data if self.dtype is None else data.view(self.dtype)
 
 
+class Resident(Protocol):
+    """What a resident buffer tells of itself."""
+
+    nbytes: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
 @dataclass(frozen=True, slots=True)
 class BufferArgument:
-    """A checked argument of one dispatch: ``data`` is contiguous and exactly ``byte_len`` bytes, or None for a fresh output."""
+    """A checked argument of one dispatch.
+
+    ``data`` is contiguous and exactly ``byte_len`` bytes, or None for a fresh output or a resident buffer; ``position`` is its
+    place among the arrays of the call.
+    """
 
     binding: Binding
+    position: int | None
     data: NDArray[Any] | None
     byte_len: int
     shape: tuple[int, ...]
@@ -145,13 +158,31 @@ class BindingPlan:
                 expected=len(takers),
                 received=len(arrays),
             )
-        given = {binding.name: array for binding, array in zip(takers, arrays, strict=True)}
+        given = {binding.name: position for position, binding in enumerate(takers)}
         return tuple(
-            _check_array(binding, given[binding.name])
+            _check_array(binding, given[binding.name], arrays[given[binding.name]])
             if binding.name in given
             else _fresh_output(binding, counts.get(binding.name, binding.element_count))
             for binding in self.bindings
         )
+
+    def check_resident(self, buffers: Sequence[Resident]) -> tuple[BufferArgument, ...]:
+        """Prove that resident buffers fit, one for each binding in binding order.
+
+        Raises
+        ------
+        InvalidInput
+            2201 if their number is wrong, or one's type or size does not fit.
+        """
+        if len(buffers) != len(self.bindings):
+            wanted = ", ".join(f"{binding.name!r} ({binding.role.value})" for binding in self.bindings)
+            raise InvalidInput(
+                f"the shader takes {len(self.bindings)} buffer(s), {wanted}, and got {len(buffers)}",
+                fix="pass a buffer for each binding, in binding order",
+                expected=len(self.bindings),
+                received=len(buffers),
+            )
+        return tuple(_check_resident(binding, buffer) for binding, buffer in zip(self.bindings, buffers, strict=True))
 
     def _checked_counts(self, out_counts: Mapping[str, int]) -> dict[str, int]:
         outputs = {binding.name: binding for binding in self.bindings if binding.role is BindingRole.OUTPUT}
@@ -193,30 +224,36 @@ def _fresh_output(binding: Binding, count: int) -> BufferArgument:
     byte_len = binding.header_bytes + count * binding.element_size
     dtype = binding.dtype
     if dtype is None:
-        return BufferArgument(binding, None, byte_len, (byte_len,), np.dtype(np.uint8))
+        return BufferArgument(binding, None, None, byte_len, (byte_len,), np.dtype(np.uint8))
     components = binding.element.components
-    return BufferArgument(binding, None, byte_len, (count,) if components == 1 else (count, components), dtype)
+    return BufferArgument(binding, None, None, byte_len, (count,) if components == 1 else (count, components), dtype)
 
 
-def _check_array(binding: Binding, given: object) -> BufferArgument:
+def _check_resident(binding: Binding, buffer: Resident) -> BufferArgument:
+    _check_dtype(binding, buffer.dtype)
+    _check_byte_len(binding, buffer.nbytes)
+    return BufferArgument(binding, None, None, buffer.nbytes, buffer.shape, buffer.dtype)
+
+
+def _check_array(binding: Binding, position: int, given: object) -> BufferArgument:
     array = np.asarray(given)
-    _check_dtype(binding, array)
+    _check_dtype(binding, array.dtype)
     _check_byte_len(binding, array.nbytes)
-    return BufferArgument(binding, np.ascontiguousarray(array), array.nbytes, array.shape, array.dtype)
+    return BufferArgument(binding, position, np.ascontiguousarray(array), array.nbytes, array.shape, array.dtype)
 
 
-def _check_dtype(binding: Binding, array: NDArray[Any]) -> None:
-    if array.dtype.hasobject:
+def _check_dtype(binding: Binding, dtype: np.dtype[Any]) -> None:
+    if dtype.hasobject:
         raise InvalidInput(
             f"{binding.role.value} {binding.name!r} got an array of Python objects", fix="pass an array of numbers"
         )
-    if binding.dtype is not None and array.dtype != binding.dtype:
+    if binding.dtype is not None and dtype != binding.dtype:
         raise InvalidInput(
-            f"{binding.role.value} {binding.name!r} holds {binding.dtype} and got an array of {array.dtype}",
+            f"{binding.role.value} {binding.name!r} holds {binding.dtype} and got an array of {dtype}",
             fix=f"convert it with .astype(numpy.{binding.dtype}), or reinterpret it with .view(numpy.{binding.dtype})",
             binding=binding.name,
             expected=str(binding.dtype),
-            received=str(array.dtype),
+            received=str(dtype),
         )
 
 

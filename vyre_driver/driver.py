@@ -6,62 +6,43 @@ SPIR-V; calling the ``Kernel`` walks from arrays to results.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import OrderedDict
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from vyre_driver import settings
 from vyre_driver.backends.kompute.device import BACKEND_ID, KomputeDevice
-from vyre_driver.backends.kompute.pipeline import PipelineSource, RecordedDispatch, StageTimes
+from vyre_driver.backends.kompute.pipeline import PipelineSource
+from vyre_driver.backends.kompute.resident import Buffer
+from vyre_driver.batch import Batch
 from vyre_driver.binding import BindingPlan
 from vyre_driver.cache.disk import CacheLookup, DiskPipelineCache
-from vyre_driver.cache.entry import PipelineEntry, Verdict
-from vyre_driver.errors import DeviceOutOfMemory
-from vyre_driver.geometry import grid, local_size
+from vyre_driver.cache.entry import PipelineEntry
+from vyre_driver.geometry import local_size
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags, layout_digest, shader_digest
+from vyre_driver.kernel import CompiledModule, Kernel, Trace
 from vyre_driver.requirements import check_requirements
-from vyre_driver.specialization import Specialization, pack_push_constants, specialize
+from vyre_driver.specialization import Specialization, specialize
 from vyre_driver.spirv.opcodes import SUBGROUP_CAPABILITIES
+from vyre_driver.vulkan.blob import blob_fits
 from vyre_driver.vulkan.devices import enumerate_devices
 from vyre_driver.vulkan.selection import select_device
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from types import TracebackType
 
-    from numpy.typing import NDArray
+    from numpy.typing import DTypeLike
 
-    from vyre_driver.binding import BufferArgument
     from vyre_driver.spirv.module import SpirvModule
-    from vyre_driver.spirv.reflect import Reflection
-
-_MAX_RECORDED = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Trace:
-    """Where the time of one call went, and what the cache said.
-
-    ``compile_ns`` is ``Driver.compile`` as a whole, ``lookup_ns`` the cache's part of it; ``pipeline_ns`` is 0 when the call
-    replayed a pipeline already made. The stages are None before the first call.
-    """
-
-    key: str
-    verdict: Verdict
-    reason: str
-    compile_ns: int
-    lookup_ns: int
-    pipeline_ns: int
-    stages: StageTimes | None
 
 
 class Driver:
     """One device, one pipeline cache, and the kernels compiled for them.
 
-    Use it as a context manager, or call ``close``. Calls from several threads are run one after the other.
+    Use it as a context manager, or call ``close``. It and its kernels may be used from several threads.
     """
 
     def __init__(
@@ -97,8 +78,7 @@ class Driver:
         if cache is None:
             cache = DiskPipelineCache.from_settings()
         self.cache = cache if isinstance(cache, DiskPipelineCache) else DiskPipelineCache(cache)
-        self._device = KomputeDevice(self.physical_device)
-        self._lock = threading.RLock()
+        self.backend = KomputeDevice(self.physical_device)
 
     def compile(self, module: SpirvModule, specs: Mapping[str, object] | None = None) -> Kernel:
         """Prove that the device can run the module with these specialization constants, and fetch or store its entry.
@@ -116,7 +96,7 @@ class Driver:
         """
         began = time.perf_counter_ns()
         reflection = module.reflection
-        check_requirements(reflection, self.physical_device)
+        check_requirements(reflection, self.physical_device, self.backend.features, self.backend.api_version)
         plan = BindingPlan.from_reflection(reflection)
         specialization = specialize(reflection.spec_constants, specs or {})
         workgroup = local_size(reflection, specialization, self.physical_device.limits)
@@ -124,10 +104,32 @@ class Driver:
         looked = time.perf_counter_ns()
         lookup = self.cache.get(key)
         lookup_ns = time.perf_counter_ns() - looked
-        code = self._resolve(key, lookup, module)
-        trace = Trace(key.hex, lookup.verdict, lookup.reason, time.perf_counter_ns() - began, lookup_ns, 0, None)
-        source = PipelineSource(code, specialization.words, reflection.push_constant_bytes)
-        return Kernel(self, reflection, plan, workgroup, source, trace)
+        entry = self._resolve(key, lookup, module)
+        source = PipelineSource(entry.spirv, specialization.words, reflection.push_constant_bytes, entry.native)
+        compiled = CompiledModule(key, reflection, plan, workgroup, source)
+        compile_ns = time.perf_counter_ns() - began
+        return Kernel(self, compiled, Trace(key.hex, lookup.verdict, lookup.reason, compile_ns, lookup_ns, 0, None, None))
+
+    def buffer(self, array: object) -> Buffer:
+        """Return a resident buffer that holds a copy of the array.
+
+        Raises
+        ------
+        InvalidInput
+            2201, LimitExceeded 2104, DeviceOutOfMemory 1001: if the array cannot be held.
+        """
+        given = np.asarray(array)
+        made = self.empty(given.shape, given.dtype)
+        made.write(given)
+        return made
+
+    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Buffer:
+        """Return a resident buffer whose contents are not defined; raises as ``buffer``."""
+        return Buffer(self.backend, (shape,) if isinstance(shape, int) else tuple(shape), np.dtype(dtype))
+
+    def batch(self) -> Batch:
+        """Return an empty batch: bound kernels that go to the device in one submission."""
+        return Batch()
 
     def report(self) -> dict[str, object]:
         """Return the device, the backend and the cache's counters, as plain data."""
@@ -138,14 +140,14 @@ class Driver:
             "is_software": device.is_software,
             "driver": f"{device.driver_name} {device.driver_info}".strip(),
             "api_version": device.api,
-            "backend": f"{BACKEND_ID} {self._device.api.flavour}",
+            "backend": f"{BACKEND_ID} {self.backend.api.flavour}",
+            "layer": self.backend.report(),
             "cache": self.cache.stats(),
         }
 
     def close(self) -> None:
         """Give the device back; its kernels raise DispatchFailed from then on. A second call does nothing."""
-        with self._lock:
-            self._device.close()
+        self.backend.close()
 
     def __enter__(self) -> Driver:
         """Return the driver itself."""
@@ -171,102 +173,23 @@ class Driver:
             workgroup,
             flags,
             BACKEND_ID,
-            backend_flavour=self._device.api.flavour,
+            backend_flavour=self.backend.api.flavour,
             specialization=specialization,
             device=self.physical_device,
+            enabled_features=sorted(self.backend.features),
         )
 
-    def _resolve(self, key: PipelineCacheKey, lookup: CacheLookup, module: SpirvModule) -> bytes:
-        """Return the SPIR-V to run: the entry's, or on a miss the module's, which is then stored."""
-        if lookup.entry is not None:
-            return lookup.entry.spirv
-        self.cache.put(key, PipelineEntry(key.manifest, module.code))
-        return module.code
+    def _resolve(self, key: PipelineCacheKey, lookup: CacheLookup, module: SpirvModule) -> PipelineEntry:
+        """Return the entry to run, on a miss a new one, which is then stored; a blob the device did not write is left out."""
+        entry = lookup.entry
+        if entry is None:
+            entry = PipelineEntry(key.manifest, module.code)
+            self.cache.put(key, entry)
+        if entry.native and not blob_fits(entry.native, self.physical_device):
+            return PipelineEntry(entry.manifest, entry.spirv)
+        return entry
 
-
-class Kernel:
-    """A compiled module: called with arrays, it returns arrays. ``trace`` tells of the last call."""
-
-    def __init__(  # noqa: PLR0913 -- made by Driver.compile only, with the parts of its walk
-        self,
-        driver: Driver,
-        reflection: Reflection,
-        plan: BindingPlan,
-        workgroup: tuple[int, int, int],
-        source: PipelineSource,
-        trace: Trace,
-    ) -> None:
-        self._driver = driver
-        self._reflection = reflection
-        self.plan = plan
-        self.workgroup = workgroup
-        self._source = source
-        self.trace = trace
-        self._recorded: OrderedDict[object, RecordedDispatch] = OrderedDict()
-
-    def __call__(
-        self,
-        *arrays: object,
-        groups: Sequence[int] | None = None,
-        push: Mapping[str, object] | None = None,
-        out_counts: Mapping[str, int] | None = None,
-        split: bool = False,
-    ) -> NDArray[Any] | tuple[NDArray[Any], ...]:
-        """Run the kernel once; one array comes back, or a tuple when the shader writes several.
-
-        Parameters
-        ----------
-        arrays
-            In binding order: read-only buffers, read-write buffers (a copy comes back), and write-only ones unless
-            ``out_counts`` or the shader gives their size.
-        groups
-            Workgroups along x, y, z; None takes one invocation for each element of the largest output.
-        push
-            Push constants by name, all of them.
-        out_counts
-            Elements of write-only buffers, by name.
-        split
-            Submit upload, dispatch and read-back one by one, so that ``trace`` can tell them apart.
-
-        Raises
-        ------
-        InvalidInput
-            2201, InvalidPushConstant 2103, LimitExceeded 2104: if something given does not fit; nothing has run then.
-        DeviceOutOfMemory
-            1001 if the buffers do not fit into the device's memory.
-        KernelCompileFailed
-            1004 if the Vulkan driver refuses the module.
-        DispatchFailed
-            1005 if the device fails or the driver is closed (ForkError 2005: in a forked child).
-        """
-        arguments = self.plan.check_arguments(arrays, out_counts or {})
-        push_words = pack_push_constants(self._reflection.push_constants, self._source.push_constant_bytes, push or {})
-        counts = grid(groups, arguments, self.workgroup, self._driver.physical_device.limits)
-        with self._driver._lock:  # noqa: SLF001 -- a kernel is the driver's own
-            recorded, pipeline_ns = self._recorded_for(arguments, counts)
-            outputs, stages = recorded.run(arguments, push_words, split=split)
-            self.trace = replace(self.trace, pipeline_ns=pipeline_ns, stages=stages)
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
-
-    def _recorded_for(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]) -> tuple[RecordedDispatch, int]:
-        """Return the recorded dispatch for these sizes and this grid, and the ns its pipeline took if it was made just now."""
-        shape = (groups, *(argument.byte_len for argument in arguments))
-        found = self._recorded.get(shape)
-        if found is not None:
-            self._recorded.move_to_end(shape)
-            return found, 0
-        if len(self._recorded) >= _MAX_RECORDED:
-            self._recorded.popitem(last=False)
-        made = self._record(arguments, groups)
-        self._recorded[shape] = made
-        return made, made.pipeline_ns
-
-    def _record(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]) -> RecordedDispatch:
-        """Record a dispatch; buffers kept for earlier sizes make room, the least recently used first."""
-        while True:
-            try:
-                return RecordedDispatch(self._driver._device, self._source, arguments, groups)  # noqa: SLF001 -- as above
-            except DeviceOutOfMemory:
-                if not self._recorded:
-                    raise
-            self._recorded.popitem(last=False)
+    def keep_native(self, compiled: CompiledModule, blob: bytes) -> None:
+        """Store the driver's compiled blob with the entry of a module; called by its kernel."""
+        if blob_fits(blob, self.physical_device):
+            self.cache.put(compiled.key, PipelineEntry(compiled.key.manifest, compiled.source.code, blob))

@@ -6,7 +6,9 @@
     |   |-- UnsupportedFeature        1002  NotImplementedError
     |   |-- KernelCompileFailed       1004  RuntimeError
     |   |-- DispatchFailed            1005  RuntimeError
-    |   |   `-- ForkError             2005
+    |   |   |-- ForkError             2005
+    |   |   |-- DeviceLost            2006
+    |   |   `-- DispatchTimeout       2007  TimeoutError
     |   `-- InvalidProgram            1006  ValueError
     |       |-- InvalidModule         2101
     |       |-- InvalidSpecialization 2102
@@ -90,6 +92,18 @@ class ForkError(DispatchFailed):
     """A device opened in the parent process was used in a forked child."""
 
     code = 2005
+
+
+class DeviceLost(DispatchFailed):
+    """The device stopped answering; nothing made on it works any more, and a new Driver may."""
+
+    code = 2006
+
+
+class DispatchTimeout(DispatchFailed, TimeoutError):
+    """The work did not end in the time given; it is still running (``timeout_s``)."""
+
+    code = 2007
 
 
 class InvalidProgram(BackendError, ValueError):

@@ -1,6 +1,6 @@
-"""What a module needs against what the device has and kompute switches on.
+"""What a module needs against what the device has and what was switched on when it was opened.
 
-kompute asks for Vulkan 1.1 and enables no device feature, so what needs either is refused although the device may have it.
+A feature the device has and nobody enabled is refused: using it would be undefined.
 Source: Vulkan 1.3, appendix "Vulkan Environment for SPIR-V".
 """
 
@@ -9,18 +9,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import LimitExceeded, UnsupportedFeature
-from vyre_driver.spirv.opcodes import CORE_CAPABILITIES, SUBGROUP_CAPABILITIES, capability_name
+from vyre_driver.spirv.opcodes import (
+    CORE_CAPABILITIES,
+    FEATURE_OF_CAPABILITY,
+    SUBGROUP_CAPABILITIES,
+    capability_name,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from vyre_driver.spirv.reflect import Reflection
     from vyre_driver.vulkan.devices import PhysicalDevice
 
-MAX_SPIRV_VERSION = (1, 3)  # of Vulkan 1.1
+# Of Vulkan 1.1, 1.2, 1.3.
+_MAX_SPIRV_VERSION = {1: (1, 3), 2: (1, 5), 3: (1, 6)}
 _COMPUTE_STAGE = 0x20
 
 
-def check_requirements(reflection: Reflection, device: PhysicalDevice) -> None:
-    """Return if the device, as kompute opens it, can run the module.
+def check_requirements(reflection: Reflection, device: PhysicalDevice, features: Collection[str], api_version: int) -> None:
+    """Return if the device, opened with these features for this packed Vulkan version, can run the module.
 
     Raises
     ------
@@ -29,15 +37,15 @@ def check_requirements(reflection: Reflection, device: PhysicalDevice) -> None:
     LimitExceeded
         2104 if there are more buffers or push-constant bytes than the device allows.
     """
-    if reflection.version > MAX_SPIRV_VERSION:
+    minor = min(api_version >> 12 & 0x3FF, 3)
+    if reflection.version > _MAX_SPIRV_VERSION[minor]:
         raise UnsupportedFeature(
-            "the module is SPIR-V {}.{}, and kompute's Vulkan 1.1 takes at most {}.{}".format(
-                *reflection.version, *MAX_SPIRV_VERSION
-            ),
-            fix="compile it for Vulkan 1.1 (glslangValidator --target-env vulkan1.1)",
+            f"the module is SPIR-V {_dotted(reflection.version)}, and the device is open for Vulkan 1.{minor}, which takes "
+            f"at most {_dotted(_MAX_SPIRV_VERSION[minor])}",
+            fix=f"compile it for Vulkan 1.{minor} (glslangValidator --target-env vulkan1.{minor})",
         )
     for capability in reflection.capabilities:
-        _check_capability(capability, device)
+        _check_capability(capability, device, features)
     limits = device.limits
     slots = max(buffer.binding for buffer in reflection.buffers) + 1
     if slots > limits.max_per_stage_descriptor_storage_buffers:
@@ -58,20 +66,30 @@ def check_requirements(reflection: Reflection, device: PhysicalDevice) -> None:
         )
 
 
-def _check_capability(capability: int, device: PhysicalDevice) -> None:
+def _dotted(version: tuple[int, int]) -> str:
+    return f"{version[0]}.{version[1]}"
+
+
+def _check_capability(capability: int, device: PhysicalDevice, features: Collection[str]) -> None:
     if capability in CORE_CAPABILITIES:
         return
+    name = capability_name(capability)
     bit = SUBGROUP_CAPABILITIES.get(capability)
     if bit is not None:
         if device.subgroup_operations & bit and device.subgroup_stages & _COMPUTE_STAGE:
             return
         raise UnsupportedFeature(
-            f"the shader needs {capability_name(capability)}, and {device.name!r} has no such subgroup operations",
+            f"the shader needs {name}, and {device.name!r} has no such subgroup operations",
             fix="rewrite it without them, or choose another device",
             capability=capability,
         )
-    raise UnsupportedFeature(
-        f"the shader needs {capability_name(capability)}, and kompute enables no device features",
-        fix="rewrite it without that capability",
-        capability=capability,
-    )
+    feature = FEATURE_OF_CAPABILITY.get(capability)
+    if feature in features:
+        return
+    if feature is None:
+        problem, fix = "this driver switches no such feature on", "rewrite it without that capability"
+    elif feature in device.features:
+        problem, fix = f"{feature} is not switched on", "run with the vyre layer and its features hook (VYRE_LAYER)"
+    else:
+        problem, fix = f"{device.name!r} does not have {feature}", "rewrite it without, or choose another device"
+    raise UnsupportedFeature(f"the shader needs {name}, and {problem}", fix=fix, capability=capability, feature=feature)

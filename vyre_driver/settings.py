@@ -11,8 +11,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
@@ -53,7 +57,20 @@ CACHE_DISABLE = Setting(
     "Keeps the pipeline cache in memory only.",
 )
 
-SETTINGS = (DEVICE, ALLOW_SOFTWARE, CACHE_DIR, CACHE_DISABLE)
+LAYER = Setting(
+    "VYRE_LAYER",
+    "a switch",
+    "on",
+    "Runs kompute under the vyre Vulkan layer; without it everything works, slower.",
+)
+LAYER_HOOKS_OFF = Setting(
+    "VYRE_LAYER_HOOKS_OFF",
+    "names separated by commas: `pipeline_cache fences waits memory features barriers shared_pipelines`",
+    "none",
+    "Switches single hooks of the layer off.",
+)
+
+SETTINGS = (DEVICE, ALLOW_SOFTWARE, CACHE_DIR, CACHE_DISABLE, LAYER, LAYER_HOOKS_OFF)
 
 
 def text(setting: Setting) -> str | None:
@@ -61,8 +78,8 @@ def text(setting: Setting) -> str | None:
     return os.environ.get(setting.variable) or None
 
 
-def switch(setting: Setting) -> bool:
-    """Whether the variable switches something on; unset is off.
+def switch(setting: Setting, *, unset: bool = False) -> bool:
+    """Whether the variable switches something on; ``unset`` is what holds without it.
 
     Raises
     ------
@@ -70,7 +87,9 @@ def switch(setting: Setting) -> bool:
         2401 if the value is none of 1 true yes on 0 false no off.
     """
     value = text(setting)
-    if value is None or value.lower() in _FALSE:
+    if value is None:
+        return unset
+    if value.lower() in _FALSE:
         return False
     if value.lower() in _TRUE:
         return True
@@ -80,6 +99,26 @@ def switch(setting: Setting) -> bool:
         variable=setting.variable,
         value=value,
     )
+
+
+def names(setting: Setting, known: Collection[str]) -> frozenset[str]:
+    """Return the names that the variable lists, separated by commas.
+
+    Raises
+    ------
+    InvalidSetting
+        2401 if one of them is not among ``known``.
+    """
+    value = text(setting)
+    found = frozenset(name.strip() for name in value.split(",")) if value else frozenset()
+    for name in sorted(found - set(known)):
+        raise InvalidSetting(
+            f"{setting.variable} names {name!r}, which is none of {', '.join(known)}",
+            fix=f"set {setting.variable} to names from that list, separated by commas",
+            variable=setting.variable,
+            value=value,
+        )
+    return found
 
 
 def absolute_directory(setting: Setting) -> Path | None:

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from vyre_driver.errors import InvalidPushConstant, InvalidSpecialization
 
 if TYPE_CHECKING:
@@ -77,7 +79,7 @@ def _specialize_one(constant: SpecConstant, given: Mapping[str, object]) -> Spec
 
 
 def pack_push_constants(members: Sequence[PushConstantMember], byte_len: int, given: Mapping[str, object]) -> tuple[int, ...]:
-    """Return the push-constant block as 32-bit words; every member must be given, a vector as a sequence.
+    """Return the push-constant block as 32-bit words; every member must be given, a vector as a sequence or array.
 
     Raises
     ------
@@ -103,7 +105,9 @@ def pack_push_constants(members: Sequence[PushConstantMember], byte_len: int, gi
 
 def _push_words(member: PushConstantMember, value: object) -> list[int]:
     values = [value]
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+    if isinstance(value, np.ndarray):
+        values = list(value.ravel())
+    elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
         values = list(value)
     shape = str(member.scalar) if member.components == 1 else f"{member.components} x {member.scalar}"
     if len(values) != member.components:

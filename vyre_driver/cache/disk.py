@@ -136,10 +136,10 @@ class DiskPipelineCache:
                 if create:
                     _make_root(self._root)
                 self._trust = _distrust(self._root)
-            except FileNotFoundError:
-                if create:
-                    self._trust = "it disappeared while it was made"
             except OSError as error:
+                # Before the first put there may be no root yet.
+                if isinstance(error, FileNotFoundError) and not create:
+                    return self.path_for(key)
                 self._trust = error.strerror or str(error)
                 self._forgive("root", str(error))
         return None if self._trust else self.path_for(key)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.cli.options import add_json, print_json
 from vyre_driver.vulkan import enumerate_devices
+from vyre_driver.vulkan.devices import format_version
 
 if TYPE_CHECKING:
     import argparse
@@ -45,4 +46,6 @@ def _as_data(device: PhysicalDevice) -> dict[str, object]:
     data["api_version"] = device.api
     data["pci"] = device.pci_address
     data["extensions"] = sorted(device.extensions)
+    data["features"] = sorted(device.features)
+    data["loader_version"] = format_version(device.loader_version)
     return data

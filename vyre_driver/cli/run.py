@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.binding import Binding
-    from vyre_driver.driver import Kernel
+    from vyre_driver.kernel import Kernel
     from vyre_driver.spirv.reflect import PushConstantMember, Reflection
 
 

@@ -91,6 +91,32 @@ CORE_CAPABILITIES = frozenset({0, 1, 43, 44, 46, 47, 49, 50, 4437})
 # Capability -> bit of VkSubgroupFeatureFlagBits.
 SUBGROUP_CAPABILITIES = {61: 0x1, 62: 0x2, 63: 0x4, 64: 0x8, 65: 0x10, 66: 0x20, 67: 0x40, 68: 0x80}
 
+# Capability -> the device feature that Vulkan asks to be enabled for it.
+FEATURE_OF_CAPABILITY = {
+    9: "shaderFloat16",
+    10: "shaderFloat64",
+    11: "shaderInt64",
+    12: "shaderBufferInt64Atomics",
+    22: "shaderInt16",
+    39: "shaderInt8",
+    4433: "storageBuffer16BitAccess",
+    4434: "uniformAndStorageBuffer16BitAccess",
+    4435: "storagePushConstant16",
+    4441: "variablePointersStorageBuffer",
+    4442: "variablePointers",
+    4448: "storageBuffer8BitAccess",
+    4449: "uniformAndStorageBuffer8BitAccess",
+    4450: "storagePushConstant8",
+    5345: "vulkanMemoryModel",
+    5346: "vulkanMemoryModelDeviceScope",
+    6016: "shaderIntegerDotProduct",
+    6017: "shaderIntegerDotProduct",
+    6018: "shaderIntegerDotProduct",
+    6019: "shaderIntegerDotProduct",
+    6022: "cooperativeMatrix",
+    6033: "shaderBufferFloat32AtomicAdd",
+}
+
 CAPABILITY_NAMES = {
     0: "Matrix",
     1: "Shader",

@@ -7,9 +7,11 @@ is plain data; devices.py gives it types and meaning.
 Source: Vulkan 1.3, chapters "Instances" and "Physical Device Enumeration".
 """
 
-from libc.stdint cimport int32_t, uint32_t, uint64_t, uint8_t
+from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
+
+from vyre_driver.vulkan.vk cimport *
 
 
 cdef extern from "dlfcn.h" nogil:
@@ -20,128 +22,11 @@ cdef extern from "dlfcn.h" nogil:
     int RTLD_LOCAL
 
 
-cdef extern from "vulkan/vulkan.h" nogil:
-    ctypedef uint32_t VkBool32
-    ctypedef uint64_t VkDeviceSize
-    ctypedef int32_t VkResult
-    ctypedef int32_t VkStructureType
-    ctypedef struct VkInstance_T:
-        pass
-    ctypedef VkInstance_T* VkInstance
-    ctypedef struct VkPhysicalDevice_T:
-        pass
-    ctypedef VkPhysicalDevice_T* VkPhysicalDevice
-    ctypedef void (*PFN_vkVoidFunction)()
-
-    enum: VK_SUCCESS
-    enum: VK_INCOMPLETE
-    enum: VK_ERROR_INCOMPATIBLE_DRIVER
-    enum: VK_UUID_SIZE
-    enum: VK_API_VERSION_1_0
-    enum: VK_API_VERSION_1_1
-    enum: VK_API_VERSION_1_2
-    enum: VK_API_VERSION_1_3
-    enum: VK_STRUCTURE_TYPE_APPLICATION_INFO
-    enum: VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO
-    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2
-    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES
-    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES
-    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES
-    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT
-
-    ctypedef struct VkApplicationInfo:
-        VkStructureType sType
-        const char* pApplicationName
-        const char* pEngineName
-        uint32_t apiVersion
-    ctypedef struct VkInstanceCreateInfo:
-        VkStructureType sType
-        const VkApplicationInfo* pApplicationInfo
-    ctypedef struct VkPhysicalDeviceLimits:
-        uint32_t maxStorageBufferRange
-        uint32_t maxPushConstantsSize
-        uint32_t maxPerStageDescriptorStorageBuffers
-        uint32_t maxComputeSharedMemorySize
-        uint32_t[3] maxComputeWorkGroupCount
-        uint32_t maxComputeWorkGroupInvocations
-        uint32_t[3] maxComputeWorkGroupSize
-        VkBool32 timestampComputeAndGraphics
-        float timestampPeriod
-    ctypedef struct VkPhysicalDeviceProperties:
-        uint32_t apiVersion
-        uint32_t driverVersion
-        uint32_t vendorID
-        uint32_t deviceID
-        int32_t deviceType
-        char* deviceName
-        uint8_t* pipelineCacheUUID
-        VkPhysicalDeviceLimits limits
-    ctypedef struct VkPhysicalDeviceProperties2:
-        VkStructureType sType
-        void* pNext
-        VkPhysicalDeviceProperties properties
-    ctypedef struct VkPhysicalDeviceIDProperties:
-        VkStructureType sType
-        void* pNext
-        uint8_t* deviceUUID
-        uint8_t* driverUUID
-    ctypedef struct VkPhysicalDeviceSubgroupProperties:
-        VkStructureType sType
-        void* pNext
-        uint32_t subgroupSize
-        uint32_t supportedStages
-        uint32_t supportedOperations
-    ctypedef struct VkConformanceVersion:
-        uint8_t major
-        uint8_t minor
-        uint8_t subminor
-        uint8_t patch
-    ctypedef struct VkPhysicalDeviceDriverProperties:
-        VkStructureType sType
-        void* pNext
-        int32_t driverID
-        char* driverName
-        char* driverInfo
-        VkConformanceVersion conformanceVersion
-    ctypedef struct VkPhysicalDevicePCIBusInfoPropertiesEXT:
-        VkStructureType sType
-        void* pNext
-        uint32_t pciDomain
-        uint32_t pciBus
-        uint32_t pciDevice
-        uint32_t pciFunction
-    ctypedef struct VkExtensionProperties:
-        char* extensionName
-        uint32_t specVersion
-    ctypedef struct VkQueueFamilyProperties:
-        uint32_t queueFlags
-        uint32_t queueCount
-        uint32_t timestampValidBits
-    ctypedef struct VkMemoryHeap:
-        VkDeviceSize size
-        uint32_t flags
-    ctypedef struct VkMemoryType:
-        uint32_t propertyFlags
-        uint32_t heapIndex
-    ctypedef struct VkPhysicalDeviceMemoryProperties:
-        uint32_t memoryTypeCount
-        VkMemoryType* memoryTypes
-        uint32_t memoryHeapCount
-        VkMemoryHeap* memoryHeaps
-
-    ctypedef PFN_vkVoidFunction (*PFN_vkGetInstanceProcAddr)(VkInstance, const char*)
-    ctypedef VkResult (*PFN_vkEnumerateInstanceVersion)(uint32_t*)
-    ctypedef VkResult (*PFN_vkCreateInstance)(const VkInstanceCreateInfo*, const void*, VkInstance*)
-    ctypedef void (*PFN_vkDestroyInstance)(VkInstance, const void*)
-    ctypedef VkResult (*PFN_vkEnumeratePhysicalDevices)(VkInstance, uint32_t*, VkPhysicalDevice*)
-    ctypedef void (*PFN_vkGetPhysicalDeviceProperties)(VkPhysicalDevice, VkPhysicalDeviceProperties*)
-    ctypedef void (*PFN_vkGetPhysicalDeviceProperties2)(VkPhysicalDevice, VkPhysicalDeviceProperties2*)
-    ctypedef VkResult (*PFN_vkEnumerateDeviceExtensionProperties)(
-        VkPhysicalDevice, const char*, uint32_t*, VkExtensionProperties*)
-    ctypedef void (*PFN_vkGetPhysicalDeviceQueueFamilyProperties)(
-        VkPhysicalDevice, uint32_t*, VkQueueFamilyProperties*)
-    ctypedef void (*PFN_vkGetPhysicalDeviceMemoryProperties)(
-        VkPhysicalDevice, VkPhysicalDeviceMemoryProperties*)
+cdef extern from "layer.h" nogil:
+    const char* vyre_feature_name(uint32_t index)
+    uint64_t vyre_supported_features(
+        uint32_t api_version, VkPhysicalDevice device, PFN_vkGetPhysicalDeviceFeatures features,
+        PFN_vkGetPhysicalDeviceFeatures2 features2)
 
 
 class LoaderMissing(OSError):
@@ -162,6 +47,8 @@ cdef struct Loader:
     PFN_vkEnumeratePhysicalDevices enumerate_devices
     PFN_vkGetPhysicalDeviceProperties properties
     PFN_vkGetPhysicalDeviceProperties2 properties2
+    PFN_vkGetPhysicalDeviceFeatures features
+    PFN_vkGetPhysicalDeviceFeatures2 features2
     PFN_vkEnumerateDeviceExtensionProperties extensions
     PFN_vkGetPhysicalDeviceQueueFamilyProperties queue_families
     PFN_vkGetPhysicalDeviceMemoryProperties memory
@@ -216,6 +103,8 @@ cdef Loader bind_instance(PFN_vkGetInstanceProcAddr get_proc, VkInstance instanc
     vk.enumerate_devices = <PFN_vkEnumeratePhysicalDevices> get_proc(instance, b"vkEnumeratePhysicalDevices")
     vk.properties = <PFN_vkGetPhysicalDeviceProperties> get_proc(instance, b"vkGetPhysicalDeviceProperties")
     vk.properties2 = <PFN_vkGetPhysicalDeviceProperties2> get_proc(instance, b"vkGetPhysicalDeviceProperties2")
+    vk.features = <PFN_vkGetPhysicalDeviceFeatures> get_proc(instance, b"vkGetPhysicalDeviceFeatures")
+    vk.features2 = <PFN_vkGetPhysicalDeviceFeatures2> get_proc(instance, b"vkGetPhysicalDeviceFeatures2")
     vk.extensions = <PFN_vkEnumerateDeviceExtensionProperties> get_proc(
         instance, b"vkEnumerateDeviceExtensionProperties")
     vk.queue_families = <PFN_vkGetPhysicalDeviceQueueFamilyProperties> get_proc(
@@ -242,6 +131,17 @@ cdef frozenset extension_names(Loader* vk, VkPhysicalDevice device):
         return frozenset((<bytes> found[i].extensionName).decode("ascii", "replace") for i in range(count))
     finally:
         free(found)
+
+
+cdef frozenset feature_names(Loader* vk, VkPhysicalDevice device, uint32_t usable_version):
+    cdef uint64_t found = vyre_supported_features(usable_version, device, vk.features, vk.features2)
+    cdef uint32_t i = 0
+    names = []
+    while vyre_feature_name(i) != NULL:
+        if found >> i & 1:
+            names.append((<bytes> vyre_feature_name(i)).decode("ascii"))
+        i += 1
+    return frozenset(names)
 
 
 cdef list queue_family_facts(Loader* vk, VkPhysicalDevice device):
@@ -343,6 +243,7 @@ cdef dict device_facts(Loader* vk, VkPhysicalDevice device, uint32_t instance_ve
         "queue_families": queue_family_facts(vk, device),
         "memory_heaps": memory_heap_facts(vk, device),
         "extensions": extensions,
+        "features": feature_names(vk, device, min(instance_version, properties.properties.apiVersion)),
     }
 
 

@@ -67,6 +67,7 @@ class PhysicalDevice:
     """One physical device as the loader shows it; ``index`` is its place in the loader's list.
 
     Texts and UUIDs are empty or zero where the device does not tell; ``api_version`` and ``driver_version`` are raw.
+    ``features`` are the device features the layer knows, by Vulkan's names; ``loader_version`` is the loader's own.
     """
 
     index: int
@@ -91,6 +92,8 @@ class PhysicalDevice:
     queue_families: tuple[QueueFamily, ...]
     memory_heaps: tuple[tuple[int, int], ...]
     extensions: frozenset[str]
+    features: frozenset[str]
+    loader_version: int
 
     @property
     def is_software(self) -> bool:
@@ -136,7 +139,7 @@ def enumerate_devices() -> tuple[PhysicalDevice, ...]:
         2001 if libvulkan.so.1 cannot be opened, no driver is installed, or the drivers found no device.
     """
     try:
-        _, found = _vulkan.probe()
+        loader_version, found = _vulkan.probe()
     except _vulkan.LoaderMissing as error:
         raise VulkanUnavailable(
             f"the Vulkan loader libvulkan.so.1 cannot be opened ({error})",
@@ -152,14 +155,15 @@ def enumerate_devices() -> tuple[PhysicalDevice, ...]:
         ) from error
     if not found:
         raise VulkanUnavailable("the Vulkan drivers found no device", fix=_NO_DRIVER_FIX)
-    return tuple(_physical_device(index, facts) for index, facts in enumerate(found))
+    return tuple(_physical_device(index, loader_version, facts) for index, facts in enumerate(found))
 
 
-def _physical_device(index: int, facts: dict[str, Any]) -> PhysicalDevice:
+def _physical_device(index: int, loader_version: int, facts: dict[str, Any]) -> PhysicalDevice:
     return PhysicalDevice(
         **{
             **facts,
             "index": index,
+            "loader_version": loader_version,
             "device_type": DeviceType(min(facts["device_type"], DeviceType.CPU.value)),
             "limits": DeviceLimits(**facts["limits"]),
             "queue_families": tuple(QueueFamily(*family) for family in facts["queue_families"]),

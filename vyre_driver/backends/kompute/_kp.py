@@ -24,6 +24,7 @@ class KomputeApi:
     sync_device: Any
     sync_local: Any
     dispatch: Any
+    tensor_types: Any
 
 
 @functools.cache
@@ -52,7 +53,8 @@ def load_kompute() -> KomputeApi:
         ("kp-main", "OpSyncDevice", "OpSyncLocal"),
     ):
         if hasattr(kp, device_name):
-            return KomputeApi(flavour, kp.Manager, getattr(kp, device_name), getattr(kp, local_name), kp.OpAlgoDispatch)
+            types = kp.TensorTypes if hasattr(kp, "TensorTypes") else kp.MemoryTypes
+            return KomputeApi(flavour, kp.Manager, getattr(kp, device_name), getattr(kp, local_name), kp.OpAlgoDispatch, types)
     raise BackendUnavailable(
         "the installed kp has neither OpTensorSyncDevice nor OpSyncDevice", fix="install kp 0.9.0", module=kp.__file__
     )

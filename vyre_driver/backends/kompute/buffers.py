@@ -1,16 +1,20 @@
 """Buffers as kompute tensors: raw 32-bit words, whatever the array's type.
 
-kompute knows five element types; any other travels as words, padded to 4 bytes. A tensor is a device buffer and a mapped
-staging buffer of the same size, and its size is a uint32 number of bytes.
+kompute knows five element types; any other travels as words, padded to 4 bytes. A tensor's size is a uint32 number of bytes. On
+a device with memory of its own a tensor is a device buffer and a mapped staging buffer; where device and host share
+memory it is one mapped buffer.
 """
 
 from __future__ import annotations
 
+import functools
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vyre_driver.errors import LimitExceeded
+from vyre_driver.vulkan.devices import DeviceType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,28 +25,53 @@ if TYPE_CHECKING:
 
 _WORD_BYTES = 4
 _MAX_TENSOR_BYTES = 2**32 - _WORD_BYTES  # kompute counts bytes in a uint32
+_SHARED_MEMORY = frozenset({DeviceType.CPU, DeviceType.INTEGRATED})
 
 
 class TensorBuffer:
     """One storage buffer of ``byte_len`` bytes, its host side zero at first.
 
-    Its host side is kompute's staging memory: it is written and read here by copying, and no view of it leaves.
+    The host side is mapped memory: it is written and read here by copying, under ``KomputeDevice.in_use``, and no view of it
+    leaves.
     """
 
     def __init__(self, device: KomputeDevice, byte_len: int) -> None:
-        """Allocate device and staging memory; the caller has checked and reserved the size."""
+        """Allocate the memory; the caller has checked the size.
+
+        Raises
+        ------
+        DeviceOutOfMemory
+            1001 if the device has not so much left.
+        """
+        words = padded(byte_len) // _WORD_BYTES
         self.byte_len = byte_len
-        self.tensor: Any = device.manager.tensor_t(np.zeros(padded(byte_len) // _WORD_BYTES, np.uint32))
+        self.is_shared = device.physical.device_type in _SHARED_MEMORY
+        kind = device.api.tensor_types.host if self.is_shared else device.api.tensor_types.device
+        device.reserve(words * _WORD_BYTES)
+        release = weakref.finalize(self, device.release, words * _WORD_BYTES)
+        try:
+            with device.calling_kompute("allocate a buffer") as manager:
+                self.tensor: Any = manager.tensor_t(np.zeros(words, np.uint32), kind)
+        except BaseException:
+            release()
+            raise
+        device.keep_handle(self)
 
-    def write(self, array: NDArray[Any]) -> None:
-        """Copy a contiguous array of ``byte_len`` bytes into staging memory."""
-        self._staging()[:] = array.reshape(-1).view(np.uint8)
+    @property
+    def kompute_object(self) -> object:
+        """The tensor."""
+        return self.tensor
 
-    def read(self, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> NDArray[Any]:
-        """Return a new array holding the ``byte_len`` bytes of staging memory."""
-        return self._staging().copy().view(dtype).reshape(shape)
+    def write(self, array: NDArray[Any] | None) -> None:
+        """Copy a contiguous array of ``byte_len`` bytes into the host side; None writes zeros."""
+        self._host[:] = 0 if array is None else array.reshape(-1).view(np.uint8)
 
-    def _staging(self) -> NDArray[Any]:
+    def read(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return a new array holding the ``byte_len`` bytes of the host side."""
+        return self._host.copy().view(dtype).reshape(shape)
+
+    @functools.cached_property
+    def _host(self) -> NDArray[np.uint8]:
         return np.asarray(self.tensor.data()).view(np.uint8)[: self.byte_len]
 
 

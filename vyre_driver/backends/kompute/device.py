@@ -1,24 +1,70 @@
-"""One Vulkan device opened through kompute."""
+"""One Vulkan device opened through kompute, under the layer where that can be loaded."""
 
 from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+import weakref
+from collections import deque
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol
 
+from vyre_driver import settings
 from vyre_driver.backends.kompute._kp import load_kompute
-from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, ForkError, UnsupportedFeature
+from vyre_driver.backends.kompute.results import VK_SUCCESS, failure_error, lost_error
+from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, ForkError, UnsupportedFeature, VyreError
+from vyre_driver.vulkan import _layer
+from vyre_driver.vulkan.layer import create_under_layer, layer_config, wanted_features
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 BACKEND_ID = "kompute"
 
 
+class KomputeHandle(Protocol):
+    """Holds an object of kompute's."""
+
+    @property
+    def kompute_object(self) -> object:
+        """The object."""
+
+
+class DeviceUse:
+    """Held while a device's memory or work is touched, so that ``close`` waits; any number of threads may hold it."""
+
+    def __init__(self, device: KomputeDevice) -> None:
+        """Nobody uses it."""
+        self._device = device
+        self._condition = threading.Condition(threading.Lock())
+        self._users = 0
+
+    def __enter__(self) -> None:
+        """Raise as ``KomputeDevice.check_usable``, or count a user."""
+        with self._condition:
+            self._device.check_usable()
+            self._users += 1
+
+    def __exit__(self, *_: object) -> None:
+        """Count a user less."""
+        with self._condition:
+            self._users -= 1
+            if not self._users:
+                self._condition.notify_all()
+
+    def drain(self) -> None:
+        """Return when nobody uses the device; the caller has made ``check_usable`` raise."""
+        with self._condition:
+            self._condition.wait_for(lambda: not self._users)
+
+
 class KomputeDevice:
     """A kompute Manager on one physical device, and the bytes allocated through it.
 
-    Not to be used after ``close``, nor in a forked child; both are told apart from a crash by an error.
+    ``lock`` is held around every call into kompute. Not to be used after ``close``, nor in a forked child; both are told apart
+    from a crash by an error.
     """
 
     def __init__(self, physical: PhysicalDevice) -> None:
@@ -32,26 +78,58 @@ class KomputeDevice:
             1002 if the device has no queue for compute.
         DispatchFailed
             1005 if kompute cannot open the device, or opens another one.
+        InvalidSetting
+            2401 if VYRE_LAYER or VYRE_LAYER_HOOKS_OFF cannot be meant.
         """
         family = physical.compute_family
         if family is None:
             raise UnsupportedFeature(f"{physical.name!r} has no queue for compute", fix="choose another device")
         self.physical = physical
         self.api = load_kompute()
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
+        self.in_use = DeviceUse(self)
+        self.hooks = _hooks()
+        self._family = family.index
         self._pid = os.getpid()
         self._allocated = 0
+        self._released: deque[int] = deque()
+        self._allocation_lock = threading.Lock()
+        self._handles: weakref.WeakSet[KomputeHandle] = weakref.WeakSet()
+        self.layer: _layer.LayerDevice | None = None
+        self._manager: Any = self._open()
+        if self.layer is None:
+            self.hooks = ()
+        features_on = "features" in self.hooks
+        self.features = frozenset(wanted_features(physical)) if features_on else frozenset()
+        _OPEN.add(self)
+        self.api_version = min(physical.loader_version, physical.api_version) if self.layer else _KOMPUTE_API_VERSION
+
+    def _open(self) -> Any:  # noqa: ANN401 -- kp has no types
         try:
-            self._manager: Any = self.api.manager(physical.index, [family.index], [])
+            if self.hooks:
+                config = layer_config(self.physical, self.hooks, wanted_features(self.physical))
+                # Under the layer the instance lists the chosen device alone.
+                manager, self.layer = create_under_layer(
+                    config, self.physical.loader_version, lambda: self.api.manager(0, [self._family], [])
+                )
+                if self.layer is not None:
+                    self._check_identity(self.layer.device_uuid == self.physical.device_uuid, manager)
+                    return manager
+                manager.destroy()
+            manager = self.api.manager(self.physical.index, [self._family], [])
         except RuntimeError as error:
             raise DispatchFailed(
-                f"kompute cannot open {physical.name!r} ({error})", fix="run vulkaninfo to see whether the device works"
+                f"kompute cannot open {self.physical.name!r} ({error})", fix="run vulkaninfo to see whether the device works"
             ) from error
-        opened = self._manager.get_device_properties()["device_name"]
-        if opened != physical.name:
-            self.close()
+        self._check_identity(manager.get_device_properties()["device_name"] == self.physical.name, manager)
+        return manager
+
+    def _check_identity(self, same: bool, manager: Any) -> None:  # noqa: ANN401, FBT001 -- kp has no types; one question
+        if not same:
+            opened = manager.get_device_properties()["device_name"]
+            manager.destroy()
             raise DispatchFailed(
-                f"kompute opened {opened!r} where {physical.name!r} was asked for: the loader lists devices in another order",
+                f"kompute opened {opened!r} where {self.physical.name!r} was asked for: the loader's order changed",
                 fix="hide the other devices (VK_DRIVER_FILES, MESA_VK_DEVICE_SELECT)",
                 opened=opened,
             )
@@ -69,6 +147,8 @@ class KomputeDevice:
         ------
         ForkError
             2005 in a process forked after the device was opened.
+        DeviceLost
+            2006 once the device was lost.
         DispatchFailed
             1005 if the device is closed.
         """
@@ -79,39 +159,130 @@ class KomputeDevice:
             )
         if self._manager is None:
             raise DispatchFailed(f"{self.physical.name!r} is closed", fix="make a new Driver")
+        if self.layer is not None and self.layer.is_lost:
+            raise lost_error(self.physical.name)
+
+    @contextmanager
+    def calling_kompute(self, what: str) -> Iterator[Any]:
+        """Hold the lock around calls into kompute and raise what they failed with; gives the Manager.
+
+        Raises
+        ------
+        DeviceOutOfMemory
+            1001, KernelCompileFailed 1004, DispatchFailed 1005, DeviceLost 2006: what the layer recorded, or kompute raised.
+        """
+        with self.lock:
+            manager = self.manager
+            error: RuntimeError | None = None
+            _layer.take_failure()
+            try:
+                yield manager
+            except VyreError:
+                raise
+            except RuntimeError as raised:
+                error = raised
+            failure = _layer.take_failure()
+            if failure is not None:
+                raise failure_error(failure, self.physical.name, self._available()) from error
+            if error is not None:
+                raise DispatchFailed(
+                    f"kompute could not {what} on {self.physical.name!r} ({error})",
+                    fix="run the shader under the Khronos validation layer",
+                ) from error
+
+    def raise_failure(self) -> None:
+        """Raise what the layer recorded on this thread: DeviceOutOfMemory 1001, DispatchFailed 1005, DeviceLost 2006."""
+        failure = _layer.take_failure()
+        if failure is not None:
+            raise failure_error(failure, self.physical.name, self._available())
+
+    def check_result(self, result: int) -> None:
+        """Return if the VkResult of a wait is none of failure; else raises DeviceLost 2006 or DispatchFailed 1005."""
+        if result < VK_SUCCESS:
+            _layer.take_failure()
+            raise failure_error(_layer.Failure("wait", result, 0), self.physical.name, self._available())
 
     def reserve(self, byte_len: int) -> None:
-        """Count bytes about to be allocated, buffer and staging copy each; kompute itself ignores a failed allocation.
+        """Count bytes about to be allocated, buffer and staging copy each, before kompute is asked for them.
 
         Raises
         ------
         DeviceOutOfMemory
             1001 if the device's largest heap cannot hold them.
         """
-        heaps = self.physical.memory_heaps
-        # One heap holds a buffer and its staging copy; with several, the copy is elsewhere.
-        factor = 2 if len(heaps) == 1 else 1
-        total = max(size for size, _ in heaps) if len(heaps) == 1 else self.physical.device_local_bytes
-        with self.lock:
-            available = total - factor * self._allocated
-            if factor * byte_len > available:
+        with self._allocation_lock:
+            self._allocated -= sum(self._released.popleft() for _ in range(len(self._released)))
+            available = self._available()
+            needed = self._factor * byte_len
+            if needed > available:
                 raise DeviceOutOfMemory(
-                    f"the buffers need {factor * byte_len} bytes on {self.physical.name!r}, which has {available} bytes left "
-                    f"of {total} bytes",
+                    f"the buffers need {needed} bytes on {self.physical.name!r}, which has {available} bytes left",
                     fix="pass smaller arrays, in several calls",
-                    requested_bytes=factor * byte_len,
+                    requested_bytes=needed,
                     available_bytes=available,
                 )
             self._allocated += byte_len
 
     def release(self, byte_len: int) -> None:
-        """Take back what ``reserve`` counted."""
-        with self.lock:
-            self._allocated -= byte_len
+        """Take back what ``reserve`` counted; takes no lock, because a garbage collection may call it anywhere."""
+        self._released.append(byte_len)
+
+    @property
+    def _factor(self) -> int:
+        """One heap holds a buffer and its staging copy; with several, the copy is elsewhere."""
+        return 2 if len(self.physical.memory_heaps) == 1 else 1
+
+    def _available(self) -> int:
+        heaps = self.physical.memory_heaps
+        total = heaps[0][0] if len(heaps) == 1 else self.physical.device_local_bytes
+        return max(0, total - self._factor * self._allocated)
+
+    def keep_handle(self, handle: KomputeHandle) -> None:
+        """Remember an object that holds one of kompute's, for ``abandon``."""
+        self._handles.add(handle)
+
+    def abandon(self) -> None:
+        """In a forked child: never destroy what was inherited, for the device's threads and locks did not come along."""
+        for handle in (self, *self._handles):
+            _layer.leak(handle)
+            _layer.leak(handle.kompute_object)
+
+    @property
+    def kompute_object(self) -> object:
+        """The Manager, or None when closed."""
+        return self._manager
+
+    def report(self) -> dict[str, object]:
+        """Return which hooks are active and the layer's counters, as plain data."""
+        return {
+            "hooks": list(self.hooks),
+            "features": sorted(self.features),
+            "counters": self.layer.counters() if self.layer is not None else {},
+        }
 
     def close(self) -> None:
-        """Destroy the device and all that was made on it; a second call does nothing."""
-        manager, self._manager = self._manager, None
-        # The parent's device is not the child's to destroy: kompute would wait for threads that did not survive the fork.
+        """Destroy the device and all that was made on it, after its work has ended; a second call does nothing."""
+        with self.lock:
+            manager, self._manager = self._manager, None
         if manager is not None and os.getpid() == self._pid:
+            self.in_use.drain()
             manager.destroy()
+
+
+_KOMPUTE_API_VERSION = 1 << 22 | 1 << 12
+_OPEN: weakref.WeakSet[KomputeDevice] = weakref.WeakSet()
+
+
+def _abandon_all() -> None:
+    for device in list(_OPEN):
+        device.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_all)
+
+
+def _hooks() -> tuple[str, ...]:
+    if not settings.switch(settings.LAYER, unset=True):
+        return ()
+    off = settings.names(settings.LAYER_HOOKS_OFF, _layer.HOOKS)
+    return tuple(hook for hook in _layer.HOOKS if hook not in off)

@@ -1,16 +1,18 @@
-"""A dispatch recorded once and replayed: buffers, pipeline, and upload + dispatch + read-back in one Sequence."""
+"""A pipeline bound to buffers, and a dispatch of it recorded once and replayed: upload, dispatch, read-back."""
 
 from __future__ import annotations
 
+import threading
 import time
-import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.backends.kompute.buffers import TensorBuffer, check_sizes, padded
-from vyre_driver.errors import DispatchFailed, KernelCompileFailed
+from vyre_driver.backends.kompute.buffers import TensorBuffer, check_sizes
+from vyre_driver.backends.kompute.submission import Submission
+from vyre_driver.errors import KernelCompileFailed
+from vyre_driver.vulkan import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,11 +27,12 @@ _UNUSED_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class PipelineSource:
-    """What a pipeline is made of: SPIR-V in host order, specialization words by SpecId, push-constant bytes."""
+    """What a pipeline is made of: SPIR-V in host order, specialization words by SpecId, push-constant bytes, a saved blob."""
 
     code: bytes
     spec_words: tuple[int, ...]
     push_constant_bytes: int
+    native: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +48,66 @@ class StageTimes:
     readback_ns: int
 
 
-class RecordedDispatch:
-    """One pipeline bound to buffers of fixed sizes and to one grid.
+class BoundPipeline:
+    """One pipeline on buffers given by binding number, for one grid.
 
-    kompute binds set 0 as 0..n-1 in list order, so a binding number the shader skips gets a buffer of 4 bytes. The arguments of
-    every ``run`` must have the byte sizes of the ones given here.
+    kompute binds set 0 as 0..n-1 in list order, so a binding number the shader skips gets a buffer of 4 bytes. ``facts``
+    tells how the pipeline came to be, ``pipeline_ns`` how long kompute took for it.
+    """
+
+    def __init__(
+        self,
+        device: KomputeDevice,
+        source: PipelineSource,
+        buffers: dict[int, TensorBuffer],
+        groups: tuple[int, int, int],
+    ) -> None:
+        """Make the pipeline.
+
+        Raises
+        ------
+        KernelCompileFailed
+            1004 if the Vulkan driver refuses the module.
+        """
+        self.device = device
+        self.source = source
+        self.buffers = {slot: buffers.get(slot) or TensorBuffer(device, _UNUSED_BYTES) for slot in range(max(buffers) + 1)}
+        start = time.perf_counter_ns()
+        with device.calling_kompute("make a pipeline") as manager:
+            # kompute turns constants into floats unless it is given both arrays, both of one integer type.
+            arguments = (
+                [buffer.tensor for buffer in self.buffers.values()],
+                source.code,
+                groups,
+                np.array(source.spec_words, np.uint32),
+                np.zeros(source.push_constant_bytes // 4, np.uint32),
+            )
+            self.algorithm, self.facts = _layer.create_pipeline(
+                lambda: manager.algorithm(*arguments), source.native or None, want_blob=True
+            )
+        self.pipeline_ns = time.perf_counter_ns() - start
+        if not self.algorithm.is_init():
+            raise KernelCompileFailed(
+                f"the Vulkan driver of {device.physical.name!r} made no pipeline of the shader",
+                fix="run spirv-val on the module",
+            )
+
+        device.keep_handle(self)
+
+    @property
+    def kompute_object(self) -> object:
+        """The algorithm."""
+        return self.algorithm
+
+    def dispatch(self, push_words: tuple[int, ...]) -> Any:  # noqa: ANN401 -- kp has no types
+        """Return the operation that dispatches it with these push constants, to be recorded."""
+        return self.device.api.dispatch(self.algorithm, np.array(push_words, np.uint32))
+
+
+class RecordedDispatch:
+    """A bound pipeline with buffers of its own, of fixed sizes: upload, dispatch and read-back in one submission.
+
+    ``arguments`` give roles and byte sizes; every ``run`` must bring arrays of these.
     """
 
     def __init__(
@@ -59,7 +117,7 @@ class RecordedDispatch:
         arguments: Sequence[BufferArgument],
         groups: tuple[int, int, int],
     ) -> None:
-        """Allocate the buffers and make the pipeline; ``pipeline_ns`` tells how long the pipeline took.
+        """Allocate the buffers and make the pipeline.
 
         Raises
         ------
@@ -70,122 +128,73 @@ class RecordedDispatch:
         """
         check_sizes(device, [(argument.binding.name, argument.byte_len) for argument in arguments])
         self._device = device
-        slots = max(argument.binding.binding for argument in arguments) + 1
-        used = {argument.binding.binding: argument.byte_len for argument in arguments}
-        byte_lens = [used.get(slot, _UNUSED_BYTES) for slot in range(slots)]
-        reserved = sum(padded(byte_len) for byte_len in byte_lens)
-        device.reserve(reserved)
-        self._release = weakref.finalize(self, device.release, reserved)
-        self._buffers = [TensorBuffer(device, byte_len) for byte_len in byte_lens]
-        self._zero([slot for slot in range(slots) if slot not in _consumed(arguments)])
-        self._push_constant_words = source.push_constant_bytes // 4
-        self._sequences: dict[str, Any] = {}
+        buffers = {argument.binding.binding: TensorBuffer(device, argument.byte_len) for argument in arguments}
+        self.bound = BoundPipeline(device, source, buffers, groups)
+        self._inputs = [buffers[one.binding.binding] for one in arguments]
+        self._outputs = [buffers[one.binding.binding] for one in arguments if one.binding.role.produces_output]
+        self._submissions: dict[str, Submission] = {}
         self._push: tuple[int, ...] | None = None
-        start = time.perf_counter_ns()
-        self._algorithm = self._make_algorithm(source, groups)
-        self.pipeline_ns = time.perf_counter_ns() - start
+        self._lock = threading.Lock()
 
     def run(
-        self, arguments: Sequence[BufferArgument], push_words: tuple[int, ...], *, split: bool = False
+        self,
+        contents: Sequence[NDArray[Any] | None],
+        outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],
+        push_words: tuple[int, ...],
+        *,
+        split: bool = False,
+        timeout_s: float | None = None,
     ) -> tuple[list[NDArray[Any]], StageTimes]:
-        """Upload the inputs, dispatch, read the outputs back; returns them in binding order.
+        """Upload, dispatch, and return the outputs in the shapes and types given; all in binding order.
+
+        ``contents`` has a contiguous array for each buffer, or None for one that starts with zeros: what a shader leaves out of
+        its output shows neither another process's bytes nor an earlier call's.
 
         ``split`` submits the three stages one by one, so that each can be timed.
 
         Raises
         ------
         DispatchFailed
-            1005 if kompute reports an error, the device is closed (ForkError 2005: in a forked child).
+            1005, DeviceLost 2006, DispatchTimeout 2007, ForkError 2005: as they say.
         """
-        self._device.check_usable()
-        self._record(arguments, push_words)
-        began = time.perf_counter_ns()
-        for argument in arguments:
-            if argument.data is not None and argument.binding.role.consumes_input:
-                self._buffers[argument.binding.binding].write(argument.data)
-        self._submit(["upload"] if split else [])
-        uploaded = time.perf_counter_ns()
-        self._submit(["dispatch"] if split else ["all"])
-        dispatched = time.perf_counter_ns()
-        self._submit(["readback"] if split else [])
-        outputs = [
-            self._buffers[argument.binding.binding].read(argument.shape, argument.dtype)
-            for argument in arguments
-            if argument.binding.role.produces_output
-        ]
-        ended = time.perf_counter_ns()
-        return outputs, StageTimes(uploaded - began, dispatched - uploaded, ended - dispatched)
+        with self._lock, self._device.in_use:
+            if self._push != push_words:
+                self._record(push_words)
+            began = time.perf_counter_ns()
+            self._wait_for_earlier_work(timeout_s)
+            for buffer, array in zip(self._inputs, contents, strict=True):
+                buffer.write(array)
+            self._submit("upload" if split else None, timeout_s)
+            uploaded = time.perf_counter_ns()
+            self._submit("dispatch" if split else "all", timeout_s)
+            dispatched = time.perf_counter_ns()
+            self._submit("readback" if split else None, timeout_s)
+            results = [buffer.read(*form) for buffer, form in zip(self._outputs, outputs, strict=True)]
+            ended = time.perf_counter_ns()
+        return results, StageTimes(uploaded - began, dispatched - uploaded, ended - dispatched)
 
-    def _zero(self, slots: Sequence[int]) -> None:
-        """Clear device memory that no upload will write: what the shader leaves out must not show another's bytes."""
-        if slots:
-            self._sequence(
-                self._device.manager, [self._device.api.sync_device([self._buffers[slot].tensor for slot in slots])]
-            ).eval()
-
-    def _make_algorithm(self, source: PipelineSource, groups: tuple[int, int, int]) -> Any:  # noqa: ANN401 -- kp has no types
-        # kompute turns constants into floats unless it is given both arrays, both of one integer type.
-        spec = np.array(source.spec_words, np.uint32)
-        push = np.zeros(self._push_constant_words, np.uint32)
-        tensors = [buffer.tensor for buffer in self._buffers]
-        try:
-            algorithm = self._device.manager.algorithm(tensors, source.code, groups, spec, push)
-        except RuntimeError as error:
-            raise KernelCompileFailed(
-                f"the Vulkan driver of {self._device.physical.name!r} refused the shader ({error})",
-                fix="run spirv-val on the module, and report it with the driver's version if it passes",
-            ) from error
-        if not algorithm.is_init():
-            raise KernelCompileFailed(
-                f"the Vulkan driver of {self._device.physical.name!r} made no pipeline of the shader",
-                fix="run spirv-val on the module",
-            )
-        return algorithm
-
-    def _record(self, arguments: Sequence[BufferArgument], push_words: tuple[int, ...]) -> None:
-        """Record the sequences anew when the push constants differ: kompute records their values.
-
-        kompute's command pools cannot be reset, so each recording gets a Sequence of its own.
-        """
-        if self._push == push_words:
-            return
-        api, manager = self._device.api, self._device.manager
-        tensors = {role: [] for role in ("upload", "readback")}  # type: dict[str, list[Any]]
-        for argument in arguments:
-            tensor = self._buffers[argument.binding.binding].tensor
-            if argument.binding.role.consumes_input:
-                tensors["upload"].append(tensor)
-            if argument.binding.role.produces_output:
-                tensors["readback"].append(tensor)
-        operations = {
-            "upload": [api.sync_device(tensors["upload"])] if tensors["upload"] else [],
-            "dispatch": [api.dispatch(self._algorithm, np.array(push_words, np.uint32))],
-            "readback": [api.sync_local(tensors["readback"])],
+    def _record(self, push_words: tuple[int, ...]) -> None:
+        """Record for these push constants: kompute records their values."""
+        api = self._device.api
+        upload = [buffer.tensor for buffer in self._inputs if not buffer.is_shared]
+        readback = [buffer.tensor for buffer in self._outputs if not buffer.is_shared]
+        stages = {
+            "upload": [[api.sync_device(upload)]] if upload else [],
+            "dispatch": [[self.bound.dispatch(push_words)]],
+            "readback": [[api.sync_local(readback)]] if readback else [],
         }
-        operations["all"] = [*operations["upload"], *operations["dispatch"], *operations["readback"]]
-        self._sequences = {name: self._sequence(manager, recorded) for name, recorded in operations.items() if recorded}
+        stages["all"] = [*stages["upload"], *stages["dispatch"], *stages["readback"]]
+        self._submissions = {
+            name: Submission(self._device, groups, keep=self.bound) for name, groups in stages.items() if groups
+        }
         self._push = push_words
 
-    @staticmethod
-    def _sequence(manager: Any, operations: Sequence[Any]) -> Any:  # noqa: ANN401 -- kp has no types
-        sequence = manager.sequence()
-        for operation in operations:
-            sequence.record(operation)
-        return sequence
+    def _wait_for_earlier_work(self, timeout_s: float | None) -> None:
+        """After a time-out or an interrupt the buffers may still be in use."""
+        for submission in self._submissions.values():
+            submission.finish(timeout_s)
 
-    def _submit(self, stages: Sequence[str]) -> None:
-        for stage in stages:
-            sequence = self._sequences.get(stage)
-            if sequence is None:
-                continue
-            try:
-                sequence.eval()
-            except RuntimeError as error:
-                raise DispatchFailed(
-                    f"kompute failed on {self._device.physical.name!r} ({error})",
-                    fix="run the shader under the Khronos validation layer",
-                ) from error
-
-
-def _consumed(arguments: Sequence[BufferArgument]) -> set[int]:
-    return {argument.binding.binding for argument in arguments if argument.binding.role.consumes_input}
+    def _submit(self, stage: str | None, timeout_s: float | None) -> None:
+        submission = self._submissions.get(stage) if stage else None
+        if submission is not None:
+            submission.run(timeout_s)

@@ -1,0 +1,48 @@
+"""What the layer recorded and kompute ignored, as exceptions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.errors import DeviceLost, DeviceOutOfMemory, DispatchFailed, KernelCompileFailed
+
+if TYPE_CHECKING:
+    from vyre_driver.errors import BackendError
+    from vyre_driver.vulkan._layer import Failure
+
+VK_SUCCESS = 0
+VK_TIMEOUT = 2
+_VK_ERROR_OUT_OF_HOST_MEMORY = -1
+_VK_ERROR_OUT_OF_DEVICE_MEMORY = -2
+_VK_ERROR_DEVICE_LOST = -4
+_VK_ERROR_TOO_MANY_OBJECTS = -10
+_OUT_OF_MEMORY = frozenset({_VK_ERROR_OUT_OF_HOST_MEMORY, _VK_ERROR_OUT_OF_DEVICE_MEMORY, _VK_ERROR_TOO_MANY_OBJECTS})
+_MEMORY_CALLS = frozenset({"allocate", "map", "bind", "create_buffer"})
+
+
+def failure_error(failure: Failure, device_name: str, available_bytes: int) -> BackendError:
+    """Return the exception that a recorded failure stands for; ``available_bytes`` is what the device's heap has left."""
+    what = f"{failure.call} failed on {device_name!r} with VkResult {failure.result}"
+    if failure.result == _VK_ERROR_DEVICE_LOST:
+        return lost_error(device_name)
+    if failure.result in _OUT_OF_MEMORY or failure.call in _MEMORY_CALLS:
+        asked = f", asked for {failure.bytes} bytes with about {available_bytes} bytes left" if failure.bytes else ""
+        return DeviceOutOfMemory(
+            f"{what}{asked}",
+            fix="free buffers, or pass smaller arrays in several calls",
+            requested_bytes=failure.bytes,
+            available_bytes=available_bytes,
+        )
+    if failure.call == "create_pipeline":
+        return KernelCompileFailed(
+            what, fix="run spirv-val on the module, and report it with the driver's version if it passes", result=failure.result
+        )
+    return DispatchFailed(what, fix="run the shader under the Khronos validation layer", result=failure.result)
+
+
+def lost_error(device_name: str) -> DeviceLost:
+    """Return the error of a device that is gone."""
+    return DeviceLost(
+        f"{device_name!r} was lost: it stopped answering, and what was made on it is gone",
+        fix="make a new Driver, and look into the system log for the reason (a shader that never ends is the usual one)",
+    )

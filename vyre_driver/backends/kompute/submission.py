@@ -1,0 +1,173 @@
+"""Recorded work: submitted, waited for, replayed.
+
+Under the layer a submission returns at once with a fence; the wait holds neither the GIL nor a lock. Without it kompute waits
+inside the submission.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.backends.kompute.results import VK_SUCCESS, VK_TIMEOUT
+from vyre_driver.errors import DispatchTimeout
+from vyre_driver.vulkan import _layer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from vyre_driver.backends.kompute.device import KomputeDevice
+
+NS_PER_S = 1_000_000_000
+
+
+class Submission:
+    """Groups of operations, recorded into one Sequence; operations of one group are independent of each other.
+
+    Without the layer's barriers each group is a Sequence of its own, because kompute puts none between operations. ``keep`` is
+    held as long as the work may run.
+    """
+
+    def __init__(self, device: KomputeDevice, groups: Sequence[Sequence[Any]], keep: object) -> None:
+        """Record the operations.
+
+        Raises
+        ------
+        DispatchFailed
+            1005 and its kin: what recording failed with.
+        """
+        self._device = device
+        self._keep = keep
+        self._generation = 0
+        self._lock = threading.Lock()
+        sequences = [groups] if "barriers" in device.hooks else [[group] for group in groups]
+        with device.calling_kompute("record a dispatch"):
+            self._works = [_work(device, _record(device, part)) for part in sequences]
+        device.keep_handle(self)
+
+    @property
+    def kompute_object(self) -> object:
+        """What submits the recorded Sequences."""
+        return self._works
+
+    def run(self, timeout_s: float | None = None) -> None:
+        """Submit and wait; raises as ``wait``."""
+        with self._lock, self._device.in_use:
+            self._submit()
+            self._finish(timeout_s)
+
+    def submit(self) -> int:
+        """Hand the work to the device; returns its generation, to ask about it later. Waits for an earlier one first."""
+        with self._lock, self._device.in_use:
+            self._submit()
+            return self._generation
+
+    def wait(self, generation: int, timeout_s: float | None = None) -> None:
+        """Return when the work of that generation is done.
+
+        Raises
+        ------
+        DispatchTimeout
+            2007 if it takes longer than ``timeout_s`` seconds; it goes on running.
+        DeviceLost
+            2006, DispatchFailed 1005: what it failed with.
+        """
+        with self._lock, self._device.in_use:
+            if generation == self._generation:
+                self._finish(timeout_s)
+
+    def finish(self, timeout_s: float | None = None) -> None:
+        """Return when nothing of it runs any more; raises as ``wait``."""
+        with self._lock, self._device.in_use:
+            self._finish(timeout_s)
+
+    def is_done(self, generation: int) -> bool:
+        """Whether the work of that generation has ended; while another thread waits for it, it has not."""
+        if not self._lock.acquire(blocking=False):
+            return False
+        try:
+            last = self._works[-1]
+            if generation == self._generation and last.is_pending:
+                with self._device.in_use:
+                    self._device.check_result(last.wait(0))
+            return generation != self._generation or not last.is_pending
+        finally:
+            self._lock.release()
+
+    def _submit(self) -> None:
+        for work in self._works:
+            self._finish(None)
+            if not work.submit():
+                self._device.raise_failure()
+        self._generation += 1
+
+    def _finish(self, timeout_s: float | None) -> None:
+        """Wait for what is running; after a time-out or an interrupt it is still known to run."""
+        for work in self._works:
+            if not work.is_pending:
+                continue
+            result = work.wait(None if timeout_s is None else int(timeout_s * NS_PER_S))
+            if result == VK_TIMEOUT:
+                raise DispatchTimeout(
+                    f"the work on {self._device.physical.name!r} did not end in {timeout_s} s and is still running",
+                    fix="wait longer, or make the shader do less in one dispatch",
+                    timeout_s=timeout_s,
+                )
+            if result:
+                self._device.check_result(result)
+
+
+class BlockingWork:
+    """Recorded work without the layer: kompute waits inside ``submit``, and its result is what kompute says."""
+
+    is_pending = False
+
+    def __init__(self, device: KomputeDevice, evaluate: Callable[[], Any]) -> None:
+        """Remember what submits it."""
+        self._device = device
+        self._evaluate = evaluate
+
+    def submit(self) -> bool:
+        """Submit and wait."""
+        with self._device.calling_kompute("run a dispatch"):
+            self._evaluate()
+        return True
+
+    def wait(self, timeout_ns: int | None = None) -> int:  # noqa: ARG002 -- as Work.wait
+        """Return at once: nothing is pending."""
+        return VK_SUCCESS
+
+
+def _work(device: KomputeDevice, evaluate: Callable[[], Any]) -> _layer.Work | BlockingWork:
+    return BlockingWork(device, evaluate) if device.layer is None else _layer.Work(device.layer, evaluate)
+
+
+def _record(device: KomputeDevice, groups: Sequence[Sequence[Any]]) -> Any:  # noqa: ANN401 -- kp has no types
+    sequence = device.manager.sequence()
+    try:
+        for number, group in enumerate(groups, start=1):
+            _layer.set_group(number)
+            for operation in group:
+                sequence.record(operation)
+    finally:
+        _layer.set_group(0)
+    return sequence.eval
+
+
+def dependency_groups(accesses: Sequence[tuple[frozenset[int], frozenset[int]]]) -> Iterator[list[int]]:
+    """Split operations, in order, into runs that need no barrier among themselves; yields the indices of each run.
+
+    Each operation is (buffers read, buffers written). Two depend on each other when one writes what the other reads or writes.
+    """
+    run: list[int] = []
+    read: set[int] = set()
+    written: set[int] = set()
+    for index, (reads, writes) in enumerate(accesses):
+        if run and (written & (reads | writes) or read & writes):
+            yield run
+            run, read, written = [], set(), set()
+        run.append(index)
+        read |= reads
+        written |= writes
+    if run:
+        yield run

@@ -1,0 +1,65 @@
+"""Many dispatches in one submission, each waiting for those before it whose results it needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.backends.kompute.submission import Submission, dependency_groups
+from vyre_driver.errors import InvalidInput
+from vyre_driver.kernel import DispatchFuture
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from vyre_driver.kernel import BoundKernel
+
+
+class Batch:
+    """Bound kernels in order, run as one submission; ``run`` again replays it.
+
+    As a context manager it runs once at the end of the block, unless the block raised. Kernels that share no buffer, or
+    only read the ones they share, run side by side; the others in order.
+    """
+
+    def __init__(self) -> None:
+        """Start empty; made by ``Driver.batch``."""
+        self._bound: list[BoundKernel] = []
+        self._submission: Submission | None = None
+
+    def add(self, bound: BoundKernel) -> None:
+        """Append a bound kernel; the same one may come several times."""
+        self._bound.append(bound)
+        self._submission = None
+
+    def run(self, timeout: float | None = None) -> None:
+        """Submit all and wait; raises as ``DispatchFuture.result``."""
+        self._recorded().run(timeout)
+
+    def submit(self) -> DispatchFuture:
+        """Submit all and return at once."""
+        submission = self._recorded()
+        return DispatchFuture(submission, submission.submit())
+
+    def __enter__(self) -> Batch:
+        """Return the batch itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        """Run it."""
+        if error is None and self._bound:
+            self.run()
+
+    def _recorded(self) -> Submission:
+        if not self._bound:
+            raise InvalidInput("the batch is empty", fix="add a bound kernel to it")
+        devices = {id(bound.pipeline.device) for bound in self._bound}
+        if len(devices) > 1:
+            raise InvalidInput(f"the batch holds kernels of {len(devices)} drivers", fix="make a batch for each driver")
+        if self._submission is None:
+            accesses = [(bound.reads, bound.writes) for bound in self._bound]
+            groups = [
+                [self._bound[index].pipeline.dispatch(self._bound[index].push_words) for index in run]
+                for run in dependency_groups(accesses)
+            ]
+            self._submission = Submission(self._bound[0].pipeline.device, groups, keep=tuple(self._bound))
+        return self._submission

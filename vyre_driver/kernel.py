@@ -1,0 +1,291 @@
+"""A compiled module: called with arrays, or bound to resident buffers and replayed."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.backends.kompute.pipeline import BoundPipeline, PipelineSource, RecordedDispatch, StageTimes
+from vyre_driver.backends.kompute.submission import Submission
+from vyre_driver.errors import DeviceOutOfMemory
+from vyre_driver.geometry import grid
+from vyre_driver.specialization import pack_push_constants
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.backends.kompute.resident import Buffer
+    from vyre_driver.binding import BindingPlan, BufferArgument
+    from vyre_driver.cache.entry import Verdict
+    from vyre_driver.driver import Driver
+    from vyre_driver.identity import PipelineCacheKey
+    from vyre_driver.spirv.reflect import Reflection
+    from vyre_driver.vulkan._layer import PipelineFacts
+
+_MAX_RECORDED = 8
+_MAX_CALLS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Where the time of one call went, and what the cache said.
+
+    ``compile_ns`` is ``Driver.compile`` as a whole, ``lookup_ns`` the cache's part of it; ``pipeline_ns`` is 0 when the call
+    replayed a pipeline already made. ``pipeline`` and ``stages`` are None before the first call; without the layer,
+    ``pipeline`` tells nothing.
+    """
+
+    key: str
+    verdict: Verdict
+    reason: str
+    compile_ns: int
+    lookup_ns: int
+    pipeline_ns: int
+    pipeline: PipelineFacts | None
+    stages: StageTimes | None
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledModule:
+    """What ``Driver.compile`` proved and found, before there are buffers."""
+
+    key: PipelineCacheKey
+    reflection: Reflection
+    plan: BindingPlan
+    workgroup: tuple[int, int, int]
+    source: PipelineSource
+
+
+class Kernel:
+    """A compiled module. ``trace`` tells of the last call. May be called from several threads."""
+
+    def __init__(self, driver: Driver, compiled: CompiledModule, trace: Trace) -> None:
+        """Made by ``Driver.compile``."""
+        self._driver = driver
+        self._compiled = compiled
+        self.plan = compiled.plan
+        self.workgroup = compiled.workgroup
+        self._trace = trace
+        self._last: tuple[int, PipelineFacts | None, StageTimes | None] = (0, None, None)
+        self._calls: OrderedDict[object, _Call] = OrderedDict()
+        self._source = compiled.source
+        self._recorded: OrderedDict[object, RecordedDispatch] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(
+        self,
+        *arrays: object,
+        groups: Sequence[int] | None = None,
+        push: Mapping[str, object] | None = None,
+        out_counts: Mapping[str, int] | None = None,
+        split: bool = False,
+        timeout: float | None = None,
+    ) -> NDArray[Any] | tuple[NDArray[Any], ...]:
+        """Run the kernel once; one array comes back, or a tuple when the shader writes several.
+
+        Parameters
+        ----------
+        arrays
+            In binding order: read-only buffers, read-write buffers (a copy comes back), and write-only ones unless
+            ``out_counts`` or the shader gives their size; those start with zeros.
+        groups
+            Workgroups along x, y, z; None takes one invocation for each element of the largest output.
+        push
+            Push constants by name, all of them.
+        out_counts
+            Elements of write-only buffers, by name.
+        split
+            Submit upload, dispatch and read-back one by one, so that ``trace`` can tell them apart.
+        timeout
+            Seconds to wait for each submission; None waits for ever.
+
+        Raises
+        ------
+        InvalidInput
+            2201, InvalidPushConstant 2103, LimitExceeded 2104: if something given does not fit; nothing has run then.
+        DeviceOutOfMemory
+            1001 if the buffers do not fit into the device's memory.
+        KernelCompileFailed
+            1004 if the Vulkan driver refuses the module.
+        DispatchTimeout
+            2007 if the work does not end in time; it is still running, and the next call waits for it.
+        DispatchFailed
+            1005 if the device fails or the driver is closed (DeviceLost 2006, ForkError 2005).
+        """
+        push_words = self._push_words(push)
+        form = _call_form(arrays, groups, out_counts)
+        call = self._calls.get(form) if form is not None else None
+        pipeline_ns = 0
+        if call is None:
+            call, pipeline_ns = self._prepare(arrays, groups, out_counts or {})
+            if form is not None:
+                self._remember(form, call)
+        contents = [None if position is None else np.ascontiguousarray(arrays[position]) for position in call.positions]
+        outputs, stages = call.recorded.run(contents, call.outputs, push_words, split=split, timeout_s=timeout)
+        self._last = pipeline_ns, call.recorded.bound.facts, stages
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    @property
+    def trace(self) -> Trace:
+        """What the cache said at compile time, and where the time of the last call went."""
+        pipeline_ns, facts, stages = self._last
+        return replace(self._trace, pipeline_ns=pipeline_ns, pipeline=facts, stages=stages)
+
+    def bind(
+        self, *buffers: Buffer, groups: Sequence[int] | None = None, push: Mapping[str, object] | None = None
+    ) -> BoundKernel:
+        """Bind resident buffers, one for each binding in binding order, and record the dispatch.
+
+        ``groups`` and ``push`` as in a call.
+
+        Raises
+        ------
+        InvalidInput
+            2201, InvalidPushConstant 2103, LimitExceeded 2104: if something given does not fit.
+        KernelCompileFailed
+            1004, DispatchFailed 1005 and their kin: if it cannot be recorded.
+        """
+        arguments = self.plan.check_resident(buffers)
+        push_words = self._push_words(push)
+        counts = grid(groups, arguments, self.workgroup, self._driver.physical_device.limits)
+        memory = {argument.binding.binding: buffer.memory for argument, buffer in zip(arguments, buffers, strict=True)}
+        bound = BoundPipeline(self._driver.backend, self._source, memory, counts)
+        self._keep_blob(bound)
+        return BoundKernel(bound, self.plan, push_words, buffers)
+
+    def _prepare(
+        self, arrays: Sequence[object], groups: Sequence[int] | None, out_counts: Mapping[str, int]
+    ) -> tuple[_Call, int]:
+        """Prove that the call fits; returns it, and the ns its pipeline took if that was made just now."""
+        arguments = self.plan.check_arguments(arrays, out_counts)
+        counts = grid(groups, arguments, self.workgroup, self._driver.physical_device.limits)
+        recorded, made = self._recorded_for(arguments, counts)
+        call = _Call(
+            recorded,
+            tuple(one.position for one in arguments),
+            tuple((one.shape, one.dtype) for one in arguments if one.binding.role.produces_output),
+        )
+        return call, recorded.bound.pipeline_ns if made else 0
+
+    def _remember(self, form: object, call: _Call) -> None:
+        """Keep a proven call: another with arrays of the same types and shapes needs no proof."""
+        with self._lock:
+            self._calls[form] = call
+            while len(self._calls) > _MAX_CALLS:
+                self._calls.popitem(last=False)
+
+    def _push_words(self, push: Mapping[str, object] | None) -> tuple[int, ...]:
+        reflection = self._compiled.reflection
+        return pack_push_constants(reflection.push_constants, reflection.push_constant_bytes, push or {})
+
+    def _recorded_for(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]) -> tuple[RecordedDispatch, bool]:
+        """Return the recorded dispatch for these sizes and this grid, and whether it was made just now."""
+        shape = (groups, *(argument.byte_len for argument in arguments))
+        with self._lock:
+            found = self._recorded.get(shape)
+            if found is not None:
+                self._recorded.move_to_end(shape)
+                return found, False
+            if len(self._recorded) >= _MAX_RECORDED:
+                self._drop_oldest()
+            made = self._record(arguments, groups)
+            self._keep_blob(made.bound)
+            self._recorded[shape] = made
+            return made, True
+
+    def _record(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]) -> RecordedDispatch:
+        """Record a dispatch; buffers kept for earlier sizes make room, the least recently used first."""
+        while True:
+            try:
+                return RecordedDispatch(self._driver.backend, self._source, arguments, groups)
+            except DeviceOutOfMemory:
+                if not self._recorded:
+                    raise
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        _, dropped = self._recorded.popitem(last=False)
+        self._calls = OrderedDict((form, call) for form, call in self._calls.items() if call.recorded is not dropped)
+
+    def _keep_blob(self, bound: BoundPipeline) -> None:
+        """Store what the driver compiled, once: the next process makes its pipeline of it."""
+        blob = bound.facts.blob
+        if blob is None or self._source.native == blob or bound.facts.cache_hit:
+            return
+        self._source = replace(self._source, native=blob)
+        self._driver.keep_native(self._compiled, blob)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A proven call: where each buffer's array stands among those given (None: it starts with zeros), and what comes back."""
+
+    recorded: RecordedDispatch
+    positions: tuple[int | None, ...]
+    outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+
+
+def _call_form(arrays: Sequence[object], groups: Sequence[int] | None, out_counts: Mapping[str, int] | None) -> object | None:
+    """Return what decides whether a call fits, to be compared; None when an argument is no array."""
+    if not all(type(array) is np.ndarray for array in arrays):
+        return None
+    forms = tuple((array.dtype, array.shape) for array in arrays)  # type: ignore[attr-defined]
+    return forms, None if groups is None else tuple(groups), None if not out_counts else tuple(out_counts.items())
+
+
+class BoundKernel:
+    """A kernel on resident buffers, recorded once. The buffers are held as long as it lives."""
+
+    def __init__(
+        self, pipeline: BoundPipeline, plan: BindingPlan, push_words: tuple[int, ...], buffers: Sequence[Buffer]
+    ) -> None:
+        """Record it; made by ``Kernel.bind``."""
+        self.pipeline = pipeline
+        self.push_words = push_words
+        self._buffers = tuple(buffers)
+        roles = [binding.role for binding in plan.bindings]
+        memory = [id(buffer.memory) for buffer in buffers]
+        self.reads = frozenset(one for one, role in zip(memory, roles, strict=True) if role.consumes_input)
+        self.writes = frozenset(one for one, role in zip(memory, roles, strict=True) if role.produces_output)
+        self._submission = Submission(pipeline.device, [[pipeline.dispatch(push_words)]], keep=(pipeline, buffers))
+        self.run = self._submission.run
+
+    def submit(self) -> DispatchFuture:
+        """Hand the work to the device and return at once; an earlier submission of it is waited for first."""
+        return DispatchFuture(self._submission, self._submission.submit())
+
+
+class DispatchFuture:
+    """Work under way: ask it, wait for it, or await it."""
+
+    def __init__(self, submission: Submission, generation: int) -> None:
+        """Made by ``BoundKernel.submit`` and ``Batch.submit``."""
+        self._submission = submission
+        self._generation = generation
+
+    def done(self) -> bool:
+        """Whether the work has ended."""
+        return self._submission.is_done(self._generation)
+
+    def result(self, timeout: float | None = None) -> None:
+        """Wait until the work has ended, at most ``timeout`` seconds; holds no lock of the interpreter meanwhile.
+
+        Raises
+        ------
+        DispatchTimeout
+            2007 if it has not ended; it goes on.
+        DispatchFailed
+            1005, DeviceLost 2006: what it failed with.
+        """
+        self._submission.wait(self._generation, timeout)
+
+    def __await__(self) -> Generator[Any, None, None]:
+        """Wait in a thread of the event loop's executor."""
+        return asyncio.to_thread(self.result).__await__()

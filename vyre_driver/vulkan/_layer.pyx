@@ -1,0 +1,311 @@
+# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
+"""Python's face of the vyre Vulkan layer, in the shared object that the loader opens as the layer.
+
+What the loader and kompute do through the layer is done on the thread that armed it; the functions here read and write that
+thread's state. A LayerDevice stays valid after its VkDevice has gone, and then says so.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.exc cimport PyErr_CheckSignals
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free
+from libc.string cimport memcpy, memset
+
+from typing import NamedTuple
+
+
+cdef extern from "<stdbool.h>":
+    ctypedef bint c_bool "bool"
+
+
+cdef extern from "layer.h" nogil:
+    ctypedef int32_t VkResult
+    ctypedef struct VkFence_T:
+        pass
+    ctypedef VkFence_T* VkFence
+    enum: VK_SUCCESS
+    enum: VK_TIMEOUT
+    enum: VYRE_COUNTER_COUNT
+    enum: VYRE_CALL_COUNT
+    enum: VYRE_CALL_NONE
+    enum: VYRE_MAX_EXTENSIONS
+    enum: VYRE_EXTENSION_CHARS
+    ctypedef struct vyre_config:
+        uint32_t hooks
+        uint32_t api_version
+        uint8_t[16] device_uuid
+        uint64_t features
+        uint32_t extension_count
+        char[16][64] extensions
+        uint64_t poll_ns
+        uint64_t memory_cache_bytes
+    ctypedef struct vyre_failure:
+        int32_t call
+        int32_t result
+        uint64_t bytes
+    ctypedef struct vyre_pipeline_facts:
+        c_bool created
+        c_bool shared
+        c_bool feedback
+        c_bool cache_hit
+        uint64_t compile_ns
+    ctypedef struct vyre_device:
+        uint8_t[16] device_uuid
+    ctypedef struct vyre_thread:
+        vyre_failure failure
+        c_bool detach_waits
+        VkFence detached_fence
+        uint32_t group
+        const void* blob_in
+        size_t blob_in_bytes
+        c_bool want_blob
+        void* blob_out
+        size_t blob_out_bytes
+        vyre_pipeline_facts pipeline
+    vyre_thread* vyre_this_thread()
+    void vyre_arm(vyre_config* config)
+    vyre_device* vyre_disarm()
+    void vyre_release(vyre_device* device)
+    void vyre_inject(int call, uint64_t countdown, int32_t result)
+    int vyre_feature_index(const char* name)
+    uint64_t vyre_counter_value(vyre_device* device, int counter)
+    c_bool vyre_is_lost(vyre_device* device)
+    c_bool vyre_is_alive(vyre_device* device)
+    VkResult vyre_wait_fence(vyre_device* device, VkFence fence, uint64_t slice_ns)
+    void vyre_give_fence_back(vyre_device* device, VkFence fence)
+    void vyre_trim_memory(vyre_device* device, uint64_t keep_bytes)
+
+
+LAYER_NAME = "VK_LAYER_VYRE_driver"
+
+# In the order of enum vyre_counter and enum vyre_call.
+COUNTERS = (
+    "fences_created", "fences_reused", "waits_polled", "waits_blocked", "memory_allocated", "memory_reused",
+    "memory_live_bytes", "memory_cached_bytes", "memory_peak_bytes", "memory_flushes", "barriers_added",
+    "pipelines_created", "pipelines_shared", "blobs_given", "blobs_taken", "features_enabled", "failures_recorded",
+)
+CALLS = ("none", "allocate", "map", "bind", "create_buffer", "submit", "wait", "create_pipeline")
+HOOKS = (
+    "pipeline_cache", "fences", "waits", "memory", "features", "results", "barriers", "shared_pipelines",
+)
+
+# How long a blocked wait stays away from Python's signal handlers.
+cdef uint64_t SLICE_NS = 50_000_000
+
+
+class Failure(NamedTuple):
+    """A VkResult below 0 that kompute ignored: which call, which result, and the bytes an allocation asked for."""
+
+    call: str
+    result: int
+    bytes: int
+
+
+class PipelineFacts(NamedTuple):
+    """What the last pipeline creation of this thread was; ``cache_hit`` is None where the driver does not tell."""
+
+    created: bool
+    shared: bool
+    cache_hit: bool | None
+    compile_ns: int
+    blob: bytes | None
+
+
+cdef class LayerConfig:
+    """What the layer does for the instance to come."""
+
+    cdef vyre_config raw
+
+    def __init__(self, *, hooks, uint32_t api_version, bytes device_uuid, features, extensions, uint64_t poll_ns,
+                 uint64_t memory_cache_bytes):
+        memset(&self.raw, 0, sizeof(self.raw))
+        for hook in hooks:
+            self.raw.hooks |= 1u << HOOKS.index(hook)
+        self.raw.api_version = api_version
+        if PyBytes_GET_SIZE(device_uuid) != 16:
+            raise ValueError(f"device_uuid has {len(device_uuid)} bytes, not 16")
+        memcpy(self.raw.device_uuid, PyBytes_AS_STRING(device_uuid), 16)
+        for feature in features:
+            index = vyre_feature_index(feature.encode("ascii"))
+            if index < 0:
+                raise ValueError(f"{feature!r} is no feature the layer knows")
+            self.raw.features |= (<uint64_t> 1) << <int> index
+        for name in extensions:
+            self._add_extension(name.encode("ascii"))
+        self.raw.poll_ns = poll_ns
+        self.raw.memory_cache_bytes = memory_cache_bytes
+
+    cdef int _add_extension(self, bytes name) except -1:
+        if self.raw.extension_count == VYRE_MAX_EXTENSIONS or len(name) >= VYRE_EXTENSION_CHARS:
+            raise ValueError(f"extension {name!r} is one too many, or too long")
+        memcpy(&self.raw.extensions[self.raw.extension_count][0], PyBytes_AS_STRING(name), len(name))
+        self.raw.extension_count += 1
+        return 0
+
+
+def arm(LayerConfig config not None) -> None:
+    """Take the next instance and device that this thread creates; ``disarm`` must follow while ``config`` lives."""
+    vyre_arm(&config.raw)
+
+
+def disarm() -> LayerDevice | None:
+    """Take no further instances; returns the device created since ``arm``, None when the layer was not loaded."""
+    cdef vyre_device* created = vyre_disarm()
+    cdef LayerDevice wrapper
+    if created == NULL:
+        return None
+    wrapper = LayerDevice.__new__(LayerDevice)
+    wrapper.device = created
+    return wrapper
+
+
+def take_failure() -> Failure | None:
+    """Return and forget the first failure on this thread since the last call."""
+    cdef vyre_thread* thread = vyre_this_thread()
+    cdef vyre_failure failure = thread.failure
+    if failure.call == VYRE_CALL_NONE:
+        return None
+    thread.failure.call = VYRE_CALL_NONE
+    return Failure(CALLS[failure.call], failure.result, failure.bytes)
+
+
+def set_group(uint32_t group) -> None:
+    """Declare what this thread records from now on independent of each other (0: dependent on all before)."""
+    vyre_this_thread().group = group
+
+
+def inject(str call not None, uint64_t nth, int32_t result) -> None:
+    """Make the ``nth`` call from now fail with a VkResult (0: none), in this process, whichever thread makes it.
+
+    A debugging aid: what an exhausted device or a lost one does to a program can be tried without one.
+    """
+    vyre_inject(CALLS.index(call), nth, result)
+
+
+def leak(thing) -> None:
+    """Keep an object for ever: for what a forked child inherited and must not destroy."""
+    Py_INCREF(thing)
+
+
+def create_pipeline(make, bytes blob, bint want_blob):
+    """Call ``make()``, which creates one pipeline, with a saved blob at hand; returns its result and PipelineFacts."""
+    cdef vyre_thread* thread = vyre_this_thread()
+    memset(&thread.pipeline, 0, sizeof(thread.pipeline))
+    thread.want_blob = want_blob
+    if blob is not None:
+        thread.blob_in = PyBytes_AS_STRING(blob)
+        thread.blob_in_bytes = PyBytes_GET_SIZE(blob)
+    try:
+        made = make()
+        return made, PipelineFacts(
+            thread.pipeline.created, thread.pipeline.shared,
+            thread.pipeline.cache_hit if thread.pipeline.feedback else None, thread.pipeline.compile_ns,
+            PyBytes_FromStringAndSize(<char*> thread.blob_out, thread.blob_out_bytes) if thread.blob_out != NULL else None,
+        )
+    finally:
+        thread.blob_in = NULL
+        thread.blob_in_bytes = 0
+        thread.want_blob = False
+        free(thread.blob_out)
+        thread.blob_out = NULL
+        thread.blob_out_bytes = 0
+
+
+cdef class LayerDevice:
+    """A device that the layer looks after."""
+
+    cdef vyre_device* device
+
+    def __dealloc__(self):
+        if self.device != NULL:
+            vyre_release(self.device)
+
+    @property
+    def device_uuid(self) -> bytes:
+        """The deviceUUID of the physical device that kompute opened."""
+        return <bytes> (<char*> self.device.device_uuid)[:16]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether VK_ERROR_DEVICE_LOST was seen; it stays so."""
+        return vyre_is_lost(self.device)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the VkDevice exists."""
+        return vyre_is_alive(self.device)
+
+    def counters(self) -> dict[str, int]:
+        """Return the layer's counters for this device."""
+        return {name: <int64_t> vyre_counter_value(self.device, i) for i, name in enumerate(COUNTERS)}
+
+    def trim(self, uint64_t keep_bytes=0) -> None:
+        """Give freed memory beyond ``keep_bytes`` back to the driver."""
+        with nogil:
+            vyre_trim_memory(self.device, keep_bytes)
+
+
+cdef class Work:
+    """Work recorded in a kompute Sequence, to be submitted again and again; one submission runs at a time.
+
+    The caller locks. A submission that is not waited for to its end stays known, and the object waits for it before it goes.
+    """
+
+    cdef LayerDevice owner
+    cdef object evaluate
+    cdef VkFence fence
+
+    def __init__(self, LayerDevice device not None, evaluate):
+        self.owner = device
+        self.evaluate = evaluate
+
+    def __dealloc__(self):
+        if self.fence != NULL:
+            with nogil:
+                vyre_give_fence_back(self.owner.device, self.fence)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a submission has not been waited for to its end."""
+        return self.fence != NULL
+
+    def submit(self) -> bool:
+        """Call kompute's ``eval``, whose wait returns at once; True when nothing failed, else see ``take_failure``."""
+        cdef vyre_thread* thread = vyre_this_thread()
+        thread.failure.call = VYRE_CALL_NONE
+        thread.detached_fence = NULL
+        thread.detach_waits = True
+        try:
+            self.evaluate()
+        finally:
+            thread.detach_waits = False
+        self.fence = thread.detached_fence
+        return thread.failure.call == VYRE_CALL_NONE
+
+    def wait(self, timeout_ns=None) -> int:
+        """Wait without the GIL for the submission's end; returns a VkResult: 0, VK_TIMEOUT (2), or below 0.
+
+        Signals are handled meanwhile: Ctrl-C raises out of here and leaves the work running.
+        """
+        cdef bint forever = timeout_ns is None
+        cdef uint64_t left = 0 if forever else timeout_ns
+        cdef uint64_t slice_ns
+        cdef VkResult result
+        if self.fence == NULL:
+            return VK_SUCCESS
+        while True:
+            slice_ns = SLICE_NS if forever or left > SLICE_NS else left
+            with nogil:
+                result = vyre_wait_fence(self.owner.device, self.fence, slice_ns)
+                if result == VK_SUCCESS:
+                    vyre_give_fence_back(self.owner.device, self.fence)
+            if result == VK_SUCCESS:
+                self.fence = NULL
+            if result != VK_TIMEOUT:
+                return result
+            if not forever:
+                if left <= SLICE_NS:
+                    return result
+                left -= SLICE_NS
+            PyErr_CheckSignals()

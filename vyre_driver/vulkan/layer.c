@@ -1,0 +1,383 @@
+/* The layer's frame: negotiation with the loader, instances and devices, and the way from a name to a hook.
+
+   Source: the Vulkan loader's layer interface, version 2 (vk_layer.h). */
+#include "layer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MAX_INSTANCES 64
+#define MAX_DEVICES 64
+
+/* Slots are filled and emptied under `registry_lock` and read without it: an application may not use a handle that another
+   thread is destroying, so a found record stays valid for the call. */
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(vyre_instance *) instances[MAX_INSTANCES];
+static _Atomic(vyre_device *) devices[MAX_DEVICES];
+
+static _Thread_local vyre_thread this_thread;
+
+static atomic_ullong injection_countdown[VYRE_CALL_COUNT];
+static atomic_int injection_result[VYRE_CALL_COUNT];
+
+vyre_thread *vyre_this_thread(void) { return &this_thread; }
+
+uint64_t vyre_now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* The loader keeps a pointer to its dispatch table first in every dispatchable object; one instance or device has one. */
+static void *key_of(const void *dispatchable) { return *(void *const *)dispatchable; }
+
+static vyre_instance *find_instance(const void *dispatchable) {
+  void *key = key_of(dispatchable);
+  for (size_t i = 0; i < MAX_INSTANCES; i++) {
+    vyre_instance *found = atomic_load_explicit(&instances[i], memory_order_acquire);
+    if (found && found->key == key) return found;
+  }
+  return NULL;
+}
+
+vyre_device *vyre_find_device(const void *dispatchable) {
+  void *key = key_of(dispatchable);
+  for (size_t i = 0; i < MAX_DEVICES; i++) {
+    vyre_device *found = atomic_load_explicit(&devices[i], memory_order_acquire);
+    if (found && found->key == key) return found;
+  }
+  return NULL;
+}
+
+void vyre_arm(vyre_config *config) {
+  this_thread.armed = config;
+  this_thread.created_device = NULL;
+}
+
+vyre_device *vyre_disarm(void) {
+  vyre_device *created = this_thread.created_device;
+  this_thread.armed = NULL;
+  this_thread.created_device = NULL;
+  return created;
+}
+
+void vyre_release(vyre_device *device) {
+  if (atomic_fetch_sub(&device->references, 1) == 1) free(device);
+}
+
+uint64_t vyre_counter_value(const vyre_device *device, int counter) {
+  return atomic_load_explicit(&device->counters[counter], memory_order_relaxed);
+}
+
+bool vyre_is_lost(const vyre_device *device) { return atomic_load(&device->lost); }
+
+bool vyre_is_alive(const vyre_device *device) { return atomic_load(&device->alive); }
+
+void vyre_inject(int call, uint64_t countdown, int32_t result) {
+  if (call <= VYRE_CALL_NONE || call >= VYRE_CALL_COUNT) return;
+  atomic_store(&injection_result[call], result);
+  atomic_store(&injection_countdown[call], countdown);
+}
+
+VkResult vyre_injected(enum vyre_call call) {
+  unsigned long long left = atomic_load_explicit(&injection_countdown[call], memory_order_relaxed);
+  while (left > 0) {
+    if (atomic_compare_exchange_weak(&injection_countdown[call], &left, left - 1)) {
+      return left == 1 ? (VkResult)atomic_load(&injection_result[call]) : VK_SUCCESS;
+    }
+  }
+  return VK_SUCCESS;
+}
+
+VkResult vyre_record(vyre_device *device, enum vyre_call call, VkResult result, uint64_t bytes) {
+  if (result < 0) {
+    if (result == VK_ERROR_DEVICE_LOST) atomic_store(&device->lost, true);
+    /* The first failure is the cause; what follows from it is not of interest. */
+    if (this_thread.failure.call == VYRE_CALL_NONE) this_thread.failure = (vyre_failure){call, result, bytes};
+    vyre_count(device, VYRE_FAILURES_RECORDED, 1);
+  }
+  return result;
+}
+
+void vyre_count(vyre_device *device, enum vyre_counter counter, int64_t by) {
+  atomic_fetch_add_explicit(&device->counters[counter], (unsigned long long)by, memory_order_relaxed);
+}
+
+static VkLayerInstanceCreateInfo *instance_link(const VkInstanceCreateInfo *info) {
+  VkLayerInstanceCreateInfo *link = (VkLayerInstanceCreateInfo *)info->pNext;
+  while (link && !(link->sType == VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO && link->function == VK_LAYER_LINK_INFO)) {
+    link = (VkLayerInstanceCreateInfo *)link->pNext;
+  }
+  return link;
+}
+
+static VkLayerDeviceCreateInfo *device_link(const VkDeviceCreateInfo *info) {
+  VkLayerDeviceCreateInfo *link = (VkLayerDeviceCreateInfo *)info->pNext;
+  while (link && !(link->sType == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO && link->function == VK_LAYER_LINK_INFO)) {
+    link = (VkLayerDeviceCreateInfo *)link->pNext;
+  }
+  return link;
+}
+
+static bool keep_instance(vyre_instance *made) {
+  bool kept = false;
+  pthread_mutex_lock(&registry_lock);
+  for (size_t i = 0; i < MAX_INSTANCES && !kept; i++) {
+    if (!atomic_load(&instances[i])) {
+      atomic_store_explicit(&instances[i], made, memory_order_release);
+      kept = true;
+    }
+  }
+  pthread_mutex_unlock(&registry_lock);
+  return kept;
+}
+
+static bool keep_device(vyre_device *made) {
+  bool kept = false;
+  pthread_mutex_lock(&registry_lock);
+  for (size_t i = 0; i < MAX_DEVICES && !kept; i++) {
+    if (!atomic_load(&devices[i])) {
+      atomic_store_explicit(&devices[i], made, memory_order_release);
+      kept = true;
+    }
+  }
+  pthread_mutex_unlock(&registry_lock);
+  return kept;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_instance(
+    const VkInstanceCreateInfo *info, const VkAllocationCallbacks *allocator, VkInstance *out) {
+  VkLayerInstanceCreateInfo *link = instance_link(info);
+  if (!link) return VK_ERROR_INITIALIZATION_FAILED;
+  PFN_vkGetInstanceProcAddr next = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
+  PFN_vkCreateInstance create = (PFN_vkCreateInstance)next(VK_NULL_HANDLE, "vkCreateInstance");
+  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+  if (!create) return VK_ERROR_INITIALIZATION_FAILED;
+
+  VkInstanceCreateInfo changed = *info;
+  VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO};
+  const vyre_config *config = this_thread.armed;
+  if (config && config->api_version) {
+    if (info->pApplicationInfo) application = *info->pApplicationInfo;
+    application.apiVersion = config->api_version;
+    changed.pApplicationInfo = &application;
+  }
+  vyre_instance *made = calloc(1, sizeof *made);
+  if (!made) return VK_ERROR_OUT_OF_HOST_MEMORY;
+  VkResult result = create(&changed, allocator, out);
+  if (result != VK_SUCCESS) {
+    free(made);
+    return result;
+  }
+  made->key = key_of(*out);
+  made->handle = *out;
+  made->owned = config != NULL;
+  if (config) made->config = *config;
+  made->next = next;
+  made->destroy = (PFN_vkDestroyInstance)next(*out, "vkDestroyInstance");
+  made->enumerate = (PFN_vkEnumeratePhysicalDevices)next(*out, "vkEnumeratePhysicalDevices");
+  made->properties = (PFN_vkGetPhysicalDeviceProperties)next(*out, "vkGetPhysicalDeviceProperties");
+  made->properties2 = (PFN_vkGetPhysicalDeviceProperties2)next(*out, "vkGetPhysicalDeviceProperties2");
+  made->features = (PFN_vkGetPhysicalDeviceFeatures)next(*out, "vkGetPhysicalDeviceFeatures");
+  made->features2 = (PFN_vkGetPhysicalDeviceFeatures2)next(*out, "vkGetPhysicalDeviceFeatures2");
+  if (!keep_instance(made)) {
+    made->destroy(*out, allocator);
+    free(made);
+    *out = VK_NULL_HANDLE;
+    return VK_ERROR_TOO_MANY_OBJECTS;
+  }
+  return VK_SUCCESS;
+}
+
+static VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance handle, const VkAllocationCallbacks *allocator) {
+  if (!handle) return;
+  vyre_instance *instance = find_instance(handle);
+  if (!instance) return;
+  pthread_mutex_lock(&registry_lock);
+  for (size_t i = 0; i < MAX_INSTANCES; i++) {
+    if (atomic_load(&instances[i]) == instance) atomic_store(&instances[i], NULL);
+  }
+  pthread_mutex_unlock(&registry_lock);
+  instance->destroy(handle, allocator);
+  free(instance);
+}
+
+static void read_uuid(const vyre_instance *instance, VkPhysicalDevice device, uint8_t uuid[16]) {
+  VkPhysicalDeviceIDProperties identity = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
+  VkPhysicalDeviceProperties2 properties = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &identity};
+  memset(uuid, 0, 16);
+  if (!instance->properties2) return;
+  instance->properties2(device, &properties);
+  memcpy(uuid, identity.deviceUUID, 16);
+}
+
+/* kompute takes an index into this list; ours holds the one device that was chosen, whatever order the loader has. */
+static VKAPI_ATTR VkResult VKAPI_CALL enumerate_devices(VkInstance handle, uint32_t *count, VkPhysicalDevice *out) {
+  vyre_instance *instance = find_instance(handle);
+  VkPhysicalDevice all[64];
+  uint32_t found = 64;
+  VkResult result = instance->enumerate(handle, &found, all);
+  if (result < 0) return result;
+  VkPhysicalDevice chosen = VK_NULL_HANDLE;
+  for (uint32_t i = 0; i < found && !chosen; i++) {
+    uint8_t uuid[16];
+    read_uuid(instance, all[i], uuid);
+    if (memcmp(uuid, instance->config.device_uuid, 16) == 0) chosen = all[i];
+  }
+  if (!out) {
+    *count = chosen ? 1 : 0;
+    return VK_SUCCESS;
+  }
+  if (!chosen || *count == 0) {
+    *count = 0;
+    return chosen ? VK_INCOMPLETE : VK_SUCCESS;
+  }
+  *count = 1;
+  out[0] = chosen;
+  return VK_SUCCESS;
+}
+
+static void load_device_calls(vyre_device *device) {
+#define X(name) device->vk.name = (PFN_vk##name)device->next(device->handle, "vk" #name);
+  VYRE_DEVICE_CALLS(X)
+#undef X
+}
+
+static vyre_device *new_device(const vyre_instance *instance, VkPhysicalDevice physical) {
+  vyre_device *made = calloc(1, sizeof *made);
+  if (!made) return NULL;
+  VkPhysicalDeviceProperties properties;
+  instance->properties(physical, &properties);
+  made->owned = instance->owned;
+  made->config = instance->config;
+  made->api_version = properties.apiVersion;
+  atomic_store(&made->references, 1);
+  read_uuid(instance, physical, made->device_uuid);
+  pthread_mutex_init(&made->fence_lock, NULL);
+  pthread_mutex_init(&made->memory_lock, NULL);
+  pthread_mutex_init(&made->pipeline_lock, NULL);
+  pthread_mutex_init(&made->command_lock, NULL);
+  return made;
+}
+
+static VkResult call_create_device(
+    const vyre_device *device, const vyre_instance *instance, VkPhysicalDevice physical, PFN_vkCreateDevice create,
+    const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator, VkDevice *out) {
+  if (!device->owned || !(device->config.hooks & VYRE_HOOK_FEATURES)) return create(physical, info, allocator, out);
+  const char *names[VYRE_MAX_EXTENSIONS + 64];
+  VkDeviceCreateInfo changed = *info;
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < info->enabledExtensionCount && count < 64; i++) names[count++] = info->ppEnabledExtensionNames[i];
+  for (uint32_t i = 0; i < device->config.extension_count; i++) names[count++] = device->config.extensions[i];
+  uint32_t usable = device->api_version < instance->config.api_version ? device->api_version : instance->config.api_version;
+  uint64_t supported = vyre_supported_features(usable, physical, instance->features, instance->features2);
+  vyre_feature_chain *chain = vyre_feature_chain_new(device->config.features & supported, usable, info->pNext);
+  if (!chain) return VK_ERROR_OUT_OF_HOST_MEMORY;
+  changed.enabledExtensionCount = count;
+  changed.ppEnabledExtensionNames = names;
+  changed.pEnabledFeatures = vyre_feature_chain_core(chain);
+  changed.pNext = vyre_feature_chain_head(chain);
+  VkResult result = create(physical, &changed, allocator, out);
+  free(chain);
+  return result;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_device(
+    VkPhysicalDevice physical, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator, VkDevice *out) {
+  VkLayerDeviceCreateInfo *link = device_link(info);
+  vyre_instance *instance = find_instance(physical);
+  if (!link || !instance) return VK_ERROR_INITIALIZATION_FAILED;
+  PFN_vkGetInstanceProcAddr next_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
+  PFN_vkGetDeviceProcAddr next_device = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
+  PFN_vkCreateDevice create = (PFN_vkCreateDevice)next_instance(instance->handle, "vkCreateDevice");
+  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+  if (!create) return VK_ERROR_INITIALIZATION_FAILED;
+  vyre_device *made = new_device(instance, physical);
+  if (!made) return VK_ERROR_OUT_OF_HOST_MEMORY;
+  VkResult result = call_create_device(made, instance, physical, create, info, allocator, out);
+  if (result != VK_SUCCESS) {
+    free(made);
+    return result;
+  }
+  made->key = key_of(*out);
+  made->handle = *out;
+  made->next = next_device;
+  load_device_calls(made);
+  atomic_store(&made->alive, true);
+  if (!keep_device(made)) {
+    made->vk.DestroyDevice(*out, allocator);
+    free(made);
+    *out = VK_NULL_HANDLE;
+    return VK_ERROR_TOO_MANY_OBJECTS;
+  }
+  if (made->owned) {
+    for (uint64_t left = made->config.features; left; left &= left - 1) vyre_count(made, VYRE_FEATURES_ENABLED, 1);
+    atomic_fetch_add(&made->references, 1);
+    if (this_thread.created_device) vyre_release(this_thread.created_device);
+    this_thread.created_device = made;
+  }
+  return VK_SUCCESS;
+}
+
+static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice handle, const VkAllocationCallbacks *allocator) {
+  if (!handle) return;
+  vyre_device *device = vyre_find_device(handle);
+  if (!device) return;
+  if (device->owned) {
+    vyre_sync_close(device);
+    vyre_command_close(device);
+    vyre_pipeline_close(device);
+    vyre_memory_close(device);
+  }
+  pthread_mutex_lock(&registry_lock);
+  for (size_t i = 0; i < MAX_DEVICES; i++) {
+    if (atomic_load(&devices[i]) == device) atomic_store(&devices[i], NULL);
+  }
+  pthread_mutex_unlock(&registry_lock);
+  atomic_store(&device->alive, false);
+  device->vk.DestroyDevice(handle, allocator);
+  vyre_release(device);
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_proc(VkDevice handle, const char *name) {
+  if (!handle) return NULL;
+  vyre_device *device = vyre_find_device(handle);
+  if (!device) return NULL;
+  if (strcmp(name, "vkGetDeviceProcAddr") == 0) return (PFN_vkVoidFunction)get_device_proc;
+  if (strcmp(name, "vkDestroyDevice") == 0) return (PFN_vkVoidFunction)destroy_device;
+  PFN_vkVoidFunction hook = NULL;
+  if (device->owned) {
+    if (!hook) hook = vyre_sync_hook(name);
+    if (!hook) hook = vyre_memory_hook(name);
+    if (!hook) hook = vyre_pipeline_hook(name);
+    if (!hook) hook = vyre_command_hook(name);
+  }
+  return hook ? hook : device->next(handle, name);
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_instance_proc(VkInstance handle, const char *name) {
+  if (strcmp(name, "vkGetInstanceProcAddr") == 0) return (PFN_vkVoidFunction)get_instance_proc;
+  if (strcmp(name, "vkCreateInstance") == 0) return (PFN_vkVoidFunction)create_instance;
+  if (!handle) return NULL;
+  if (strcmp(name, "vkDestroyInstance") == 0) return (PFN_vkVoidFunction)destroy_instance;
+  if (strcmp(name, "vkCreateDevice") == 0) return (PFN_vkVoidFunction)create_device;
+  if (strcmp(name, "vkGetDeviceProcAddr") == 0) return (PFN_vkVoidFunction)get_device_proc;
+  vyre_instance *instance = find_instance(handle);
+  if (!instance) return NULL;
+  if (instance->owned && strcmp(name, "vkEnumeratePhysicalDevices") == 0) return (PFN_vkVoidFunction)enumerate_devices;
+  return instance->next(handle, name);
+}
+
+__attribute__((visibility("default"))) VKAPI_ATTR VkResult VKAPI_CALL
+vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *version) {
+  if (version->sType != LAYER_NEGOTIATE_INTERFACE_STRUCT || version->loaderLayerInterfaceVersion < 2) {
+    return VK_ERROR_INITIALIZATION_FAILED;
+  }
+  version->loaderLayerInterfaceVersion = 2;
+  version->pfnGetInstanceProcAddr = get_instance_proc;
+  version->pfnGetDeviceProcAddr = get_device_proc;
+  version->pfnGetPhysicalDeviceProcAddr = NULL;
+  return VK_SUCCESS;
+}

@@ -1,0 +1,226 @@
+/* The vyre Vulkan layer: what its parts share, and what _vulkan.pyx calls.
+
+   The loader and Python open the same shared object, so both see one copy of this state. Only instances created on a thread that
+   has armed the layer are touched; every other instance and device in the process passes through. */
+#ifndef VYRE_LAYER_H
+#define VYRE_LAYER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <vulkan/vulkan.h>
+#include <vulkan/vk_layer.h>
+
+#include "handle_map.h"
+
+#define VYRE_LAYER_NAME "VK_LAYER_VYRE_driver"
+
+/* Hooks, each of which can be switched off. */
+enum {
+  VYRE_HOOK_PIPELINE_CACHE = 1 << 0,
+  VYRE_HOOK_FENCES = 1 << 1,
+  VYRE_HOOK_WAITS = 1 << 2,
+  VYRE_HOOK_MEMORY = 1 << 3,
+  VYRE_HOOK_FEATURES = 1 << 4,
+  VYRE_HOOK_RESULTS = 1 << 5,
+  VYRE_HOOK_BARRIERS = 1 << 6,
+  VYRE_HOOK_SHARED_PIPELINES = 1 << 7,
+};
+
+/* Calls whose VkResult kompute ignores, and which a failure may be injected into. */
+enum vyre_call {
+  VYRE_CALL_NONE,
+  VYRE_CALL_ALLOCATE,
+  VYRE_CALL_MAP,
+  VYRE_CALL_BIND,
+  VYRE_CALL_CREATE_BUFFER,
+  VYRE_CALL_SUBMIT,
+  VYRE_CALL_WAIT,
+  VYRE_CALL_CREATE_PIPELINE,
+  VYRE_CALL_COUNT,
+};
+
+enum vyre_counter {
+  VYRE_FENCES_CREATED,
+  VYRE_FENCES_REUSED,
+  VYRE_WAITS_POLLED,
+  VYRE_WAITS_BLOCKED,
+  VYRE_MEMORY_ALLOCATED,
+  VYRE_MEMORY_REUSED,
+  VYRE_MEMORY_LIVE_BYTES,
+  VYRE_MEMORY_CACHED_BYTES,
+  VYRE_MEMORY_PEAK_BYTES,
+  VYRE_MEMORY_FLUSHES,
+  VYRE_BARRIERS_ADDED,
+  VYRE_PIPELINES_CREATED,
+  VYRE_PIPELINES_SHARED,
+  VYRE_BLOBS_GIVEN,
+  VYRE_BLOBS_TAKEN,
+  VYRE_FEATURES_ENABLED,
+  VYRE_FAILURES_RECORDED,
+  VYRE_COUNTER_COUNT,
+};
+
+#define VYRE_MAX_EXTENSIONS 16
+#define VYRE_EXTENSION_CHARS 64
+
+/* What Python asks of the next instance that its thread creates. */
+typedef struct vyre_config {
+  uint32_t hooks;
+  uint32_t api_version;         /* for the instance; 0 leaves kompute's */
+  uint8_t device_uuid[16];      /* the only physical device the instance will list */
+  uint64_t features;            /* bits by vyre_feature_index */
+  uint32_t extension_count;
+  char extensions[VYRE_MAX_EXTENSIONS][VYRE_EXTENSION_CHARS];
+  uint64_t poll_ns;             /* how long a wait polls before it blocks */
+  uint64_t memory_cache_bytes;  /* freed memory kept at most */
+} vyre_config;
+
+typedef struct vyre_failure {
+  int32_t call;      /* enum vyre_call; VYRE_CALL_NONE: nothing failed */
+  int32_t result;    /* VkResult */
+  uint64_t bytes;    /* asked for, of an allocation */
+} vyre_failure;
+
+/* What one pipeline creation was, from the thread that made it. */
+typedef struct vyre_pipeline_facts {
+  bool created;
+  bool shared;          /* an equal pipeline was there already */
+  bool feedback;        /* the driver told what follows */
+  bool cache_hit;       /* the driver found it in the blob it was given */
+  uint64_t compile_ns;  /* as measured around the call */
+} vyre_pipeline_facts;
+
+typedef struct vyre_instance vyre_instance;
+typedef struct vyre_device vyre_device;
+
+/* State of one thread; Python reads and writes its own. */
+typedef struct vyre_thread {
+  vyre_config *armed;
+  vyre_device *created_device;
+  vyre_failure failure;
+  bool detach_waits;              /* answer the next wait at once and keep its fence */
+  VkFence detached_fence;
+  uint32_t group;                 /* operations recorded under one number, not 0, need no barrier among themselves */
+  const void *blob_in;
+  size_t blob_in_bytes;
+  bool want_blob;
+  void *blob_out;                 /* malloc */
+  size_t blob_out_bytes;
+  vyre_pipeline_facts pipeline;
+} vyre_thread;
+
+typedef struct vyre_device_calls {
+#define VYRE_DEVICE_CALLS(X) \
+  X(DestroyDevice) X(QueueSubmit) X(CreateFence) X(DestroyFence) X(ResetFences) X(GetFenceStatus) X(WaitForFences) \
+  X(AllocateMemory) X(FreeMemory) X(MapMemory) X(UnmapMemory) X(CreateBuffer) X(DestroyBuffer) \
+  X(GetBufferMemoryRequirements) X(BindBufferMemory) X(CreateShaderModule) X(DestroyShaderModule) \
+  X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreatePipelineLayout) X(DestroyPipelineLayout) \
+  X(CreatePipelineCache) X(GetPipelineCacheData) X(CreateComputePipelines) X(DestroyPipeline) X(CreateCommandPool) \
+  X(DestroyCommandPool) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdDispatch) X(CmdCopyBuffer) \
+  X(CmdPipelineBarrier)
+#define X(name) PFN_vk##name name;
+  VYRE_DEVICE_CALLS(X)
+#undef X
+} vyre_device_calls;
+
+struct vyre_instance {
+  void *key;
+  VkInstance handle;
+  bool owned;
+  vyre_config config;
+  PFN_vkGetInstanceProcAddr next;
+  PFN_vkDestroyInstance destroy;
+  PFN_vkEnumeratePhysicalDevices enumerate;
+  PFN_vkGetPhysicalDeviceProperties2 properties2;
+  PFN_vkGetPhysicalDeviceProperties properties;
+  PFN_vkGetPhysicalDeviceFeatures features;
+  PFN_vkGetPhysicalDeviceFeatures2 features2;
+};
+
+typedef struct vyre_memory_block vyre_memory_block;
+typedef struct vyre_shared_pipeline vyre_shared_pipeline;
+
+#define VYRE_FENCE_POOL 64
+
+struct vyre_device {
+  void *key;
+  VkDevice handle;
+  bool owned;
+  atomic_bool alive;  /* the VkDevice exists */
+  atomic_bool lost;   /* VK_ERROR_DEVICE_LOST was seen; every later submission and wait says so at once */
+  atomic_int references;
+  vyre_config config;
+  PFN_vkGetDeviceProcAddr next;
+  vyre_device_calls vk;
+  uint8_t device_uuid[16];
+  uint32_t api_version;
+  atomic_ullong counters[VYRE_COUNTER_COUNT];
+
+  pthread_mutex_t fence_lock;
+  VkFence idle_fences[VYRE_FENCE_POOL];  /* reset, ready to be handed out */
+  uint32_t idle_fence_count;
+  vyre_handle_map fences;                /* VkFence -> VYRE_FENCE_* bits, of those handed out */
+
+  pthread_mutex_t memory_lock;
+  vyre_handle_map memory;                /* VkDeviceMemory -> vyre_memory_block, handed out */
+  vyre_memory_block *idle_memory;        /* most recently freed first */
+
+  pthread_mutex_t pipeline_lock;
+  vyre_handle_map shader_modules;        /* VkShaderModule -> vyre_bytes */
+  vyre_handle_map set_layouts;           /* VkDescriptorSetLayout -> vyre_bytes */
+  vyre_handle_map pipeline_layouts;      /* VkPipelineLayout -> vyre_bytes */
+  vyre_shared_pipeline *pipelines;       /* most recently used first */
+
+  pthread_mutex_t command_lock;
+  vyre_handle_map command_buffers;       /* VkCommandBuffer -> the group of its last operation */
+};
+
+/* layer.c: what Python calls */
+vyre_thread *vyre_this_thread(void);
+void vyre_arm(vyre_config *config);
+vyre_device *vyre_disarm(void);  /* the device created since vyre_arm, referenced, or NULL */
+void vyre_release(vyre_device *device);
+uint64_t vyre_counter_value(const vyre_device *device, int counter);
+bool vyre_is_lost(const vyre_device *device);
+bool vyre_is_alive(const vyre_device *device);
+void vyre_inject(int call, uint64_t countdown, int32_t result);
+int vyre_feature_index(const char *name);          /* -1: unknown */
+const char *vyre_feature_name(uint32_t index);     /* NULL: past the end */
+uint64_t vyre_supported_features(
+    uint32_t api_version, VkPhysicalDevice device, PFN_vkGetPhysicalDeviceFeatures features,
+    PFN_vkGetPhysicalDeviceFeatures2 features2);
+
+/* layer.c: what the other parts call */
+vyre_device *vyre_find_device(const void *dispatchable);
+VkResult vyre_injected(enum vyre_call call);
+VkResult vyre_record(vyre_device *device, enum vyre_call call, VkResult result, uint64_t bytes);
+void vyre_count(vyre_device *device, enum vyre_counter counter, int64_t by);
+uint64_t vyre_now_ns(void);
+
+/* Each part names its hooks to layer.c and gives back what it holds before the device goes. */
+PFN_vkVoidFunction vyre_sync_hook(const char *name);
+PFN_vkVoidFunction vyre_memory_hook(const char *name);
+PFN_vkVoidFunction vyre_pipeline_hook(const char *name);
+PFN_vkVoidFunction vyre_command_hook(const char *name);
+void vyre_sync_close(vyre_device *device);
+void vyre_memory_close(vyre_device *device);
+void vyre_pipeline_close(vyre_device *device);
+void vyre_command_close(vyre_device *device);
+
+/* layer_features.c */
+typedef struct vyre_feature_chain vyre_feature_chain;
+vyre_feature_chain *vyre_feature_chain_new(uint64_t features, uint32_t api_version, const void *next);
+const VkPhysicalDeviceFeatures *vyre_feature_chain_core(const vyre_feature_chain *chain);
+const void *vyre_feature_chain_head(const vyre_feature_chain *chain);
+
+/* layer_sync.c: waiting on a detached fence. Polls, then blocks for at most slice_ns; VK_TIMEOUT: not yet. */
+VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns);
+void vyre_give_fence_back(vyre_device *device, VkFence fence);
+
+/* layer_memory.c */
+void vyre_trim_memory(vyre_device *device, uint64_t keep_bytes);
+
+#endif

@@ -1,0 +1,127 @@
+"""The vyre Vulkan layer around one creation of a kompute device.
+
+The layer is loaded by the Vulkan loader, which is told of it through the environment; that is changed only while the device is
+made, and restored. Without the layer (switched off, an old loader, a setuid process) kompute's device is made all the same.
+
+Source: the Vulkan loader's documentation of VK_ADD_LAYER_PATH, VK_LAYER_PATH and VK_INSTANCE_LAYERS.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from vyre_driver.vulkan import _layer
+from vyre_driver.vulkan.devices import DeviceType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from vyre_driver.vulkan.devices import PhysicalDevice
+
+_Made = TypeVar("_Made")
+
+API_1_1, API_1_2, API_1_3 = ((1 << 22) | (minor << 12) for minor in (1, 2, 3))
+MEMORY_CACHE_BYTES = 256 * 1024 * 1024
+GPU_POLL_NS = 1_000_000
+CPU_POLL_NS = 0  # a software device computes on the cores that a poll would keep busy
+
+# Features that only widen what a shader may say: the types and sizes of its numbers. They cost nothing while unused. Robust
+# access, device addresses and their like change what other code compiles to, and are not among them.
+SHADER_FEATURES = (
+    "shaderFloat64",
+    "shaderInt64",
+    "shaderInt16",
+    "shaderFloat16",
+    "shaderInt8",
+    "storageBuffer16BitAccess",
+    "uniformAndStorageBuffer16BitAccess",
+    "storagePushConstant16",
+    "storageBuffer8BitAccess",
+    "uniformAndStorageBuffer8BitAccess",
+    "storagePushConstant8",
+    "variablePointersStorageBuffer",
+    "variablePointers",
+    "shaderBufferInt64Atomics",
+    "shaderSharedInt64Atomics",
+    "shaderSubgroupExtendedTypes",
+    "scalarBlockLayout",
+    "uniformBufferStandardLayout",
+    "vulkanMemoryModel",
+    "vulkanMemoryModelDeviceScope",
+    "shaderIntegerDotProduct",
+    "shaderBufferFloat32Atomics",
+    "shaderBufferFloat32AtomicAdd",
+    "shaderSharedFloat32AtomicAdd",
+    "cooperativeMatrix",
+)
+_EXTENSION_OF = {
+    "shaderBufferFloat32Atomics": "VK_EXT_shader_atomic_float",
+    "shaderBufferFloat32AtomicAdd": "VK_EXT_shader_atomic_float",
+    "shaderSharedFloat32AtomicAdd": "VK_EXT_shader_atomic_float",
+    "cooperativeMatrix": "VK_KHR_cooperative_matrix",
+}
+_FIRST_LOADER_WITH_ADD_PATH = API_1_3 | 207
+_ENVIRONMENT = threading.Lock()
+
+
+def wanted_features(device: PhysicalDevice) -> tuple[str, ...]:
+    """Return those of SHADER_FEATURES that the device has and that can be switched on."""
+    return tuple(
+        name
+        for name in SHADER_FEATURES
+        if name in device.features and (name not in _EXTENSION_OF or _EXTENSION_OF[name] in device.extensions)
+    )
+
+
+def layer_config(device: PhysicalDevice, hooks: tuple[str, ...], features: tuple[str, ...]) -> _layer.LayerConfig:
+    """Return what the layer is to do for a device."""
+    return _layer.LayerConfig(
+        hooks=hooks,
+        api_version=min(device.loader_version, device.api_version, API_1_3 | 0xFFF) & ~0xFFF,
+        device_uuid=device.device_uuid,
+        features=features,
+        extensions=sorted({_EXTENSION_OF[name] for name in features if name in _EXTENSION_OF}),
+        poll_ns=CPU_POLL_NS if device.device_type is DeviceType.CPU else GPU_POLL_NS,
+        memory_cache_bytes=MEMORY_CACHE_BYTES,
+    )
+
+
+def create_under_layer(
+    config: _layer.LayerConfig, loader_version: int, create: Callable[[], _Made]
+) -> tuple[_Made, _layer.LayerDevice | None]:
+    """Call ``create`` with the layer armed; returns what it made, and the layer's device, None if the layer was not loaded."""
+    with _loader_environment(loader_version):
+        _layer.arm(config)
+        try:
+            made = create()
+        finally:
+            layer_device = _layer.disarm()
+    return made, layer_device
+
+
+@contextmanager
+def _loader_environment(loader_version: int) -> Iterator[None]:
+    """Tell the loader of the layer, ahead of other layers, so that a validation layer sees what ours adds."""
+    directory = str(Path(_layer.__file__).parent)
+    # VK_LAYER_PATH, where somebody has set it, makes the loader ignore VK_ADD_LAYER_PATH.
+    by_add_path = loader_version >= _FIRST_LOADER_WITH_ADD_PATH and not os.environ.get("VK_LAYER_PATH")
+    first = {
+        "VK_ADD_LAYER_PATH" if by_add_path else "VK_LAYER_PATH": directory,
+        "VK_INSTANCE_LAYERS": _layer.LAYER_NAME,
+    }
+    with _ENVIRONMENT:
+        before = {name: os.environ.get(name) for name in first}
+        try:
+            for name, value in first.items():
+                os.environ[name] = f"{value}{os.pathsep}{before[name]}" if before[name] else value
+            yield
+        finally:
+            for name, old in before.items():
+                if old is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = old

@@ -1,0 +1,99 @@
+/* Barriers that kompute does not record, and the flag that lets it record a command buffer again.
+
+   kompute puts a barrier from transfer writes to shader reads before a dispatch and none between two dispatches, none before a
+   shader write, and none to the host on the buffer that the host reads. Here each operation waits for all before it, unless
+   Python declared them independent by giving them one group.
+
+   Source: Vulkan 1.3, "Synchronization and Cache Control"; a barrier reaches back over earlier submissions to its queue. */
+#include <string.h>
+
+#include "layer.h"
+
+#define WORK_STAGES (VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT)
+#define WRITES (VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT)
+#define READS (VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT)
+
+static inline uint64_t handle_key(VkCommandBuffer buffer) { return (uint64_t)(uintptr_t)buffer; }
+
+static bool adds_barriers(const vyre_device *device) { return device->config.hooks & VYRE_HOOK_BARRIERS; }
+
+static void set_group(vyre_device *device, VkCommandBuffer buffer, uint32_t group) {
+  pthread_mutex_lock(&device->command_lock);
+  (void)vyre_map_put(&device->command_buffers, handle_key(buffer), group);
+  pthread_mutex_unlock(&device->command_lock);
+}
+
+static void order_after_earlier_work(vyre_device *device, VkCommandBuffer buffer) {
+  if (!adds_barriers(device)) return;
+  uint32_t group = vyre_this_thread()->group;
+  uintptr_t last = 0;
+  pthread_mutex_lock(&device->command_lock);
+  (void)vyre_map_get(&device->command_buffers, handle_key(buffer), &last);
+  pthread_mutex_unlock(&device->command_lock);
+  if (group != 0 && group == last) return;
+  VkMemoryBarrier barrier = {
+      .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = WRITES, .dstAccessMask = WRITES | READS};
+  device->vk.CmdPipelineBarrier(buffer, WORK_STAGES, WORK_STAGES, 0, 1, &barrier, 0, NULL, 0, NULL);
+  vyre_count(device, VYRE_BARRIERS_ADDED, 1);
+  set_group(device, buffer, group);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL begin_command_buffer(
+    VkCommandBuffer buffer, const VkCommandBufferBeginInfo *info) {
+  vyre_device *device = vyre_find_device(buffer);
+  set_group(device, buffer, 0);
+  return device->vk.BeginCommandBuffer(buffer, info);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL end_command_buffer(VkCommandBuffer buffer) {
+  vyre_device *device = vyre_find_device(buffer);
+  if (adds_barriers(device)) {
+    VkMemoryBarrier barrier = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = WRITES, .dstAccessMask = VK_ACCESS_HOST_READ_BIT};
+    device->vk.CmdPipelineBarrier(buffer, WORK_STAGES, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
+  }
+  return device->vk.EndCommandBuffer(buffer);
+}
+
+static VKAPI_ATTR void VKAPI_CALL cmd_dispatch(VkCommandBuffer buffer, uint32_t x, uint32_t y, uint32_t z) {
+  vyre_device *device = vyre_find_device(buffer);
+  order_after_earlier_work(device, buffer);
+  device->vk.CmdDispatch(buffer, x, y, z);
+}
+
+static VKAPI_ATTR void VKAPI_CALL cmd_copy_buffer(
+    VkCommandBuffer buffer, VkBuffer from, VkBuffer to, uint32_t count, const VkBufferCopy *regions) {
+  vyre_device *device = vyre_find_device(buffer);
+  order_after_earlier_work(device, buffer);
+  device->vk.CmdCopyBuffer(buffer, from, to, count, regions);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_command_pool(
+    VkDevice handle, const VkCommandPoolCreateInfo *info, const VkAllocationCallbacks *allocator, VkCommandPool *out) {
+  vyre_device *device = vyre_find_device(handle);
+  VkCommandPoolCreateInfo changed = *info;
+  if (adds_barriers(device)) changed.flags |= VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+  return device->vk.CreateCommandPool(handle, &changed, allocator, out);
+}
+
+static VKAPI_ATTR void VKAPI_CALL free_command_buffers(
+    VkDevice handle, VkCommandPool pool, uint32_t count, const VkCommandBuffer *buffers) {
+  vyre_device *device = vyre_find_device(handle);
+  uintptr_t group = 0;
+  pthread_mutex_lock(&device->command_lock);
+  for (uint32_t i = 0; i < count; i++) (void)vyre_map_take(&device->command_buffers, handle_key(buffers[i]), &group);
+  pthread_mutex_unlock(&device->command_lock);
+  device->vk.FreeCommandBuffers(handle, pool, count, buffers);
+}
+
+void vyre_command_close(vyre_device *device) { vyre_map_free(&device->command_buffers); }
+
+PFN_vkVoidFunction vyre_command_hook(const char *name) {
+  if (strcmp(name, "vkBeginCommandBuffer") == 0) return (PFN_vkVoidFunction)begin_command_buffer;
+  if (strcmp(name, "vkEndCommandBuffer") == 0) return (PFN_vkVoidFunction)end_command_buffer;
+  if (strcmp(name, "vkCmdDispatch") == 0) return (PFN_vkVoidFunction)cmd_dispatch;
+  if (strcmp(name, "vkCmdCopyBuffer") == 0) return (PFN_vkVoidFunction)cmd_copy_buffer;
+  if (strcmp(name, "vkCreateCommandPool") == 0) return (PFN_vkVoidFunction)create_command_pool;
+  if (strcmp(name, "vkFreeCommandBuffers") == 0) return (PFN_vkVoidFunction)free_command_buffers;
+  return NULL;
+}

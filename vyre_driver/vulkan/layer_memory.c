@@ -1,0 +1,251 @@
+/* Device memory: freed blocks are kept by type and size class, within a bound, and given back under pressure.
+
+   kompute allocates two blocks for each tensor and frees them with it. A block stays mapped while it is kept: mapping is most of
+   what a small tensor costs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "layer.h"
+
+#define MAX_IDLE_BLOCKS 512
+
+struct vyre_memory_block {
+  VkDeviceMemory handle;
+  VkDeviceSize bytes;
+  uint32_t type;
+  bool pooled;    /* of a size class, without extension structures: may be kept */
+  char *mapped;   /* NULL: not mapped */
+  vyre_memory_block *next;
+};
+
+static inline uint64_t handle_key(VkDeviceMemory memory) { return (uint64_t)(uintptr_t)memory; }
+
+/* Eighths of a power of two: at most one eighth is wasted above 2 KiB, at most one half below. */
+static VkDeviceSize size_class(VkDeviceSize bytes) {
+  VkDeviceSize power = 256;
+  while (power < bytes) power <<= 1;
+  if (power <= 2048) return power;
+  VkDeviceSize step = power >> 4;
+  return (bytes + step - 1) / step * step;
+}
+
+static vyre_memory_block *take_idle(vyre_device *device, VkDeviceSize bytes, uint32_t type) {
+  vyre_memory_block **at = &device->idle_memory;
+  while (*at && ((*at)->bytes != bytes || (*at)->type != type)) at = &(*at)->next;
+  vyre_memory_block *found = *at;
+  if (found) {
+    *at = found->next;
+    found->next = NULL;
+    vyre_count(device, VYRE_MEMORY_CACHED_BYTES, -(int64_t)bytes);
+  }
+  return found;
+}
+
+/* Under memory_lock. Keeps the most recently freed blocks that fit into both bounds and returns the others, to be freed. */
+static vyre_memory_block *cut_idle(vyre_device *device, uint64_t keep_bytes) {
+  uint64_t kept = 0, count = 0;
+  vyre_memory_block **at = &device->idle_memory;
+  while (*at && kept + (*at)->bytes <= keep_bytes && count < MAX_IDLE_BLOCKS) {
+    kept += (*at)->bytes;
+    count++;
+    at = &(*at)->next;
+  }
+  vyre_memory_block *rest = *at;
+  *at = NULL;
+  for (vyre_memory_block *block = rest; block; block = block->next) {
+    vyre_count(device, VYRE_MEMORY_CACHED_BYTES, -(int64_t)block->bytes);
+  }
+  return rest;
+}
+
+static void free_blocks(vyre_device *device, vyre_memory_block *block) {
+  while (block) {
+    vyre_memory_block *next = block->next;
+    device->vk.FreeMemory(device->handle, block->handle, NULL); /* unmaps it too */
+    free(block);
+    block = next;
+  }
+}
+
+void vyre_trim_memory(vyre_device *device, uint64_t keep_bytes) {
+  if (!atomic_load(&device->alive)) return;
+  pthread_mutex_lock(&device->memory_lock);
+  vyre_memory_block *rest = cut_idle(device, keep_bytes);
+  pthread_mutex_unlock(&device->memory_lock);
+  if (rest) vyre_count(device, VYRE_MEMORY_FLUSHES, 1);
+  free_blocks(device, rest);
+}
+
+static void count_live(vyre_device *device, int64_t bytes) {
+  vyre_count(device, VYRE_MEMORY_LIVE_BYTES, bytes);
+  unsigned long long live = atomic_load(&device->counters[VYRE_MEMORY_LIVE_BYTES]);
+  unsigned long long peak = atomic_load(&device->counters[VYRE_MEMORY_PEAK_BYTES]);
+  while (live > peak && !atomic_compare_exchange_weak(&device->counters[VYRE_MEMORY_PEAK_BYTES], &peak, live)) {
+  }
+}
+
+static VkResult allocate_block(
+    vyre_device *device, const VkMemoryAllocateInfo *info, const VkAllocationCallbacks *allocator, VkDeviceMemory *out) {
+  VkResult result = vyre_injected(VYRE_CALL_ALLOCATE);
+  if (result != VK_SUCCESS) return result;
+  result = device->vk.AllocateMemory(device->handle, info, allocator, out);
+  if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY || result == VK_ERROR_OUT_OF_HOST_MEMORY || result == VK_ERROR_TOO_MANY_OBJECTS) {
+    vyre_trim_memory(device, 0);
+    result = device->vk.AllocateMemory(device->handle, info, allocator, out);
+  }
+  return result;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(
+    VkDevice handle, const VkMemoryAllocateInfo *info, const VkAllocationCallbacks *allocator, VkDeviceMemory *out) {
+  vyre_device *device = vyre_find_device(handle);
+  VkMemoryAllocateInfo changed = *info;
+  bool pooled = device->config.hooks & VYRE_HOOK_MEMORY && info->pNext == NULL;
+  if (pooled) changed.allocationSize = size_class(info->allocationSize);
+  *out = VK_NULL_HANDLE;
+  pthread_mutex_lock(&device->memory_lock);
+  vyre_memory_block *block = pooled ? take_idle(device, changed.allocationSize, info->memoryTypeIndex) : NULL;
+  if (block && !vyre_map_put(&device->memory, handle_key(block->handle), (uintptr_t)block)) {
+    block->next = device->idle_memory;
+    device->idle_memory = block;
+    block = NULL;
+  }
+  pthread_mutex_unlock(&device->memory_lock);
+  if (block) {
+    vyre_count(device, VYRE_MEMORY_REUSED, 1);
+    count_live(device, (int64_t)block->bytes);
+    *out = block->handle;
+    return VK_SUCCESS;
+  }
+  block = calloc(1, sizeof *block);
+  VkResult result = block ? allocate_block(device, &changed, allocator, out) : VK_ERROR_OUT_OF_HOST_MEMORY;
+  if (result != VK_SUCCESS) {
+    free(block);
+    *out = VK_NULL_HANDLE;
+    return vyre_record(device, VYRE_CALL_ALLOCATE, result, info->allocationSize);
+  }
+  *block = (vyre_memory_block){.handle = *out, .bytes = changed.allocationSize, .type = info->memoryTypeIndex, .pooled = pooled};
+  pthread_mutex_lock(&device->memory_lock);
+  bool known = vyre_map_put(&device->memory, handle_key(*out), (uintptr_t)block);
+  pthread_mutex_unlock(&device->memory_lock);
+  if (!known) {
+    device->vk.FreeMemory(handle, *out, allocator);
+    free(block);
+    *out = VK_NULL_HANDLE;
+    return vyre_record(device, VYRE_CALL_ALLOCATE, VK_ERROR_OUT_OF_HOST_MEMORY, info->allocationSize);
+  }
+  vyre_count(device, VYRE_MEMORY_ALLOCATED, 1);
+  count_live(device, (int64_t)block->bytes);
+  return VK_SUCCESS;
+}
+
+static VKAPI_ATTR void VKAPI_CALL free_memory(
+    VkDevice handle, VkDeviceMemory memory, const VkAllocationCallbacks *allocator) {
+  vyre_device *device = vyre_find_device(handle);
+  uintptr_t found = 0;
+  if (!memory) return;
+  pthread_mutex_lock(&device->memory_lock);
+  bool known = vyre_map_take(&device->memory, handle_key(memory), &found);
+  vyre_memory_block *block = (vyre_memory_block *)found;
+  vyre_memory_block *rest = NULL;
+  bool pooled = known && block->pooled;
+  if (known) count_live(device, -(int64_t)block->bytes);
+  if (pooled) {
+    /* From here on another thread may take the block. */
+    block->next = device->idle_memory;
+    device->idle_memory = block;
+    vyre_count(device, VYRE_MEMORY_CACHED_BYTES, (int64_t)block->bytes);
+    rest = cut_idle(device, device->config.memory_cache_bytes);
+  }
+  pthread_mutex_unlock(&device->memory_lock);
+  if (!pooled) {
+    device->vk.FreeMemory(handle, memory, allocator);
+    if (known) free(block);
+  }
+  free_blocks(device, rest);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL map_memory(
+    VkDevice handle, VkDeviceMemory memory, VkDeviceSize offset, VkDeviceSize size, VkMemoryMapFlags flags, void **out) {
+  vyre_device *device = vyre_find_device(handle);
+  uintptr_t found = 0;
+  if (!memory) return vyre_record(device, VYRE_CALL_MAP, VK_ERROR_MEMORY_MAP_FAILED, 0);
+  VkResult result = vyre_injected(VYRE_CALL_MAP);
+  if (result != VK_SUCCESS) return vyre_record(device, VYRE_CALL_MAP, result, 0);
+  pthread_mutex_lock(&device->memory_lock);
+  bool known = vyre_map_get(&device->memory, handle_key(memory), &found);
+  pthread_mutex_unlock(&device->memory_lock);
+  vyre_memory_block *block = (vyre_memory_block *)found;
+  if (!known || !block->pooled) {
+    return vyre_record(device, VYRE_CALL_MAP, device->vk.MapMemory(handle, memory, offset, size, flags, out), 0);
+  }
+  /* Vulkan lets one thread at a time map a block, so the block needs no lock of its own. */
+  if (!block->mapped) {
+    void *base = NULL;
+    result = device->vk.MapMemory(handle, memory, 0, VK_WHOLE_SIZE, flags, &base);
+    if (result != VK_SUCCESS) return vyre_record(device, VYRE_CALL_MAP, result, 0);
+    block->mapped = base;
+  }
+  *out = block->mapped + offset;
+  return VK_SUCCESS;
+}
+
+static VKAPI_ATTR void VKAPI_CALL unmap_memory(VkDevice handle, VkDeviceMemory memory) {
+  vyre_device *device = vyre_find_device(handle);
+  uintptr_t found = 0;
+  if (!memory) return;
+  pthread_mutex_lock(&device->memory_lock);
+  bool known = vyre_map_get(&device->memory, handle_key(memory), &found);
+  pthread_mutex_unlock(&device->memory_lock);
+  if (!known || !((vyre_memory_block *)found)->pooled) device->vk.UnmapMemory(handle, memory);
+}
+
+/* kompute ignores these results and goes on with null handles; a driver would crash on them. */
+static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(
+    VkDevice handle, const VkBufferCreateInfo *info, const VkAllocationCallbacks *allocator, VkBuffer *out) {
+  vyre_device *device = vyre_find_device(handle);
+  *out = VK_NULL_HANDLE;
+  VkResult result = vyre_injected(VYRE_CALL_CREATE_BUFFER);
+  if (result == VK_SUCCESS) result = device->vk.CreateBuffer(handle, info, allocator, out);
+  return vyre_record(device, VYRE_CALL_CREATE_BUFFER, result, info->size);
+}
+
+static VKAPI_ATTR void VKAPI_CALL get_buffer_requirements(
+    VkDevice handle, VkBuffer buffer, VkMemoryRequirements *out) {
+  vyre_device *device = vyre_find_device(handle);
+  if (!buffer) {
+    memset(out, 0, sizeof *out);
+    return;
+  }
+  device->vk.GetBufferMemoryRequirements(handle, buffer, out);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL bind_buffer_memory(
+    VkDevice handle, VkBuffer buffer, VkDeviceMemory memory, VkDeviceSize offset) {
+  vyre_device *device = vyre_find_device(handle);
+  VkResult result = buffer && memory ? vyre_injected(VYRE_CALL_BIND) : VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  if (result == VK_SUCCESS) result = device->vk.BindBufferMemory(handle, buffer, memory, offset);
+  return vyre_record(device, VYRE_CALL_BIND, result, 0);
+}
+
+void vyre_memory_close(vyre_device *device) {
+  vyre_trim_memory(device, 0);
+  for (size_t i = 0; i < device->memory.capacity; i++) {
+    if (device->memory.keys[i] == 0) continue;
+    vyre_memory_block *block = (vyre_memory_block *)device->memory.values[i];
+    block->next = NULL;
+    free_blocks(device, block);
+  }
+  vyre_map_free(&device->memory);
+}
+
+PFN_vkVoidFunction vyre_memory_hook(const char *name) {
+  if (strcmp(name, "vkAllocateMemory") == 0) return (PFN_vkVoidFunction)allocate_memory;
+  if (strcmp(name, "vkFreeMemory") == 0) return (PFN_vkVoidFunction)free_memory;
+  if (strcmp(name, "vkMapMemory") == 0) return (PFN_vkVoidFunction)map_memory;
+  if (strcmp(name, "vkUnmapMemory") == 0) return (PFN_vkVoidFunction)unmap_memory;
+  if (strcmp(name, "vkCreateBuffer") == 0) return (PFN_vkVoidFunction)create_buffer;
+  if (strcmp(name, "vkGetBufferMemoryRequirements") == 0) return (PFN_vkVoidFunction)get_buffer_requirements;
+  if (strcmp(name, "vkBindBufferMemory") == 0) return (PFN_vkVoidFunction)bind_buffer_memory;
+  return NULL;
+}

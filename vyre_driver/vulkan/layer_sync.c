@@ -1,0 +1,186 @@
+/* Fences, submissions and waits.
+
+   kompute creates and destroys a fence for each run, which costs more than the run: fences are recycled. Its wait blocks at once
+   and holds the GIL: ours polls for a bounded time first, and when the thread asks for it the wait is answered at once and its
+   fence kept, so that Python can wait on it later, with a deadline and without the GIL. */
+#include <Python.h>
+#include <string.h>
+
+#include "layer.h"
+
+enum {
+  VYRE_FENCE_SUBMITTED = 1, /* work that signals it was submitted, and nobody has seen it signalled */
+  VYRE_FENCE_DETACHED = 2,  /* kompute thinks it is done with it; Python waits on it */
+};
+
+static inline uint64_t handle_key(VkFence fence) { return (uint64_t)(uintptr_t)fence; }
+
+static void change_fence(vyre_device *device, VkFence fence, uintptr_t set, uintptr_t clear) {
+  uintptr_t bits = 0;
+  pthread_mutex_lock(&device->fence_lock);
+  if (vyre_map_get(&device->fences, handle_key(fence), &bits)) {
+    vyre_map_put(&device->fences, handle_key(fence), (bits & ~clear) | set);
+  }
+  pthread_mutex_unlock(&device->fence_lock);
+}
+
+static uintptr_t fence_bits(vyre_device *device, VkFence fence) {
+  uintptr_t bits = 0;
+  pthread_mutex_lock(&device->fence_lock);
+  (void)vyre_map_get(&device->fences, handle_key(fence), &bits);
+  pthread_mutex_unlock(&device->fence_lock);
+  return bits;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_fence(
+    VkDevice handle, const VkFenceCreateInfo *info, const VkAllocationCallbacks *allocator, VkFence *out) {
+  vyre_device *device = vyre_find_device(handle);
+  bool plain = info->flags == 0 && info->pNext == NULL;
+  VkFence reused = VK_NULL_HANDLE;
+  if (device->config.hooks & VYRE_HOOK_FENCES && plain) {
+    pthread_mutex_lock(&device->fence_lock);
+    if (device->idle_fence_count) reused = device->idle_fences[--device->idle_fence_count];
+    if (reused && !vyre_map_put(&device->fences, handle_key(reused), 0)) {
+      device->idle_fences[device->idle_fence_count++] = reused;
+      reused = VK_NULL_HANDLE;
+    }
+    pthread_mutex_unlock(&device->fence_lock);
+  }
+  if (reused) {
+    vyre_count(device, VYRE_FENCES_REUSED, 1);
+    *out = reused;
+    return VK_SUCCESS;
+  }
+  VkResult result = device->vk.CreateFence(handle, info, allocator, out);
+  if (result != VK_SUCCESS) return result;
+  vyre_count(device, VYRE_FENCES_CREATED, 1);
+  if (plain) {
+    pthread_mutex_lock(&device->fence_lock);
+    (void)vyre_map_put(&device->fences, handle_key(*out), 0);
+    pthread_mutex_unlock(&device->fence_lock);
+  }
+  return VK_SUCCESS;
+}
+
+static void recycle_fence(vyre_device *device, VkFence fence, const VkAllocationCallbacks *allocator) {
+  bool kept = false;
+  if (device->config.hooks & VYRE_HOOK_FENCES && device->vk.ResetFences(device->handle, 1, &fence) == VK_SUCCESS) {
+    pthread_mutex_lock(&device->fence_lock);
+    if (device->idle_fence_count < VYRE_FENCE_POOL) {
+      device->idle_fences[device->idle_fence_count++] = fence;
+      kept = true;
+    }
+    pthread_mutex_unlock(&device->fence_lock);
+  }
+  if (!kept) device->vk.DestroyFence(device->handle, fence, allocator);
+}
+
+static VKAPI_ATTR void VKAPI_CALL destroy_fence(
+    VkDevice handle, VkFence fence, const VkAllocationCallbacks *allocator) {
+  vyre_device *device = vyre_find_device(handle);
+  uintptr_t bits = 0;
+  if (!fence) return;
+  pthread_mutex_lock(&device->fence_lock);
+  bool known = vyre_map_get(&device->fences, handle_key(fence), &bits);
+  if (known && !(bits & VYRE_FENCE_DETACHED)) (void)vyre_map_take(&device->fences, handle_key(fence), &bits);
+  pthread_mutex_unlock(&device->fence_lock);
+  if (!known) {
+    device->vk.DestroyFence(handle, fence, allocator);
+  } else if (!(bits & VYRE_FENCE_DETACHED)) {
+    /* kompute destroys the fence of a wait that timed out; Vulkan forbids that while the work runs. */
+    if (bits & VYRE_FENCE_SUBMITTED) (void)device->vk.WaitForFences(handle, 1, &fence, VK_TRUE, UINT64_MAX);
+    recycle_fence(device, fence, allocator);
+  }
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL queue_submit(
+    VkQueue queue, uint32_t count, const VkSubmitInfo *infos, VkFence fence) {
+  vyre_device *device = vyre_find_device(queue);
+  VkResult result = VK_ERROR_DEVICE_LOST;
+  if (!atomic_load(&device->lost)) {
+    result = vyre_injected(VYRE_CALL_SUBMIT);
+    if (result == VK_SUCCESS) result = device->vk.QueueSubmit(queue, count, infos, fence);
+  }
+  if (result == VK_SUCCESS && fence) change_fence(device, fence, VYRE_FENCE_SUBMITTED, 0);
+  return vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
+}
+
+static VkResult poll_fence(vyre_device *device, VkFence fence) {
+  uint64_t budget = device->config.hooks & VYRE_HOOK_WAITS ? device->config.poll_ns : 0;
+  uint64_t start = vyre_now_ns();
+  VkResult result;
+  do {
+    result = device->vk.GetFenceStatus(device->handle, fence);
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#endif
+  } while (result == VK_NOT_READY && vyre_now_ns() - start < budget);
+  return result;
+}
+
+VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns) {
+  if (!atomic_load(&device->alive)) return VK_ERROR_DEVICE_LOST;
+  if (!(fence_bits(device, fence) & VYRE_FENCE_SUBMITTED)) return VK_SUCCESS;
+  VkResult result = vyre_injected(VYRE_CALL_WAIT);
+  if (result == VK_SUCCESS) result = poll_fence(device, fence);
+  if (result == VK_SUCCESS) {
+    vyre_count(device, VYRE_WAITS_POLLED, 1);
+  } else if (result == VK_NOT_READY) {
+    vyre_count(device, VYRE_WAITS_BLOCKED, 1);
+    result = device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, slice_ns);
+  }
+  if (result == VK_SUCCESS) change_fence(device, fence, 0, VYRE_FENCE_SUBMITTED);
+  return result < 0 ? vyre_record(device, VYRE_CALL_WAIT, result, 0) : result;
+}
+
+void vyre_give_fence_back(vyre_device *device, VkFence fence) {
+  uintptr_t bits = 0;
+  if (!atomic_load(&device->alive)) return;
+  pthread_mutex_lock(&device->fence_lock);
+  bool known = vyre_map_take(&device->fences, handle_key(fence), &bits);
+  pthread_mutex_unlock(&device->fence_lock);
+  if (!known) return;
+  if (bits & VYRE_FENCE_SUBMITTED) (void)device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX);
+  recycle_fence(device, fence, NULL);
+}
+
+/* A wait inside kompute's eval(). */
+static VKAPI_ATTR VkResult VKAPI_CALL wait_for_fences(
+    VkDevice handle, uint32_t count, const VkFence *fences, VkBool32 all, uint64_t timeout_ns) {
+  vyre_device *device = vyre_find_device(handle);
+  vyre_thread *thread = vyre_this_thread();
+  if (count != 1) return device->vk.WaitForFences(handle, count, fences, all, timeout_ns);
+  if (thread->detach_waits && fence_bits(device, fences[0]) & VYRE_FENCE_SUBMITTED) {
+    change_fence(device, fences[0], VYRE_FENCE_DETACHED, 0);
+    thread->detached_fence = fences[0];
+    return VK_SUCCESS;
+  }
+  PyThreadState *released = Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : NULL;
+  VkResult result = vyre_wait_fence(device, fences[0], timeout_ns);
+  if (released) PyEval_RestoreThread(released);
+  return result;
+}
+
+void vyre_sync_close(vyre_device *device) {
+  /* Detached work still runs on memory that is about to go. */
+  for (size_t i = 0; i < device->fences.capacity; i++) {
+    if (device->fences.keys[i] == 0) continue;
+    VkFence fence = (VkFence)(uintptr_t)device->fences.keys[i];
+    if (device->fences.values[i] & VYRE_FENCE_SUBMITTED && !atomic_load(&device->lost)) {
+      (void)device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX);
+    }
+    device->vk.DestroyFence(device->handle, fence, NULL);
+  }
+  vyre_map_free(&device->fences);
+  while (device->idle_fence_count) {
+    device->vk.DestroyFence(device->handle, device->idle_fences[--device->idle_fence_count], NULL);
+  }
+}
+
+PFN_vkVoidFunction vyre_sync_hook(const char *name) {
+  if (strcmp(name, "vkCreateFence") == 0) return (PFN_vkVoidFunction)create_fence;
+  if (strcmp(name, "vkDestroyFence") == 0) return (PFN_vkVoidFunction)destroy_fence;
+  if (strcmp(name, "vkQueueSubmit") == 0) return (PFN_vkVoidFunction)queue_submit;
+  if (strcmp(name, "vkWaitForFences") == 0) return (PFN_vkVoidFunction)wait_for_fences;
+  return NULL;
+}

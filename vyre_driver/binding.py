@@ -194,15 +194,19 @@ class BindingPlan:
                     binding=name,
                 )
             fixed = outputs[name].element_count
-            if operator.index(count) < 1 or (fixed and count != fixed):
+            if not _is_whole(count) or operator.index(count) < 1 or (fixed and count != fixed):
                 wanted = f"{fixed}" if fixed else "1 or more"
                 raise InvalidInput(
-                    f"out_counts gives {name!r} {count} elements, and the shader wants {wanted}",
+                    f"out_counts gives {name!r} {count!r} elements, and the shader wants {wanted}",
                     fix=f"give {wanted}",
                     binding=name,
                     count=count,
                 )
-        return dict(out_counts)
+        return {name: operator.index(count) for name, count in out_counts.items()}
+
+
+def _is_whole(value: object) -> bool:
+    return hasattr(value, "__index__")
 
 
 def _bind(buffer: BufferInterface, inputs: Iterator[int], outputs: Iterator[int]) -> Binding:
@@ -236,7 +240,14 @@ def _check_resident(binding: Binding, buffer: Resident) -> BufferArgument:
 
 
 def _check_array(binding: Binding, position: int, given: object) -> BufferArgument:
-    array = np.asarray(given)
+    try:
+        array = np.asarray(given)
+    except ValueError as error:
+        raise InvalidInput(
+            f"{binding.role.value} {binding.name!r} got something that is no array ({error})",
+            fix="pass a numpy array",
+            binding=binding.name,
+        ) from error
     _check_dtype(binding, array.dtype)
     _check_byte_len(binding, array.nbytes)
     return BufferArgument(binding, position, np.ascontiguousarray(array), array.nbytes, array.shape, array.dtype)

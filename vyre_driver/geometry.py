@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidInput, LimitExceeded
@@ -90,10 +91,12 @@ def _automatic(arguments: Sequence[BufferArgument], size: tuple[int, int, int]) 
 
 
 def _given(groups: Sequence[int]) -> tuple[int, int, int]:
-    counts = [operator.index(count) for count in groups]
+    counts: list[int] = []
+    if isinstance(groups, Iterable) and all(hasattr(count, "__index__") for count in groups):
+        counts = [operator.index(count) for count in groups]
     if not 1 <= len(counts) <= 3 or min(counts) < 1:
         raise InvalidInput(
-            f"groups is {tuple(counts)}, which is not 1 to 3 numbers of at least 1", fix="give groups=(x, y, z)", groups=counts
+            f"groups is {groups}, which is not 1 to 3 numbers of at least 1", fix="give groups=(x, y, z)", groups=groups
         )
     x, y, z = counts + [1] * (3 - len(counts))
     return x, y, z

@@ -132,7 +132,7 @@ def absolute_directory(setting: Setting) -> Path | None:
     value = text(setting)
     if value is None:
         return None
-    path = Path(value).expanduser()
+    path = Path(os.path.expanduser(value))  # noqa: PTH111 -- Path.expanduser raises where there is no such home
     if not path.is_absolute():
         raise InvalidSetting(
             f"{setting.variable} is {value!r}, a relative path",

@@ -53,7 +53,7 @@ class DiskPipelineCache:
     def __init__(self, root: str | os.PathLike[str] | None) -> None:
         """Remember the root; nothing is read or made before the first ``get`` or ``put``."""
         self._root = None if root is None else Path(root)
-        self._trust: str | None = None
+        self._refused = ""
         self._memory: OrderedDict[bytes, PipelineEntry] = OrderedDict()
         self._memory_bytes = 0
         self._counts: Counter[str] = Counter()
@@ -79,7 +79,10 @@ class DiskPipelineCache:
 
         A relative or empty XDG_CACHE_HOME is ignored, and the working directory is never used.
         """
-        base = Path(platformdirs.user_cache_dir("vyre", appauthor=False))
+        try:
+            base = Path(platformdirs.user_cache_dir("vyre", appauthor=False))
+        except RuntimeError:  # platformdirs found no home
+            base = Path()
         if not base.is_absolute():
             base = Path(os.path.expanduser("~/.cache/vyre"))  # noqa: PTH111 -- Path.expanduser raises without a home
         return base / "pipelines" if base.is_absolute() else None
@@ -103,7 +106,7 @@ class DiskPipelineCache:
     def put(self, key: PipelineCacheKey, entry: PipelineEntry) -> bool:
         """Publish an entry under its key; returns whether it is stored. Readers see the whole entry or none."""
         if entry.byte_len > MAX_ENTRY_BYTES:
-            self._forgive("put", f"the entry has {entry.byte_len} bytes, over the limit of {MAX_ENTRY_BYTES} bytes")
+            self._forgive("put", OSError(f"the entry has {entry.byte_len} bytes, over the limit of {MAX_ENTRY_BYTES} bytes"))
             return False
         path = self._usable_path(key, create=True)
         if path is None:
@@ -112,7 +115,7 @@ class DiskPipelineCache:
             try:
                 _publish(path, encode_entry(key.digest, entry))
             except OSError as error:
-                self._forgive("put", str(error))
+                self._forgive("put", error)
                 return False
         self._count("put")
         return True
@@ -122,27 +125,36 @@ class DiskPipelineCache:
         with self._lock:
             return {
                 "root": None if self._root is None else str(self._root),
-                "refused": self._trust or None,
+                "refused": self._refused or None,
                 "counts": dict(sorted(self._counts.items())),
                 "last_error": self._last_error,
             }
 
     def _usable_path(self, key: PipelineCacheKey, *, create: bool) -> Path | None:
-        """The key's file when the root may be used; the root is made on the first put and judged once it is there."""
+        """The key's file when the root may be used: judged each time, because it may be replaced; made on a put."""
         if self._root is None:
             return None
-        if self._trust is None:
+        try:
+            self._refused = _distrust(self._root)
+        except FileNotFoundError:
+            self._refused = self._make_root(self._root) if create else ""
+        except OSError as error:
+            self._refused = self._forgive("root", error)
+        return None if self._refused else self.path_for(key)
+
+    def _make_root(self, root: Path) -> str:
+        """Make the root; returns why it may not be used, empty when it may. A missing tag is no reason."""
+        try:
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            refused = _distrust(root)
+        except OSError as error:
+            return self._forgive("root", error)
+        if not refused:
             try:
-                if create:
-                    _make_root(self._root)
-                self._trust = _distrust(self._root)
+                _write_tag(root / "CACHEDIR.TAG")
             except OSError as error:
-                # Before the first put there may be no root yet.
-                if isinstance(error, FileNotFoundError) and not create:
-                    return self.path_for(key)
-                self._trust = error.strerror or str(error)
-                self._forgive("root", str(error))
-        return None if self._trust else self.path_for(key)
+                self._forgive("tag", error)
+        return refused
 
     def _get_from_memory(self, key: PipelineCacheKey) -> CacheLookup:
         with self._lock:
@@ -151,7 +163,7 @@ class DiskPipelineCache:
                 self._memory.move_to_end(key.digest)
         if entry is not None:
             return CacheLookup(Verdict.HIT, entry, "entry in memory")
-        where = "memory only" if self._root is None else f"memory only: {self._root} is not used, {self._trust}"
+        where = "memory only" if self._root is None else f"memory only: {self._root} is not used, {self._refused}"
         return CacheLookup(Verdict.MISS, None, f"{Verdict.MISS.value} ({where})")
 
     def _get_from_disk(self, key: PipelineCacheKey, path: Path) -> CacheLookup:
@@ -160,7 +172,7 @@ class DiskPipelineCache:
         except FileNotFoundError:
             return CacheLookup(Verdict.MISS, None, Verdict.MISS.value)
         except OSError as error:
-            self._forgive("get", str(error))
+            self._forgive("get", error)
             return CacheLookup(Verdict.IO_ERROR, None, f"{Verdict.IO_ERROR.value} ({error.strerror})")
         entry = None
         if verdict is Verdict.HIT:
@@ -177,7 +189,7 @@ class DiskPipelineCache:
             aside.mkdir(mode=0o700, exist_ok=True)
             path.replace(aside / path.name)
         except OSError as error:
-            self._forgive("quarantine", str(error))
+            self._forgive("quarantine", error)
         else:
             self._count("quarantined")
 
@@ -194,19 +206,18 @@ class DiskPipelineCache:
         with self._lock:
             self._counts[what] += 1
 
-    def _forgive(self, what: str, error: str) -> None:
+    def _forgive(self, what: str, error: OSError) -> str:
+        """Count an error and let the work go on; returns it in words. The only place where a cache failure is swallowed."""
         with self._lock:
             self._counts[f"{what}_failed"] += 1
             self._last_error = f"{what}: {error}"
+        return error.strerror or str(error)
 
 
-def _make_root(root: Path) -> None:
-    existed = root.exists()
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not existed:
-        tag = os.open(root / "CACHEDIR.TAG", os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with os.fdopen(tag, "w", encoding="ascii") as file:
-            file.write(_CACHEDIR_TAG)
+def _write_tag(path: Path) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(_CACHEDIR_TAG)
 
 
 def _distrust(root: Path) -> str:

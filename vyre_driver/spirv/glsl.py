@@ -84,5 +84,5 @@ def _run(tool: str, text: str, name: str, flags: list[str]) -> bytes:
 def _complaint(output: str, name: str) -> str:
     """Keep the compiler's ERROR lines, with the file's name where it wrote ``stdin`` or a bare 0."""
     lines = [line.removeprefix("ERROR: ") for line in output.splitlines() if line.startswith("ERROR: ")]
-    lines = [re.sub(r"^(stdin|0):(?=\d)", f"{name}:", line) for line in lines]
+    lines = [re.sub(r"^(stdin|0):(?=\d)", lambda _: f"{name}:", line) for line in lines]
     return "; ".join(line for line in lines if "compilation errors" not in line) or output.strip() or "no reason given"

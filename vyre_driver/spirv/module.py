@@ -56,8 +56,9 @@ class SpirvModule:
         try:
             with path.open("rb") as file:
                 code = file.read(_MAX_MODULE_BYTES + 1)
-        except OSError as error:
-            raise FileUnusable(f"cannot read {path} ({error.strerror})", fix="name a .spv file", path=str(path)) from error
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise FileUnusable(f"cannot read {path} ({reason})", fix="name a .spv file", path=str(path)) from error
         if len(code) > _MAX_MODULE_BYTES:
             raise FileUnusable(
                 f"{path} is larger than {_MAX_MODULE_BYTES} bytes", fix="name a .spv file, not other data", path=str(path)

@@ -64,7 +64,7 @@ class Scalar:
         if self.kind == "f":
             if not isinstance(value, (int, float, np.integer, np.floating)):
                 raise TypeError(f"{value!r} is not a real number")
-            return int.from_bytes(struct.pack("<f", value), "little")
+            return int.from_bytes(struct.pack("<f", float(value)), "little")
         return self._encode_integer(operator.index(value))  # type: ignore[arg-type]
 
     def parse(self, text: str) -> int | float | bool:

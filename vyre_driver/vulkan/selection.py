@@ -38,6 +38,8 @@ def select_device(
     """
     if wanted is None:
         allowed = [device for device in devices if allow_software or not device.is_software]
+        if not devices:
+            raise DeviceNotFound("there is no device", fix="install a Vulkan driver")
         if not allowed:
             raise _refused_software(devices[0])
         return min(allowed, key=lambda device: _PREFERENCE.index(device.device_type))

@@ -202,25 +202,28 @@ class KomputeDevice:
             _layer.take_failure()
             raise failure_error(_layer.Failure("wait", result, 0), self.physical.name, self._available())
 
-    def reserve(self, byte_len: int) -> None:
-        """Count bytes about to be allocated, buffer and staging copy each, before kompute is asked for them.
+    def check_available(self, byte_len: int) -> None:
+        """Return if so many bytes of buffers, with their staging copies, may be allocated; kompute ignores a failed allocation.
 
         Raises
         ------
         DeviceOutOfMemory
             1001 if the device's largest heap cannot hold them.
         """
+        needed, available = self._factor * byte_len, self._available()
+        if needed > available:
+            raise DeviceOutOfMemory(
+                f"the buffers need {needed} bytes on {self.physical.name!r}, which has {available} bytes left of "
+                f"{self._heap_bytes} bytes",
+                fix="pass smaller arrays, in several calls",
+                requested_bytes=needed,
+                available_bytes=available,
+            )
+
+    def reserve(self, byte_len: int) -> None:
+        """Count bytes about to be allocated; raises as ``check_available``."""
         with self._allocation_lock:
-            self._allocated -= sum(self._released.popleft() for _ in range(len(self._released)))
-            available = self._available()
-            needed = self._factor * byte_len
-            if needed > available:
-                raise DeviceOutOfMemory(
-                    f"the buffers need {needed} bytes on {self.physical.name!r}, which has {available} bytes left",
-                    fix="pass smaller arrays, in several calls",
-                    requested_bytes=needed,
-                    available_bytes=available,
-                )
+            self.check_available(byte_len)
             self._allocated += byte_len
 
     def release(self, byte_len: int) -> None:
@@ -232,10 +235,15 @@ class KomputeDevice:
         """One heap holds a buffer and its staging copy; with several, the copy is elsewhere."""
         return 2 if len(self.physical.memory_heaps) == 1 else 1
 
-    def _available(self) -> int:
+    @property
+    def _heap_bytes(self) -> int:
         heaps = self.physical.memory_heaps
-        total = heaps[0][0] if len(heaps) == 1 else self.physical.device_local_bytes
-        return max(0, total - self._factor * self._allocated)
+        return heaps[0][0] if len(heaps) == 1 else self.physical.device_local_bytes
+
+    def _available(self) -> int:
+        for _ in range(len(self._released)):
+            self._allocated -= self._released.popleft()
+        return max(0, self._heap_bytes - self._factor * self._allocated)
 
     def keep_handle(self, handle: KomputeHandle) -> None:
         """Remember an object that holds one of kompute's, for ``abandon``."""

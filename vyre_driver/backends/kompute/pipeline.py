@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.backends.kompute.buffers import TensorBuffer, check_sizes
+from vyre_driver.backends.kompute.buffers import TensorBuffer, check_sizes, padded
 from vyre_driver.backends.kompute.submission import Submission
 from vyre_driver.errors import KernelCompileFailed
 from vyre_driver.vulkan import _layer
@@ -127,6 +127,7 @@ class RecordedDispatch:
             1004 if the Vulkan driver refuses the module.
         """
         check_sizes(device, [(argument.binding.name, argument.byte_len) for argument in arguments])
+        device.check_available(sum(padded(argument.byte_len) for argument in arguments))
         self._device = device
         buffers = {argument.binding.binding: TensorBuffer(device, argument.byte_len) for argument in arguments}
         self.bound = BoundPipeline(device, source, buffers, groups)

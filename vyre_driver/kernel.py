@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
@@ -75,8 +76,9 @@ class Kernel:
         self._trace = trace
         self._last: tuple[int, PipelineFacts | None, StageTimes | None] = (0, None, None)
         self._calls: OrderedDict[object, _Call] = OrderedDict()
+        self._uses = itertools.count()
         self._source = compiled.source
-        self._recorded: OrderedDict[object, RecordedDispatch] = OrderedDict()
+        self._recorded: dict[object, RecordedDispatch] = {}
         self._lock = threading.Lock()
 
     def __call__(
@@ -127,6 +129,7 @@ class Kernel:
             call, pipeline_ns = self._prepare(arrays, groups, out_counts or {})
             if form is not None:
                 self._remember(form, call)
+        call.recorded.used = next(self._uses)
         contents = [None if position is None else np.ascontiguousarray(arrays[position]) for position in call.positions]
         outputs, stages = call.recorded.run(contents, call.outputs, push_words, split=split, timeout_s=timeout)
         self._last = pipeline_ns, call.recorded.bound.facts, stages
@@ -191,7 +194,6 @@ class Kernel:
         with self._lock:
             found = self._recorded.get(shape)
             if found is not None:
-                self._recorded.move_to_end(shape)
                 return found, False
             if len(self._recorded) >= _MAX_RECORDED:
                 self._drop_oldest()
@@ -211,7 +213,7 @@ class Kernel:
             self._drop_oldest()
 
     def _drop_oldest(self) -> None:
-        _, dropped = self._recorded.popitem(last=False)
+        dropped = self._recorded.pop(min(self._recorded, key=lambda shape: self._recorded[shape].used))
         self._calls = OrderedDict((form, call) for form, call in self._calls.items() if call.recorded is not dropped)
 
     def _keep_blob(self, bound: BoundPipeline) -> None:

@@ -12,7 +12,7 @@ import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from vyre_driver.cli import demo, devices, run
-from vyre_driver.errors import InvalidCommand, VyreError
+from vyre_driver.errors import FileUnusable, InvalidCommand, VyreError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,15 +35,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = parser.parse_args(arguments)
         status: int = options.run(options)
-        sys.stdout.flush()
+        _flush()
     except VyreError as error:
-        print(f"{PROGRAM}: error {error.code}: {error}", file=sys.stderr)
+        _complain(error)
         return 2
     except KeyboardInterrupt:
         print(f"{PROGRAM}: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader has gone (`| head`); keep the interpreter from complaining when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_stdout()
         return 1
     return status
+
+
+def _complain(error: VyreError) -> None:
+    """Print an error as one line, whatever names are in it."""
+    text = str(error).replace("\r", "\\r").replace("\n", "\\n")
+    print(f"{PROGRAM}: error {error.code}: {text}", file=sys.stderr)
+
+
+def _flush() -> None:
+    """Flush standard output, which may have been closed by who started us, or be on a full disk."""
+    if sys.stdout is None:
+        return
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _silence_stdout()
+        raise FileUnusable(f"cannot write standard output ({error.strerror})", fix="free some space") from error
+
+
+def _silence_stdout() -> None:
+    """Keep the interpreter from complaining when it flushes at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -132,7 +132,7 @@ def _report(runs: list[dict[str, Any]]) -> dict[str, object]:
 
 
 def _show(report: dict[str, Any]) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False)
     device = report["device"]
     console.print(f"device: {device['device']}, {device['driver']}, Vulkan {device['api_version']}, {device['backend']}")
     if device["is_software"]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.cli.files import read_bytes
+from vyre_driver.cli.files import load_npy, read_bytes
 from vyre_driver.errors import FileUnusable, InvalidInput, ToolUnavailable
 from vyre_driver.spirv.shipped import shipped_module
 
@@ -138,9 +138,11 @@ def saxpy(driver: Driver, path: Path) -> JobResult:
         2201 if it does not hold a one-dimensional float32 array with elements.
     """
     try:
-        x = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise FileUnusable(f"cannot read {path} ({error})", fix="name a .npy file", path=str(path)) from error
+        with path.open("rb") as file:
+            x = load_npy(file)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise FileUnusable(f"cannot read {path} ({reason})", fix="name a .npy file", path=str(path)) from error
     if x.dtype != np.float32 or x.ndim != 1 or not x.size:
         raise InvalidInput(
             f"{path} holds {x.dtype} of shape {x.shape}",

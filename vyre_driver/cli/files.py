@@ -6,7 +6,8 @@ import io
 import os
 import secrets
 import stat
-from typing import TYPE_CHECKING, Any
+import tokenize
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.binding import Binding
+
+_NPY_MAGIC = b"\x93NUMPY"
 
 
 def read_array(path: Path, binding: Binding) -> NDArray[Any]:
@@ -35,9 +38,20 @@ def read_array(path: Path, binding: Binding) -> NDArray[Any]:
     if path.suffix != ".npy":
         return binding.from_bytes(data)
     try:
-        return np.asarray(np.load(io.BytesIO(data), allow_pickle=False))
-    except (ValueError, EOFError, OSError) as error:
+        return load_npy(io.BytesIO(data))
+    except ValueError as error:
         raise FileUnusable(f"{path} is not a .npy file ({error})", fix="write it with numpy.save", path=str(path)) from error
+
+
+def load_npy(file: BinaryIO) -> NDArray[Any]:
+    """Return the array of an open ``.npy`` file; a bad one raises ValueError, whatever numpy raises."""
+    if file.read(len(_NPY_MAGIC)) != _NPY_MAGIC:
+        raise ValueError("it does not begin as one")
+    file.seek(0)
+    try:
+        return np.asarray(np.load(file, allow_pickle=False))
+    except (ValueError, EOFError, OSError, SyntaxError, MemoryError, RecursionError, tokenize.TokenError) as error:
+        raise ValueError(" ".join(str(error).split())) from error
 
 
 def read_bytes(path: Path) -> bytes:

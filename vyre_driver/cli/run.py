@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.reflect import PushConstantMember, Reflection
 
 
+_COUNT_DIGITS = 10
+
+
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
     parser = verbs.add_parser("run", help="run a compute shader on files", allow_abbrev=False)
@@ -114,6 +117,8 @@ def _inputs(
     arrays = []
     out_counts = {}
     for binding in plan.bindings:
+        if binding.name in files and binding.name in counts:
+            raise InvalidCommand(f"{binding.name!r} has both --in and --count", fix="give one of them")
         if binding.name in files:
             arrays.append(read_array(Path(files[binding.name]), binding))
             continue
@@ -129,7 +134,7 @@ def _count(binding: Binding, counts: Mapping[str, str]) -> int:
     """Return the elements of a buffer that has no file: as given, else as the shader fixes them."""
     if binding.name in counts:
         text = counts[binding.name]
-        if not text.isdecimal() or not 1 <= int(text) < 2**32:
+        if not text.isdecimal() or len(text) > _COUNT_DIGITS or not 1 <= int(text) < 2**32:
             raise InvalidCommand(
                 f"--count {binding.name}={text} is not a number of elements", fix="give a whole number from 1 to 4294967295"
             )
@@ -183,8 +188,8 @@ def _show(
         cache = {"verdict": trace.verdict.name, "reason": trace.reason, "key": trace.key}
         print_json({**report, "cache": cache, "outputs": outputs})
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=True, markup=False)
     console.print(f"{report['device']} ({report['driver']}){', a software device' if report['is_software'] else ''}")
     console.print(f"cache: {trace.verdict.name.lower()} ({trace.reason})")
     for name, facts in outputs.items():
-        console.print(f"{name}: {facts['dtype']} {facts['shape']} -> {facts['file'] or 'not written (no --out)'}", markup=False)
+        console.print(f"{name}: {facts['dtype']} {facts['shape']} -> {facts['file'] or 'not written (no --out)'}")

@@ -47,7 +47,8 @@ def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None
         try:
             text, name = source.read_text("utf-8"), str(source)
         except (OSError, UnicodeDecodeError) as error:
-            raise FileUnusable(f"cannot read {source} ({error})", fix="name a GLSL text file", path=str(source)) from error
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise FileUnusable(f"cannot read {source} ({reason})", fix="name a GLSL text file", path=str(source)) from error
     else:
         text, name = source, "<source>"
     return _run(tool, text, name, _define_flags(defines or {}))
@@ -83,6 +84,6 @@ def _run(tool: str, text: str, name: str, flags: list[str]) -> bytes:
 
 def _complaint(output: str, name: str) -> str:
     """Keep the compiler's ERROR lines, with the file's name where it wrote ``stdin`` or a bare 0."""
-    lines = [line.removeprefix("ERROR: ") for line in output.splitlines() if line.startswith("ERROR: ")]
+    lines = [line.removeprefix("ERROR: ").rstrip() for line in output.splitlines() if line.startswith("ERROR: ")]
     lines = [re.sub(r"^(stdin|0):(?=\d)", lambda _: f"{name}:", line) for line in lines]
     return "; ".join(line for line in lines if "compilation errors" not in line) or output.strip() or "no reason given"

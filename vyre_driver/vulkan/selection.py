@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Best first; ties keep the loader's order.
 _PREFERENCE = (DeviceType.DISCRETE, DeviceType.INTEGRATED, DeviceType.VIRTUAL, DeviceType.OTHER, DeviceType.CPU)
 
+_INDEX_DIGITS = 10
+
 _SOFTWARE_FIX = "pass allow_software=True, give --allow-software, or set VYRE_ALLOW_SOFTWARE=1"
 
 
@@ -53,7 +55,8 @@ def select_device(
 
 def _fitting(devices: Sequence[PhysicalDevice], wanted: str | int) -> list[PhysicalDevice]:
     if isinstance(wanted, int) or wanted.isdecimal():
-        return [device for device in devices if device.index == int(wanted)]
+        # A text of thousands of digits is no index, and Python refuses to read it.
+        return [device for device in devices if len(str(wanted)) < _INDEX_DIGITS and device.index == int(wanted)]
     kind, _, value = wanted.partition(":")
     value = value.strip().lower()
     match kind.strip().lower():

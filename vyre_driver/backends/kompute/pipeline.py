@@ -135,6 +135,7 @@ class RecordedDispatch:
         self._outputs = [buffers[one.binding.binding] for one in arguments if one.binding.role.produces_output]
         self._submissions: dict[str, Submission] = {}
         self._push: tuple[int, ...] | None = None
+        self.used = 0  # set by the kernel: when it was last called
         self._lock = threading.Lock()
 
     def run(

@@ -35,7 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = parser.parse_args(arguments)
         status: int = options.run(options)
-        _flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except VyreError as error:
         _complain(error)
         return 2
@@ -45,6 +46,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _silence_stdout()
         return 1
+    except OSError as error:
+        # Files a verb reads and writes raise FileUnusable; what is left is standard output.
+        _silence_stdout()
+        reason = FileUnusable(f"cannot write standard output ({error.strerror})", fix="free some space")
+        _complain(reason)
+        return 2
     return status
 
 
@@ -52,19 +59,6 @@ def _complain(error: VyreError) -> None:
     """Print an error as one line, whatever names are in it."""
     text = str(error).replace("\r", "\\r").replace("\n", "\\n")
     print(f"{PROGRAM}: error {error.code}: {text}", file=sys.stderr)
-
-
-def _flush() -> None:
-    """Flush standard output, which may have been closed by who started us, or be on a full disk."""
-    if sys.stdout is None:
-        return
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        _silence_stdout()
-        raise FileUnusable(f"cannot write standard output ({error.strerror})", fix="free some space") from error
 
 
 def _silence_stdout() -> None:

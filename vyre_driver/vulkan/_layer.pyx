@@ -54,6 +54,7 @@ cdef extern from "layer.h" nogil:
         uint8_t[16] device_uuid
     ctypedef struct vyre_thread:
         vyre_failure failure
+        uint64_t exact_bytes
         c_bool detach_waits
         VkFence detached_fence
         uint32_t group
@@ -173,6 +174,11 @@ def take_failure() -> Failure | None:
 def set_group(uint32_t group) -> None:
     """Declare what this thread records from now on independent of each other (0: dependent on all before)."""
     vyre_this_thread().group = group
+
+
+def set_exact_bytes(uint64_t byte_len) -> None:
+    """Let shaders see just so many bytes of the storage buffers that this thread makes from now on (0: all of them)."""
+    vyre_this_thread().exact_bytes = byte_len
 
 
 def inject(str call not None, uint64_t nth, int32_t result) -> None:

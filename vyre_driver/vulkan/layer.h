@@ -101,6 +101,7 @@ typedef struct vyre_thread {
   vyre_config *armed;
   vyre_device *created_device;
   vyre_failure failure;
+  uint64_t exact_bytes;           /* of the storage buffers made next; 0: what kompute asks for */
   bool detach_waits;              /* answer the next wait at once and keep its fence */
   VkFence detached_fence;
   uint32_t group;                 /* operations recorded under one number, not 0, need no barrier among themselves */
@@ -116,7 +117,7 @@ typedef struct vyre_device_calls {
 #define VYRE_DEVICE_CALLS(X) \
   X(DestroyDevice) X(QueueSubmit) X(CreateFence) X(DestroyFence) X(ResetFences) X(GetFenceStatus) X(WaitForFences) \
   X(AllocateMemory) X(FreeMemory) X(MapMemory) X(UnmapMemory) X(CreateBuffer) X(DestroyBuffer) \
-  X(GetBufferMemoryRequirements) X(BindBufferMemory) X(CreateShaderModule) X(DestroyShaderModule) \
+  X(GetBufferMemoryRequirements) X(BindBufferMemory) X(UpdateDescriptorSets) X(CreateShaderModule) X(DestroyShaderModule) \
   X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreatePipelineLayout) X(DestroyPipelineLayout) \
   X(CreatePipelineCache) X(GetPipelineCacheData) X(CreateComputePipelines) X(DestroyPipeline) X(CreateCommandPool) \
   X(DestroyCommandPool) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdDispatch) X(CmdCopyBuffer) \
@@ -166,6 +167,7 @@ struct vyre_device {
 
   pthread_mutex_t memory_lock;
   vyre_handle_map memory;                /* VkDeviceMemory -> vyre_memory_block, handed out */
+  vyre_handle_map exact_bytes;           /* VkBuffer -> bytes that a shader may see of it */
   vyre_memory_block *idle_memory;        /* most recently freed first */
 
   pthread_mutex_t pipeline_lock;

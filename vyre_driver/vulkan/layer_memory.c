@@ -207,7 +207,43 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(
   *out = VK_NULL_HANDLE;
   VkResult result = vyre_injected(VYRE_CALL_CREATE_BUFFER);
   if (result == VK_SUCCESS) result = device->vk.CreateBuffer(handle, info, allocator, out);
+  uint64_t exact = vyre_this_thread()->exact_bytes;
+  if (result == VK_SUCCESS && exact && exact <= info->size && info->usage & VK_BUFFER_USAGE_STORAGE_BUFFER_BIT) {
+    pthread_mutex_lock(&device->memory_lock);
+    (void)vyre_map_put(&device->exact_bytes, (uint64_t)(uintptr_t)*out, exact);
+    pthread_mutex_unlock(&device->memory_lock);
+  }
   return vyre_record(device, VYRE_CALL_CREATE_BUFFER, result, info->size);
+}
+
+static VKAPI_ATTR void VKAPI_CALL destroy_buffer(
+    VkDevice handle, VkBuffer buffer, const VkAllocationCallbacks *allocator) {
+  vyre_device *device = vyre_find_device(handle);
+  uintptr_t exact = 0;
+  pthread_mutex_lock(&device->memory_lock);
+  if (buffer) (void)vyre_map_take(&device->exact_bytes, (uint64_t)(uintptr_t)buffer, &exact);
+  pthread_mutex_unlock(&device->memory_lock);
+  device->vk.DestroyBuffer(handle, buffer, allocator);
+}
+
+/* kompute's buffers are whole 32-bit words, and the length a shader asks for would count the padding. */
+static VKAPI_ATTR void VKAPI_CALL update_descriptor_sets(
+    VkDevice handle, uint32_t write_count, const VkWriteDescriptorSet *writes, uint32_t copy_count,
+    const VkCopyDescriptorSet *copies) {
+  vyre_device *device = vyre_find_device(handle);
+  if (write_count == 1 && writes->descriptorCount == 1 && writes->descriptorType == VK_DESCRIPTOR_TYPE_STORAGE_BUFFER) {
+    VkWriteDescriptorSet write = *writes;
+    VkDescriptorBufferInfo info = *writes->pBufferInfo;
+    uintptr_t exact = 0;
+    pthread_mutex_lock(&device->memory_lock);
+    bool known = vyre_map_get(&device->exact_bytes, (uint64_t)(uintptr_t)info.buffer, &exact);
+    pthread_mutex_unlock(&device->memory_lock);
+    if (known) info.range = exact;
+    write.pBufferInfo = &info;
+    device->vk.UpdateDescriptorSets(handle, 1, &write, copy_count, copies);
+    return;
+  }
+  device->vk.UpdateDescriptorSets(handle, write_count, writes, copy_count, copies);
 }
 
 static VKAPI_ATTR void VKAPI_CALL get_buffer_requirements(
@@ -237,6 +273,7 @@ void vyre_memory_close(vyre_device *device) {
     free_blocks(device, block);
   }
   vyre_map_free(&device->memory);
+  vyre_map_free(&device->exact_bytes);
 }
 
 PFN_vkVoidFunction vyre_memory_hook(const char *name) {
@@ -245,6 +282,8 @@ PFN_vkVoidFunction vyre_memory_hook(const char *name) {
   if (strcmp(name, "vkMapMemory") == 0) return (PFN_vkVoidFunction)map_memory;
   if (strcmp(name, "vkUnmapMemory") == 0) return (PFN_vkVoidFunction)unmap_memory;
   if (strcmp(name, "vkCreateBuffer") == 0) return (PFN_vkVoidFunction)create_buffer;
+  if (strcmp(name, "vkDestroyBuffer") == 0) return (PFN_vkVoidFunction)destroy_buffer;
+  if (strcmp(name, "vkUpdateDescriptorSets") == 0) return (PFN_vkVoidFunction)update_descriptor_sets;
   if (strcmp(name, "vkGetBufferMemoryRequirements") == 0) return (PFN_vkVoidFunction)get_buffer_requirements;
   if (strcmp(name, "vkBindBufferMemory") == 0) return (PFN_vkVoidFunction)bind_buffer_memory;
   return NULL;

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.errors import LimitExceeded
+from vyre_driver.vulkan import _layer
 from vyre_driver.vulkan.devices import DeviceType
 
 if TYPE_CHECKING:
@@ -51,7 +52,11 @@ class TensorBuffer:
         release = weakref.finalize(self, device.release, words * _WORD_BYTES)
         try:
             with device.calling_kompute("allocate a buffer") as manager:
-                self.tensor: Any = manager.tensor_t(np.zeros(words, np.uint32), kind)
+                _layer.set_exact_bytes(byte_len)
+                try:
+                    self.tensor: Any = manager.tensor_t(np.zeros(words, np.uint32), kind)
+                finally:
+                    _layer.set_exact_bytes(0)
         except BaseException:
             release()
             raise

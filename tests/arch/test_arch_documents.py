@@ -1,0 +1,64 @@
+"""What the documents say is what the package does."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from vyre_driver import errors, settings
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import RunChild
+
+LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
+
+
+def rows(path: Path) -> list[str]:
+    """The rows of the Markdown tables in a file, without heads."""
+    lines = path.read_text("utf-8").splitlines()
+    heads = {i for i, line in enumerate(lines[1:]) if set(line) <= set("|-: ") and line.startswith("|")}
+    return [line for i, line in enumerate(lines) if line.startswith("|") and i not in heads and i - 1 not in heads]
+
+
+def test_the_settings_are_documented_row_by_row(root: Path) -> None:
+    expected = [f"| `{one.variable}` | {one.takes} | {one.default} | {one.effect} |" for one in settings.SETTINGS]
+    assert rows(root / "docs" / "settings.md") == expected
+
+
+def test_the_errors_are_documented_row_by_row(root: Path) -> None:
+    classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.VyreError)]
+    coded = sorted((one for one in classes if "code" in vars(one)), key=lambda one: one.code)
+    expected = [f"| {one.code} | `{one.__name__}` | {(one.__doc__ or '').splitlines()[0]} |" for one in coded]
+    assert rows(root / "docs" / "errors.md") == expected
+
+
+def test_the_tree_in_the_errors_docstring_names_every_class_with_its_code() -> None:
+    tree = dict(re.findall(r"([A-Z]\w+)\s+(\d{4})", errors.__doc__ or ""))
+    classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.VyreError)]
+    coded = {one.__name__: str(one.code) for one in classes if "code" in vars(one) and one is not errors.VyreError}
+    assert tree == coded
+
+
+def python_blocks(path: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", path.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.device
+def test_the_quick_start_runs_and_prints_what_it_shows(root: Path, tmp_path: Path, run_python: RunChild) -> None:
+    done = run_python("-W", "error", "-c", python_blocks(root / "README.md")[0], cwd=tmp_path)
+    assert (done.status, done.stdout) == (0, "Verdict.MISS [1. 3. 5. 7.]\n"), done.stderr
+
+
+def test_links_between_the_documents_lead_somewhere(root: Path) -> None:
+    documents = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    broken = [
+        f"{document.relative_to(root)}: {target}"
+        for document in documents
+        for target in LINK.findall(document.read_text("utf-8"))
+        if not (document.parent / target).exists()
+    ]
+    assert broken == []

@@ -1,0 +1,210 @@
+"""``vyre-driver demo``: three verified jobs in two processes each, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from vyre_driver import Driver, SpirvModule
+from vyre_driver.cache import DiskPipelineCache, PipelineEntry
+from vyre_driver.identity import PipelineCacheKey
+from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Finished, Refused, RunChild
+
+    from vyre_driver.vulkan import PhysicalDevice
+
+pytestmark = pytest.mark.device
+
+JOBS = ["histogram", "saxpy", "mandelbrot"]
+TEXT = b"aaabbc"
+WRONG = """#version 450
+layout(local_size_x = 256) in;
+layout(set = 0, binding = 0) readonly buffer X { float x[]; };
+layout(set = 0, binding = 1) buffer Y { float y[]; };
+layout(push_constant) uniform Push { float alpha; uint count; };
+void main() { if (gl_GlobalInvocationID.x < count) y[gl_GlobalInvocationID.x] = alpha - x[gl_GlobalInvocationID.x]; }
+"""
+
+
+def prepare(directory: Path) -> tuple[str, ...]:
+    """Make the demo's input in a directory, and return the options that name it."""
+    (directory / "text").write_bytes(TEXT)
+    np.save(directory / "small.npy", np.arange(1000, dtype=np.float32))
+    return ("--files", str(directory / "text"), "--npy", str(directory / "small.npy"), "--out-dir", str(directory / "out"))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of the demo that ran."""
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def ran(place: Path, cli_at_home: Callable[[Path], RunChild]) -> Finished:
+    """One demo on small files, for a user without a cache."""
+    return cli_at_home(place / "home")("demo", "--json", *prepare(place))
+
+
+@pytest.fixture(scope="module")
+def report(ran: Finished) -> dict[str, Any]:
+    """What that demo told."""
+    found: dict[str, Any] = json.loads(ran.stdout)
+    return found
+
+
+def test_the_demo_succeeds_and_says_nothing_on_stderr(ran: Finished) -> None:
+    assert (ran.status, ran.complaint) == (0, [])
+
+
+def test_the_demo_verifies_three_jobs(report: dict[str, Any]) -> None:
+    verified = [(job["job"], job["verified"], [run["verified"] for run in job["runs"]]) for job in report["jobs"]]
+    assert (report["schema"], report["verified"], verified) == (1, True, [(job, True, [True, True]) for job in JOBS])
+
+
+def test_the_second_process_of_each_job_has_a_hit(report: dict[str, Any]) -> None:
+    found = {job["job"]: [(run["process"], run["cache"]) for run in job["runs"]] for job in report["jobs"]}
+    assert found == {job: [(1, "miss"), (2, "hit")] for job in JOBS}
+
+
+def test_the_demo_names_device_and_cache(report: dict[str, Any], place: Path, physical_device: PhysicalDevice) -> None:
+    device = report["device"]
+    expected = (physical_device.name, physical_device.is_software, str(place / "home" / "pipelines"))
+    assert (device["device"], device["is_software"], device["cache"]["root"]) == expected
+
+
+def test_the_demo_counts_the_files_it_was_given(report: dict[str, Any]) -> None:
+    facts = {key: report["jobs"][0]["runs"][0][key] for key in ("files", "bytes", "commonest_byte", "dispatches")}
+    assert facts == {"files": 1, "bytes": len(TEXT), "commonest_byte": ord("a"), "dispatches": 1}
+
+
+def test_the_picture_is_1024_by_1024_in_colour(report: dict[str, Any], place: Path) -> None:
+    path = place / "out" / "mandelbrot.png"
+    with Image.open(path) as picture:
+        colours = picture.getcolors(maxcolors=2**24)
+        found = (picture.format, picture.size, picture.mode, len(colours or []) > 1000)
+    assert (report["jobs"][2]["runs"][1]["picture"], found) == (str(path), ("PNG", (1024, 1024), "RGB", True))
+
+
+def test_the_demo_leaves_only_the_picture(ran: Finished, place: Path) -> None:
+    assert ran.status == 0
+    assert {path.name: sorted(inner.name for inner in path.iterdir()) for path in place.glob("out")} == {
+        "out": ["mandelbrot.png"]
+    }
+
+
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory: pytest.TempPathFactory, cli_at_home: Callable[[Path], RunChild]) -> Finished:
+    """A demo whose cache holds another shader under saxpy's key: valid, of the same interface, and wrong."""
+    place = tmp_path_factory.mktemp("wrong")
+    with Driver(cache=place / "elsewhere", allow_software=True) as driver:
+        digest = bytes.fromhex(driver.compile(shipped_module("saxpy")).trace.key)
+    entry = PipelineEntry(b"", SpirvModule.from_glsl(WRONG).code)
+    DiskPipelineCache(place / "home" / "pipelines").put(PipelineCacheKey(b"", digest), entry)
+    return cli_at_home(place / "home")("demo", *prepare(place))
+
+
+def test_a_wrong_result_gives_exit_status_1(wrong: Finished) -> None:
+    assert (wrong.status, wrong.complaint) == (1, [])
+
+
+def test_the_table_says_which_job_was_wrong(wrong: Finished) -> None:
+    rows = [line.split() for line in wrong.stdout.splitlines() if line.split()[:1] and line.split()[0] in JOBS]
+    results = [(row[0], row[1], row[2], row[-1]) for row in rows]
+    assert results == [
+        ("histogram", "1", "miss", "verified"),
+        ("histogram", "2", "hit", "verified"),
+        ("saxpy", "1", "hit", "WRONG"),
+        ("saxpy", "2", "hit", "WRONG"),
+        ("mandelbrot", "1", "miss", "verified"),
+        ("mandelbrot", "2", "hit", "verified"),
+    ]
+
+
+def test_the_text_names_the_picture(wrong: Finished) -> None:
+    assert wrong.stdout.splitlines()[-1].endswith("/out/mandelbrot.png")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("--files", "missing"), "2202: cannot read missing (No such file or directory). Fix: name a readable file."),
+        (("--files", "."), "2202: cannot read . (Is a directory). Fix: name a readable file."),
+        (("--files", "/dev/null"), "2201: the 1 file(s) to count hold no byte. Fix: name files that are not empty."),
+        (
+            ("--out-dir", "x.npy"),
+            "2202: cannot make the directory x.npy (File exists). Fix: give --out-dir a directory.",
+        ),
+        (
+            ("--device", "colour:red", "--files", "x.npy"),
+            "2002: 'colour:red' does not say which device. Fix: write uuid:, pci:, name: or type: and a value, or an index.",
+        ),
+    ],
+    ids=["a missing file", "a directory", "an empty file", "a file for --out-dir", "an unknown device"],
+)
+def test_a_demo_that_cannot_run_is_refused_in_one_line(refused: Refused, arguments: tuple[str, ...], line: str) -> None:
+    assert refused("demo", "--npy", "y.npy", *arguments) == line
+
+
+def worker(npy: str) -> tuple[str, ...]:
+    return ("demo", "--worker", "saxpy", "--npy", npy)
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (np.arange(3), "holds int64 of shape (3,)"),
+        (np.zeros((2, 2), np.float32), "holds float32 of shape (2, 2)"),
+        (np.zeros(0, np.float32), "holds float32 of shape (0,)"),
+    ],
+    ids=["of another type", "of two dimensions", "empty"],
+)
+def test_an_array_that_saxpy_does_not_take_is_refused(refused: Refused, work: Path, content: Any, problem: str) -> None:  # noqa: ANN401 -- any array
+    np.save(work / "bad.npy", content)
+    line = f"2201: bad.npy {problem}. Fix: save a one-dimensional float32 array with elements."
+    assert refused(*worker("bad.npy")) == line
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        b"",
+        b"garbage",
+        b"PK\x03\x04garbage",
+        b"PK\x05\x06" + bytes(18),
+        b"\x93NUMPY\x01\x00\x01\x00{",
+        b"\x93NUMPY\x01\x00\x46\x00{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000000,)}\n",
+    ],
+    ids=["missing", "empty", "garbage", "half a zip file", "a zip file", "half a header", "too large an array"],
+)
+def test_a_file_that_is_no_npy_file_is_refused_by_the_demo(refused: Refused, work: Path, content: bytes | None) -> None:
+    if content is not None:
+        (work / "bad.npy").write_bytes(content)
+    line = refused(*worker("bad.npy"))
+    ends = line.startswith("2202: cannot read bad.npy ("), line.endswith("). Fix: name a .npy file.")
+    assert ends == (True, True), line
+
+
+def test_a_picture_that_cannot_be_written_is_told(refused: Refused, work: Path) -> None:
+    (work / "mandelbrot.png").mkdir()
+    assert refused("demo", "--worker", "mandelbrot") == (
+        f"2202: cannot write {work / 'mandelbrot.png'} (Is a directory). Fix: give --out-dir a writable directory."
+    )
+
+
+def test_a_directory_in_square_brackets_is_no_markup(run_cli: RunChild, work: Path) -> None:
+    done = run_cli("demo", *prepare(work)[:-1], "[/bold]")
+    assert (done.status, done.complaint, done.stdout.splitlines()[-1]) == (
+        0,
+        [],
+        f"picture: {work / '[' / 'bold]' / 'mandelbrot.png'}",
+    )

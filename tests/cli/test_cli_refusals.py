@@ -1,0 +1,339 @@
+"""What is refused before a device is opened: exit status 2, one line that says what and what to do, and no file left."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Refused, RunChild
+
+IN = ("--in", "x=x.npy", "--in", "y=y.npy")
+PUSH = ("--push", "alpha=2", "--push", "count=8")
+RUN = ("run", "saxpy.spv", *IN, *PUSH)
+REBUILD = "Fix: rebuild the shader with its compiler and pass the whole .spv file."
+COUNT = "Fix: give a whole number from 1 to 4294967295."
+GROUPS = "Fix: write --groups 64 or --groups 8,8,1."
+READABLE = "Fix: name a readable file."
+NPY = "Fix: write it with numpy.save."
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ((), "2501: the command line is wrong: the following arguments are required: VERB. Fix: see vyre-driver --help."),
+        (
+            ("run",),
+            "2501: the command line is wrong: the following arguments are required: SHADER. Fix: see vyre-driver run --help.",
+        ),
+        (
+            ("devices", "--nope"),
+            "2501: the command line is wrong: unrecognized arguments: --nope. Fix: see vyre-driver --help.",
+        ),
+        (
+            ("run", "saxpy.spv", "--in"),
+            "2501: the command line is wrong: argument --in: expected one argument. Fix: see vyre-driver run --help.",
+        ),
+    ],
+    ids=["no verb", "no shader", "unknown option", "option without a value"],
+)
+def test_a_usage_error_is_one_line(refused: Refused, arguments: tuple[str, ...], line: str) -> None:
+    assert refused(*arguments) == line
+
+
+def test_an_unknown_verb_is_refused(refused: Refused) -> None:
+    line = refused("nope").replace("'", "")  # Pythons quote choices differently
+    assert line == (
+        "2501: the command line is wrong: argument VERB: invalid choice: nope (choose from devices, run, demo). "
+        "Fix: see vyre-driver --help."
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("--in", "x"), "2501: --in 'x' is not NAME=VALUE. Fix: write --in NAME=VALUE."),
+        (("--out", "=x"), "2501: --out '=x' is not NAME=VALUE. Fix: write --out NAME=VALUE."),
+        (("--in", "x=y.npy"), "2501: --in names 'x' twice. Fix: name it once."),
+        (("--push", "alpha=3"), "2501: --push names 'alpha' twice. Fix: name it once."),
+        (("--in", "z=x.npy"), "2201: --in names 'z', which is no such buffer of the shader. Fix: name one of x, y."),
+        (("--out", "x=new.npy"), "2201: --out names 'x', which is no such buffer of the shader. Fix: name one of y."),
+        (("--count", "x=8"), "2201: --count names 'x', which is no such buffer of the shader. Fix: name one of y."),
+        (("--groups", "8,,1"), f"2501: --groups '8,,1' is not whole numbers. {GROUPS}"),
+        (("--groups", ""), f"2501: --groups '' is not whole numbers. {GROUPS}"),
+        (("--groups", "many"), f"2501: --groups 'many' is not whole numbers. {GROUPS}"),
+        (("--count", "y=8"), "2501: 'y' has both --in and --count. Fix: give one of them."),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_an_option_that_cannot_be_meant_is_refused(refused: Refused, arguments: tuple[str, ...], line: str) -> None:
+    assert refused(*RUN, *arguments) == line
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "1.5", "", "many", "4294967296", "²", "9" * 5000])
+def test_a_count_that_is_no_number_of_elements_is_refused(refused: Refused, count: str) -> None:
+    line = refused("run", "saxpy.spv", "--in", "x=x.npy", *PUSH, "--count", f"y={count}")
+    assert line == f"2501: --count y={count} is not a number of elements. {COUNT}"
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        (
+            "alpha=much",
+            (
+                "2103: --push alpha=much: 'alpha' is 1 x f32 (could not convert string to float: 'much'). "
+                "Fix: give 1 value(s), separated by commas."
+            ),
+        ),
+        (
+            "count=1.5",
+            (
+                "2103: --push count=1.5: 'count' is 1 x u32 (invalid literal for int() with base 0: '1.5'). "
+                "Fix: give 1 value(s), separated by commas."
+            ),
+        ),
+    ],
+)
+def test_a_push_constant_that_is_no_number_is_refused(refused: Refused, value: str, line: str) -> None:
+    assert refused("run", "saxpy.spv", *IN, "--push", value) == line
+
+
+def test_a_specialization_constant_that_is_no_number_is_refused(refused: Refused, work: Path) -> None:
+    (work / "sized.comp").write_text(
+        "#version 450\nlayout(local_size_x = 64) in;\nlayout(constant_id = 0) const uint SIZE = 1;\n"
+        "layout(binding = 0) writeonly buffer Y { uint y[1]; };\nvoid main() { y[0] = SIZE; }\n"
+    )
+    assert refused("run", "sized.comp", "--spec", "SIZE=big") == (
+        "2102: --spec SIZE=big: 'SIZE' is a u32 (invalid literal for int() with base 0: 'big'). Fix: give a u32."
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (
+            "--in=y=y.npy",
+            "2201: the shader has input 'x' at binding 0, and nothing was given for it. Fix: add --in x=FILE.",
+        ),
+        (
+            "--in=x=x.npy",
+            (
+                "2201: the shader has input_output 'y' at binding 1, and nothing was given for it. "
+                "Fix: add --in y=FILE, or --count y=N to start it with zeros."
+            ),
+        ),
+    ],
+    ids=["an input", "an output that is read as well"],
+)
+def test_a_buffer_that_nothing_was_given_for_is_refused(refused: Refused, given: str, line: str) -> None:
+    assert refused("run", "saxpy.spv", given, *PUSH) == line
+
+
+def npy_bytes(header: bytes, body: bytes = b"") -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + body
+
+
+def pickled() -> bytes:
+    file = io.BytesIO()
+    np.save(file, np.array([{}], dtype=object), allow_pickle=True)
+    return file.getvalue()
+
+
+def zipped() -> bytes:
+    file = io.BytesIO()
+    zipfile.ZipFile(file, "w").close()
+    return file.getvalue()
+
+
+HUGE = b"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000000,), }\n"
+LONG = b"{'descr': '<f4', 'fortran_order': False, 'shape': (8,), }" + b" " * 20000 + b"\n"
+
+
+def test_a_npy_file_of_pickled_objects_is_refused_with_numpys_reason(refused: Refused, work: Path) -> None:
+    (work / "bad.npy").write_bytes(pickled())
+    assert refused("run", "saxpy.spv", "--in", "x=bad.npy", *PUSH) == (
+        f"2202: bad.npy is not a .npy file (Object arrays cannot be loaded when allow_pickle=False). {NPY}"
+    )
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"garbage",
+        b"PK\x03\x04garbage",
+        zipped(),
+        npy_bytes(HUGE),
+        npy_bytes(LONG, bytes(32)),
+        npy_bytes(b"{"),
+        npy_bytes(b"(" * 9000),
+    ],
+    ids=[
+        "empty",
+        "garbage",
+        "half a zip file",
+        "a zip file",
+        "too large an array",
+        "too long a header",
+        "half a header",
+        "a header too deep",
+    ],
+)
+def test_a_file_that_is_no_npy_file_is_refused_in_one_line(refused: Refused, work: Path, content: bytes) -> None:
+    (work / "bad.npy").write_bytes(content)
+    line = refused("run", "saxpy.spv", "--in", "x=bad.npy", *PUSH)
+    # The reason between them is numpy's, and its own from version to version.
+    ends = line.startswith("2202: bad.npy is not a .npy file ("), line.endswith(f"). {NPY}")
+    assert ends == (True, True), line
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("missing.npy", None, f"2202: cannot read missing.npy (No such file or directory). {READABLE}"),
+        ("missing.bin", None, f"2202: cannot read missing.bin (No such file or directory). {READABLE}"),
+        (".", None, f"2202: cannot read . (Is a directory). {READABLE}"),
+        (
+            "empty.bin",
+            b"",
+            "2201: input 'x' has 0 bytes, less than the 4 bytes of one element. Fix: pass at least one element.",
+        ),
+        (
+            "odd.bin",
+            b"12345",
+            "2201: input 'x' has 5 bytes, which is not a whole number of 4-byte elements. Fix: pass whole elements.",
+        ),
+    ],
+    ids=["missing .npy", "missing raw file", "directory", "empty raw file", "raw file of wrong size"],
+)
+def test_an_input_file_that_cannot_be_used_is_refused(
+    refused: Refused, work: Path, name: str, content: bytes | None, line: str
+) -> None:
+    if content is not None:
+        (work / name).write_bytes(content)
+    assert refused("run", "saxpy.spv", "--in", f"x={name}", *PUSH) == line
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lambda _: b"", "it is empty"),
+        (lambda _: b"abc", "it has 3 bytes, which is not a multiple of 4"),
+        (lambda code: code[:-4], "its last function has no end, so the module was cut off"),
+        (lambda code: code[:12], "it ends inside its five-word header"),
+        (lambda _: b"#version 450\nvoid main() {}\n\n\n\n\n", "its first word is not the SPIR-V magic number 0x07230203"),
+    ],
+    ids=["empty", "odd", "without its end", "only half a header", "GLSL text"],
+)
+def test_a_file_that_is_no_spirv_module_is_refused(
+    refused: Refused, work: Path, change: Callable[[bytes], bytes], problem: str
+) -> None:
+    (work / "bad.spv").write_bytes(change((work / "saxpy.spv").read_bytes()))
+    assert refused("run", "bad.spv", *IN, *PUSH) == f"2101: bad.spv is not a valid SPIR-V module: {problem}. {REBUILD}"
+
+
+@pytest.mark.parametrize(
+    ("shader", "line"),
+    [
+        ("missing.spv", "2202: cannot read missing.spv (No such file or directory). Fix: name a .spv file."),
+        ("missing.comp", "2202: cannot read missing.comp (No such file or directory). Fix: name a GLSL text file."),
+        (".", "2202: cannot read . (Is a directory). Fix: name a GLSL text file."),
+    ],
+)
+def test_a_shader_that_cannot_be_read_is_refused(refused: Refused, shader: str, line: str) -> None:
+    assert refused("run", shader) == line
+
+
+def test_a_shader_that_is_no_text_is_refused(refused: Refused, work: Path) -> None:
+    (work / "binary.comp").write_bytes(b"\xff\xfe")
+    line = refused("run", "binary.comp")
+    assert line == (
+        "2202: cannot read binary.comp ('utf-8' codec can't decode byte 0xff in position 0: invalid start byte). "
+        "Fix: name a GLSL text file."
+    )
+
+
+def test_a_file_name_with_a_line_break_keeps_the_message_on_one_line(refused: Refused) -> None:
+    line = refused("run", "two\nlines.spv")
+    assert line == "2202: cannot read two\\nlines.spv (No such file or directory). Fix: name a .spv file."
+
+
+def test_a_syntax_error_is_told_with_the_compilers_line(refused: Refused, work: Path) -> None:
+    (work / "bad.comp").write_text("#version 450\nlayout(local_size_x = 1) in;\nvoid main() { undeclared = 1; }\n")
+    assert refused("run", "bad.comp") == (
+        "2302: bad.comp does not compile: bad.comp:3: 'undeclared' : undeclared identifier; "
+        "bad.comp:3: '' : compilation terminated. Fix: correct the source at the line named."
+    )
+
+
+def test_without_glslangvalidator_a_glsl_shader_is_refused(refused: Refused) -> None:
+    assert refused("run", "saxpy.comp", *IN, *PUSH, env={"PATH": "/nonexistent"}) == (
+        "2301: glslangValidator is not installed, and GLSL is compiled with it. "
+        "Fix: install it (on Debian: apt-get install glslang-tools), or pass a .spv file."
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("missing/out.npy", "No such file or directory"),
+        ("saxpy.spv/out.npy", "Not a directory"),
+        ("/proc/out.npy", "No such file or directory"),
+        (".", "Is a directory"),
+        ("", "Is a directory"),
+    ],
+    ids=["in a missing directory", "below a file", "where nothing can be made", "a directory", "no name"],
+)
+def test_an_output_that_cannot_be_made_is_refused(refused: Refused, path: str, reason: str) -> None:
+    line = refused(*RUN, "--out", f"y={path}")
+    assert line == f"2202: cannot write {path or '.'} ({reason}). Fix: name a file in a writable directory."
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "line"),
+    [
+        (
+            "VYRE_ALLOW_SOFTWARE",
+            "maybe",
+            (
+                "2401: VYRE_ALLOW_SOFTWARE is 'maybe', which is neither on nor off. "
+                "Fix: set VYRE_ALLOW_SOFTWARE to 1 or 0, or unset it."
+            ),
+        ),
+        (
+            "VYRE_CACHE_DIR",
+            "below/here",
+            "2401: VYRE_CACHE_DIR is 'below/here', a relative path. Fix: set VYRE_CACHE_DIR to an absolute path.",
+        ),
+        (
+            "VYRE_CACHE_DIR",
+            "~nobody-of-this-name/cache",
+            (
+                "2401: VYRE_CACHE_DIR is '~nobody-of-this-name/cache', a relative path. "
+                "Fix: set VYRE_CACHE_DIR to an absolute path."
+            ),
+        ),
+        (
+            "VYRE_CACHE_DISABLE",
+            "2",
+            "2401: VYRE_CACHE_DISABLE is '2', which is neither on nor off. Fix: set VYRE_CACHE_DISABLE to 1 or 0, or unset it.",
+        ),
+    ],
+)
+@pytest.mark.device
+def test_a_variable_that_cannot_be_meant_is_refused(refused: Refused, variable: str, value: str, line: str) -> None:
+    assert refused(*RUN, env={variable: value}) == line
+
+
+def test_help_is_for_every_verb(run_cli: RunChild) -> None:
+    done = {verb: run_cli(*verb, "--help") for verb in ((), ("devices",), ("run",), ("demo",))}
+    found = {verb: (child.status, child.stdout.split()[:2], child.stderr) for verb, child in done.items()}
+    assert found == dict.fromkeys(done, (0, ["usage:", "vyre-driver"], ""))

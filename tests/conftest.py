@@ -1,0 +1,159 @@
+"""What every test starts from: an environment of its own, and devices that are asked for by a marker.
+
+A test runs as a new user would: no ``VYRE_*`` variable is set, and home and caches are below its ``tmp_path``. Only a test
+marked ``device`` gets VYRE_ALLOW_SOFTWARE=1, because a CPU device has to do where there is no GPU; without the marker the
+refusal of CPU devices, which is the default, is what tests see.
+
+VYRE_REQUIRE (``device``, ``packaging``, or both with a comma) makes a missing prerequisite a failure instead of a skip.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from vyre_driver.errors import VyreError
+from vyre_driver.vulkan import enumerate_devices, select_device
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from vyre_driver.vulkan import PhysicalDevice
+
+REQUIRED = frozenset(os.environ.get("VYRE_REQUIRE", "").split(","))
+HANGS_AFTER_S = 60
+OWN_LINES = "vyre-driver:"  # the Vulkan loader prints lines of its own
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A child process that has ended."""
+
+    status: int
+    stdout: str
+    stderr: str
+
+    @property
+    def complaint(self) -> list[str]:
+        """The program's own lines on stderr, or all of them if a traceback is among them."""
+        lines = self.stderr.splitlines()
+        if "Traceback" in self.stderr or "Exception ignored" in self.stderr:
+            return lines
+        return [line for line in lines if line.startswith(OWN_LINES)]
+
+
+class RunChild(Protocol):
+    """Run a child process to its end; a variable given as None is unset."""
+
+    def __call__(self, *arguments: str, env: Mapping[str, str | None] | None = None, **options: Any) -> Finished: ...  # noqa: ANN401 -- subprocess's
+
+
+def clean_environment(home: Path) -> dict[str, str]:
+    """Return the environment of a new user whose home is ``home``."""
+    kept = {variable: value for variable, value in os.environ.items() if not variable.startswith("VYRE_")}
+    places = {"HOME": home, "XDG_CACHE_HOME": home / "cache", "VYRE_CACHE_DIR": home / "pipelines"}
+    return kept | {variable: str(place) for variable, place in places.items()}
+
+
+def run_child(command: list[str], env: Mapping[str, str | None] | None, **options: Any) -> Finished:  # noqa: ANN401 -- subprocess's
+    """Run a command in this environment with ``env`` on top; one that hangs is killed with its children, and fails the test."""
+    changed = {**os.environ, **(env or {})}
+    environment = {variable: value for variable, value in changed.items() if value is not None}
+    settings = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    with subprocess.Popen(command, env=environment, encoding="utf-8", start_new_session=True, **settings) as child:
+        try:
+            stdout, stderr = child.communicate(timeout=HANGS_AFTER_S)
+        except BaseException:
+            os.killpg(child.pid, signal.SIGKILL)
+            raise
+    return Finished(child.returncode, stdout or "", stderr)
+
+
+@functools.cache
+def missing(kind: str) -> str | None:
+    """Say what a kind of test lacks on this machine; None when it can run."""
+    if kind == "packaging":
+        absent = [tool for tool in ("cc", "git", "glslangValidator") if shutil.which(tool) is None]
+        return f"not installed: {', '.join(absent)}" if absent else None
+    from vyre_driver.backends.kompute._kp import load_kompute
+
+    try:
+        select_device(enumerate_devices(), allow_software=True)
+        load_kompute()
+    except VyreError as error:
+        return str(error)
+    return None
+
+
+def skip_or_fail(kind: str, reason: str) -> None:
+    """Skip the test, or fail it where VYRE_REQUIRE names its kind."""
+    if kind in REQUIRED:
+        pytest.fail(f"VYRE_REQUIRE={kind}: {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for kind in ("device", "packaging"):
+        if item.get_closest_marker(kind) is not None:
+            reason = missing(kind)
+            if reason is not None:
+                skip_or_fail(kind, reason)
+
+
+@pytest.fixture(autouse=True)
+def _environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = clean_environment(home)
+    for variable in set(os.environ) - set(environment):
+        monkeypatch.delenv(variable)
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+    if request.node.get_closest_marker("device") is not None:
+        monkeypatch.setenv("VYRE_ALLOW_SOFTWARE", "1")
+
+
+@pytest.fixture
+def run_python() -> RunChild:
+    """Run this Python with arguments."""
+
+    def run(*arguments: str, env: Mapping[str, str | None] | None = None, **options: Any) -> Finished:  # noqa: ANN401 -- subprocess's
+        return run_child([sys.executable, *arguments], env, **options)
+
+    return run
+
+
+@pytest.fixture
+def run_cli(run_python: RunChild) -> RunChild:
+    """Run the command line in a process of its own."""
+    return functools.partial(run_python, "-m", "vyre_driver")
+
+
+@pytest.fixture(scope="session")
+def cli_at_home() -> Callable[[Path], RunChild]:
+    """Return a ``run_cli`` for a user with this home, for fixtures that outlive a test."""
+
+    def at(home: Path) -> RunChild:
+        def run(*arguments: str, env: Mapping[str, str | None] | None = None, **options: Any) -> Finished:  # noqa: ANN401 -- subprocess's
+            return run_child(
+                [sys.executable, "-m", "vyre_driver", *arguments], {**clean_environment(home), **(env or {})}, **options
+            )
+
+        return run
+
+    return at
+
+
+@pytest.fixture(scope="session")
+def physical_device() -> PhysicalDevice:
+    """The device that a Driver opens when none is named."""
+    return select_device(enumerate_devices(), allow_software=True)

@@ -1,0 +1,292 @@
+"""Ways in which drivers and kernels end; test_device_lifetime.py runs each in a process of its own and wants exit status 0.
+
+Usage: lifetime.py CASE
+"""
+
+from __future__ import annotations
+
+import atexit
+import gc
+import os
+import signal
+import sys
+import threading
+import warnings
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vyre_driver import Driver, Kernel
+from vyre_driver.errors import DispatchFailed, ForkError
+from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+X = np.arange(8, dtype=np.float32)
+HANGS_AFTER_S = 10
+kept: list[object] = []
+
+
+class Cycle:
+    """Garbage that only the collector finds."""
+
+    def __init__(self, *things: object) -> None:
+        self.things = [self, *things]
+
+
+class UsesKernelLast:
+    """Computes once more while it is torn down."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def __del__(self) -> None:
+        check(self.kernel)
+
+
+def check(kernel: Kernel) -> None:
+    if not np.array_equal(kernel(X, X, push={"alpha": 2, "count": 8}), 3 * X):
+        os._exit(3)
+
+
+def used() -> tuple[Driver, Kernel]:
+    driver = Driver()
+    kernel = driver.compile(shipped_module("saxpy"))
+    check(kernel)
+    return driver, kernel
+
+
+def driver_dies_first() -> None:
+    driver, kernel = used()
+    del driver
+    gc.collect()
+    check(kernel)
+    del kernel
+    gc.collect()
+
+
+def kernel_dies_first() -> None:
+    driver, kernel = used()
+    del kernel
+    gc.collect()
+    check(driver.compile(shipped_module("saxpy")))
+
+
+def driver_is_closed_and_dies_before_its_kernel() -> None:
+    driver, kernel = used()
+    driver.close()
+    del driver
+    gc.collect()
+    del kernel
+    gc.collect()
+
+
+def kernel_dies_after_the_driver_is_closed() -> None:
+    driver, kernel = used()
+    driver.close()
+    del kernel
+    gc.collect()
+    driver.close()
+
+
+def kernel_dies_before_the_driver_is_closed() -> None:
+    driver, kernel = used()
+    del kernel
+    gc.collect()
+    driver.close()
+
+
+def both_die_in_one_cycle() -> None:
+    Cycle(*used())
+    gc.collect()
+
+
+def both_die_in_one_cycle_after_the_driver_is_closed() -> None:
+    cycle = Cycle(*used())
+    cycle.things[1].close()  # type: ignore[attr-defined]
+    del cycle
+    gc.collect()
+
+
+def both_die_in_another_thread() -> None:
+    kept.extend(used())
+    thread = threading.Thread(target=kept.clear)
+    thread.start()
+    thread.join()
+
+
+def kernel_dies_while_memory_is_counted() -> None:
+    """Let a garbage collection, which may come at any line, come at each line of ``reserve``."""
+    driver, kernel = used()
+    others = [driver.compile(shipped_module("saxpy")) for _ in range(20)]
+    for other in others:
+        check(other)
+    del other
+
+    def collect(*_: object) -> Callable[..., object]:
+        if others:
+            Cycle(others.pop())
+            gc.collect()
+        return collect
+
+    gc.disable()
+    sys.settrace(lambda frame, *_: collect if frame.f_code.co_name == "reserve" else None)
+    kernel(X[:4], X[:4], push={"alpha": 2, "count": 4})
+
+
+def exits_without_closing() -> None:
+    kept.extend(used())
+
+
+def exits_with_an_uncollected_cycle() -> None:
+    gc.disable()
+    Cycle(*used())
+
+
+def exits_with_a_kernel_used_at_exit() -> None:
+    _, kernel = used()
+    atexit.register(check, kernel)
+
+
+def exits_with_a_kernel_used_by_a_finalizer() -> None:
+    _, kernel = used()
+    kept.append(UsesKernelLast(kernel))
+
+
+def exits_with_a_daemon_thread_that_keeps_calling() -> None:
+    _, kernel = used()
+    called = threading.Event()
+
+    def call() -> None:
+        while True:
+            check(kernel)
+            called.set()
+
+    threading.Thread(target=call, daemon=True).start()
+    called.wait()
+
+
+def fork_and_wait(child: Callable[[], object]) -> None:
+    """Run ``child`` in a fork that ends as programs do, and pass its exit status on if it is not 0."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: forking with threads; that is the test
+        pid = os.fork()
+    if pid == 0:
+        signal.alarm(HANGS_AFTER_S)  # faulthandler's watchdog would wait for a thread that did not come along
+        child()
+        sys.exit(0)
+    _, status = os.waitpid(pid, 0)
+    if status:
+        sys.exit(f"the forked child ended with status {os.waitstatus_to_exitcode(status)}")
+
+
+def expect_fork_error(call: Callable[[], object]) -> None:
+    try:
+        call()
+    except ForkError:
+        return
+    os._exit(4)
+
+
+def forked_child_gets_an_error_and_the_parent_works_on() -> None:
+    _, kernel = used()
+
+    def child() -> None:
+        expect_fork_error(lambda: check(kernel))
+        os._exit(0)
+
+    fork_and_wait(child)
+    check(kernel)
+
+
+def forked_child_exits() -> None:
+    kept.extend(used())
+    fork_and_wait(lambda: None)
+
+
+def forked_child_drops_what_it_inherited() -> None:
+    kept.extend(used())
+
+    def child() -> None:
+        kept.clear()
+        gc.collect()
+        os._exit(0)
+
+    fork_and_wait(child)
+
+
+def forked_child_closes_the_driver() -> None:
+    driver, kernel = used()
+
+    def child() -> None:
+        driver.close()
+        os._exit(0)
+
+    fork_and_wait(child)
+    check(kernel)
+
+
+def forked_child_opens_a_driver_of_its_own() -> None:
+    kept.extend(used())
+
+    def child() -> None:
+        with Driver() as driver:
+            check(driver.compile(shipped_module("saxpy")))
+        os._exit(0)
+
+    fork_and_wait(child)
+
+
+def forked_child_compiles_and_calls() -> None:
+    driver, _ = used()
+
+    def child() -> None:
+        expect_fork_error(lambda: check(driver.compile(shipped_module("saxpy"))))
+        os._exit(0)
+
+    fork_and_wait(child)
+
+
+def forked_while_another_thread_calls() -> None:
+    _, kernel = used()
+    calling, forked = threading.Event(), threading.Event()
+
+    def stop(frame: FrameType, *_: object) -> None:
+        if frame.f_code.co_name == "run":  # of the recorded dispatch, inside the call
+            calling.set()
+            forked.wait()
+
+    def call() -> None:
+        sys.settrace(stop)
+        check(kernel)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    calling.wait()
+
+    def child() -> None:
+        expect_fork_error(lambda: check(kernel))
+        os._exit(0)
+
+    try:
+        fork_and_wait(child)
+    finally:
+        forked.set()
+        thread.join()
+
+
+def closed_driver_refuses_calls_of_kernels_made_before() -> None:
+    driver, kernel = used()
+    driver.close()
+    try:
+        check(kernel)
+    except DispatchFailed:
+        return
+    os._exit(5)
+
+
+if __name__ == "__main__":
+    signal.alarm(2 * HANGS_AFTER_S)
+    globals()[sys.argv[1]]()

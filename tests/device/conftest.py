@@ -1,0 +1,63 @@
+"""Drivers and shaders for the device tests."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from vyre_driver import Driver, Kernel, SpirvModule
+from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+HEAD = "#version 450\nlayout(local_size_x = 64) in;\n"
+
+
+class CompileText(Protocol):
+    """Compile GLSL text for the ``driver``, behind a head that sets 64 invocations a workgroup unless it has its own."""
+
+    def __call__(self, text: str, specs: dict[str, object] | None = None) -> Kernel: ...
+
+
+@functools.cache
+def glsl(text: str) -> SpirvModule:
+    """Compile GLSL text once a session."""
+    return SpirvModule.from_glsl(text if text.startswith("#version") else HEAD + text)
+
+
+@pytest.fixture(params=["1", "0"], ids=["layer", "no layer"])
+def layer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run the test under the vyre Vulkan layer, and again without it: everything works then, only slower."""
+    monkeypatch.setenv("VYRE_LAYER", request.param)
+    return str(request.param)
+
+
+@pytest.fixture
+def driver(layer: str) -> Iterator[Driver]:
+    """A driver on the best device, with a cache of this test's own."""
+    assert layer == os.environ["VYRE_LAYER"]
+    with Driver() as opened:
+        yield opened
+
+
+@pytest.fixture
+def compiled(driver: Driver) -> CompileText:
+    """Kernels of GLSL text on the ``driver``."""
+    return lambda text, specs=None: driver.compile(glsl(text), specs)
+
+
+@pytest.fixture
+def saxpy(driver: Driver) -> Kernel:
+    """The shipped saxpy kernel on the ``driver``."""
+    return driver.compile(shipped_module("saxpy"))
+
+
+@pytest.fixture
+def children() -> Path:
+    """The folder of the scripts that run in child processes."""
+    return Path(__file__).parent / "children"

@@ -1,0 +1,140 @@
+"""How drivers and kernels live together and end: closed, collected, forked, or left to the interpreter's exit."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from vyre_driver import Driver
+from vyre_driver.errors import DispatchFailed
+from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import RunChild
+
+    from vyre_driver import Kernel
+
+pytestmark = pytest.mark.device
+
+THREADS = 8
+
+
+def run_saxpy(kernel: Kernel, count: int = 100, alpha: float = 2) -> bool:
+    x = np.arange(count, dtype=np.float32)
+    return bool(np.array_equal(kernel(x, x, push={"alpha": alpha, "count": count}), np.float32(alpha) * x + x))
+
+
+@pytest.mark.usefixtures("layer")
+def test_two_drivers_at_once_do_not_disturb_each_other() -> None:
+    with Driver() as one, Driver() as other:
+        kernels = [driver.compile(shipped_module("saxpy")) for driver in (one, other, one)]
+        assert [run_saxpy(kernel) for kernel in kernels * 2] == [True] * 6
+
+
+def test_closing_one_driver_leaves_another_working() -> None:
+    with Driver() as one, Driver() as other:
+        kernel = other.compile(shipped_module("saxpy"))
+        one.close()
+        assert run_saxpy(kernel)
+
+
+def test_one_kernel_may_be_called_from_eight_threads(saxpy: Kernel) -> None:
+    barrier = threading.Barrier(THREADS)
+
+    def call(thread: int) -> bool:
+        barrier.wait()
+        return all(run_saxpy(saxpy, 50 + thread, alpha) for alpha in range(20))
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        assert list(pool.map(call, range(THREADS))) == [True] * THREADS
+
+
+def test_eight_threads_may_compile_and_call_on_one_driver(driver: Driver) -> None:
+    barrier = threading.Barrier(THREADS)
+
+    def call(thread: int) -> bool:
+        barrier.wait()
+        return all(run_saxpy(driver.compile(shipped_module("saxpy")), 50 + thread) for _ in range(5))
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        assert list(pool.map(call, range(THREADS))) == [True] * THREADS
+
+
+@pytest.mark.usefixtures("layer")
+def test_eight_threads_may_have_a_driver_each() -> None:
+    barrier = threading.Barrier(THREADS)
+
+    def call(thread: int) -> bool:
+        barrier.wait()
+        with Driver() as driver:
+            return run_saxpy(driver.compile(shipped_module("saxpy")), 50 + thread)
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        assert list(pool.map(call, range(THREADS))) == [True] * THREADS
+
+
+def test_a_kernel_of_a_closed_driver_is_refused(driver: Driver, saxpy: Kernel) -> None:
+    run_saxpy(saxpy)
+    driver.close()
+    with pytest.raises(DispatchFailed) as refused:
+        run_saxpy(saxpy)
+    assert str(refused.value) == f"{driver.physical_device.name!r} is closed. Fix: make a new Driver."
+
+
+def test_a_kernel_that_was_never_called_before_its_driver_closed_is_refused(driver: Driver, saxpy: Kernel) -> None:
+    driver.close()
+    with pytest.raises(DispatchFailed) as refused:
+        run_saxpy(saxpy)
+    assert str(refused.value) == f"{driver.physical_device.name!r} is closed. Fix: make a new Driver."
+
+
+def test_leaving_the_with_block_closes_the_driver() -> None:
+    with Driver() as driver:
+        kernel = driver.compile(shipped_module("saxpy"))
+    with pytest.raises(DispatchFailed):
+        run_saxpy(kernel)
+
+
+def test_a_second_close_does_nothing(driver: Driver) -> None:
+    driver.close()
+    driver.close()
+    assert driver.report()["device"] == driver.physical_device.name
+
+
+@pytest.mark.usefixtures("layer")
+@pytest.mark.parametrize(
+    "case",
+    [
+        "driver_dies_first",
+        "kernel_dies_first",
+        "driver_is_closed_and_dies_before_its_kernel",
+        "kernel_dies_after_the_driver_is_closed",
+        "kernel_dies_before_the_driver_is_closed",
+        "both_die_in_one_cycle",
+        "both_die_in_one_cycle_after_the_driver_is_closed",
+        "both_die_in_another_thread",
+        "kernel_dies_while_memory_is_counted",
+        "closed_driver_refuses_calls_of_kernels_made_before",
+        "exits_without_closing",
+        "exits_with_an_uncollected_cycle",
+        "exits_with_a_kernel_used_at_exit",
+        "exits_with_a_kernel_used_by_a_finalizer",
+        "exits_with_a_daemon_thread_that_keeps_calling",
+        "forked_child_gets_an_error_and_the_parent_works_on",
+        "forked_child_exits",
+        "forked_child_drops_what_it_inherited",
+        "forked_child_closes_the_driver",
+        "forked_child_opens_a_driver_of_its_own",
+        "forked_child_compiles_and_calls",
+        "forked_while_another_thread_calls",
+    ],
+)
+def test_a_process_ends_cleanly_when(run_python: RunChild, children: Path, case: str) -> None:
+    done = run_python(str(children / "lifetime.py"), case)
+    assert (done.status, done.stdout, done.stderr) == (0, "", "")

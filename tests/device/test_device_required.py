@@ -1,0 +1,47 @@
+"""The tests' own promise: without a device they are skipped with the reason, and fail where a device is required."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Finished, RunChild
+
+ONE_TEST = f"{Path(__file__).parent / 'test_device_lifetime.py'}::test_leaving_the_with_block_closes_the_driver"
+NO_DRIVER = (
+    "the Vulkan loader found no driver. Fix: install a Vulkan driver (on Debian mesa-vulkan-drivers brings a software one) "
+    "or check what VK_DRIVER_FILES and VK_ICD_FILENAMES name."
+)
+NO_KP = "import sys; sys.modules['kp'] = None; import pytest; sys.exit(pytest.main(sys.argv[1:]))"
+OPTIONS = ("-q", "-p", "no:cacheprovider", "--color=no", ONE_TEST)
+
+
+def run_without_driver(run_python: RunChild, required: str | None) -> Finished:
+    missing = "/nonexistent/icd.json"
+    env = {"VK_DRIVER_FILES": missing, "VK_ICD_FILENAMES": missing, "VYRE_REQUIRE": required, "COLUMNS": "400"}
+    return run_python("-m", "pytest", *OPTIONS, env=env)
+
+
+@pytest.mark.parametrize("required", [None, "", "packaging"])
+def test_without_a_vulkan_driver_a_device_test_is_skipped_with_the_reason(run_python: RunChild, required: str | None) -> None:
+    done = run_without_driver(run_python, required)
+    reasons = [line.partition(": ")[2] for line in done.stdout.splitlines() if line.startswith("SKIPPED")]
+    assert (done.status, reasons) == (0, [NO_DRIVER])
+
+
+@pytest.mark.parametrize("required", ["device", "packaging,device"])
+def test_without_a_vulkan_driver_a_device_test_fails_where_one_is_required(run_python: RunChild, required: str) -> None:
+    done = run_without_driver(run_python, required)
+    reasons = [line for line in done.stdout.splitlines() if line.startswith("VYRE_REQUIRE")]
+    assert (done.status, reasons) == (1, [f"VYRE_REQUIRE=device: {NO_DRIVER}"])
+
+
+@pytest.mark.device
+@pytest.mark.parametrize(("required", "status"), [(None, 0), ("device", 1)])
+def test_without_kp_a_device_test_is_skipped_or_fails_as_well(run_python: RunChild, required: str | None, status: int) -> None:
+    done = run_python("-c", NO_KP, *OPTIONS, env={"VYRE_REQUIRE": required, "COLUMNS": "400"})
+    told = "kp (kompute) cannot be imported (import of kp halted; None in sys.modules)" in done.stdout
+    assert (done.status, told) == (status, True)

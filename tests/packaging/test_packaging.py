@@ -1,0 +1,158 @@
+"""What is in the sdist and the wheel, and that the wheel works where nothing else of the project is."""
+
+from __future__ import annotations
+
+import email
+import json
+import re
+import sysconfig
+import tarfile
+import zipfile
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from vyre_driver.vulkan import enumerate_devices
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Callable
+    from email.message import Message
+    from pathlib import Path
+
+    RunInstalled = Callable[..., subprocess.CompletedProcess[str]]
+
+pytestmark = pytest.mark.packaging
+
+SHADERS = {"byte_histogram", "mandelbrot", "saxpy"}
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
+
+
+def contents(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+@pytest.fixture
+def described(wheel: Path) -> Message:
+    """The wheel's METADATA."""
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return email.message_from_bytes(archive.read(name))
+
+
+def in_sdist(sdist: Path) -> set[str]:
+    with tarfile.open(sdist) as archive:
+        return {name.partition("/")[2] for name in archive.getnames()}
+
+
+def test_the_sdist_carries_compiled_shaders_and_what_they_were_made_of(sdist: Path) -> None:
+    expected = {f"shaders/{name}{suffix}" for name in SHADERS for suffix in (".comp", ".spv")} | {"shaders/compiled.json"}
+    assert expected - in_sdist(sdist) == set()
+
+
+def test_the_sdist_carries_no_generated_c_and_no_binaries(sdist: Path, tracked: frozenset[str]) -> None:
+    built = {name for name in in_sdist(sdist) if name.endswith((".c", ".so", ".pyc"))}
+    assert built - tracked == set()
+
+
+def test_the_sdist_carries_every_file_of_package_tests_and_docs(sdist: Path, tracked: frozenset[str]) -> None:
+    expected = {name for name in tracked if name.startswith(("vyre_driver/", "shaders/", "tests/", "docs/"))}
+    assert expected - in_sdist(sdist) == set()
+
+
+@pytest.mark.parametrize("name", ["LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "setup.py", "MANIFEST.in"])
+def test_the_sdist_carries_the_projects_own_files(sdist: Path, name: str) -> None:
+    assert name in in_sdist(sdist)
+
+
+def test_the_sdist_carries_what_its_makefile_runs(sdist: Path, checkout: Path) -> None:
+    if "Makefile" in in_sdist(sdist):
+        wanted = set(re.findall(r"\bscripts/\w+", (checkout / "Makefile").read_text("utf-8")))
+        assert wanted - in_sdist(sdist) == set()
+
+
+def test_the_wheel_carries_exactly_the_package(wheel: Path, tracked: frozenset[str]) -> None:
+    kept = (".py", ".pyx", ".pxd", ".pyi", "py.typed")
+    expected = {name for name in tracked if name.startswith("vyre_driver/") and name.endswith(kept)}
+    expected |= {name.replace(".pyx", str(SUFFIX)) for name in expected if name.endswith(".pyx")}
+    expected |= {f"vyre_driver/shaders/{name}{suffix}" for name in SHADERS for suffix in (".comp", ".spv")}
+    expected |= {"vyre_driver/shaders/__init__.py", "vyre_driver/vulkan/vyre_layer.json"}
+    assert {name for name in contents(wheel) if ".dist-info/" not in name} == expected
+
+
+def test_the_layers_manifest_names_its_file_in_the_wheel(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        manifest = json.loads(archive.read("vyre_driver/vulkan/vyre_layer.json"))
+    assert manifest["layer"]["library_path"] == f"./_layer{SUFFIX}"
+
+
+def test_the_wheel_carries_the_licence(wheel: Path, checkout: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        licences = [archive.read(name) for name in archive.namelist() if name.endswith("/LICENSE")]
+    assert licences == [(checkout / "LICENSE").read_bytes()]
+
+
+def test_the_metadata_names_pythons_dependencies_and_extras(described: Message) -> None:
+    required = [one for one in described.get_all("Requires-Dist", []) if "extra ==" not in one]
+    extras = {one for one in described.get_all("Requires-Dist", []) if "extra ==" in one}
+    assert (described["Requires-Python"], sorted(required), described.get_all("Provides-Extra")) == (
+        ">=3.10",
+        ["blake3>=1.0", "numpy>=1.24", "platformdirs>=4", "rich>=13"],
+        ["kompute", "demo", "test", "check"],
+    )
+    assert 'kp==0.9.0; extra == "kompute"' in extras
+
+
+def test_the_metadata_names_project_and_licence(described: Message) -> None:
+    found = {field: described[field] for field in ("Name", "Version", "License-Expression", "License-File")}
+    assert found == {
+        "Name": "vyre-driver",
+        "Version": "0.1.0",
+        "License-Expression": "Apache-2.0",
+        "License-File": "LICENSE",
+    }
+
+
+def test_the_installed_package_imports_with_its_dependencies_alone(run_installed: RunInstalled) -> None:
+    done = run_installed("python", "-W", "error", "-c", "import vyre_driver; print(vyre_driver.__file__)")
+    assert (done.returncode, "site-packages" in done.stdout, done.stderr) == (0, True, "")
+
+
+def test_the_installed_extensions_load_without_vulkan(run_installed: RunInstalled) -> None:
+    code = "import vyre_driver.vulkan._vulkan, vyre_driver.vulkan._layer; print('libvulkan' in open('/proc/self/maps').read())"
+    done = run_installed("python", "-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
+
+
+def test_the_installed_package_finds_its_shaders(run_installed: RunInstalled) -> None:
+    code = "from vyre_driver.spirv.shipped import shipped_module as m; print(m('saxpy').reflection.buffers[0].name)"
+    done = run_installed("python", "-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "x\n", "")
+
+
+def test_another_extension_can_find_the_declarations(run_installed: RunInstalled) -> None:
+    code = "from importlib.resources import files; print(files('vyre_driver').joinpath('_fast.pxd').is_file())"
+    done = run_installed("python", "-c", code)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
+@pytest.mark.device
+def test_the_installed_program_lists_devices_without_kp(run_installed: RunInstalled) -> None:
+    done = run_installed("vyre-driver", "devices", "--json")
+    names = [device["name"] for device in json.loads(done.stdout)["devices"]]
+    assert (done.returncode, names) == (0, [device.name for device in enumerate_devices()])
+
+
+@pytest.mark.device
+def test_the_installed_program_says_that_kp_is_missing(run_installed: RunInstalled, unpacked: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros(4, np.float32))
+    given = ("--in", f"x={tmp_path / 'x.npy'}", "--in", f"y={tmp_path / 'x.npy'}", "--push", "alpha=1", "--push", "count=4")
+    done = run_installed("vyre-driver", "run", str(unpacked / "shaders" / "saxpy.spv"), *given)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("vyre-driver:")]
+    line = (
+        "vyre-driver: error 2004: kp (kompute) cannot be imported (No module named 'kp'). "
+        "Fix: install the package's extra: pip install 'vyre-driver[kompute]' (docs/install.md tells how it builds)."
+    )
+    assert (done.returncode, done.stdout, lines) == (2, "", [line])

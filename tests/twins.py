@@ -1,0 +1,87 @@
+"""Plain twins of the compiled loops in ``vyre_driver._fast``: the same answers, readable as their specification.
+
+The words of a SPIR-V module are 32-bit numbers in the host's byte order. Its header has five words, of which the first is the
+magic number. Then come instructions; the upper half of an instruction's first word is its length in words, the lower half its
+opcode.
+"""
+
+from __future__ import annotations
+
+WHOLE = 0
+SHORT = 1
+NO_MAGIC = 2
+SWAPPED = 3
+EMPTY_INSTRUCTION = 4
+OVERRUN = 5
+NESTED_FUNCTION = 6
+STRAY_FUNCTION_END = 7
+OPEN_FUNCTION = 8
+
+MAGIC = 0x07230203
+MAGIC_SWAPPED = 0x03022307
+HEADER_WORDS = 5
+OP_FUNCTION = 54
+OP_FUNCTION_END = 56
+
+
+def shard_path(digest: bytes) -> str:
+    """Two hex digits, a slash, all 64 hex digits, ``.bin``."""
+    if len(digest) != 32:
+        raise ValueError(f"digest has {len(digest)} bytes, not 32")
+    return f"{digest[:1].hex()}/{digest.hex()}.bin"
+
+
+def scan_spirv(module: bytes) -> tuple[int, int, int, int]:
+    """Return (fault, word at which it shows, word of the first function, number of functions).
+
+    The word is that of the instruction looked at last. Without a function, the first function's word is the word count.
+    """
+    if len(module) % 4:
+        raise ValueError(f"module has {len(module)} bytes, not a multiple of 4")
+    words = memoryview(module).cast("I")
+    if len(words) < HEADER_WORDS:
+        return SHORT, 0, len(words), 0
+    if words[0] != MAGIC:
+        return (SWAPPED if words[0] == MAGIC_SWAPPED else NO_MAGIC), 0, len(words), 0
+    at, last, is_open = HEADER_WORDS, 0, False
+    functions: list[int] = []
+    fault = WHOLE
+    while at < len(words) and fault == WHOLE:
+        last, length, opcode = at, words[at] >> 16, words[at] & 0xFFFF
+        fault = _fault_of(length, opcode, left=len(words) - at, is_open=is_open)
+        if fault == WHOLE and opcode in {OP_FUNCTION, OP_FUNCTION_END}:
+            is_open = opcode == OP_FUNCTION
+            functions += [at] * is_open
+        at += length
+    if fault == WHOLE and is_open:
+        fault = OPEN_FUNCTION
+    return fault, last, functions[0] if functions else len(words), len(functions)
+
+
+def _fault_of(length: int, opcode: int, *, left: int, is_open: bool) -> int:
+    """Return what is wrong with one instruction; ``left`` words remain with it, ``is_open`` inside a function."""
+    if length == 0:
+        return EMPTY_INSTRUCTION
+    if length > left:
+        return OVERRUN
+    if opcode == OP_FUNCTION and is_open:
+        return NESTED_FUNCTION
+    if opcode == OP_FUNCTION_END and not is_open:
+        return STRAY_FUNCTION_END
+    return WHOLE
+
+
+def defines_function(module: bytes, start: int, function: int) -> bool:
+    """Whether some ``OpFunction`` from the instruction at word ``start`` on has ``function`` as its result, its second operand.
+
+    An instruction of length 0 ends the search.
+    """
+    words = memoryview(module[: len(module) // 4 * 4]).cast("I")
+    if not 0 <= start <= len(words):
+        raise ValueError(f"start is word {start} of a module of {len(words)} words")
+    at = start
+    while at < len(words) and words[at] >> 16:
+        if words[at] & 0xFFFF == OP_FUNCTION and words[at + 2 : at + 3].tolist() == [function]:
+            return True
+        at += words[at] >> 16
+    return False

@@ -1,0 +1,92 @@
+"""Literal values that many unit tests start from, and how a refusal is compared whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from vyre_driver.errors import VyreError
+from vyre_driver.identity import PipelineCacheKey
+from vyre_driver.spirv.reflect import BufferInterface, LocalSize, Reflection
+from vyre_driver.spirv.types import Element, Scalar
+from vyre_driver.vulkan.devices import DeviceLimits, DeviceType, PhysicalDevice, QueueFamily
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+U32 = Scalar("u", 32)
+I32 = Scalar("i", 32)
+F32 = Scalar("f", 32)
+BOOL = Scalar("b", 32)
+
+FLOATS = Element(4, F32, 1)
+UINTS = Element(4, U32, 1)
+
+LIMITS = DeviceLimits(
+    max_storage_buffer_range=2**27,
+    max_push_constants_size=128,
+    max_per_stage_descriptor_storage_buffers=8,
+    max_compute_shared_memory_size=32768,
+    max_compute_work_group_count=(65535, 65534, 65533),
+    max_compute_work_group_invocations=512,
+    max_compute_work_group_size=(1024, 512, 64),
+    timestamp_compute_and_graphics=True,
+    timestamp_period_ns=1.0,
+)
+
+DEVICE = PhysicalDevice(
+    index=0,
+    name="Example GPU 9000",
+    device_type=DeviceType.DISCRETE,
+    vendor_id=0x10DE,
+    device_id=0x2330,
+    api_version=1 << 22 | 3 << 12 | 230,
+    driver_version=0x2230_0000,
+    driver_id=4,
+    driver_name="Example",
+    driver_info="545.29.06",
+    conformance=(1, 3, 6, 0),
+    driver_uuid=bytes(range(16)),
+    device_uuid=bytes(range(16, 32)),
+    pipeline_cache_uuid=bytes(range(32, 48)),
+    pci=(0, 0x65, 0, 0),
+    subgroup_size=32,
+    subgroup_stages=0x20,
+    subgroup_operations=0xFF,
+    limits=LIMITS,
+    queue_families=(QueueFamily(0, 0xF, 16, 64), QueueFamily(1, 0x6, 8, 64)),
+    memory_heaps=((80 << 30, 1), (64 << 30, 0)),
+    extensions=frozenset({"VK_EXT_pci_bus_info"}),
+    features=frozenset(),
+    loader_version=1 << 22 | 3 << 12,
+)
+
+
+def device(**changes: object) -> PhysicalDevice:
+    return replace(DEVICE, **changes)  # type: ignore[arg-type]
+
+
+def buffer(name: str, binding: int = 0, access: str = "rw", **changes: object) -> BufferInterface:
+    """A run-time sized buffer of floats; ``access`` is ``r``, ``w`` or ``rw``."""
+    found = BufferInterface(name, binding, "r" in access, "w" in access, 0, FLOATS, None)
+    return replace(found, **changes)  # type: ignore[arg-type]
+
+
+def reflection(*buffers: BufferInterface, **changes: object) -> Reflection:
+    """The contract of a shader with 64 invocations a workgroup and nothing but these buffers, by default one."""
+    size = (LocalSize(64), LocalSize(1), LocalSize(1))
+    return replace(Reflection((1, 3), (1,), buffers or (buffer("y"),), (), 0, (), size), **changes)  # type: ignore[arg-type]
+
+
+def key(number: int) -> PipelineCacheKey:
+    """A cache key with a digest that is easy to see in a path."""
+    return PipelineCacheKey(b"manifest", bytes([number]) * 32)
+
+
+def refusal(action: Callable[[], object]) -> tuple[type[VyreError], int, str]:
+    """The class, the code and the whole message of the error that an action raises."""
+    with pytest.raises(VyreError) as error:
+        action()
+    return type(error.value), error.value.code, str(error.value)

@@ -1,0 +1,357 @@
+"""The cache on disk: what is written where, and what doubtful entries and roots come to."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+from literals import key
+
+from vyre_driver.cache import CacheLookup, DiskPipelineCache, PipelineEntry, Verdict
+from vyre_driver.cache.entry import HEADER_BYTES, MAX_ENTRY_BYTES, encode_entry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+KEY = key(0xAB)
+OTHER = key(0xCD)
+ENTRY = PipelineEntry(b"manifest", b"SPIR-V words", b"native")
+NEWER = PipelineEntry(b"manifest", b"other words")
+ENCODED = encode_entry(KEY.digest, ENTRY)
+SHARD = "ab/" + "ab" * 32 + ".bin"
+
+HIT = CacheLookup(Verdict.HIT, ENTRY, f"verified entry of {len(ENCODED)} bytes")
+TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Compiled GPU pipelines of vyre_driver. Safe to delete at any time.\n"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "root"
+
+
+@pytest.fixture
+def cache(root: Path) -> DiskPipelineCache:
+    return DiskPipelineCache(root)
+
+
+@pytest.fixture
+def path(root: Path, cache: DiskPipelineCache) -> Path:
+    """The file of an entry that was put."""
+    assert cache.put(KEY, ENTRY) is True
+    return root / SHARD
+
+
+def files(root: Path) -> list[str]:
+    """Every name below a directory, or none when it is not there."""
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def counts(cache: DiskPipelineCache) -> object:
+    return cache.stats()["counts"]
+
+
+def owned_by(user: int, function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let os.stat's kind of ``function`` tell another owner: a test that really gave files away would need to be root."""
+    real = getattr(os, function)
+
+    def told(target: object) -> os.stat_result:
+        found = list(real(target))
+        found[4] = user
+        return os.stat_result(found)
+
+    monkeypatch.setattr(os, function, told)
+
+
+def test_an_entry_that_was_put_is_got(cache: DiskPipelineCache) -> None:
+    assert (cache.put(KEY, ENTRY), cache.get(KEY)) == (True, HIT)
+
+
+def test_an_entry_is_got_by_another_cache_on_the_same_root(root: Path) -> None:
+    DiskPipelineCache(root).put(KEY, ENTRY)
+    assert DiskPipelineCache(str(root)).get(KEY) == HIT
+
+
+def test_an_entry_that_was_not_put_is_a_miss(cache: DiskPipelineCache) -> None:
+    cache.put(KEY, ENTRY)
+    assert cache.get(OTHER) == CacheLookup(Verdict.MISS, None, "no entry")
+
+
+def test_a_second_put_takes_the_place_of_the_first(cache: DiskPipelineCache, root: Path) -> None:
+    assert [cache.put(KEY, ENTRY), cache.put(KEY, NEWER), cache.get(KEY).entry] == [True, True, NEWER]
+    assert files(root) == ["CACHEDIR.TAG", "ab", SHARD]
+
+
+def test_an_entry_is_the_encoded_bytes_in_one_file_below_its_shard(cache: DiskPipelineCache, root: Path) -> None:
+    cache.put(KEY, ENTRY)
+    assert (files(root), (root / SHARD).read_bytes()) == (["CACHEDIR.TAG", "ab", SHARD], ENCODED)
+
+
+def test_the_path_of_a_key_is_known_before_anything_is_written(cache: DiskPipelineCache, root: Path) -> None:
+    assert (cache.path_for(KEY), cache.root, root.exists()) == (root / SHARD, root, False)
+
+
+def test_nothing_is_written_by_a_get(cache: DiskPipelineCache, root: Path) -> None:
+    assert (cache.get(KEY).verdict, root.exists()) == (Verdict.MISS, False)
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077])
+def test_only_the_owner_may_look_whatever_the_umask(cache: DiskPipelineCache, root: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        cache.put(KEY, ENTRY)
+    finally:
+        os.umask(before)
+    names = [root, root / "CACHEDIR.TAG", root / "ab", root / SHARD]
+    assert [mode(name) for name in names] == [0o700, 0o600, 0o700, 0o600]
+
+
+def test_the_root_says_that_it_is_a_cache(path: Path, root: Path) -> None:
+    assert path.exists()
+    assert (root / "CACHEDIR.TAG").read_text() == TAG
+
+
+def test_a_root_that_was_there_is_not_tagged(cache: DiskPipelineCache, root: Path) -> None:
+    root.mkdir(mode=0o755)
+    cache.put(KEY, ENTRY)
+    assert (files(root), mode(root)) == (["ab", SHARD], 0o755)
+
+
+def test_a_root_is_made_with_its_parents(tmp_path: Path) -> None:
+    deep = DiskPipelineCache(tmp_path / "a" / "b" / "c")
+    assert (deep.put(KEY, ENTRY), deep.get(KEY)) == (True, HIT)
+
+
+def test_what_happened_is_counted_by_verdict(cache: DiskPipelineCache, root: Path) -> None:
+    cache.get(KEY)
+    cache.put(KEY, ENTRY)
+    cache.get(KEY)
+    cache.get(KEY)
+    expected = {"hit": 2, "miss": 1, "put": 1}
+    assert cache.stats() == {"root": str(root), "refused": None, "counts": expected, "last_error": None}
+
+
+def flipped(data: bytes, at: int) -> bytes:
+    return data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+
+
+DOUBTFUL = {
+    Verdict.TRUNCATED: ENCODED[:-1],
+    Verdict.EXTENDED: ENCODED + b"\0",
+    Verdict.CORRUPT: flipped(ENCODED, HEADER_BYTES + 3),
+    Verdict.FOREIGN_KEY: encode_entry(OTHER.digest, ENTRY),
+}
+
+
+@pytest.mark.parametrize("verdict", DOUBTFUL, ids=lambda verdict: verdict.name)
+def test_a_doubtful_entry_is_a_miss_and_moved_aside(cache: DiskPipelineCache, root: Path, path: Path, verdict: Verdict) -> None:
+    path.write_bytes(DOUBTFUL[verdict])
+    assert cache.get(KEY) == CacheLookup(verdict, None, verdict.value)
+    aside = root / "quarantine" / path.name
+    assert (path.exists(), aside.read_bytes(), mode(aside.parent)) == (False, DOUBTFUL[verdict], 0o700)
+    assert counts(cache) == {"put": 1, "quarantined": 1, verdict.name.lower(): 1}
+
+
+@pytest.mark.parametrize("verdict", DOUBTFUL, ids=lambda verdict: verdict.name)
+def test_a_doubtful_entry_is_healed_by_the_next_put(cache: DiskPipelineCache, path: Path, verdict: Verdict) -> None:
+    path.write_bytes(DOUBTFUL[verdict])
+    found = [cache.get(KEY).verdict, cache.get(KEY).verdict, cache.put(KEY, ENTRY), cache.get(KEY)]
+    assert found == [verdict, Verdict.MISS, True, HIT]
+
+
+def test_an_empty_file_is_truncated_and_moved_aside(cache: DiskPipelineCache, path: Path) -> None:
+    path.write_bytes(b"")
+    assert (cache.get(KEY).verdict, path.exists()) == (Verdict.TRUNCATED, False)
+
+
+def test_a_file_over_64_mib_is_not_read_and_moved_aside(cache: DiskPipelineCache, path: Path) -> None:
+    os.truncate(path, MAX_ENTRY_BYTES + 1)
+    assert (cache.get(KEY), path.exists()) == (CacheLookup(Verdict.TOO_LARGE, None, "the entry is over 64 MiB"), False)
+
+
+def test_a_file_of_exactly_64_mib_is_read(cache: DiskPipelineCache, path: Path) -> None:
+    os.truncate(path, MAX_ENTRY_BYTES)
+    assert cache.get(KEY).verdict is Verdict.EXTENDED
+
+
+def test_an_entry_of_another_format_stays_until_the_next_put(cache: DiskPipelineCache, root: Path, path: Path) -> None:
+    path.write_bytes(ENCODED[:8] + b"\2" + ENCODED[9:])
+    assert cache.get(KEY) == CacheLookup(Verdict.OUTDATED, None, "the entry has another format version")
+    assert (path.exists(), (root / "quarantine").exists()) == (True, False)
+    assert (cache.put(KEY, ENTRY), cache.get(KEY)) == (True, HIT)
+
+
+def test_right_bytes_under_the_wrong_name_are_a_foreign_key(cache: DiskPipelineCache, root: Path, path: Path) -> None:
+    wrong = root / "cd" / ("cd" * 32 + ".bin")
+    wrong.parent.mkdir()
+    path.rename(wrong)
+    assert cache.get(OTHER) == CacheLookup(Verdict.FOREIGN_KEY, None, "the entry belongs to another key")
+    assert (wrong.exists(), (root / "quarantine" / wrong.name).read_bytes()) == (False, ENCODED)
+
+
+def test_a_second_doubtful_entry_takes_the_place_of_the_first_aside(cache: DiskPipelineCache, root: Path, path: Path) -> None:
+    for verdict in (Verdict.TRUNCATED, Verdict.CORRUPT):
+        path.write_bytes(DOUBTFUL[verdict])
+        cache.get(KEY)
+    assert files(root / "quarantine") == [path.name]
+    assert (root / "quarantine" / path.name).read_bytes() == DOUBTFUL[Verdict.CORRUPT]
+
+
+def test_an_entry_that_cannot_be_moved_aside_is_a_miss_all_the_same(cache: DiskPipelineCache, root: Path, path: Path) -> None:
+    path.write_bytes(b"")
+    (root / "quarantine").write_bytes(b"in the way")
+    assert (cache.get(KEY).verdict, path.exists()) == (Verdict.TRUNCATED, True)
+    assert counts(cache) == {"put": 1, "quarantine_failed": 1, "truncated": 1}
+
+
+def test_a_symlink_in_an_entrys_place_is_not_followed(cache: DiskPipelineCache, path: Path, tmp_path: Path) -> None:
+    target = path.rename(tmp_path / "target")
+    path.symlink_to(target)
+    reason = f"the entry could not be read ({os.strerror(errno.ELOOP)})"
+    assert cache.get(KEY) == CacheLookup(Verdict.IO_ERROR, None, reason)
+    assert (target.read_bytes(), path.is_symlink()) == (ENCODED, True)
+
+
+def test_a_put_replaces_a_symlink_and_leaves_its_target(cache: DiskPipelineCache, path: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_bytes(b"precious")
+    path.unlink()
+    path.symlink_to(target)
+    assert (cache.put(KEY, ENTRY), cache.get(KEY), target.read_bytes()) == (True, HIT, b"precious")
+
+
+def in_place_of_a_file(path: Path, make: Callable[[Path], None]) -> None:
+    path.unlink()
+    make(path)
+
+
+def test_a_fifo_in_an_entrys_place_does_not_hang_and_is_not_trusted(cache: DiskPipelineCache, path: Path) -> None:
+    in_place_of_a_file(path, os.mkfifo)
+    assert cache.get(KEY) == CacheLookup(Verdict.UNTRUSTED, None, "somebody else could have written the entry")
+    assert (cache.put(KEY, ENTRY), cache.get(KEY)) == (True, HIT)
+
+
+def test_a_directory_in_an_entrys_place_is_not_trusted_and_drops_the_put(
+    cache: DiskPipelineCache, root: Path, path: Path
+) -> None:
+    in_place_of_a_file(path, os.mkdir)
+    assert (cache.get(KEY).verdict, cache.put(KEY, ENTRY)) == (Verdict.UNTRUSTED, False)
+    assert (counts(cache), files(root)) == ({"put": 1, "put_failed": 1, "untrusted": 1}, ["CACHEDIR.TAG", "ab", SHARD])
+
+
+@pytest.mark.parametrize("size", [3, 200])
+def test_a_file_in_a_shards_place_is_forgiven(cache: DiskPipelineCache, root: Path, size: int) -> None:
+    cache.put(OTHER, ENTRY)
+    (root / "ab").write_bytes(bytes(size))
+    assert (cache.get(KEY).verdict, cache.put(KEY, ENTRY)) == (Verdict.IO_ERROR, False)
+    assert counts(cache) == {"get_failed": 1, "io_error": 1, "put": 1, "put_failed": 1}
+
+
+def test_an_entry_of_another_user_is_not_trusted(cache: DiskPipelineCache, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owned_by(12345, "fstat", monkeypatch)
+    assert cache.get(KEY) == CacheLookup(Verdict.UNTRUSTED, None, "somebody else could have written the entry")
+    assert path.read_bytes() == ENCODED
+
+
+@pytest.mark.usefixtures("path")
+def test_an_entry_of_root_is_trusted_by_everybody(cache: DiskPipelineCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    owned_by(0, "fstat", monkeypatch)
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    assert cache.get(KEY) == HIT
+
+
+def test_a_file_that_grows_while_it_is_read_is_no_hit(
+    cache: DiskPipelineCache, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = os.read
+
+    def grow_and_read(descriptor: int, count: int) -> bytes:
+        with path.open("ab") as file:
+            file.write(b"more")
+        return read(descriptor, count)
+
+    monkeypatch.setattr(os, "read", grow_and_read)
+    assert cache.get(KEY).verdict is Verdict.EXTENDED
+
+
+def test_a_file_that_shrinks_while_it_is_read_is_no_hit(
+    cache: DiskPipelineCache, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = os.read
+
+    def shrink_and_read(descriptor: int, count: int) -> bytes:
+        os.truncate(path, 100)
+        return read(descriptor, count)
+
+    monkeypatch.setattr(os, "read", shrink_and_read)
+    assert cache.get(KEY).verdict is Verdict.TRUNCATED
+
+
+@pytest.mark.usefixtures("path")
+def test_a_file_that_is_read_in_pieces_is_whole(cache: DiskPipelineCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = os.read
+    monkeypatch.setattr(os, "read", lambda descriptor, count: read(descriptor, min(count, 7)))
+    assert cache.get(KEY) == HIT
+
+
+def test_a_file_that_is_written_in_pieces_is_whole(cache: DiskPipelineCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:7]))
+    assert (cache.put(KEY, ENTRY), cache.get(KEY)) == (True, HIT)
+
+
+def test_an_entry_of_64_mib_is_stored(cache: DiskPipelineCache) -> None:
+    entry = PipelineEntry(b"", bytes(MAX_ENTRY_BYTES - HEADER_BYTES))
+    assert (cache.put(KEY, entry), cache.get(KEY).entry == entry) == (True, True)
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_an_entry_over_64_mib_is_dropped(root: Path, in_memory: bool) -> None:  # noqa: FBT001 -- both kinds of cache
+    cache = DiskPipelineCache(None if in_memory else root)
+    large = PipelineEntry(b"", bytes(MAX_ENTRY_BYTES - HEADER_BYTES + 1))
+    assert (cache.put(KEY, large), cache.get(KEY).verdict, root.exists()) == (False, Verdict.MISS, False)
+    expected = "put: the entry has 67108865 bytes, over the limit of 67108864 bytes"
+    assert (counts(cache), cache.stats()["last_error"]) == ({"miss": 1, "put_failed": 1}, expected)
+
+
+def test_after_the_root_is_deleted_an_entry_is_a_miss(cache: DiskPipelineCache, root: Path, path: Path) -> None:
+    path.unlink()
+    path.parent.rmdir()
+    (root / "CACHEDIR.TAG").unlink()
+    root.rmdir()
+    assert cache.get(KEY) == CacheLookup(Verdict.MISS, None, "no entry")
+
+
+def test_after_the_root_is_deleted_a_put_makes_it_as_at_first(cache: DiskPipelineCache, root: Path, path: Path) -> None:
+    root.rename(root.with_name("gone"))
+    assert (cache.put(KEY, ENTRY), cache.get(KEY)) == (True, HIT)
+    assert [mode(name) for name in (root, path.parent, path)] == [0o700, 0o700, 0o600]
+    assert (root / "CACHEDIR.TAG").read_text() == TAG
+
+
+def replace_by_anybodys(root: Path) -> None:
+    """Put a root in place of another, with the same contents, to which everybody may write."""
+    root.rename(root.with_name("gone"))
+    shutil.copytree(root.with_name("gone"), root)
+    root.chmod(0o777)
+
+
+@pytest.mark.usefixtures("path")
+def test_an_entry_in_a_root_that_has_become_anybodys_is_not_read(cache: DiskPipelineCache, root: Path) -> None:
+    replace_by_anybodys(root)
+    assert cache.get(KEY).verdict is not Verdict.HIT
+
+
+@pytest.mark.usefixtures("path")
+def test_nothing_is_written_to_a_root_that_has_become_anybodys(cache: DiskPipelineCache, root: Path) -> None:
+    replace_by_anybodys(root)
+    cache.put(OTHER, ENTRY)
+    assert files(root) == ["CACHEDIR.TAG", "ab", SHARD]

@@ -1,0 +1,222 @@
+"""A disk that fails: never fatal, never wrong, always counted, and nothing half-made left behind."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from literals import key
+
+from vyre_driver.cache import CacheLookup, DiskPipelineCache, PipelineEntry, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+KEY = key(0xAB)
+OLD = PipelineEntry(b"manifest", b"old words")
+NEW = PipelineEntry(b"manifest", b"new words")
+NAMES = ["ab", "ab/" + "ab" * 32 + ".bin"]
+
+CODES = [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EMFILE, errno.EIO, errno.EDQUOT, errno.EINTR, errno.ESTALE]
+each_code = pytest.mark.parametrize("code", CODES, ids=lambda code: errno.errorcode[code])
+
+
+def failing(code: int) -> object:
+    def fail(*_arguments: object, **_options: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    return fail
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> DiskPipelineCache:
+    """A cache that has been used, on a root that holds the old entry."""
+    (tmp_path / "root").mkdir(mode=0o700)
+    made = DiskPipelineCache(tmp_path / "root")
+    made.put(KEY, OLD)
+    return made
+
+
+@pytest.fixture
+def _nothing_left(tmp_path: Path) -> Iterator[None]:
+    """After the test there is one entry below the root, and nothing else."""
+    yield
+    assert sorted(str(path.relative_to(tmp_path / "root")) for path in (tmp_path / "root").rglob("*")) == NAMES
+
+
+def put_under_fault(cache: DiskPipelineCache, owner: object, function: str, fault: object) -> bool:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(owner, function, fault)
+        return cache.put(KEY, NEW)
+
+
+def open_files() -> list[Path]:
+    return sorted(Path("/proc/self/fd").iterdir())
+
+
+def last_error(what: str, code: int) -> str:
+    return f"{what}: [Errno {code}] {os.strerror(code)}"
+
+
+def counts(cache: DiskPipelineCache) -> object:
+    return cache.stats()["counts"]
+
+
+@each_code
+@pytest.mark.usefixtures("_nothing_left")
+@pytest.mark.parametrize(("owner", "function"), [(os, "open"), (os, "write"), (Path, "replace"), (Path, "mkdir")])
+def test_a_put_that_fails_is_dropped_and_leaves_the_old_entry_alone(
+    cache: DiskPipelineCache, owner: object, function: str, code: int
+) -> None:
+    assert put_under_fault(cache, owner, function, failing(code)) is False
+    assert (cache.stats()["last_error"], cache.get(KEY).entry) == (last_error("put", code), OLD)
+    assert counts(cache) == {"hit": 1, "put": 1, "put_failed": 1}
+
+
+@each_code
+@pytest.mark.usefixtures("_nothing_left")
+def test_a_put_that_fails_on_closing_is_dropped(cache: DiskPipelineCache, code: int) -> None:
+    close = os.close
+
+    def close_and_fail(descriptor: int) -> None:
+        close(descriptor)
+        raise OSError(code, os.strerror(code))
+
+    assert put_under_fault(cache, os, "close", close_and_fail) is False
+    assert (cache.stats()["last_error"], cache.get(KEY).entry) == (last_error("put", code), OLD)
+
+
+@each_code
+@pytest.mark.usefixtures("_nothing_left")
+def test_a_put_that_fails_after_some_bytes_is_dropped(cache: DiskPipelineCache, code: int) -> None:
+    write = os.write
+    written: list[int] = []
+
+    def write_some_and_fail(descriptor: int, data: bytes) -> int:
+        if written:
+            raise OSError(code, os.strerror(code))
+        written.append(write(descriptor, data[:10]))
+        return written[0]
+
+    assert put_under_fault(cache, os, "write", write_some_and_fail) is False
+    assert (written, cache.get(KEY).entry) == ([10], OLD)
+
+
+@pytest.mark.usefixtures("_nothing_left")
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit, MemoryError])
+def test_a_put_that_is_interrupted_passes_it_on_and_leaves_nothing(
+    cache: DiskPipelineCache, interruption: type[BaseException]
+) -> None:
+    def interrupt(*_: object) -> int:
+        raise interruption
+
+    with pytest.raises(interruption):
+        put_under_fault(cache, os, "write", interrupt)
+    assert cache.get(KEY).entry == OLD
+
+
+@pytest.mark.usefixtures("_nothing_left")
+def test_a_put_works_again_once_the_disk_does(cache: DiskPipelineCache) -> None:
+    put_under_fault(cache, os, "write", failing(errno.ENOSPC))
+    assert (cache.put(KEY, NEW), cache.get(KEY).entry) == (True, NEW)
+
+
+def test_a_temporary_file_that_cannot_be_removed_is_forgiven_too(cache: DiskPipelineCache) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "unlink", failing(errno.EROFS))
+        assert put_under_fault(cache, os, "write", failing(errno.EIO)) is False
+    assert (cache.get(KEY).entry, counts(cache)) == (OLD, {"hit": 1, "put": 1, "put_failed": 1})
+
+
+@each_code
+@pytest.mark.usefixtures("_nothing_left")
+@pytest.mark.parametrize("function", ["open", "read", "fstat"])
+def test_a_get_that_fails_is_a_miss_with_its_reason(cache: DiskPipelineCache, function: str, code: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, function, failing(code))
+        found = cache.get(KEY)
+    assert found == CacheLookup(Verdict.IO_ERROR, None, f"the entry could not be read ({os.strerror(code)})")
+    assert cache.stats()["last_error"] == last_error("get", code)
+    assert (counts(cache), cache.get(KEY).entry) == ({"get_failed": 1, "io_error": 1, "put": 1}, OLD)
+
+
+@pytest.mark.parametrize("function", ["read", "fstat"])
+def test_a_get_that_fails_leaves_no_file_open(cache: DiskPipelineCache, function: str) -> None:
+    before = open_files()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, function, failing(errno.EIO))
+        for _ in range(10):
+            cache.get(KEY)
+    assert open_files() == before
+
+
+@pytest.mark.parametrize(("owner", "function"), [(os, "write"), (Path, "replace")])
+def test_a_put_that_fails_leaves_no_file_open(cache: DiskPipelineCache, owner: object, function: str) -> None:
+    before = open_files()
+    for _ in range(10):
+        put_under_fault(cache, owner, function, failing(errno.EIO))
+    assert open_files() == before
+
+
+@each_code
+def test_a_quarantine_that_fails_is_counted_and_the_doubtful_entry_stays_a_miss(
+    cache: DiskPipelineCache, tmp_path: Path, code: int
+) -> None:
+    path = tmp_path / "root" / NAMES[1]
+    path.write_bytes(b"damaged")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "replace", failing(code))
+        assert cache.get(KEY).verdict is Verdict.TRUNCATED
+    assert (cache.stats()["last_error"], path.read_bytes()) == (last_error("quarantine", code), b"damaged")
+    assert counts(cache) == {"put": 1, "quarantine_failed": 1, "truncated": 1}
+
+
+@each_code
+def test_a_root_that_cannot_be_made_is_memory_only_and_said(tmp_path: Path, code: int) -> None:
+    cache = DiskPipelineCache(tmp_path / "root")
+    assert put_under_fault(cache, Path, "mkdir", failing(code)) is True
+    stats = cache.stats()
+    assert (stats["refused"], stats["last_error"]) == (os.strerror(code), last_error("root", code))
+    assert (counts(cache), (tmp_path / "root").exists()) == ({"put": 1, "root_failed": 1}, False)
+
+
+@each_code
+def test_a_root_that_cannot_be_judged_is_memory_only_and_said(tmp_path: Path, code: int) -> None:
+    (tmp_path / "root").mkdir(mode=0o700)
+    cache = DiskPipelineCache(tmp_path / "root")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "lstat", failing(code))
+        found = cache.get(KEY)
+    reason = f"no entry (memory only: {tmp_path / 'root'} is not used, {os.strerror(code)})"
+    assert found == CacheLookup(Verdict.MISS, None, reason)
+    assert cache.stats()["refused"] == os.strerror(code)
+
+
+@each_code
+def test_a_root_that_can_be_judged_again_is_used_again(cache: DiskPipelineCache, code: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "lstat", failing(code))
+        assert (cache.get(KEY).verdict, cache.stats()["refused"]) == (Verdict.MISS, os.strerror(code))
+    assert (cache.get(KEY).entry, cache.stats()["refused"]) == (OLD, None)
+
+
+@each_code
+def test_a_root_that_can_be_made_at_last_is_used(tmp_path: Path, code: int) -> None:
+    cache = DiskPipelineCache(tmp_path / "root")
+    put_under_fault(cache, Path, "mkdir", failing(code))
+    assert (cache.put(KEY, NEW), DiskPipelineCache(tmp_path / "root").get(KEY).entry) == (True, NEW)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EMFILE, errno.EIO])
+def test_a_root_whose_tag_cannot_be_written_is_used_all_the_same(tmp_path: Path, code: int) -> None:
+    cache = DiskPipelineCache(tmp_path / "root")
+    assert put_under_fault(cache, os, "open", failing(code)) is False
+    assert counts(cache) == {"put_failed": 1, "tag_failed": 1}
+    assert (cache.put(KEY, NEW), cache.stats()["refused"], DiskPipelineCache(tmp_path / "root").get(KEY).entry) == (
+        True,
+        None,
+        NEW,
+    )

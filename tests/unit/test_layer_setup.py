@@ -1,0 +1,100 @@
+"""What the layer is asked to switch on, and how the loader is told of it for one moment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from literals import DEVICE, device
+
+from vyre_driver.vulkan import _layer
+from vyre_driver.vulkan.layer import create_under_layer, layer_config, wanted_features
+
+OLD_LOADER, NEW_LOADER = (1 << 22 | 3 << 12 | patch for patch in (206, 207))
+CONFIG = layer_config(DEVICE, (), ())
+HERE = str(Path(_layer.__file__).parent)
+VARIABLES = ("VK_ADD_LAYER_PATH", "VK_LAYER_PATH", "VK_INSTANCE_LAYERS")
+
+
+@pytest.fixture(autouse=True)
+def _no_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+
+
+def environment() -> dict[str, str]:
+    return {variable: os.environ[variable] for variable in VARIABLES if variable in os.environ}
+
+
+def seen_while_creating(loader_version: int) -> dict[str, str]:
+    found, layer_device = create_under_layer(CONFIG, loader_version, environment)
+    assert layer_device is None
+    return found
+
+
+def test_only_what_the_device_has_is_switched_on() -> None:
+    features = frozenset({"shaderInt64", "shaderFloat64", "robustBufferAccess", "bufferDeviceAddress"})
+    assert wanted_features(device(features=features)) == ("shaderFloat64", "shaderInt64")
+
+
+@pytest.mark.parametrize(
+    ("feature", "extension"),
+    [
+        ("shaderBufferFloat32Atomics", "VK_EXT_shader_atomic_float"),
+        ("shaderBufferFloat32AtomicAdd", "VK_EXT_shader_atomic_float"),
+        ("shaderSharedFloat32AtomicAdd", "VK_EXT_shader_atomic_float"),
+        ("cooperativeMatrix", "VK_KHR_cooperative_matrix"),
+    ],
+)
+def test_a_feature_of_an_extension_is_switched_on_where_the_extension_is(feature: str, extension: str) -> None:
+    having = device(features=frozenset({feature}), extensions=frozenset({extension}))
+    lacking = device(features=frozenset({feature}), extensions=frozenset())
+    assert (wanted_features(having), wanted_features(lacking)) == ((feature,), ())
+
+
+def test_a_new_loader_is_told_of_one_more_layer() -> None:
+    assert seen_while_creating(NEW_LOADER) == {"VK_ADD_LAYER_PATH": HERE, "VK_INSTANCE_LAYERS": "VK_LAYER_VYRE_driver"}
+
+
+def test_an_old_loader_is_told_where_layers_are() -> None:
+    assert seen_while_creating(OLD_LOADER) == {"VK_LAYER_PATH": HERE, "VK_INSTANCE_LAYERS": "VK_LAYER_VYRE_driver"}
+
+
+def test_our_layer_comes_before_those_that_were_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VK_LAYER_PATH", "/their/layers")
+    monkeypatch.setenv("VK_INSTANCE_LAYERS", "VK_LAYER_KHRONOS_validation")
+    assert seen_while_creating(NEW_LOADER) == {
+        "VK_LAYER_PATH": f"{HERE}:/their/layers",
+        "VK_INSTANCE_LAYERS": "VK_LAYER_VYRE_driver:VK_LAYER_KHRONOS_validation",
+    }
+
+
+BEFORE = [{}, {"VK_LAYER_PATH": "/their/layers"}, {"VK_INSTANCE_LAYERS": "theirs"}, {"VK_ADD_LAYER_PATH": "/their/layers"}]
+
+
+@pytest.mark.parametrize("before", BEFORE)
+@pytest.mark.parametrize("loader_version", [OLD_LOADER, NEW_LOADER])
+def test_the_environment_is_as_before_afterwards(
+    monkeypatch: pytest.MonkeyPatch, before: dict[str, str], loader_version: int
+) -> None:
+    for variable, value in before.items():
+        monkeypatch.setenv(variable, value)
+    seen_while_creating(loader_version)
+    assert environment() == before
+
+
+def test_the_environment_is_as_before_when_nothing_could_be_made() -> None:
+    def fail() -> None:
+        assert environment() != {}
+        raise RuntimeError("no device")
+
+    with pytest.raises(RuntimeError, match=r"^no device$"):
+        create_under_layer(CONFIG, NEW_LOADER, fail)
+    assert environment() == {}
+
+
+def test_after_a_failure_the_layer_can_be_asked_again() -> None:
+    with pytest.raises(ZeroDivisionError):
+        create_under_layer(CONFIG, NEW_LOADER, lambda: 1 // 0)
+    assert create_under_layer(CONFIG, NEW_LOADER, lambda: "made") == ("made", None)

@@ -1,0 +1,364 @@
+"""What is read from, and refused in, modules that only an assembler writes."""
+
+from __future__ import annotations
+
+import pytest
+from assembler import BASE, assemble, byte_swapped, op, text
+from literals import F32, FLOATS, U32, refusal
+
+from vyre_driver.errors import InvalidModule, UnsupportedFeature
+from vyre_driver.spirv.module import SpirvModule
+from vyre_driver.spirv.reflect import BufferInterface, LocalSize, PushConstantMember, Reflection, SpecConstant
+from vyre_driver.spirv.types import Element, Scalar
+
+# A second buffer of floats, %26 at binding 1, and a push-constant block %31 with one uint.
+SECOND_BUFFER = [*op(71, 25, 2), *op(72, 25, 0, 35, 0), *op(71, 26, 34, 0), *op(71, 26, 33, 1)]
+SECOND_TYPES = [*op(30, 25, 6), *op(32, 27, 12, 25), *op(59, 27, 26, 12)]
+PUSH_DECORATIONS = [*op(71, 31, 2), *op(72, 31, 0, 35, 0)]
+PUSH_TYPES = [*op(30, 31, 10), *op(32, 32, 9, 31), *op(59, 32, 33, 9)]
+
+
+def reflect(**parts: list[int]) -> Reflection:
+    changes = {name.replace("_", " "): words for name, words in parts.items()}
+    assert changes.keys() <= BASE.keys()
+    return SpirvModule.from_bytes(assemble(BASE | changes)).reflection
+
+
+def invalid(problem: str) -> tuple[type[InvalidModule], int, str]:
+    fix = "rebuild the shader with its compiler and pass the whole .spv file"
+    return InvalidModule, 2101, f"<bytes> is not a valid SPIR-V module: {problem}. Fix: {fix}."
+
+
+def unsupported(problem: str, fix: str) -> tuple[type[UnsupportedFeature], int, str]:
+    return UnsupportedFeature, 1002, f"<bytes> cannot run through kompute: {problem}. Fix: {fix}."
+
+
+def test_the_base_of_these_tests_is_a_good_module() -> None:
+    assert reflect() == Reflection(
+        version=(1, 3),
+        capabilities=(1,),
+        buffers=(BufferInterface("binding_0", 0, readable=True, writable=True, header_bytes=0, element=FLOATS, count=None),),
+        push_constants=(),
+        push_constant_bytes=0,
+        spec_constants=(),
+        local_size=(LocalSize(64), LocalSize(1), LocalSize(1)),
+    )
+
+
+def test_a_good_module_keeps_its_bytes() -> None:
+    assert SpirvModule.from_bytes(assemble(), name="mine").code == assemble()
+
+
+def test_a_byte_swapped_module_is_kept_in_host_order() -> None:
+    assert SpirvModule.from_bytes(byte_swapped(assemble())) == SpirvModule.from_bytes(assemble())
+
+
+def test_the_version_is_read_from_the_header() -> None:
+    assert SpirvModule.from_bytes(assemble(version=0x0001_0600)).reflection.version == (1, 6)
+
+
+FRAMING = {
+    "it is empty": b"",
+    "it has 1 bytes, which is not a multiple of 4": b"\0",
+    "it has 23 bytes, which is not a multiple of 4": assemble()[:23],
+    "it ends inside its five-word header": assemble()[:16],
+    "its first word is not the SPIR-V magic number 0x07230203": b"\x7fELF" + assemble()[4:],
+    "word 5 begins an instruction of length 0": assemble({"bad": [0]}),
+    "the instruction at word 7 runs past the end": assemble({"good": op(17, 1), "bad": [3 << 16 | 17, 1]}),
+    "word 11 begins a function inside a function": assemble({"one": op(54, 1, 3, 0, 2), "label": [1 << 16], "two": op(54)}),
+    "word 7 ends a function that never began": assemble({"good": op(17, 1), "end": op(56)}),
+    "its last function has no end, so the module was cut off": assemble(BASE | {"end": op()}),
+    "its id bound is 0, not between 1 and 4194303": assemble(bound=0),
+    "its id bound is 4194304, not between 1 and 4194303": assemble(bound=0x40_0000),
+    "entry point 'main' is function %77, which is not there": assemble(BASE | {"entry point": op(15, 5, 77, *text("main"))}),
+    "it has no compute entry point": assemble(BASE | {"entry point": op()}),
+}
+
+
+@pytest.mark.parametrize("problem", FRAMING)
+def test_bytes_that_are_no_whole_module_are_refused(problem: str) -> None:
+    assert refusal(lambda: SpirvModule.from_bytes(FRAMING[problem])) == invalid(problem)
+
+
+def test_the_highest_id_bound_is_accepted() -> None:
+    assert SpirvModule.from_bytes(assemble(bound=0x3F_FFFF)).reflection == reflect()
+
+
+def test_a_broken_module_in_the_other_byte_order_is_refused_for_what_is_broken() -> None:
+    broken = byte_swapped(assemble({"bad": [0]}))
+    assert refusal(lambda: SpirvModule.from_bytes(broken)) == invalid("word 5 begins an instruction of length 0")
+
+
+# Opcode -> name and the operands it has at least, counted in SPIR-V 1.6, 3.42 (result type and result id are operands).
+SHORTEST = {
+    5: ("Name", 2),
+    6: ("MemberName", 3),
+    10: ("Extension", 1),
+    15: ("EntryPoint", 3),
+    16: ("ExecutionMode", 2),
+    17: ("Capability", 1),
+    21: ("TypeInt", 3),
+    22: ("TypeFloat", 2),
+    23: ("TypeVector", 3),
+    24: ("TypeMatrix", 3),
+    28: ("TypeArray", 3),
+    29: ("TypeRuntimeArray", 2),
+    30: ("TypeStruct", 1),
+    32: ("TypePointer", 3),
+    41: ("ConstantTrue", 2),
+    42: ("ConstantFalse", 2),
+    43: ("Constant", 3),
+    44: ("ConstantComposite", 2),
+    48: ("SpecConstantTrue", 2),
+    49: ("SpecConstantFalse", 2),
+    50: ("SpecConstant", 3),
+    51: ("SpecConstantComposite", 2),
+    52: ("SpecConstantOp", 3),
+    59: ("Variable", 3),
+    71: ("Decorate", 2),
+    72: ("MemberDecorate", 3),
+    74: ("GroupDecorate", 1),
+    331: ("ExecutionModeId", 2),
+}
+
+
+@pytest.mark.parametrize("opcode", SHORTEST)
+def test_an_instruction_with_too_few_operands_is_refused_at_its_word(opcode: int) -> None:
+    name, shortest = SHORTEST[opcode]
+    for count in range(shortest):
+        problem = f"the Op{name} at word 7 has {count} operands, not {shortest} or more"
+        assert refusal(lambda count=count: reflect(first=[*op(17, 1), *op(opcode, *[1] * count)])) == invalid(problem)
+
+
+TEXTS = {
+    "a name": op(5, 20, 0x6161_6161),
+    "a member's name": op(6, 20, 0, 0x6161_6161),
+    "an extension": op(10, 0x6161_6161, 0x6161_6161),
+    "an entry point": op(15, 5, 3, 0x6E69_616D),
+}
+
+
+@pytest.mark.parametrize("where", TEXTS)
+def test_a_text_without_an_end_is_refused(where: str) -> None:
+    assert refusal(lambda: reflect(decorations=TEXTS[where])) == invalid("a text in it has no end")
+
+
+def test_a_name_that_is_no_utf_8_is_read_with_replacement_characters() -> None:
+    assert reflect(decorations=op(5, 9, 0x00FF_7978)).buffers[0].name == "xy\N{REPLACEMENT CHARACTER}"
+
+
+MALFORMED = {
+    "variable %9 has a type that is no pointer": {"pointer": op(30, 8, 5)},
+    "%8 is used as a type and is none": {"pointer": op()},
+    "%7 is used as a type and is none": {"struct": op()},
+    "%6 is used as a type and is none": {"array": op()},
+    "%5 is used as a type and is none": {"float": op()},
+    "'binding_0' has no descriptor set": {"set": op()},
+    "'binding_9' has no binding": {"binding": op()},
+    "'late' has no binding": {"binding": op(71, 9, 33), "decorations": op(5, 9, *text("late"))},
+    "buffer structure %7 has no members": {"struct": op(30, 7)},
+    "member 0 of structure %7 in a buffer has no offset": {"offset": op()},
+    "array type %6 in a buffer has no stride": {"stride": op()},
+    "type %1 has no size in a buffer": {"struct": op(30, 7, 1)},
+    "type %6 has no size in a buffer": {"array": op(25, 6, 5, 1, 0, 0, 0, 2, 0)},
+    "type %7 takes 1099511627777 bytes, more than any device has": {
+        "uint": [*op(21, 10, 32, 0), *op(43, 10, 20, 256)],
+        "array": op(28, 6, 5, 20),
+        "stride": op(71, 6, 6, 0xFFFF_FFFF),
+        "struct": op(30, 7, 5, 6),
+        "offset": [*op(72, 7, 0, 35, 0), *op(72, 7, 1, 35, 257)],
+    },
+    "%20 is used as a number and is no scalar constant": {"array": op(28, 6, 5, 20)},
+    "%21 is used as a number and is no scalar constant": {
+        "uint": [*op(21, 10, 32, 0), *op(43, 10, 20, 4), *op(44, 10, 21, 20)],
+        "array": op(28, 6, 5, 21),
+    },
+    "type %5 is a number of 8 bits": {"float": op(22, 5, 8)},
+    "type %5 is a number of 128 bits": {"float": op(22, 5, 128)},
+    "type %5 is a number of 24 bits": {"float": op(21, 5, 24, 0)},
+    "type %5 is a number of 0 bits": {"float": op(21, 5, 0, 0)},
+    "type %20 has 0 components": {"struct": op(30, 7, 20), "declarations": op(23, 20, 5, 0)},
+    "type %20 has 1 components": {"struct": op(30, 7, 20), "declarations": op(24, 20, 5, 1)},
+    "type %20 has 17 components": {"struct": op(30, 7, 20), "declarations": op(23, 20, 5, 17)},
+    "buffer structure %7 takes no bytes": {"struct": op(30, 7, 20), "declarations": op(30, 20)},
+    "%20 gives an array no elements": {"array": op(28, 6, 5, 20), "declarations": op(43, 10, 20, 0)},
+    "it does not say its workgroup size": {"local size": op()},
+    "its push constants are no structure": {"declarations": [*op(32, 32, 9, 10), *op(59, 32, 33, 9)]},
+    "member 0 of structure %31 in a buffer has no offset": {"declarations": PUSH_TYPES},
+    "push constant 'push_0' has offset 6, which is not a multiple of 4": {
+        "decorations": [*op(71, 31, 2), *op(72, 31, 0, 35, 6)],
+        "declarations": PUSH_TYPES,
+    },
+}
+
+
+@pytest.mark.parametrize("problem", MALFORMED)
+def test_a_module_whose_declarations_do_not_fit_together_is_refused(problem: str) -> None:
+    changes = {name.replace(" ", "_"): words for name, words in MALFORMED[problem].items()}
+    assert refusal(lambda: reflect(**changes)) == invalid(problem)
+
+
+@pytest.mark.parametrize("mode", [op(16, 3, 17), op(16, 3, 17, 64), op(16, 3, 17, 64, 1), op(16, 3, 17, 1, 1, 1, 1)])
+def test_a_workgroup_size_without_three_axes_is_refused(mode: list[int]) -> None:
+    assert refusal(lambda: reflect(local_size=mode)) == invalid("it does not say its workgroup size")
+
+
+def test_the_workgroup_size_of_another_entry_point_does_not_count() -> None:
+    assert refusal(lambda: reflect(local_size=op(16, 4, 17, 64, 1, 1))) == invalid("it does not say its workgroup size")
+
+
+def test_an_array_stride_of_zero_is_refused() -> None:
+    assert refusal(lambda: reflect(stride=op(71, 6, 6, 0))) == invalid("array type %6 in a buffer has no stride")
+
+
+def nested(levels: int) -> dict[str, list[int]]:
+    """The buffer's only member is a structure in a structure, ``levels`` deep, with a float inside."""
+    types = [word for level in range(levels) for word in op(30, 40 + level, 39 + level if level else 5)]
+    offsets = [word for level in range(levels) for word in op(72, 40 + level, 0, 35, 0)]
+    return {"struct": [*types, *op(30, 7, 39 + levels)], "decorations": offsets}
+
+
+def test_types_nested_32_deep_are_read() -> None:
+    assert reflect(**nested(31)).buffers[0].element == Element(4, None, 4)
+
+
+def test_types_nested_deeper_than_32_are_refused() -> None:
+    assert refusal(lambda: reflect(**nested(32))) == invalid("its types nest deeper than 32")
+
+
+RECURSIVE = {
+    "structure": {"struct": op(30, 7, 7), "offset": op(72, 7, 0, 35, 0)},
+    "vector": {"struct": op(30, 7, 20), "declarations": op(23, 20, 20, 2)},
+    "matrix": {"struct": op(30, 7, 20), "declarations": op(24, 20, 20, 2)},
+    "array": {"array": op(28, 6, 6, 20), "declarations": op(43, 10, 20, 4)},
+}
+
+
+@pytest.mark.parametrize("kind", RECURSIVE)
+def test_a_type_that_contains_itself_is_refused(kind: str) -> None:
+    assert refusal(lambda: reflect(**RECURSIVE[kind])) == invalid("its types nest deeper than 32")
+
+
+def test_the_entry_point_main_is_found_behind_others() -> None:
+    others = [*op(15, 0, 3, *text("main")), *op(15, 5, 3, *text("other"))]
+    assert reflect(entry_point=[*others, *op(15, 5, 3, *text("main"))]) == reflect()
+
+
+def test_an_entry_point_of_another_stage_is_no_compute_entry_point() -> None:
+    changed = op(15, 4, 3, *text("main"))
+    assert refusal(lambda: reflect(entry_point=changed)) == invalid("it has no compute entry point")
+
+
+def test_two_buffers_of_one_name_are_refused() -> None:
+    names = [*op(5, 9, *text("data")), *op(5, 26, *text("data"))]
+    assert refusal(
+        lambda: reflect(decorations=[*SECOND_BUFFER, *names], declarations=SECOND_TYPES),
+    ) == unsupported("two of its buffers have one name (data, data)", "give each a name")
+
+
+def test_a_storage_buffer_that_is_no_structure_is_refused() -> None:
+    problem = "'binding_0' is a image, sampler or array of descriptors, and kompute binds storage buffers only"
+    assert refusal(lambda: reflect(pointer=op(32, 8, 12, 6))) == unsupported(problem, "make it a storage buffer")
+
+
+@pytest.mark.parametrize(
+    ("spec_id", "expected"),
+    [
+        (1023, None),
+        (1024, unsupported("specialization constant 'constant_1024' has id 1024, over 1023", "number them from 0")),
+    ],
+)
+def test_the_highest_specialization_id_is_1023(spec_id: int, expected: object) -> None:
+    parts = {"decorations": op(71, 20, 1, spec_id), "declarations": op(50, 10, 20, 5)}
+    if expected is None:
+        assert reflect(**parts).spec_constants == (SpecConstant("constant_1023", 1023, U32, 5),)
+    else:
+        assert refusal(lambda: reflect(**parts)) == expected
+
+
+def test_a_specialization_constant_that_is_no_scalar_is_refused() -> None:
+    decorations = [*op(71, 20, 1, 0), *op(5, 20, *text("many"))]
+    assert refusal(lambda: reflect(decorations=decorations, declarations=op(50, 6, 20, 5))) == unsupported(
+        "specialization constant 'many' is not 32 bits wide", "use int, uint, float or bool"
+    )
+
+
+def test_a_constant_without_a_specialization_id_cannot_be_specialized() -> None:
+    assert reflect(declarations=op(50, 10, 20, 5)).spec_constants == ()
+
+
+SIZES = [*op(50, 10, 20, 8), *op(43, 10, 21, 4), *op(43, 10, 22, 2)]
+
+
+def test_the_workgroup_size_may_be_given_by_ids() -> None:
+    found = reflect(local_size=op(331, 3, 38, 20, 21, 22), decorations=op(71, 20, 1, 6), declarations=SIZES)
+    assert found.local_size == (LocalSize(8, 6), LocalSize(4), LocalSize(2))
+
+
+def test_the_built_in_workgroup_size_wins_over_every_mode() -> None:
+    modes = [*op(16, 3, 17, 64, 1, 1), *op(331, 3, 38, 21, 21, 21)]
+    built_in = [*SIZES, *op(23, 23, 10, 3), *op(51, 23, 24, 20, 21, 22)]
+    found = reflect(local_size=modes, decorations=[*op(71, 20, 1, 6), *op(71, 24, 11, 25)], declarations=built_in)
+    assert found.local_size == (LocalSize(8, 6), LocalSize(4), LocalSize(2))
+
+
+def test_a_workgroup_axis_by_a_plain_constant_is_never_specialized() -> None:
+    sizes = [*op(43, 10, 20, 8), *op(43, 10, 21, 4), *op(43, 10, 22, 2)]
+    found = reflect(local_size=op(331, 3, 38, 20, 21, 22), decorations=op(71, 20, 1, 6), declarations=sizes)
+    assert found.local_size == (LocalSize(8), LocalSize(4), LocalSize(2))
+
+
+@pytest.mark.parametrize("length", [op(50, 10, 20, 4), [*op(43, 10, 21, 4), *op(52, 10, 20, 128, 21, 21)]])
+def test_a_length_that_can_be_specialized_is_left_to_run_time(length: list[int]) -> None:
+    found = reflect(array=op(28, 6, 5, 20), declarations=length).buffers[0]
+    assert (found.header_bytes, found.element, found.count) == (0, FLOATS, None)
+
+
+def test_a_specialized_length_after_a_header_is_left_to_run_time() -> None:
+    offsets = [*op(72, 7, 0, 35, 0), *op(72, 7, 1, 35, 16)]
+    found = reflect(array=op(28, 6, 5, 20), struct=op(30, 7, 5, 6), offset=offsets, declarations=op(50, 10, 20, 4)).buffers[0]
+    assert (found.header_bytes, found.element, found.count) == (16, FLOATS, None)
+
+
+def test_an_entry_point_that_is_not_run_may_lack_its_function() -> None:
+    assert reflect(entry_point=[*op(15, 5, 77, *text("other")), *op(15, 5, 3, *text("main"))]) == reflect()
+
+
+def test_decorations_of_a_group_reach_its_targets() -> None:
+    group = [*op(71, 40, 34, 0), *op(71, 40, 33, 5), *op(73, 40), *op(74, 40, 9)]
+    assert reflect(set=op(), binding=op(), decorations=group).buffers[0].binding == 5
+
+
+def test_a_buffer_is_closed_when_its_variable_is_decorated() -> None:
+    closed = [*SECOND_BUFFER, *op(71, 9, 24)]
+    found = reflect(decorations=closed, declarations=SECOND_TYPES).buffers
+    assert [(buffer.name, buffer.readable, buffer.writable) for buffer in found] == [
+        ("binding_0", True, False),
+        ("binding_1", True, True),
+    ]
+
+
+def test_push_constants_without_names_are_numbered() -> None:
+    found = reflect(decorations=PUSH_DECORATIONS, declarations=PUSH_TYPES)
+    assert (found.push_constants, found.push_constant_bytes) == ((PushConstantMember("push_0", 0, U32, 1),), 4)
+
+
+def test_an_empty_push_constant_block_takes_no_bytes() -> None:
+    types = [*op(30, 31), *op(32, 32, 9, 31), *op(59, 32, 33, 9)]
+    found = reflect(declarations=types)
+    assert (found.push_constants, found.push_constant_bytes) == ((), 0)
+
+
+@pytest.mark.parametrize(
+    ("scalar", "expected"),
+    [
+        (op(21, 5, 8, 0), Element(1, Scalar("u", 8), 1)),
+        (op(21, 5, 16, 1), Element(2, Scalar("i", 16), 1)),
+        (op(22, 5, 16), Element(2, Scalar("f", 16), 1)),
+        (op(21, 5, 64, 0), Element(8, Scalar("u", 64), 1)),
+        (op(22, 5, 32), Element(4, F32, 1)),
+        (op(20, 5), Element(4, None, 4)),
+    ],
+)
+def test_an_element_is_typed_where_numpy_has_its_type(scalar: list[int], expected: Element) -> None:
+    assert reflect(float=scalar, stride=op(71, 6, 6, expected.stride)).buffers[0].element == expected

@@ -1,0 +1,178 @@
+"""What a module needs against what a device has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from literals import DEVICE, buffer, device, reflection, refusal
+
+from vyre_driver import requirements
+from vyre_driver.errors import LimitExceeded, UnsupportedFeature
+
+if TYPE_CHECKING:
+    from vyre_driver.spirv.reflect import Reflection
+    from vyre_driver.vulkan.devices import PhysicalDevice
+
+API_1_1 = 1 << 22 | 1 << 12
+
+
+def check_requirements(
+    given: Reflection, on: PhysicalDevice, features: frozenset[str] = frozenset(), api_version: int = API_1_1
+) -> None:
+    requirements.check_requirements(given, on, features, api_version)
+
+
+SUBGROUPS = {
+    61: ("GroupNonUniform", 0x1),
+    62: ("GroupNonUniformVote", 0x2),
+    63: ("GroupNonUniformArithmetic", 0x4),
+    64: ("GroupNonUniformBallot", 0x8),
+    65: ("GroupNonUniformShuffle", 0x10),
+    66: ("GroupNonUniformShuffleRelative", 0x20),
+    67: ("GroupNonUniformClustered", 0x40),
+    68: ("GroupNonUniformQuad", 0x80),
+}
+
+
+@pytest.mark.parametrize("version", [(1, 0), (1, 1), (1, 2), (1, 3)])
+def test_older_spirv_is_accepted(version: tuple[int, int]) -> None:
+    check_requirements(reflection(version=version), DEVICE)
+
+
+def test_capabilities_that_need_no_feature_are_accepted() -> None:
+    check_requirements(reflection(capabilities=(0, 1, 43, 44, 46, 47, 49, 50, 4437)), DEVICE)
+
+
+@pytest.mark.parametrize(
+    ("capability", "name"),
+    [
+        (4423, "SubgroupBallotKHR"),
+        (99999, "capability 99999"),
+    ],
+)
+def test_a_capability_whose_feature_is_never_switched_on_is_refused_by_name(capability: int, name: str) -> None:
+    message = f"the shader needs {name}, and this driver switches no such feature on. Fix: rewrite it without that capability."
+    given = reflection(capabilities=(1, capability))
+    assert refusal(lambda: check_requirements(given, DEVICE)) == (UnsupportedFeature, 1002, message)
+
+
+@pytest.mark.parametrize("capability", SUBGROUPS)
+def test_a_subgroup_capability_is_accepted_where_the_device_has_just_its_operations(capability: int) -> None:
+    check_requirements(reflection(capabilities=(1, capability)), device(subgroup_operations=SUBGROUPS[capability][1]))
+
+
+@pytest.mark.parametrize("capability", SUBGROUPS)
+def test_a_subgroup_capability_is_refused_where_the_device_lacks_just_its_operations(capability: int) -> None:
+    name, bit = SUBGROUPS[capability]
+    message = (
+        f"the shader needs {name}, and 'Example GPU 9000' has no such subgroup operations. "
+        "Fix: rewrite it without them, or choose another device."
+    )
+    lacking = device(subgroup_operations=0xFF & ~bit)
+    found = refusal(lambda: check_requirements(reflection(capabilities=(1, capability)), lacking))
+    assert found == (UnsupportedFeature, 1002, message)
+
+
+def test_subgroup_operations_of_other_stages_than_compute_do_not_count() -> None:
+    message = (
+        "the shader needs GroupNonUniform, and 'Example GPU 9000' has no such subgroup operations. "
+        "Fix: rewrite it without them, or choose another device."
+    )
+    graphics_only = device(subgroup_stages=0x1F)
+    found = refusal(lambda: check_requirements(reflection(capabilities=(1, 61)), graphics_only))
+    assert found == (UnsupportedFeature, 1002, message)
+
+
+def test_buffers_exactly_at_the_limit_are_accepted() -> None:
+    check_requirements(reflection(*(buffer(f"b{at}", at) for at in range(8))), DEVICE)
+
+
+@pytest.mark.parametrize("bindings", [range(9), [8], [0, 8]])
+def test_bindings_over_the_limit_are_refused_gaps_counted(bindings: list[int]) -> None:
+    message = "the shader binds 9 storage buffers, and the device allows 8. Fix: use fewer buffers."
+    given = reflection(*(buffer(f"b{at}", at) for at in bindings))
+    assert refusal(lambda: check_requirements(given, DEVICE)) == (LimitExceeded, 2104, message)
+
+
+def test_push_constants_exactly_at_the_limit_are_accepted() -> None:
+    check_requirements(reflection(push_constant_bytes=128), DEVICE)
+
+
+def test_push_constants_over_the_limit_are_refused() -> None:
+    message = (
+        "the shader's push constants take 132 bytes, and the device allows 128 bytes. Fix: move some of them into a buffer."
+    )
+    given = reflection(push_constant_bytes=132)
+    assert refusal(lambda: check_requirements(given, DEVICE)) == (LimitExceeded, 2104, message)
+
+
+NEEDS = {
+    9: ("Float16", "shaderFloat16"),
+    10: ("Float64", "shaderFloat64"),
+    11: ("Int64", "shaderInt64"),
+    12: ("Int64Atomics", "shaderBufferInt64Atomics"),
+    22: ("Int16", "shaderInt16"),
+    39: ("Int8", "shaderInt8"),
+    4433: ("StorageBuffer16BitAccess", "storageBuffer16BitAccess"),
+    4434: ("UniformAndStorageBuffer16BitAccess", "uniformAndStorageBuffer16BitAccess"),
+    4435: ("StoragePushConstant16", "storagePushConstant16"),
+    4441: ("VariablePointersStorageBuffer", "variablePointersStorageBuffer"),
+    4442: ("VariablePointers", "variablePointers"),
+    4448: ("StorageBuffer8BitAccess", "storageBuffer8BitAccess"),
+    4449: ("UniformAndStorageBuffer8BitAccess", "uniformAndStorageBuffer8BitAccess"),
+    4450: ("StoragePushConstant8", "storagePushConstant8"),
+    5345: ("VulkanMemoryModel", "vulkanMemoryModel"),
+    5346: ("VulkanMemoryModelDeviceScope", "vulkanMemoryModelDeviceScope"),
+    6019: ("DotProduct", "shaderIntegerDotProduct"),
+    6022: ("CooperativeMatrixKHR", "cooperativeMatrix"),
+    6033: ("AtomicFloat32AddEXT", "shaderBufferFloat32AtomicAdd"),
+}
+
+
+@pytest.mark.parametrize("capability", NEEDS)
+def test_a_capability_whose_feature_is_switched_on_is_accepted(capability: int) -> None:
+    check_requirements(reflection(capabilities=(1, capability)), DEVICE, frozenset({NEEDS[capability][1]}))
+
+
+@pytest.mark.parametrize("capability", NEEDS)
+def test_a_capability_whose_feature_the_device_lacks_is_refused(capability: int) -> None:
+    name, feature = NEEDS[capability]
+    message = f"the shader needs {name}, and {DEVICE.name!r} does not have {feature}. "
+    message += "Fix: rewrite it without, or choose another device."
+    found = refusal(lambda: check_requirements(reflection(capabilities=(1, capability)), DEVICE))
+    assert found == (UnsupportedFeature, 1002, message)
+
+
+@pytest.mark.parametrize("capability", NEEDS)
+def test_a_capability_whose_feature_is_there_and_off_is_refused(capability: int) -> None:
+    name, feature = NEEDS[capability]
+    having = device(features=frozenset({feature}))
+    message = f"the shader needs {name}, and {feature} is not switched on. "
+    message += "Fix: run with the vyre layer and its features hook (VYRE_LAYER)."
+    found = refusal(lambda: check_requirements(reflection(capabilities=(1, capability)), having))
+    assert found == (UnsupportedFeature, 1002, message)
+
+
+# Vulkan's minor version -> the newest SPIR-V that it takes (Vulkan 1.3, appendix "Vulkan Environment for SPIR-V").
+NEWEST = {0: (1, 0), 1: (1, 3), 2: (1, 5), 3: (1, 6), 4: (1, 6)}
+
+
+def vulkan(minor: int) -> int:
+    return 1 << 22 | minor << 12 | 200
+
+
+@pytest.mark.parametrize("minor", NEWEST)
+def test_spirv_as_new_as_the_opened_vulkan_takes_is_accepted(minor: int) -> None:
+    check_requirements(reflection(version=NEWEST[minor]), DEVICE, api_version=vulkan(minor))
+
+
+@pytest.mark.parametrize(("minor", "newer"), [(0, (1, 1)), (1, (1, 4)), (2, (1, 6)), (3, (1, 7)), (3, (2, 0))])
+def test_spirv_newer_than_the_opened_vulkan_takes_is_refused(minor: int, newer: tuple[int, int]) -> None:
+    most = NEWEST[minor]
+    message = (
+        f"the module is SPIR-V {newer[0]}.{newer[1]}, and the device is open for Vulkan 1.{minor}, which takes "
+        f"at most {most[0]}.{most[1]}. Fix: compile it for Vulkan 1.{minor} (glslangValidator --target-env vulkan1.{minor})."
+    )
+    found = refusal(lambda: check_requirements(reflection(version=newer), DEVICE, api_version=vulkan(minor)))
+    assert found == (UnsupportedFeature, 1002, message)

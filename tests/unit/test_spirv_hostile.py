@@ -1,0 +1,157 @@
+"""Modules made to hurt: each ends in a contract that can be used, or in a VyreError, and soon."""
+
+from __future__ import annotations
+
+import array
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from assembler import BASE, assemble, op, text
+from literals import DEVICE, LIMITS
+
+from vyre_driver.binding import BindingPlan
+from vyre_driver.errors import InvalidModule, VyreError
+from vyre_driver.geometry import local_size
+from vyre_driver.identity import layout_digest
+from vyre_driver.requirements import check_requirements
+from vyre_driver.specialization import specialize
+from vyre_driver.spirv.module import SpirvModule
+from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from vyre_driver.spirv.reflect import Reflection
+
+FLIPPED = {"zero": lambda _: 0, "all ones": lambda _: 0xFFFF_FFFF, "low bit flipped": lambda word: word ^ 1}
+
+
+def use(reflection: Reflection) -> None:
+    """Walk on as Driver.compile and a call do, up to the device."""
+    plan = BindingPlan.from_reflection(reflection)
+    layout_digest(plan)
+    for binding in plan.bindings:
+        binding.from_bytes(bytes(min(binding.static_byte_len or binding.header_bytes + binding.element_size, 4096)))
+    check_requirements(reflection, DEVICE, frozenset(), 1 << 22 | 1 << 12)
+    local_size(reflection, specialize(reflection.spec_constants, {}), LIMITS)
+
+
+def outcome(module: bytes) -> str:
+    """Say how far a module gets; any error that is not ours passes through."""
+    try:
+        reflection = SpirvModule.from_bytes(module).reflection
+    except VyreError:
+        return "refused"
+    try:
+        use(reflection)
+    except VyreError:
+        return "refused later"
+    return "usable"
+
+
+@pytest.mark.parametrize("name", ["saxpy", "byte_histogram", "mandelbrot"])
+@pytest.mark.parametrize("change", FLIPPED)
+def test_a_shipped_module_with_any_one_word_changed_is_usable_or_refused(name: str, change: str) -> None:
+    words = array.array("I", shipped_module(name).code)
+    outcomes = set()
+    for at, word in enumerate(words):
+        words[at] = FLIPPED[change](word)
+        outcomes.add(outcome(words.tobytes()))
+        words[at] = word
+    assert outcomes >= {"usable", "refused"}
+
+
+def test_the_base_module_with_any_one_word_set_to_any_small_number_is_usable_or_refused() -> None:
+    words = array.array("I", assemble())
+    outcomes = set()
+    for at, word in enumerate(words):
+        for changed in (*range(34), 0x8000_0000, 0xFFFF, 1 << 16, word << 1 & 0xFFFF_FFFF):
+            words[at] = changed
+            outcomes.add(outcome(words.tobytes()))
+        words[at] = word
+    assert outcomes == {"usable", "refused", "refused later"}
+
+
+@pytest.mark.parametrize("name", ["saxpy", "byte_histogram", "mandelbrot"])
+def test_a_shipped_module_cut_at_any_byte_is_an_invalid_module(name: str) -> None:
+    code = shipped_module(name).code
+    for end in range(len(code)):
+        with pytest.raises(InvalidModule):
+            SpirvModule.from_bytes(code[:end])
+
+
+STRANGE_TYPES = {
+    "float of 8 bits": {"float": op(22, 5, 8), "stride": op(71, 6, 6, 1)},
+    "float of 0 bits": {"float": op(22, 5, 0), "struct": op(30, 7, 5)},
+    "int of 0 bits": {"float": op(21, 5, 0, 0), "struct": op(30, 7, 5)},
+    "vector of 0 components": {"declarations": op(23, 20, 5, 0), "struct": op(30, 7, 20)},
+    "matrix of 0 columns": {"declarations": op(24, 20, 5, 0), "struct": op(30, 7, 20)},
+    "array of 0 elements": {"declarations": op(43, 10, 20, 0), "array": op(28, 6, 5, 20)},
+    "array of 0 elements after a number": {
+        "declarations": op(43, 10, 20, 0),
+        "array": op(28, 6, 5, 20),
+        "struct": op(30, 7, 5, 6),
+        "offset": [*op(72, 7, 0, 35, 0), *op(72, 7, 1, 35, 4)],
+    },
+    "empty structure": {"declarations": op(30, 20), "struct": op(30, 7, 20)},
+    "truth value": {"float": op(20, 5)},
+    "array of 4294967295 elements": {"declarations": op(43, 10, 20, 0xFFFF_FFFF), "array": op(28, 6, 5, 20)},
+    "header of 4294967295 bytes": {"offset": op(72, 7, 0, 35, 0xFFFF_FFFF)},
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE_TYPES)
+def test_a_buffer_of_a_strange_type_is_usable_or_refused(kind: str) -> None:
+    assert outcome(assemble(BASE | STRANGE_TYPES[kind])) in {"usable", "refused", "refused later"}
+
+
+@pytest.mark.parametrize("spec_id", [0, 1, 1023, 1024, 0xFFFF_FFFF])
+def test_a_workgroup_axis_by_a_decorated_plain_constant_is_usable_or_refused(spec_id: int) -> None:
+    parts = {
+        "local size": op(331, 3, 38, 20, 20, 20),
+        "decorations": op(71, 20, 1, spec_id),
+        "declarations": op(43, 10, 20, 4),
+    }
+    assert outcome(assemble(BASE | parts)) in {"usable", "refused"}
+
+
+REFLECT_FILE = """
+import sys
+from vyre_driver.errors import VyreError
+from vyre_driver.spirv.module import SpirvModule
+
+try:
+    SpirvModule.from_file(sys.argv[1])
+except VyreError:
+    pass
+"""
+
+
+def twofold_structures() -> bytes:
+    """31 structures, each with the one before it twice, all at offset 0: 2**31 floats in 8 bytes."""
+    types = [word for level in range(31) for word in op(30, 40 + level, *[39 + level if level else 5] * 2)]
+    offsets = [word for level in range(31) for member in range(2) for word in op(72, 40 + level, member, 35, 0)]
+    return assemble(BASE | {"struct": [*types, *op(30, 7, 70)], "decorations": offsets})
+
+
+def many_entry_points() -> bytes:
+    """300,000 entry points, each of which names the last of 300,000 functions."""
+    functions = [word for number in range(100, 300_100) for word in (*op(54, 1, number, 0, 2), *op(56))]
+    entries = op(15, 0, 300_099, *text("x")) * 300_000
+    return assemble(BASE | {"entry point": [*entries, *BASE["entry point"]], "end": [*op(56), *functions]}, bound=300_100)
+
+
+def many_group_decorations() -> bytes:
+    """A group of 10,000 different decorations, given to one target 600,000 times."""
+    group = [word for number in range(1000, 11_000) for word in op(71, 99, number)]
+    return assemble(BASE | {"decorations": [*group, *op(74, 99, *[20] * 60_000) * 10]})
+
+
+@pytest.mark.parametrize("make", [twofold_structures, many_entry_points, many_group_decorations])
+def test_a_small_module_cannot_ask_for_endless_work(tmp_path: Path, make: type) -> None:
+    (tmp_path / "hostile.spv").write_bytes(make())
+    command = [sys.executable, "-c", REFLECT_FILE, str(tmp_path / "hostile.spv")]
+    # The time-out only ends a hang: the work is a matter of milliseconds, or of hours.
+    assert subprocess.run(command, check=False, timeout=20).returncode == 0

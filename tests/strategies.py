@@ -5,9 +5,14 @@ from __future__ import annotations
 import array
 from importlib.resources import files
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from vyre_driver.cache.entry import PipelineEntry
+
+# How long an example takes says something of the machine only.
+settings.register_profile("vyre", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("vyre")
 
 SHIPPED = {
     name: files("vyre_driver.shaders").joinpath(f"{name}.spv").read_bytes()

@@ -252,15 +252,21 @@ def test_a_closed_stdout_prints_no_traceback() -> None:
     assert "Traceback" not in done.stderr, done.stderr
 
 
+def heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_an_interrupt_ends_it_with_130_and_leaves_no_file(work: Path) -> None:
     os.mkfifo(work / "x.fifo")
     (work / "out.npy").write_bytes(b"old")
     command = [sys.executable, "-m", "vyre_driver", "run", "saxpy.spv", "--in", "x=x.fifo", "--out", "y=out.npy"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    # What runs the tests in the background may have left SIGINT ignored, and children inherit that.
+    with subprocess.Popen(command, preexec_fn=heed_interrupts, **pipes) as child:  # noqa: PLW1509 -- no threads here
         writing = os.open(work / "x.fifo", os.O_WRONLY)  # returns when the child has opened it, and is inside its verb
         child.send_signal(signal.SIGINT)
-        stdout, stderr = child.communicate()
         os.close(writing)
+        stdout, stderr = child.communicate(timeout=60)
     found = (child.returncode, stdout, stderr, (work / "out.npy").read_bytes())
     assert found == (130, "", "vyre-driver: interrupted\n", b"old")
 

@@ -34,7 +34,6 @@ def test_the_shard_path_of_bytes_of_any_length_is_the_twins_path_or_error(data: 
     assert answer(_fast.shard_path, data) == answer(twins.shard_path, data)
 
 
-@settings(deadline=None)
 @given(any_modules)
 def test_the_scan_of_any_words_is_the_twins(module: bytes) -> None:
     assert _fast.scan_spirv(module) == twins.scan_spirv(module)
@@ -45,7 +44,6 @@ def test_the_scan_of_bytes_of_any_length_is_the_twins_answer_or_error(data: byte
     assert answer(_fast.scan_spirv, data) == answer(twins.scan_spirv, data)
 
 
-@settings(deadline=None)
 @given(corrupted_modules())
 def test_the_scan_of_a_real_module_with_words_overwritten_is_the_twins(module: bytes) -> None:
     assert _fast.scan_spirv(module) == twins.scan_spirv(module)
@@ -64,7 +62,6 @@ def test_the_scan_of_a_real_module_finds_it_whole(name: str) -> None:
     assert (fault, opcode, functions) == (twins.WHOLE, twins.OP_FUNCTION, 1)
 
 
-@settings(deadline=None)
 @given(any_modules, st.integers(-2, 40), st.integers(0, 3) | words)
 def test_the_search_for_a_function_is_the_twins_in_any_words(module: bytes, start: int, function: int) -> None:
     assert answer(_fast.defines_function, module, start, function) == answer(twins.defines_function, module, start, function)
@@ -116,7 +113,7 @@ def test_the_compiled_loops_take_bytes_only(wrong: object) -> None:
             function(wrong)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.lists(digests, min_size=8, max_size=8), st.lists(any_modules, min_size=8, max_size=8))
 def test_the_compiled_loops_answer_the_same_from_8_threads_at_once(some_digests: list[bytes], modules: list[bytes]) -> None:
     def work(index: int) -> list[object]:

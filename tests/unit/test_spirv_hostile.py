@@ -154,4 +154,4 @@ def test_a_small_module_cannot_ask_for_endless_work(tmp_path: Path, make: type) 
     (tmp_path / "hostile.spv").write_bytes(make())
     command = [sys.executable, "-c", REFLECT_FILE, str(tmp_path / "hostile.spv")]
     # The time-out only ends a hang: the work is a matter of milliseconds, or of hours.
-    assert subprocess.run(command, check=False, timeout=20).returncode == 0
+    assert subprocess.run(command, check=False, timeout=60).returncode == 0

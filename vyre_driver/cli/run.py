@@ -186,7 +186,6 @@ def _show(
     }
     if as_json:
         cache = {"verdict": trace.verdict.name, "reason": trace.reason, "key": trace.key}
-        del report["layer"]
         print_json({**report, "cache": cache, "outputs": outputs})
         return
     console = Console(highlight=False, soft_wrap=True, markup=False)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from vyre_driver.errors import InvalidInput
+from vyre_driver.numbers import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -194,7 +195,7 @@ class BindingPlan:
                     binding=name,
                 )
             fixed = outputs[name].element_count
-            if not _is_whole(count) or operator.index(count) < 1 or (fixed and count != fixed):
+            if not is_whole(count) or operator.index(count) < 1 or (fixed and count != fixed):
                 wanted = f"{fixed}" if fixed else "1 or more"
                 raise InvalidInput(
                     f"out_counts gives {name!r} {count!r} elements, and the shader wants {wanted}",
@@ -203,10 +204,6 @@ class BindingPlan:
                     count=count,
                 )
         return {name: operator.index(count) for name, count in out_counts.items()}
-
-
-def _is_whole(value: object) -> bool:
-    return hasattr(value, "__index__")
 
 
 def _bind(buffer: BufferInterface, inputs: Iterator[int], outputs: Iterator[int]) -> Binding:

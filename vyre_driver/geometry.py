@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidInput, LimitExceeded
+from vyre_driver.numbers import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +93,7 @@ def _automatic(arguments: Sequence[BufferArgument], size: tuple[int, int, int]) 
 
 def _given(groups: Sequence[int]) -> tuple[int, int, int]:
     counts: list[int] = []
-    if isinstance(groups, Iterable) and all(hasattr(count, "__index__") for count in groups):
+    if isinstance(groups, Iterable) and all(is_whole(count) for count in groups):
         counts = [operator.index(count) for count in groups]
     if not 1 <= len(counts) <= 3 or min(counts) < 1:
         raise InvalidInput(

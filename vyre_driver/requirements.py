@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.reflect import Reflection
     from vyre_driver.vulkan.devices import PhysicalDevice
 
-# Of Vulkan 1.1, 1.2, 1.3.
-_MAX_SPIRV_VERSION = {1: (1, 3), 2: (1, 5), 3: (1, 6)}
+# Of Vulkan 1.0 to 1.3.
+_MAX_SPIRV_VERSION = {0: (1, 0), 1: (1, 3), 2: (1, 5), 3: (1, 6)}
 _COMPUTE_STAGE = 0x20
 
 

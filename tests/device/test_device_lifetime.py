@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from vyre_driver import Driver
-from vyre_driver.errors import DispatchFailed
+from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -77,6 +78,27 @@ def test_eight_threads_may_have_a_driver_each() -> None:
 
     with ThreadPoolExecutor(THREADS) as pool:
         assert list(pool.map(call, range(THREADS))) == [True] * THREADS
+
+
+def test_eight_threads_may_count_memory_at_once(driver: Driver) -> None:
+    """Many tiny steps, with the interpreter changing threads as often as it can."""
+    device, interval = driver.backend, sys.getswitchinterval()
+
+    def count(_: int) -> None:
+        for _ in range(20_000):
+            device.reserve(4)
+            device.release(4)
+            device.check_available(4)
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(THREADS) as pool:
+            list(pool.map(count, range(THREADS)))
+    finally:
+        sys.setswitchinterval(interval)
+    with pytest.raises(DeviceOutOfMemory) as refused:
+        device.reserve(2**60)
+    assert refused.value.context["available_bytes"] == driver.physical_device.device_local_bytes
 
 
 def test_a_kernel_of_a_closed_driver_is_refused(driver: Driver, saxpy: Kernel) -> None:

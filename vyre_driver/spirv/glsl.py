@@ -46,7 +46,7 @@ def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None
     if isinstance(source, Path):
         try:
             text, name = source.read_text("utf-8"), str(source)
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise FileUnusable(f"cannot read {source} ({reason})", fix="name a GLSL text file", path=str(source)) from error
     else:
@@ -58,6 +58,8 @@ def _define_flags(defines: Mapping[str, object]) -> list[str]:
     for name in defines:
         if not _DEFINE.fullmatch(name):
             raise InvalidInput(f"{name!r} is no preprocessor name", fix="use letters, digits and underscores", define=name)
+        if "\0" in str(defines[name]):
+            raise InvalidInput(f"the value of {name!r} holds a NUL character", fix="leave it out", define=name)
     return [f"-D{name}={value}" for name, value in defines.items()]
 
 

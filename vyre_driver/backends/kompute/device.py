@@ -93,7 +93,7 @@ class KomputeDevice:
         self._pid = os.getpid()
         self._allocated = 0
         self._released: deque[int] = deque()
-        self._allocation_lock = threading.Lock()
+        self._allocation_lock = threading.RLock()
         self._handles: weakref.WeakSet[KomputeHandle] = weakref.WeakSet()
         self.layer: _layer.LayerDevice | None = None
         self._manager: Any = self._open()
@@ -241,9 +241,10 @@ class KomputeDevice:
         return heaps[0][0] if len(heaps) == 1 else self.physical.device_local_bytes
 
     def _available(self) -> int:
-        for _ in range(len(self._released)):
-            self._allocated -= self._released.popleft()
-        return max(0, self._heap_bytes - self._factor * self._allocated)
+        with self._allocation_lock:
+            for _ in range(len(self._released)):
+                self._allocated -= self._released.popleft()
+            return max(0, self._heap_bytes - self._factor * self._allocated)
 
     def keep_handle(self, handle: KomputeHandle) -> None:
         """Remember an object that holds one of kompute's, for ``abandon``."""

@@ -262,7 +262,7 @@ def _read_all(descriptor: int, size: int) -> bytes:
 
 def _publish(path: Path, data: bytes) -> None:
     """Write the bytes under an unpredictable name beside ``path``, then rename: a reader never sees a part."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, exist_ok=True)  # a root that has just gone is made, and judged, by the next put
     temporary = path.parent / f".{secrets.token_hex(16)}.tmp"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o600)

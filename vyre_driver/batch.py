@@ -61,5 +61,6 @@ class Batch:
                 [self._bound[index].pipeline.dispatch(self._bound[index].push_words) for index in run]
                 for run in dependency_groups(accesses)
             ]
-            self._submission = Submission(self._bound[0].pipeline.device, groups, keep=tuple(self._bound))
+            device = self._bound[0].pipeline.device
+            self._submission = Submission(device, groups, keep=tuple(self._bound), device_only=not device.shares_memory)
         return self._submission

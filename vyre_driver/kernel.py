@@ -256,7 +256,10 @@ class BoundKernel:
         memory = [id(buffer.memory) for buffer in buffers]
         self.reads = frozenset(one for one, role in zip(memory, roles, strict=True) if role.consumes_input)
         self.writes = frozenset(one for one, role in zip(memory, roles, strict=True) if role.produces_output)
-        self._submission = Submission(pipeline.device, [[pipeline.dispatch(push_words)]], keep=(pipeline, buffers))
+        operations = [[pipeline.dispatch(push_words)]]
+        self._submission = Submission(
+            pipeline.device, operations, keep=(pipeline, buffers), device_only=not pipeline.device.shares_memory
+        )
         self.run = self._submission.run
 
     def submit(self) -> DispatchFuture:

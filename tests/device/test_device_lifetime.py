@@ -86,8 +86,8 @@ def test_eight_threads_may_count_memory_at_once(driver: Driver) -> None:
 
     def count(_: int) -> None:
         for _ in range(20_000):
-            device.reserve(4)
-            device.release(4)
+            held = device.reserve(4)
+            del held
             device.check_available(4)
 
     sys.setswitchinterval(1e-6)

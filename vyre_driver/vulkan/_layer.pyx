@@ -7,6 +7,8 @@ thread's state. A LayerDevice stays valid after its VkDevice has gone, and then 
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.buffer cimport PyBUF_WRITE
+from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
@@ -24,6 +26,12 @@ cdef extern from "layer.h" nogil:
     ctypedef struct VkFence_T:
         pass
     ctypedef VkFence_T* VkFence
+    ctypedef struct VkBuffer_T:
+        pass
+    ctypedef VkBuffer_T* VkBuffer
+    ctypedef struct VkDeviceMemory_T:
+        pass
+    ctypedef VkDeviceMemory_T* VkDeviceMemory
     enum: VK_SUCCESS
     enum: VK_TIMEOUT
     enum: VYRE_COUNTER_COUNT
@@ -55,9 +63,14 @@ cdef extern from "layer.h" nogil:
     ctypedef struct vyre_thread:
         vyre_failure failure
         uint64_t exact_bytes
+        c_bool want_mapping
+        VkBuffer storage_buffer
+        VkDeviceMemory storage_memory
+        VkBuffer staging_buffer
         c_bool detach_waits
         VkFence detached_fence
         uint32_t group
+        c_bool device_only
         const void* blob_in
         size_t blob_in_bytes
         c_bool want_blob
@@ -74,7 +87,9 @@ cdef extern from "layer.h" nogil:
     c_bool vyre_is_lost(vyre_device* device)
     c_bool vyre_is_alive(vyre_device* device)
     VkResult vyre_wait_fence(vyre_device* device, VkFence fence, uint64_t slice_ns)
+    VkResult vyre_submit_marker(vyre_device* device, VkFence* out)
     void vyre_give_fence_back(vyre_device* device, VkFence fence)
+    void* vyre_map_storage(vyre_device* device)
     void vyre_trim_memory(vyre_device* device, uint64_t keep_bytes)
 
 
@@ -84,7 +99,8 @@ LAYER_NAME = "VK_LAYER_VYRE_driver"
 COUNTERS = (
     "fences_created", "fences_reused", "waits_polled", "waits_blocked", "memory_allocated", "memory_reused",
     "memory_live_bytes", "memory_cached_bytes", "memory_peak_bytes", "memory_flushes", "barriers_added",
-    "pipelines_created", "pipelines_shared", "blobs_given", "blobs_taken", "features_enabled", "failures_recorded",
+    "pipelines_created", "pipelines_shared", "blobs_given", "blobs_taken", "features_enabled", "work_pending",
+    "failures_recorded",
 )
 CALLS = ("none", "allocate", "map", "bind", "create_buffer", "submit", "wait", "create_pipeline")
 HOOKS = (
@@ -176,9 +192,35 @@ def set_group(uint32_t group) -> None:
     vyre_this_thread().group = group
 
 
-def set_exact_bytes(uint64_t byte_len) -> None:
-    """Let shaders see just so many bytes of the storage buffers that this thread makes from now on (0: all of them)."""
-    vyre_this_thread().exact_bytes = byte_len
+def set_device_only(bint device_only) -> None:
+    """Declare that the host reads nothing that what this thread records from now on writes: no barrier to the host."""
+    vyre_this_thread().device_only = device_only
+
+
+def create_buffer(LayerDevice device, make, uint64_t byte_len, bint want_mapping):
+    """Call ``make()``, which creates one kompute tensor of which shaders shall see ``byte_len`` bytes.
+
+    Returns its result and, if ``want_mapping`` and the device has memory of its own that the host can write, a memoryview of
+    the tensor's device memory (bytes, to be written only: reading it is slow), else None. The view must not outlive the tensor.
+    """
+    cdef vyre_thread* thread = vyre_this_thread()
+    cdef void* mapped = NULL
+    thread.exact_bytes = byte_len
+    thread.want_mapping = want_mapping and device is not None
+    thread.storage_buffer = NULL
+    thread.storage_memory = NULL
+    thread.staging_buffer = NULL
+    try:
+        made = make()
+        if thread.want_mapping:
+            mapped = vyre_map_storage(device.device)
+        return made, PyMemoryView_FromMemory(<char*> mapped, byte_len, PyBUF_WRITE) if mapped != NULL else None
+    finally:
+        thread.exact_bytes = 0
+        thread.want_mapping = False
+        thread.storage_buffer = NULL
+        thread.storage_memory = NULL
+        thread.staging_buffer = NULL
 
 
 def inject(str call not None, uint64_t nth, int32_t result) -> None:
@@ -288,6 +330,10 @@ cdef class Work:
             thread.detach_waits = False
         self.fence = thread.detached_fence
         return thread.failure.call == VYRE_CALL_NONE
+
+    def submit_marker(self) -> bool:
+        """Instead of work of its own, take all that was submitted before; True and False as ``submit``."""
+        return vyre_submit_marker(self.owner.device, &self.fence) == VK_SUCCESS
 
     def wait(self, timeout_ns=None) -> int:
         """Wait without the GIL for the submission's end; returns a VkResult: 0, VK_TIMEOUT (2), or below 0.

@@ -181,6 +181,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(
   made->properties2 = (PFN_vkGetPhysicalDeviceProperties2)next(*out, "vkGetPhysicalDeviceProperties2");
   made->features = (PFN_vkGetPhysicalDeviceFeatures)next(*out, "vkGetPhysicalDeviceFeatures");
   made->features2 = (PFN_vkGetPhysicalDeviceFeatures2)next(*out, "vkGetPhysicalDeviceFeatures2");
+  made->memory = (PFN_vkGetPhysicalDeviceMemoryProperties)next(*out, "vkGetPhysicalDeviceMemoryProperties");
   if (!keep_instance(made)) {
     made->destroy(*out, allocator);
     free(made);
@@ -249,7 +250,10 @@ static vyre_device *new_device(const vyre_instance *instance, VkPhysicalDevice p
   vyre_device *made = calloc(1, sizeof *made);
   if (!made) return NULL;
   VkPhysicalDeviceProperties properties;
+  VkPhysicalDeviceMemoryProperties memory;
   instance->properties(physical, &properties);
+  instance->memory(physical, &memory);
+  vyre_classify_memory(made, &memory);
   made->owned = instance->owned;
   made->config = instance->config;
   made->api_version = properties.apiVersion;

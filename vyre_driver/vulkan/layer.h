@@ -59,6 +59,7 @@ enum vyre_counter {
   VYRE_BLOBS_GIVEN,
   VYRE_BLOBS_TAKEN,
   VYRE_FEATURES_ENABLED,
+  VYRE_WORK_PENDING,
   VYRE_FAILURES_RECORDED,
   VYRE_COUNTER_COUNT,
 };
@@ -102,9 +103,14 @@ typedef struct vyre_thread {
   vyre_device *created_device;
   vyre_failure failure;
   uint64_t exact_bytes;           /* of the storage buffers made next; 0: what kompute asks for */
+  bool want_mapping;              /* the storage buffer made next: device memory that the host can write, where there is such */
+  VkBuffer storage_buffer;        /* made since, */
+  VkDeviceMemory storage_memory;  /* its memory, */
+  VkBuffer staging_buffer;        /* and the buffer that is copied to for the host to read */
   bool detach_waits;              /* answer the next wait at once and keep its fence */
   VkFence detached_fence;
   uint32_t group;                 /* operations recorded under one number, not 0, need no barrier among themselves */
+  bool device_only;               /* the host reads nothing that what is being recorded writes */
   const void *blob_in;
   size_t blob_in_bytes;
   bool want_blob;
@@ -139,12 +145,14 @@ struct vyre_instance {
   PFN_vkGetPhysicalDeviceProperties properties;
   PFN_vkGetPhysicalDeviceFeatures features;
   PFN_vkGetPhysicalDeviceFeatures2 features2;
+  PFN_vkGetPhysicalDeviceMemoryProperties memory;
 };
 
 typedef struct vyre_memory_block vyre_memory_block;
 typedef struct vyre_shared_pipeline vyre_shared_pipeline;
 
 #define VYRE_FENCE_POOL 64
+#define VYRE_DEVICE_ONLY (UINT32_C(1) << 31) /* beside a group: no barrier to the host at the end */
 
 struct vyre_device {
   void *key;
@@ -160,6 +168,7 @@ struct vyre_device {
   uint32_t api_version;
   atomic_ullong counters[VYRE_COUNTER_COUNT];
 
+  _Atomic(VkQueue) queue;                /* the one that kompute submits to; NULL before it has */
   pthread_mutex_t fence_lock;
   VkFence idle_fences[VYRE_FENCE_POOL];  /* reset, ready to be handed out */
   uint32_t idle_fence_count;
@@ -169,6 +178,8 @@ struct vyre_device {
   vyre_handle_map memory;                /* VkDeviceMemory -> vyre_memory_block, handed out */
   vyre_handle_map exact_bytes;           /* VkBuffer -> bytes that a shader may see of it */
   vyre_memory_block *idle_memory;        /* most recently freed first */
+  uint32_t upload_types;                 /* memory types of device memory that the host can write, bit by index */
+  uint32_t readback_types;               /* of host memory that the host reads through its caches */
 
   pthread_mutex_t pipeline_lock;
   vyre_handle_map shader_modules;        /* VkShaderModule -> vyre_bytes */
@@ -177,7 +188,7 @@ struct vyre_device {
   vyre_shared_pipeline *pipelines;       /* most recently used first */
 
   pthread_mutex_t command_lock;
-  vyre_handle_map command_buffers;       /* VkCommandBuffer -> the group of its last operation */
+  vyre_handle_map command_buffers;       /* VkCommandBuffer -> the group of its last operation | VYRE_DEVICE_ONLY */
 };
 
 /* layer.c: what Python calls */
@@ -220,9 +231,14 @@ const void *vyre_feature_chain_head(const vyre_feature_chain *chain);
 
 /* layer_sync.c: waiting on a detached fence. Polls, then blocks for at most slice_ns; VK_TIMEOUT: not yet. */
 VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns);
+/* A fence that is signalled once all work submitted before has ended; NULL: none is pending. The caller holds the GIL, as kompute
+   does when it submits: a queue takes one submission at a time. */
+VkResult vyre_submit_marker(vyre_device *device, VkFence *out);
 void vyre_give_fence_back(vyre_device *device, VkFence fence);
 
 /* layer_memory.c */
+void vyre_classify_memory(vyre_device *device, const VkPhysicalDeviceMemoryProperties *properties);
+void *vyre_map_storage(vyre_device *device);  /* the thread's storage_memory, or NULL where the host cannot write it */
 void vyre_trim_memory(vyre_device *device, uint64_t keep_bytes);
 
 #endif

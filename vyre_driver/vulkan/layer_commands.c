@@ -1,8 +1,9 @@
-/* Barriers that kompute does not record, and the flag that lets it record a command buffer again.
+/* Our barriers in place of kompute's, and the flag that lets it record a command buffer again.
 
-   kompute puts a barrier from transfer writes to shader reads before a dispatch and none between two dispatches, none before a
-   shader write, and none to the host on the buffer that the host reads. Here each operation waits for all before it, unless
-   Python declared them independent by giving them one group.
+   kompute puts a barrier for each buffer from transfer writes to shader reads before a dispatch, none between two dispatches, none
+   before a shader write, and none to the host on the buffer that the host reads: too many for speed, too few to be right. Its
+   own are left out; here each operation waits for all before it, unless Python declared them independent by giving them
+   one group.
 
    Source: Vulkan 1.3, "Synchronization and Cache Control"; a barrier reaches back over earlier submissions to its queue. */
 #include <string.h>
@@ -17,37 +18,42 @@ static inline uint64_t handle_key(VkCommandBuffer buffer) { return (uint64_t)(ui
 
 static bool adds_barriers(const vyre_device *device) { return device->config.hooks & VYRE_HOOK_BARRIERS; }
 
-static void set_group(vyre_device *device, VkCommandBuffer buffer, uint32_t group) {
+static void remember(vyre_device *device, VkCommandBuffer buffer, uintptr_t state) {
   pthread_mutex_lock(&device->command_lock);
-  (void)vyre_map_put(&device->command_buffers, handle_key(buffer), group);
+  (void)vyre_map_put(&device->command_buffers, handle_key(buffer), state);
   pthread_mutex_unlock(&device->command_lock);
+}
+
+static uintptr_t recall(vyre_device *device, VkCommandBuffer buffer) {
+  uintptr_t state = 0;
+  pthread_mutex_lock(&device->command_lock);
+  (void)vyre_map_get(&device->command_buffers, handle_key(buffer), &state);
+  pthread_mutex_unlock(&device->command_lock);
+  return state;
 }
 
 static void order_after_earlier_work(vyre_device *device, VkCommandBuffer buffer) {
   if (!adds_barriers(device)) return;
-  uint32_t group = vyre_this_thread()->group;
-  uintptr_t last = 0;
-  pthread_mutex_lock(&device->command_lock);
-  (void)vyre_map_get(&device->command_buffers, handle_key(buffer), &last);
-  pthread_mutex_unlock(&device->command_lock);
-  if (group != 0 && group == last) return;
+  uintptr_t state = recall(device, buffer);
+  uint32_t group = vyre_this_thread()->group & ~VYRE_DEVICE_ONLY;
+  if (group != 0 && group == (state & ~(uintptr_t)VYRE_DEVICE_ONLY)) return;
   VkMemoryBarrier barrier = {
       .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = WRITES, .dstAccessMask = WRITES | READS};
   device->vk.CmdPipelineBarrier(buffer, WORK_STAGES, WORK_STAGES, 0, 1, &barrier, 0, NULL, 0, NULL);
   vyre_count(device, VYRE_BARRIERS_ADDED, 1);
-  set_group(device, buffer, group);
+  remember(device, buffer, (state & VYRE_DEVICE_ONLY) | group);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL begin_command_buffer(
     VkCommandBuffer buffer, const VkCommandBufferBeginInfo *info) {
   vyre_device *device = vyre_find_device(buffer);
-  set_group(device, buffer, 0);
+  remember(device, buffer, vyre_this_thread()->device_only ? VYRE_DEVICE_ONLY : 0);
   return device->vk.BeginCommandBuffer(buffer, info);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL end_command_buffer(VkCommandBuffer buffer) {
   vyre_device *device = vyre_find_device(buffer);
-  if (adds_barriers(device)) {
+  if (adds_barriers(device) && !(recall(device, buffer) & VYRE_DEVICE_ONLY)) {
     VkMemoryBarrier barrier = {
         .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = WRITES, .dstAccessMask = VK_ACCESS_HOST_READ_BIT};
     device->vk.CmdPipelineBarrier(buffer, WORK_STAGES, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
@@ -66,6 +72,16 @@ static VKAPI_ATTR void VKAPI_CALL cmd_copy_buffer(
   vyre_device *device = vyre_find_device(buffer);
   order_after_earlier_work(device, buffer);
   device->vk.CmdCopyBuffer(buffer, from, to, count, regions);
+}
+
+static VKAPI_ATTR void VKAPI_CALL cmd_pipeline_barrier(
+    VkCommandBuffer buffer, VkPipelineStageFlags from, VkPipelineStageFlags to, VkDependencyFlags flags, uint32_t memory_count,
+    const VkMemoryBarrier *memory, uint32_t buffer_count, const VkBufferMemoryBarrier *buffers, uint32_t image_count,
+    const VkImageMemoryBarrier *images) {
+  vyre_device *device = vyre_find_device(buffer);
+  if (adds_barriers(device)) return;
+  device->vk.CmdPipelineBarrier(
+      buffer, from, to, flags, memory_count, memory, buffer_count, buffers, image_count, images);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_command_pool(
@@ -93,6 +109,7 @@ PFN_vkVoidFunction vyre_command_hook(const char *name) {
   if (strcmp(name, "vkEndCommandBuffer") == 0) return (PFN_vkVoidFunction)end_command_buffer;
   if (strcmp(name, "vkCmdDispatch") == 0) return (PFN_vkVoidFunction)cmd_dispatch;
   if (strcmp(name, "vkCmdCopyBuffer") == 0) return (PFN_vkVoidFunction)cmd_copy_buffer;
+  if (strcmp(name, "vkCmdPipelineBarrier") == 0) return (PFN_vkVoidFunction)cmd_pipeline_barrier;
   if (strcmp(name, "vkCreateCommandPool") == 0) return (PFN_vkVoidFunction)create_command_pool;
   if (strcmp(name, "vkFreeCommandBuffers") == 0) return (PFN_vkVoidFunction)free_command_buffers;
   return NULL;

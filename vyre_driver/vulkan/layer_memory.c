@@ -20,6 +20,24 @@ struct vyre_memory_block {
 
 static inline uint64_t handle_key(VkDeviceMemory memory) { return (uint64_t)(uintptr_t)memory; }
 
+void vyre_classify_memory(vyre_device *device, const VkPhysicalDeviceMemoryProperties *properties) {
+  const VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  const VkMemoryPropertyFlags upload = host | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+  const VkMemoryPropertyFlags readback = host | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+  VkDeviceSize largest = 0;
+  for (uint32_t i = 0; i < properties->memoryHeapCount; i++) {
+    const VkMemoryHeap *heap = &properties->memoryHeaps[i];
+    if (heap->flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT && heap->size > largest) largest = heap->size;
+  }
+  for (uint32_t i = 0; i < properties->memoryTypeCount; i++) {
+    VkMemoryPropertyFlags flags = properties->memoryTypes[i].propertyFlags;
+    /* Where the host sees but a window of the device's memory, the window is too small for everybody's buffers. */
+    bool whole = properties->memoryHeaps[properties->memoryTypes[i].heapIndex].size == largest;
+    if (whole && (flags & upload) == upload) device->upload_types |= UINT32_C(1) << i;
+    if ((flags & readback) == readback) device->readback_types |= UINT32_C(1) << i;
+  }
+}
+
 /* Eighths of a power of two: at most one eighth is wasted above 2 KiB, at most one half below. */
 static VkDeviceSize size_class(VkDeviceSize bytes) {
   VkDeviceSize power = 256;
@@ -165,39 +183,51 @@ static VKAPI_ATTR void VKAPI_CALL free_memory(
   free_blocks(device, rest);
 }
 
+/* A kept block stays mapped. Vulkan lets one thread at a time map a block, so the block needs no lock of its own. */
+static VkResult map_block(vyre_device *device, vyre_memory_block *block) {
+  void *base = NULL;
+  if (block->mapped) return VK_SUCCESS;
+  VkResult result = device->vk.MapMemory(device->handle, block->handle, 0, VK_WHOLE_SIZE, 0, &base);
+  if (result == VK_SUCCESS) block->mapped = base;
+  return result;
+}
+
+static vyre_memory_block *find_block(vyre_device *device, VkDeviceMemory memory) {
+  uintptr_t found = 0;
+  pthread_mutex_lock(&device->memory_lock);
+  (void)vyre_map_get(&device->memory, handle_key(memory), &found);
+  pthread_mutex_unlock(&device->memory_lock);
+  return (vyre_memory_block *)found;
+}
+
+void *vyre_map_storage(vyre_device *device) {
+  const vyre_thread *thread = vyre_this_thread();
+  if (!thread->storage_memory || !atomic_load(&device->alive)) return NULL;
+  vyre_memory_block *block = find_block(device, thread->storage_memory);
+  bool mappable = block && block->pooled && device->upload_types >> block->type & 1;
+  return mappable && map_block(device, block) == VK_SUCCESS ? block->mapped : NULL;
+}
+
 static VKAPI_ATTR VkResult VKAPI_CALL map_memory(
     VkDevice handle, VkDeviceMemory memory, VkDeviceSize offset, VkDeviceSize size, VkMemoryMapFlags flags, void **out) {
   vyre_device *device = vyre_find_device(handle);
-  uintptr_t found = 0;
   if (!memory) return vyre_record(device, VYRE_CALL_MAP, VK_ERROR_MEMORY_MAP_FAILED, 0);
   VkResult result = vyre_injected(VYRE_CALL_MAP);
   if (result != VK_SUCCESS) return vyre_record(device, VYRE_CALL_MAP, result, 0);
-  pthread_mutex_lock(&device->memory_lock);
-  bool known = vyre_map_get(&device->memory, handle_key(memory), &found);
-  pthread_mutex_unlock(&device->memory_lock);
-  vyre_memory_block *block = (vyre_memory_block *)found;
-  if (!known || !block->pooled) {
+  vyre_memory_block *block = find_block(device, memory);
+  if (!block || !block->pooled) {
     return vyre_record(device, VYRE_CALL_MAP, device->vk.MapMemory(handle, memory, offset, size, flags, out), 0);
   }
-  /* Vulkan lets one thread at a time map a block, so the block needs no lock of its own. */
-  if (!block->mapped) {
-    void *base = NULL;
-    result = device->vk.MapMemory(handle, memory, 0, VK_WHOLE_SIZE, flags, &base);
-    if (result != VK_SUCCESS) return vyre_record(device, VYRE_CALL_MAP, result, 0);
-    block->mapped = base;
-  }
-  *out = block->mapped + offset;
-  return VK_SUCCESS;
+  result = map_block(device, block);
+  if (result == VK_SUCCESS) *out = block->mapped + offset;
+  return vyre_record(device, VYRE_CALL_MAP, result, 0);
 }
 
 static VKAPI_ATTR void VKAPI_CALL unmap_memory(VkDevice handle, VkDeviceMemory memory) {
   vyre_device *device = vyre_find_device(handle);
-  uintptr_t found = 0;
   if (!memory) return;
-  pthread_mutex_lock(&device->memory_lock);
-  bool known = vyre_map_get(&device->memory, handle_key(memory), &found);
-  pthread_mutex_unlock(&device->memory_lock);
-  if (!known || !((vyre_memory_block *)found)->pooled) device->vk.UnmapMemory(handle, memory);
+  const vyre_memory_block *block = find_block(device, memory);
+  if (!block || !block->pooled) device->vk.UnmapMemory(handle, memory);
 }
 
 /* kompute ignores these results and goes on with null handles; a driver would crash on them. */
@@ -207,12 +237,15 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(
   *out = VK_NULL_HANDLE;
   VkResult result = vyre_injected(VYRE_CALL_CREATE_BUFFER);
   if (result == VK_SUCCESS) result = device->vk.CreateBuffer(handle, info, allocator, out);
-  uint64_t exact = vyre_this_thread()->exact_bytes;
-  if (result == VK_SUCCESS && exact && exact <= info->size && info->usage & VK_BUFFER_USAGE_STORAGE_BUFFER_BIT) {
+  vyre_thread *thread = vyre_this_thread();
+  bool is_storage = info->usage & VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
+  uint64_t exact = is_storage ? thread->exact_bytes : 0;
+  if (result == VK_SUCCESS && exact && exact <= info->size) {
     pthread_mutex_lock(&device->memory_lock);
     (void)vyre_map_put(&device->exact_bytes, (uint64_t)(uintptr_t)*out, exact);
     pthread_mutex_unlock(&device->memory_lock);
   }
+  if (thread->want_mapping) *(is_storage ? &thread->storage_buffer : &thread->staging_buffer) = *out;
   return vyre_record(device, VYRE_CALL_CREATE_BUFFER, result, info->size);
 }
 
@@ -254,6 +287,12 @@ static VKAPI_ATTR void VKAPI_CALL get_buffer_requirements(
     return;
   }
   device->vk.GetBufferMemoryRequirements(handle, buffer, out);
+  /* kompute takes the first type that will do. */
+  const vyre_thread *thread = vyre_this_thread();
+  uint32_t better = 0;
+  if (buffer == thread->storage_buffer) better = device->upload_types;
+  if (buffer == thread->staging_buffer) better = device->readback_types;
+  if (out->memoryTypeBits & better) out->memoryTypeBits &= better;
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL bind_buffer_memory(
@@ -261,6 +300,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL bind_buffer_memory(
   vyre_device *device = vyre_find_device(handle);
   VkResult result = buffer && memory ? vyre_injected(VYRE_CALL_BIND) : VK_ERROR_OUT_OF_DEVICE_MEMORY;
   if (result == VK_SUCCESS) result = device->vk.BindBufferMemory(handle, buffer, memory, offset);
+  vyre_thread *thread = vyre_this_thread();
+  if (result == VK_SUCCESS && buffer == thread->storage_buffer) thread->storage_memory = memory;
   return vyre_record(device, VYRE_CALL_BIND, result, 0);
 }
 

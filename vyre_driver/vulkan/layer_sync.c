@@ -15,11 +15,18 @@ enum {
 
 static inline uint64_t handle_key(VkFence fence) { return (uint64_t)(uintptr_t)fence; }
 
+/* Counts the submissions that nobody has seen the end of. */
+static void count_pending(vyre_device *device, uintptr_t before, uintptr_t after) {
+  if ((before ^ after) & VYRE_FENCE_SUBMITTED) vyre_count(device, VYRE_WORK_PENDING, after & VYRE_FENCE_SUBMITTED ? 1 : -1);
+}
+
 static void change_fence(vyre_device *device, VkFence fence, uintptr_t set, uintptr_t clear) {
   uintptr_t bits = 0;
   pthread_mutex_lock(&device->fence_lock);
   if (vyre_map_get(&device->fences, handle_key(fence), &bits)) {
-    vyre_map_put(&device->fences, handle_key(fence), (bits & ~clear) | set);
+    uintptr_t changed = (bits & ~clear) | set;
+    vyre_map_put(&device->fences, handle_key(fence), changed);
+    count_pending(device, bits, changed);
   }
   pthread_mutex_unlock(&device->fence_lock);
 }
@@ -89,6 +96,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_fence(
   } else if (!(bits & VYRE_FENCE_DETACHED)) {
     /* kompute destroys the fence of a wait that timed out; Vulkan forbids that while the work runs. */
     if (bits & VYRE_FENCE_SUBMITTED) (void)device->vk.WaitForFences(handle, 1, &fence, VK_TRUE, UINT64_MAX);
+    count_pending(device, bits, 0);
     recycle_fence(device, fence, allocator);
   }
 }
@@ -102,7 +110,26 @@ static VKAPI_ATTR VkResult VKAPI_CALL queue_submit(
     if (result == VK_SUCCESS) result = device->vk.QueueSubmit(queue, count, infos, fence);
   }
   if (result == VK_SUCCESS && fence) change_fence(device, fence, VYRE_FENCE_SUBMITTED, 0);
+  atomic_store_explicit(&device->queue, queue, memory_order_relaxed); /* kompute has one queue */
   return vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
+}
+
+VkResult vyre_submit_marker(vyre_device *device, VkFence *out) {
+  *out = VK_NULL_HANDLE;
+  if (!atomic_load(&device->alive)) return VK_ERROR_DEVICE_LOST;
+  VkQueue queue = atomic_load_explicit(&device->queue, memory_order_relaxed);
+  if (!queue || vyre_counter_value(device, VYRE_WORK_PENDING) == 0) return VK_SUCCESS;
+  VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+  VkFence fence;
+  VkResult result = create_fence(device->handle, &info, NULL, &fence);
+  if (result != VK_SUCCESS) return vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
+  result = queue_submit(queue, 0, NULL, fence);
+  if (result == VK_SUCCESS) {
+    *out = fence;
+  } else {
+    destroy_fence(device->handle, fence, NULL);
+  }
+  return result;
 }
 
 static VkResult poll_fence(vyre_device *device, VkFence fence) {
@@ -141,6 +168,7 @@ void vyre_give_fence_back(vyre_device *device, VkFence fence) {
   pthread_mutex_unlock(&device->fence_lock);
   if (!known) return;
   if (bits & VYRE_FENCE_SUBMITTED) (void)device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX);
+  count_pending(device, bits, 0);
   recycle_fence(device, fence, NULL);
 }
 

@@ -2,20 +2,19 @@
 
 kompute knows five element types; any other travels as words, padded to 4 bytes. A tensor's size is a uint32 number of bytes. On
 a device with memory of its own a tensor is a device buffer and a mapped staging buffer; where device and host share
-memory it is one mapped buffer.
+memory it is one mapped buffer. Where the host can write all of the device's memory (resizable BAR) the layer maps the device
+buffer too: uploads go straight there, and the staging buffer serves the way back alone, for reading over the bus is slow.
 """
 
 from __future__ import annotations
 
 import functools
-import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vyre_driver.errors import LimitExceeded
 from vyre_driver.vulkan import _layer
-from vyre_driver.vulkan.devices import DeviceType
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,14 +25,14 @@ if TYPE_CHECKING:
 
 _WORD_BYTES = 4
 _MAX_TENSOR_BYTES = 2**32 - _WORD_BYTES  # kompute counts bytes in a uint32
-_SHARED_MEMORY = frozenset({DeviceType.CPU, DeviceType.INTEGRATED})
 
 
 class TensorBuffer:
-    """One storage buffer of ``byte_len`` bytes, its host side zero at first.
+    """One storage buffer of ``byte_len`` bytes.
 
-    The host side is mapped memory: it is written and read here by copying, under ``KomputeDevice.in_use``, and no view of it
-    leaves.
+    Mapped memory is written and read here by copying, under ``KomputeDevice.in_use``, and no view of it leaves.
+    ``is_mapped``: ``write`` reaches what the device sees, so no work that uses the buffer may run meanwhile; otherwise a copy
+    on the device must follow it. ``is_shared``: ``read`` sees what the device sees; otherwise such a copy must come before.
     """
 
     def __init__(self, device: KomputeDevice, byte_len: int) -> None:
@@ -46,20 +45,15 @@ class TensorBuffer:
         """
         words = padded(byte_len) // _WORD_BYTES
         self.byte_len = byte_len
-        self.is_shared = device.physical.device_type in _SHARED_MEMORY
+        self.is_shared = device.shares_memory
         kind = device.api.tensor_types.host if self.is_shared else device.api.tensor_types.device
-        device.reserve(words * _WORD_BYTES)
-        release = weakref.finalize(self, device.release, words * _WORD_BYTES)
-        try:
-            with device.calling_kompute("allocate a buffer") as manager:
-                _layer.set_exact_bytes(byte_len)
-                try:
-                    self.tensor: Any = manager.tensor_t(np.zeros(words, np.uint32), kind)
-                finally:
-                    _layer.set_exact_bytes(0)
-        except BaseException:
-            release()
-            raise
+        self._reservation = device.reserve(words * _WORD_BYTES)
+        with device.calling_kompute("allocate a buffer") as manager:
+            self.tensor, mapped = _layer.create_buffer(
+                device.layer, lambda: manager.tensor_t(np.zeros(words, np.uint32), kind), byte_len, not self.is_shared
+            )
+        self._mapped: NDArray[np.uint8] | None = None if mapped is None else np.frombuffer(mapped, np.uint8)
+        self.is_mapped = self.is_shared or mapped is not None
         device.keep_handle(self)
 
     @property
@@ -68,11 +62,12 @@ class TensorBuffer:
         return self.tensor
 
     def write(self, array: NDArray[Any] | None) -> None:
-        """Copy a contiguous array of ``byte_len`` bytes into the host side; None writes zeros."""
-        self._host[:] = 0 if array is None else array.reshape(-1).view(np.uint8)
+        """Copy a contiguous array of ``byte_len`` bytes in; None writes zeros."""
+        target = self._host if self._mapped is None else self._mapped
+        target[:] = 0 if array is None else array.reshape(-1).view(np.uint8)
 
     def read(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Return a new array holding the ``byte_len`` bytes of the host side."""
+        """Return a new array holding the ``byte_len`` bytes."""
         return self._host.copy().view(dtype).reshape(shape)
 
     @functools.cached_property

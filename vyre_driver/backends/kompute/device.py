@@ -14,6 +14,7 @@ from vyre_driver.backends.kompute._kp import load_kompute
 from vyre_driver.backends.kompute.results import VK_SUCCESS, failure_error, lost_error
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, ForkError, UnsupportedFeature, VyreError
 from vyre_driver.vulkan import _layer
+from vyre_driver.vulkan.devices import DeviceType
 from vyre_driver.vulkan.layer import create_under_layer, layer_config, wanted_features
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 BACKEND_ID = "kompute"
+_SHARED_MEMORY = frozenset({DeviceType.CPU, DeviceType.INTEGRATED})
 
 
 class KomputeHandle(Protocol):
@@ -37,27 +39,46 @@ class DeviceUse:
 
     def __init__(self, device: KomputeDevice) -> None:
         """Nobody uses it."""
-        self._device = device
-        self._condition = threading.Condition(threading.Lock())
+        self._check_usable = device.check_usable
+        self._lock = threading.Lock()
         self._users = 0
+        self._unused: threading.Event | None = None
 
     def __enter__(self) -> None:
         """Raise as ``KomputeDevice.check_usable``, or count a user."""
-        with self._condition:
-            self._device.check_usable()
+        with self._lock:
+            self._check_usable()
             self._users += 1
 
     def __exit__(self, *_: object) -> None:
         """Count a user less."""
-        with self._condition:
+        with self._lock:
             self._users -= 1
-            if not self._users:
-                self._condition.notify_all()
+            if self._unused is not None and not self._users:
+                self._unused.set()
 
     def drain(self) -> None:
         """Return when nobody uses the device; the caller has made ``check_usable`` raise."""
-        with self._condition:
-            self._condition.wait_for(lambda: not self._users)
+        with self._lock:
+            if not self._users:
+                return
+            unused = self._unused = self._unused or threading.Event()
+        unused.wait()
+
+
+class Reservation:
+    """Bytes counted as allocated until it goes; takes no lock then, because a garbage collection may come anywhere."""
+
+    __slots__ = ("_byte_len", "_released")
+
+    def __init__(self, released: deque[int], byte_len: int) -> None:
+        """Made by ``KomputeDevice.reserve``."""
+        self._released = released
+        self._byte_len = byte_len
+
+    def __del__(self) -> None:
+        """Hand the bytes back."""
+        self._released.append(self._byte_len)
 
 
 class KomputeDevice:
@@ -94,8 +115,14 @@ class KomputeDevice:
         self._allocated = 0
         self._released: deque[int] = deque()
         self._allocation_lock = threading.RLock()
-        self._handles: weakref.WeakSet[KomputeHandle] = weakref.WeakSet()
+        self._handles: set[weakref.ref[KomputeHandle]] = set()
+        heaps = physical.memory_heaps
+        # One heap holds a buffer and its staging copy; with several, the copy is elsewhere.
+        self._copies = 2 if len(heaps) == 1 else 1
+        self._heap_bytes = heaps[0][0] if len(heaps) == 1 else physical.device_local_bytes
         self.layer: _layer.LayerDevice | None = None
+        self.shares_memory = physical.device_type in _SHARED_MEMORY
+        self.markers: list[_layer.Work] = []
         self._manager: Any = self._open()
         if self.layer is None:
             self.hooks = ()
@@ -210,7 +237,7 @@ class KomputeDevice:
         DeviceOutOfMemory
             1001 if the device's largest heap cannot hold them.
         """
-        needed, available = self._factor * byte_len, self._available()
+        needed, available = self._copies * byte_len, self._available()
         if needed > available:
             raise DeviceOutOfMemory(
                 f"the buffers need {needed} bytes on {self.physical.name!r}, which has {available} bytes left of "
@@ -220,41 +247,29 @@ class KomputeDevice:
                 available_bytes=available,
             )
 
-    def reserve(self, byte_len: int) -> None:
-        """Count bytes about to be allocated; raises as ``check_available``."""
+    def reserve(self, byte_len: int) -> Reservation:
+        """Count bytes about to be allocated, as long as what comes back lives; raises as ``check_available``."""
         with self._allocation_lock:
             self.check_available(byte_len)
             self._allocated += byte_len
-
-    def release(self, byte_len: int) -> None:
-        """Take back what ``reserve`` counted; takes no lock, because a garbage collection may call it anywhere."""
-        self._released.append(byte_len)
-
-    @property
-    def _factor(self) -> int:
-        """One heap holds a buffer and its staging copy; with several, the copy is elsewhere."""
-        return 2 if len(self.physical.memory_heaps) == 1 else 1
-
-    @property
-    def _heap_bytes(self) -> int:
-        heaps = self.physical.memory_heaps
-        return heaps[0][0] if len(heaps) == 1 else self.physical.device_local_bytes
+        return Reservation(self._released, byte_len)
 
     def _available(self) -> int:
         with self._allocation_lock:
             for _ in range(len(self._released)):
                 self._allocated -= self._released.popleft()
-            return max(0, self._heap_bytes - self._factor * self._allocated)
+            return max(0, self._heap_bytes - self._copies * self._allocated)
 
     def keep_handle(self, handle: KomputeHandle) -> None:
-        """Remember an object that holds one of kompute's, for ``abandon``."""
-        self._handles.add(handle)
+        """Remember an object that holds one of kompute's, as long as it lives, for ``abandon``."""
+        self._handles.add(weakref.ref(handle, self._handles.discard))
 
     def abandon(self) -> None:
         """In a forked child: never destroy what was inherited, for the device's threads and locks did not come along."""
-        for handle in (self, *self._handles):
-            _layer.leak(handle)
-            _layer.leak(handle.kompute_object)
+        for handle in (self, *[kept() for kept in self._handles]):
+            if handle is not None:
+                _layer.leak(handle)
+                _layer.leak(handle.kompute_object)
 
     @property
     def kompute_object(self) -> object:

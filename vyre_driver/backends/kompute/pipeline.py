@@ -133,6 +133,8 @@ class RecordedDispatch:
         self.bound = BoundPipeline(device, source, buffers, groups)
         self._inputs = [buffers[one.binding.binding] for one in arguments]
         self._outputs = [buffers[one.binding.binding] for one in arguments if one.binding.role.produces_output]
+        self._uploaded = [buffer.tensor for buffer in self._inputs if not buffer.is_mapped]
+        self._read_back = [buffer.tensor for buffer in self._outputs if not buffer.is_shared]
         self._submissions: dict[str, Submission] = {}
         self._push: tuple[int, ...] | None = None
         self.used = 0  # set by the kernel: when it was last called
@@ -160,43 +162,42 @@ class RecordedDispatch:
             1005, DeviceLost 2006, DispatchTimeout 2007, ForkError 2005: as they say.
         """
         with self._lock, self._device.in_use:
-            if self._push != push_words:
-                self._record(push_words)
             began = time.perf_counter_ns()
             self._wait_for_earlier_work(timeout_s)
+            if self._push != push_words:
+                self._submissions, self._push = {}, push_words
             for buffer, array in zip(self._inputs, contents, strict=True):
                 buffer.write(array)
-            self._submit("upload" if split else None, timeout_s)
+            if split and self._uploaded:
+                self._submission("upload").run(timeout_s)
             uploaded = time.perf_counter_ns()
-            self._submit("dispatch" if split else "all", timeout_s)
+            self._submission("dispatch" if split else "all").run(timeout_s)
             dispatched = time.perf_counter_ns()
-            self._submit("readback" if split else None, timeout_s)
+            if split and self._read_back:
+                self._submission("readback").run(timeout_s)
             results = [buffer.read(*form) for buffer, form in zip(self._outputs, outputs, strict=True)]
             ended = time.perf_counter_ns()
         return results, StageTimes(uploaded - began, dispatched - uploaded, ended - dispatched)
 
-    def _record(self, push_words: tuple[int, ...]) -> None:
-        """Record for these push constants: kompute records their values."""
+    def _submission(self, stage: str) -> Submission:
+        """Return a stage's submission, recorded when it is first wanted: kompute records the push constants' values."""
+        found = self._submissions.get(stage)
+        if found is None:
+            found = self._submissions[stage] = Submission(self._device, self._operations(stage), keep=self.bound)
+        return found
+
+    def _operations(self, stage: str) -> list[list[Any]]:
         api = self._device.api
-        upload = [buffer.tensor for buffer in self._inputs if not buffer.is_shared]
-        readback = [buffer.tensor for buffer in self._outputs if not buffer.is_shared]
-        stages = {
-            "upload": [[api.sync_device(upload)]] if upload else [],
-            "dispatch": [[self.bound.dispatch(push_words)]],
-            "readback": [[api.sync_local(readback)]] if readback else [],
-        }
-        stages["all"] = [*stages["upload"], *stages["dispatch"], *stages["readback"]]
-        self._submissions = {
-            name: Submission(self._device, groups, keep=self.bound) for name, groups in stages.items() if groups
-        }
-        self._push = push_words
+        operations = []
+        if stage in {"upload", "all"} and self._uploaded:
+            operations.append([api.sync_device(self._uploaded)])
+        if stage in {"dispatch", "all"}:
+            operations.append([self.bound.dispatch(self._push or ())])
+        if stage in {"readback", "all"} and self._read_back:
+            operations.append([api.sync_local(self._read_back)])
+        return operations
 
     def _wait_for_earlier_work(self, timeout_s: float | None) -> None:
         """After a time-out or an interrupt the buffers may still be in use."""
         for submission in self._submissions.values():
             submission.finish(timeout_s)
-
-    def _submit(self, stage: str | None, timeout_s: float | None) -> None:
-        submission = self._submissions.get(stage) if stage else None
-        if submission is not None:
-            submission.run(timeout_s)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vyre_driver.backends.kompute.buffers import TensorBuffer, check_sizes
-from vyre_driver.backends.kompute.submission import Submission
+from vyre_driver.backends.kompute.submission import Submission, wait_for_earlier_work
 from vyre_driver.errors import DispatchFailed, InvalidInput
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ class Buffer:
         """Allocate it; made by ``Driver.buffer`` and ``Driver.empty``."""
         self.shape = shape
         self.dtype = dtype
-        self.nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        self.nbytes = math.prod(shape) * dtype.itemsize
         if dtype.hasobject or self.nbytes == 0:
             raise InvalidInput(
                 f"a buffer of shape {shape} and type {dtype} has {self.nbytes} bytes of numbers",
@@ -54,7 +55,9 @@ class Buffer:
         return self._memory
 
     def write(self, array: object) -> None:
-        """Copy an array of the same type and number of elements to the device, and wait until it is there.
+        """Copy an array of the same type and number of elements to the device, after all work submitted before.
+
+        It is there when this returns. Another thread must not submit work that uses the buffer meanwhile.
 
         Raises
         ------
@@ -73,8 +76,11 @@ class Buffer:
             )
         with self._lock, self._device.in_use:
             memory = self.memory
+            if memory.is_mapped:
+                wait_for_earlier_work(self._device)
             memory.write(np.ascontiguousarray(given))
-            self._transfer("up", memory)
+            if not memory.is_mapped:
+                self._transfer("up", memory)
 
     def read(self) -> NDArray[Any]:
         """Return a copy of what the device holds, after all work submitted before.
@@ -86,7 +92,10 @@ class Buffer:
         """
         with self._lock, self._device.in_use:
             memory = self.memory
-            self._transfer("down", memory)
+            if memory.is_shared:
+                wait_for_earlier_work(self._device)
+            else:
+                self._transfer("down", memory)
             return memory.read(self.shape, self.dtype)
 
     def close(self) -> None:
@@ -96,7 +105,7 @@ class Buffer:
             self._memory = None
 
     def _transfer(self, direction: str, memory: TensorBuffer) -> None:
-        """Copy between the mapped side and the device; where both are one memory, only wait for the queue."""
+        """Copy between the staging side and the device, and wait."""
         submission = self._transfers.get(direction)
         if submission is None:
             api = self._device.api

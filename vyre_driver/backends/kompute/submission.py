@@ -25,10 +25,12 @@ class Submission:
     """Groups of operations, recorded into one Sequence; operations of one group are independent of each other.
 
     Without the layer's barriers each group is a Sequence of its own, because kompute puts none between operations. ``keep`` is
-    held as long as the work may run.
+    held as long as the work may run. ``device_only`` says that the host reads nothing that the work writes.
     """
 
-    def __init__(self, device: KomputeDevice, groups: Sequence[Sequence[Any]], keep: object) -> None:
+    def __init__(
+        self, device: KomputeDevice, groups: Sequence[Sequence[Any]], keep: object, *, device_only: bool = False
+    ) -> None:
         """Record the operations.
 
         Raises
@@ -42,7 +44,7 @@ class Submission:
         self._lock = threading.Lock()
         sequences = [groups] if "barriers" in device.hooks else [[group] for group in groups]
         with device.calling_kompute("record a dispatch"):
-            self._works = [_work(device, _record(device, part)) for part in sequences]
+            self._works = [_work(device, _record(device, part, device_only=device_only)) for part in sequences]
         device.keep_handle(self)
 
     @property
@@ -53,13 +55,15 @@ class Submission:
     def run(self, timeout_s: float | None = None) -> None:
         """Submit and wait; raises as ``wait``."""
         with self._lock, self._device.in_use:
-            self._submit()
+            self._finish(timeout_s)
+            self._submit(timeout_s)
             self._finish(timeout_s)
 
     def submit(self) -> int:
         """Hand the work to the device; returns its generation, to ask about it later. Waits for an earlier one first."""
         with self._lock, self._device.in_use:
-            self._submit()
+            self._finish(None)
+            self._submit(None)
             return self._generation
 
     def wait(self, generation: int, timeout_s: float | None = None) -> None:
@@ -94,9 +98,10 @@ class Submission:
         finally:
             self._lock.release()
 
-    def _submit(self) -> None:
+    def _submit(self, timeout_s: float | None) -> None:
+        """Submit one after the other: without our barriers each must have ended before the next begins."""
         for work in self._works:
-            self._finish(None)
+            self._finish(timeout_s)
             if not work.submit():
                 self._device.raise_failure()
         self._generation += 1
@@ -115,6 +120,22 @@ class Submission:
                 )
             if result:
                 self._device.check_result(result)
+
+
+def wait_for_earlier_work(device: KomputeDevice) -> None:
+    """Return when all that was submitted before has ended, by whichever thread; raises as ``Submission.wait``."""
+    if device.layer is None:
+        return
+    device.markers[:] = [earlier for earlier in device.markers if earlier.wait(0) == VK_TIMEOUT]
+    marker = _layer.Work(device.layer, None)
+    if not marker.submit_marker():
+        device.raise_failure()
+    try:
+        device.check_result(marker.wait())
+    except BaseException:
+        # Ctrl-C: to let go of the marker now would be to wait for the work.
+        device.markers.append(marker)
+        raise
 
 
 class BlockingWork:
@@ -142,8 +163,9 @@ def _work(device: KomputeDevice, evaluate: Callable[[], Any]) -> _layer.Work | B
     return BlockingWork(device, evaluate) if device.layer is None else _layer.Work(device.layer, evaluate)
 
 
-def _record(device: KomputeDevice, groups: Sequence[Sequence[Any]]) -> Any:  # noqa: ANN401 -- kp has no types
+def _record(device: KomputeDevice, groups: Sequence[Sequence[Any]], *, device_only: bool) -> Any:  # noqa: ANN401 -- kp has no types
     sequence = device.manager.sequence()
+    _layer.set_device_only(device_only)
     try:
         for number, group in enumerate(groups, start=1):
             _layer.set_group(number)
@@ -151,6 +173,7 @@ def _record(device: KomputeDevice, groups: Sequence[Sequence[Any]]) -> Any:  # n
                 sequence.record(operation)
     finally:
         _layer.set_group(0)
+        _layer.set_device_only(False)
     return sequence.eval
 
 

@@ -1,0 +1,116 @@
+"""Where buffers lie: memory shared with the host, device memory that the host can write, and device memory that it cannot.
+
+lavapipe's one memory type is all of these, so taking it for a discrete GPU walks the other ways with real memory.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from vyre_driver import Driver, SpirvModule
+from vyre_driver import driver as driver_module
+from vyre_driver.vulkan.devices import DeviceType, PhysicalDevice
+from vyre_driver.vulkan.selection import select_device
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.device
+
+ADD = """#version 450
+layout(local_size_x = 64) in;
+layout(binding = 0) readonly buffer X { float x[]; };
+layout(binding = 1) buffer Y { float y[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < y.length()) y[i] = y[i] + x[i]; }
+"""
+# kind of device, hooks that are off, layer; whether writes and reads reach the device's memory without a copy on the device
+PLACES = {
+    "shared with the host": (DeviceType.CPU, "", "1", True, True),
+    "writable by the host": (DeviceType.DISCRETE, "", "1", True, False),
+    "out of the host's reach": (DeviceType.DISCRETE, "memory", "1", False, False),
+    "out of reach and without barriers": (DeviceType.DISCRETE, "memory,barriers", "1", False, False),
+    "without the layer": (DeviceType.DISCRETE, "", "0", False, False),
+}
+
+
+@pytest.fixture(scope="module")
+def module() -> SpirvModule:
+    return SpirvModule.from_glsl(ADD)
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Driver, bool, bool]]:
+    device_type, hooks_off, layer, is_mapped, is_shared = PLACES[request.param]
+
+    def select(*arguments: object, **options: bool) -> PhysicalDevice:
+        return dataclasses.replace(select_device(*arguments, **options), device_type=device_type)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(driver_module, "select_device", select)
+    monkeypatch.setenv("VYRE_LAYER", layer)
+    monkeypatch.setenv("VYRE_LAYER_HOOKS_OFF", hooks_off)
+    with Driver(allow_software=True) as driver:
+        yield driver, is_mapped, is_shared
+
+
+def test_a_buffer_lies_where_the_device_allows(place: tuple[Driver, bool, bool]) -> None:
+    driver, is_mapped, is_shared = place
+    memory = driver.empty(5, np.uint8).memory
+    assert (memory.is_mapped, memory.is_shared) == (is_mapped, is_shared)
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_a_call_sees_what_it_was_given_and_no_earlier_call(
+    place: tuple[Driver, bool, bool], module: SpirvModule, *, split: bool
+) -> None:
+    kernel = place[0].compile(module)
+    for count in (1, 64, 1000):
+        x = np.arange(count, dtype=np.float32)
+        for factor in (1, 2, 3):
+            np.testing.assert_array_equal(kernel(x, x * factor, split=split), x * (1 + factor))
+
+
+def test_a_write_waits_for_work_that_was_submitted_before(place: tuple[Driver, bool, bool], module: SpirvModule) -> None:
+    driver = place[0]
+    kernel = driver.compile(module)
+    count = 1 << 18
+    x, y = driver.buffer(np.ones(count, np.float32)), driver.buffer(np.zeros(count, np.float32))
+    bound = kernel.bind(x, y)
+    seen = []
+    for value in range(2, 12):
+        future = bound.submit()
+        x.write(np.full(count, value, np.float32))
+        future.result()
+        seen.append(np.unique(y.read()).tolist())
+    # The n-th dispatch adds what was written before it was submitted: 1, then 2, 3, ...
+    assert seen == [[float(sum(range(1, value)))] for value in range(2, 12)]
+
+
+def test_a_read_sees_work_that_was_submitted_before(place: tuple[Driver, bool, bool], module: SpirvModule) -> None:
+    driver = place[0]
+    count = 1 << 18
+    x, y = driver.buffer(np.ones(count, np.float32)), driver.buffer(np.zeros(count, np.float32))
+    bound = driver.compile(module).bind(x, y)
+    seen = []
+    for _ in range(10):
+        bound.submit()
+        seen.append(np.unique(y.read()).tolist())
+    assert seen == [[float(turn)] for turn in range(1, 11)]
+
+
+def test_buffers_give_their_memory_back(place: tuple[Driver, bool, bool]) -> None:
+    driver = place[0]
+
+    def live() -> object:
+        layer = driver.report()["layer"]
+        return layer["counters"].get("memory_live_bytes") if isinstance(layer, dict) else None
+
+    before = live()
+    for _ in range(3):
+        buffers = [driver.buffer(np.ones(count, np.uint32)) for count in (1, 300, 70_000)]
+        for buffer in buffers:
+            buffer.close()
+    assert live() == before

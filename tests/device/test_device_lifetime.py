@@ -153,6 +153,7 @@ def test_a_second_close_does_nothing(driver: Driver) -> None:
         "forked_child_drops_what_it_inherited",
         "forked_child_closes_the_driver",
         "forked_child_opens_a_driver_of_its_own",
+        "forked_child_is_refused_hardware",
         "forked_child_compiles_and_calls",
         "forked_while_another_thread_calls",
     ],

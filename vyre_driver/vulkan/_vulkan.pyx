@@ -11,7 +11,13 @@ from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+import threading
+
 from vyre_driver.vulkan.vk cimport *
+
+
+cdef extern from "<unistd.h>" nogil:
+    int getpid()
 
 
 cdef extern from "dlfcn.h" nogil:
@@ -266,6 +272,26 @@ cdef list all_device_facts(Loader* vk, VkInstance instance, uint32_t instance_ve
         free(devices)
 
 
+# The last probe's instance stays open, and the drivers with it. The loader closes a driver's libraries with the last instance,
+# and some can be opened only about thirty times in a process: each time takes thread-local storage that never comes back.
+cdef VkInstance kept_instance = NULL
+cdef int kept_in_process = 0
+_keeping = threading.Lock()
+
+
+cdef int keep_instance(Loader* vk, VkInstance instance) except -1:
+    global kept_instance, kept_in_process
+    cdef VkInstance before
+    with _keeping:
+        # A forked child leaves its parent's instance alone: the driver's threads did not come along.
+        before = kept_instance if kept_in_process == getpid() else NULL
+        kept_instance = instance
+        kept_in_process = getpid()
+    if before != NULL:
+        vk.destroy_instance(before, NULL)
+    return 0
+
+
 def probe() -> tuple[int, list[dict[str, object]]]:
     """Return the loader's Vulkan version and the facts of each physical device, in the loader's order.
 
@@ -276,6 +302,9 @@ def probe() -> tuple[int, list[dict[str, object]]]:
     cdef VkInstance instance = create_instance(get_proc, version)
     cdef Loader vk = bind_instance(get_proc, instance)
     try:
-        return version, all_device_facts(&vk, instance, version)
-    finally:
+        facts = all_device_facts(&vk, instance, version)
+    except BaseException:
         vk.destroy_instance(instance, NULL)
+        raise
+    keep_instance(&vk, instance)
+    return version, facts

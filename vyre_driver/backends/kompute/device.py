@@ -95,6 +95,8 @@ class KomputeDevice:
         ------
         BackendUnavailable
             2004 if kp cannot be imported.
+        ForkError
+            2005 in a process forked after a device was opened, if this one is hardware: its driver would hang or crash.
         UnsupportedFeature
             1002 if the device has no queue for compute.
         DispatchFailed
@@ -102,6 +104,7 @@ class KomputeDevice:
         InvalidSetting
             2401 if VYRE_LAYER or VYRE_LAYER_HOOKS_OFF cannot be meant.
         """
+        _check_not_forked(physical)
         family = physical.compute_family
         if family is None:
             raise UnsupportedFeature(f"{physical.name!r} has no queue for compute", fix="choose another device")
@@ -129,6 +132,7 @@ class KomputeDevice:
         features_on = "features" in self.hooks
         self.features = frozenset(wanted_features(physical)) if features_on else frozenset()
         _OPEN.add(self)
+        _opened_in.add(os.getpid())
         self.api_version = min(physical.loader_version, physical.api_version) if self.layer else _KOMPUTE_API_VERSION
 
     def _open(self) -> Any:  # noqa: ANN401 -- kp has no types
@@ -295,6 +299,20 @@ class KomputeDevice:
 
 _KOMPUTE_API_VERSION = 1 << 22 | 1 << 12
 _OPEN: weakref.WeakSet[KomputeDevice] = weakref.WeakSet()
+
+
+# Processes, of this one and those it was forked from, that have opened a device.
+_opened_in: set[int] = set()
+
+
+def _check_not_forked(physical: PhysicalDevice) -> None:
+    forked_from = _opened_in - {os.getpid()}
+    if forked_from and physical.device_type is not DeviceType.CPU:
+        raise ForkError(
+            f"process {os.getpid()} was forked from {forked_from.pop()}, which had opened a device; the driver of "
+            f"{physical.name!r} cannot be used again after that",
+            fix="start processes with the spawn method, or fork before the first Driver",
+        )
 
 
 def _abandon_all() -> None:

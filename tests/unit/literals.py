@@ -11,7 +11,16 @@ from vyre_driver.errors import VyreError
 from vyre_driver.identity import PipelineCacheKey
 from vyre_driver.spirv.reflect import BufferInterface, LocalSize, Reflection
 from vyre_driver.spirv.types import Element, Scalar
-from vyre_driver.vulkan.devices import DeviceLimits, DeviceType, PhysicalDevice, QueueFamily
+from vyre_driver.vulkan.devices import (
+    DeviceLimits,
+    DeviceType,
+    PhysicalDevice,
+    PipelineBinaryProperties,
+    QueueFamily,
+    SubgroupSizeControl,
+)
+from vyre_driver.vulkan.matrices import CooperativeMatrixShape
+from vyre_driver.vulkan.memory import MemoryBudget, MemoryType
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +43,14 @@ LIMITS = DeviceLimits(
     max_compute_work_group_size=(1024, 512, 64),
     timestamp_compute_and_graphics=True,
     timestamp_period_ns=1.0,
+    min_storage_buffer_offset_alignment=16,
+    min_memory_map_alignment=64,
+    non_coherent_atom_size=64,
+    max_memory_allocation_count=4096,
+    max_memory_allocation_size=2**32 - 1,
+    max_per_set_descriptors=1024,
+    max_buffer_size=2**40,
+    robust_storage_buffer_access_size_alignment=4,
 )
 
 DEVICE = PhysicalDevice(
@@ -55,9 +72,24 @@ DEVICE = PhysicalDevice(
     subgroup_size=32,
     subgroup_stages=0x20,
     subgroup_operations=0xFF,
+    subgroup_size_control=SubgroupSizeControl(32, 64, 16, 0x20),
+    compute_units=132,
     limits=LIMITS,
     queue_families=(QueueFamily(0, 0xF, 16, 64), QueueFamily(1, 0x6, 8, 64)),
     memory_heaps=((80 << 30, 1), (64 << 30, 0)),
+    memory_types=(MemoryType(0x1, 0), MemoryType(0xE, 1)),
+    memory_budget=(MemoryBudget(78 << 30, 1 << 30), MemoryBudget(64 << 30, 0)),
+    cooperative_matrix_stages=0x20,
+    cooperative_matrices=(
+        CooperativeMatrixShape(16, 16, 16, "float16", "float16", "float32", "float32", saturating=False, scope="subgroup"),
+    ),
+    pipeline_binary=PipelineBinaryProperties(
+        internal_cache=True,
+        internal_cache_control=False,
+        prefers_internal_cache=True,
+        precompiled_internal_cache=False,
+        compressed_data=True,
+    ),
     extensions=frozenset({"VK_EXT_pci_bus_info"}),
     features=frozenset(),
     loader_version=1 << 22 | 3 << 12,

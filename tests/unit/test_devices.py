@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, astuple, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from literals import DEVICE, device, refusal
 
 from vyre_driver.errors import VulkanUnavailable
-from vyre_driver.vulkan import _vulkan, enumerate_devices
-from vyre_driver.vulkan.devices import DeviceType, PhysicalDevice, QueueFamily, format_version
+from vyre_driver.vulkan import CooperativeMatrixShape, MemoryBudget, MemoryType, _vulkan, enumerate_devices
+from vyre_driver.vulkan.devices import DeviceLimits, DeviceType, PhysicalDevice, QueueFamily, format_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 GRAPHICS, COMPUTE, TRANSFER = 1, 2, 4
+# As Vulkan numbers the shape of literals.DEVICE: float16 is 0, float32 is 1, a subgroup is scope 3.
+MATRICES = [(16, 16, 16, 0, 0, 1, 1, 0, 3)]
 DRIVER_FIX = (
     "install a Vulkan driver (on Debian mesa-vulkan-drivers brings a software one) "
     "or check what VK_DRIVER_FILES and VK_ICD_FILENAMES name"
@@ -32,7 +34,18 @@ def facts(given: PhysicalDevice) -> dict[str, Any]:
         "device_type": given.device_type.value,
         "queue_families": families,
         "memory_heaps": list(given.memory_heaps),
+        "memory_types": [astuple(one) for one in given.memory_types],
+        "memory_budget": [astuple(one) for one in given.memory_budget],
+        "subgroup_size_control": astuple(given.subgroup_size_control) if given.subgroup_size_control else None,
+        "pipeline_binary": astuple(given.pipeline_binary) if given.pipeline_binary else None,
+        "cooperative_matrices": MATRICES if given.cooperative_matrices else [],
     }
+
+
+def enumerated(monkeypatch: pytest.MonkeyPatch, **changes: object) -> PhysicalDevice:
+    """The device that the example's facts with these changes become."""
+    monkeypatch.setattr(_vulkan, "probe", lambda: (DEVICE.loader_version, [{**facts(DEVICE), **changes}]))
+    return enumerate_devices()[0]
 
 
 def raiser(error: Exception) -> Callable[[], object]:
@@ -157,3 +170,110 @@ def test_a_family_without_queues_is_passed_over() -> None:
 )
 def test_device_local_memory_is_the_largest_local_heap(heaps: tuple[tuple[int, int], ...], expected: int) -> None:
     assert device(memory_heaps=heaps).device_local_bytes == expected
+
+
+def test_a_device_of_vulkan_1_0_without_extensions_has_nothing_that_came_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    later = {
+        "max_memory_allocation_size": 0,
+        "max_per_set_descriptors": 0,
+        "max_buffer_size": 0,
+        "robust_storage_buffer_access_size_alignment": 0,
+    }
+    old: dict[str, Any] = {
+        "api_version": 1 << 22,
+        "driver_id": 0,
+        "driver_name": "",
+        "driver_info": "",
+        "conformance": (0, 0, 0, 0),
+        "driver_uuid": bytes(16),
+        "device_uuid": bytes(16),
+        "pci": None,
+        "subgroup_size": 0,
+        "subgroup_stages": 0,
+        "subgroup_operations": 0,
+        "subgroup_size_control": None,
+        "compute_units": 0,
+        "cooperative_matrix_stages": 0,
+        "pipeline_binary": None,
+        "extensions": frozenset(),
+        "features": frozenset({"shaderInt64"}),
+    }
+    plain: dict[str, Any] = {"limits": {**asdict(DEVICE.limits), **later}, "memory_budget": [], "cooperative_matrices": []}
+    found = enumerated(monkeypatch, **old, **plain)
+    limits = DeviceLimits(**plain["limits"])
+    expected = device(**old, limits=limits, cooperative_matrices=())
+    assert (found, found.memory_budget, found.api, found.conformance_version, found.pci_address) == (
+        expected,
+        (),
+        "1.0.0",
+        None,
+        None,
+    )
+
+
+def test_memory_types_and_budget_are_the_devices_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = enumerated(monkeypatch, memory_types=[(0x1, 0), (0x6, 1)], memory_budget=[(100, 40), (10, 20)])
+    assert (found.memory_types, found.memory_budget) == (
+        (MemoryType(0x1, 0), MemoryType(0x6, 1)),
+        (MemoryBudget(100, 40), MemoryBudget(10, 20)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (0x0, (False, False, False, False)),
+        (0x1, (True, False, False, False)),
+        (0x2, (False, True, False, False)),
+        (0x4, (False, False, True, False)),
+        (0x8, (False, False, False, True)),
+        (0xF0, (False, False, False, False)),
+    ],
+)
+def test_a_memory_type_says_what_its_flags_say(flags: int, expected: tuple[bool, ...]) -> None:
+    found = MemoryType(flags, 0)
+    assert (found.device_local, found.host_visible, found.host_coherent, found.host_cached) == expected
+
+
+@pytest.mark.parametrize(("budget", "used", "left"), [(100, 40, 60), (100, 100, 0), (10, 20, 0), (0, 0, 0)])
+def test_what_is_left_of_a_budget_is_never_below_nothing(budget: int, used: int, left: int) -> None:
+    assert MemoryBudget(budget, used).left_bytes == left
+
+
+def test_a_device_is_the_same_whatever_is_left_of_its_memory() -> None:
+    busy = replace(DEVICE, memory_budget=(MemoryBudget(1, 1),))
+    assert (busy == DEVICE, hash(busy) == hash(DEVICE)) == (True, True)
+
+
+def test_matrix_shapes_are_named_in_vulkans_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = [(16, 8, 32, 3, 7, 5, 9, 1, 3), (1, 2, 3, 0, 1, 2, 4, 0, 2), (4, 4, 4, 6, 8, 10, 1_000_141_000, 0, 1)]
+    eights = [(8, 8, 8, 1_000_491_002, 1_000_491_003, 11, 1, 0, 5), (1, 1, 1, 0, 0, 0, 0, 0, 4)]
+    assert enumerated(monkeypatch, cooperative_matrices=shapes + eights).cooperative_matrices == (
+        CooperativeMatrixShape(16, 8, 32, "sint8", "uint8", "sint32", "uint32", saturating=True, scope="subgroup"),
+        CooperativeMatrixShape(1, 2, 3, "float16", "float32", "float64", "sint16", saturating=False, scope="workgroup"),
+        CooperativeMatrixShape(4, 4, 4, "sint64", "uint16", "uint64", "bfloat16", saturating=False, scope="device"),
+        CooperativeMatrixShape(
+            8, 8, 8, "float8_e4m3", "float8_e5m2", "component type 11", "float32", saturating=False, scope="queue family"
+        ),
+        CooperativeMatrixShape(1, 1, 1, "float16", "float16", "float16", "float16", saturating=False, scope="scope 4"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (COMPUTE | TRANSFER, True),
+        (COMPUTE, True),
+        (GRAPHICS | COMPUTE, False),
+        (TRANSFER, False),
+        (GRAPHICS, False),
+        (0, False),
+    ],
+)
+def test_a_compute_only_family_computes_and_does_not_draw(flags: int, expected: bool) -> None:  # noqa: FBT001 -- a parameter of the test
+    assert QueueFamily(0, flags, 1, 64).compute_only is expected
+
+
+@pytest.mark.parametrize(("conformance", "expected"), [((1, 3, 6, 0), "1.3.6.0"), ((0, 0, 0, 1), "0.0.0.1"), ((0,) * 4, None)])
+def test_a_conformance_version_is_written_with_dots(conformance: tuple[int, int, int, int], expected: str | None) -> None:
+    assert device(conformance=conformance).conformance_version == expected

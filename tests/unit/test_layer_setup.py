@@ -53,6 +53,22 @@ def test_a_feature_of_an_extension_is_switched_on_where_the_extension_is(feature
     assert (wanted_features(having), wanted_features(lacking)) == ((feature,), ())
 
 
+EXTENSION_FEATURES = {
+    "robustBufferAccess2": "VK_EXT_robustness2",
+    "nullDescriptor": "VK_EXT_robustness2",
+    "pipelineBinaries": "VK_KHR_pipeline_binary",
+    "shaderBFloat16Type": "VK_KHR_shader_bfloat16",
+    "shaderBFloat16CooperativeMatrix": "VK_KHR_shader_bfloat16",
+    "cooperativeMatrixRobustBufferAccess": "VK_KHR_cooperative_matrix",
+}
+
+
+def test_features_that_change_what_other_code_compiles_to_are_not_switched_on() -> None:
+    core = {"bufferDeviceAddress", "timelineSemaphore", "hostQueryReset", "synchronization2", "subgroupSizeControl"}
+    having = device(features=frozenset({*core, *EXTENSION_FEATURES}), extensions=frozenset(EXTENSION_FEATURES.values()))
+    assert wanted_features(having) == ()
+
+
 def test_a_new_loader_is_told_of_one_more_layer() -> None:
     assert seen_while_creating(NEW_LOADER) == {"VK_ADD_LAYER_PATH": HERE, "VK_INSTANCE_LAYERS": "VK_LAYER_VYRE_driver"}
 

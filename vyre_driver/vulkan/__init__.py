@@ -1,6 +1,28 @@
 """What Vulkan devices there are, and which one is meant."""
 
-from vyre_driver.vulkan.devices import DeviceLimits, DeviceType, PhysicalDevice, QueueFamily, enumerate_devices
+from vyre_driver.vulkan.devices import (
+    DeviceLimits,
+    DeviceType,
+    PhysicalDevice,
+    PipelineBinaryProperties,
+    QueueFamily,
+    SubgroupSizeControl,
+    enumerate_devices,
+)
+from vyre_driver.vulkan.matrices import CooperativeMatrixShape
+from vyre_driver.vulkan.memory import MemoryBudget, MemoryType
 from vyre_driver.vulkan.selection import select_device
 
-__all__ = ["DeviceLimits", "DeviceType", "PhysicalDevice", "QueueFamily", "enumerate_devices", "select_device"]
+__all__ = [
+    "CooperativeMatrixShape",
+    "DeviceLimits",
+    "DeviceType",
+    "MemoryBudget",
+    "MemoryType",
+    "PhysicalDevice",
+    "PipelineBinaryProperties",
+    "QueueFamily",
+    "SubgroupSizeControl",
+    "enumerate_devices",
+    "select_device",
+]

@@ -58,7 +58,26 @@ cdef struct Loader:
     PFN_vkEnumerateDeviceExtensionProperties extensions
     PFN_vkGetPhysicalDeviceQueueFamilyProperties queue_families
     PFN_vkGetPhysicalDeviceMemoryProperties memory
+    PFN_vkGetPhysicalDeviceMemoryProperties2 memory2
+    vyre_get_cooperative_matrix_shapes matrix_shapes
     PFN_vkDestroyInstance destroy_instance
+
+
+# What vkGetPhysicalDeviceProperties2 fills; a structure that was not chained stays zero.
+cdef struct Properties:
+    VkPhysicalDeviceProperties2 core
+    VkPhysicalDeviceIDProperties identity
+    VkPhysicalDeviceSubgroupProperties subgroup
+    VkPhysicalDeviceMaintenance3Properties maintenance3
+    VkPhysicalDeviceMaintenance4Properties maintenance4
+    VkPhysicalDeviceDriverProperties driver
+    VkPhysicalDeviceSubgroupSizeControlProperties subgroup_size
+    VkPhysicalDeviceRobustness2PropertiesEXT robustness2
+    VkPhysicalDevicePCIBusInfoPropertiesEXT pci
+    VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia
+    VkPhysicalDeviceShaderCoreProperties2AMD amd
+    vyre_cooperative_matrix_properties matrix
+    vyre_pipeline_binary_properties pipeline_binary
 
 
 cdef PFN_vkGetInstanceProcAddr open_loader() except NULL:
@@ -117,6 +136,10 @@ cdef Loader bind_instance(PFN_vkGetInstanceProcAddr get_proc, VkInstance instanc
         instance, b"vkGetPhysicalDeviceQueueFamilyProperties")
     vk.memory = <PFN_vkGetPhysicalDeviceMemoryProperties> get_proc(
         instance, b"vkGetPhysicalDeviceMemoryProperties")
+    vk.memory2 = <PFN_vkGetPhysicalDeviceMemoryProperties2> get_proc(
+        instance, b"vkGetPhysicalDeviceMemoryProperties2")
+    vk.matrix_shapes = <vyre_get_cooperative_matrix_shapes> get_proc(
+        instance, b"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")
     vk.destroy_instance = <PFN_vkDestroyInstance> get_proc(instance, b"vkDestroyInstance")
     return vk
 
@@ -165,14 +188,55 @@ cdef list queue_family_facts(Loader* vk, VkPhysicalDevice device):
         free(found)
 
 
-cdef list memory_heap_facts(Loader* vk, VkPhysicalDevice device):
-    cdef VkPhysicalDeviceMemoryProperties memory
+cdef dict memory_facts(Loader* vk, VkPhysicalDevice device, bint has_budget):
+    cdef VkPhysicalDeviceMemoryProperties2 memory
+    cdef VkPhysicalDeviceMemoryBudgetPropertiesEXT budget
+    cdef VkPhysicalDeviceMemoryProperties* found = &memory.memoryProperties
     cdef uint32_t i
-    vk.memory(device, &memory)
-    return [(memory.memoryHeaps[i].size, memory.memoryHeaps[i].flags) for i in range(memory.memoryHeapCount)]
+    memset(&memory, 0, sizeof(memory))
+    memset(&budget, 0, sizeof(budget))
+    memory.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2
+    if has_budget:
+        link(&memory, &budget, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT, True)
+        vk.memory2(device, &memory)
+    else:
+        vk.memory(device, found)
+    return {
+        "memory_types": [
+            (found.memoryTypes[i].propertyFlags, found.memoryTypes[i].heapIndex) for i in range(found.memoryTypeCount)
+        ],
+        "memory_heaps": [(found.memoryHeaps[i].size, found.memoryHeaps[i].flags) for i in range(found.memoryHeapCount)],
+        "memory_budget": [
+            (budget.heapBudget[i], budget.heapUsage[i]) for i in range(found.memoryHeapCount if has_budget else 0)
+        ],
+    }
 
 
-cdef dict limit_facts(VkPhysicalDeviceLimits* limits):
+cdef list matrix_facts(Loader* vk, VkPhysicalDevice device):
+    cdef uint32_t count = 0
+    cdef uint32_t i
+    cdef vyre_cooperative_matrix_shape* found
+    if vk.matrix_shapes == NULL or vk.matrix_shapes(device, &count, NULL) != VK_SUCCESS or count == 0:
+        return []
+    found = <vyre_cooperative_matrix_shape*> calloc(count, sizeof(vyre_cooperative_matrix_shape))
+    if found == NULL:
+        raise MemoryError
+    try:
+        for i in range(count):
+            found[i].sType = VYRE_TYPE_COOPERATIVE_MATRIX_SHAPE
+        if vk.matrix_shapes(device, &count, found) < 0:
+            return []
+        return [
+            (found[i].MSize, found[i].NSize, found[i].KSize, found[i].AType, found[i].BType, found[i].CType,
+             found[i].ResultType, found[i].saturatingAccumulation, found[i].scope)
+            for i in range(count)
+        ]
+    finally:
+        free(found)
+
+
+cdef dict limit_facts(Properties* found):
+    cdef VkPhysicalDeviceLimits* limits = &found.core.properties.limits
     return {
         "max_storage_buffer_range": limits.maxStorageBufferRange,
         "max_push_constants_size": limits.maxPushConstantsSize,
@@ -183,54 +247,62 @@ cdef dict limit_facts(VkPhysicalDeviceLimits* limits):
         "max_compute_work_group_size": tuple([limits.maxComputeWorkGroupSize[i] for i in range(3)]),
         "timestamp_compute_and_graphics": bool(limits.timestampComputeAndGraphics),
         "timestamp_period_ns": limits.timestampPeriod,
+        "min_storage_buffer_offset_alignment": limits.minStorageBufferOffsetAlignment,
+        "min_memory_map_alignment": limits.minMemoryMapAlignment,
+        "non_coherent_atom_size": limits.nonCoherentAtomSize,
+        "max_memory_allocation_count": limits.maxMemoryAllocationCount,
+        "max_memory_allocation_size": found.maintenance3.maxMemoryAllocationSize,
+        "max_per_set_descriptors": found.maintenance3.maxPerSetDescriptors,
+        "max_buffer_size": found.maintenance4.maxBufferSize,
+        "robust_storage_buffer_access_size_alignment": found.robustness2.robustStorageBufferAccessSizeAlignment,
     }
 
 
-cdef dict device_facts(Loader* vk, VkPhysicalDevice device, uint32_t instance_version):
-    cdef VkPhysicalDeviceProperties2 properties
-    cdef VkPhysicalDeviceIDProperties identity
-    cdef VkPhysicalDeviceSubgroupProperties subgroup
-    cdef VkPhysicalDeviceDriverProperties driver
-    cdef VkPhysicalDevicePCIBusInfoPropertiesEXT pci
-    memset(&properties, 0, sizeof(properties))
-    memset(&identity, 0, sizeof(identity))
-    memset(&subgroup, 0, sizeof(subgroup))
-    memset(&driver, 0, sizeof(driver))
-    memset(&pci, 0, sizeof(pci))
-    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2
-    identity.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES
-    subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES
-    driver.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES
-    pci.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT
-    extensions = extension_names(vk, device)
-    vk.properties(device, &properties.properties)
-    # A structure may be chained only if the device knows it: by its version, or by the extension that brought it.
-    cdef bint chained = (
-        vk.properties2 != NULL
-        and instance_version >= VK_API_VERSION_1_1
-        and properties.properties.apiVersion >= VK_API_VERSION_1_1
-    )
-    cdef bint has_driver = chained and (
-        properties.properties.apiVersion >= VK_API_VERSION_1_2 or "VK_KHR_driver_properties" in extensions
-    )
-    cdef bint has_pci = chained and "VK_EXT_pci_bus_info" in extensions
-    if chained:
-        properties.pNext = &identity
-        identity.pNext = &subgroup
-        if has_driver:
-            driver.pNext = subgroup.pNext
-            subgroup.pNext = &driver
-        if has_pci:
-            pci.pNext = subgroup.pNext
-            subgroup.pNext = &pci
-        vk.properties2(device, &properties)
+cdef void link(void* head, void* structure, VkStructureType structure_type, bint known) noexcept:
+    """Chain a structure behind the head; a device may only be handed those that it knows."""
+    cdef VkBaseOutStructure* first = <VkBaseOutStructure*> head
+    cdef VkBaseOutStructure* added = <VkBaseOutStructure*> structure
+    if known:
+        added.sType = structure_type
+        added.pNext = first.pNext
+        first.pNext = added
+
+
+cdef void read_properties(Loader* vk, VkPhysicalDevice device, uint32_t usable, frozenset extensions, Properties* found):
+    """Fill all that the device knows, by its usable version or by the extension that brought the structure."""
+    cdef VkPhysicalDeviceProperties2* head = &found.core
+    head.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2
+    link(head, &found.identity, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES, True)
+    link(head, &found.subgroup, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES, True)
+    link(head, &found.maintenance3, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES, True)
+    link(head, &found.maintenance4, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES,
+         usable >= VK_API_VERSION_1_3 or "VK_KHR_maintenance4" in extensions)
+    link(head, &found.driver, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES,
+         usable >= VK_API_VERSION_1_2 or "VK_KHR_driver_properties" in extensions)
+    link(head, &found.subgroup_size, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES,
+         usable >= VK_API_VERSION_1_3 or "VK_EXT_subgroup_size_control" in extensions)
+    link(head, &found.robustness2, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ROBUSTNESS_2_PROPERTIES_EXT,
+         "VK_EXT_robustness2" in extensions)
+    link(head, &found.pci, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT, "VK_EXT_pci_bus_info" in extensions)
+    link(head, &found.nvidia, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV,
+         "VK_NV_shader_sm_builtins" in extensions)
+    link(head, &found.amd, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD,
+         "VK_AMD_shader_core_properties2" in extensions)
+    link(head, &found.matrix, VYRE_TYPE_COOPERATIVE_MATRIX_PROPERTIES, "VK_KHR_cooperative_matrix" in extensions)
+    link(head, &found.pipeline_binary, VYRE_TYPE_PIPELINE_BINARY_PROPERTIES, "VK_KHR_pipeline_binary" in extensions)
+    vk.properties2(device, head)
+
+
+cdef dict identity_facts(Properties* found):
+    cdef VkPhysicalDeviceProperties* core = &found.core.properties
+    cdef VkPhysicalDeviceDriverProperties* driver = &found.driver
     return {
-        "name": (<bytes> properties.properties.deviceName).decode("utf-8", "replace"),
-        "device_type": properties.properties.deviceType,
-        "vendor_id": properties.properties.vendorID,
-        "device_id": properties.properties.deviceID,
-        "api_version": properties.properties.apiVersion,
-        "driver_version": properties.properties.driverVersion,
+        "name": (<bytes> core.deviceName).decode("utf-8", "replace"),
+        "device_type": core.deviceType,
+        "vendor_id": core.vendorID,
+        "device_id": core.deviceID,
+        "api_version": core.apiVersion,
+        "driver_version": core.driverVersion,
         "driver_id": driver.driverID,
         "driver_name": (<bytes> <char*> driver.driverName).decode("utf-8", "replace"),
         "driver_info": (<bytes> <char*> driver.driverInfo).decode("utf-8", "replace"),
@@ -238,18 +310,57 @@ cdef dict device_facts(Loader* vk, VkPhysicalDevice device, uint32_t instance_ve
             driver.conformanceVersion.major, driver.conformanceVersion.minor,
             driver.conformanceVersion.subminor, driver.conformanceVersion.patch,
         ),
-        "driver_uuid": <bytes> (<char*> identity.driverUUID)[:VK_UUID_SIZE],
-        "device_uuid": <bytes> (<char*> identity.deviceUUID)[:VK_UUID_SIZE],
-        "pipeline_cache_uuid": <bytes> (<char*> properties.properties.pipelineCacheUUID)[:VK_UUID_SIZE],
-        "pci": (pci.pciDomain, pci.pciBus, pci.pciDevice, pci.pciFunction) if has_pci else None,
-        "subgroup_size": subgroup.subgroupSize,
-        "subgroup_stages": subgroup.supportedStages,
-        "subgroup_operations": subgroup.supportedOperations,
-        "limits": limit_facts(&properties.properties.limits),
+        "driver_uuid": <bytes> (<char*> found.identity.driverUUID)[:VK_UUID_SIZE],
+        "device_uuid": <bytes> (<char*> found.identity.deviceUUID)[:VK_UUID_SIZE],
+        "pipeline_cache_uuid": <bytes> (<char*> core.pipelineCacheUUID)[:VK_UUID_SIZE],
+    }
+
+
+cdef tuple subgroup_size_facts(Properties* found):
+    cdef VkPhysicalDeviceSubgroupSizeControlProperties* sizes = &found.subgroup_size
+    if sizes.maxSubgroupSize == 0:
+        return None
+    return (sizes.minSubgroupSize, sizes.maxSubgroupSize, sizes.maxComputeWorkgroupSubgroups, sizes.requiredSubgroupSizeStages)
+
+
+cdef tuple pipeline_binary_facts(Properties* found):
+    cdef vyre_pipeline_binary_properties* binary = &found.pipeline_binary
+    return (
+        bool(binary.pipelineBinaryInternalCache), bool(binary.pipelineBinaryInternalCacheControl),
+        bool(binary.pipelineBinaryPrefersInternalCache), bool(binary.pipelineBinaryPrecompiledInternalCache),
+        bool(binary.pipelineBinaryCompressedData),
+    )
+
+
+cdef dict device_facts(Loader* vk, VkPhysicalDevice device, uint32_t instance_version):
+    cdef Properties found
+    cdef uint32_t usable
+    memset(&found, 0, sizeof(found))
+    extensions = extension_names(vk, device)
+    vk.properties(device, &found.core.properties)
+    usable = min(instance_version, found.core.properties.apiVersion)
+    cdef bint chained = vk.properties2 != NULL and usable >= VK_API_VERSION_1_1
+    if chained:
+        read_properties(vk, device, usable, extensions, &found)
+    return {
+        **identity_facts(&found),
+        "pci": (
+            (found.pci.pciDomain, found.pci.pciBus, found.pci.pciDevice, found.pci.pciFunction)
+            if chained and "VK_EXT_pci_bus_info" in extensions else None
+        ),
+        "subgroup_size": found.subgroup.subgroupSize,
+        "subgroup_stages": found.subgroup.supportedStages,
+        "subgroup_operations": found.subgroup.supportedOperations,
+        "subgroup_size_control": subgroup_size_facts(&found),
+        "compute_units": found.nvidia.shaderSMCount or found.amd.activeComputeUnitCount,
+        "limits": limit_facts(&found),
         "queue_families": queue_family_facts(vk, device),
-        "memory_heaps": memory_heap_facts(vk, device),
+        **memory_facts(vk, device, chained and vk.memory2 != NULL and "VK_EXT_memory_budget" in extensions),
+        "cooperative_matrix_stages": found.matrix.cooperativeMatrixSupportedStages,
+        "cooperative_matrices": matrix_facts(vk, device) if chained and "VK_KHR_cooperative_matrix" in extensions else [],
+        "pipeline_binary": pipeline_binary_facts(&found) if chained and "VK_KHR_pipeline_binary" in extensions else None,
         "extensions": extensions,
-        "features": feature_names(vk, device, min(instance_version, properties.properties.apiVersion)),
+        "features": feature_names(vk, device, usable),
     }
 
 

@@ -6,13 +6,16 @@ Source: Vulkan 1.3 ``VkPhysicalDeviceProperties2`` and the structures chained to
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vyre_driver.errors import VulkanUnavailable
 from vyre_driver.vulkan import _vulkan
+from vyre_driver.vulkan.matrices import CooperativeMatrixShape
+from vyre_driver.vulkan.memory import MemoryBudget, MemoryType
 
 _VK_ERROR_INCOMPATIBLE_DRIVER = -9
+_VK_QUEUE_GRAPHICS_BIT = 0x1
 _VK_QUEUE_COMPUTE_BIT = 0x2
 _VK_MEMORY_HEAP_DEVICE_LOCAL_BIT = 0x1
 
@@ -34,7 +37,11 @@ class DeviceType(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeviceLimits:
-    """The members of ``VkPhysicalDeviceLimits`` that compute work meets; sizes in bytes, counts in workgroups."""
+    """What compute work meets of the device's limits: sizes in bytes, work group counts and sizes along x, y and z.
+
+    From ``VkPhysicalDeviceLimits``; the last four from ``VkPhysicalDeviceMaintenance3Properties`` (two),
+    ``VkPhysicalDeviceMaintenance4Properties`` and ``VkPhysicalDeviceRobustness2PropertiesEXT``, and 0 where it does not tell.
+    """
 
     max_storage_buffer_range: int
     max_push_constants_size: int
@@ -45,6 +52,14 @@ class DeviceLimits:
     max_compute_work_group_size: tuple[int, int, int]
     timestamp_compute_and_graphics: bool
     timestamp_period_ns: float
+    min_storage_buffer_offset_alignment: int
+    min_memory_map_alignment: int
+    non_coherent_atom_size: int
+    max_memory_allocation_count: int
+    max_memory_allocation_size: int
+    max_per_set_descriptors: int
+    max_buffer_size: int
+    robust_storage_buffer_access_size_alignment: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +76,35 @@ class QueueFamily:
         """Whether compute work may be submitted to it."""
         return bool(self.flags & _VK_QUEUE_COMPUTE_BIT)
 
+    @property
+    def compute_only(self) -> bool:
+        """Whether it computes and does not draw: such queues run beside the drawing ones."""
+        return self.computes and not self.flags & _VK_QUEUE_GRAPHICS_BIT
+
+
+@dataclass(frozen=True, slots=True)
+class SubgroupSizeControl:
+    """``VkPhysicalDeviceSubgroupSizeControlProperties``: the sizes a pipeline may ask for, in invocations.
+
+    ``required_size_stages`` are ``VkShaderStageFlagBits`` (0x20: compute) of the stages that may ask.
+    """
+
+    min_size: int
+    max_size: int
+    max_compute_workgroup_subgroups: int
+    required_size_stages: int
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineBinaryProperties:
+    """``VkPhysicalDevicePipelineBinaryPropertiesKHR``, member by member."""
+
+    internal_cache: bool
+    internal_cache_control: bool
+    prefers_internal_cache: bool
+    precompiled_internal_cache: bool
+    compressed_data: bool
+
 
 @dataclass(frozen=True, slots=True)
 class PhysicalDevice:
@@ -68,6 +112,9 @@ class PhysicalDevice:
 
     Texts and UUIDs are empty or zero where the device does not tell; ``api_version`` and ``driver_version`` are raw.
     ``features`` are the device features the layer knows, by Vulkan's names; ``loader_version`` is the loader's own.
+    ``memory_heaps`` are pairs of bytes and ``VkMemoryHeapFlagBits``. ``memory_budget`` has one entry a heap, or none where the
+    device does not tell; it changes from moment to moment and takes no part in comparisons. ``compute_units`` are streaming
+    multiprocessors or their like, 0 where unknown.
     """
 
     index: int
@@ -88,9 +135,16 @@ class PhysicalDevice:
     subgroup_size: int
     subgroup_stages: int
     subgroup_operations: int
+    subgroup_size_control: SubgroupSizeControl | None
+    compute_units: int
     limits: DeviceLimits
     queue_families: tuple[QueueFamily, ...]
     memory_heaps: tuple[tuple[int, int], ...]
+    memory_types: tuple[MemoryType, ...]
+    memory_budget: tuple[MemoryBudget, ...] = field(compare=False)
+    cooperative_matrix_stages: int
+    cooperative_matrices: tuple[CooperativeMatrixShape, ...]
+    pipeline_binary: PipelineBinaryProperties | None
     extensions: frozenset[str]
     features: frozenset[str]
     loader_version: int
@@ -104,6 +158,11 @@ class PhysicalDevice:
     def api(self) -> str:
         """The Vulkan version as people write it, for example ``1.3.230``."""
         return format_version(self.api_version)
+
+    @property
+    def conformance_version(self) -> str | None:
+        """The version of the conformance tests that the driver passed, for example ``1.3.6.0``; None where it does not tell."""
+        return ".".join(map(str, self.conformance)) if any(self.conformance) else None
 
     @property
     def pci_address(self) -> str | None:
@@ -122,7 +181,7 @@ class PhysicalDevice:
     def compute_family(self) -> QueueFamily | None:
         """The queue family for compute: a compute-only one if there is one, else the first that computes."""
         computing = [family for family in self.queue_families if family.computes and family.count > 0]
-        return min(computing, key=lambda family: (family.flags & 0x1, family.index), default=None)
+        return min(computing, key=lambda family: (not family.compute_only, family.index), default=None)
 
 
 def format_version(version: int) -> str:
@@ -159,14 +218,20 @@ def enumerate_devices() -> tuple[PhysicalDevice, ...]:
 
 
 def _physical_device(index: int, loader_version: int, facts: dict[str, Any]) -> PhysicalDevice:
+    sizes, binary = facts["subgroup_size_control"], facts["pipeline_binary"]
     return PhysicalDevice(
         **{
             **facts,
             "index": index,
             "loader_version": loader_version,
             "device_type": DeviceType(min(facts["device_type"], DeviceType.CPU.value)),
+            "subgroup_size_control": None if sizes is None else SubgroupSizeControl(*sizes),
             "limits": DeviceLimits(**facts["limits"]),
             "queue_families": tuple(QueueFamily(*family) for family in facts["queue_families"]),
             "memory_heaps": tuple(facts["memory_heaps"]),
+            "memory_types": tuple(MemoryType(*one) for one in facts["memory_types"]),
+            "memory_budget": tuple(MemoryBudget(*one) for one in facts["memory_budget"]),
+            "cooperative_matrices": tuple(CooperativeMatrixShape.from_vulkan(one) for one in facts["cooperative_matrices"]),
+            "pipeline_binary": None if binary is None else PipelineBinaryProperties(*binary),
         }
     )

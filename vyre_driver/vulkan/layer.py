@@ -63,6 +63,12 @@ _EXTENSION_OF = {
     "shaderBufferFloat32AtomicAdd": "VK_EXT_shader_atomic_float",
     "shaderSharedFloat32AtomicAdd": "VK_EXT_shader_atomic_float",
     "cooperativeMatrix": "VK_KHR_cooperative_matrix",
+    "cooperativeMatrixRobustBufferAccess": "VK_KHR_cooperative_matrix",
+    "robustBufferAccess2": "VK_EXT_robustness2",
+    "nullDescriptor": "VK_EXT_robustness2",
+    "pipelineBinaries": "VK_KHR_pipeline_binary",
+    "shaderBFloat16Type": "VK_KHR_shader_bfloat16",
+    "shaderBFloat16CooperativeMatrix": "VK_KHR_shader_bfloat16",
 }
 _FIRST_LOADER_WITH_ADD_PATH = API_1_3 | 207
 _ENVIRONMENT = threading.Lock()

@@ -5,51 +5,54 @@
 #include <string.h>
 
 #include "layer.h"
+#include "newer_vulkan.h"
 
-#ifndef VK_KHR_cooperative_matrix /* headers before 1.3.255 */
-#define VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR ((VkStructureType)1000506000)
-typedef struct VkPhysicalDeviceCooperativeMatrixFeaturesKHR {
-  VkStructureType sType;
-  void *pNext;
-  VkBool32 cooperativeMatrix;
-  VkBool32 cooperativeMatrixRobustBufferAccess;
-} VkPhysicalDeviceCooperativeMatrixFeaturesKHR;
-#endif
+/* X(part, feature): the part is the structure that holds it. */
+#define FEATURES(X) \
+  X(core, shaderFloat64) X(core, shaderInt64) X(core, shaderInt16) X(core, robustBufferAccess) \
+  X(v11, storageBuffer16BitAccess) X(v11, uniformAndStorageBuffer16BitAccess) X(v11, storagePushConstant16) \
+  X(v11, variablePointersStorageBuffer) X(v11, variablePointers) \
+  X(v12, storageBuffer8BitAccess) X(v12, uniformAndStorageBuffer8BitAccess) X(v12, storagePushConstant8) \
+  X(v12, shaderFloat16) X(v12, shaderInt8) X(v12, shaderBufferInt64Atomics) X(v12, shaderSharedInt64Atomics) \
+  X(v12, shaderSubgroupExtendedTypes) X(v12, scalarBlockLayout) X(v12, uniformBufferStandardLayout) \
+  X(v12, vulkanMemoryModel) X(v12, vulkanMemoryModelDeviceScope) X(v12, vulkanMemoryModelAvailabilityVisibilityChains) \
+  X(v12, bufferDeviceAddress) X(v12, timelineSemaphore) X(v12, hostQueryReset) \
+  X(v13, subgroupSizeControl) X(v13, computeFullSubgroups) X(v13, shaderIntegerDotProduct) X(v13, maintenance4) \
+  X(v13, shaderZeroInitializeWorkgroupMemory) X(v13, synchronization2) X(v13, pipelineCreationCacheControl) \
+  X(matrix, cooperativeMatrix) X(matrix, cooperativeMatrixRobustBufferAccess) \
+  X(atomic_float, shaderBufferFloat32Atomics) X(atomic_float, shaderBufferFloat32AtomicAdd) \
+  X(atomic_float, shaderSharedFloat32AtomicAdd) \
+  X(robustness2, robustBufferAccess2) X(robustness2, nullDescriptor) \
+  X(pipeline_binary, pipelineBinaries) \
+  X(bfloat16, shaderBFloat16Type) X(bfloat16, shaderBFloat16CooperativeMatrix)
 
-#define CORE_FEATURES(X) X(shaderFloat64) X(shaderInt64) X(shaderInt16) X(robustBufferAccess)
-#define FEATURES_11(X) \
-  X(storageBuffer16BitAccess) X(uniformAndStorageBuffer16BitAccess) X(storagePushConstant16) \
-  X(variablePointersStorageBuffer) X(variablePointers)
-#define FEATURES_12(X) \
-  X(storageBuffer8BitAccess) X(uniformAndStorageBuffer8BitAccess) X(storagePushConstant8) X(shaderFloat16) X(shaderInt8) \
-  X(shaderBufferInt64Atomics) X(shaderSharedInt64Atomics) X(shaderSubgroupExtendedTypes) X(scalarBlockLayout) \
-  X(uniformBufferStandardLayout) X(vulkanMemoryModel) X(vulkanMemoryModelDeviceScope) X(bufferDeviceAddress)
-#define FEATURES_13(X) \
-  X(subgroupSizeControl) X(computeFullSubgroups) X(shaderIntegerDotProduct) X(maintenance4) \
-  X(shaderZeroInitializeWorkgroupMemory)
-#define FEATURES_COOPERATIVE_MATRIX(X) X(cooperativeMatrix)
-#define FEATURES_ATOMIC_FLOAT(X) X(shaderBufferFloat32Atomics) X(shaderBufferFloat32AtomicAdd) X(shaderSharedFloat32AtomicAdd)
-
-#define BIT(name) FEATURE_##name,
-enum {
-  CORE_FEATURES(BIT) FEATURES_11(BIT) FEATURES_12(BIT) FEATURES_13(BIT) FEATURES_COOPERATIVE_MATRIX(BIT)
-      FEATURES_ATOMIC_FLOAT(BIT) FEATURE_COUNT
-};
+#define BIT(part, name) FEATURE_##name,
+enum { FEATURES(BIT) FEATURE_COUNT };
 #undef BIT
 _Static_assert(FEATURE_COUNT <= 64, "features are bits of a uint64_t");
 
-#define NAME(name) #name,
-static const char *const NAMES[] = {CORE_FEATURES(NAME) FEATURES_11(NAME) FEATURES_12(NAME) FEATURES_13(NAME)
-                                        FEATURES_COOPERATIVE_MATRIX(NAME) FEATURES_ATOMIC_FLOAT(NAME)};
+#define NAME(part, name) #name,
+static const char *const NAMES[] = {FEATURES(NAME)};
 #undef NAME
+
+/* The parts that extensions brought. A feature may only be switched on together with its extension. */
+#define EXTENSION_PARTS(X) X(matrix) X(atomic_float) X(robustness2) X(pipeline_binary) X(bfloat16)
+
+#define PART(part) PART_##part,
+enum { PART_core, PART_v11, PART_v12, PART_v13, EXTENSION_PARTS(PART) PART_COUNT };
+#undef PART
+#define ALL_PARTS ((UINT32_C(1) << PART_COUNT) - 1)
 
 struct vyre_feature_chain {
   VkPhysicalDeviceFeatures core;
   VkPhysicalDeviceVulkan11Features v11;
   VkPhysicalDeviceVulkan12Features v12;
   VkPhysicalDeviceVulkan13Features v13;
-  VkPhysicalDeviceCooperativeMatrixFeaturesKHR matrix;
+  vyre_cooperative_matrix_features matrix;
   VkPhysicalDeviceShaderAtomicFloatFeaturesEXT atomic_float;
+  VkPhysicalDeviceRobustness2FeaturesEXT robustness2;
+  vyre_pipeline_binary_features pipeline_binary;
+  vyre_bfloat16_features bfloat16;
   const void *head;
 };
 
@@ -67,20 +70,22 @@ static void init(vyre_feature_chain *chain) {
   chain->v11.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES;
   chain->v12.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES;
   chain->v13.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES;
-  chain->matrix.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR;
+  chain->matrix.sType = VYRE_TYPE_COOPERATIVE_MATRIX_FEATURES;
   chain->atomic_float.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_ATOMIC_FLOAT_FEATURES_EXT;
+  chain->robustness2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ROBUSTNESS_2_FEATURES_EXT;
+  chain->pipeline_binary.sType = VYRE_TYPE_PIPELINE_BINARY_FEATURES;
+  chain->bfloat16.sType = VYRE_TYPE_BFLOAT16_FEATURES;
 }
 
 /* The version structures are of Vulkan 1.2 and 1.3; a driver ignores a structure of an extension that it does not know. */
-static void link_structures(vyre_feature_chain *chain, uint32_t api_version, bool matrix, bool atomic_float, void *tail) {
-  if (atomic_float) {
-    chain->atomic_float.pNext = tail;
-    tail = &chain->atomic_float;
+static void link_structures(vyre_feature_chain *chain, uint32_t api_version, uint32_t parts, void *tail) {
+#define LINK(part) \
+  if (parts >> PART_##part & 1) { \
+    chain->part.pNext = tail; \
+    tail = &chain->part; \
   }
-  if (matrix) {
-    chain->matrix.pNext = tail;
-    tail = &chain->matrix;
-  }
+  EXTENSION_PARTS(LINK)
+#undef LINK
   if (api_version >= VK_API_VERSION_1_3) {
     chain->v13.pNext = tail;
     tail = &chain->v13;
@@ -101,7 +106,7 @@ uint64_t vyre_supported_features(
   init(&chain);
   if (features2 && api_version >= VK_API_VERSION_1_1) {
     VkPhysicalDeviceFeatures2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
-    link_structures(&chain, api_version, true, true, NULL);
+    link_structures(&chain, api_version, ALL_PARTS, NULL);
     all.pNext = (void *)chain.head;
     features2(device, &all);
     chain.core = all.features;
@@ -110,24 +115,8 @@ uint64_t vyre_supported_features(
   }
 #define SEE(part, name) \
   if (chain.part.name) found |= UINT64_C(1) << FEATURE_##name;
-#define X(name) SEE(core, name)
-  CORE_FEATURES(X)
-#undef X
-#define X(name) SEE(v11, name)
-  FEATURES_11(X)
-#undef X
-#define X(name) SEE(v12, name)
-  FEATURES_12(X)
-#undef X
-#define X(name) SEE(v13, name)
-  FEATURES_13(X)
-#undef X
-#define X(name) SEE(matrix, name)
-  FEATURES_COOPERATIVE_MATRIX(X)
-#undef X
-#define X(name) SEE(atomic_float, name)
-  FEATURES_ATOMIC_FLOAT(X)
-#undef X
+  FEATURES(SEE)
+#undef SEE
   return found;
 }
 
@@ -135,28 +124,15 @@ vyre_feature_chain *vyre_feature_chain_new(uint64_t features, uint32_t api_versi
   vyre_feature_chain *chain = malloc(sizeof *chain);
   if (!chain) return NULL;
   init(chain);
-  bool matrix = features >> FEATURE_cooperativeMatrix & 1;
-  bool atomic_float = false;
-#define WANT(part, name) chain->part.name = features >> FEATURE_##name & 1;
-#define X(name) WANT(core, name)
-  CORE_FEATURES(X)
-#undef X
-#define X(name) WANT(v11, name)
-  FEATURES_11(X)
-#undef X
-#define X(name) WANT(v12, name)
-  FEATURES_12(X)
-#undef X
-#define X(name) WANT(v13, name)
-  FEATURES_13(X)
-#undef X
-#define X(name) WANT(matrix, name)
-  FEATURES_COOPERATIVE_MATRIX(X)
-#undef X
-#define X(name) WANT(atomic_float, name) atomic_float |= chain->atomic_float.name;
-  FEATURES_ATOMIC_FLOAT(X)
-#undef X
-  link_structures(chain, api_version, matrix, atomic_float, (void *)next);
+  uint32_t parts = 0;
+#define WANT(part, name) \
+  if (features >> FEATURE_##name & 1) { \
+    chain->part.name = VK_TRUE; \
+    parts |= UINT32_C(1) << PART_##part; \
+  }
+  FEATURES(WANT)
+#undef WANT
+  link_structures(chain, api_version, parts, (void *)next);
   return chain;
 }
 

@@ -31,7 +31,18 @@ cdef extern from "vulkan/vulkan.h" nogil:
     enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES
     enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES
     enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT
+    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES
+    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES
+    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES
+    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ROBUSTNESS_2_PROPERTIES_EXT
+    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV
+    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD
+    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2
+    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT
 
+    ctypedef struct VkBaseOutStructure:
+        VkStructureType sType
+        VkBaseOutStructure* pNext
     ctypedef struct VkApplicationInfo:
         VkStructureType sType
         const char* pApplicationName
@@ -48,6 +59,10 @@ cdef extern from "vulkan/vulkan.h" nogil:
         uint32_t[3] maxComputeWorkGroupCount
         uint32_t maxComputeWorkGroupInvocations
         uint32_t[3] maxComputeWorkGroupSize
+        size_t minMemoryMapAlignment
+        VkDeviceSize minStorageBufferOffsetAlignment
+        VkDeviceSize nonCoherentAtomSize
+        uint32_t maxMemoryAllocationCount
         VkBool32 timestampComputeAndGraphics
         float timestampPeriod
     ctypedef struct VkPhysicalDeviceProperties:
@@ -64,31 +79,39 @@ cdef extern from "vulkan/vulkan.h" nogil:
         void* pNext
         VkPhysicalDeviceProperties properties
     ctypedef struct VkPhysicalDeviceIDProperties:
-        VkStructureType sType
-        void* pNext
         uint8_t* deviceUUID
         uint8_t* driverUUID
     ctypedef struct VkPhysicalDeviceSubgroupProperties:
-        VkStructureType sType
-        void* pNext
         uint32_t subgroupSize
         uint32_t supportedStages
         uint32_t supportedOperations
+    ctypedef struct VkPhysicalDeviceMaintenance3Properties:
+        uint32_t maxPerSetDescriptors
+        VkDeviceSize maxMemoryAllocationSize
+    ctypedef struct VkPhysicalDeviceMaintenance4Properties:
+        VkDeviceSize maxBufferSize
+    ctypedef struct VkPhysicalDeviceSubgroupSizeControlProperties:
+        uint32_t minSubgroupSize
+        uint32_t maxSubgroupSize
+        uint32_t maxComputeWorkgroupSubgroups
+        uint32_t requiredSubgroupSizeStages
+    ctypedef struct VkPhysicalDeviceRobustness2PropertiesEXT:
+        VkDeviceSize robustStorageBufferAccessSizeAlignment
+    ctypedef struct VkPhysicalDeviceShaderSMBuiltinsPropertiesNV:
+        uint32_t shaderSMCount
+    ctypedef struct VkPhysicalDeviceShaderCoreProperties2AMD:
+        uint32_t activeComputeUnitCount
     ctypedef struct VkConformanceVersion:
         uint8_t major
         uint8_t minor
         uint8_t subminor
         uint8_t patch
     ctypedef struct VkPhysicalDeviceDriverProperties:
-        VkStructureType sType
-        void* pNext
         int32_t driverID
         char* driverName
         char* driverInfo
         VkConformanceVersion conformanceVersion
     ctypedef struct VkPhysicalDevicePCIBusInfoPropertiesEXT:
-        VkStructureType sType
-        void* pNext
         uint32_t pciDomain
         uint32_t pciBus
         uint32_t pciDevice
@@ -111,6 +134,13 @@ cdef extern from "vulkan/vulkan.h" nogil:
         VkMemoryType* memoryTypes
         uint32_t memoryHeapCount
         VkMemoryHeap* memoryHeaps
+    ctypedef struct VkPhysicalDeviceMemoryProperties2:
+        VkStructureType sType
+        void* pNext
+        VkPhysicalDeviceMemoryProperties memoryProperties
+    ctypedef struct VkPhysicalDeviceMemoryBudgetPropertiesEXT:
+        VkDeviceSize* heapBudget
+        VkDeviceSize* heapUsage
 
     ctypedef struct VkPhysicalDeviceFeatures:
         pass
@@ -131,3 +161,33 @@ cdef extern from "vulkan/vulkan.h" nogil:
         VkPhysicalDevice, uint32_t*, VkQueueFamilyProperties*)
     ctypedef void (*PFN_vkGetPhysicalDeviceMemoryProperties)(
         VkPhysicalDevice, VkPhysicalDeviceMemoryProperties*)
+    ctypedef void (*PFN_vkGetPhysicalDeviceMemoryProperties2)(
+        VkPhysicalDevice, VkPhysicalDeviceMemoryProperties2*)
+
+
+cdef extern from "newer_vulkan.h" nogil:
+    enum: VYRE_TYPE_COOPERATIVE_MATRIX_SHAPE
+    enum: VYRE_TYPE_COOPERATIVE_MATRIX_PROPERTIES
+    enum: VYRE_TYPE_PIPELINE_BINARY_PROPERTIES
+
+    ctypedef struct vyre_cooperative_matrix_properties:
+        uint32_t cooperativeMatrixSupportedStages
+    ctypedef struct vyre_cooperative_matrix_shape:
+        VkStructureType sType
+        uint32_t MSize
+        uint32_t NSize
+        uint32_t KSize
+        uint32_t AType
+        uint32_t BType
+        uint32_t CType
+        uint32_t ResultType
+        VkBool32 saturatingAccumulation
+        uint32_t scope
+    ctypedef struct vyre_pipeline_binary_properties:
+        VkBool32 pipelineBinaryInternalCache
+        VkBool32 pipelineBinaryInternalCacheControl
+        VkBool32 pipelineBinaryPrefersInternalCache
+        VkBool32 pipelineBinaryPrecompiledInternalCache
+        VkBool32 pipelineBinaryCompressedData
+    ctypedef VkResult (*vyre_get_cooperative_matrix_shapes)(
+        VkPhysicalDevice, uint32_t*, vyre_cooperative_matrix_shape*)

@@ -1,0 +1,53 @@
+"""The matrix sizes that a device multiplies in one instruction of a subgroup or workgroup.
+
+Source: Vulkan 1.4, extension ``VK_KHR_cooperative_matrix``; component types also of ``VK_KHR_shader_bfloat16`` and
+``VK_EXT_shader_float8``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_COMPONENTS = {
+    0: "float16",
+    1: "float32",
+    2: "float64",
+    3: "sint8",
+    4: "sint16",
+    5: "sint32",
+    6: "sint64",
+    7: "uint8",
+    8: "uint16",
+    9: "uint32",
+    10: "uint64",
+    1_000_141_000: "bfloat16",
+    1_000_491_002: "float8_e4m3",
+    1_000_491_003: "float8_e5m2",
+}
+_SCOPES = {1: "device", 2: "workgroup", 3: "subgroup", 5: "queue family"}
+
+
+@dataclass(frozen=True, slots=True)
+class CooperativeMatrixShape:
+    """``result`` (m x n) = ``a`` (m x k) times ``b`` (k x n) plus ``c`` (m x n), computed together by all of ``scope``.
+
+    ``a`` to ``result`` name component types (``float16``, ``sint8``, ...), ``scope`` is ``subgroup``, ``workgroup``, ``device``
+    or ``queue family``; a number that this package does not know is named by itself.
+    """
+
+    m: int
+    n: int
+    k: int
+    a: str
+    b: str
+    c: str
+    result: str
+    saturating: bool
+    scope: str
+
+    @classmethod
+    def from_vulkan(cls, members: tuple[int, int, int, int, int, int, int, int, int]) -> CooperativeMatrixShape:
+        """Name the numbers of a ``VkCooperativeMatrixPropertiesKHR``, given in the order of its members from ``MSize`` on."""
+        m, n, k, *types, saturating, scope = members
+        a, b, c, result = (_COMPONENTS.get(number, f"component type {number}") for number in types)
+        return cls(m, n, k, a, b, c, result, bool(saturating), _SCOPES.get(scope, f"scope {scope}"))

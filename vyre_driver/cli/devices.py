@@ -29,12 +29,37 @@ def run(options: argparse.Namespace) -> int:
         print_json({"devices": [_as_data(device) for device in devices]})
         return 0
     for device in devices:
-        kind = "cpu (software)" if device.is_software else device.device_type.name.lower()
-        print(f"{device.index}  {device.name}")
-        print(f"   type {kind}, Vulkan {device.api}, memory {device.device_local_bytes / 2**30:.1f} GiB")
-        print(f"   driver {f'{device.driver_name} {device.driver_info}'.strip()}")
-        print(f"   uuid:{device.device_uuid.hex()}" + (f"  pci:{device.pci_address}" if device.pci_address else ""))
+        print("\n   ".join(_lines(device)))
     return 0
+
+
+def _lines(device: PhysicalDevice) -> list[str]:
+    kind = "cpu (software)" if device.is_software else device.device_type.name.lower()
+    conformance = f", conformance {device.conformance_version}" if device.conformance_version else ""
+    left = device.device_local_left_bytes
+    memory = f"{device.device_local_bytes / 2**30:.1f} GiB" + (f" ({left / 2**30:.1f} GiB left)" if left is not None else "")
+    lines = [
+        f"{device.index}  {device.name}",
+        f"type {kind}, Vulkan {device.api}{conformance}, memory {memory}",
+        f"driver {f'{device.driver_name} {device.driver_info}'.strip() or 'unknown'}",
+        ", ".join(_compute_facts(device)),
+        f"uuid:{device.device_uuid.hex()}" + (f"  pci:{device.pci_address}" if device.pci_address else ""),
+    ]
+    return [line for line in lines if line]
+
+
+def _compute_facts(device: PhysicalDevice) -> list[str]:
+    facts = []
+    sizes = device.subgroup_size_control
+    if device.subgroup_size:
+        varying = f" ({sizes.min_size} to {sizes.max_size})" if sizes and sizes.min_size != sizes.max_size else ""
+        facts.append(f"subgroups of {device.subgroup_size}{varying}")
+    if device.compute_units:
+        facts.append(f"{device.compute_units} compute units")
+    facts += [f"queue family {family.index} computes only" for family in device.queue_families if family.compute_only]
+    if device.cooperative_matrices:
+        facts.append(f"{len(device.cooperative_matrices)} cooperative matrix shapes")
+    return facts
 
 
 def _as_data(device: PhysicalDevice) -> dict[str, object]:
@@ -47,5 +72,7 @@ def _as_data(device: PhysicalDevice) -> dict[str, object]:
     data["pci"] = device.pci_address
     data["extensions"] = sorted(device.extensions)
     data["features"] = sorted(device.features)
+    for family, as_data in zip(device.queue_families, data["queue_families"], strict=True):
+        as_data["compute_only"] = family.compute_only
     data["loader_version"] = format_version(device.loader_version)
     return data

@@ -178,6 +178,13 @@ class PhysicalDevice:
         return max((size for size, flags in self.memory_heaps if flags & _VK_MEMORY_HEAP_DEVICE_LOCAL_BIT), default=0)
 
     @property
+    def device_local_left_bytes(self) -> int | None:
+        """Bytes of the largest device-local heap that were left at the probe; None where the device does not tell."""
+        heaps = zip(self.memory_heaps, self.memory_budget, strict=False)
+        local = [(size, budget.left_bytes) for (size, flags), budget in heaps if flags & _VK_MEMORY_HEAP_DEVICE_LOCAL_BIT]
+        return max(local)[1] if local else None
+
+    @property
     def compute_family(self) -> QueueFamily | None:
         """The queue family for compute: a compute-only one if there is one, else the first that computes."""
         computing = [family for family in self.queue_families if family.computes and family.count > 0]

@@ -1,7 +1,7 @@
 /* Vulkan newer than the oldest headers this package builds with (1.3.239), under names of our own.
 
    Where the installed headers have them too, the compiler proves below that both agree.
-   Source: Vulkan 1.4 specification, appendices "VK_KHR_cooperative_matrix", "VK_KHR_pipeline_binary" and "VK_KHR_shader_bfloat16". */
+   Source: Vulkan 1.4 specification, extensions VK_KHR_cooperative_matrix, VK_KHR_pipeline_binary, VK_KHR_shader_bfloat16. */
 #ifndef VYRE_NEWER_VULKAN_H
 #define VYRE_NEWER_VULKAN_H
 
@@ -73,7 +73,7 @@ typedef struct vyre_bfloat16_features {
 #define VYRE_AGREE(ours, theirs, last, our_type, their_type) \
   _Static_assert(sizeof(ours) == sizeof(theirs), #ours " differs from " #theirs " in size"); \
   _Static_assert(offsetof(ours, last) == offsetof(theirs, last), #ours " differs from " #theirs " at " #last); \
-  _Static_assert((int)(our_type) == (int)(their_type), #ours " differs from " #theirs " in its type's number")
+  _Static_assert((int)(our_type) == (int)(their_type), #ours " differs from " #theirs " in its number")
 
 #ifdef VK_KHR_cooperative_matrix
 VYRE_AGREE(

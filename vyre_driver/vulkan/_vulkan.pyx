@@ -13,6 +13,7 @@ from libc.string cimport memset
 
 import threading
 
+from vyre_driver.vulkan.newer_vulkan cimport *
 from vyre_driver.vulkan.vk cimport *
 
 

@@ -23,7 +23,10 @@ def watch(event: str, arguments: tuple[object, ...]) -> None:
 
 sys.addaudithook(watch)
 
-import vyre_driver  # noqa: E402, F401 -- after the hook that watches it
+import vyre_driver  # noqa: E402 -- after the hook that watches it
+import vyre_driver.backends.profile  # noqa: E402
+import vyre_driver.vulkan.devices  # noqa: E402
+import vyre_driver.vulkan.layer  # noqa: E402, F401
 
 if __name__ == "__main__":
     report = {

@@ -245,6 +245,22 @@ def test_a_device_is_the_same_whatever_is_left_of_its_memory() -> None:
     assert (busy == DEVICE, hash(busy) == hash(DEVICE)) == (True, True)
 
 
+@pytest.mark.parametrize(
+    ("heaps", "budget", "expected"),
+    [
+        (((80, 1), (64, 0)), [(70, 10), (64, 0)], 60),
+        (((80, 1), (64, 0), (90, 1)), [(70, 10), (64, 0), (50, 1)], 49),
+        (((64, 0),), [(64, 0)], None),
+        (((80, 1), (64, 0)), [], None),
+    ],
+)
+def test_what_is_left_of_device_local_memory_is_that_of_the_largest_local_heap(
+    heaps: tuple[tuple[int, int], ...], budget: list[tuple[int, int]], expected: int | None
+) -> None:
+    told = tuple(MemoryBudget(*one) for one in budget)
+    assert device(memory_heaps=heaps, memory_budget=told).device_local_left_bytes == expected
+
+
 def test_matrix_shapes_are_named_in_vulkans_order(monkeypatch: pytest.MonkeyPatch) -> None:
     shapes = [(16, 8, 32, 3, 7, 5, 9, 1, 3), (1, 2, 3, 0, 1, 2, 4, 0, 2), (4, 4, 4, 6, 8, 10, 1_000_141_000, 0, 1)]
     eights = [(8, 8, 8, 1_000_491_002, 1_000_491_003, 11, 1, 0, 5), (1, 1, 1, 0, 0, 0, 0, 0, 4)]

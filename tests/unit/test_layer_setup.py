@@ -69,6 +69,12 @@ def test_features_that_change_what_other_code_compiles_to_are_not_switched_on() 
     assert wanted_features(having) == ()
 
 
+@pytest.mark.parametrize("feature", EXTENSION_FEATURES)
+def test_a_feature_that_is_asked_for_brings_its_extension(monkeypatch: pytest.MonkeyPatch, feature: str) -> None:
+    monkeypatch.setattr(_layer, "LayerConfig", lambda **asked: (asked["features"], asked["extensions"]))
+    assert layer_config(DEVICE, (), (feature,)) == ((feature,), [EXTENSION_FEATURES[feature]])
+
+
 def test_a_new_loader_is_told_of_one_more_layer() -> None:
     assert seen_while_creating(NEW_LOADER) == {"VK_ADD_LAYER_PATH": HERE, "VK_INSTANCE_LAYERS": "VK_LAYER_VYRE_driver"}
 

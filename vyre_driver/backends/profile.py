@@ -46,41 +46,42 @@ class DeviceProfile:
 
     What ``from_physical_device`` fills from Vulkan ("features" are those switched on), and what Vulkan does not tell:
 
-    =============================== ======================================================================================
-    backend                         given by the backend; ``unknown`` without
-    supports_subgroup_ops           supportedOperations has basic, arithmetic, ballot and shuffle, for the compute stage
-    supports_indirect_dispatch      False: Vulkan has vkCmdDispatchIndirect, kompute records none
-    supports_distributed_collectives False: one device is one rank
+    ================================= ==================================================================================
+    backend                           given by the backend; ``unknown`` without
+    supports_subgroup_ops             supportedOperations has basic, arithmetic, ballot and shuffle, for the compute
+                                      stage
+    supports_indirect_dispatch        False: Vulkan has vkCmdDispatchIndirect, kompute records none
+    supports_distributed_collectives  False: one device is one rank
     supports_specialization_constants True: core since Vulkan 1.0
-    supports_f16                    features shaderFloat16 and storageBuffer16BitAccess
-    supports_bf16                   features shaderBFloat16Type (VK_KHR_shader_bfloat16) and storageBuffer16BitAccess
-    supports_trap_propagation       False: SPIR-V has no trap that the host learns of
-    supports_tensor_cores           feature cooperativeMatrix, for the compute stage, with at least one shape
-    has_mul_high                    True: OpUMulExtended and OpSMulExtended are core SPIR-V
-    has_dual_issue_fp32_int32       False: not told
-    has_subgroup_shuffle            supportedOperations has basic and shuffle, for the compute stage
-    has_shared_memory               maxComputeSharedMemorySize is not 0
-    max_native_int_width            64 bits with feature shaderInt64, else 32
-    max_workgroup_size              maxComputeWorkGroupSize, invocations along x, y, z
-    max_invocations_per_workgroup   maxComputeWorkGroupInvocations
-    max_shared_memory_bytes         maxComputeSharedMemorySize
-    max_storage_buffer_binding_size maxStorageBufferRange, bytes
-    subgroup_size                   subgroupSize, invocations; 0 before Vulkan 1.1
-    compute_units                   shaderSMCount (VK_NV_shader_sm_builtins) or activeComputeUnitCount
-                                    (VK_AMD_shader_core_properties2); 0 elsewhere
-    regs_per_thread_max             0: not told
-    l1_cache_bytes, l2_cache_bytes  0: not told
-    mem_bw_gbps                     0: not told; GB/s
-    timing_quality                  DEVICE_TIMESTAMPS with supports_device_timestamps, else HOST_ENQUEUE_WAIT: submitting and
-                                    waiting are two calls
-    supports_device_timestamps      timestampValidBits of the queue family for compute and timestampPeriod are not 0
-    supports_hardware_counters      False: VK_KHR_performance_query is not used
-    ideal_unroll_depth              0: not told
-    ideal_vector_pack_bits          0: not told
-    ideal_workgroup_tile            (0, 0, 0): not told
-    shared_memory_bank_count        0: not told
-    shared_memory_bank_width_bytes  0: not told
-    =============================== ======================================================================================
+    supports_f16                      features shaderFloat16 and storageBuffer16BitAccess
+    supports_bf16                     features shaderBFloat16Type (VK_KHR_shader_bfloat16) and storageBuffer16BitAccess
+    supports_trap_propagation         False: SPIR-V has no trap that the host learns of
+    supports_tensor_cores             feature cooperativeMatrix, for the compute stage, with at least one shape
+    has_mul_high                      True: OpUMulExtended and OpSMulExtended are core SPIR-V
+    has_dual_issue_fp32_int32         False: not told
+    has_subgroup_shuffle              supportedOperations has basic and shuffle, for the compute stage
+    has_shared_memory                 maxComputeSharedMemorySize is not 0
+    max_native_int_width              64 bits with feature shaderInt64, else 32
+    max_workgroup_size                maxComputeWorkGroupSize, invocations along x, y, z
+    max_invocations_per_workgroup     maxComputeWorkGroupInvocations
+    max_shared_memory_bytes           maxComputeSharedMemorySize
+    max_storage_buffer_binding_size   maxStorageBufferRange, bytes
+    subgroup_size                     subgroupSize, invocations; 0 before Vulkan 1.1
+    compute_units                     shaderSMCount (VK_NV_shader_sm_builtins) or activeComputeUnitCount
+                                      (VK_AMD_shader_core_properties2); 0 elsewhere
+    regs_per_thread_max               0: not told
+    l1_cache_bytes, l2_cache_bytes    0: not told
+    mem_bw_gbps                       0: not told; GB/s
+    timing_quality                    DEVICE_TIMESTAMPS with supports_device_timestamps, else HOST_ENQUEUE_WAIT:
+                                      submitting and waiting are two calls
+    supports_device_timestamps        timestampValidBits of the queue family for compute and timestampPeriod are not 0
+    supports_hardware_counters        False: VK_KHR_performance_query is not used
+    ideal_unroll_depth                0: not told
+    ideal_vector_pack_bits            0: not told
+    ideal_workgroup_tile              (0, 0, 0): not told
+    shared_memory_bank_count          0: not told
+    shared_memory_bank_width_bytes    0: not told
+    ================================= ==================================================================================
     """
 
     backend: str = "unknown"

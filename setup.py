@@ -106,7 +106,7 @@ def extension(name: str, *sources: str, libraries: tuple[str, ...] = ()) -> Exte
         name,
         [name.replace(".", "/") + ".pyx", *sources],
         include_dirs=["vyre_driver/vulkan"],
-        depends=[str(path) for path in sorted(Path("vyre_driver/vulkan").glob("*.h"))],
+        depends=[str(path) for path in sorted(Path("vyre_driver/vulkan").iterdir()) if path.suffix in {".h", ".pxd", ".pxi"}],
         libraries=list(libraries),
         define_macros=[("_GNU_SOURCE", None)],
         extra_compile_args=["-O3", "-Wall", "-Wno-unused-function", "-fvisibility=hidden"],

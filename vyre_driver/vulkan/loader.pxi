@@ -1,0 +1,115 @@
+"""The Vulkan loader opened, and instances of our own: included by _vulkan.pyx."""
+
+import threading
+
+
+class LoaderMissing(OSError):
+    """libvulkan.so.1 could not be opened; the text is the dynamic linker's."""
+
+
+class InstanceFailed(OSError):
+    """vkCreateInstance or the enumeration failed; ``result`` is the VkResult."""
+
+    def __init__(self, str call, int result):
+        super().__init__(f"{call} returned {result}")
+        self.call = call
+        self.result = result
+
+
+cdef struct Loader:
+    PFN_vkGetInstanceProcAddr get_proc
+    PFN_vkEnumeratePhysicalDevices enumerate_devices
+    PFN_vkGetPhysicalDeviceProperties properties
+    PFN_vkGetPhysicalDeviceProperties2 properties2
+    PFN_vkGetPhysicalDeviceFeatures features
+    PFN_vkGetPhysicalDeviceFeatures2 features2
+    PFN_vkEnumerateDeviceExtensionProperties extensions
+    PFN_vkGetPhysicalDeviceQueueFamilyProperties queue_families
+    PFN_vkGetPhysicalDeviceMemoryProperties memory
+    PFN_vkGetPhysicalDeviceMemoryProperties2 memory2
+    vyre_get_cooperative_matrix_shapes matrix_shapes
+    PFN_vkDestroyInstance destroy_instance
+
+
+cdef PFN_vkGetInstanceProcAddr open_loader() except NULL:
+    cdef void* library
+    cdef void* symbol
+    with nogil:
+        library = dlopen(b"libvulkan.so.1", RTLD_NOW | RTLD_LOCAL)
+    if library == NULL:
+        raise LoaderMissing((<bytes> dlerror()).decode("utf-8", "replace"))
+    symbol = dlsym(library, b"vkGetInstanceProcAddr")
+    if symbol == NULL:
+        raise LoaderMissing((<bytes> dlerror()).decode("utf-8", "replace"))
+    return <PFN_vkGetInstanceProcAddr> symbol
+
+
+cdef uint32_t loader_version(PFN_vkGetInstanceProcAddr get_proc) noexcept:
+    cdef uint32_t version = VK_API_VERSION_1_0
+    cdef PFN_vkEnumerateInstanceVersion call = <PFN_vkEnumerateInstanceVersion> get_proc(
+        NULL, b"vkEnumerateInstanceVersion")
+    if call != NULL and call(&version) != VK_SUCCESS:
+        version = VK_API_VERSION_1_0
+    return version
+
+
+cdef VkInstance create_instance(PFN_vkGetInstanceProcAddr get_proc, uint32_t version) except NULL:
+    cdef VkApplicationInfo application
+    cdef VkInstanceCreateInfo info
+    cdef VkInstance instance = NULL
+    cdef VkResult result
+    cdef PFN_vkCreateInstance create = <PFN_vkCreateInstance> get_proc(NULL, b"vkCreateInstance")
+    memset(&application, 0, sizeof(application))
+    memset(&info, 0, sizeof(info))
+    application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO
+    application.pApplicationName = b"vyre_driver probe"
+    application.apiVersion = min(version, <uint32_t> VK_API_VERSION_1_3)
+    info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO
+    info.pApplicationInfo = &application
+    with nogil:
+        result = create(&info, NULL, &instance)
+    if result != VK_SUCCESS:
+        raise InstanceFailed("vkCreateInstance", result)
+    return instance
+
+
+cdef Loader bind_instance(PFN_vkGetInstanceProcAddr get_proc, VkInstance instance) noexcept:
+    cdef Loader vk
+    vk.get_proc = get_proc
+    vk.enumerate_devices = <PFN_vkEnumeratePhysicalDevices> get_proc(instance, b"vkEnumeratePhysicalDevices")
+    vk.properties = <PFN_vkGetPhysicalDeviceProperties> get_proc(instance, b"vkGetPhysicalDeviceProperties")
+    vk.properties2 = <PFN_vkGetPhysicalDeviceProperties2> get_proc(instance, b"vkGetPhysicalDeviceProperties2")
+    vk.features = <PFN_vkGetPhysicalDeviceFeatures> get_proc(instance, b"vkGetPhysicalDeviceFeatures")
+    vk.features2 = <PFN_vkGetPhysicalDeviceFeatures2> get_proc(instance, b"vkGetPhysicalDeviceFeatures2")
+    vk.extensions = <PFN_vkEnumerateDeviceExtensionProperties> get_proc(
+        instance, b"vkEnumerateDeviceExtensionProperties")
+    vk.queue_families = <PFN_vkGetPhysicalDeviceQueueFamilyProperties> get_proc(
+        instance, b"vkGetPhysicalDeviceQueueFamilyProperties")
+    vk.memory = <PFN_vkGetPhysicalDeviceMemoryProperties> get_proc(
+        instance, b"vkGetPhysicalDeviceMemoryProperties")
+    vk.memory2 = <PFN_vkGetPhysicalDeviceMemoryProperties2> get_proc(
+        instance, b"vkGetPhysicalDeviceMemoryProperties2")
+    vk.matrix_shapes = <vyre_get_cooperative_matrix_shapes> get_proc(
+        instance, b"vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR")
+    vk.destroy_instance = <PFN_vkDestroyInstance> get_proc(instance, b"vkDestroyInstance")
+    return vk
+
+
+# The last probe's instance stays open, and the drivers with it. The loader closes a driver's libraries with the last instance,
+# and some can be opened only about thirty times in a process: each time takes thread-local storage that never comes back.
+cdef VkInstance kept_instance = NULL
+cdef int kept_in_process = 0
+_keeping = threading.Lock()
+
+
+cdef int keep_instance(Loader* vk, VkInstance instance) except -1:
+    global kept_instance, kept_in_process
+    cdef VkInstance before
+    with _keeping:
+        # A forked child leaves its parent's instance alone: the driver's threads did not come along.
+        before = kept_instance if kept_in_process == getpid() else NULL
+        kept_instance = instance
+        kept_in_process = getpid()
+    if before != NULL:
+        vk.destroy_instance(before, NULL)
+    return 0

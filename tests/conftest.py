@@ -4,11 +4,13 @@ A test runs as a new user would: no ``VYRE_*`` variable is set, and home and cac
 marked ``device`` gets VYRE_ALLOW_SOFTWARE=1, because a CPU device has to do where there is no GPU; without the marker the
 refusal of CPU devices, which is the default, is what tests see.
 
-VYRE_REQUIRE (``device``, ``packaging``, or both with a comma) makes a missing prerequisite a failure instead of a skip.
+VYRE_REQUIRE (``device``, ``packaging``, ``validation``, or several with commas) makes a missing prerequisite a failure instead
+of a skip.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import shutil
@@ -81,6 +83,8 @@ def run_child(command: list[str], env: Mapping[str, str | None] | None, **option
 @functools.cache
 def missing(kind: str) -> str | None:
     """Say what a kind of test lacks on this machine; None when it can run."""
+    if kind == "validation":
+        return missing_validation()
     if kind == "packaging":
         absent = [tool for tool in ("cc", "git", "glslangValidator") if shutil.which(tool) is None]
         return f"not installed: {', '.join(absent)}" if absent else None
@@ -94,6 +98,22 @@ def missing(kind: str) -> str | None:
     return None
 
 
+def missing_validation() -> str | None:
+    """Say which of the validators is not installed."""
+
+    class Layer(ctypes.Structure):  # VkLayerProperties
+        _fields_ = (("name", ctypes.c_char * 256), ("versions", ctypes.c_uint32 * 2), ("description", ctypes.c_char * 256))
+
+    count, found = ctypes.c_uint32(64), (Layer * 64)()
+    try:
+        ctypes.CDLL("libvulkan.so.1").vkEnumerateInstanceLayerProperties(ctypes.byref(count), found)
+    except OSError as error:
+        return str(error)
+    if b"VK_LAYER_KHRONOS_validation" not in {layer.name for layer in found}:
+        return "the Vulkan loader finds no VK_LAYER_KHRONOS_validation. Fix: install vulkan-validationlayers (Debian)."
+    return None if shutil.which("spirv-val") else "spirv-val is not installed. Fix: install spirv-tools (Debian)."
+
+
 def skip_or_fail(kind: str, reason: str) -> None:
     """Skip the test, or fail it where VYRE_REQUIRE names its kind."""
     if kind in REQUIRED:
@@ -102,7 +122,7 @@ def skip_or_fail(kind: str, reason: str) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    for kind in ("device", "packaging"):
+    for kind in ("device", "packaging", "validation"):
         if item.get_closest_marker(kind) is not None:
             reason = missing(kind)
             if reason is not None:
@@ -123,13 +143,19 @@ def _environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.fixture
-def run_python() -> RunChild:
-    """Run this Python with arguments."""
+def run_program() -> RunChild:
+    """Run the program that the first argument names."""
 
     def run(*arguments: str, env: Mapping[str, str | None] | None = None, **options: Any) -> Finished:  # noqa: ANN401 -- subprocess's
-        return run_child([sys.executable, *arguments], env, **options)
+        return run_child([*arguments], env, **options)
 
     return run
+
+
+@pytest.fixture
+def run_python(run_program: RunChild) -> RunChild:
+    """Run this Python with arguments."""
+    return functools.partial(run_program, sys.executable)
 
 
 @pytest.fixture

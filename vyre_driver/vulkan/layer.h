@@ -173,6 +173,7 @@ struct vyre_device {
   VkFence idle_fences[VYRE_FENCE_POOL];  /* reset, ready to be handed out */
   uint32_t idle_fence_count;
   vyre_handle_map fences;                /* VkFence -> VYRE_FENCE_* bits, of those handed out */
+  vyre_handle_map fence_work;            /* VkFence -> the one VkCommandBuffer last submitted with it */
 
   pthread_mutex_t memory_lock;
   vyre_handle_map memory;                /* VkDeviceMemory -> vyre_memory_block, handed out */
@@ -235,6 +236,7 @@ VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns);
    does when it submits: a queue takes one submission at a time. */
 VkResult vyre_submit_marker(vyre_device *device, VkFence *out);
 void vyre_give_fence_back(vyre_device *device, VkFence fence);
+void vyre_finish_work(vyre_device *device, VkCommandBuffer buffer); /* returns when its submission has ended */
 
 /* layer_memory.c */
 void vyre_classify_memory(vyre_device *device, const VkPhysicalDeviceMemoryProperties *properties);

@@ -96,6 +96,7 @@ static VKAPI_ATTR void VKAPI_CALL free_command_buffers(
     VkDevice handle, VkCommandPool pool, uint32_t count, const VkCommandBuffer *buffers) {
   vyre_device *device = vyre_find_device(handle);
   uintptr_t group = 0;
+  for (uint32_t i = 0; i < count; i++) vyre_finish_work(device, buffers[i]);
   pthread_mutex_lock(&device->command_lock);
   for (uint32_t i = 0; i < count; i++) (void)vyre_map_take(&device->command_buffers, handle_key(buffers[i]), &group);
   pthread_mutex_unlock(&device->command_lock);

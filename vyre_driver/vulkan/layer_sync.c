@@ -31,6 +31,24 @@ static void change_fence(vyre_device *device, VkFence fence, uintptr_t set, uint
   pthread_mutex_unlock(&device->fence_lock);
 }
 
+static void note_submitted(vyre_device *device, VkFence fence, VkCommandBuffer buffer) {
+  uintptr_t bits = 0;
+  pthread_mutex_lock(&device->fence_lock);
+  if (vyre_map_get(&device->fences, handle_key(fence), &bits)) {
+    vyre_map_put(&device->fences, handle_key(fence), bits | VYRE_FENCE_SUBMITTED);
+    (void)vyre_map_put(&device->fence_work, handle_key(fence), (uintptr_t)buffer);
+    count_pending(device, bits, bits | VYRE_FENCE_SUBMITTED);
+  }
+  pthread_mutex_unlock(&device->fence_lock);
+}
+
+/* Under fence_lock. Takes the fence out of the maps; false: it was not there. */
+static bool forget_fence(vyre_device *device, VkFence fence, uintptr_t *bits) {
+  uintptr_t work = 0;
+  (void)vyre_map_take(&device->fence_work, handle_key(fence), &work);
+  return vyre_map_take(&device->fences, handle_key(fence), bits);
+}
+
 static uintptr_t fence_bits(vyre_device *device, VkFence fence) {
   uintptr_t bits = 0;
   pthread_mutex_lock(&device->fence_lock);
@@ -89,7 +107,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_fence(
   if (!fence) return;
   pthread_mutex_lock(&device->fence_lock);
   bool known = vyre_map_get(&device->fences, handle_key(fence), &bits);
-  if (known && !(bits & VYRE_FENCE_DETACHED)) (void)vyre_map_take(&device->fences, handle_key(fence), &bits);
+  if (known && !(bits & VYRE_FENCE_DETACHED)) (void)forget_fence(device, fence, &bits);
   pthread_mutex_unlock(&device->fence_lock);
   if (!known) {
     device->vk.DestroyFence(handle, fence, allocator);
@@ -109,7 +127,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL queue_submit(
     result = vyre_injected(VYRE_CALL_SUBMIT);
     if (result == VK_SUCCESS) result = device->vk.QueueSubmit(queue, count, infos, fence);
   }
-  if (result == VK_SUCCESS && fence) change_fence(device, fence, VYRE_FENCE_SUBMITTED, 0);
+  if (result == VK_SUCCESS && fence) {
+    bool single = count == 1 && infos->commandBufferCount == 1;
+    note_submitted(device, fence, single ? infos->pCommandBuffers[0] : NULL);
+  }
   atomic_store_explicit(&device->queue, queue, memory_order_relaxed); /* kompute has one queue */
   return vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
 }
@@ -164,12 +185,26 @@ void vyre_give_fence_back(vyre_device *device, VkFence fence) {
   uintptr_t bits = 0;
   if (!atomic_load(&device->alive)) return;
   pthread_mutex_lock(&device->fence_lock);
-  bool known = vyre_map_take(&device->fences, handle_key(fence), &bits);
+  bool known = forget_fence(device, fence, &bits);
   pthread_mutex_unlock(&device->fence_lock);
   if (!known) return;
   if (bits & VYRE_FENCE_SUBMITTED) (void)device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX);
   count_pending(device, bits, 0);
   recycle_fence(device, fence, NULL);
+}
+
+/* kompute frees the command buffers of a Manager that it destroys, whether their work has ended or not. */
+void vyre_finish_work(vyre_device *device, VkCommandBuffer buffer) {
+  VkFence running = VK_NULL_HANDLE;
+  pthread_mutex_lock(&device->fence_lock);
+  for (size_t i = 0; i < device->fence_work.capacity; i++) {
+    uint64_t key = device->fence_work.keys[i];
+    uintptr_t bits = 0;
+    if (key == 0 || device->fence_work.values[i] != (uintptr_t)buffer) continue;
+    if (vyre_map_get(&device->fences, key, &bits) && bits & VYRE_FENCE_SUBMITTED) running = (VkFence)(uintptr_t)key;
+  }
+  pthread_mutex_unlock(&device->fence_lock);
+  if (running) (void)device->vk.WaitForFences(device->handle, 1, &running, VK_TRUE, UINT64_MAX);
 }
 
 /* A wait inside kompute's eval(). */
@@ -200,6 +235,7 @@ void vyre_sync_close(vyre_device *device) {
     device->vk.DestroyFence(device->handle, fence, NULL);
   }
   vyre_map_free(&device->fences);
+  vyre_map_free(&device->fence_work);
   while (device->idle_fence_count) {
     device->vk.DestroyFence(device->handle, device->idle_fences[--device->idle_fence_count], NULL);
   }

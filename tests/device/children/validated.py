@@ -1,0 +1,272 @@
+"""Work of every kind, for the Khronos validation layer to watch; test_device_validation.py runs each case in its own process.
+
+Usage: validated.py CASE
+
+Each case runs on buffers that host and device share, as a CPU device has them, and again on device buffers with staging
+copies, as a graphics card has them. Results are checked, so that silence is not for want of work.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import sys
+import threading
+
+import numpy as np
+
+from vyre_driver import Driver, Kernel, SpirvModule
+from vyre_driver.backends.kompute import buffers
+from vyre_driver.errors import DeviceOutOfMemory, DispatchTimeout
+from vyre_driver.spirv.shipped import shipped_module
+from vyre_driver.vulkan import _layer
+
+X = np.arange(1000, dtype=np.float32)
+PUSH = {"alpha": 2, "count": X.size}
+OUT_OF_DEVICE_MEMORY = -2
+SLOW_STEPS = 40_000_000
+WIDE = """#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+layout(local_size_x = 64) in;
+layout(binding = 0) buffer A {{ {kind} a[]; }};
+void main() {{ uint i = gl_GlobalInvocationID.x; if (i < a.length()) a[i] = a[i] * {kind}(3); }}
+"""
+BYTES = """#version 450
+#extension GL_EXT_shader_8bit_storage : require
+layout(local_size_x = 64) in;
+layout(binding = 0) buffer A { uint8_t a[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < a.length()) a[i] = uint8_t(uint(a[i]) + 1u); }
+"""
+CONSTANTS = """#version 450
+layout(local_size_x_id = 0) in;
+layout(constant_id = 3) const uint TIMES = 2u;
+layout(constant_id = 4) const bool NEGATE = false;
+layout(binding = 0) readonly buffer A { int a[]; };
+layout(binding = 2) writeonly buffer B { int b[]; };
+layout(push_constant) uniform P { int add; uvec2 pair; };
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    if (i < a.length()) b[i] = (NEGATE ? -1 : 1) * a[i] * int(TIMES) + add + int(pair.y);
+}
+"""
+SLOW = """#version 450
+layout(local_size_x = 1) in;
+layout(binding = 0) buffer A { uint a[]; };
+layout(push_constant) uniform P { uint steps; };
+void main() { uint x = a[0]; for (uint i = 0u; i < steps; i++) x = x * 1664525u + 1013904223u; a[0] = x; }
+"""
+
+
+def check(got: object, expected: object) -> None:
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(expected), strict=True)
+
+
+def saxpy_of(driver: Driver) -> Kernel:
+    return driver.compile(shipped_module("saxpy"))
+
+
+def wide_numbers() -> None:
+    with Driver() as driver:
+        for kind, dtype, big in (("double", np.float64, 1 + 2**-40), ("int64_t", np.int64, -(2**40) - 1)):
+            given = np.full(70, big, dtype)
+            check(driver.compile(SpirvModule.from_glsl(WIDE.format(kind=kind)))(given), given * dtype(3))
+
+
+def bytes_that_fill_no_word() -> None:
+    with Driver() as driver:
+        given = np.arange(67, dtype=np.uint8)
+        check(driver.compile(SpirvModule.from_glsl(BYTES))(given), given + np.uint8(1))
+
+
+def calls_whole_and_split() -> None:
+    with Driver() as driver:
+        kernel = saxpy_of(driver)
+        for split in (False, True, False):
+            for alpha in (2, 3):
+                check(kernel(X, X, push={**PUSH, "alpha": alpha}, split=split), X * np.float32(alpha) + X)
+
+
+def constants() -> None:
+    with Driver() as driver:
+        given = np.arange(-40, 40, dtype=np.int32)
+        for specs in ({}, {"TIMES": 5, "NEGATE": True}):
+            kernel = driver.compile(SpirvModule.from_glsl(CONSTANTS), specs)
+            sign = -5 if specs else 2
+            for add in (7, -9):
+                got = kernel(given, push={"add": add, "pair": (1, 2)}, out_counts={"b": given.size})
+                check(got, given * np.int32(sign) + np.int32(add + 2))
+
+
+def shipped_shaders() -> None:
+    with Driver() as driver:
+        data = np.arange(1024, dtype=np.uint8)
+        histogram = driver.compile(shipped_module("byte_histogram"))
+        got = histogram(data.view(np.uint32), np.zeros(256, np.uint32), push={"byte_count": 1024}, groups=(4,))
+        check(got, np.bincount(data, minlength=256).astype(np.uint32))
+        mandelbrot = driver.compile(shipped_module("mandelbrot"), {"MAX_ITERATIONS": 20})
+        push = {"left": -2.0, "top": 1.0, "step": 0.1, "width": 16, "height": 16}
+        check(np.shape(mandelbrot(push=push, groups=(1, 1), out_counts={"escape": 256})), (256,))
+
+
+def chain_in_a_batch() -> None:
+    """Each dispatch reads what the one before wrote, and writes what it read; some are independent."""
+    with Driver() as driver:
+        kernel = saxpy_of(driver)
+        a, b, c, d = (driver.buffer(np.ones(X.size, np.float32)) for _ in range(4))
+        pairs = [(a, b), (b, c), (c, a), (a, b), (d, c)]
+        bound = [kernel.bind(*pair, push={"alpha": 1, "count": X.size}) for pair in pairs]
+        batch = driver.batch()
+        for one in bound:
+            batch.add(one)
+        values = [1.0, 1.0, 1.0, 1.0]
+        for _ in range(2):
+            batch.run()
+            for source, target in ((0, 1), (1, 2), (2, 0), (0, 1), (3, 2)):
+                values[target] += values[source]
+        check([buffer.read()[-1] for buffer in (a, b, c, d)], np.array(values, np.float32))
+
+
+def resident_buffers() -> None:
+    with Driver() as driver:
+        kernel = saxpy_of(driver)
+        x, y = driver.buffer(X), driver.empty(X.shape, X.dtype)
+        bound = kernel.bind(x, y, push=PUSH)
+        for times in (1, 2, 3):
+            y.write(X * np.float32(times))
+            future = bound.submit()
+            future.result()
+            check(y.read(), X * np.float32(times + 2))
+            x.write(X)
+        check(x.read(), X)
+        again = kernel.bind(y, x, push=PUSH)
+        again.run()
+        check(x.read(), X * np.float32(11))
+        y.close()
+        del bound, again, y
+        gc.collect()
+        check(driver.buffer(X).read(), X)
+
+
+def pipelines_and_memory_shared() -> None:
+    """Make and drop many equal pipelines and buffers of few sizes, more than the layer keeps idle."""
+    with Driver() as driver:
+        kernel = saxpy_of(driver)
+        for count in range(1, 200, 3):
+            check(kernel(X[:count], X[:count], push={**PUSH, "count": count}), X[:count] * np.float32(3))
+        module = SpirvModule.from_glsl(CONSTANTS)
+        for number in range(70):
+            other = driver.compile(module, {"TIMES": number + 1})
+            check(other(np.array([1], np.int32), push={"add": 0, "pair": (0, 0)}, out_counts={"b": 1}), np.int32([number + 1]))
+            del other
+        assert driver.backend.layer is not None
+        driver.backend.layer.trim()
+        check(kernel(X, X, push=PUSH), 3 * X)
+
+
+def drivers_one_after_another() -> None:
+    for _ in range(4):
+        with Driver() as driver:
+            check(saxpy_of(driver)(X, X, push=PUSH), 3 * X)
+
+
+def drivers_side_by_side() -> None:
+    drivers = [Driver() for _ in range(3)]
+    kernels = [saxpy_of(driver) for driver in drivers]
+    for kernel in kernels:
+        check(kernel(X, X, push=PUSH), 3 * X)
+    for driver in drivers:
+        driver.close()
+
+
+def four_threads() -> None:
+    failed: list[BaseException] = []
+
+    def call(kernel: Kernel, driver: Driver, number: int) -> None:
+        try:
+            for step in range(10):
+                count = 100 * number + step + 1
+                check(kernel(X[:count], X[:count], push={**PUSH, "count": count}), 3 * X[:count])
+                kept = driver.buffer(X)
+                kernel.bind(kept, kept, push=PUSH).run()
+                check(kept.read(), 3 * X)
+        except BaseException as error:  # noqa: BLE001 -- raised again below
+            failed.append(error)
+
+    with Driver() as driver:
+        kernel = saxpy_of(driver)
+        threads = [threading.Thread(target=call, args=(kernel, driver, number)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    if failed:
+        raise failed[0]
+
+
+def time_out_then_next_run() -> None:
+    with Driver() as driver:
+        slow = driver.compile(SpirvModule.from_glsl(SLOW))
+        start = np.zeros(1, np.uint32)
+        for _ in range(2):
+            try:
+                slow(start, push={"steps": SLOW_STEPS}, timeout=0)
+            except DispatchTimeout:
+                continue
+            sys.exit("the slow shader was over at once")
+        check(slow(start, push={"steps": 1}), np.uint32([1013904223]))
+        check(saxpy_of(driver)(X, X, push=PUSH), 3 * X)
+
+
+def close_with_work_running() -> None:
+    driver = Driver()
+    slow = driver.compile(SpirvModule.from_glsl(SLOW))
+    futures = [slow.bind(driver.buffer(np.zeros(1, np.uint32)), push={"steps": SLOW_STEPS}).submit() for _ in range(2)]
+    driver.close()
+    del slow, futures
+    gc.collect()
+
+
+def dropped_with_work_running() -> None:
+    with Driver() as driver:
+        slow = driver.compile(SpirvModule.from_glsl(SLOW))
+        slow.bind(driver.buffer(np.zeros(1, np.uint32)), push={"steps": SLOW_STEPS}).submit()
+        gc.collect()
+        check(saxpy_of(driver)(X, X, push=PUSH), 3 * X)
+
+
+def failures_of_the_device() -> None:
+    with Driver() as driver:
+        kernel = saxpy_of(driver)
+        for call in ("allocate", "map", "bind", "create_buffer"):
+            for nth in (1, 2):
+                _layer.inject(call, nth, OUT_OF_DEVICE_MEMORY)
+                with contextlib.suppress(DeviceOutOfMemory):
+                    kernel(X[: nth + 8], X[: nth + 8], push={**PUSH, "count": nth + 8})
+                _layer.inject(call, 0, 0)
+        check(kernel(X, X, push=PUSH), 3 * X)
+
+
+def race() -> None:
+    """Record a dispatch and one that needs its result in one Sequence, of one group: the layer puts no barrier between."""
+    with Driver() as driver:
+        kernel = saxpy_of(driver)
+        a, b = driver.buffer(X), driver.buffer(X)
+        forth, back = kernel.bind(a, b, push=PUSH), kernel.bind(b, a, push=PUSH)
+        with driver.backend.calling_kompute("race") as manager:
+            sequence = manager.sequence()
+            _layer.set_group(1)
+            for bound in (forth, back):
+                sequence.record(bound.pipeline.dispatch(bound.push_words))
+            _layer.set_group(0)
+            sequence.eval()
+
+
+def main() -> None:
+    case = globals()[sys.argv[1]]
+    case()
+    buffers._SHARED_MEMORY = frozenset()  # noqa: SLF001 -- makes lavapipe's buffers those of a graphics card
+    case()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check clean
+.PHONY: help setup demo test check sanitize clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 14
@@ -17,6 +17,9 @@ check: setup  ## formatting, lint, types
 	.venv/bin/ruff format --check && .venv/bin/ruff check
 	.venv/bin/mypy
 	PATH="$(CURDIR)/.venv/bin:$$PATH" cython-lint vyre_driver  # it looks for its pycodestyle on PATH
+
+sanitize: setup  ## run the C layer under the sanitizers and valgrind, which must be installed
+	.venv/bin/python tests/sanitize/run.py
 
 clean:  ## remove .venv and everything that was built
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -10,11 +10,17 @@
 #define MAX_INSTANCES 64
 #define MAX_DEVICES 64
 
-/* Slots are filled and emptied under `registry_lock` and read without it: an application may not use a handle that another
-   thread is destroying, so a found record stays valid for the call. */
+/* A slot is filled and emptied under `registry_lock` and read without it. Its key is there only while its record is: an
+   application may not use a handle that another thread is destroying, so the record of a key that was found stays valid for the
+   call, and no other record is looked at. */
+typedef struct slot {
+  _Atomic(void *) key;
+  _Atomic(void *) record;
+} slot;
+
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(vyre_instance *) instances[MAX_INSTANCES];
-static _Atomic(vyre_device *) devices[MAX_DEVICES];
+static slot instances[MAX_INSTANCES];
+static slot devices[MAX_DEVICES];
 
 static _Thread_local vyre_thread this_thread;
 
@@ -32,22 +38,40 @@ uint64_t vyre_now_ns(void) {
 /* The loader keeps a pointer to its dispatch table first in every dispatchable object; one instance or device has one. */
 static void *key_of(const void *dispatchable) { return *(void *const *)dispatchable; }
 
-static vyre_instance *find_instance(const void *dispatchable) {
+static void *find(slot *slots, size_t count, const void *dispatchable) {
   void *key = key_of(dispatchable);
-  for (size_t i = 0; i < MAX_INSTANCES; i++) {
-    vyre_instance *found = atomic_load_explicit(&instances[i], memory_order_acquire);
-    if (found && found->key == key) return found;
+  for (size_t i = 0; i < count; i++) {
+    if (atomic_load_explicit(&slots[i].key, memory_order_acquire) == key) {
+      return atomic_load_explicit(&slots[i].record, memory_order_relaxed);
+    }
   }
   return NULL;
 }
 
-vyre_device *vyre_find_device(const void *dispatchable) {
-  void *key = key_of(dispatchable);
-  for (size_t i = 0; i < MAX_DEVICES; i++) {
-    vyre_device *found = atomic_load_explicit(&devices[i], memory_order_acquire);
-    if (found && found->key == key) return found;
+static vyre_instance *find_instance(const void *dispatchable) { return find(instances, MAX_INSTANCES, dispatchable); }
+
+vyre_device *vyre_find_device(const void *dispatchable) { return find(devices, MAX_DEVICES, dispatchable); }
+
+/* false: there is no room. */
+static bool keep(slot *slots, size_t count, void *key, void *record) {
+  bool kept = false;
+  pthread_mutex_lock(&registry_lock);
+  for (size_t i = 0; i < count && !kept; i++) {
+    if (atomic_load(&slots[i].key)) continue;
+    atomic_store(&slots[i].record, record);
+    atomic_store_explicit(&slots[i].key, key, memory_order_release);
+    kept = true;
   }
-  return NULL;
+  pthread_mutex_unlock(&registry_lock);
+  return kept;
+}
+
+static void forget(slot *slots, size_t count, const void *record) {
+  pthread_mutex_lock(&registry_lock);
+  for (size_t i = 0; i < count; i++) {
+    if (atomic_load(&slots[i].key) && atomic_load(&slots[i].record) == record) atomic_store(&slots[i].key, NULL);
+  }
+  pthread_mutex_unlock(&registry_lock);
 }
 
 void vyre_arm(vyre_config *config) {
@@ -73,6 +97,15 @@ uint64_t vyre_counter_value(const vyre_device *device, int counter) {
 bool vyre_is_lost(const vyre_device *device) { return atomic_load(&device->lost); }
 
 bool vyre_is_alive(const vyre_device *device) { return atomic_load(&device->alive); }
+
+bool vyre_enter(vyre_device *device) {
+  pthread_rwlock_rdlock(&device->use_lock);
+  if (atomic_load(&device->alive)) return true;
+  pthread_rwlock_unlock(&device->use_lock);
+  return false;
+}
+
+void vyre_leave(vyre_device *device) { pthread_rwlock_unlock(&device->use_lock); }
 
 void vyre_inject(int call, uint64_t countdown, int32_t result) {
   if (call <= VYRE_CALL_NONE || call >= VYRE_CALL_COUNT) return;
@@ -120,32 +153,6 @@ static VkLayerDeviceCreateInfo *device_link(const VkDeviceCreateInfo *info) {
   return link;
 }
 
-static bool keep_instance(vyre_instance *made) {
-  bool kept = false;
-  pthread_mutex_lock(&registry_lock);
-  for (size_t i = 0; i < MAX_INSTANCES && !kept; i++) {
-    if (!atomic_load(&instances[i])) {
-      atomic_store_explicit(&instances[i], made, memory_order_release);
-      kept = true;
-    }
-  }
-  pthread_mutex_unlock(&registry_lock);
-  return kept;
-}
-
-static bool keep_device(vyre_device *made) {
-  bool kept = false;
-  pthread_mutex_lock(&registry_lock);
-  for (size_t i = 0; i < MAX_DEVICES && !kept; i++) {
-    if (!atomic_load(&devices[i])) {
-      atomic_store_explicit(&devices[i], made, memory_order_release);
-      kept = true;
-    }
-  }
-  pthread_mutex_unlock(&registry_lock);
-  return kept;
-}
-
 static VKAPI_ATTR VkResult VKAPI_CALL create_instance(
     const VkInstanceCreateInfo *info, const VkAllocationCallbacks *allocator, VkInstance *out) {
   VkLayerInstanceCreateInfo *link = instance_link(info);
@@ -182,7 +189,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(
   made->features = (PFN_vkGetPhysicalDeviceFeatures)next(*out, "vkGetPhysicalDeviceFeatures");
   made->features2 = (PFN_vkGetPhysicalDeviceFeatures2)next(*out, "vkGetPhysicalDeviceFeatures2");
   made->memory = (PFN_vkGetPhysicalDeviceMemoryProperties)next(*out, "vkGetPhysicalDeviceMemoryProperties");
-  if (!keep_instance(made)) {
+  if (!keep(instances, MAX_INSTANCES, made->key, made)) {
     made->destroy(*out, allocator);
     free(made);
     *out = VK_NULL_HANDLE;
@@ -195,11 +202,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance handle, const VkAl
   if (!handle) return;
   vyre_instance *instance = find_instance(handle);
   if (!instance) return;
-  pthread_mutex_lock(&registry_lock);
-  for (size_t i = 0; i < MAX_INSTANCES; i++) {
-    if (atomic_load(&instances[i]) == instance) atomic_store(&instances[i], NULL);
-  }
-  pthread_mutex_unlock(&registry_lock);
+  forget(instances, MAX_INSTANCES, instance);
   instance->destroy(handle, allocator);
   free(instance);
 }
@@ -259,6 +262,7 @@ static vyre_device *new_device(const vyre_instance *instance, VkPhysicalDevice p
   made->api_version = properties.apiVersion;
   atomic_store(&made->references, 1);
   read_uuid(instance, physical, made->device_uuid);
+  pthread_rwlock_init(&made->use_lock, NULL);
   pthread_mutex_init(&made->fence_lock, NULL);
   pthread_mutex_init(&made->memory_lock, NULL);
   pthread_mutex_init(&made->pipeline_lock, NULL);
@@ -310,7 +314,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(
   made->next = next_device;
   load_device_calls(made);
   atomic_store(&made->alive, true);
-  if (!keep_device(made)) {
+  if (!keep(devices, MAX_DEVICES, made->key, made)) {
     made->vk.DestroyDevice(*out, allocator);
     free(made);
     *out = VK_NULL_HANDLE;
@@ -329,18 +333,17 @@ static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice handle, const VkAlloca
   if (!handle) return;
   vyre_device *device = vyre_find_device(handle);
   if (!device) return;
+  /* A thread that drops its work may be waiting for it. */
+  pthread_rwlock_wrlock(&device->use_lock);
+  atomic_store(&device->alive, false);
+  pthread_rwlock_unlock(&device->use_lock);
   if (device->owned) {
     vyre_sync_close(device);
     vyre_command_close(device);
     vyre_pipeline_close(device);
     vyre_memory_close(device);
   }
-  pthread_mutex_lock(&registry_lock);
-  for (size_t i = 0; i < MAX_DEVICES; i++) {
-    if (atomic_load(&devices[i]) == device) atomic_store(&devices[i], NULL);
-  }
-  pthread_mutex_unlock(&registry_lock);
-  atomic_store(&device->alive, false);
+  forget(devices, MAX_DEVICES, device);
   device->vk.DestroyDevice(handle, allocator);
   vyre_release(device);
 }

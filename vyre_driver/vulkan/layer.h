@@ -159,6 +159,7 @@ struct vyre_device {
   VkDevice handle;
   bool owned;
   atomic_bool alive;  /* the VkDevice exists */
+  pthread_rwlock_t use_lock;  /* held for reading while Python uses the VkDevice, so that its destruction waits */
   atomic_bool lost;   /* VK_ERROR_DEVICE_LOST was seen; every later submission and wait says so at once */
   atomic_int references;
   vyre_config config;
@@ -208,6 +209,8 @@ uint64_t vyre_supported_features(
     PFN_vkGetPhysicalDeviceFeatures2 features2);
 
 /* layer.c: what the other parts call */
+bool vyre_enter(vyre_device *device); /* false: the VkDevice is gone; else vyre_leave must follow */
+void vyre_leave(vyre_device *device);
 vyre_device *vyre_find_device(const void *dispatchable);
 VkResult vyre_injected(enum vyre_call call);
 VkResult vyre_record(vyre_device *device, enum vyre_call call, VkResult result, uint64_t bytes);

@@ -85,13 +85,18 @@ static void free_blocks(vyre_device *device, vyre_memory_block *block) {
   }
 }
 
-void vyre_trim_memory(vyre_device *device, uint64_t keep_bytes) {
-  if (!atomic_load(&device->alive)) return;
+static void trim(vyre_device *device, uint64_t keep_bytes) {
   pthread_mutex_lock(&device->memory_lock);
   vyre_memory_block *rest = cut_idle(device, keep_bytes);
   pthread_mutex_unlock(&device->memory_lock);
   if (rest) vyre_count(device, VYRE_MEMORY_FLUSHES, 1);
   free_blocks(device, rest);
+}
+
+void vyre_trim_memory(vyre_device *device, uint64_t keep_bytes) {
+  if (!vyre_enter(device)) return;
+  trim(device, keep_bytes);
+  vyre_leave(device);
 }
 
 static void count_live(vyre_device *device, int64_t bytes) {
@@ -108,7 +113,7 @@ static VkResult allocate_block(
   if (result != VK_SUCCESS) return result;
   result = device->vk.AllocateMemory(device->handle, info, allocator, out);
   if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY || result == VK_ERROR_OUT_OF_HOST_MEMORY || result == VK_ERROR_TOO_MANY_OBJECTS) {
-    vyre_trim_memory(device, 0);
+    trim(device, 0);
     result = device->vk.AllocateMemory(device->handle, info, allocator, out);
   }
   return result;
@@ -306,7 +311,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL bind_buffer_memory(
 }
 
 void vyre_memory_close(vyre_device *device) {
-  vyre_trim_memory(device, 0);
+  trim(device, 0);
   for (size_t i = 0; i < device->memory.capacity; i++) {
     if (device->memory.keys[i] == 0) continue;
     vyre_memory_block *block = (vyre_memory_block *)device->memory.values[i];

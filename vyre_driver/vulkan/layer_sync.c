@@ -42,19 +42,23 @@ static void note_submitted(vyre_device *device, VkFence fence, VkCommandBuffer b
   pthread_mutex_unlock(&device->fence_lock);
 }
 
-/* Under fence_lock. Takes the fence out of the maps; false: it was not there. */
-static bool forget_fence(vyre_device *device, VkFence fence, uintptr_t *bits) {
-  uintptr_t work = 0;
-  (void)vyre_map_take(&device->fence_work, handle_key(fence), &work);
-  return vyre_map_take(&device->fences, handle_key(fence), bits);
-}
-
 static uintptr_t fence_bits(vyre_device *device, VkFence fence) {
   uintptr_t bits = 0;
   pthread_mutex_lock(&device->fence_lock);
   (void)vyre_map_get(&device->fences, handle_key(fence), &bits);
   pthread_mutex_unlock(&device->fence_lock);
   return bits;
+}
+
+/* Waits first: until the work has ended, whoever frees what it uses has to find its fence. */
+static void forget_fence(vyre_device *device, VkFence fence, uintptr_t bits) {
+  uintptr_t old = 0, work = 0;
+  if (bits & VYRE_FENCE_SUBMITTED) (void)device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX);
+  pthread_mutex_lock(&device->fence_lock);
+  (void)vyre_map_take(&device->fences, handle_key(fence), &old);
+  (void)vyre_map_take(&device->fence_work, handle_key(fence), &work);
+  count_pending(device, old, 0);
+  pthread_mutex_unlock(&device->fence_lock);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_fence(
@@ -107,14 +111,12 @@ static VKAPI_ATTR void VKAPI_CALL destroy_fence(
   if (!fence) return;
   pthread_mutex_lock(&device->fence_lock);
   bool known = vyre_map_get(&device->fences, handle_key(fence), &bits);
-  if (known && !(bits & VYRE_FENCE_DETACHED)) (void)forget_fence(device, fence, &bits);
   pthread_mutex_unlock(&device->fence_lock);
   if (!known) {
     device->vk.DestroyFence(handle, fence, allocator);
   } else if (!(bits & VYRE_FENCE_DETACHED)) {
     /* kompute destroys the fence of a wait that timed out; Vulkan forbids that while the work runs. */
-    if (bits & VYRE_FENCE_SUBMITTED) (void)device->vk.WaitForFences(handle, 1, &fence, VK_TRUE, UINT64_MAX);
-    count_pending(device, bits, 0);
+    forget_fence(device, fence, bits);
     recycle_fence(device, fence, allocator);
   }
 }
@@ -135,9 +137,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL queue_submit(
   return vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
 }
 
-VkResult vyre_submit_marker(vyre_device *device, VkFence *out) {
-  *out = VK_NULL_HANDLE;
-  if (!atomic_load(&device->alive)) return VK_ERROR_DEVICE_LOST;
+static VkResult submit_marker(vyre_device *device, VkFence *out) {
   VkQueue queue = atomic_load_explicit(&device->queue, memory_order_relaxed);
   if (!queue || vyre_counter_value(device, VYRE_WORK_PENDING) == 0) return VK_SUCCESS;
   VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
@@ -150,6 +150,14 @@ VkResult vyre_submit_marker(vyre_device *device, VkFence *out) {
   } else {
     destroy_fence(device->handle, fence, NULL);
   }
+  return result;
+}
+
+VkResult vyre_submit_marker(vyre_device *device, VkFence *out) {
+  *out = VK_NULL_HANDLE;
+  if (!vyre_enter(device)) return VK_ERROR_DEVICE_LOST;
+  VkResult result = submit_marker(device, out);
+  vyre_leave(device);
   return result;
 }
 
@@ -166,8 +174,7 @@ static VkResult poll_fence(vyre_device *device, VkFence fence) {
   return result;
 }
 
-VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns) {
-  if (!atomic_load(&device->alive)) return VK_ERROR_DEVICE_LOST;
+static VkResult wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns) {
   if (!(fence_bits(device, fence) & VYRE_FENCE_SUBMITTED)) return VK_SUCCESS;
   VkResult result = vyre_injected(VYRE_CALL_WAIT);
   if (result == VK_SUCCESS) result = poll_fence(device, fence);
@@ -181,20 +188,30 @@ VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns) 
   return result < 0 ? vyre_record(device, VYRE_CALL_WAIT, result, 0) : result;
 }
 
-void vyre_give_fence_back(vyre_device *device, VkFence fence) {
+VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns) {
+  if (!vyre_enter(device)) return VK_ERROR_DEVICE_LOST;
+  VkResult result = wait_fence(device, fence, slice_ns);
+  vyre_leave(device);
+  return result;
+}
+
+static void give_back(vyre_device *device, VkFence fence) {
   uintptr_t bits = 0;
-  if (!atomic_load(&device->alive)) return;
   pthread_mutex_lock(&device->fence_lock);
-  bool known = forget_fence(device, fence, &bits);
+  bool known = vyre_map_get(&device->fences, handle_key(fence), &bits);
   pthread_mutex_unlock(&device->fence_lock);
   if (!known) return;
-  if (bits & VYRE_FENCE_SUBMITTED) (void)device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX);
-  count_pending(device, bits, 0);
+  forget_fence(device, fence, bits);
   recycle_fence(device, fence, NULL);
 }
 
-/* kompute frees the command buffers of a Manager that it destroys, whether their work has ended or not. */
-void vyre_finish_work(vyre_device *device, VkCommandBuffer buffer) {
+void vyre_give_fence_back(vyre_device *device, VkFence fence) {
+  if (!vyre_enter(device)) return;
+  give_back(device, fence);
+  vyre_leave(device);
+}
+
+static VkFence fence_of_running(vyre_device *device, VkCommandBuffer buffer) {
   VkFence running = VK_NULL_HANDLE;
   pthread_mutex_lock(&device->fence_lock);
   for (size_t i = 0; i < device->fence_work.capacity; i++) {
@@ -204,7 +221,17 @@ void vyre_finish_work(vyre_device *device, VkCommandBuffer buffer) {
     if (vyre_map_get(&device->fences, key, &bits) && bits & VYRE_FENCE_SUBMITTED) running = (VkFence)(uintptr_t)key;
   }
   pthread_mutex_unlock(&device->fence_lock);
+  return running;
+}
+
+/* kompute frees the command buffers of a Manager that it destroys, whether their work has ended or not. */
+void vyre_finish_work(vyre_device *device, VkCommandBuffer buffer) {
+  if (!fence_of_running(device, buffer)) return;
+  /* Another thread may be giving that fence back, which would reset it under a wait: let it end, and look again. */
+  pthread_rwlock_wrlock(&device->use_lock);
+  VkFence running = fence_of_running(device, buffer);
   if (running) (void)device->vk.WaitForFences(device->handle, 1, &running, VK_TRUE, UINT64_MAX);
+  pthread_rwlock_unlock(&device->use_lock);
 }
 
 /* A wait inside kompute's eval(). */
@@ -219,7 +246,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL wait_for_fences(
     return VK_SUCCESS;
   }
   PyThreadState *released = Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : NULL;
-  VkResult result = vyre_wait_fence(device, fences[0], timeout_ns);
+  VkResult result = wait_fence(device, fences[0], timeout_ns);
   if (released) PyEval_RestoreThread(released);
   return result;
 }

@@ -1,0 +1,451 @@
+/* Plays the Vulkan loader, kompute and Python above the layer, from many threads, with the mock driver below.
+
+   Usage: harness ROUNDS. Ends with status 0 and "done", or aborts; the sanitizer that it was built with watches. */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layer.h"
+#include "mock_driver.h"
+
+#define THREADS 8
+#define BUFFER_BYTES 1000
+#define MAILBOX 4
+#define ALL_HOOKS 0xFF
+#define CHECK(rule) \
+  do { \
+    if (!(rule)) { \
+      fprintf(stderr, "harness: line %d: %s\n", __LINE__, #rule); \
+      abort(); \
+    } \
+  } while (0)
+
+VkResult vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *version);
+
+/* The layer lets the GIL go in a blocking wait; here is no Python. */
+int Py_IsInitialized(void) { return 0; }
+int PyGILState_Check(void) { return 0; }
+void *PyEval_SaveThread(void) { return NULL; }
+void PyEval_RestoreThread(void *state) { (void)state; }
+
+static VkNegotiateLayerInterface layer;
+static uint64_t rounds;
+
+#define APP_CALLS(X) \
+  VYRE_DEVICE_CALLS(X) X(DestroyPipelineCache) X(AllocateCommandBuffers) X(CreateDescriptorPool) X(DestroyDescriptorPool)
+
+/* Work that nobody has waited for, and what it runs on. */
+typedef struct sequence {
+  VkCommandPool pool;
+  VkCommandBuffer commands;
+  VkFence fence;
+} sequence;
+
+typedef struct tensor {
+  VkBuffer buffer;
+  VkDeviceMemory memory;
+  unsigned char *bytes;
+} tensor;
+
+typedef struct parcel {
+  bool full;
+  sequence work;
+  tensor from, to;
+  unsigned char mark;
+} parcel;
+
+typedef struct app {
+  VkInstance instance;
+  VkDevice device;
+  vyre_device *face; /* what Python holds */
+  bool may_fail;     /* failures are injected, or the device is lost */
+  pthread_mutex_t lock;
+  parcel mailbox[MAILBOX];
+#define X(name) PFN_vk##name name;
+  APP_CALLS(X)
+#undef X
+} app;
+
+static vyre_config config_of(uint64_t poll_ns, uint64_t cache_bytes) {
+  vyre_config config = {.hooks = ALL_HOOKS, .api_version = VK_API_VERSION_1_3, .poll_ns = poll_ns};
+  config.memory_cache_bytes = cache_bytes;
+  config.features = UINT64_C(3) << vyre_feature_index("shaderFloat64");
+  memset(config.device_uuid, 7, sizeof config.device_uuid);
+  return config;
+}
+
+static VkResult open_instance(app *a) {
+  VkLayerInstanceLink link = {NULL, mock_instance_proc, NULL};
+  VkLayerInstanceCreateInfo chain = {.sType = VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO, .function = VK_LAYER_LINK_INFO};
+  chain.u.pLayerInfo = &link;
+  VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pNext = &chain};
+  PFN_vkCreateInstance create = (PFN_vkCreateInstance)layer.pfnGetInstanceProcAddr(NULL, "vkCreateInstance");
+  return create(&info, NULL, &a->instance);
+}
+
+#define OF_INSTANCE(a, name) ((PFN_vk##name)layer.pfnGetInstanceProcAddr((a)->instance, "vk" #name))
+
+static void close_instance(app *a) { OF_INSTANCE(a, DestroyInstance)(a->instance, NULL); }
+
+static void open_app(app *a, uint64_t poll_ns, uint64_t cache_bytes) {
+  vyre_config config = config_of(poll_ns, cache_bytes);
+  memset(a, 0, sizeof *a);
+  pthread_mutex_init(&a->lock, NULL);
+  vyre_arm(&config);
+  CHECK(open_instance(a) == VK_SUCCESS);
+  uint32_t count = 1;
+  VkPhysicalDevice physical;
+  CHECK(OF_INSTANCE(a, EnumeratePhysicalDevices)(a->instance, &count, &physical) == VK_SUCCESS && count == 1);
+  VkLayerDeviceLink link = {NULL, mock_instance_proc, mock_device_proc};
+  VkLayerDeviceCreateInfo chain = {.sType = VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO, .function = VK_LAYER_LINK_INFO};
+  chain.u.pLayerInfo = &link;
+  VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &chain};
+  CHECK(OF_INSTANCE(a, CreateDevice)(physical, &info, NULL, &a->device) == VK_SUCCESS);
+  a->face = vyre_disarm();
+  CHECK(a->face && vyre_is_alive(a->face) && !vyre_is_lost(a->face));
+#define X(name) CHECK(a->name = (PFN_vk##name)layer.pfnGetDeviceProcAddr(a->device, "vk" #name));
+  APP_CALLS(X)
+#undef X
+}
+
+static void close_app(app *a) {
+  a->DestroyDevice(a->device, NULL);
+  close_instance(a);
+  pthread_mutex_destroy(&a->lock);
+  CHECK(!vyre_is_alive(a->face));
+  vyre_release(a->face);
+}
+
+/* As kompute does, on with null handles after a failure; returns whether it is whole. */
+static bool make_tensor(app *a, tensor *t) {
+  VkBufferCreateInfo buffer = {
+      .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = BUFFER_BYTES, .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT};
+  VkMemoryAllocateInfo memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+  VkMemoryRequirements needs;
+  void *bytes = NULL;
+  memset(t, 0, sizeof *t);
+  vyre_this_thread()->exact_bytes = BUFFER_BYTES - 1;
+  (void)a->CreateBuffer(a->device, &buffer, NULL, &t->buffer);
+  vyre_this_thread()->exact_bytes = 0;
+  a->GetBufferMemoryRequirements(a->device, t->buffer, &needs);
+  memory.allocationSize = needs.size;
+  (void)a->AllocateMemory(a->device, &memory, NULL, &t->memory);
+  (void)a->BindBufferMemory(a->device, t->buffer, t->memory, 0);
+  VkResult mapped = a->MapMemory(a->device, t->memory, 0, BUFFER_BYTES, 0, &bytes);
+  t->bytes = bytes;
+  bool whole = vyre_this_thread()->failure.call == VYRE_CALL_NONE;
+  CHECK(whole == (t->buffer && t->memory && mapped == VK_SUCCESS) || a->may_fail);
+  return whole && mapped == VK_SUCCESS;
+}
+
+static void drop_tensor(app *a, tensor *t) {
+  if (t->bytes) a->UnmapMemory(a->device, t->memory);
+  if (t->buffer) a->DestroyBuffer(a->device, t->buffer, NULL);
+  a->FreeMemory(a->device, t->memory, NULL);
+}
+
+/* One kompute algorithm: an entry's blob goes in, the new one comes out. */
+static void make_and_drop_pipeline(app *a, uint32_t kind, const tensor *bound) {
+  static const char saved[64] = "blob";
+  const uint32_t code[4] = {0x07230203, kind, kind * 3, kind * 5};
+  VkShaderModuleCreateInfo shader = {
+      .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = sizeof code, .pCode = code};
+  VkDescriptorSetLayoutBinding binding = {0, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, NULL};
+  VkDescriptorSetLayoutCreateInfo set = {
+      .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO, .bindingCount = 1, .pBindings = &binding};
+  VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, 4};
+  VkPipelineLayoutCreateInfo layout = {
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .setLayoutCount = 1, .pushConstantRangeCount = kind & 1};
+  VkPipelineCacheCreateInfo cache = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+  VkComputePipelineCreateInfo pipeline = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};
+  VkShaderModule made_shader;
+  VkDescriptorSetLayout made_set;
+  VkPipelineLayout made_layout;
+  VkPipelineCache made_cache;
+  VkPipeline made;
+  vyre_thread *thread = vyre_this_thread();
+  layout.pPushConstantRanges = &range;
+  CHECK(a->CreateDescriptorSetLayout(a->device, &set, NULL, &made_set) == VK_SUCCESS);
+  VkDescriptorBufferInfo info = {bound->buffer, 0, VK_WHOLE_SIZE};
+  VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .descriptorCount = 1, .pBufferInfo = &info};
+  write.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+  a->UpdateDescriptorSets(a->device, 1, &write, 0, NULL);
+  layout.pSetLayouts = &made_set;
+  CHECK(a->CreateShaderModule(a->device, &shader, NULL, &made_shader) == VK_SUCCESS);
+  CHECK(a->CreatePipelineLayout(a->device, &layout, NULL, &made_layout) == VK_SUCCESS);
+  thread->blob_in = saved;
+  thread->blob_in_bytes = sizeof saved;
+  thread->want_blob = true;
+  CHECK(a->CreatePipelineCache(a->device, &cache, NULL, &made_cache) == VK_SUCCESS);
+  pipeline.stage = (VkPipelineShaderStageCreateInfo){
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO, .module = made_shader, .pName = "main"};
+  pipeline.layout = made_layout;
+  VkResult result = a->CreateComputePipelines(a->device, made_cache, 1, &pipeline, NULL, &made);
+  CHECK((result == VK_SUCCESS) == (made != VK_NULL_HANDLE) && (made || a->may_fail));
+  CHECK(!made || thread->pipeline.shared || thread->blob_out_bytes == 100);
+  free(thread->blob_out);
+  thread->blob_out = NULL;
+  thread->blob_out_bytes = thread->blob_in_bytes = 0;
+  thread->blob_in = NULL;
+  thread->want_blob = false;
+  a->DestroyPipeline(a->device, made, NULL);
+  a->DestroyPipelineCache(a->device, made_cache, NULL);
+  a->DestroyPipelineLayout(a->device, made_layout, NULL);
+  a->DestroyDescriptorSetLayout(a->device, made_set, NULL);
+  a->DestroyShaderModule(a->device, made_shader, NULL);
+}
+
+static void record(app *a, sequence *s, const tensor *from, const tensor *to) {
+  VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
+  VkCommandBufferAllocateInfo buffers = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandBufferCount = 1};
+  VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+  VkBufferCopy region = {0, 0, BUFFER_BYTES};
+  memset(s, 0, sizeof *s);
+  CHECK(a->CreateCommandPool(a->device, &pool, NULL, &s->pool) == VK_SUCCESS);
+  CHECK(a->AllocateCommandBuffers(a->device, &buffers, &s->commands) == VK_SUCCESS);
+  CHECK(a->BeginCommandBuffer(s->commands, &begin) == VK_SUCCESS);
+  for (uint32_t group = 1; group <= 3; group++) {
+    vyre_this_thread()->group = group;
+    a->CmdDispatch(s->commands, 1, 1, 1);
+    a->CmdCopyBuffer(s->commands, from->buffer, to->buffer, 1, &region);
+  }
+  vyre_this_thread()->group = 0;
+  CHECK(a->EndCommandBuffer(s->commands) == VK_SUCCESS);
+}
+
+static void drop_sequence(app *a, sequence *s) {
+  a->FreeCommandBuffers(a->device, s->pool, 1, &s->commands);
+  a->DestroyCommandPool(a->device, s->pool, NULL);
+}
+
+/* kompute's eval(): a fence of its own each time; detached, the wait returns at once and the fence is Python's. */
+static void eval(app *a, sequence *s, bool detach) {
+  VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+  VkSubmitInfo submit = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &s->commands};
+  vyre_thread *thread = vyre_this_thread();
+  VkFence fence;
+  CHECK(a->CreateFence(a->device, &info, NULL, &fence) == VK_SUCCESS);
+  thread->detached_fence = VK_NULL_HANDLE;
+  thread->detach_waits = detach;
+  VkResult result = a->QueueSubmit(mock_queue(a->device), 1, &submit, fence);
+  if (result == VK_SUCCESS) result = a->WaitForFences(a->device, 1, &fence, VK_TRUE, UINT64_MAX);
+  CHECK(result == VK_SUCCESS || a->may_fail);
+  a->DestroyFence(a->device, fence, NULL);
+  thread->detach_waits = false;
+  s->fence = thread->detached_fence;
+  CHECK(!detach || s->fence || a->may_fail);
+}
+
+/* Python's wait, in slices; gives up after some, as a time-out does. */
+static bool finish(app *a, sequence *s, int slices) {
+  VkResult result = VK_SUCCESS;
+  if (!s->fence) return true;
+  do {
+    result = vyre_wait_fence(a->face, s->fence, 100000);
+  } while (result == VK_TIMEOUT && --slices);
+  if (result == VK_SUCCESS) {
+    vyre_give_fence_back(a->face, s->fence);
+    s->fence = VK_NULL_HANDLE;
+  }
+  CHECK(result >= 0 || a->may_fail);
+  return result == VK_SUCCESS;
+}
+
+static void end_parcel(app *a, parcel *p) {
+  if (finish(a, &p->work, -1)) {
+    for (size_t i = 0; i < BUFFER_BYTES; i++) CHECK(p->to.bytes[i] == p->mark || a->may_fail);
+  }
+  if (p->work.fence) vyre_give_fence_back(a->face, p->work.fence);
+  drop_sequence(a, &p->work);
+  drop_tensor(a, &p->from);
+  drop_tensor(a, &p->to);
+}
+
+/* One run: tensors, a pipeline, work that this thread or another ends. */
+static void run_once(app *a, uint64_t number) {
+  parcel p = {.full = true, .mark = (unsigned char)number};
+  vyre_this_thread()->failure.call = VYRE_CALL_NONE;
+  bool whole = make_tensor(a, &p.from);
+  whole = make_tensor(a, &p.to) && whole;
+  if (!whole) {
+    CHECK(a->may_fail);
+    drop_tensor(a, &p.from);
+    drop_tensor(a, &p.to);
+    return;
+  }
+  memset(p.from.bytes, p.mark, BUFFER_BYTES);
+  make_and_drop_pipeline(a, (uint32_t)(number % 100), &p.from);
+  record(a, &p.work, &p.from, &p.to);
+  eval(a, &p.work, number % 4 != 0);
+  if (number % 4 == 1) (void)finish(a, &p.work, 1);
+  if (number % 4 == 2) {
+    pthread_mutex_lock(&a->lock);
+    parcel other = a->mailbox[number / 4 % MAILBOX];
+    a->mailbox[number / 4 % MAILBOX] = p;
+    pthread_mutex_unlock(&a->lock);
+    p = other;
+  }
+  if (p.full) end_parcel(a, &p);
+  if (number % 8 == 0) {
+    VkFence marker = VK_NULL_HANDLE;
+    (void)vyre_submit_marker(a->face, &marker);
+    while (marker && vyre_wait_fence(a->face, marker, 1000000) == VK_TIMEOUT) continue;
+    if (marker) vyre_give_fence_back(a->face, marker);
+  }
+  if (number % 16 == 0) vyre_trim_memory(a->face, 4096);
+  (void)vyre_counter_value(a->face, VYRE_MEMORY_LIVE_BYTES);
+}
+
+static void end_mailbox(app *a) {
+  for (int i = 0; i < MAILBOX; i++) {
+    if (a->mailbox[i].full) end_parcel(a, &a->mailbox[i]);
+  }
+}
+
+static void on_threads(void *(*run)(void *), void *argument) {
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++) CHECK(pthread_create(&threads[i], NULL, run, argument) == 0);
+  for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+}
+
+static void *run_many(void *argument) {
+  for (uint64_t i = 0; i < rounds; i++) run_once(argument, i);
+  return NULL;
+}
+
+static void many_threads_on_one_device(void) {
+  app a;
+  open_app(&a, 1000, 64 * 1024);
+  on_threads(run_many, &a);
+  end_mailbox(&a);
+  close_app(&a);
+}
+
+static void *open_and_close(void *argument) {
+  (void)argument;
+  for (uint64_t i = 0; i < rounds / 20 + 1; i++) {
+    app a, other;
+    open_app(&a, 0, 0);
+    open_app(&other, 1000, 1 << 20);
+    for (uint64_t j = 0; j < 8; j++) run_once(j % 2 ? &a : &other, j);
+    end_mailbox(&a);
+    end_mailbox(&other);
+    close_app(&a);
+    close_app(&other);
+  }
+  return NULL;
+}
+
+static void devices_of_their_own_come_and_go(void) { on_threads(open_and_close, NULL); }
+
+static void *fail_often(void *argument) {
+  for (uint64_t i = 0; i < rounds; i++) {
+    vyre_inject((int)(i % (VYRE_CALL_COUNT - 1)) + 1, i % 5 + 1, VK_ERROR_OUT_OF_DEVICE_MEMORY);
+    run_once(argument, i);
+  }
+  return NULL;
+}
+
+static void failures_are_injected(void) {
+  app a;
+  open_app(&a, 0, 64 * 1024);
+  a.may_fail = true;
+  on_threads(fail_often, &a);
+  for (int call = 1; call < VYRE_CALL_COUNT; call++) vyre_inject(call, 0, 0);
+  end_mailbox(&a);
+  close_app(&a);
+}
+
+static void *lose_midway(void *argument) {
+  app *a = argument;
+  for (uint64_t i = 0; i < rounds; i++) {
+    if (i == rounds / 2) mock_lose(a->device);
+    run_once(a, i);
+  }
+  return NULL;
+}
+
+static void device_is_lost(void) {
+  app a;
+  open_app(&a, 1000, 64 * 1024);
+  a.may_fail = true;
+  on_threads(lose_midway, &a);
+  CHECK(vyre_is_lost(a.face));
+  end_mailbox(&a);
+  close_app(&a);
+}
+
+typedef struct leftover {
+  app *a;
+  sequence *work;
+} leftover;
+
+static void *drop_late(void *argument) {
+  leftover *left = argument;
+  vyre_give_fence_back(left->a->face, left->work->fence);
+  vyre_trim_memory(left->a->face, 0);
+  return NULL;
+}
+
+static void *let_go(void *argument) {
+  mock_hold(argument, false);
+  return NULL;
+}
+
+/* kompute's Manager frees command buffers, then the device; Python drops its work before, meanwhile, or after. */
+static void closed_with_work_running(void) {
+  for (uint64_t i = 0; i < rounds / 10 + 3; i++) {
+    app a;
+    tensor from, to;
+    sequence work[3];
+    pthread_t dropping, releasing;
+    open_app(&a, 0, 1 << 20);
+    CHECK(make_tensor(&a, &from) && make_tensor(&a, &to));
+    mock_hold(a.device, true);
+    for (int j = 0; j < 3; j++) {
+      record(&a, &work[j], &from, &to);
+      eval(&a, &work[j], true);
+    }
+    CHECK(!finish(&a, &work[0], 2));
+    leftover left = {&a, &work[1]};
+    CHECK(pthread_create(&releasing, NULL, let_go, a.device) == 0);
+    CHECK(pthread_create(&dropping, NULL, drop_late, &left) == 0);
+    pthread_join(releasing, NULL);
+    for (int j = 0; j < 3; j++) drop_sequence(&a, &work[j]);
+    drop_tensor(&a, &from);
+    drop_tensor(&a, &to);
+    a.DestroyDevice(a.device, NULL);
+    close_instance(&a);
+    pthread_join(dropping, NULL);
+    vyre_give_fence_back(a.face, work[2].fence);
+    CHECK(vyre_wait_fence(a.face, work[2].fence, 0) == VK_ERROR_DEVICE_LOST);
+    vyre_release(a.face);
+    pthread_mutex_destroy(&a.lock);
+  }
+}
+
+static void instances_not_ours_pass_and_too_many_are_refused(void) {
+  app a[65];
+  int opened = 0;
+  while (opened < 65 && open_instance(&a[opened]) == VK_SUCCESS) opened++;
+  CHECK(opened == 64);
+  while (opened) close_instance(&a[--opened]);
+}
+
+int main(int argc, char **argv) {
+  layer.sType = LAYER_NEGOTIATE_INTERFACE_STRUCT;
+  layer.loaderLayerInterfaceVersion = 2;
+  CHECK(argc == 2 && vkNegotiateLoaderLayerInterfaceVersion(&layer) == VK_SUCCESS);
+  rounds = strtoull(argv[1], NULL, 10);
+  many_threads_on_one_device();
+  devices_of_their_own_come_and_go();
+  failures_are_injected();
+  device_is_lost();
+  closed_with_work_running();
+  instances_not_ours_pass_and_too_many_are_refused();
+  CHECK(mock_objects() == 0);
+  puts("done");
+  return 0;
+}

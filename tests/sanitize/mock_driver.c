@@ -1,0 +1,511 @@
+#include "mock_driver.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_COPIES 16
+#define BLOB_BYTES 100
+#define CHECK(rule, text) \
+  do { \
+    if (!(rule)) { \
+      fprintf(stderr, "mock driver: %s\n", text); \
+      abort(); \
+    } \
+  } while (0)
+
+typedef struct mock_device mock_device;
+
+typedef struct mock_physical {
+  void *key;
+} mock_physical;
+
+typedef struct mock_instance {
+  void *key;
+  mock_physical physical;
+} mock_instance;
+
+typedef struct mock_memory {
+  unsigned char *bytes;
+  VkDeviceSize size;
+  bool mapped;
+} mock_memory;
+
+typedef struct mock_buffer {
+  mock_memory *memory;
+  VkDeviceSize size;
+} mock_buffer;
+
+typedef struct mock_fence {
+  bool pending, signalled; /* under the device's lock */
+} mock_fence;
+
+typedef struct mock_commands {
+  void *key;
+  bool pending;
+  uint32_t copy_count;
+  mock_buffer *from[MAX_COPIES], *to[MAX_COPIES];
+} mock_commands;
+
+typedef struct mock_job {
+  mock_commands *commands;
+  mock_fence *fence;
+  struct mock_job *next;
+} mock_job;
+
+struct mock_device {
+  void *key;
+  struct {
+    void *key;
+  } queue;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  pthread_t worker;
+  mock_job *first, **last;
+  bool lost, held, closing;
+  atomic_int children;
+};
+
+static atomic_llong objects;
+
+int64_t mock_objects(void) { return atomic_load(&objects); }
+
+static void *make(size_t size, mock_device *owner) {
+  void *made = calloc(1, size);
+  CHECK(made, "out of memory");
+  atomic_fetch_add_explicit(&objects, 1, memory_order_relaxed);
+  if (owner) atomic_fetch_add_explicit(&owner->children, 1, memory_order_relaxed);
+  return made;
+}
+
+static void drop(void *thing, mock_device *owner) {
+  if (!thing) return;
+  atomic_fetch_sub_explicit(&objects, 1, memory_order_relaxed);
+  if (owner) atomic_fetch_sub_explicit(&owner->children, 1, memory_order_relaxed);
+  free(thing);
+}
+
+#define DEVICE(handle) ((mock_device *)(handle))
+
+static void *work(void *argument) {
+  mock_device *device = argument;
+  pthread_mutex_lock(&device->lock);
+  while (true) {
+    while (!device->closing && (!device->first || device->held)) pthread_cond_wait(&device->changed, &device->lock);
+    mock_job *job = device->first;
+    if (!job) break;
+    device->first = job->next;
+    if (!device->first) device->last = &device->first;
+    pthread_mutex_unlock(&device->lock);
+    for (uint32_t i = 0; job->commands && i < job->commands->copy_count; i++) {
+      mock_buffer *from = job->commands->from[i], *to = job->commands->to[i];
+      memcpy(to->memory->bytes, from->memory->bytes, to->size < from->size ? to->size : from->size);
+    }
+    pthread_mutex_lock(&device->lock);
+    if (job->commands) job->commands->pending = false;
+    job->fence->pending = false;
+    job->fence->signalled = true;
+    pthread_cond_broadcast(&device->changed);
+    free(job);
+  }
+  pthread_mutex_unlock(&device->lock);
+  return NULL;
+}
+
+static VkResult create_instance(const VkInstanceCreateInfo *info, const VkAllocationCallbacks *a, VkInstance *out) {
+  (void)info, (void)a;
+  mock_instance *made = make(sizeof *made, NULL);
+  made->key = made->physical.key = made;
+  *out = (VkInstance)made;
+  return VK_SUCCESS;
+}
+
+static void destroy_instance(VkInstance handle, const VkAllocationCallbacks *a) {
+  (void)a;
+  drop(handle, NULL);
+}
+
+static VkResult enumerate(VkInstance handle, uint32_t *count, VkPhysicalDevice *out) {
+  if (out && *count) out[0] = (VkPhysicalDevice)&((mock_instance *)handle)->physical;
+  *count = 1;
+  return VK_SUCCESS;
+}
+
+static void properties(VkPhysicalDevice handle, VkPhysicalDeviceProperties *out) {
+  (void)handle;
+  memset(out, 0, sizeof *out);
+  out->apiVersion = VK_API_VERSION_1_3;
+}
+
+static void properties2(VkPhysicalDevice handle, VkPhysicalDeviceProperties2 *out) {
+  properties(handle, &out->properties);
+  for (VkBaseOutStructure *next = out->pNext; next; next = next->pNext) {
+    VkPhysicalDeviceIDProperties *identity = (VkPhysicalDeviceIDProperties *)next;
+    if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES) memset(identity->deviceUUID, 7, VK_UUID_SIZE);
+  }
+}
+
+static void features(VkPhysicalDevice handle, VkPhysicalDeviceFeatures *out) {
+  (void)handle;
+  memset(out, 0, sizeof *out);
+  out->shaderFloat64 = out->shaderInt64 = VK_TRUE;
+}
+
+static void features2(VkPhysicalDevice handle, VkPhysicalDeviceFeatures2 *out) { features(handle, &out->features); }
+
+static void memory_properties(VkPhysicalDevice handle, VkPhysicalDeviceMemoryProperties *out) {
+  (void)handle;
+  memset(out, 0, sizeof *out);
+  out->memoryTypeCount = out->memoryHeapCount = 1;
+  out->memoryHeaps[0] = (VkMemoryHeap){1 << 30, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT};
+  out->memoryTypes[0].propertyFlags = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                      VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+}
+
+static VkResult create_device(
+    VkPhysicalDevice physical, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *a, VkDevice *out) {
+  (void)physical, (void)info, (void)a;
+  mock_device *made = make(sizeof *made, NULL);
+  made->key = made->queue.key = made;
+  made->last = &made->first;
+  pthread_mutex_init(&made->lock, NULL);
+  pthread_condattr_t monotonic;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&made->changed, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+  CHECK(pthread_create(&made->worker, NULL, work, made) == 0, "no thread");
+  *out = (VkDevice)made;
+  return VK_SUCCESS;
+}
+
+static void destroy_device(VkDevice handle, const VkAllocationCallbacks *a) {
+  (void)a;
+  mock_device *device = DEVICE(handle);
+  pthread_mutex_lock(&device->lock);
+  CHECK(!device->first || device->lost, "the device is destroyed with work in its queue");
+  device->closing = true;
+  pthread_cond_broadcast(&device->changed);
+  pthread_mutex_unlock(&device->lock);
+  pthread_join(device->worker, NULL);
+  CHECK(atomic_load(&device->children) == 0, "objects outlive their device");
+  pthread_mutex_destroy(&device->lock);
+  pthread_cond_destroy(&device->changed);
+  drop(device, NULL);
+}
+
+VkQueue mock_queue(VkDevice handle) { return (VkQueue)&DEVICE(handle)->queue; }
+
+void mock_lose(VkDevice handle) {
+  mock_device *device = DEVICE(handle);
+  pthread_mutex_lock(&device->lock);
+  device->lost = true;
+  pthread_cond_broadcast(&device->changed);
+  pthread_mutex_unlock(&device->lock);
+}
+
+void mock_hold(VkDevice handle, bool on) {
+  mock_device *device = DEVICE(handle);
+  pthread_mutex_lock(&device->lock);
+  device->held = on;
+  pthread_cond_broadcast(&device->changed);
+  pthread_mutex_unlock(&device->lock);
+}
+
+static VkResult queue_submit(VkQueue queue, uint32_t count, const VkSubmitInfo *infos, VkFence fence) {
+  mock_device *device = *(mock_device **)queue;
+  CHECK(fence && (count == 0 || (count == 1 && infos->commandBufferCount == 1)), "a submission has one command buffer at most");
+  mock_job *job = calloc(1, sizeof *job);
+  CHECK(job, "out of memory");
+  *job = (mock_job){count ? (mock_commands *)infos->pCommandBuffers[0] : NULL, (mock_fence *)fence, NULL};
+  pthread_mutex_lock(&device->lock);
+  bool lost = device->lost;
+  if (!lost) {
+    CHECK(!job->fence->pending && !job->fence->signalled, "a fence is submitted that is not reset");
+    CHECK(!job->commands || !job->commands->pending, "a command buffer is submitted that is running");
+    job->fence->pending = true;
+    if (job->commands) job->commands->pending = true;
+    *device->last = job;
+    device->last = &job->next;
+    pthread_cond_broadcast(&device->changed);
+  }
+  pthread_mutex_unlock(&device->lock);
+  if (lost) free(job);
+  return lost ? VK_ERROR_DEVICE_LOST : VK_SUCCESS;
+}
+
+static VkResult create_fence(VkDevice d, const VkFenceCreateInfo *info, const VkAllocationCallbacks *a, VkFence *out) {
+  (void)info, (void)a;
+  *out = (VkFence)make(sizeof(mock_fence), DEVICE(d));
+  return VK_SUCCESS;
+}
+
+/* Under Vulkan's rule a fence in use may be neither reset nor destroyed; on a lost device it may. */
+static void check_idle(mock_device *device, const bool *pending, const char *text) {
+  pthread_mutex_lock(&device->lock);
+  while (device->lost && *pending) pthread_cond_wait(&device->changed, &device->lock);
+  CHECK(!*pending, text);
+  pthread_mutex_unlock(&device->lock);
+}
+
+static void destroy_fence(VkDevice d, VkFence fence, const VkAllocationCallbacks *a) {
+  (void)a;
+  check_idle(DEVICE(d), &((mock_fence *)fence)->pending, "a fence is destroyed that is in use");
+  drop(fence, DEVICE(d));
+}
+
+static VkResult reset_fences(VkDevice d, uint32_t count, const VkFence *fences) {
+  for (uint32_t i = 0; i < count; i++) {
+    mock_fence *fence = (mock_fence *)fences[i];
+    check_idle(DEVICE(d), &fence->pending, "a fence is reset that is in use");
+    pthread_mutex_lock(&DEVICE(d)->lock);
+    fence->signalled = false;
+    pthread_mutex_unlock(&DEVICE(d)->lock);
+  }
+  return VK_SUCCESS;
+}
+
+static VkResult fence_status(VkDevice d, VkFence fence) {
+  pthread_mutex_lock(&DEVICE(d)->lock);
+  bool lost = DEVICE(d)->lost, signalled = ((mock_fence *)fence)->signalled;
+  pthread_mutex_unlock(&DEVICE(d)->lock);
+  return lost ? VK_ERROR_DEVICE_LOST : signalled ? VK_SUCCESS : VK_NOT_READY;
+}
+
+static VkResult wait_fences(VkDevice d, uint32_t count, const VkFence *fences, VkBool32 all, uint64_t timeout_ns) {
+  (void)all;
+  mock_device *device = DEVICE(d);
+  struct timespec end;
+  CHECK(count == 1, "a wait is for one fence");
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  uint64_t ns = timeout_ns > UINT64_C(60000000000) ? UINT64_C(60000000000) : timeout_ns;
+  ns += (uint64_t)end.tv_nsec;
+  end.tv_sec += (time_t)(ns / 1000000000);
+  end.tv_nsec = (long)(ns % 1000000000);
+  int timed_out = 0;
+  pthread_mutex_lock(&device->lock);
+  const mock_fence *fence = (const mock_fence *)fences[0];
+  while (!device->lost && !fence->signalled && !timed_out) {
+    timed_out = pthread_cond_timedwait(&device->changed, &device->lock, &end);
+  }
+  VkResult result = device->lost ? VK_ERROR_DEVICE_LOST : fence->signalled ? VK_SUCCESS : VK_TIMEOUT;
+  pthread_mutex_unlock(&device->lock);
+  CHECK(result != VK_TIMEOUT || timeout_ns != UINT64_MAX, "a wait for ever hangs");
+  return result;
+}
+
+static VkResult allocate(VkDevice d, const VkMemoryAllocateInfo *info, const VkAllocationCallbacks *a, VkDeviceMemory *out) {
+  (void)a;
+  mock_memory *made = make(sizeof *made, DEVICE(d));
+  made->size = info->allocationSize;
+  made->bytes = calloc(1, made->size);
+  *out = (VkDeviceMemory)made;
+  return VK_SUCCESS;
+}
+
+static void free_memory(VkDevice d, VkDeviceMemory memory, const VkAllocationCallbacks *a) {
+  (void)a;
+  if (!memory) return;
+  free(((mock_memory *)memory)->bytes);
+  drop(memory, DEVICE(d));
+}
+
+static VkResult map_memory(
+    VkDevice d, VkDeviceMemory handle, VkDeviceSize offset, VkDeviceSize size, VkMemoryMapFlags flags, void **out) {
+  (void)d, (void)size, (void)flags;
+  mock_memory *memory = (mock_memory *)handle;
+  CHECK(!memory->mapped, "memory is mapped that is mapped");
+  memory->mapped = true;
+  *out = memory->bytes + offset;
+  return VK_SUCCESS;
+}
+
+static void unmap_memory(VkDevice d, VkDeviceMemory memory) {
+  (void)d;
+  ((mock_memory *)memory)->mapped = false;
+}
+
+static VkResult create_buffer(VkDevice d, const VkBufferCreateInfo *info, const VkAllocationCallbacks *a, VkBuffer *out) {
+  (void)a;
+  mock_buffer *made = make(sizeof *made, DEVICE(d));
+  made->size = info->size;
+  *out = (VkBuffer)made;
+  return VK_SUCCESS;
+}
+
+static void buffer_requirements(VkDevice d, VkBuffer buffer, VkMemoryRequirements *out) {
+  (void)d;
+  *out = (VkMemoryRequirements){((mock_buffer *)buffer)->size, 16, 1};
+}
+
+static VkResult bind_memory(VkDevice d, VkBuffer buffer, VkDeviceMemory memory, VkDeviceSize offset) {
+  (void)d;
+  CHECK(offset == 0 && ((mock_memory *)memory)->size >= ((mock_buffer *)buffer)->size, "memory is too small");
+  ((mock_buffer *)buffer)->memory = (mock_memory *)memory;
+  return VK_SUCCESS;
+}
+
+static void update_sets(
+    VkDevice d, uint32_t writes, const VkWriteDescriptorSet *write, uint32_t copies, const VkCopyDescriptorSet *copy) {
+  (void)d, (void)copies, (void)copy;
+  for (uint32_t i = 0; i < writes; i++) {
+    const VkDescriptorBufferInfo *info = write[i].pBufferInfo;
+    CHECK(info->range == VK_WHOLE_SIZE || info->range <= ((mock_buffer *)info->buffer)->size, "a range ends past its buffer");
+  }
+}
+
+#define PLAIN(name, Type) \
+  static VkResult create_##name(VkDevice d, const Vk##Type##CreateInfo *info, const VkAllocationCallbacks *a, Vk##Type *out) { \
+    (void)info, (void)a; \
+    *out = (Vk##Type)make(16, DEVICE(d)); \
+    return VK_SUCCESS; \
+  } \
+  static void destroy_##name(VkDevice d, Vk##Type thing, const VkAllocationCallbacks *a) { \
+    (void)a; \
+    drop((void *)thing, DEVICE(d)); \
+  }
+PLAIN(module, ShaderModule)
+PLAIN(set_layout, DescriptorSetLayout)
+PLAIN(pipeline_layout, PipelineLayout)
+PLAIN(cache, PipelineCache)
+PLAIN(pool, CommandPool)
+PLAIN(descriptor_pool, DescriptorPool)
+
+static void destroy_buffer(VkDevice d, VkBuffer buffer, const VkAllocationCallbacks *a) {
+  (void)a;
+  drop(buffer, DEVICE(d));
+}
+
+static VkResult cache_data(VkDevice d, VkPipelineCache cache, size_t *size, void *out) {
+  (void)d, (void)cache;
+  if (out) memset(out, 9, *size);
+  VkResult result = out && *size < BLOB_BYTES ? VK_INCOMPLETE : VK_SUCCESS;
+  *size = BLOB_BYTES;
+  return result;
+}
+
+static VkResult create_pipelines(
+    VkDevice d, VkPipelineCache cache, uint32_t count, const VkComputePipelineCreateInfo *infos,
+    const VkAllocationCallbacks *a, VkPipeline *out) {
+  (void)cache, (void)a;
+  for (const VkBaseInStructure *next = infos->pNext; next; next = next->pNext) {
+    const VkPipelineCreationFeedbackCreateInfo *feedback = (const VkPipelineCreationFeedbackCreateInfo *)next;
+    if (next->sType == VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO) {
+      feedback->pPipelineCreationFeedback->flags = VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT;
+    }
+  }
+  for (uint32_t i = 0; i < count; i++) out[i] = (VkPipeline)make(16, DEVICE(d));
+  return VK_SUCCESS;
+}
+
+static void destroy_pipeline(VkDevice d, VkPipeline pipeline, const VkAllocationCallbacks *a) {
+  (void)a;
+  drop((void *)pipeline, DEVICE(d));
+}
+
+static VkResult allocate_commands(VkDevice d, const VkCommandBufferAllocateInfo *info, VkCommandBuffer *out) {
+  (void)info;
+  mock_commands *made = make(sizeof *made, DEVICE(d));
+  made->key = d;
+  *out = (VkCommandBuffer)made;
+  return VK_SUCCESS;
+}
+
+static void free_commands(VkDevice d, VkCommandPool pool, uint32_t count, const VkCommandBuffer *buffers) {
+  (void)pool;
+  for (uint32_t i = 0; i < count; i++) {
+    check_idle(DEVICE(d), &((mock_commands *)buffers[i])->pending, "a command buffer is freed that is in use");
+    drop(buffers[i], DEVICE(d));
+  }
+}
+
+static VkResult begin_commands(VkCommandBuffer buffer, const VkCommandBufferBeginInfo *info) {
+  (void)info;
+  ((mock_commands *)buffer)->copy_count = 0;
+  return VK_SUCCESS;
+}
+
+static VkResult end_commands(VkCommandBuffer buffer) {
+  (void)buffer;
+  return VK_SUCCESS;
+}
+
+static void dispatch(VkCommandBuffer buffer, uint32_t x, uint32_t y, uint32_t z) { (void)buffer, (void)x, (void)y, (void)z; }
+
+static void copy(VkCommandBuffer buffer, VkBuffer from, VkBuffer to, uint32_t count, const VkBufferCopy *regions) {
+  (void)count, (void)regions;
+  mock_commands *commands = (mock_commands *)buffer;
+  CHECK(commands->copy_count < MAX_COPIES, "too many copies");
+  commands->from[commands->copy_count] = (mock_buffer *)from;
+  commands->to[commands->copy_count++] = (mock_buffer *)to;
+}
+
+static void barrier(
+    VkCommandBuffer buffer, VkPipelineStageFlags from, VkPipelineStageFlags to, VkDependencyFlags flags, uint32_t memories,
+    const VkMemoryBarrier *memory, uint32_t buffers, const VkBufferMemoryBarrier *of_buffers, uint32_t images,
+    const VkImageMemoryBarrier *of_images) {
+  (void)buffer, (void)from, (void)to, (void)flags, (void)memories, (void)memory, (void)buffers, (void)of_buffers, (void)images;
+  (void)of_images;
+}
+
+#define NAMED(vulkan, ours) \
+  if (strcmp(name, "vk" #vulkan) == 0) return (PFN_vkVoidFunction)(PFN_vk##vulkan)ours;
+
+PFN_vkVoidFunction mock_instance_proc(VkInstance instance, const char *name) {
+  (void)instance;
+  NAMED(CreateInstance, create_instance)
+  NAMED(DestroyInstance, destroy_instance)
+  NAMED(EnumeratePhysicalDevices, enumerate)
+  NAMED(GetPhysicalDeviceProperties, properties)
+  NAMED(GetPhysicalDeviceProperties2, properties2)
+  NAMED(GetPhysicalDeviceFeatures, features)
+  NAMED(GetPhysicalDeviceFeatures2, features2)
+  NAMED(GetPhysicalDeviceMemoryProperties, memory_properties)
+  NAMED(CreateDevice, create_device)
+  return NULL;
+}
+
+PFN_vkVoidFunction mock_device_proc(VkDevice device, const char *name) {
+  (void)device;
+  NAMED(DestroyDevice, destroy_device)
+  NAMED(QueueSubmit, queue_submit)
+  NAMED(CreateFence, create_fence)
+  NAMED(DestroyFence, destroy_fence)
+  NAMED(ResetFences, reset_fences)
+  NAMED(GetFenceStatus, fence_status)
+  NAMED(WaitForFences, wait_fences)
+  NAMED(AllocateMemory, allocate)
+  NAMED(FreeMemory, free_memory)
+  NAMED(MapMemory, map_memory)
+  NAMED(UnmapMemory, unmap_memory)
+  NAMED(CreateBuffer, create_buffer)
+  NAMED(DestroyBuffer, destroy_buffer)
+  NAMED(GetBufferMemoryRequirements, buffer_requirements)
+  NAMED(BindBufferMemory, bind_memory)
+  NAMED(UpdateDescriptorSets, update_sets)
+  NAMED(CreateShaderModule, create_module)
+  NAMED(DestroyShaderModule, destroy_module)
+  NAMED(CreateDescriptorSetLayout, create_set_layout)
+  NAMED(DestroyDescriptorSetLayout, destroy_set_layout)
+  NAMED(CreatePipelineLayout, create_pipeline_layout)
+  NAMED(DestroyPipelineLayout, destroy_pipeline_layout)
+  NAMED(CreatePipelineCache, create_cache)
+  NAMED(DestroyPipelineCache, destroy_cache)
+  NAMED(GetPipelineCacheData, cache_data)
+  NAMED(CreateComputePipelines, create_pipelines)
+  NAMED(DestroyPipeline, destroy_pipeline)
+  NAMED(CreateDescriptorPool, create_descriptor_pool)
+  NAMED(DestroyDescriptorPool, destroy_descriptor_pool)
+  NAMED(CreateCommandPool, create_pool)
+  NAMED(DestroyCommandPool, destroy_pool)
+  NAMED(AllocateCommandBuffers, allocate_commands)
+  NAMED(FreeCommandBuffers, free_commands)
+  NAMED(BeginCommandBuffer, begin_commands)
+  NAMED(EndCommandBuffer, end_commands)
+  NAMED(CmdDispatch, dispatch)
+  NAMED(CmdCopyBuffer, copy)
+  NAMED(CmdPipelineBarrier, barrier)
+  return NULL;
+}

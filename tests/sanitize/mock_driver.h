@@ -1,0 +1,19 @@
+/* A Vulkan driver without a device, for the layer to stand on: it checks what Vulkan asks of its caller and aborts on a breach.
+
+   Submissions run on a thread of the device, which copies between buffers and signals fences. Handles are heap blocks that go
+   when they are destroyed, so that a sanitizer sees every late use. */
+#ifndef VYRE_MOCK_DRIVER_H
+#define VYRE_MOCK_DRIVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <vulkan/vulkan.h>
+
+PFN_vkVoidFunction mock_instance_proc(VkInstance instance, const char *name);
+PFN_vkVoidFunction mock_device_proc(VkDevice device, const char *name);
+VkQueue mock_queue(VkDevice device);
+void mock_lose(VkDevice device);          /* every later submission and wait says VK_ERROR_DEVICE_LOST */
+void mock_hold(VkDevice device, bool on); /* submitted work does not end until the hold is off */
+int64_t mock_objects(void);               /* how many exist in the process */
+
+#endif

@@ -1,0 +1,104 @@
+"""Run the C layer under ThreadSanitizer, AddressSanitizer with UndefinedBehaviorSanitizer, and memcheck.
+
+Usage: python tests/sanitize/run.py [ROUNDS]
+
+The harness stands in for loader, kompute and Python, and the mock driver for Vulkan, so that every report is the layer's. The
+last step watches the real thing on this machine's Vulkan device, and fails where a function of ours is on a report's stack.
+Exit status: 0 nothing was reported, 1 something was, 2 a tool is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+LAYER = ROOT / "vyre_driver" / "vulkan"
+SOURCES = [LAYER / "layer.c", *sorted(LAYER.glob("layer_*.c")), LAYER / "handle_map.c", *sorted(HERE.glob("*.c"))]
+FLAGS = ("-std=gnu11", "-O1", "-g", "-fno-omit-frame-pointer", "-Wall", "-Wextra", "-Werror", "-pthread")
+BUILDS = {
+    "thread": ("-fsanitize=thread",),
+    "address and undefined": ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"),
+    "none": (),
+}
+ENVIRONMENT = {
+    "TSAN_OPTIONS": "halt_on_error=1:exitcode=66",
+    "ASAN_OPTIONS": "detect_leaks=1:exitcode=66",
+    "UBSAN_OPTIONS": "print_stacktrace=1",
+}
+MEMCHECK = (str(shutil.which("valgrind")), "--quiet", "--num-callers=40", "--leak-check=full", "--show-leak-kinds=definite")
+OURS = frozenset({"_layer.c", "_vulkan.c", "_fast.c"} | {path.name for path in LAYER.glob("*.c")})
+HANGS_AFTER_S = 600
+
+
+def build(name: str, folder: Path) -> Path:
+    """Compile layer, mock driver and harness."""
+    program = folder / name.replace(" ", "_")
+    include = (f"-I{LAYER}", f"-I{sysconfig.get_path('include')}")
+    subprocess.run(
+        [str(shutil.which("cc")), *FLAGS, *BUILDS[name], *include, *map(str, SOURCES), "-o", str(program)], check=True
+    )
+    return program
+
+
+def report(what: str, began: float, complaint: str) -> bool:
+    """Print what came out of a step; whether it was good."""
+    print(f"{what}: {complaint or 'nothing to report'} ({time.monotonic() - began:.1f} s)", flush=True)
+    return not complaint
+
+
+def run(what: str, command: list[str]) -> bool:
+    """Run the harness; anything but its last word is a complaint."""
+    began = time.monotonic()
+    done = subprocess.run(
+        command, env=os.environ | ENVIRONMENT, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False
+    )
+    good = (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")
+    return report(what, began, "" if good else f"status {done.returncode}\n{done.stdout}{done.stderr}")
+
+
+def watch_the_real_thing(folder: Path) -> bool:
+    """Run the driver on one thread under memcheck; Python's, Mesa's and LLVM's own reports are not ours."""
+    began = time.monotonic()
+    found = folder / "memcheck.xml"
+    options = (f"--suppressions={HERE / 'memcheck.supp'}", "--xml=yes", f"--xml-file={found}")
+    # PYTHONMALLOC: memcheck has to see each block that Python makes.
+    environment = os.environ | {"PYTHONMALLOC": "malloc", "PYTHONPATH": str(ROOT), "VYRE_CACHE_DIR": str(folder / "cache")}
+    command = [*MEMCHECK, *options, sys.executable, str(HERE / "watched.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False)
+    if done.returncode:
+        return report("memcheck, real device", began, f"status {done.returncode}\n{done.stdout}{done.stderr}")
+    errors = ET.parse(found).getroot().findall("error")  # noqa: S314 -- valgrind wrote it just now
+    ours = [error for error in errors if OURS & {frame.findtext("file") for frame in error.iter("frame")}]
+    print(f"memcheck, real device: {len(errors)} reports, {len(ours)} with a function of ours on the stack")
+    return report("memcheck, real device", began, "\n".join(ET.tostring(error, "unicode") for error in ours))
+
+
+def main() -> int:
+    rounds = sys.argv[1] if len(sys.argv) > 1 else "1000"
+    missing = [tool for tool in ("cc", "valgrind") if shutil.which(tool) is None]
+    if missing:
+        print(f"not installed: {', '.join(missing)}. Fix: apt-get install gcc valgrind (Debian).", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        programs = {build_name: build(build_name, folder) for build_name in BUILDS}
+        good = [
+            run(f"sanitizer {build_name}", [str(programs[build_name]), rounds])
+            for build_name in ("thread", "address and undefined")
+        ]
+        good.append(run("memcheck, mock driver", [*MEMCHECK, "--error-exitcode=66", str(programs["none"]), "20"]))
+        good.append(watch_the_real_thing(folder))
+    return 0 if all(good) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -92,6 +92,7 @@ static void close_instance(app *a) { OF_INSTANCE(a, DestroyInstance)(a->instance
 static void open_app(app *a, uint64_t poll_ns, uint64_t cache_bytes) {
   vyre_config config = config_of(poll_ns, cache_bytes);
   memset(a, 0, sizeof *a);
+  vyre_this_thread()->failure.call = VYRE_CALL_NONE;
   pthread_mutex_init(&a->lock, NULL);
   vyre_arm(&config);
   CHECK(open_instance(a) == VK_SUCCESS);

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
+from kernels import glsl
 
-from vyre_driver import Driver, Kernel, SpirvModule
+from vyre_driver import Driver, Kernel
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-HEAD = "#version 450\nlayout(local_size_x = 64) in;\n"
 
 
 class CompileText(Protocol):
     """Compile GLSL text for the ``driver``, behind a head that sets 64 invocations a workgroup unless it has its own."""
 
     def __call__(self, text: str, specs: dict[str, object] | None = None) -> Kernel: ...
-
-
-@functools.cache
-def glsl(text: str) -> SpirvModule:
-    """Compile GLSL text once a session."""
-    return SpirvModule.from_glsl(text if text.startswith("#version") else HEAD + text)
 
 
 @pytest.fixture(params=["1", "0"], ids=["layer", "no layer"])

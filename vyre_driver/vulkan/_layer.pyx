@@ -16,6 +16,8 @@ from libc.string cimport memcpy, memset
 
 from typing import NamedTuple
 
+cimport cython
+
 
 cdef extern from "<stdbool.h>":
     ctypedef bint c_bool "bool"
@@ -91,6 +93,7 @@ cdef extern from "layer.h" nogil:
     void vyre_give_fence_back(vyre_device* device, VkFence fence)
     void* vyre_map_storage(vyre_device* device)
     void vyre_trim_memory(vyre_device* device, uint64_t keep_bytes)
+    VkResult vyre_wait_idle(vyre_device* device)
 
 
 LAYER_NAME = "VK_LAYER_VYRE_driver"
@@ -288,25 +291,36 @@ cdef class LayerDevice:
         """Return the layer's counters for this device."""
         return {name: <int64_t> vyre_counter_value(self.device, i) for i, name in enumerate(COUNTERS)}
 
+    def wait_idle(self) -> int:
+        """Wait without the GIL until nothing submitted runs any more; returns a VkResult. Nobody may submit meanwhile."""
+        cdef VkResult result
+        with nogil:
+            result = vyre_wait_idle(self.device)
+        return result
+
     def trim(self, uint64_t keep_bytes=0) -> None:
         """Give freed memory beyond ``keep_bytes`` back to the driver."""
         with nogil:
             vyre_trim_memory(self.device, keep_bytes)
 
 
+@cython.no_gc_clear
 cdef class Work:
     """Work recorded in a kompute Sequence, to be submitted again and again; one submission runs at a time.
 
-    The caller locks. A submission that is not waited for to its end stays known, and the object waits for it before it goes.
+    The caller locks. A submission that is not waited for to its end stays known, and the object waits for it before it goes;
+    until then it holds the Sequence and the Manager, whichever of them the garbage collector comes upon first.
     """
 
     cdef LayerDevice owner
     cdef object evaluate
+    cdef object manager
     cdef VkFence fence
 
-    def __init__(self, LayerDevice device not None, evaluate):
+    def __init__(self, LayerDevice device not None, evaluate, manager):
         self.owner = device
         self.evaluate = evaluate
+        self.manager = manager
 
     def __dealloc__(self):
         if self.fence != NULL:

@@ -121,7 +121,8 @@ typedef struct vyre_thread {
 
 typedef struct vyre_device_calls {
 #define VYRE_DEVICE_CALLS(X) \
-  X(DestroyDevice) X(QueueSubmit) X(CreateFence) X(DestroyFence) X(ResetFences) X(GetFenceStatus) X(WaitForFences) \
+  X(DestroyDevice) X(DeviceWaitIdle) X(QueueSubmit) X(CreateFence) X(DestroyFence) X(ResetFences) X(GetFenceStatus) \
+  X(WaitForFences) \
   X(AllocateMemory) X(FreeMemory) X(MapMemory) X(UnmapMemory) X(CreateBuffer) X(DestroyBuffer) \
   X(GetBufferMemoryRequirements) X(BindBufferMemory) X(UpdateDescriptorSets) X(CreateShaderModule) X(DestroyShaderModule) \
   X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreatePipelineLayout) X(DestroyPipelineLayout) \
@@ -240,6 +241,9 @@ VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns);
 VkResult vyre_submit_marker(vyre_device *device, VkFence *out);
 void vyre_give_fence_back(vyre_device *device, VkFence fence);
 void vyre_finish_work(vyre_device *device, VkCommandBuffer buffer); /* returns when its submission has ended */
+
+/* layer_sync.c: waiting for all that was submitted; the caller keeps others from submitting. */
+VkResult vyre_wait_idle(vyre_device *device);
 
 /* layer_memory.c */
 void vyre_classify_memory(vyre_device *device, const VkPhysicalDeviceMemoryProperties *properties);

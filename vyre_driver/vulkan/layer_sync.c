@@ -234,6 +234,13 @@ void vyre_finish_work(vyre_device *device, VkCommandBuffer buffer) {
   pthread_rwlock_unlock(&device->use_lock);
 }
 
+VkResult vyre_wait_idle(vyre_device *device) {
+  if (!vyre_enter(device)) return VK_ERROR_DEVICE_LOST;
+  VkResult result = device->vk.DeviceWaitIdle(device->handle);
+  vyre_leave(device);
+  return result;
+}
+
 /* A wait inside kompute's eval(). */
 static VKAPI_ATTR VkResult VKAPI_CALL wait_for_fences(
     VkDevice handle, uint32_t count, const VkFence *fences, VkBool32 all, uint64_t timeout_ns) {

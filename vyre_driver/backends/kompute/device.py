@@ -294,6 +294,8 @@ class KomputeDevice:
             manager, self._manager = self._manager, None
         if manager is not None and os.getpid() == self._pid:
             self.in_use.drain()
+            if self.layer is not None:
+                self.layer.wait_idle()  # kompute would free command buffers that are still read
             manager.destroy()
 
 

@@ -127,7 +127,7 @@ def wait_for_earlier_work(device: KomputeDevice) -> None:
     if device.layer is None:
         return
     device.markers[:] = [earlier for earlier in device.markers if earlier.wait(0) == VK_TIMEOUT]
-    marker = _layer.Work(device.layer, None)
+    marker = _layer.Work(device.layer, None, device.manager)
     if not marker.submit_marker():
         device.raise_failure()
     try:
@@ -160,7 +160,7 @@ class BlockingWork:
 
 
 def _work(device: KomputeDevice, evaluate: Callable[[], Any]) -> _layer.Work | BlockingWork:
-    return BlockingWork(device, evaluate) if device.layer is None else _layer.Work(device.layer, evaluate)
+    return BlockingWork(device, evaluate) if device.layer is None else _layer.Work(device.layer, evaluate, device.manager)
 
 
 def _record(device: KomputeDevice, groups: Sequence[Sequence[Any]], *, device_only: bool) -> Any:  # noqa: ANN401 -- kp has no types

@@ -1,0 +1,84 @@
+"""Shaders whose result tells which dispatches ran, how often and in which order; for the tests and their child processes."""
+
+from __future__ import annotations
+
+import functools
+import time
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vyre_driver import SpirvModule
+
+if TYPE_CHECKING:
+    from vyre_driver import Driver, Kernel
+    from vyre_driver.backends.kompute.resident import Buffer
+    from vyre_driver.kernel import BoundKernel
+
+HEAD = "#version 450\nlayout(local_size_x = 64) in;\n"
+
+# In place. Not commutative: the numbers tell the order of the steps.
+STEP = """
+layout(push_constant) uniform Push { uint factor; uint summand; };
+layout(binding = 0) buffer Values { uint values[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < values.length()) values[i] = factor * values[i] + summand; }
+"""
+# From one buffer into another, a step to the side: each element needs one that another workgroup wrote.
+SHIFT = """
+layout(binding = 0) readonly buffer From { uint from[]; };
+layout(binding = 1) writeonly buffer To { uint to[]; };
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    if (i < to.length()) to[i] = 3u * from[(i + 67u) % from.length()] + 1u;
+}
+"""
+# Takes its time: each workgroup counts to 60,000 (llvmpipe leaves a loop after 65,535 turns), then adds what ``each`` holds by
+# then. What it makes of it says how many workgroups have run.
+SPIN = """#version 450
+layout(local_size_x = 1) in;
+layout(push_constant) uniform Push { uint turns; };
+layout(binding = 0) buffer Ended { uint ended[1]; };
+layout(binding = 1) readonly buffer Each { uint each[1]; };
+void main() {
+    uint value = turns;
+    for (uint i = 0u; i < turns; i++) value = value * 1664525u + 1013904223u;
+    atomicAdd(ended[0], value == 1u ? 0u : each[0]);
+}
+"""
+TURNS = 60_000
+
+
+@functools.cache
+def glsl(text: str) -> SpirvModule:
+    """Compile GLSL text once a process, behind a head that sets 64 invocations a workgroup unless it has its own."""
+    return SpirvModule.from_glsl(text if text.startswith("#version") else HEAD + text)
+
+
+class Spin:
+    """A dispatch that lasts about as long as is asked for. ``ended`` counts its workgroups, over all runs."""
+
+    def __init__(self, driver: Driver, seconds: float) -> None:
+        """Measure this device under its present load, and bind as many workgroups as take that long."""
+        self.kernel: Kernel = driver.compile(glsl(SPIN))
+        self.ended: Buffer = driver.buffer(np.zeros(1, np.uint32))
+        self.each: Buffer = driver.buffer(np.ones(1, np.uint32))
+        groups = 64
+        while self._timed(groups) < 0.03:
+            groups *= 2
+        self.groups = min(65_535, max(1, int(groups * seconds / min(self._timed(groups) for _ in range(3)))))
+        self.bound: BoundKernel = self.bind(self.groups)
+        self.ended.write(np.zeros(1, np.uint32))
+
+    def bind(self, groups: int) -> BoundKernel:
+        """Return a dispatch of so many workgroups."""
+        return self.kernel.bind(self.ended, self.each, push={"turns": TURNS}, groups=(groups,))
+
+    def runs(self) -> float:
+        """Return how often it has run, once all that was submitted has ended."""
+        return int(self.ended.read()[0]) / self.groups
+
+    def _timed(self, groups: int) -> float:
+        bound = self.bind(groups)
+        began = time.perf_counter()
+        bound.run()
+        return time.perf_counter() - began

@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.backends.kompute.submission import Submission, dependency_groups
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernel import DispatchFuture
+from vyre_driver.kernel import BoundKernel, DispatchFuture
 
 if TYPE_CHECKING:
     from types import TracebackType
-
-    from vyre_driver.kernel import BoundKernel
 
 
 class Batch:
@@ -27,7 +25,18 @@ class Batch:
         self._submission: Submission | None = None
 
     def add(self, bound: BoundKernel) -> None:
-        """Append a bound kernel; the same one may come several times."""
+        """Append a bound kernel; the same one may come several times.
+
+        Raises
+        ------
+        InvalidInput
+            2201 if it is something else.
+        """
+        if not isinstance(bound, BoundKernel):
+            raise InvalidInput(
+                f"a batch takes bound kernels and got something of type {type(bound).__name__}",
+                fix="add what kernel.bind(...) returns",
+            )
         self._bound.append(bound)
         self._submission = None
 

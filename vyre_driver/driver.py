@@ -9,12 +9,10 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from vyre_driver import settings
 from vyre_driver.backends.kompute.device import BACKEND_ID, KomputeDevice
 from vyre_driver.backends.kompute.pipeline import PipelineSource
-from vyre_driver.backends.kompute.resident import Buffer
+from vyre_driver.backends.kompute.resident import Buffer, as_array
 from vyre_driver.batch import Batch
 from vyre_driver.binding import BindingPlan
 from vyre_driver.cache.disk import CacheLookup, DiskPipelineCache
@@ -118,14 +116,14 @@ class Driver:
         InvalidInput
             2201, LimitExceeded 2104, DeviceOutOfMemory 1001: if the array cannot be held.
         """
-        given = np.asarray(array)
+        given = as_array(array)
         made = self.empty(given.shape, given.dtype)
         made.write(given)
         return made
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Buffer:
         """Return a resident buffer whose contents are not defined; raises as ``buffer``."""
-        return Buffer(self.backend, (shape,) if isinstance(shape, int) else tuple(shape), np.dtype(dtype))
+        return Buffer(self.backend, shape, dtype)
 
     def batch(self) -> Batch:
         """Return an empty batch: bound kernels that go to the device in one submission."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.backends.kompute.pipeline import BoundPipeline, PipelineSource, RecordedDispatch, StageTimes
+from vyre_driver.backends.kompute.resident import check_buffers
 from vyre_driver.backends.kompute.submission import Submission
 from vyre_driver.errors import DeviceOutOfMemory
 from vyre_driver.geometry import grid
@@ -151,10 +152,11 @@ class Kernel:
         Raises
         ------
         InvalidInput
-            2201, InvalidPushConstant 2103, LimitExceeded 2104: if something given does not fit.
+            2201, InvalidPushConstant 2103, LimitExceeded 2104: if something given does not fit, or is of another driver.
         KernelCompileFailed
             1004, DispatchFailed 1005 and their kin: if it cannot be recorded.
         """
+        check_buffers(self._driver.backend, buffers)
         arguments = self.plan.check_resident(buffers)
         push_words = self._push_words(push)
         counts = grid(groups, arguments, self.workgroup, self._driver.physical_device.limits)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import operator
 import threading
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +13,12 @@ import numpy as np
 from vyre_driver.backends.kompute.buffers import TensorBuffer, check_sizes
 from vyre_driver.backends.kompute.submission import Submission, wait_for_earlier_work
 from vyre_driver.errors import DispatchFailed, InvalidInput
+from vyre_driver.numbers import is_whole
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Sequence
+
+    from numpy.typing import DTypeLike, NDArray
 
     from vyre_driver.backends.kompute.device import KomputeDevice
 
@@ -24,18 +29,18 @@ class Buffer:
     ``shape`` and ``dtype`` are what ``read`` gives back. The memory goes with the last kernel or batch that is bound to it.
     """
 
-    def __init__(self, device: KomputeDevice, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    def __init__(self, device: KomputeDevice, shape: int | Iterable[int], dtype: DTypeLike) -> None:
         """Allocate it; made by ``Driver.buffer`` and ``Driver.empty``."""
-        self.shape = shape
-        self.dtype = dtype
-        self.nbytes = math.prod(shape) * dtype.itemsize
-        if dtype.hasobject or self.nbytes == 0:
+        self.shape = _checked_shape(shape)
+        self.dtype = _checked_dtype(dtype)
+        self.nbytes = math.prod(self.shape) * self.dtype.itemsize
+        if self.dtype.hasobject or self.nbytes == 0:
             raise InvalidInput(
-                f"a buffer of shape {shape} and type {dtype} has {self.nbytes} bytes of numbers",
+                f"a buffer of shape {self.shape} and type {self.dtype} has {self.nbytes} bytes of numbers",
                 fix="make a buffer of numbers, with at least one element",
             )
         check_sizes(device, [("resident", self.nbytes)])
-        self._device = device
+        self.device = device
         self._memory: TensorBuffer | None = TensorBuffer(device, self.nbytes)
         self._transfers: dict[str, Submission] = {}
         self._lock = threading.Lock()
@@ -49,7 +54,7 @@ class Buffer:
         DispatchFailed
             1005 after ``close``, or when the device cannot be used (with its kin).
         """
-        self._device.check_usable()
+        self.device.check_usable()
         if self._memory is None:
             raise DispatchFailed("the buffer is closed", fix="make a new one")
         return self._memory
@@ -57,7 +62,8 @@ class Buffer:
     def write(self, array: object) -> None:
         """Copy an array of the same type and number of elements to the device, after all work submitted before.
 
-        It is there when this returns. Another thread must not submit work that uses the buffer meanwhile.
+        Work submitted before still sees what the buffer held. It is there when this returns; another thread must not submit work
+        that uses the buffer meanwhile.
 
         Raises
         ------
@@ -66,7 +72,7 @@ class Buffer:
         DispatchFailed
             1005 and its kin.
         """
-        given = np.asarray(array)
+        given = as_array(array)
         if given.dtype != self.dtype or given.nbytes != self.nbytes:
             raise InvalidInput(
                 f"the buffer holds {self.nbytes} bytes of {self.dtype} and got {given.nbytes} bytes of {given.dtype}",
@@ -74,10 +80,10 @@ class Buffer:
                 expected_bytes=self.nbytes,
                 received_bytes=given.nbytes,
             )
-        with self._lock, self._device.in_use:
+        with self._lock, self.device.in_use:
             memory = self.memory
             if memory.is_mapped:
-                wait_for_earlier_work(self._device)
+                wait_for_earlier_work(self.device)
             memory.write(np.ascontiguousarray(given))
             if not memory.is_mapped:
                 self._transfer("up", memory)
@@ -90,10 +96,10 @@ class Buffer:
         DispatchFailed
             1005 and its kin.
         """
-        with self._lock, self._device.in_use:
+        with self._lock, self.device.in_use:
             memory = self.memory
             if memory.is_shared:
-                wait_for_earlier_work(self._device)
+                wait_for_earlier_work(self.device)
             else:
                 self._transfer("down", memory)
             return memory.read(self.shape, self.dtype)
@@ -108,7 +114,49 @@ class Buffer:
         """Copy between the staging side and the device, and wait."""
         submission = self._transfers.get(direction)
         if submission is None:
-            api = self._device.api
+            api = self.device.api
             operation = api.sync_device([memory.tensor]) if direction == "up" else api.sync_local([memory.tensor])
-            submission = self._transfers[direction] = Submission(self._device, [[operation]], keep=memory)
+            submission = self._transfers[direction] = Submission(self.device, [[operation]], keep=memory)
         submission.run()
+
+
+def as_array(given: object) -> NDArray[Any]:
+    """Return what was given as an array; raises InvalidInput 2201 if it is none."""
+    try:
+        return np.asarray(given)
+    except ValueError as error:
+        raise InvalidInput(f"a buffer got something that is no array ({error})", fix="pass a numpy array") from error
+
+
+def check_buffers(device: KomputeDevice, given: Sequence[object]) -> None:
+    """Return if all are buffers of this device; raises InvalidInput 2201."""
+    for number, one in enumerate(given, start=1):
+        if not isinstance(one, Buffer):
+            raise InvalidInput(
+                f"argument {number} of bind is of type {type(one).__name__}, and bind takes resident buffers",
+                fix="make one with driver.buffer(array), or call the kernel with arrays",
+            )
+        if one.device is not device:
+            raise InvalidInput(
+                f"argument {number} of bind is a buffer of another driver, on {one.device.physical.name!r}",
+                fix="make it with the driver that compiled the kernel",
+            )
+
+
+def _checked_shape(shape: object) -> tuple[int, ...]:
+    axes = (shape,) if is_whole(shape) else tuple(shape) if isinstance(shape, Iterable) else (None,)
+    if not all(is_whole(axis) and operator.index(axis) >= 0 for axis in axes):
+        raise InvalidInput(
+            f"the shape of a buffer is {shape!r}, which is not whole numbers of at least 0",
+            fix="give the number of elements, or a tuple of such numbers",
+        )
+    return tuple(operator.index(axis) for axis in axes)
+
+
+def _checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    try:
+        return np.dtype(dtype)
+    except TypeError as error:
+        raise InvalidInput(
+            f"the type of a buffer is {dtype!r}, which numpy does not know ({error})", fix="give a type such as numpy.float32"
+        ) from error

@@ -9,16 +9,14 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.backends.kompute.deadline import Deadline
 from vyre_driver.backends.kompute.results import VK_SUCCESS, VK_TIMEOUT
-from vyre_driver.errors import DispatchTimeout
 from vyre_driver.vulkan import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from vyre_driver.backends.kompute.device import KomputeDevice
-
-NS_PER_S = 1_000_000_000
 
 
 class Submission:
@@ -41,6 +39,7 @@ class Submission:
         self._device = device
         self._keep = keep
         self._generation = 0
+        self._never = Deadline(None, device.physical.name)
         self._lock = threading.Lock()
         sequences = [groups] if "barriers" in device.hooks else [[group] for group in groups]
         with device.calling_kompute("record a dispatch"):
@@ -52,18 +51,19 @@ class Submission:
         """What submits the recorded Sequences."""
         return self._works
 
-    def run(self, timeout_s: float | None = None) -> None:
-        """Submit and wait; raises as ``wait``."""
-        with self._lock, self._device.in_use:
-            self._finish(timeout_s)
-            self._submit(timeout_s)
-            self._finish(timeout_s)
+    def run(self, timeout: float | None = None) -> None:
+        """Submit, once an earlier submission has ended, and wait, ``timeout`` seconds in all; raises as ``wait``."""
+        deadline = self._deadline(timeout)
+        with deadline.holding(self._lock), self._device.in_use:
+            self._finish(deadline)
+            self._submit()
+            self._finish(deadline)
 
     def submit(self) -> int:
         """Hand the work to the device; returns its generation, to ask about it later. Waits for an earlier one first."""
         with self._lock, self._device.in_use:
-            self._finish(None)
-            self._submit(None)
+            self._finish(self._never)
+            self._submit()
             return self._generation
 
     def wait(self, generation: int, timeout_s: float | None = None) -> None:
@@ -75,15 +75,19 @@ class Submission:
             2007 if it takes longer than ``timeout_s`` seconds; it goes on running.
         DeviceLost
             2006, DispatchFailed 1005: what it failed with.
+        InvalidInput
+            2201 if ``timeout_s`` is no number of seconds.
         """
-        with self._lock, self._device.in_use:
+        deadline = self._deadline(timeout_s)
+        with deadline.holding(self._lock), self._device.in_use:
             if generation == self._generation:
-                self._finish(timeout_s)
+                self._finish(deadline)
 
     def finish(self, timeout_s: float | None = None) -> None:
         """Return when nothing of it runs any more; raises as ``wait``."""
-        with self._lock, self._device.in_use:
-            self._finish(timeout_s)
+        deadline = self._deadline(timeout_s)
+        with deadline.holding(self._lock), self._device.in_use:
+            self._finish(deadline)
 
     def is_done(self, generation: int) -> bool:
         """Whether the work of that generation has ended; while another thread waits for it, it has not."""
@@ -98,26 +102,26 @@ class Submission:
         finally:
             self._lock.release()
 
-    def _submit(self, timeout_s: float | None) -> None:
-        """Submit one after the other: without our barriers each must have ended before the next begins."""
-        for work in self._works:
-            self._finish(timeout_s)
+    def _deadline(self, timeout_s: float | None) -> Deadline:
+        return self._never if timeout_s is None else Deadline(timeout_s, self._device.physical.name)
+
+    def _submit(self) -> None:
+        """Submit all, when nothing of it runs any more; several Sequences one after the other."""
+        for number, work in enumerate(self._works):
+            if number:
+                self._finish(self._never)
             if not work.submit():
                 self._device.raise_failure()
         self._generation += 1
 
-    def _finish(self, timeout_s: float | None) -> None:
+    def _finish(self, deadline: Deadline) -> None:
         """Wait for what is running; after a time-out or an interrupt it is still known to run."""
         for work in self._works:
             if not work.is_pending:
                 continue
-            result = work.wait(None if timeout_s is None else int(timeout_s * NS_PER_S))
+            result = work.wait(deadline.left_ns())
             if result == VK_TIMEOUT:
-                raise DispatchTimeout(
-                    f"the work on {self._device.physical.name!r} did not end in {timeout_s} s and is still running",
-                    fix="wait longer, or make the shader do less in one dispatch",
-                    timeout_s=timeout_s,
-                )
+                raise deadline.passed()
             if result:
                 self._device.check_result(result)
 

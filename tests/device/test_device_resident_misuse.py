@@ -1,0 +1,279 @@
+"""What resident buffers, bindings, batches and futures refuse, in which words, and that all works on afterwards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from kernels import STEP, glsl
+
+from vyre_driver import Driver
+from vyre_driver.errors import DispatchFailed, InvalidInput, LimitExceeded, VyreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from conftest import CompileText
+
+    from vyre_driver import Kernel
+    from vyre_driver.kernel import BoundKernel
+
+pytestmark = pytest.mark.device
+
+PUSH = {"factor": 1, "summand": 1}
+NO_SHAPE = "which is not whole numbers of at least 0. Fix: give the number of elements, or a tuple of such numbers."
+NO_NUMBERS = "bytes of numbers. Fix: make a buffer of numbers, with at least one element."
+NO_BOUND = "Fix: add what kernel.bind(...) returns."
+NO_TIME = "which is no number of seconds of at least 0. Fix: give seconds, or None to wait for ever."
+NO_BUFFER = "and bind takes resident buffers. Fix: make one with driver.buffer(array), or call the kernel with arrays."
+
+
+@pytest.fixture
+def layer(monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run under the layer only: all of this is proven before anything gets that far."""
+    monkeypatch.setenv("VYRE_LAYER", "1")
+    return "1"
+
+
+def refusal(call: Callable[[], object]) -> tuple[type[VyreError], int, str]:
+    """Return the class, the code and the message of what ``call`` raises."""
+    with pytest.raises(VyreError) as refused:
+        call()
+    return type(refused.value), refused.value.code, str(refused.value)
+
+
+@pytest.fixture
+def kernel(compiled: CompileText) -> Kernel:
+    """A kernel that adds 1 in place."""
+    return compiled(STEP)
+
+
+@pytest.fixture
+def bound(driver: Driver, kernel: Kernel) -> BoundKernel:
+    """It, bound to four zeros."""
+    return kernel.bind(driver.buffer(np.zeros(4, np.uint32)), push=PUSH)
+
+
+@pytest.fixture
+def other(layer: str) -> Iterator[Driver]:
+    """A second driver on the same device."""
+    assert layer
+    with Driver() as opened:
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("shape", "shown"),
+    [(-1, "-1"), ((2, -3), "(2, -3)"), (2.0, "2.0"), ((2, 1.5), "(2, 1.5)"), ("12", "'12'"), (None, "None")],
+)
+def test_a_shape_that_is_none_is_refused(driver: Driver, shape: Any, shown: str) -> None:  # noqa: ANN401 -- what a caller may give
+    expected = InvalidInput, 2201, f"the shape of a buffer is {shown}, {NO_SHAPE}"
+    assert refusal(lambda: driver.empty(shape, np.uint32)) == expected
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "shown"),
+    [
+        (0, "u4", "shape (0,) and type uint32 has 0"),
+        ((3, 0), "f8", "shape (3, 0) and type float64 has 0"),
+        (3, "V0", "shape (3,) and type |V0 has 0"),
+        (3, object, "shape (3,) and type object has 24"),
+    ],
+)
+def test_a_buffer_without_numbers_is_refused(driver: Driver, shape: Any, dtype: Any, shown: str) -> None:  # noqa: ANN401 -- what a caller may give
+    assert refusal(lambda: driver.empty(shape, dtype)) == (InvalidInput, 2201, f"a buffer of {shown} {NO_NUMBERS}")
+
+
+def test_a_type_that_numpy_does_not_know_is_refused(driver: Driver) -> None:
+    assert refusal(lambda: driver.empty(3, "float33")) == (
+        InvalidInput,
+        2201,
+        (
+            "the type of a buffer is 'float33', which numpy does not know (data type 'float33' not understood). "
+            "Fix: give a type such as numpy.float32."
+        ),
+    )
+
+
+@pytest.mark.parametrize("shape", [(2**62, 4), 2**70, (2**40, 2**40)], ids=["wraps to 0", "over an int64", "wraps twice"])
+def test_a_size_that_would_wrap_around_is_refused_as_what_it_is(driver: Driver, shape: Any) -> None:  # noqa: ANN401 -- what a caller may give
+    device = driver.physical_device
+    size = 4 * int(np.prod(np.array(shape, object)))
+    limit = min(device.limits.max_storage_buffer_range, 2**32 - 4)
+    assert refusal(lambda: driver.empty(shape, np.uint32)) == (
+        LimitExceeded,
+        2104,
+        f"buffer 'resident' has {size} bytes, and {device.name!r} allows {limit} bytes a buffer. Fix: pass it in parts.",
+    )
+
+
+def test_what_is_no_array_is_refused_by_buffer_and_write(driver: Driver) -> None:
+    buffer = driver.buffer(np.zeros(2))
+    refusals = [refusal(call) for call in (lambda: driver.buffer([[1], [2, 3]]), lambda: buffer.write([[1], [2, 3]]))]
+    head, tail = "a buffer got something that is no array (", "). Fix: pass a numpy array."
+    assert [(kind, code, text[: len(head)], text[-len(tail) :]) for kind, code, text in refusals] == [
+        (InvalidInput, 2201, head, tail)
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        (np.zeros(4, np.int32), "16 bytes of int32"),
+        (np.zeros(4, ">u4"), "16 bytes of >u4"),
+        (np.zeros(5, np.uint32), "20 bytes of uint32"),
+        (np.zeros(3, np.uint32), "12 bytes of uint32"),
+        (np.zeros(0, np.uint32), "0 bytes of uint32"),
+        ([1, 2, 3, 4], "32 bytes of int64"),
+        (None, "8 bytes of object"),
+    ],
+)
+def test_a_write_of_another_type_or_size_is_refused_and_changes_nothing(driver: Driver, given: object, shown: str) -> None:
+    buffer = driver.buffer(np.array([5, 6, 7, 8], np.uint32))
+    fix = "Fix: write an array of the buffer's type and size."
+    assert refusal(lambda: buffer.write(given)) == (
+        InvalidInput,
+        2201,
+        f"the buffer holds 16 bytes of uint32 and got {shown}. {fix}",
+    )
+    assert buffer.read().tolist() == [5, 6, 7, 8]
+
+
+def test_a_closed_buffer_is_refused(driver: Driver, kernel: Kernel) -> None:
+    buffer = driver.buffer(np.zeros(4, np.uint32))
+    buffer.close()
+    calls = (buffer.read, lambda: buffer.write(np.zeros(4, np.uint32)), lambda: kernel.bind(buffer, push=PUSH))
+    expected = DispatchFailed, 1005, "the buffer is closed. Fix: make a new one."
+    assert [refusal(call) for call in calls] == [expected] * 3
+
+
+def test_everything_made_on_a_closed_driver_is_refused(driver: Driver, kernel: Kernel, bound: BoundKernel) -> None:
+    buffer, batch, future = driver.buffer(np.zeros(4, np.uint32)), driver.batch(), bound.submit()
+    batch.add(bound)
+    driver.close()
+    calls = (
+        lambda: driver.buffer(np.zeros(4)),
+        lambda: driver.empty(4, np.uint32),
+        buffer.read,
+        lambda: buffer.write(np.zeros(4, np.uint32)),
+        lambda: kernel.bind(buffer, push=PUSH),
+        bound.run,
+        bound.submit,
+        batch.run,
+        batch.submit,
+        future.result,
+    )
+    expected = DispatchFailed, 1005, f"{driver.physical_device.name!r} is closed. Fix: make a new Driver."
+    assert [refusal(call) for call in calls] == [expected] * len(calls)
+
+
+def test_closing_a_buffer_of_a_closed_driver_does_nothing(driver: Driver) -> None:
+    buffer = driver.buffer(np.zeros(4))
+    driver.close()
+    buffer.close()
+    expected = DispatchFailed, 1005, f"{driver.physical_device.name!r} is closed. Fix: make a new Driver."
+    assert refusal(buffer.read) == expected
+
+
+@pytest.mark.parametrize(("given", "shown"), [(np.zeros(4, np.uint32), "ndarray"), (None, "NoneType"), ([1], "list")])
+def test_what_is_no_buffer_is_refused_by_bind(kernel: Kernel, given: Any, shown: str) -> None:  # noqa: ANN401 -- what a caller may give
+    expected = InvalidInput, 2201, f"argument 1 of bind is of type {shown}, {NO_BUFFER}"
+    assert refusal(lambda: kernel.bind(given, push=PUSH)) == expected
+
+
+def test_a_buffer_of_another_driver_is_refused(driver: Driver, other: Driver, saxpy: Kernel) -> None:
+    ours, theirs = driver.buffer(np.zeros(4, np.float32)), other.buffer(np.zeros(4, np.float32))
+    assert refusal(lambda: saxpy.bind(ours, theirs, push={"alpha": 1, "count": 4})) == (
+        InvalidInput,
+        2201,
+        (
+            f"argument 2 of bind is a buffer of another driver, on {driver.physical_device.name!r}. "
+            "Fix: make it with the driver that compiled the kernel."
+        ),
+    )
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_too_few_or_too_many_buffers_are_refused(driver: Driver, saxpy: Kernel, count: int) -> None:
+    buffers = [driver.buffer(np.zeros(4, np.float32)) for _ in range(count)]
+    assert refusal(lambda: saxpy.bind(*buffers, push={"alpha": 1, "count": 4})) == (
+        InvalidInput,
+        2201,
+        (
+            f"the shader takes 2 buffer(s), 'x' (input), 'y' (input_output), and got {count}. "
+            "Fix: pass a buffer for each binding, in binding order."
+        ),
+    )
+
+
+def test_a_buffer_of_another_type_is_refused(driver: Driver, kernel: Kernel) -> None:
+    assert refusal(lambda: kernel.bind(driver.empty(4, np.float32), push=PUSH)) == (
+        InvalidInput,
+        2201,
+        (
+            "input_output 'values' holds uint32 and got an array of float32. "
+            "Fix: convert it with .astype(numpy.uint32), or reinterpret it with .view(numpy.uint32)."
+        ),
+    )
+
+
+def test_push_constants_and_groups_of_a_binding_are_checked(driver: Driver, kernel: Kernel) -> None:
+    buffer = driver.empty(4, np.uint32)
+    bad = [{"push": {"factor": 1}}, {"push": {**PUSH, "more": 1}}, {"push": PUSH, "groups": (0,)}]
+    refusals = [refusal(lambda options=options: kernel.bind(buffer, **options)) for options in bad]  # type: ignore[misc]
+    assert [code for _, code, _ in refusals] == [2103, 2103, 2201]
+
+
+@pytest.mark.parametrize("given", [None, "kernel", 3])
+def test_what_is_no_bound_kernel_is_refused_by_a_batch(driver: Driver, bound: BoundKernel, given: Any) -> None:  # noqa: ANN401 -- what a caller may give
+    batch = driver.batch()
+    batch.add(bound)
+    assert refusal(lambda: batch.add(given)) == (
+        InvalidInput,
+        2201,
+        f"a batch takes bound kernels and got something of type {type(given).__name__}. {NO_BOUND}",
+    )
+    batch.run()
+
+
+def test_a_kernel_that_is_not_bound_is_refused_by_a_batch(driver: Driver, kernel: Kernel) -> None:
+    assert refusal(lambda: driver.batch().add(kernel)) == (  # type: ignore[arg-type]
+        InvalidInput,
+        2201,
+        f"a batch takes bound kernels and got something of type Kernel. {NO_BOUND}",
+    )
+
+
+def test_kernels_of_two_drivers_are_refused_in_one_batch(driver: Driver, other: Driver, bound: BoundKernel) -> None:
+    theirs = other.buffer(np.zeros(4, np.uint32))
+    batch = driver.batch()
+    batch.add(bound)
+    batch.add(other.compile(glsl(STEP)).bind(theirs, push=PUSH))
+    expected = InvalidInput, 2201, "the batch holds kernels of 2 drivers. Fix: make a batch for each driver."
+    assert [refusal(call) for call in (batch.run, batch.submit)] == [expected] * 2
+    assert theirs.read().tolist() == [0] * 4
+
+
+@pytest.mark.parametrize("timeout", [-1, -0.001, float("nan"), "1", (1,)], ids=str)
+def test_a_time_out_that_is_no_time_is_refused_before_anything_runs(driver: Driver, kernel: Kernel, timeout: Any) -> None:  # noqa: ANN401 -- what a caller may give
+    buffer = driver.buffer(np.zeros(4, np.uint32))
+    bound, batch = kernel.bind(buffer, push=PUSH), driver.batch()
+    batch.add(bound)
+    calls = (
+        lambda: bound.run(timeout=timeout),
+        lambda: batch.run(timeout=timeout),
+        lambda: kernel(np.zeros(4, np.uint32), push=PUSH, timeout=timeout),
+    )
+    expected = InvalidInput, 2201, f"timeout is {timeout!r}, {NO_TIME}"
+    assert [refusal(call) for call in calls] == [expected] * 3
+    assert buffer.read().tolist() == [0] * 4
+
+
+@pytest.mark.parametrize("timeout", [None, float("inf"), 1e300, 2**64, np.float32(60), 60], ids=str)
+def test_a_time_out_may_be_any_number_however_large(driver: Driver, kernel: Kernel, timeout: Any) -> None:  # noqa: ANN401 -- what a caller may give
+    buffer = driver.buffer(np.zeros(4, np.uint32))
+    bound = kernel.bind(buffer, push=PUSH)
+    bound.run(timeout=timeout)
+    bound.submit().result(timeout=timeout)
+    assert buffer.read().tolist() == [2] * 4

@@ -1,0 +1,64 @@
+"""Long waits let other threads run and hear Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Finished, RunChild
+
+pytestmark = pytest.mark.device
+
+ATTEMPTS = 3  # of what a busy machine can disturb
+
+
+def run_case(run_python: RunChild, children: Path, case: str, layer: str = "1") -> Finished:
+    return run_python(str(children / "waits.py"), case, env={"VYRE_LAYER": layer, "LP_NUM_THREADS": "1"})
+
+
+def test_another_thread_keeps_four_fifths_of_its_speed_while_one_waits(run_python: RunChild, children: Path) -> None:
+    shares = []
+    for _ in range(ATTEMPTS):
+        done = run_case(run_python, children, "ticks_while_another_thread_waits")
+        found = json.loads(done.stdout or "null")
+        assert (done.status, done.stderr, found["enough turns"], found["runs"]) == (0, "", True, 1)
+        shares.append(found["share"])
+        if shares[-1] >= 0.8:
+            break
+    assert shares[-1] >= 0.8, shares
+
+
+def test_a_run_lets_other_threads_run_where_kompute_itself_would_not(run_python: RunChild, children: Path) -> None:
+    """Without the layer kompute holds the interpreter, which shows what a failure of the test above looks like."""
+    ours, komputes = (run_case(run_python, children, "ticks_during_a_run", layer) for layer in ("1", "0"))
+    shares = [json.loads(done.stdout or "null")["share"] for done in (ours, komputes)]
+    assert (shares[0] > 0.3, shares[1] < 0.2) == (True, True), shares
+
+
+@pytest.mark.parametrize(
+    ("case", "expected"),
+    [
+        ("ctrl_c_in_run", {"raised": True, "still running": True, "runs": 2}),
+        ("ctrl_c_in_run_with_a_time_out", {"raised": True, "still running": True, "runs": 2}),
+        ("ctrl_c_in_result", {"raised": True, "still running": True, "runs": 2}),
+        ("ctrl_c_in_a_read", {"raised": True, "still running": True, "runs": 2}),
+        ("ctrl_c_in_a_call", {"raised": True, "still running": True, "runs": 1}),
+        ("ctrl_c_and_the_end", {"raised": True}),
+    ],
+)
+def test_ctrl_c_ends_the_wait_not_the_work_and_the_driver_works_on(
+    run_python: RunChild, children: Path, case: str, expected: dict[str, object]
+) -> None:
+    done = run_case(run_python, children, case)
+    assert (done.status, json.loads(done.stdout or "null"), done.stderr) == (0, expected, "")
+
+
+def test_a_signal_whose_handler_returns_ends_no_wait(run_python: RunChild, children: Path) -> None:
+    done = run_case(run_python, children, "a_handler_that_returns")
+    expected = {"handled": True, "not too early": True, "runs": 2}
+    assert (done.status, json.loads(done.stdout or "null"), done.stderr) == (0, expected, "")

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check sanitize clean
+.PHONY: help setup demo test stress check sanitize clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 14
@@ -12,6 +12,9 @@ demo: setup  ## run the demonstration; its pictures and report go to build/demo
 
 test: check  ## check, then run the tests
 	VYRE_REQUIRE=$${VYRE_REQUIRE-device,validation} .venv/bin/python -m pytest
+
+stress: setup  ## run the tests that take minutes
+	.venv/bin/python -m pytest tests/stress
 
 check: setup  ## formatting, lint, types
 	.venv/bin/ruff format --check && .venv/bin/ruff check

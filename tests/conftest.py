@@ -66,14 +66,20 @@ def clean_environment(home: Path) -> dict[str, str]:
     return kept | {variable: str(place) for variable, place in places.items()}
 
 
-def run_child(command: list[str], env: Mapping[str, str | None] | None, **options: Any) -> Finished:  # noqa: ANN401 -- subprocess's
+def run_child(
+    command: list[str],
+    env: Mapping[str, str | None] | None,
+    *,
+    hangs_after_s: float = HANGS_AFTER_S,
+    **options: Any,  # noqa: ANN401 -- subprocess's
+) -> Finished:
     """Run a command in this environment with ``env`` on top; one that hangs is killed with its children, and fails the test."""
     changed = {**os.environ, **(env or {})}
     environment = {variable: value for variable, value in changed.items() if value is not None}
     settings = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
     with subprocess.Popen(command, env=environment, encoding="utf-8", start_new_session=True, **settings) as child:
         try:
-            stdout, stderr = child.communicate(timeout=HANGS_AFTER_S)
+            stdout, stderr = child.communicate(timeout=hangs_after_s)
         except BaseException:
             os.killpg(child.pid, signal.SIGKILL)
             raise

@@ -1,0 +1,204 @@
+"""What the layer saves, in its own numbers: fences, memory and pipelines used again, barriers only where they are needed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from kernels import SHIFT, STEP, glsl
+
+from vyre_driver import Driver
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from vyre_driver import Kernel
+    from vyre_driver.backends.kompute.resident import Buffer
+    from vyre_driver.kernel import BoundKernel
+
+pytestmark = pytest.mark.device
+
+
+@pytest.fixture
+def driver() -> Iterator[Driver]:
+    """A driver under the layer, which counts."""
+    with Driver() as opened:
+        yield opened
+
+
+@pytest.fixture
+def kernel(driver: Driver) -> Kernel:
+    """A kernel that works in place."""
+    return driver.compile(glsl(STEP))
+
+
+def counters(driver: Driver) -> dict[str, int]:
+    layer = driver.report()["layer"]
+    assert isinstance(layer, dict)
+    return dict(layer["counters"])
+
+
+def changes(driver: Driver, call: Callable[[], object]) -> dict[str, int]:
+    """Return the counters that ``call`` changes, by how much; what a wait took is left to chance."""
+    before = counters(driver)
+    call()
+    after = counters(driver)
+    return {name: after[name] - before[name] for name in after if after[name] != before[name] and "waits" not in name}
+
+
+def bind(kernel: Kernel, buffer: Buffer) -> BoundKernel:
+    return kernel.bind(buffer, push={"factor": 1, "summand": 1})
+
+
+def test_a_thousand_runs_use_one_fence(driver: Driver, kernel: Kernel) -> None:
+    bound = bind(kernel, driver.empty(4, np.uint32))
+
+    def run() -> None:
+        for _ in range(1000):
+            bound.run()
+
+    assert changes(driver, run) == {"fences_created": 1, "fences_reused": 999}
+
+
+def test_fences_are_as_many_as_run_at_once(driver: Driver, kernel: Kernel) -> None:
+    bound = [bind(kernel, driver.empty(4, np.uint32)) for _ in range(10)]
+
+    def run() -> None:
+        for _ in range(100):
+            for future in [one.submit() for one in bound]:
+                future.result()
+
+    assert changes(driver, run) == {"fences_created": 10, "fences_reused": 990}
+
+
+def test_each_wait_is_counted_once(driver: Driver, kernel: Kernel) -> None:
+    bound = bind(kernel, driver.empty(4, np.uint32))
+    before = counters(driver)
+    for _ in range(100):
+        bound.run()
+    after = counters(driver)
+    waits = sum(after[name] - before[name] for name in ("waits_polled", "waits_blocked"))
+    assert waits == 100
+
+
+def test_memory_that_was_closed_is_taken_again(driver: Driver) -> None:
+    driver.empty(1000, np.uint32).close()
+
+    def make_and_close() -> None:
+        for _ in range(100):
+            driver.empty(1000, np.uint32).close()
+
+    assert changes(driver, make_and_close) == {"memory_reused": 100}
+
+
+def test_memory_of_another_size_class_is_not_taken(driver: Driver) -> None:
+    driver.empty(1000, np.uint32).close()
+    kept = []
+    found = changes(driver, lambda: kept.append(driver.empty(100_000, np.uint32)))
+    size = found.pop("memory_live_bytes")
+    found.pop("memory_peak_bytes")
+    assert (found, 400_000 <= size <= 450_000) == ({"memory_allocated": 1}, True)
+
+
+def test_live_and_cached_bytes_are_the_same_bytes(driver: Driver) -> None:
+    buffers = [driver.empty(1000 * (number + 1), np.uint32) for number in range(10)]
+    live = counters(driver)["memory_live_bytes"]
+
+    def close() -> None:
+        for buffer in buffers:
+            buffer.close()
+
+    assert changes(driver, close) == {"memory_live_bytes": -live, "memory_cached_bytes": live}
+
+
+def test_a_buffer_that_is_bound_stays_live_until_the_bound_kernel_goes(driver: Driver, kernel: Kernel) -> None:
+    buffer = driver.empty(1000, np.uint32)
+    held = [bind(kernel, buffer)]
+    live = counters(driver)["memory_live_bytes"]
+    closed = changes(driver, buffer.close)
+    dropped = changes(driver, held.clear)
+    assert (closed, dropped) == ({}, {"memory_live_bytes": -live, "memory_cached_bytes": live})
+
+
+def test_binding_again_makes_no_pipeline(driver: Driver, kernel: Kernel) -> None:
+    held = [bind(kernel, driver.empty(4, np.uint32))]
+    buffers = [driver.empty(number + 1, np.uint32) for number in range(50)]
+    found = changes(driver, lambda: held.extend(bind(kernel, buffer) for buffer in buffers))
+    created = [one.pipeline.facts.shared for one in held]
+    # Each binding offers the saved blob, whether or not its pipeline has to be made.
+    found.pop("blobs_given", 0)
+    assert (found, created) == ({"pipelines_shared": 50, "barriers_added": 50}, [False] + [True] * 50)
+
+
+def test_another_compilation_of_the_same_shader_shares_the_pipeline(driver: Driver, kernel: Kernel) -> None:
+    held = [bind(kernel, driver.empty(4, np.uint32))]
+    other, buffer = driver.compile(glsl(STEP)), driver.empty(4, np.uint32)
+    found = changes(driver, lambda: held.append(bind(other, buffer)))
+    found.pop("blobs_given", 0)
+    assert found == {"pipelines_shared": 1, "barriers_added": 1}
+
+
+def test_a_pipeline_is_kept_for_a_while_when_nobody_uses_it(driver: Driver, kernel: Kernel) -> None:
+    buffer = driver.empty(4, np.uint32)
+    bind(kernel, buffer).run()
+    found = changes(driver, lambda: bind(kernel, buffer))
+    assert (found["pipelines_shared"], "pipelines_created" in found) == (1, False)
+
+
+def test_another_shader_gets_a_pipeline_of_its_own(driver: Driver, kernel: Kernel) -> None:
+    bind(kernel, driver.empty(4, np.uint32))
+    other = driver.compile(glsl(SHIFT))
+    buffers = driver.empty(4, np.uint32), driver.empty(4, np.uint32)
+    found = changes(driver, lambda: other.bind(*buffers))
+    assert (found["pipelines_created"], "pipelines_shared" in found) == (1, False)
+
+
+def barriers_of(driver: Driver, bound: list[BoundKernel]) -> int:
+    """Return the barriers between the operations of a batch; the one before the first comes always."""
+    batch = driver.batch()
+    for one in bound:
+        batch.add(one)
+    return changes(driver, batch.submit)["barriers_added"] - 1
+
+
+def test_independent_operations_have_no_barrier_between_them(driver: Driver, kernel: Kernel) -> None:
+    assert barriers_of(driver, [bind(kernel, driver.empty(4, np.uint32)) for _ in range(100)]) == 0
+
+
+def test_each_operation_on_the_result_of_the_one_before_has_a_barrier(driver: Driver, kernel: Kernel) -> None:
+    assert barriers_of(driver, [bind(kernel, driver.empty(4, np.uint32))] * 100) == 99
+
+
+def test_two_chains_side_by_side_have_a_barrier_for_each_link_of_both(driver: Driver, kernel: Kernel) -> None:
+    one, other = (bind(kernel, driver.empty(4, np.uint32)) for _ in range(2))
+    assert barriers_of(driver, [one, other] * 50) == 49
+
+
+def test_readers_of_one_buffer_have_no_barrier_between_them(driver: Driver) -> None:
+    shift = driver.compile(glsl(SHIFT))
+    source, *copies = (driver.empty(4, np.uint32) for _ in range(11))
+    readers = [shift.bind(source, copy) for copy in copies]
+    overwrites = shift.bind(copies[0], source)
+    assert (barriers_of(driver, readers), barriers_of(driver, [*readers, overwrites])) == (0, 1)
+
+
+def test_two_writers_of_one_buffer_have_a_barrier_between_them(driver: Driver) -> None:
+    shift = driver.compile(glsl(SHIFT))
+    target, *sources = (driver.empty(4, np.uint32) for _ in range(3))
+    assert barriers_of(driver, [shift.bind(source, target) for source in sources]) == 1
+
+
+def test_replaying_a_batch_adds_no_barrier(driver: Driver, kernel: Kernel) -> None:
+    batch, bound = driver.batch(), bind(kernel, driver.empty(4, np.uint32))
+    batch.add(bound)
+    batch.add(bound)
+    batch.run()
+    assert changes(driver, batch.run) == {"fences_reused": 1}
+
+
+def test_without_the_layer_nothing_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_LAYER", "0")
+    with Driver() as driver:
+        bind(driver.compile(glsl(STEP)), driver.empty(4, np.uint32)).run()
+        assert driver.report()["layer"] == {"hooks": [], "features": [], "counters": {}}

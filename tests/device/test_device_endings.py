@@ -39,6 +39,7 @@ def test_a_process_ends_cleanly_when(run_python: RunChild, children: Path, case:
         "buffers_and_driver_are_closed_while_work_runs",
         "driver_is_closed_by_another_thread_while_one_waits",
         "all_die_in_one_cycle_while_work_runs",
+        "all_die_in_one_cycle_with_the_work_itself",
         "all_die_in_knots_while_work_runs",
         "all_die_in_another_thread_while_work_runs",
         "exits_while_work_runs",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 HANGS_AFTER_S = 50
 RUNS_FOR_S = 0.3
+COMMANDS = 30
 kept: list[object] = []
 
 
@@ -52,11 +53,12 @@ def everything(driver: Driver | None = None) -> dict[str, object]:
 
 
 def running() -> dict[str, object]:
-    """Return one of each kind, with work submitted that goes on for a while."""
+    """Return one of each kind, with work submitted that goes on for a while, through many commands."""
     driver = Driver()
-    spin = Spin(driver, RUNS_FOR_S)
+    spin = Spin(driver, RUNS_FOR_S / COMMANDS)
     batch = driver.batch()
-    batch.add(spin.bound)
+    for _ in range(COMMANDS):
+        batch.add(spin.bound)
     future = batch.submit()
     check_running(future)
     return {"driver": driver, "spin": spin, "batch": batch, "future": future}
@@ -158,6 +160,16 @@ def all_die_in_one_cycle_while_work_runs() -> None:
     things = running()
     Cycle(*things.values())
     things.clear()
+    gc.collect()
+
+
+def all_die_in_one_cycle_with_the_work_itself() -> None:
+    """The collector comes upon the work while the cycle, which was made last, still holds it."""
+    things = running()
+    future = things["future"]
+    Cycle(*things.values(), *future._submission._works)  # type: ignore[attr-defined]  # noqa: SLF001 -- what a frame may hold
+    things.clear()
+    del future
     gc.collect()
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 HANGS_AFTER_S = 50
 SLICE_S = 0.05
-WAITING = {"_finish", "holding"}  # where the interpreter is while the main thread waits
+WAITING = {"_finish", "holding", "wait_for_earlier_work"}  # where the interpreter is while the main thread waits
 
 
 class Ticker:

@@ -62,8 +62,7 @@ class Buffer:
     def write(self, array: object) -> None:
         """Copy an array of the same type and number of elements to the device, after all work submitted before.
 
-        Work submitted before still sees what the buffer held. It is there when this returns; another thread must not submit work
-        that uses the buffer meanwhile.
+        Work submitted before still sees what the buffer held. No other thread may submit work that uses the buffer meanwhile.
 
         Raises
         ------

@@ -119,7 +119,7 @@ static void close_app(app *a) {
   vyre_release(a->face);
 }
 
-/* As kompute does, on with null handles after a failure; returns whether it is whole. */
+/* As kompute does, on with null handles after a failure; then nothing is left of it. Returns whether it is whole. */
 static bool make_tensor(app *a, tensor *t) {
   VkBufferCreateInfo buffer = {
       .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO, .size = BUFFER_BYTES, .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT};
@@ -127,6 +127,7 @@ static bool make_tensor(app *a, tensor *t) {
   VkMemoryRequirements needs;
   void *bytes = NULL;
   memset(t, 0, sizeof *t);
+  vyre_watch();
   vyre_this_thread()->exact_bytes = BUFFER_BYTES - 1;
   (void)a->CreateBuffer(a->device, &buffer, NULL, &t->buffer);
   vyre_this_thread()->exact_bytes = 0;
@@ -138,7 +139,13 @@ static bool make_tensor(app *a, tensor *t) {
   t->bytes = bytes;
   bool whole = vyre_this_thread()->failure.call == VYRE_CALL_NONE;
   CHECK(whole == (t->buffer && t->memory && mapped == VK_SUCCESS) || a->may_fail);
-  return whole && mapped == VK_SUCCESS;
+  whole = whole && mapped == VK_SUCCESS;
+  if (!whole) {
+    vyre_destroy_watched(a->face);
+    memset(t, 0, sizeof *t);
+  }
+  vyre_this_thread()->watched = false;
+  return whole;
 }
 
 static void drop_tensor(app *a, tensor *t) {

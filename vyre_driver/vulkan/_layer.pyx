@@ -66,6 +66,7 @@ cdef extern from "layer.h" nogil:
         vyre_failure failure
         uint64_t exact_bytes
         c_bool want_mapping
+        c_bool watched
         VkBuffer storage_buffer
         VkDeviceMemory storage_memory
         VkBuffer staging_buffer
@@ -92,6 +93,8 @@ cdef extern from "layer.h" nogil:
     VkResult vyre_submit_marker(vyre_device* device, VkFence* out)
     void vyre_give_fence_back(vyre_device* device, VkFence fence)
     void* vyre_map_storage(vyre_device* device)
+    void vyre_watch()
+    void vyre_destroy_watched(vyre_device* device)
     void vyre_trim_memory(vyre_device* device, uint64_t keep_bytes)
     VkResult vyre_wait_idle(vyre_device* device)
 
@@ -205,6 +208,7 @@ def create_buffer(LayerDevice device, make, uint64_t byte_len, bint want_mapping
 
     Returns its result and, if ``want_mapping`` and the device has memory of its own that the host can write, a memoryview of
     the tensor's device memory (bytes, to be written only: reading it is slow), else None. The view must not outlive the tensor.
+    After a failure, for which see ``take_failure``, nothing is left of it: (None, None), or what ``make`` raised.
     """
     cdef vyre_thread* thread = vyre_this_thread()
     cdef void* mapped = NULL
@@ -213,12 +217,22 @@ def create_buffer(LayerDevice device, make, uint64_t byte_len, bint want_mapping
     thread.storage_buffer = NULL
     thread.storage_memory = NULL
     thread.staging_buffer = NULL
+    if device is not None:
+        vyre_watch()
     try:
         made = make()
-        if thread.want_mapping:
+        if device is not None and thread.failure.call != VYRE_CALL_NONE:
+            made = None  # kompute destroys what it knows of
+            vyre_destroy_watched(device.device)
+        elif thread.want_mapping:
             mapped = vyre_map_storage(device.device)
         return made, PyMemoryView_FromMemory(<char*> mapped, byte_len, PyBUF_WRITE) if mapped != NULL else None
+    except BaseException:
+        if device is not None:
+            vyre_destroy_watched(device.device)
+        raise
     finally:
+        thread.watched = False
         thread.exact_bytes = 0
         thread.want_mapping = False
         thread.storage_buffer = NULL

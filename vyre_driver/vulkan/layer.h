@@ -97,6 +97,8 @@ typedef struct vyre_pipeline_facts {
 typedef struct vyre_instance vyre_instance;
 typedef struct vyre_device vyre_device;
 
+#define VYRE_WATCHED 4 /* a tensor of kompute's has two buffers, each with memory */
+
 /* State of one thread; Python reads and writes its own. */
 typedef struct vyre_thread {
   vyre_config *armed;
@@ -107,6 +109,9 @@ typedef struct vyre_thread {
   VkBuffer storage_buffer;        /* made since, */
   VkDeviceMemory storage_memory;  /* its memory, */
   VkBuffer staging_buffer;        /* and the buffer that is copied to for the host to read */
+  bool watched;                   /* what this thread makes now is listed, until it is destroyed: */
+  VkBuffer made_buffers[VYRE_WATCHED];
+  VkDeviceMemory made_memory[VYRE_WATCHED];
   bool detach_waits;              /* answer the next wait at once and keep its fence */
   VkFence detached_fence;
   uint32_t group;                 /* operations recorded under one number, not 0, need no barrier among themselves */
@@ -249,5 +254,7 @@ VkResult vyre_wait_idle(vyre_device *device);
 void vyre_classify_memory(vyre_device *device, const VkPhysicalDeviceMemoryProperties *properties);
 void *vyre_map_storage(vyre_device *device);  /* the thread's storage_memory, or NULL where the host cannot write it */
 void vyre_trim_memory(vyre_device *device, uint64_t keep_bytes);
+void vyre_watch(void);
+void vyre_destroy_watched(vyre_device *device); /* what the thread has made since vyre_watch and not destroyed */
 
 #endif

@@ -2,8 +2,9 @@
 
 Usage: validated.py CASE
 
-Each case runs on buffers that host and device share, as a CPU device has them, and again on device buffers with staging
-copies, as a graphics card has them. Results are checked, so that silence is not for want of work.
+Each case runs on buffers that host and device share, as a CPU device has them; on device buffers that the host writes directly
+and reads through staging copies, as with a resizable BAR; and with copies both ways. Results are checked: silence is not
+for want of work.
 """
 
 from __future__ import annotations
@@ -243,7 +244,20 @@ def failures_of_the_device() -> None:
                 with contextlib.suppress(DeviceOutOfMemory):
                     kernel(X[: nth + 8], X[: nth + 8], push={**PUSH, "count": nth + 8})
                 _layer.inject(call, 0, 0)
+        before = live_bytes(driver)
+        for nth in (1, 2):
+            _layer.inject("allocate", nth, OUT_OF_DEVICE_MEMORY)
+            with contextlib.suppress(DeviceOutOfMemory):
+                driver.buffer(X)
+            _layer.inject("allocate", 0, 0)
+            gc.collect()
+            check(live_bytes(driver), before)
         check(kernel(X, X, push=PUSH), 3 * X)
+
+
+def live_bytes(driver: Driver) -> int:
+    assert driver.backend.layer is not None
+    return driver.backend.layer.counters()["memory_live_bytes"]
 
 
 def race() -> None:
@@ -261,10 +275,18 @@ def race() -> None:
             sequence.eval()
 
 
+def copy_both_ways() -> None:
+    """Let the layer map no device memory: uploads go through staging buffers then, as read-backs do."""
+    create = _layer.create_buffer
+    _layer.create_buffer = lambda device, make, byte_len, _: create(device, make, byte_len, want_mapping=False)
+
+
 def main() -> None:
     case = globals()[sys.argv[1]]
     case()
     buffers._SHARED_MEMORY = frozenset()  # noqa: SLF001 -- makes lavapipe's buffers those of a graphics card
+    case()
+    copy_both_ways()
     case()
 
 

@@ -61,6 +61,17 @@ def test_a_thousand_runs_use_one_fence(driver: Driver, kernel: Kernel) -> None:
     assert changes(driver, run) == {"fences_created": 1, "fences_reused": 999}
 
 
+def test_submitting_again_ends_the_submission_before_whose_fence_it_takes(driver: Driver, kernel: Kernel) -> None:
+    buffer = driver.empty(20_000, np.uint32)
+    bound = bind(kernel, buffer)
+
+    def submit() -> None:
+        for _ in range(100):
+            bound.submit()
+
+    assert changes(driver, submit) == {"fences_created": 1, "fences_reused": 99}
+
+
 def test_fences_are_as_many_as_run_at_once(driver: Driver, kernel: Kernel) -> None:
     bound = [bind(kernel, driver.empty(4, np.uint32)) for _ in range(10)]
 

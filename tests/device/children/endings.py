@@ -90,10 +90,10 @@ def end_in_order(things: dict[str, object], order: Iterable[str], end: Callable[
 
 
 def end_on_one_driver(end: Callable[[object], None]) -> None:
-    """Try the 120 orders of all but the driver, whose opening takes most of the time."""
+    """Try the 24 orders of all but the driver, whose opening takes most of the time, and the kernel, which goes last."""
     with Driver() as driver:
-        for order in itertools.permutations(["kernel", "buffer", "bound", "batch", "future"]):
-            end_in_order(everything(driver), order, end)
+        for order in itertools.permutations(["buffer", "bound", "batch", "future"]):
+            end_in_order(everything(driver), [*order, "kernel"], end)
 
 
 def end_with_the_driver(end: Callable[[object], None]) -> None:

@@ -128,7 +128,7 @@ def ctrl_c(wait: Callable[[Spin], Callable[[], object]]) -> object:
     """Interrupt what ``wait`` gives; tells whether the work ran on then, and how often it has run in the end."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with Driver() as driver:
-        spin = Spin(driver, seconds=0.6)
+        spin = Spin(driver, seconds=0.4)
         call = wait(spin)
         raised = interrupted(call)
         # An empty submission to the same queue ends after all that was submitted before.
@@ -164,7 +164,7 @@ def ctrl_c_in_a_call() -> object:
     """Interrupt a call with arrays; the next one waits for it and is right."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with Driver() as driver:
-        spin = Spin(driver, seconds=0.6)
+        spin = Spin(driver, seconds=0.4)
 
         def call() -> list[int]:
             got = spin.kernel(np.zeros(1, np.uint32), np.ones(1, np.uint32), push={"turns": TURNS}, groups=(spin.groups,))
@@ -180,7 +180,7 @@ def ctrl_c_and_the_end() -> object:
     """Leave the block, and the process, while the interrupted work still runs."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with Driver() as driver:
-        return {"raised": interrupted(Spin(driver, seconds=0.6).bound.run)}
+        return {"raised": interrupted(Spin(driver, seconds=0.4).bound.run)}
 
 
 def a_handler_that_returns() -> object:

@@ -144,7 +144,10 @@ class Driver:
         }
 
     def close(self) -> None:
-        """Give the device back; its kernels raise DispatchFailed from then on. A second call does nothing."""
+        """Give the device back when its work has ended; its kernels, futures and buffers raise DispatchFailed from then on.
+
+        A second call does nothing.
+        """
         self.backend.close()
 
     def __enter__(self) -> Driver:

@@ -65,7 +65,7 @@ LAYER = Setting(
 )
 LAYER_HOOKS_OFF = Setting(
     "VYRE_LAYER_HOOKS_OFF",
-    "names separated by commas: `pipeline_cache fences waits memory features barriers shared_pipelines`",
+    "names separated by commas: `pipeline_cache fences waits memory features results barriers shared_pipelines`",
     "none",
     "Switches single hooks of the layer off.",
 )

@@ -124,7 +124,7 @@ VkResult vyre_injected(enum vyre_call call) {
 }
 
 VkResult vyre_record(vyre_device *device, enum vyre_call call, VkResult result, uint64_t bytes) {
-  if (result < 0) {
+  if (result < 0 && device->config.hooks & VYRE_HOOK_RESULTS) {
     if (result == VK_ERROR_DEVICE_LOST) atomic_store(&device->lost, true);
     /* The first failure is the cause; what follows from it is not of interest. */
     if (this_thread.failure.call == VYRE_CALL_NONE) this_thread.failure = (vyre_failure){call, result, bytes};

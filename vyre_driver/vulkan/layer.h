@@ -219,6 +219,7 @@ bool vyre_enter(vyre_device *device); /* false: the VkDevice is gone; else vyre_
 void vyre_leave(vyre_device *device);
 vyre_device *vyre_find_device(const void *dispatchable);
 VkResult vyre_injected(enum vyre_call call);
+/* Returns the result, remembered for Python if it is a failure and the hook is on. */
 VkResult vyre_record(vyre_device *device, enum vyre_call call, VkResult result, uint64_t bytes);
 void vyre_count(vyre_device *device, enum vyre_counter counter, int64_t by);
 uint64_t vyre_now_ns(void);

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from vyre_driver import settings
 from vyre_driver.backends.kompute._kp import load_kompute
-from vyre_driver.backends.kompute.results import VK_SUCCESS, failure_error, lost_error
+from vyre_driver.backends.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, ForkError, UnsupportedFeature, VyreError
 from vyre_driver.vulkan import _layer
 from vyre_driver.vulkan.devices import DeviceType
@@ -20,6 +20,7 @@ from vyre_driver.vulkan.layer import create_under_layer, layer_config, wanted_fe
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from vyre_driver.errors import BackendError
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 BACKEND_ID = "kompute"
@@ -129,16 +130,18 @@ class KomputeDevice:
         self._manager: Any = self._open()
         if self.layer is None:
             self.hooks = ()
-        features_on = "features" in self.hooks
-        self.features = frozenset(wanted_features(physical)) if features_on else frozenset()
+        self.features = frozenset(self._wanted_features())
         _OPEN.add(self)
         _opened_in.add(os.getpid())
         self.api_version = min(physical.loader_version, physical.api_version) if self.layer else _KOMPUTE_API_VERSION
 
+    def _wanted_features(self) -> tuple[str, ...]:
+        return wanted_features(self.physical) if "features" in self.hooks else ()
+
     def _open(self) -> Any:  # noqa: ANN401 -- kp has no types
         try:
             if self.hooks:
-                config = layer_config(self.physical, self.hooks, wanted_features(self.physical))
+                config = layer_config(self.physical, self.hooks, self._wanted_features())
                 # Under the layer the instance lists the chosen device alone.
                 manager, self.layer = create_under_layer(
                     config, self.physical.loader_version, lambda: self.api.manager(0, [self._family], [])
@@ -194,13 +197,14 @@ class KomputeDevice:
             raise lost_error(self.physical.name)
 
     @contextmanager
-    def calling_kompute(self, what: str) -> Iterator[Any]:
+    def calling_kompute(self, what: str, refusal: type[BackendError] = DispatchFailed) -> Iterator[Any]:
         """Hold the lock around calls into kompute and raise what they failed with; gives the Manager.
 
         Raises
         ------
         DeviceOutOfMemory
-            1001, KernelCompileFailed 1004, DispatchFailed 1005, DeviceLost 2006: what the layer recorded, or kompute raised.
+            1001, KernelCompileFailed 1004, DispatchFailed 1005, DeviceLost 2006: what the layer recorded; ``refusal`` for
+            what kompute alone raised.
         """
         with self.lock:
             manager = self.manager
@@ -216,10 +220,7 @@ class KomputeDevice:
             if failure is not None:
                 raise failure_error(failure, self.physical.name, self._available()) from error
             if error is not None:
-                raise DispatchFailed(
-                    f"kompute could not {what} on {self.physical.name!r} ({error})",
-                    fix="run the shader under the Khronos validation layer",
-                ) from error
+                raise refusal(f"kompute could not {what} on {self.physical.name!r} ({error})", fix=FIXES[refusal]) from error
 
     def raise_failure(self) -> None:
         """Raise what the layer recorded on this thread: DeviceOutOfMemory 1001, DispatchFailed 1005, DeviceLost 2006."""

@@ -73,7 +73,7 @@ class BoundPipeline:
         self.source = source
         self.buffers = {slot: buffers.get(slot) or TensorBuffer(device, _UNUSED_BYTES) for slot in range(max(buffers) + 1)}
         start = time.perf_counter_ns()
-        with device.calling_kompute("make a pipeline") as manager:
+        with device.calling_kompute("make a pipeline", KernelCompileFailed) as manager:
             # kompute turns constants into floats unless it is given both arrays, both of one integer type.
             arguments = (
                 [buffer.tensor for buffer in self.buffers.values()],

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.errors import DeviceLost, DeviceOutOfMemory, DispatchFailed, KernelCompileFailed
+from vyre_driver.errors import BackendError, DeviceLost, DeviceOutOfMemory, DispatchFailed, KernelCompileFailed
 
 if TYPE_CHECKING:
-    from vyre_driver.errors import BackendError
     from vyre_driver.vulkan._layer import Failure
 
 VK_SUCCESS = 0
@@ -18,6 +17,10 @@ _VK_ERROR_DEVICE_LOST = -4
 _VK_ERROR_TOO_MANY_OBJECTS = -10
 _OUT_OF_MEMORY = frozenset({_VK_ERROR_OUT_OF_HOST_MEMORY, _VK_ERROR_OUT_OF_DEVICE_MEMORY, _VK_ERROR_TOO_MANY_OBJECTS})
 _MEMORY_CALLS = frozenset({"allocate", "map", "bind", "create_buffer"})
+FIXES: dict[type[BackendError], str] = {
+    KernelCompileFailed: "run spirv-val on the module, and report it with the driver's version if it passes",
+    DispatchFailed: "run the shader under the Khronos validation layer",
+}
 
 
 def failure_error(failure: Failure, device_name: str, available_bytes: int) -> BackendError:
@@ -34,10 +37,8 @@ def failure_error(failure: Failure, device_name: str, available_bytes: int) -> B
             available_bytes=available_bytes,
         )
     if failure.call == "create_pipeline":
-        return KernelCompileFailed(
-            what, fix="run spirv-val on the module, and report it with the driver's version if it passes", result=failure.result
-        )
-    return DispatchFailed(what, fix="run the shader under the Khronos validation layer", result=failure.result)
+        return KernelCompileFailed(what, fix=FIXES[KernelCompileFailed], result=failure.result)
+    return DispatchFailed(what, fix=FIXES[DispatchFailed], result=failure.result)
 
 
 def lost_error(device_name: str) -> DeviceLost:

@@ -24,7 +24,9 @@ def _no_layers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def environment() -> dict[str, str]:
-    return {variable: os.environ[variable] for variable in VARIABLES if variable in os.environ}
+    """The variables as the loader reads them."""
+    found = {variable: _layer.environment_variable(variable.encode()) for variable in VARIABLES}
+    return {variable: os.fsdecode(value) for variable, value in found.items() if value is not None}
 
 
 def seen_while_creating(loader_version: int) -> dict[str, str]:
@@ -92,7 +94,14 @@ def test_our_layer_comes_before_those_that_were_asked_for(monkeypatch: pytest.Mo
     }
 
 
-BEFORE = [{}, {"VK_LAYER_PATH": "/their/layers"}, {"VK_INSTANCE_LAYERS": "theirs"}, {"VK_ADD_LAYER_PATH": "/their/layers"}]
+BEFORE = [
+    {},
+    {"VK_LAYER_PATH": "/their/layers"},
+    {"VK_INSTANCE_LAYERS": "theirs"},
+    {"VK_ADD_LAYER_PATH": "/their/layers"},
+    {"VK_LAYER_PATH": "", "VK_ADD_LAYER_PATH": "", "VK_INSTANCE_LAYERS": ""},
+    {"VK_LAYER_PATH": "/their \udcff/layers:", "VK_INSTANCE_LAYERS": "theirs"},
+]
 
 
 @pytest.mark.parametrize("before", BEFORE)
@@ -104,6 +113,25 @@ def test_the_environment_is_as_before_afterwards(
         monkeypatch.setenv(variable, value)
     seen_while_creating(loader_version)
     assert environment() == before
+
+
+def test_what_a_c_library_has_set_is_as_before_afterwards() -> None:
+    """``os.environ`` does not know of it."""
+    os.putenv("VK_INSTANCE_LAYERS", "theirs")
+    try:
+        seen = seen_while_creating(NEW_LOADER)
+        assert (seen["VK_INSTANCE_LAYERS"], environment()) == (
+            "VK_LAYER_VYRE_driver:theirs",
+            {"VK_INSTANCE_LAYERS": "theirs"},
+        )
+    finally:
+        os.unsetenv("VK_INSTANCE_LAYERS")
+
+
+def test_a_thread_that_copies_the_environment_meanwhile_finds_it_as_before() -> None:
+    before = dict(os.environ)
+    seen, _ = create_under_layer(CONFIG, NEW_LOADER, lambda: dict(os.environ))
+    assert (seen, dict(os.environ)) == (before, before)
 
 
 def test_the_environment_is_as_before_when_nothing_could_be_made() -> None:

@@ -11,7 +11,7 @@ from cpython.buffer cimport PyBUF_WRITE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free
+from libc.stdlib cimport free, getenv
 from libc.string cimport memcpy, memset
 
 from typing import NamedTuple
@@ -246,6 +246,12 @@ def inject(str call not None, uint64_t nth, int32_t result) -> None:
     A debugging aid: what an exhausted device or a lost one does to a program can be tried without one.
     """
     vyre_inject(CALLS.index(call), nth, result)
+
+
+def environment_variable(bytes name not None) -> bytes | None:
+    """Return a variable of the process's environment as C code sees it now; ``os.environ`` is Python's copy of it."""
+    cdef const char* value = getenv(PyBytes_AS_STRING(name))
+    return None if value == NULL else <bytes> value
 
 
 def leak(thing) -> None:

@@ -111,23 +111,27 @@ def create_under_layer(
 
 @contextmanager
 def _loader_environment(loader_version: int) -> Iterator[None]:
-    """Tell the loader of the layer, ahead of other layers, so that a validation layer sees what ours adds."""
-    directory = str(Path(_layer.__file__).parent)
+    """Tell the loader of the layer, ahead of other layers, so that a validation layer sees what ours adds.
+
+    Only the process's own environment changes, which the loader reads, and not ``os.environ``: another thread that copies
+    that for a child process meanwhile finds it whole.
+    """
+    directory = os.fsencode(Path(_layer.__file__).parent)
     # VK_LAYER_PATH, where somebody has set it, makes the loader ignore VK_ADD_LAYER_PATH.
-    by_add_path = loader_version >= _FIRST_LOADER_WITH_ADD_PATH and not os.environ.get("VK_LAYER_PATH")
+    by_add_path = loader_version >= _FIRST_LOADER_WITH_ADD_PATH and not _layer.environment_variable(b"VK_LAYER_PATH")
     first = {
-        "VK_ADD_LAYER_PATH" if by_add_path else "VK_LAYER_PATH": directory,
-        "VK_INSTANCE_LAYERS": _layer.LAYER_NAME,
+        b"VK_ADD_LAYER_PATH" if by_add_path else b"VK_LAYER_PATH": directory,
+        b"VK_INSTANCE_LAYERS": _layer.LAYER_NAME.encode("ascii"),
     }
     with _ENVIRONMENT:
-        before = {name: os.environ.get(name) for name in first}
+        before = {name: _layer.environment_variable(name) for name in first}
         try:
             for name, value in first.items():
-                os.environ[name] = f"{value}{os.pathsep}{before[name]}" if before[name] else value
+                os.putenv(name, b":".join(filter(None, (value, before[name]))))
             yield
         finally:
             for name, old in before.items():
                 if old is None:
-                    os.environ.pop(name, None)
+                    os.unsetenv(name)
                 else:
-                    os.environ[name] = old
+                    os.putenv(name, old)

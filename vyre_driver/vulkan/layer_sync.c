@@ -259,11 +259,11 @@ static VKAPI_ATTR VkResult VKAPI_CALL wait_for_fences(
 }
 
 void vyre_sync_close(vyre_device *device) {
-  /* Detached work still runs on memory that is about to go. */
+  /* Detached work still runs on memory that is about to go; on a lost device the wait ends too (Vulkan 1.3, "Lost Device"). */
   for (size_t i = 0; i < device->fences.capacity; i++) {
     if (device->fences.keys[i] == 0) continue;
     VkFence fence = (VkFence)(uintptr_t)device->fences.keys[i];
-    if (device->fences.values[i] & VYRE_FENCE_SUBMITTED && !atomic_load(&device->lost)) {
+    if (device->fences.values[i] & VYRE_FENCE_SUBMITTED) {
       (void)device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX);
     }
     device->vk.DestroyFence(device->handle, fence, NULL);

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+    from vyre_driver.kernel import BoundKernel, DispatchFuture
+
 X = np.arange(8, dtype=np.float32)
 HANGS_AFTER_S = 10
 kept: list[object] = []
@@ -60,6 +62,55 @@ def used() -> tuple[Driver, Kernel]:
     kernel = driver.compile(shipped_module("saxpy"))
     check(kernel)
     return driver, kernel
+
+
+def long_work() -> tuple[Driver, BoundKernel, DispatchFuture]:
+    """Work that was just submitted: points that never leave the Mandelbrot set."""
+    driver = Driver()
+    kernel = driver.compile(shipped_module("mandelbrot"), {"MAX_ITERATIONS": 20_000})
+    push = {"left": 0, "top": 0, "step": 0, "width": 64, "height": 64}
+    bound = kernel.bind(driver.empty(64 * 64, np.float32), push=push, groups=(4, 4))
+    return driver, bound, bound.submit()
+
+
+def driver_is_closed_while_work_runs() -> None:
+    driver, _, future = long_work()
+    driver.close()
+    try:
+        future.result()
+    except DispatchFailed:
+        return
+    os._exit(6)
+
+
+def driver_dies_while_work_runs() -> None:
+    driver, bound, future = long_work()
+    del driver
+    gc.collect()
+    del bound, future
+    gc.collect()
+
+
+def a_future_dies_while_its_work_runs() -> None:
+    driver, bound, future = long_work()
+    del future
+    del bound
+    gc.collect()
+    check(driver.compile(shipped_module("saxpy")))
+
+
+def all_die_in_one_cycle_while_work_runs() -> None:
+    Cycle(*long_work())
+    gc.collect()
+
+
+def exits_while_work_runs() -> None:
+    kept.extend(long_work())
+
+
+def exits_with_an_uncollected_cycle_while_work_runs() -> None:
+    gc.disable()
+    Cycle(*long_work())
 
 
 def driver_dies_first() -> None:

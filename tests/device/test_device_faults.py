@@ -1,0 +1,169 @@
+"""Vulkan calls that fail, one at a time: the right error, no leak, and the driver works on, unless the device is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from vyre_driver import Driver
+from vyre_driver.errors import DeviceOutOfMemory
+from vyre_driver.spirv.shipped import shipped_module
+from vyre_driver.vulkan import DeviceType, _layer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from conftest import RunChild
+
+    from vyre_driver.vulkan import PhysicalDevice
+
+pytestmark = pytest.mark.device
+
+BYTES = 400
+RESULTS = (-1, -2, -3, -4, -5, -10, -13)
+SOME_RESULTS = (-4, -13)
+# The code of each error by the call that fails, in the order of RESULTS.
+CODES = {
+    "allocate": (1001, 1001, 1001, 2006, 1001, 1001, 1001),
+    "map": (1001, 1001, 1001, 2006, 1001, 1001, 1001),
+    "bind": (1001, 1001, 1001, 2006, 1001, 1001, 1001),
+    "create_buffer": (1001, 1001, 1001, 2006, 1001, 1001, 1001),
+    "submit": (1001, 1001, 1005, 2006, 1005, 1001, 1005),
+    "wait": (1001, 1001, 1005, 2006, 1005, 1001, 1005),
+    "create_pipeline": (1001, 1001, 1004, 2006, 1004, 1001, 1004),
+}
+CLASSES = {1001: "DeviceOutOfMemory", 1004: "KernelCompileFailed", 1005: "DispatchFailed", 2006: "DeviceLost"}
+FIXES = {
+    1001: "free buffers, or pass smaller arrays in several calls",
+    1004: "run spirv-val on the module, and report it with the driver's version if it passes",
+    1005: "run the shader under the Khronos validation layer",
+    2006: "make a new Driver, and look into the system log for the reason (a shader that never ends is the usual one)",
+}
+# How often each way submits and waits, where a buffer is one mapped block.
+SUBMISSIONS = {"by_call": 1, "by_call_in_stages": 1, "by_bound_run": 4, "by_awaited_future": 4, "by_batch": 4}
+
+
+@pytest.fixture(autouse=True)
+def _nothing_fails_any_more() -> Iterator[None]:
+    yield
+    for call in _layer.CALLS[1:]:
+        _layer.inject(call, 0, 0)
+
+
+def calls_made(device: PhysicalDevice, way: str) -> dict[str, int]:
+    """How often the way makes each call; a device with memory of its own has a second, mapped block for each buffer."""
+    shared = device.device_type in {DeviceType.CPU, DeviceType.INTEGRATED}
+    blocks = 2 if shared else 4
+    submissions = 3 if way == "by_call_in_stages" and not shared else SUBMISSIONS[way]
+    made = {"allocate": blocks, "map": 2, "bind": blocks, "create_buffer": blocks}
+    return made | {"submit": submissions, "wait": submissions, "create_pipeline": 1}
+
+
+def lost(device: PhysicalDevice) -> str:
+    return f"{device.name!r} was lost: it stopped answering, and what was made on it is gone. Fix: {FIXES[2006]}."
+
+
+def message(device: PhysicalDevice, call: str, result: int, context: dict[str, int]) -> str:
+    code = CODES[call][RESULTS.index(result)]
+    if code == 2006:
+        return lost(device)
+    said = f"{call} failed on {device.name!r} with VkResult {result}"
+    if call in {"allocate", "create_buffer"}:
+        said += f", asked for {context['requested_bytes']} bytes with about {context['available_bytes']} bytes left"
+    return f"{said}. Fix: {FIXES[code]}."
+
+
+def check_context(device: PhysicalDevice, way: str, failing: tuple[str, int, int], context: dict[str, int]) -> None:
+    """An out of memory tells what was asked for, and what the heap has left of it and of all that was asked for before."""
+    call, nth, result = failing
+    code = CODES[call][RESULTS.index(result)]
+    if code != 1001:
+        assert context == ({} if code == 2006 else {"result": result})
+        return
+    blocks = calls_made(device, way)["bind"] // 2 if call in {"allocate", "bind", "create_buffer"} else 1
+    after_all = call == "create_pipeline" or (call in {"submit", "wait"} and way.startswith("by_call"))
+    buffers = 2 if after_all else min(2, -(-nth // blocks))
+    factor = 2 if len(device.memory_heaps) == 1 else 1
+    asked = context["requested_bytes"]
+    assert asked >= BYTES if call in {"allocate", "create_buffer"} else asked == 0
+    assert context == {
+        "requested_bytes": asked,
+        "available_bytes": device.device_local_bytes - factor * BYTES * buffers,
+    }
+
+
+@pytest.mark.parametrize("way", SUBMISSIONS)
+def test_every_call_that_can_fail_fails_with_its_error_and_the_driver_works_on(
+    run_python: RunChild, children: Path, physical_device: PhysicalDevice, way: str
+) -> None:
+    done = run_python(str(children / "injected.py"), "failures", way)
+    assert (done.status, done.stderr) == (0, "")
+    results = RESULTS if way == "by_call" else SOME_RESULTS
+    made = calls_made(physical_device, way)
+    # A wait on a busy machine is several calls, each of 50 ms at most.
+    found = [one for one in json.loads(done.stdout) if one["failing"][0] != "wait" or one["failing"][1] <= made["wait"]]
+    assert [tuple(one["failing"]) for one in found] == [
+        (call, nth, result) for call in made for result in results for nth in range(1, made[call] + 1)
+    ]
+    for one in found:
+        call, nth, result = one["failing"]
+        name, code, said, context = one["error"]
+        expected = CODES[call][RESULTS.index(result)]
+        assert (name, code, said) == (CLASSES[expected], expected, message(physical_device, call, result, context))
+        check_context(physical_device, way, (call, nth, result), context)
+        again = f'DeviceLost("{lost(physical_device)}")' if code == 2006 else "None"
+        assert (one["again"], one["memory is back"]) == ([again, again], True), one["failing"]
+
+
+@pytest.mark.parametrize("call", _layer.CALLS[1:])
+def test_a_device_lost_in_any_call_stays_lost_and_a_new_driver_works(
+    run_python: RunChild, children: Path, physical_device: PhysicalDevice, call: str
+) -> None:
+    done = run_python(str(children / "injected.py"), "lost", call)
+    assert (done.status, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    said = f'DeviceLost("{lost(physical_device)}")'
+    uses = [use for use in found["then"] if not use.startswith("close")]
+    assert (len(uses), found) == (
+        16,
+        {"first": said, "then": {**dict.fromkeys(uses, said), "close": "None", "close again": "None"}},
+    )
+
+
+def test_a_failed_allocation_drops_the_buffers_of_earlier_sizes_and_is_tried_again() -> None:
+    x = np.arange(300, dtype=np.float32)
+    with Driver() as driver:
+        kernel = driver.compile(shipped_module("saxpy"))
+        for count in (100, 200):
+            kernel(x[:count], x[:count], push={"alpha": 2, "count": count})
+        _layer.inject("allocate", 1, -2)
+        got = kernel(x, x, push={"alpha": 2, "count": 300})
+        np.testing.assert_array_equal(got, 3 * x, strict=True)
+        assert driver.backend.layer is not None
+        counters = driver.backend.layer.counters()
+    assert counters["failures_recorded"] >= 1
+
+
+def test_memory_that_the_driver_refuses_is_asked_for_again_without_what_is_kept() -> None:
+    """Freed blocks are kept for the next buffers; they are trimmed on demand."""
+    with Driver() as driver:
+        driver.empty(1 << 16, np.uint8).close()
+        layer = driver.backend.layer
+        assert layer is not None
+        kept = layer.counters()["memory_cached_bytes"]
+        layer.trim()
+        assert (kept >= 1 << 16, layer.counters()["memory_cached_bytes"]) == (True, 0)
+
+
+def test_a_failure_is_raised_once() -> None:
+    with Driver() as driver:
+        _layer.inject("allocate", 1, -2)
+        with pytest.raises(DeviceOutOfMemory, match=re.escape("allocate failed on")):
+            driver.empty(8, np.float32)
+        assert driver.buffer(np.arange(8)).read().tolist() == list(range(8))
+        assert _layer.take_failure() is None

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from conftest import glsl
 
-from vyre_driver import Driver
+from vyre_driver import Driver, SpirvModule
 from vyre_driver.errors import DeviceLost, DispatchFailed, KernelCompileFailed, UnsupportedFeature
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan import _layer, enumerate_devices, select_device
@@ -24,6 +23,7 @@ pytestmark = pytest.mark.device
 
 X = np.arange(100, dtype=np.float32)
 PUSH = {"alpha": 2, "count": 100}
+HEAD = "#version 450\nlayout(local_size_x = 64) in;\n"
 STEP = """
 layout(binding = 0) buffer A { uint a[]; };
 void main() { uint i = gl_GlobalInvocationID.x; a[i] = a[i] %s; }
@@ -70,7 +70,9 @@ def test_results_are_right_without_hooks(off: tuple[str, ...]) -> None:
         right = [saxpy_is_right(kernel) for _ in range(3)]
         right += [np.array_equal(kernel(X[:n], X[:n], push={"alpha": 2, "count": n}), 3 * X[:n]) for n in (1, 7, 64)]
         resident = driver.buffer(np.zeros(64 * 64, np.uint32))
-        add, triple = (driver.compile(glsl(STEP % step)).bind(resident, groups=(64,)) for step in ("+ 1u", "* 3u"))
+        add, triple = (
+            driver.compile(SpirvModule.from_glsl(HEAD + STEP % step)).bind(resident, groups=(64,)) for step in ("+ 1u", "* 3u")
+        )
         with driver.batch() as batch:
             for bound in (add, triple, add, triple, add):
                 batch.add(bound)
@@ -107,7 +109,7 @@ def test_the_counters_show_that_a_hook_is_off(off: tuple[str, ...]) -> None:
 def test_without_the_features_hook_a_shader_that_needs_a_feature_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VYRE_LAYER_HOOKS_OFF", "features")
     with Driver() as driver, pytest.raises(UnsupportedFeature):
-        driver.compile(glsl(DOUBLES))
+        driver.compile(SpirvModule.from_glsl(HEAD + DOUBLES))
 
 
 def test_a_hook_that_there_is_not_is_refused_with_the_list(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ Source: the Vulkan loader's documentation of VK_ADD_LAYER_PATH, VK_LAYER_PATH an
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 from contextlib import contextmanager
@@ -72,6 +73,7 @@ _EXTENSION_OF = {
 }
 _FIRST_LOADER_WITH_ADD_PATH = API_1_3 | 207
 _ENVIRONMENT = threading.Lock()
+_DIRECTORY = Path(_layer.__file__).parent
 
 
 def wanted_features(device: PhysicalDevice) -> tuple[str, ...]:
@@ -100,6 +102,8 @@ def create_under_layer(
     config: _layer.LayerConfig, loader_version: int, create: Callable[[], _Made]
 ) -> tuple[_Made, _layer.LayerDevice | None]:
     """Call ``create`` with the layer armed; returns what it made, and the layer's device, None if the layer was not loaded."""
+    if not _manifest_is_json():
+        return create(), None
     with _loader_environment(loader_version):
         _layer.arm(config)
         try:
@@ -109,6 +113,15 @@ def create_under_layer(
     return made, layer_device
 
 
+def _manifest_is_json() -> bool:
+    """Whether the loader can parse the manifest; one that it cannot parse fails vkCreateInstance, and kompute aborts then."""
+    try:
+        json.loads((_DIRECTORY / "vyre_layer.json").read_bytes())
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 @contextmanager
 def _loader_environment(loader_version: int) -> Iterator[None]:
     """Tell the loader of the layer, ahead of other layers, so that a validation layer sees what ours adds.
@@ -116,7 +129,7 @@ def _loader_environment(loader_version: int) -> Iterator[None]:
     Only the process's own environment changes, which the loader reads, and not ``os.environ``: another thread that copies
     that for a child process meanwhile finds it whole.
     """
-    directory = os.fsencode(Path(_layer.__file__).parent)
+    directory = os.fsencode(_DIRECTORY)
     # VK_LAYER_PATH, where somebody has set it, makes the loader ignore VK_ADD_LAYER_PATH.
     by_add_path = loader_version >= _FIRST_LOADER_WITH_ADD_PATH and not _layer.environment_variable(b"VK_LAYER_PATH")
     first = {

@@ -1,0 +1,89 @@
+/* A Vulkan layer below ours: it says that the driver compiled 1000 bytes, and writes down what a pipeline cache is made of.
+
+   One instance and one device at a time. WITNESS names the file that gets each cache's initial data, with its length ahead. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <vulkan/vk_layer.h>
+#include <vulkan/vulkan.h>
+
+#define HEADER 32
+#define PAYLOAD 1000
+
+static PFN_vkGetInstanceProcAddr next_instance;
+static PFN_vkGetDeviceProcAddr next_device;
+static VkInstance instance;
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_cache(
+    VkDevice device, const VkPipelineCacheCreateInfo *info, const VkAllocationCallbacks *allocator, VkPipelineCache *out) {
+  VkPipelineCacheCreateInfo empty = *info;
+  uint64_t size = info->initialDataSize;
+  FILE *file = fopen(getenv("WITNESS"), "ab");
+  if (!file) abort();
+  fwrite(&size, sizeof size, 1, file);
+  if (size) fwrite(info->pInitialData, 1, size, file);
+  fclose(file);
+  empty.initialDataSize = 0;
+  return ((PFN_vkCreatePipelineCache)next_device(device, "vkCreatePipelineCache"))(device, &empty, allocator, out);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL get_cache_data(VkDevice device, VkPipelineCache cache, size_t *size, void *data) {
+  if (!data) {
+    *size = HEADER + PAYLOAD;
+    return VK_SUCCESS;
+  }
+  size_t header = HEADER;
+  ((PFN_vkGetPipelineCacheData)next_device(device, "vkGetPipelineCacheData"))(device, cache, &header, data);
+  for (int i = 0; i < PAYLOAD; i++) ((unsigned char *)data)[HEADER + i] = (unsigned char)(i * 7);
+  *size = HEADER + PAYLOAD;
+  return VK_SUCCESS;
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_proc(VkDevice device, const char *name) {
+  if (strcmp(name, "vkGetDeviceProcAddr") == 0) return (PFN_vkVoidFunction)device_proc;
+  if (strcmp(name, "vkCreatePipelineCache") == 0) return (PFN_vkVoidFunction)create_cache;
+  if (strcmp(name, "vkGetPipelineCacheData") == 0) return (PFN_vkVoidFunction)get_cache_data;
+  return next_device(device, name);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_device(
+    VkPhysicalDevice physical, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator, VkDevice *out) {
+  VkLayerDeviceCreateInfo *link = (VkLayerDeviceCreateInfo *)info->pNext;
+  while (link->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO || link->function != VK_LAYER_LINK_INFO) {
+    link = (VkLayerDeviceCreateInfo *)link->pNext;
+  }
+  next_device = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
+  PFN_vkGetInstanceProcAddr next = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
+  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+  return ((PFN_vkCreateDevice)next(instance, "vkCreateDevice"))(physical, info, allocator, out);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_instance(
+    const VkInstanceCreateInfo *info, const VkAllocationCallbacks *allocator, VkInstance *out) {
+  VkLayerInstanceCreateInfo *link = (VkLayerInstanceCreateInfo *)info->pNext;
+  while (link->sType != VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO || link->function != VK_LAYER_LINK_INFO) {
+    link = (VkLayerInstanceCreateInfo *)link->pNext;
+  }
+  next_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
+  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+  VkResult result = ((PFN_vkCreateInstance)next_instance(NULL, "vkCreateInstance"))(info, allocator, out);
+  instance = *out;
+  return result;
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL instance_proc(VkInstance handle, const char *name) {
+  if (strcmp(name, "vkGetInstanceProcAddr") == 0) return (PFN_vkVoidFunction)instance_proc;
+  if (strcmp(name, "vkCreateInstance") == 0) return (PFN_vkVoidFunction)create_instance;
+  if (strcmp(name, "vkCreateDevice") == 0) return (PFN_vkVoidFunction)create_device;
+  if (strcmp(name, "vkGetDeviceProcAddr") == 0) return (PFN_vkVoidFunction)device_proc;
+  return handle ? next_instance(handle, name) : NULL;
+}
+
+VkResult vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *version) {
+  version->loaderLayerInterfaceVersion = 2;
+  version->pfnGetInstanceProcAddr = instance_proc;
+  version->pfnGetDeviceProcAddr = device_proc;
+  version->pfnGetPhysicalDeviceProcAddr = NULL;
+  return VK_SUCCESS;
+}

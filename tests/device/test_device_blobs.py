@@ -1,0 +1,139 @@
+"""What the driver compiled goes into the entry and back into the driver, byte for byte, or not at all.
+
+A layer of the test's stands between ours and the driver, as one that compiles 1000 bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+import subprocess
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from vyre_driver import Driver
+from vyre_driver.cache.entry import PipelineEntry
+from vyre_driver.spirv.shipped import shipped_module
+from vyre_driver.vulkan import DeviceType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from vyre_driver.vulkan import PhysicalDevice
+
+pytestmark = pytest.mark.device
+
+PAYLOAD = bytes(i * 7 & 255 for i in range(1000))
+NAME = "VK_LAYER_VYRE_TEST_witness"
+X = np.arange(100, dtype=np.float32)
+
+
+@pytest.fixture
+def witness(tmp_path: Path, children: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file in which the layer below writes down what pipeline caches are made of."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("not installed: cc")
+    folder = tmp_path / "witness"
+    folder.mkdir()
+    command = [str(compiler), "-shared", "-fPIC", "-O1", str(children / "witness.c"), "-o", str(folder / "witness.so")]
+    subprocess.run(command, check=True)
+    layer = {"name": NAME, "type": "GLOBAL", "library_path": "./witness.so", "api_version": "1.3.0"}
+    layer |= {"implementation_version": "1", "description": "a witness"}
+    (folder / "witness.json").write_text(json.dumps({"file_format_version": "1.2.0", "layer": layer}), "utf-8")
+    monkeypatch.setenv("VK_LAYER_PATH", str(folder))
+    monkeypatch.setenv("VK_INSTANCE_LAYERS", NAME)
+    monkeypatch.setenv("WITNESS", str(folder / "seen"))
+    return folder / "seen"
+
+
+def seen(witness: Path) -> list[bytes]:
+    """The initial data of each pipeline cache since the last call, in order."""
+    data, found = witness.read_bytes(), []
+    while data:
+        (size,) = struct.unpack_from("<Q", data)
+        found.append(data[8 : 8 + size])
+        data = data[8 + size :]
+    witness.unlink()
+    return found
+
+
+def header(device: PhysicalDevice) -> bytes:
+    return struct.pack("<IIII16s", 32, 1, device.vendor_id, device.device_id, device.pipeline_cache_uuid)
+
+
+def use_driver() -> tuple[bool, dict[str, int]]:
+    """Whether a driver of its own computes right, and how often a blob went in and came out."""
+    with Driver() as driver:
+        right = np.array_equal(driver.compile(shipped_module("saxpy"))(X, X, push={"alpha": 2, "count": 100}), 3 * X)
+        counters = driver.backend.report()["counters"]
+    assert isinstance(counters, dict)
+    return bool(right), {name: counters.get(name, 0) for name in ("blobs_given", "blobs_taken")}
+
+
+def plant(blob: bytes) -> None:
+    """Store the entry of the shader with a blob in it."""
+    with Driver() as driver:
+        kernel = driver.compile(shipped_module("saxpy"))
+        compiled = kernel._compiled  # noqa: SLF001 -- the entry's key
+        driver.cache.put(compiled.key, PipelineEntry(compiled.key.manifest, compiled.source.code, blob))
+
+
+def test_what_the_driver_compiled_comes_back_to_it_in_the_next_process_byte_for_byte(
+    witness: Path, physical_device: PhysicalDevice
+) -> None:
+    first = use_driver()
+    assert (first, seen(witness)) == ((True, {"blobs_given": 0, "blobs_taken": 1}), [b""])
+    second = use_driver()
+    assert (second, seen(witness)) == ((True, {"blobs_given": 1, "blobs_taken": 1}), [header(physical_device) + PAYLOAD])
+
+
+@pytest.mark.parametrize("size", [1, 3, 4096, 1_000_003])
+def test_a_blob_of_any_size_reaches_the_driver_unharmed(witness: Path, physical_device: PhysicalDevice, size: int) -> None:
+    blob = header(physical_device) + np.random.default_rng(size).bytes(size)
+    plant(blob)
+    assert (use_driver()[0], seen(witness)) == (True, [blob])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda head: head[:-1] + bytes([head[-1] ^ 1]),
+        lambda head: head[:8] + bytes([head[8] ^ 1]) + head[9:],
+        lambda head: head[:12] + bytes([head[12] ^ 1]) + head[13:],
+        lambda head: b"\x21" + head[1:],
+        lambda head: head[:4] + b"\x02" + head[5:],
+        lambda head: bytes(len(head)),
+    ],
+    ids=["cache UUID", "vendor", "device", "header length", "header version", "zeros"],
+)
+def test_a_blob_with_another_header_is_kept_from_the_driver(
+    witness: Path, physical_device: PhysicalDevice, change: Callable[[bytes], bytes]
+) -> None:
+    plant(change(header(physical_device)) + PAYLOAD)
+    assert (use_driver(), seen(witness)) == ((True, {"blobs_given": 0, "blobs_taken": 1}), [b""])
+
+
+def test_a_header_alone_is_kept_from_the_driver(witness: Path, physical_device: PhysicalDevice) -> None:
+    plant(header(physical_device))
+    assert (use_driver()[0], seen(witness)) == (True, [b""])
+
+
+def test_without_the_hook_no_blob_goes_in_or_comes_out(
+    witness: Path, physical_device: PhysicalDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(header(physical_device) + PAYLOAD)
+    monkeypatch.setenv("VYRE_LAYER_HOOKS_OFF", "pipeline_cache")
+    assert (use_driver(), seen(witness)) == ((True, {"blobs_given": 0, "blobs_taken": 0}), [b""])
+
+
+def test_random_bytes_behind_a_right_header_do_no_harm_in_the_real_driver(physical_device: PhysicalDevice) -> None:
+    if physical_device.device_type is not DeviceType.CPU:
+        pytest.skip("Vulkan lets a driver trust a blob with its header; the entry's digest is what protects it")
+    plant(header(physical_device) + PAYLOAD)
+    right, counters = use_driver()
+    assert (right, counters["blobs_given"]) == (True, 1)

@@ -149,8 +149,7 @@ def test_a_failed_allocation_drops_the_buffers_of_earlier_sizes_and_is_tried_aga
     assert counters["failures_recorded"] >= 1
 
 
-def test_memory_that_the_driver_refuses_is_asked_for_again_without_what_is_kept() -> None:
-    """Freed blocks are kept for the next buffers; they are trimmed on demand."""
+def test_freed_memory_is_kept_for_the_next_buffers_until_it_is_trimmed() -> None:
     with Driver() as driver:
         driver.empty(1 << 16, np.uint8).close()
         layer = driver.backend.layer

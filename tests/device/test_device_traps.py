@@ -55,8 +55,8 @@ def over(device: PhysicalDevice, name: str, byte_len: int) -> list[str]:
 
 
 def shapeless(shape: str) -> list[str]:
-    said = f"a buffer cannot have the shape {shape}. Fix: give a number of elements, or a tuple of sizes."
-    return ["InvalidInput", said]
+    said = f"the shape of a buffer is {shape}, which is not whole numbers of at least 0. "
+    return ["InvalidInput", said + "Fix: give the number of elements, or a tuple of such numbers."]
 
 
 def full(device: PhysicalDevice, byte_len: int) -> list[str]:

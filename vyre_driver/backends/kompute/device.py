@@ -35,38 +35,6 @@ class KomputeHandle(Protocol):
         """The object."""
 
 
-class DeviceUse:
-    """Held while a device's memory or work is touched, so that ``close`` waits; any number of threads may hold it."""
-
-    def __init__(self, device: KomputeDevice) -> None:
-        """Nobody uses it."""
-        self._check_usable = device.check_usable
-        self._lock = threading.Lock()
-        self._users = 0
-        self._unused: threading.Event | None = None
-
-    def __enter__(self) -> None:
-        """Raise as ``KomputeDevice.check_usable``, or count a user."""
-        with self._lock:
-            self._check_usable()
-            self._users += 1
-
-    def __exit__(self, *_: object) -> None:
-        """Count a user less."""
-        with self._lock:
-            self._users -= 1
-            if self._unused is not None and not self._users:
-                self._unused.set()
-
-    def drain(self) -> None:
-        """Return when nobody uses the device; the caller has made ``check_usable`` raise."""
-        with self._lock:
-            if not self._users:
-                return
-            unused = self._unused = self._unused or threading.Event()
-        unused.wait()
-
-
 class Reservation:
     """Bytes counted as allocated until it goes; takes no lock then, because a garbage collection may come anywhere."""
 
@@ -112,7 +80,6 @@ class KomputeDevice:
         self.physical = physical
         self.api = load_kompute()
         self.lock = threading.RLock()
-        self.in_use = DeviceUse(self)
         self.hooks = _hooks()
         self._family = family.index
         self._pid = os.getpid()
@@ -128,6 +95,8 @@ class KomputeDevice:
         self.shares_memory = physical.device_type in _SHARED_MEMORY
         self.markers: list[_layer.Work] = []
         self._manager: Any = self._open()
+        self._unused = threading.Event()
+        self.in_use = _layer.DeviceUse(self.layer, self.check_usable, self._unused)
         if self.layer is None:
             self.hooks = ()
         self.features = frozenset(self._wanted_features())
@@ -294,7 +263,8 @@ class KomputeDevice:
         with self.lock:
             manager, self._manager = self._manager, None
         if manager is not None and os.getpid() == self._pid:
-            self.in_use.drain()
+            self.in_use.close()
+            self._unused.wait()
             if self.layer is not None:
                 self.layer.wait_idle()  # kompute would free command buffers that are still read
             manager.destroy()

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.backends.kompute.submission import Submission, dependency_groups
+from vyre_driver.bound import BoundKernel, DispatchFuture
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernel import BoundKernel, DispatchFuture
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import threading
 from collections import OrderedDict
@@ -12,18 +11,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.backends.kompute.pipeline import BoundPipeline, PipelineSource, RecordedDispatch, StageTimes
-from vyre_driver.backends.kompute.resident import check_buffers
-from vyre_driver.backends.kompute.submission import Submission
+from vyre_driver.backends.kompute.resident import Buffer, check_buffers
+from vyre_driver.bound import BoundKernel, RecentBindings
 from vyre_driver.errors import DeviceOutOfMemory
 from vyre_driver.geometry import grid
 from vyre_driver.specialization import pack_push_constants
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from vyre_driver.backends.kompute.resident import Buffer
     from vyre_driver.binding import BindingPlan, BufferArgument
     from vyre_driver.cache.entry import Verdict
     from vyre_driver.driver import Driver
@@ -80,6 +78,7 @@ class Kernel:
         self._uses = itertools.count()
         self._source = compiled.source
         self._recorded: dict[object, RecordedDispatch] = {}
+        self._recent = RecentBindings()
         self._lock = threading.Lock()
 
     def __call__(
@@ -147,7 +146,7 @@ class Kernel:
     ) -> BoundKernel:
         """Bind resident buffers, one for each binding in binding order, and record the dispatch.
 
-        ``groups`` and ``push`` as in a call.
+        ``groups`` and ``push`` as in a call. Binding the same buffers in the same way again gives what was recorded then.
 
         Raises
         ------
@@ -156,14 +155,24 @@ class Kernel:
         KernelCompileFailed
             1004, DispatchFailed 1005 and their kin: if it cannot be recorded.
         """
+        push_words = self._push_words(push)
+        form = _binding_form(buffers, groups, push_words)
+        bound = self._recent.find(form) if form is not None else None
+        if bound is None:
+            bound = BoundKernel(self._bound_pipeline(buffers, groups), self.plan, push_words, buffers)
+            if form is not None:
+                self._recent.remember(form, bound, buffers)
+        return bound
+
+    def _bound_pipeline(self, buffers: Sequence[Buffer], groups: Sequence[int] | None) -> BoundPipeline:
+        """Prove that the buffers fit, and make a pipeline on them."""
         check_buffers(self._driver.backend, buffers)
         arguments = self.plan.check_resident(buffers)
-        push_words = self._push_words(push)
         counts = grid(groups, arguments, self.workgroup, self._driver.physical_device.limits)
         memory = {argument.binding.binding: buffer.memory for argument, buffer in zip(arguments, buffers, strict=True)}
-        bound = BoundPipeline(self._driver.backend, self._source, memory, counts)
-        self._keep_blob(bound)
-        return BoundKernel(bound, self.plan, push_words, buffers)
+        made = BoundPipeline(self._driver.backend, self._source, memory, counts)
+        self._keep_blob(made)
+        return made
 
     def _prepare(
         self, arrays: Sequence[object], groups: Sequence[int] | None, out_counts: Mapping[str, int]
@@ -188,6 +197,8 @@ class Kernel:
 
     def _push_words(self, push: Mapping[str, object] | None) -> tuple[int, ...]:
         reflection = self._compiled.reflection
+        if not push and not reflection.push_constants:
+            return ()
         return pack_push_constants(reflection.push_constants, reflection.push_constant_bytes, push or {})
 
     def _recorded_for(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]) -> tuple[RecordedDispatch, bool]:
@@ -244,55 +255,11 @@ def _call_form(arrays: Sequence[object], groups: Sequence[int] | None, out_count
     return forms, None if groups is None else tuple(groups), None if not out_counts else tuple(out_counts.items())
 
 
-class BoundKernel:
-    """A kernel on resident buffers, recorded once. The buffers are held as long as it lives."""
-
-    def __init__(
-        self, pipeline: BoundPipeline, plan: BindingPlan, push_words: tuple[int, ...], buffers: Sequence[Buffer]
-    ) -> None:
-        """Record it; made by ``Kernel.bind``."""
-        self.pipeline = pipeline
-        self.push_words = push_words
-        self._buffers = tuple(buffers)
-        roles = [binding.role for binding in plan.bindings]
-        memory = [id(buffer.memory) for buffer in buffers]
-        self.reads = frozenset(one for one, role in zip(memory, roles, strict=True) if role.consumes_input)
-        self.writes = frozenset(one for one, role in zip(memory, roles, strict=True) if role.produces_output)
-        operations = [[pipeline.dispatch(push_words)]]
-        self._submission = Submission(
-            pipeline.device, operations, keep=(pipeline, buffers), device_only=not pipeline.device.shares_memory
-        )
-        self.run = self._submission.run
-
-    def submit(self) -> DispatchFuture:
-        """Hand the work to the device and return at once; an earlier submission of it is waited for first."""
-        return DispatchFuture(self._submission, self._submission.submit())
-
-
-class DispatchFuture:
-    """Work under way: ask it, wait for it, or await it."""
-
-    def __init__(self, submission: Submission, generation: int) -> None:
-        """Made by ``BoundKernel.submit`` and ``Batch.submit``."""
-        self._submission = submission
-        self._generation = generation
-
-    def done(self) -> bool:
-        """Whether the work has ended."""
-        return self._submission.is_done(self._generation)
-
-    def result(self, timeout: float | None = None) -> None:
-        """Wait until the work has ended, at most ``timeout`` seconds; holds no lock of the interpreter meanwhile.
-
-        Raises
-        ------
-        DispatchTimeout
-            2007 if it has not ended; it goes on.
-        DispatchFailed
-            1005, DeviceLost 2006: what it failed with.
-        """
-        self._submission.wait(self._generation, timeout)
-
-    def __await__(self) -> Generator[Any, None, None]:
-        """Wait in a thread of the event loop's executor."""
-        return asyncio.to_thread(self.result).__await__()
+def _binding_form(buffers: Sequence[object], groups: Sequence[int] | None, push_words: tuple[int, ...]) -> object | None:
+    """Return what two bindings that were proven have in common; None when something is of an unusual type."""
+    if not all(type(buffer) is Buffer for buffer in buffers):
+        return None
+    if groups is not None and not (isinstance(groups, (tuple, list)) and all(type(count) is int for count in groups)):
+        return None
+    lifetimes = tuple([id(buffer.lifetime) for buffer in buffers])  # type: ignore[attr-defined]
+    return lifetimes, None if groups is None else tuple(groups), push_words

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from vyre_driver import Kernel
     from vyre_driver.backends.kompute.resident import Buffer
-    from vyre_driver.kernel import BoundKernel
+    from vyre_driver.bound import BoundKernel
 
 pytestmark = pytest.mark.device
 
@@ -69,7 +69,7 @@ def test_submitting_again_ends_the_submission_before_whose_fence_it_takes(driver
         for _ in range(100):
             bound.submit()
 
-    assert changes(driver, submit) == {"fences_created": 1, "fences_reused": 99}
+    assert changes(driver, submit) == {"fences_created": 1, "fences_reused": 99, "work_pending": 1}
 
 
 def test_fences_are_as_many_as_run_at_once(driver: Driver, kernel: Kernel) -> None:
@@ -151,9 +151,8 @@ def test_another_compilation_of_the_same_shader_shares_the_pipeline(driver: Driv
 
 
 def test_a_pipeline_is_kept_for_a_while_when_nobody_uses_it(driver: Driver, kernel: Kernel) -> None:
-    buffer = driver.empty(4, np.uint32)
-    bind(kernel, buffer).run()
-    found = changes(driver, lambda: bind(kernel, buffer))
+    bind(kernel, driver.empty(4, np.uint32)).run()
+    found = changes(driver, lambda: bind(kernel, driver.empty(4, np.uint32)))
     assert (found["pipelines_shared"], "pipelines_created" in found) == (1, False)
 
 

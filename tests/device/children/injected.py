@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.backends.kompute.resident import Buffer
-    from vyre_driver.kernel import BoundKernel, DispatchFuture
+    from vyre_driver.bound import BoundKernel, DispatchFuture
 
     Way = Callable[[Driver, Kernel], object]
 

@@ -13,7 +13,7 @@ from vyre_driver import SpirvModule
 if TYPE_CHECKING:
     from vyre_driver import Driver, Kernel
     from vyre_driver.backends.kompute.resident import Buffer
-    from vyre_driver.kernel import BoundKernel
+    from vyre_driver.bound import BoundKernel
 
 HEAD = "#version 450\nlayout(local_size_x = 64) in;\n"
 

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from vyre_driver.backends.kompute.device import KomputeDevice
 
 
+class Lifetime:
+    """Goes when its buffer is closed or collected; others watch it through weak references."""
+
+
 class Buffer:
     """A resident array: bound to kernels as it is, read and written by copying.
 
@@ -42,6 +46,7 @@ class Buffer:
         check_sizes(device, [("resident", self.nbytes)])
         self.device = device
         self._memory: TensorBuffer | None = TensorBuffer(device, self.nbytes)
+        self.lifetime = Lifetime()
         self._transfers: dict[str, Submission] = {}
         self._lock = threading.Lock()
 
@@ -108,6 +113,7 @@ class Buffer:
         with self._lock:
             self._transfers.clear()
             self._memory = None
+            self.lifetime = Lifetime()
 
     def _transfer(self, direction: str, memory: TensorBuffer) -> None:
         """Copy between the staging side and the device, and wait."""

@@ -1,0 +1,102 @@
+"""Binding the same buffers again: what is remembered, and for how long."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from kernels import SHIFT, STEP
+
+if TYPE_CHECKING:
+    from conftest import CompileText
+
+    from vyre_driver import Driver
+    from vyre_driver.backends.kompute.resident import Buffer
+
+pytestmark = pytest.mark.device
+
+
+def test_the_same_buffers_groups_and_constants_give_the_same_bound_kernel(driver: Driver, compiled: CompileText) -> None:
+    kernel = compiled(STEP)
+    one, other = (driver.buffer(np.arange(1, 5, dtype=np.uint32)) for _ in range(2))
+    first = kernel.bind(one, push={"factor": 2, "summand": 1})
+    again = {
+        "as before": kernel.bind(one, push={"factor": 2, "summand": 1}),
+        "other groups": kernel.bind(one, push={"factor": 2, "summand": 1}, groups=(2,)),
+        "other constants": kernel.bind(one, push={"factor": 1, "summand": 2}),
+        "another buffer": kernel.bind(other, push={"factor": 2, "summand": 1}),
+        "another kernel": compiled(STEP).bind(one, push={"factor": 2, "summand": 1}),
+    }
+    assert {name: bound is first for name, bound in again.items()} == {
+        "as before": True,
+        "other groups": False,
+        "other constants": False,
+        "another buffer": False,
+        "another kernel": False,
+    }
+
+
+def test_buffers_in_another_order_are_another_binding(driver: Driver, compiled: CompileText) -> None:
+    kernel = compiled(SHIFT)
+    one, other = (driver.buffer(np.arange(200, dtype=np.uint32)) for _ in range(2))
+    expected = np.arange(200, dtype=np.uint32)
+    for _ in range(3):
+        for pair in ((one, other), (other, one)):
+            kernel.bind(*pair).run()
+            expected = 3 * np.roll(expected, -67) + np.uint32(1)
+    np.testing.assert_array_equal(one.read(), expected, strict=True)
+
+
+def test_what_is_remembered_is_bounded_and_the_last_used_stays(driver: Driver, compiled: CompileText) -> None:
+    kernel, buffer = compiled(STEP), driver.empty(4, np.uint32)
+    bound = [weakref.ref(kernel.bind(buffer, push={"factor": 1, "summand": summand})) for summand in range(32)]
+    kernel.bind(buffer, push={"factor": 1, "summand": 0})
+    for summand in range(32, 40):
+        kernel.bind(buffer, push={"factor": 1, "summand": summand})
+    gc.collect()
+    assert [one() is not None for one in bound] == [True] + [False] * 8 + [True] * 23
+
+
+@pytest.mark.parametrize("ending", ["closed", "dropped", "dropped in a cycle"])
+def test_a_remembered_binding_goes_with_its_buffer(driver: Driver, compiled: CompileText, ending: str) -> None:
+    kernel = compiled(SHIFT)
+    kept, gone = driver.empty(4, np.uint32), driver.empty(4, np.uint32)
+    bound = weakref.ref(kernel.bind(kept, gone))
+    memory = weakref.ref(gone.memory)
+    if ending == "closed":
+        gone.close()
+    elif ending == "dropped":
+        del gone
+    else:
+        cycle: list[object] = [gone]
+        cycle.append(cycle)
+        del gone, cycle
+        gc.collect()
+    assert (bound(), memory()) == (None, None)
+
+
+def test_a_bound_kernel_outlives_what_was_remembered_of_it(driver: Driver, compiled: CompileText) -> None:
+    kernel = compiled(STEP)
+
+    def bind_and_drop() -> tuple[object, Buffer]:
+        buffer = driver.buffer(np.ones(4, np.uint32))
+        return kernel.bind(buffer, push={"factor": 3, "summand": 4}), buffer
+
+    bound, buffer = bind_and_drop()
+    watch = weakref.ref(buffer.memory)
+    del buffer
+    gc.collect()
+    bound.run()  # type: ignore[attr-defined]
+    assert watch() is not None
+
+
+def test_a_dropped_kernel_drops_what_it_remembered(driver: Driver, compiled: CompileText) -> None:
+    buffer, kernel = driver.empty(4, np.uint32), compiled(STEP)
+    bound = weakref.ref(kernel.bind(buffer, push={"factor": 1, "summand": 1}))
+    assert bound() is not None
+    del kernel
+    gc.collect()
+    assert bound() is None

@@ -155,6 +155,7 @@ class Kernel:
         KernelCompileFailed
             1004, DispatchFailed 1005 and their kin: if it cannot be recorded.
         """
+        self._driver.backend.check_usable()
         push_words = self._push_words(push)
         form = _binding_form(buffers, groups, push_words)
         bound = self._recent.find(form) if form is not None else None

@@ -22,14 +22,14 @@ pytestmark = pytest.mark.device
 def use_driver(cache: Path | None = None) -> tuple[bool, Trace, dict[str, Any]]:
     """Whether a new driver computes saxpy right, its trace, and its cache's counters.
 
-    A driver that compiles (lavapipe's does not tell) is stored once more with what it compiled: one more put.
+    Where a driver shows what it compiled (lavapipe does not), a miss is stored once more with it: one more put.
     """
     x = np.arange(100, dtype=np.float32)
     with Driver(cache=cache) as driver:
         kernel = driver.compile(shipped_module("saxpy"))
         right = np.array_equal(kernel(x, x, push={"alpha": 2, "count": 100}), 3 * x)
         stats = driver.cache.stats()
-    if kernel.trace.pipeline is not None and kernel.trace.pipeline.blob is not None:
+    if "put" in stats["counts"] and kernel.trace.pipeline is not None and kernel.trace.pipeline.blob is not None:
         stats["counts"]["put"] -= 1
     return bool(right), kernel.trace, stats
 

@@ -47,6 +47,11 @@ def changes(driver: Driver, call: Callable[[], object]) -> dict[str, int]:
     return {name: after[name] - before[name] for name in after if after[name] != before[name] and "waits" not in name}
 
 
+def blocks(driver: Driver) -> int:
+    """Return how many blocks of memory a buffer takes: with memory of the device's own a second one, for staging."""
+    return 1 if driver.backend.shares_memory else 2
+
+
 def bind(kernel: Kernel, buffer: Buffer) -> BoundKernel:
     return kernel.bind(buffer, push={"factor": 1, "summand": 1})
 
@@ -100,7 +105,7 @@ def test_memory_that_was_closed_is_taken_again(driver: Driver) -> None:
         for _ in range(100):
             driver.empty(1000, np.uint32).close()
 
-    assert changes(driver, make_and_close) == {"memory_reused": 100}
+    assert changes(driver, make_and_close) == {"memory_reused": 100 * blocks(driver)}
 
 
 def test_memory_of_another_size_class_is_not_taken(driver: Driver) -> None:
@@ -109,7 +114,7 @@ def test_memory_of_another_size_class_is_not_taken(driver: Driver) -> None:
     found = changes(driver, lambda: kept.append(driver.empty(100_000, np.uint32)))
     size = found.pop("memory_live_bytes")
     found.pop("memory_peak_bytes")
-    assert (found, 400_000 <= size <= 450_000) == ({"memory_allocated": 1}, True)
+    assert (found, 400_000 <= size / blocks(driver) <= 450_000) == ({"memory_allocated": blocks(driver)}, True)
 
 
 def test_live_and_cached_bytes_are_the_same_bytes(driver: Driver) -> None:

@@ -107,7 +107,11 @@ def test_a_manifest_that_leads_nowhere_costs_the_layer_and_not_the_result(  # no
     package = tmp_path / "copy" / "vyre_driver"
     shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("*.c", "*.pyx", "__pycache__"))
     change(package)
-    done = run_python(str(children / "report.py"), saxpy_file, env={"PYTHONPATH": str(package.parent)})
+    done = run_python(
+        str(children / "report.py"),
+        saxpy_file,
+        env={"PYTHONPATH": os.pathsep.join([str(package.parent), *filter(None, sys.path)])},
+    )
     assert done.status == 0, done.stderr
     assert json.loads(done.stdout) == {"package": str(package), "secure": False, **expected}
 

@@ -126,7 +126,11 @@ class Failure(NamedTuple):
 
 
 class PipelineFacts(NamedTuple):
-    """What the last pipeline creation of this thread was; ``cache_hit`` is None where the driver does not tell."""
+    """What the last pipeline creation of this thread was.
+
+    ``cache_hit``: whether the driver found the pipeline in the blob that it was given; None where it does not tell. Drivers also
+    say so of their own cache: without a blob it is no hit.
+    """
 
     created: bool
     shared: bool
@@ -271,7 +275,8 @@ def create_pipeline(make, bytes blob, bint want_blob):
         made = make()
         return made, PipelineFacts(
             thread.pipeline.created, thread.pipeline.shared,
-            thread.pipeline.cache_hit if thread.pipeline.feedback else None, thread.pipeline.compile_ns,
+            thread.pipeline.cache_hit and blob is not None if thread.pipeline.feedback else None,
+            thread.pipeline.compile_ns,
             PyBytes_FromStringAndSize(<char*> thread.blob_out, thread.blob_out_bytes) if thread.blob_out != NULL else None,
         )
     finally:

@@ -161,8 +161,9 @@ VkResult vyre_submit_marker(vyre_device *device, VkFence *out) {
   return result;
 }
 
-static VkResult poll_fence(vyre_device *device, VkFence fence) {
+static VkResult poll_fence(vyre_device *device, VkFence fence, uint64_t most_ns) {
   uint64_t budget = device->config.hooks & VYRE_HOOK_WAITS ? device->config.poll_ns : 0;
+  if (budget > most_ns) budget = most_ns;
   uint64_t start = vyre_now_ns();
   VkResult result;
   do {
@@ -177,7 +178,7 @@ static VkResult poll_fence(vyre_device *device, VkFence fence) {
 static VkResult wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns) {
   if (!(fence_bits(device, fence) & VYRE_FENCE_SUBMITTED)) return VK_SUCCESS;
   VkResult result = vyre_injected(VYRE_CALL_WAIT);
-  if (result == VK_SUCCESS) result = poll_fence(device, fence);
+  if (result == VK_SUCCESS) result = poll_fence(device, fence, slice_ns);
   if (result == VK_SUCCESS) {
     vyre_count(device, VYRE_WAITS_POLLED, 1);
   } else if (result == VK_NOT_READY) {

@@ -48,6 +48,12 @@ void main() {
 TURNS = 60_000
 
 
+def _grid(groups: int) -> tuple[int, int]:
+    """Return columns and rows of at least so many workgroups; Vulkan promises 65,535 of each."""
+    rows = -(-groups // 65_535)
+    return -(-groups // rows), rows
+
+
 @functools.cache
 def glsl(text: str) -> SpirvModule:
     """Compile GLSL text once a process, behind a head that sets 64 invocations a workgroup unless it has its own."""
@@ -65,13 +71,15 @@ class Spin:
         groups = 64
         while self._timed(groups) < 0.03:
             groups *= 2
-        self.groups = min(65_535, max(1, int(groups * seconds / min(self._timed(groups) for _ in range(3)))))
-        self.bound: BoundKernel = self.bind(self.groups)
+        wanted = max(1, int(groups * seconds / min(self._timed(groups) for _ in range(3))))
+        self.grid = _grid(wanted)
+        self.groups = self.grid[0] * self.grid[1]
+        self.bound: BoundKernel = self.bind(wanted)
         self.ended.write(np.zeros(1, np.uint32))
 
     def bind(self, groups: int) -> BoundKernel:
-        """Return a dispatch of so many workgroups."""
-        return self.kernel.bind(self.ended, self.each, push={"turns": TURNS}, groups=(groups,))
+        """Return a dispatch of so many workgroups, or a few more to fill the last row."""
+        return self.kernel.bind(self.ended, self.each, push={"turns": TURNS}, groups=_grid(groups))
 
     def runs(self) -> float:
         """Return how often it has run, once all that was submitted has ended."""

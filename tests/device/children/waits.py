@@ -167,7 +167,7 @@ def ctrl_c_in_a_call() -> object:
         spin = Spin(driver, seconds=0.4)
 
         def call() -> list[int]:
-            got = spin.kernel(np.zeros(1, np.uint32), np.ones(1, np.uint32), push={"turns": TURNS}, groups=(spin.groups,))
+            got = spin.kernel(np.zeros(1, np.uint32), np.ones(1, np.uint32), push={"turns": TURNS}, groups=spin.grid)
             assert isinstance(got, np.ndarray)
             return [int(number) for number in got]
 

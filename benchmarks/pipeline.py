@@ -20,7 +20,7 @@ from vyre_driver import Driver, SpirvModule
 from vyre_driver.vulkan.devices import enumerate_devices
 from vyre_driver.vulkan.selection import select_device
 
-_BLOCKS = 110
+_BLOCKS = 121
 _DRIVER_CACHE_OFF = {"__GL_SHADER_DISK_CACHE": "0", "MESA_SHADER_CACHE_DISABLE": "true"}
 
 

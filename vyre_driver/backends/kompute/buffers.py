@@ -48,10 +48,12 @@ class TensorBuffer:
         self.is_shared = device.shares_memory
         kind = device.api.tensor_types.host if self.is_shared else device.api.tensor_types.device
         self._reservation = device.reserve(words * _WORD_BYTES)
-        with device.calling_kompute("allocate a buffer") as manager:
-            self.tensor, mapped = _layer.create_buffer(
+        self.tensor, mapped = device.call_kompute(
+            "allocate a buffer",
+            lambda manager: _layer.create_buffer(
                 device.layer, lambda: manager.tensor_t(np.zeros(words, np.uint32), kind), byte_len, not self.is_shared
-            )
+            ),
+        )
         self._mapped: NDArray[np.uint8] | None = None if mapped is None else np.frombuffer(mapped, np.uint8)
         self.is_mapped = self.is_shared or mapped is not None
         device.keep_handle(self)

@@ -6,8 +6,7 @@ import os
 import threading
 import weakref
 from collections import deque
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from vyre_driver import settings
 from vyre_driver.backends.kompute._kp import load_kompute
@@ -18,10 +17,12 @@ from vyre_driver.vulkan.devices import DeviceType
 from vyre_driver.vulkan.layer import create_under_layer, layer_config, wanted_features
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     from vyre_driver.errors import BackendError
     from vyre_driver.vulkan.devices import PhysicalDevice
+
+_Made = TypeVar("_Made")
 
 BACKEND_ID = "kompute"
 _SHARED_MEMORY = frozenset({DeviceType.CPU, DeviceType.INTEGRATED})
@@ -165,9 +166,8 @@ class KomputeDevice:
         if self.layer is not None and self.layer.is_lost:
             raise lost_error(self.physical.name)
 
-    @contextmanager
-    def calling_kompute(self, what: str, refusal: type[BackendError] = DispatchFailed) -> Iterator[Any]:
-        """Hold the lock around calls into kompute and raise what they failed with; gives the Manager.
+    def call_kompute(self, what: str, call: Callable[[Any], _Made], refusal: type[BackendError] = DispatchFailed) -> _Made:
+        """Return ``call(manager)``, made under the lock; raise what it failed with.
 
         Raises
         ------
@@ -180,7 +180,7 @@ class KomputeDevice:
             error: RuntimeError | None = None
             _layer.take_failure()
             try:
-                yield manager
+                made = call(manager)
             except VyreError:
                 raise
             except RuntimeError as raised:
@@ -190,6 +190,7 @@ class KomputeDevice:
                 raise failure_error(failure, self.physical.name, self._available()) from error
             if error is not None:
                 raise refusal(f"kompute could not {what} on {self.physical.name!r} ({error})", fix=FIXES[refusal]) from error
+            return made
 
     def raise_failure(self) -> None:
         """Raise what the layer recorded on this thread: DeviceOutOfMemory 1001, DispatchFailed 1005, DeviceLost 2006."""

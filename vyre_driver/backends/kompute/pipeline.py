@@ -73,18 +73,21 @@ class BoundPipeline:
         self.source = source
         self.buffers = {slot: buffers.get(slot) or TensorBuffer(device, _UNUSED_BYTES) for slot in range(max(buffers) + 1)}
         start = time.perf_counter_ns()
-        with device.calling_kompute("make a pipeline", KernelCompileFailed) as manager:
-            # kompute turns constants into floats unless it is given both arrays, both of one integer type.
-            arguments = (
-                [buffer.tensor for buffer in self.buffers.values()],
-                source.code,
-                groups,
-                np.array(source.spec_words, np.uint32),
-                np.zeros(source.push_constant_bytes // 4, np.uint32),
-            )
-            self.algorithm, self.facts = _layer.create_pipeline(
+        # kompute turns constants into floats unless it is given both arrays, both of one integer type.
+        arguments = (
+            [buffer.tensor for buffer in self.buffers.values()],
+            source.code,
+            groups,
+            np.array(source.spec_words, np.uint32),
+            np.zeros(source.push_constant_bytes // 4, np.uint32),
+        )
+        self.algorithm, self.facts = device.call_kompute(
+            "make a pipeline",
+            lambda manager: _layer.create_pipeline(
                 lambda: manager.algorithm(*arguments), source.native or None, want_blob=True
-            )
+            ),
+            KernelCompileFailed,
+        )
         self.pipeline_ns = time.perf_counter_ns() - start
         if not self.algorithm.is_init():
             raise KernelCompileFailed(

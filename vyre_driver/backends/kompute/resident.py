@@ -27,6 +27,9 @@ class Lifetime:
     """Goes when its buffer is closed or collected; others watch it through weak references."""
 
 
+_ENDED = Lifetime()
+
+
 class Buffer:
     """A resident array: bound to kernels as it is, read and written by copying.
 
@@ -113,7 +116,7 @@ class Buffer:
         with self._lock:
             self._transfers.clear()
             self._memory = None
-            self.lifetime = Lifetime()
+            self.lifetime = _ENDED
 
     def _transfer(self, direction: str, memory: TensorBuffer) -> None:
         """Copy between the staging side and the device, and wait."""
@@ -149,6 +152,8 @@ def check_buffers(device: KomputeDevice, given: Sequence[object]) -> None:
 
 
 def _checked_shape(shape: object) -> tuple[int, ...]:
+    if type(shape) is int and shape >= 0:
+        return (shape,)
     axes = (shape,) if is_whole(shape) else tuple(shape) if isinstance(shape, Iterable) else (None,)
     if not all(is_whole(axis) and operator.index(axis) >= 0 for axis in axes):
         raise InvalidInput(

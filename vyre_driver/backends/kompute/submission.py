@@ -42,8 +42,10 @@ class Submission:
         self._never = Deadline(None, device.physical.name)
         self._lock = threading.Lock()
         sequences = [groups] if "barriers" in device.hooks else [[group] for group in groups]
-        with device.calling_kompute("record a dispatch"):
-            self._works = [_work(device, _record(device, part, device_only=device_only)) for part in sequences]
+        self._works = device.call_kompute(
+            "record a dispatch",
+            lambda manager: [_work(device, _record(manager, part, device_only=device_only)) for part in sequences],
+        )
         device.keep_handle(self)
 
     @property
@@ -154,8 +156,7 @@ class BlockingWork:
 
     def submit(self) -> bool:
         """Submit and wait."""
-        with self._device.calling_kompute("run a dispatch"):
-            self._evaluate()
+        self._device.call_kompute("run a dispatch", lambda _: self._evaluate())
         return True
 
     def wait(self, timeout_ns: int | None = None) -> int:  # noqa: ARG002 -- as Work.wait
@@ -167,8 +168,8 @@ def _work(device: KomputeDevice, evaluate: Callable[[], Any]) -> _layer.Work | B
     return BlockingWork(device, evaluate) if device.layer is None else _layer.Work(device.layer, evaluate, device.manager)
 
 
-def _record(device: KomputeDevice, groups: Sequence[Sequence[Any]], *, device_only: bool) -> Any:  # noqa: ANN401 -- kp has no types
-    sequence = device.manager.sequence()
+def _record(manager: Any, groups: Sequence[Sequence[Any]], *, device_only: bool) -> Any:  # noqa: ANN401 -- kp has no types
+    sequence = manager.sequence()
     _layer.set_device_only(device_only)
     try:
         for number, group in enumerate(groups, start=1):

@@ -1,10 +1,12 @@
-"""What a dispatch costs, and all around it: ours, raw kompute, and PyTorch where it and a CUDA device are there."""
+"""What a dispatch costs, and all around it: ours, raw kompute, bare Vulkan in C, and PyTorch where it and CUDA are there."""
 
 from __future__ import annotations
 
 import itertools
+import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +84,29 @@ class Torch:
         return self._process.stdout.readline().strip() if self._process.stdout else ""
 
 
+class BareVulkan:
+    """``bare_vulkan.c`` in a process of its own: what no Vulkan program can go below."""
+
+    def __init__(self, code: bytes, index: int, family: int, repeats: int) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        program, shader = (Path(self._folder.name) / name for name in ("bare_vulkan", "add.spv"))
+        shader.write_bytes(code)
+        compiler = shutil.which("cc") or shutil.which("gcc")
+        source = Path(__file__).with_name("bare_vulkan.c")
+        self.is_there = compiler is not None and not subprocess.call(
+            [compiler, "-O2", str(source), "-o", str(program), "-lvulkan"], stderr=subprocess.DEVNULL
+        )
+        if self.is_there:
+            command = [str(program), str(shader), str(index), str(family), str(repeats)]
+            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def measure(self) -> float:
+        if self._process.stdin is None or self._process.stdout is None:
+            raise AssertionError("the process was started with pipes")
+        print(file=self._process.stdin, flush=True)
+        return float(self._process.stdout.readline())
+
+
 def main() -> None:
     options = parser(__doc__).parse_args()
     module = SpirvModule.from_glsl(_ADD)
@@ -90,9 +115,12 @@ def main() -> None:
         family = physical.compute_family
         raw = Raw(physical.index, family.index if family else 0, module.code)
         torch = Torch(options.repeats)
+        bare = BareVulkan(module.code, physical.index, family.index if family else 0, options.repeats)
         rows: list[Row] = []
         for what, ours_and_raw in cases(driver, module, raw, options.repeats).items():
             peers = torch_case(torch, what) if torch.version else {}
+            if bare.is_there and what == "resident dispatch":
+                peers["bare C"] = bare.measure
             rows += interleave(what, ours_and_raw | peers, options.rounds)
         facts = {**driver.report(), "torch": torch.version or "absent", "repeats": options.repeats, "rounds": options.rounds}
         print_rows(rows, facts, as_json=options.json)

@@ -74,7 +74,7 @@ def test_the_sdist_carries_what_its_makefile_runs(sdist: Path, checkout: Path) -
 
 
 def test_the_wheel_carries_exactly_the_package(wheel: Path, tracked: frozenset[str]) -> None:
-    kept = (".py", ".pyx", ".pxd", ".pyi", "py.typed")
+    kept = (".py", ".pyx", ".pxd", ".pxi", ".pyi", "py.typed")
     expected = {name for name in tracked if name.startswith("vyre_driver/") and name.endswith(kept)}
     expected |= {name.replace(".pyx", str(SUFFIX)) for name in expected if name.endswith(".pyx")}
     expected |= {f"vyre_driver/shaders/{name}{suffix}" for name in SHADERS for suffix in (".comp", ".spv")}

@@ -128,8 +128,8 @@ class Failure(NamedTuple):
 class PipelineFacts(NamedTuple):
     """What the last pipeline creation of this thread was.
 
-    ``cache_hit``: whether the driver found the pipeline in the blob that it was given; None where it does not tell. Drivers also
-    say so of their own cache: without a blob it is no hit.
+    ``cache_hit``: whether the driver found the pipeline in the blob that it was given; None where it does not tell. Drivers
+    say so of their own cache as well: without a blob it is no hit.
     """
 
     created: bool
@@ -263,9 +263,13 @@ def leak(thing) -> None:
     Py_INCREF(thing)
 
 
-def create_pipeline(make, bytes blob, bint want_blob):
-    """Call ``make()``, which creates one pipeline, with a saved blob at hand; returns its result and PipelineFacts."""
+def create_pipeline(LayerDevice device, make, bytes blob, bint want_blob):
+    """Call ``make()``, which creates one pipeline, with a saved blob at hand; returns its result and PipelineFacts.
+
+    Nothing is left of it if ``make`` raises.
+    """
     cdef vyre_thread* thread = vyre_this_thread()
+    vyre_watch()
     memset(&thread.pipeline, 0, sizeof(thread.pipeline))
     thread.want_blob = want_blob
     if blob is not None:
@@ -279,7 +283,12 @@ def create_pipeline(make, bytes blob, bint want_blob):
             thread.pipeline.compile_ns,
             PyBytes_FromStringAndSize(<char*> thread.blob_out, thread.blob_out_bytes) if thread.blob_out != NULL else None,
         )
+    except BaseException:
+        if device is not None:
+            vyre_destroy_watched(device.device)
+        raise
     finally:
+        thread.watched = False
         thread.blob_in = NULL
         thread.blob_in_bytes = 0
         thread.want_blob = False

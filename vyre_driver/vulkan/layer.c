@@ -360,6 +360,7 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_proc(VkDevice handle,
     if (!hook) hook = vyre_memory_hook(name);
     if (!hook) hook = vyre_pipeline_hook(name);
     if (!hook) hook = vyre_command_hook(name);
+    if (!hook) hook = vyre_watch_hook(name);
   }
   return hook ? hook : device->next(handle, name);
 }

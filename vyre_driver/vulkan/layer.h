@@ -97,7 +97,24 @@ typedef struct vyre_pipeline_facts {
 typedef struct vyre_instance vyre_instance;
 typedef struct vyre_device vyre_device;
 
-#define VYRE_WATCHED 4 /* a tensor of kompute's has two buffers, each with memory */
+/* What a constructor of kompute's may leave behind: a tensor has two buffers, each with memory, an algorithm one of each other. */
+enum vyre_object {
+  VYRE_BUFFER,
+  VYRE_MEMORY,
+  VYRE_SHADER_MODULE,
+  VYRE_SET_LAYOUT,
+  VYRE_PIPELINE_LAYOUT,
+  VYRE_PIPELINE_CACHE,
+  VYRE_DESCRIPTOR_POOL,
+};
+
+#define VYRE_WATCHED 8
+#define VYRE_HANDLE(handle) ((uint64_t)(uintptr_t)(handle))
+
+typedef struct vyre_made_object {
+  enum vyre_object kind;
+  uint64_t handle;
+} vyre_made_object;
 
 /* State of one thread; Python reads and writes its own. */
 typedef struct vyre_thread {
@@ -110,8 +127,8 @@ typedef struct vyre_thread {
   VkDeviceMemory storage_memory;  /* its memory, */
   VkBuffer staging_buffer;        /* and the buffer that is copied to for the host to read */
   bool watched;                   /* what this thread makes now is listed, until it is destroyed: */
-  VkBuffer made_buffers[VYRE_WATCHED];
-  VkDeviceMemory made_memory[VYRE_WATCHED];
+  vyre_made_object made[VYRE_WATCHED];
+  uint32_t made_count;
   bool detach_waits;              /* answer the next wait at once and keep its fence */
   VkFence detached_fence;
   uint32_t group;                 /* operations recorded under one number, not 0, need no barrier among themselves */
@@ -131,7 +148,7 @@ typedef struct vyre_device_calls {
   X(AllocateMemory) X(FreeMemory) X(MapMemory) X(UnmapMemory) X(CreateBuffer) X(DestroyBuffer) \
   X(GetBufferMemoryRequirements) X(BindBufferMemory) X(UpdateDescriptorSets) X(CreateShaderModule) X(DestroyShaderModule) \
   X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreatePipelineLayout) X(DestroyPipelineLayout) \
-  X(CreatePipelineCache) X(GetPipelineCacheData) X(CreateComputePipelines) X(DestroyPipeline) X(CreateCommandPool) \
+  X(CreatePipelineCache) X(DestroyPipelineCache) X(CreateDescriptorPool) X(DestroyDescriptorPool) X(GetPipelineCacheData) X(CreateComputePipelines) X(DestroyPipeline) X(CreateCommandPool) \
   X(DestroyCommandPool) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdDispatch) X(CmdCopyBuffer) \
   X(CmdPipelineBarrier)
 #define X(name) PFN_vk##name name;
@@ -255,7 +272,12 @@ VkResult vyre_wait_idle(vyre_device *device);
 void vyre_classify_memory(vyre_device *device, const VkPhysicalDeviceMemoryProperties *properties);
 void *vyre_map_storage(vyre_device *device);  /* the thread's storage_memory, or NULL where the host cannot write it */
 void vyre_trim_memory(vyre_device *device, uint64_t keep_bytes);
+
+/* layer_watch.c */
 void vyre_watch(void);
+void vyre_made(enum vyre_object kind, uint64_t handle);
+void vyre_unmade(enum vyre_object kind, uint64_t handle);
 void vyre_destroy_watched(vyre_device *device); /* what the thread has made since vyre_watch and not destroyed */
+PFN_vkVoidFunction vyre_watch_hook(const char *name);
 
 #endif

@@ -38,14 +38,6 @@ void vyre_classify_memory(vyre_device *device, const VkPhysicalDeviceMemoryPrope
   }
 }
 
-/* kompute's constructor throws halfway after a failure, and nobody destroys what it has made. */
-#define WATCH(list, old, new) \
-  do { \
-    size_t at = 0; \
-    while (at < VYRE_WATCHED && (list)[at] != (old)) at++; \
-    if (vyre_this_thread()->watched && at < VYRE_WATCHED) (list)[at] = (new); \
-  } while (0)
-
 /* Eighths of a power of two: at most one eighth is wasted above 2 KiB, at most one half below. */
 static VkDeviceSize size_class(VkDeviceSize bytes) {
   VkDeviceSize power = 256;
@@ -146,7 +138,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(
     vyre_count(device, VYRE_MEMORY_REUSED, 1);
     count_live(device, (int64_t)block->bytes);
     *out = block->handle;
-    WATCH(vyre_this_thread()->made_memory, VK_NULL_HANDLE, *out);
+    vyre_made(VYRE_MEMORY, handle_key(*out));
     return VK_SUCCESS;
   }
   block = calloc(1, sizeof *block);
@@ -168,7 +160,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(
   }
   vyre_count(device, VYRE_MEMORY_ALLOCATED, 1);
   count_live(device, (int64_t)block->bytes);
-  WATCH(vyre_this_thread()->made_memory, VK_NULL_HANDLE, *out);
+  vyre_made(VYRE_MEMORY, handle_key(*out));
   return VK_SUCCESS;
 }
 
@@ -177,7 +169,7 @@ static VKAPI_ATTR void VKAPI_CALL free_memory(
   vyre_device *device = vyre_find_device(handle);
   uintptr_t found = 0;
   if (!memory) return;
-  WATCH(vyre_this_thread()->made_memory, memory, VK_NULL_HANDLE);
+  vyre_unmade(VYRE_MEMORY, handle_key(memory));
   pthread_mutex_lock(&device->memory_lock);
   bool known = vyre_map_take(&device->memory, handle_key(memory), &found);
   vyre_memory_block *block = (vyre_memory_block *)found;
@@ -262,7 +254,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(
     pthread_mutex_unlock(&device->memory_lock);
   }
   if (thread->want_mapping) *(is_storage ? &thread->storage_buffer : &thread->staging_buffer) = *out;
-  if (result == VK_SUCCESS) WATCH(thread->made_buffers, VK_NULL_HANDLE, *out);
+  if (result == VK_SUCCESS) vyre_made(VYRE_BUFFER, VYRE_HANDLE(*out));
   return vyre_record(device, VYRE_CALL_CREATE_BUFFER, result, info->size);
 }
 
@@ -270,7 +262,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_buffer(
     VkDevice handle, VkBuffer buffer, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
   uintptr_t exact = 0;
-  if (buffer) WATCH(vyre_this_thread()->made_buffers, buffer, VK_NULL_HANDLE);
+  vyre_unmade(VYRE_BUFFER, VYRE_HANDLE(buffer));
   pthread_mutex_lock(&device->memory_lock);
   if (buffer) (void)vyre_map_take(&device->exact_bytes, (uint64_t)(uintptr_t)buffer, &exact);
   pthread_mutex_unlock(&device->memory_lock);
@@ -321,22 +313,6 @@ static VKAPI_ATTR VkResult VKAPI_CALL bind_buffer_memory(
   vyre_thread *thread = vyre_this_thread();
   if (result == VK_SUCCESS && buffer == thread->storage_buffer) thread->storage_memory = memory;
   return vyre_record(device, VYRE_CALL_BIND, result, 0);
-}
-
-void vyre_watch(void) {
-  vyre_thread *thread = vyre_this_thread();
-  memset(thread->made_buffers, 0, sizeof thread->made_buffers);
-  memset(thread->made_memory, 0, sizeof thread->made_memory);
-  thread->watched = true;
-}
-
-void vyre_destroy_watched(vyre_device *device) {
-  vyre_thread *thread = vyre_this_thread();
-  thread->watched = false;
-  for (size_t i = 0; i < VYRE_WATCHED; i++) {
-    if (thread->made_buffers[i]) destroy_buffer(device->handle, thread->made_buffers[i], NULL);
-  }
-  for (size_t i = 0; i < VYRE_WATCHED; i++) free_memory(device->handle, thread->made_memory[i], NULL);
 }
 
 void vyre_memory_close(vyre_device *device) {

@@ -24,8 +24,6 @@ struct vyre_shared_pipeline {
   vyre_shared_pipeline *next;
 };
 
-#define KEY(handle) ((uint64_t)(uintptr_t)(handle))
-
 static bool shares(const vyre_device *device) { return device->config.hooks & VYRE_HOOK_SHARED_PIPELINES; }
 
 static void keep_bytes(vyre_device *device, vyre_handle_map *map, uint64_t key, vyre_bytes *bytes) {
@@ -71,15 +69,17 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(
   if (result == VK_SUCCESS && shares(device) && info->flags == 0 && info->pNext == NULL) {
     vyre_bytes *code = new_bytes(info->codeSize);
     if (code) memcpy(code->data, info->pCode, info->codeSize);
-    keep_bytes(device, &device->shader_modules, KEY(*out), code);
+    keep_bytes(device, &device->shader_modules, VYRE_HANDLE(*out), code);
   }
+  if (result == VK_SUCCESS) vyre_made(VYRE_SHADER_MODULE, VYRE_HANDLE(*out));
   return vyre_record(device, VYRE_CALL_CREATE_PIPELINE, result, 0);
 }
 
 static VKAPI_ATTR void VKAPI_CALL destroy_shader_module(
     VkDevice handle, VkShaderModule module, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
-  if (module) drop_bytes(device, &device->shader_modules, KEY(module));
+  if (module) drop_bytes(device, &device->shader_modules, VYRE_HANDLE(module));
+  vyre_unmade(VYRE_SHADER_MODULE, VYRE_HANDLE(module));
   device->vk.DestroyShaderModule(handle, module, allocator);
 }
 
@@ -105,15 +105,17 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_set_layout(
   vyre_device *device = vyre_find_device(handle);
   VkResult result = device->vk.CreateDescriptorSetLayout(handle, info, allocator, out);
   if (result == VK_SUCCESS && shares(device)) {
-    keep_bytes(device, &device->set_layouts, KEY(*out), describe_set_layout(info));
+    keep_bytes(device, &device->set_layouts, VYRE_HANDLE(*out), describe_set_layout(info));
   }
+  if (result == VK_SUCCESS) vyre_made(VYRE_SET_LAYOUT, VYRE_HANDLE(*out));
   return result;
 }
 
 static VKAPI_ATTR void VKAPI_CALL destroy_set_layout(
     VkDevice handle, VkDescriptorSetLayout layout, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
-  if (layout) drop_bytes(device, &device->set_layouts, KEY(layout));
+  if (layout) drop_bytes(device, &device->set_layouts, VYRE_HANDLE(layout));
+  vyre_unmade(VYRE_SET_LAYOUT, VYRE_HANDLE(layout));
   device->vk.DestroyDescriptorSetLayout(handle, layout, allocator);
 }
 
@@ -123,7 +125,7 @@ static vyre_bytes *describe_pipeline_layout(const vyre_device *device, const VkP
   size_t size = sizeof(uint64_t) + push_bytes;
   if (info->pNext || info->flags) return NULL;
   for (uint32_t i = 0; i < info->setLayoutCount; i++) {
-    const vyre_bytes *set = find_bytes(&device->set_layouts, KEY(info->pSetLayouts[i]));
+    const vyre_bytes *set = find_bytes(&device->set_layouts, VYRE_HANDLE(info->pSetLayouts[i]));
     if (!set) return NULL;
     size += sizeof(uint64_t) + set->size;
   }
@@ -131,7 +133,7 @@ static vyre_bytes *describe_pipeline_layout(const vyre_device *device, const VkP
   if (!bytes) return NULL;
   unsigned char *at = append(bytes->data, info->pPushConstantRanges, push_bytes);
   for (uint32_t i = 0; i < info->setLayoutCount; i++) {
-    const vyre_bytes *set = find_bytes(&device->set_layouts, KEY(info->pSetLayouts[i]));
+    const vyre_bytes *set = find_bytes(&device->set_layouts, VYRE_HANDLE(info->pSetLayouts[i]));
     at = append(at, set->data, set->size);
   }
   return bytes;
@@ -145,15 +147,17 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_pipeline_layout(
     pthread_mutex_lock(&device->pipeline_lock);
     vyre_bytes *bytes = describe_pipeline_layout(device, info);
     pthread_mutex_unlock(&device->pipeline_lock);
-    keep_bytes(device, &device->pipeline_layouts, KEY(*out), bytes);
+    keep_bytes(device, &device->pipeline_layouts, VYRE_HANDLE(*out), bytes);
   }
+  if (result == VK_SUCCESS) vyre_made(VYRE_PIPELINE_LAYOUT, VYRE_HANDLE(*out));
   return result;
 }
 
 static VKAPI_ATTR void VKAPI_CALL destroy_pipeline_layout(
     VkDevice handle, VkPipelineLayout layout, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
-  if (layout) drop_bytes(device, &device->pipeline_layouts, KEY(layout));
+  if (layout) drop_bytes(device, &device->pipeline_layouts, VYRE_HANDLE(layout));
+  vyre_unmade(VYRE_PIPELINE_LAYOUT, VYRE_HANDLE(layout));
   device->vk.DestroyPipelineLayout(handle, layout, allocator);
 }
 
@@ -167,13 +171,15 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_pipeline_cache(
     changed.pInitialData = thread->blob_in;
     vyre_count(device, VYRE_BLOBS_GIVEN, 1);
   }
-  return device->vk.CreatePipelineCache(handle, &changed, allocator, out);
+  VkResult result = device->vk.CreatePipelineCache(handle, &changed, allocator, out);
+  if (result == VK_SUCCESS) vyre_made(VYRE_PIPELINE_CACHE, VYRE_HANDLE(*out));
+  return result;
 }
 
 /* Equal pipelines have equal signatures: layout, entry point, specialization, code, each with its length. */
 static vyre_bytes *sign(const vyre_device *device, const VkComputePipelineCreateInfo *info) {
-  const vyre_bytes *code = find_bytes(&device->shader_modules, KEY(info->stage.module));
-  const vyre_bytes *layout = find_bytes(&device->pipeline_layouts, KEY(info->layout));
+  const vyre_bytes *code = find_bytes(&device->shader_modules, VYRE_HANDLE(info->stage.module));
+  const vyre_bytes *layout = find_bytes(&device->pipeline_layouts, VYRE_HANDLE(info->layout));
   const VkSpecializationInfo none = {0};
   const VkSpecializationInfo *spec = info->stage.pSpecializationInfo ? info->stage.pSpecializationInfo : &none;
   if (!code || !layout || info->flags || info->pNext || info->stage.flags || info->stage.pNext) return NULL;

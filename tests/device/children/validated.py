@@ -253,6 +253,9 @@ def failures_of_the_device() -> None:
             _layer.inject("allocate", 0, 0)
             gc.collect()
             check(live_bytes(driver), before)
+        _layer.inject("create_pipeline", 1, OUT_OF_DEVICE_MEMORY)
+        with contextlib.suppress(DeviceOutOfMemory):
+            kernel(X[:20], X[:20], push={**PUSH, "count": 20})
         check(kernel(X, X, push=PUSH), 3 * X)
 
 

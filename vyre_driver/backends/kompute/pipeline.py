@@ -84,7 +84,7 @@ class BoundPipeline:
         self.algorithm, self.facts = device.call_kompute(
             "make a pipeline",
             lambda manager: _layer.create_pipeline(
-                lambda: manager.algorithm(*arguments), source.native or None, want_blob=True
+                device.layer, lambda: manager.algorithm(*arguments), source.native or None, want_blob=True
             ),
             KernelCompileFailed,
         )

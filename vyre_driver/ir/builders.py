@@ -1,0 +1,389 @@
+"""Functions that make programs read like the kernels they are.
+
+A buffer is given by its name or by its declaration, which also tells the type of what is loaded; a variable by its name or as
+``var(name, dtype)``. Where a number stands for an expression it becomes a literal of the type that is wanted there
+(:mod:`vyre_driver.ir.literal_types`): u32 for indices, sizes and bounds.
+
+    x, y = BufferDecl.read("x", 0, DataType.F32), BufferDecl.read_write("y", 1, DataType.F32)
+    i = gid_x()
+    saxpy = Program.wrapped([x, y], (64, 1, 1), [if_(i < buf_len(y), [store(y, i, 2.0 * load(x, i) + load(y, i))])])
+
+Every function raises InvalidProgram (1006) for what cannot be meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from vyre_driver.ir.arithmetic import LitBool, LitI32, LitU32, OpaqueExpr, Unary, Var, binary, literal
+from vyre_driver.ir.buffers import BufferDecl
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expressions import (
+    Atomic,
+    BufLen,
+    Call,
+    Cast,
+    Expr,
+    Fma,
+    InvocationId,
+    Load,
+    LocalId,
+    Select,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupLocalId,
+    SubgroupShuffle,
+    SubgroupSize,
+    WorkgroupId,
+)
+from vyre_driver.ir.fields import U32_MAX, brief, refuse
+from vyre_driver.ir.literal_types import Number, wide_literal
+from vyre_driver.ir.nodes import Trap
+from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, OpaqueOp, UnOp
+from vyre_driver.ir.statements import Assign, Barrier, Block, If, Let, Loop, Node, Region, Return, Store
+
+Value = Expr | Number
+Buffer = str | BufferDecl
+Variable = str | Var
+Body = Sequence[Node]
+
+FOREVER = "__forever__"
+
+
+def u32(value: int) -> LitU32:
+    """Return a u32 literal."""
+    return LitU32(value)
+
+
+def i32(value: int) -> LitI32:
+    """Return an i32 literal."""
+    return LitI32(value)
+
+
+def boolean(value: bool) -> LitBool:  # noqa: FBT001 -- the literal's value
+    """Return a bool literal."""
+    return LitBool(value)
+
+
+def u64(value: int) -> OpaqueExpr:
+    """Return a u64 literal."""
+    return OpaqueExpr(*wide_literal(value, DataType.U64))
+
+
+def i64(value: int) -> OpaqueExpr:
+    """Return an i64 literal."""
+    return OpaqueExpr(*wide_literal(value, DataType.I64))
+
+
+def f64(value: float) -> OpaqueExpr:
+    """Return an f64 literal."""
+    return OpaqueExpr(*wide_literal(value, DataType.F64))
+
+
+def gid_x() -> InvocationId:
+    """Return the invocation's index in the grid along x."""
+    return InvocationId(0)
+
+
+def gid_y() -> InvocationId:
+    """Return the invocation's index in the grid along y."""
+    return InvocationId(1)
+
+
+def gid_z() -> InvocationId:
+    """Return the invocation's index in the grid along z."""
+    return InvocationId(2)
+
+
+def wid_x() -> WorkgroupId:
+    """Return the workgroup's index along x."""
+    return WorkgroupId(0)
+
+
+def wid_y() -> WorkgroupId:
+    """Return the workgroup's index along y."""
+    return WorkgroupId(1)
+
+
+def wid_z() -> WorkgroupId:
+    """Return the workgroup's index along z."""
+    return WorkgroupId(2)
+
+
+def lid_x() -> LocalId:
+    """Return the invocation's index in its workgroup along x."""
+    return LocalId(0)
+
+
+def lid_y() -> LocalId:
+    """Return the invocation's index in its workgroup along y."""
+    return LocalId(1)
+
+
+def lid_z() -> LocalId:
+    """Return the invocation's index in its workgroup along z."""
+    return LocalId(2)
+
+
+def var(name: str, dtype: DataType | None = None) -> Var:
+    """Return the variable ``name``; ``dtype`` tells its type to numbers beside it, and the validator holds it to nothing."""
+    return Var(name, dtype)
+
+
+def load(buffer: Buffer, index: Value) -> Load:
+    """Return element ``index`` of a buffer."""
+    element = buffer.element if isinstance(buffer, BufferDecl) else None
+    return Load(_buffer_name(buffer), literal(index, DataType.U32), element)
+
+
+def buf_len(buffer: Buffer) -> BufLen:
+    """Return the number of elements of a buffer."""
+    return BufLen(_buffer_name(buffer))
+
+
+def select(cond: Value, true_value: Value, false_value: Value) -> Select:
+    """Return one value or the other; both are evaluated."""
+    if not isinstance(true_value, Expr):
+        true_value = literal(true_value, false_value.dtype if isinstance(false_value, Expr) else None)
+    return Select(literal(cond, DataType.Bool), true_value, literal(false_value, true_value.dtype))
+
+
+def cast(target: DataType, value: Value) -> Cast:
+    """Return ``value`` as ``target``; a number needs a type of its own (u32(3), 1.5)."""
+    return Cast(target, literal(value, None))
+
+
+def fma(a: Value, b: Value, c: Value) -> Fma:
+    """Return ``a * b + c`` in f32, rounded once."""
+    return Fma(literal(a, DataType.F32), literal(b, DataType.F32), literal(c, DataType.F32))
+
+
+def binop(op: BinOp | OpaqueOp, left: Value, right: Value) -> Expr:
+    """Return ``left op right`` for any operator."""
+    return binary(op, left, right)
+
+
+def unop(op: UnOp | OpaqueOp, operand: Value) -> Expr:
+    """Return ``op operand`` for any operator; a number needs a type of its own."""
+    return Unary(op, literal(operand, None))
+
+
+def minimum(left: Value, right: Value) -> Expr:
+    """Return the lesser; of floats the one that is a number."""
+    return binary(BinOp.MIN, left, right)
+
+
+def maximum(left: Value, right: Value) -> Expr:
+    """Return the greater; of floats the one that is a number."""
+    return binary(BinOp.MAX, left, right)
+
+
+def abs_diff(left: Value, right: Value) -> Expr:
+    """Return the distance of two values."""
+    return binary(BinOp.ABS_DIFF, left, right)
+
+
+def saturating_sub(left: Expr, right: Value) -> Expr:
+    """Return ``left - min(left, right)``: the difference of unsigned numbers, 0 where it would be less."""
+    return left - minimum(left, right)
+
+
+def absolute(operand: Value) -> Expr:
+    """Return the magnitude."""
+    return unop(UnOp.ABS, operand)
+
+
+def sqrt(operand: Value) -> Expr:
+    """Return the square root."""
+    return unop(UnOp.SQRT, operand)
+
+
+def exp(operand: Value) -> Expr:
+    """Return e to this power."""
+    return unop(UnOp.EXP, operand)
+
+
+def log(operand: Value) -> Expr:
+    """Return the natural logarithm."""
+    return unop(UnOp.LOG, operand)
+
+
+def sin(operand: Value) -> Expr:
+    """Return the sine of radians."""
+    return unop(UnOp.SIN, operand)
+
+
+def cos(operand: Value) -> Expr:
+    """Return the cosine of radians."""
+    return unop(UnOp.COS, operand)
+
+
+def call(op_id: str, *args: Expr) -> Call:
+    """Return the result of a registered operation."""
+    return Call(op_id, args)
+
+
+def subgroup_add(value: Value) -> SubgroupAdd:
+    """Return the sum over the subgroup."""
+    return SubgroupAdd(literal(value, None))
+
+
+def subgroup_shuffle(value: Value, lane: Value) -> SubgroupShuffle:
+    """Return the value of another lane."""
+    return SubgroupShuffle(literal(value, None), literal(lane, DataType.U32))
+
+
+def subgroup_ballot(cond: Value) -> SubgroupBallot:
+    """Return one bit for each lane where ``cond`` holds."""
+    return SubgroupBallot(literal(cond, DataType.Bool))
+
+
+def subgroup_local_id() -> SubgroupLocalId:
+    """Return the lane."""
+    return SubgroupLocalId()
+
+
+def subgroup_size() -> SubgroupSize:
+    """Return the lanes of a subgroup."""
+    return SubgroupSize()
+
+
+def atomic(  # noqa: PLR0913 -- the fields of an atomic; the rare ones by keyword
+    op: AtomicOp | OpaqueOp,
+    buffer: Buffer,
+    index: Value,
+    value: Value,
+    *,
+    expected: Value | None = None,
+    ordering: MemoryOrdering = MemoryOrdering.SEQ_CST,
+) -> Atomic:
+    """Return what stood at ``index`` before ``op``; numbers are u32, which atomics work on."""
+    wanted = None if expected is None else literal(expected, DataType.U32)
+    name, at = _buffer_name(buffer), literal(index, DataType.U32)
+    return Atomic(op, ordering, name, at, wanted, literal(value, DataType.U32))
+
+
+def atomic_add(buffer: Buffer, index: Value, value: Value) -> Atomic:
+    """Add, and return what was there."""
+    return atomic(AtomicOp.ADD, buffer, index, value)
+
+
+def atomic_or(buffer: Buffer, index: Value, value: Value) -> Atomic:
+    """Set bits, and return what was there."""
+    return atomic(AtomicOp.OR, buffer, index, value)
+
+
+def atomic_and(buffer: Buffer, index: Value, value: Value) -> Atomic:
+    """Clear bits, and return what was there."""
+    return atomic(AtomicOp.AND, buffer, index, value)
+
+
+def atomic_xor(buffer: Buffer, index: Value, value: Value) -> Atomic:
+    """Flip bits, and return what was there."""
+    return atomic(AtomicOp.XOR, buffer, index, value)
+
+
+def atomic_min(buffer: Buffer, index: Value, value: Value) -> Atomic:
+    """Keep the lesser, and return what was there."""
+    return atomic(AtomicOp.MIN, buffer, index, value)
+
+
+def atomic_max(buffer: Buffer, index: Value, value: Value) -> Atomic:
+    """Keep the greater, and return what was there."""
+    return atomic(AtomicOp.MAX, buffer, index, value)
+
+
+def atomic_exchange(buffer: Buffer, index: Value, value: Value) -> Atomic:
+    """Replace, and return what was there."""
+    return atomic(AtomicOp.EXCHANGE, buffer, index, value)
+
+
+def atomic_compare_exchange(buffer: Buffer, index: Value, expected: Value, value: Value) -> Atomic:
+    """Replace where ``expected`` stands, and return what was there."""
+    return atomic(AtomicOp.COMPARE_EXCHANGE, buffer, index, value, expected=expected)
+
+
+def let(variable: Variable, value: Value) -> Let:
+    """Declare a variable; one given as ``var(name, dtype)`` must be given that type where the value's is known."""
+    return Let(_variable_name(variable), _value_for(variable, value))
+
+
+def assign(variable: Variable, value: Value) -> Assign:
+    """Give a declared variable another value."""
+    return Assign(_variable_name(variable), _value_for(variable, value))
+
+
+def store(buffer: Buffer, index: Value, value: Value) -> Store:
+    """Write an element; a number needs the declaration of the buffer, or a type of its own."""
+    element = buffer.element if isinstance(buffer, BufferDecl) else None
+    return Store(_buffer_name(buffer), literal(index, DataType.U32), literal(value, element))
+
+
+def if_(cond: Value, then: Body, otherwise: Body = ()) -> If:
+    """Run one body or the other."""
+    return If(literal(cond, DataType.Bool), tuple(then), tuple(otherwise))
+
+
+def loop(variable: Variable, start: Value, stop: Value, body: Body | Callable[[Var], Body]) -> Loop:
+    """Run a body with the variable (u32) from ``start`` up to, not including, ``stop``.
+
+    The body may be a function that takes the variable and returns the nodes.
+    """
+    name = _variable_name(variable)
+    nodes = body(Var(name, DataType.U32)) if callable(body) else body
+    return Loop(name, literal(start, DataType.U32), literal(stop, DataType.U32), tuple(nodes))
+
+
+def forever(body: Body) -> Loop:
+    """Run a body 2**32 - 1 times, or until it returns."""
+    return Loop(FOREVER, u32(0), u32(U32_MAX), tuple(body))
+
+
+def block(*body: Node) -> Block:
+    """Run nodes in a scope of their own."""
+    return Block(body)
+
+
+def region(generator: str, *body: Node, source: str | None = None) -> Region:
+    """Mark nodes as made by ``generator``."""
+    return Region(generator, source, body)
+
+
+def call_region(generator: str, args: Sequence[Expr], body: Body) -> Region:
+    """Return a region that binds ``arg0``, ``arg1``, ... and then runs a body."""
+    return Region(generator, None, (*(Let(f"arg{place}", arg) for place, arg in enumerate(args)), *body))
+
+
+def return_() -> Return:
+    """End the invocation."""
+    return Return()
+
+
+def barrier(ordering: MemoryOrdering = MemoryOrdering.SEQ_CST) -> Barrier:
+    """Wait for the whole workgroup."""
+    return Barrier(ordering)
+
+
+def trap(address: Value, tag: str) -> Trap:
+    """Stop with an error."""
+    return Trap(literal(address, DataType.U32), tag)
+
+
+def _buffer_name(buffer: Buffer) -> str:
+    if not isinstance(buffer, str | BufferDecl):
+        refuse(f"{brief(buffer)} is no buffer", "give its name or its declaration")
+    return buffer if isinstance(buffer, str) else buffer.name
+
+
+def _variable_name(variable: Variable) -> str:
+    if not isinstance(variable, str | Var):
+        refuse(f"{brief(variable)} is no variable", "give its name, or var(name, dtype)")
+    return variable if isinstance(variable, str) else variable.name
+
+
+def _value_for(variable: Variable, value: Value) -> Expr:
+    told = variable.dtype if isinstance(variable, Var) else None
+    result = literal(value, told)
+    if told is not None and result.dtype is not None and result.dtype != told:
+        refuse(f"variable {_variable_name(variable)!r} is said to be {told} and is given {result.dtype}", "give one of them")
+    return result

@@ -1,0 +1,77 @@
+"""What a field of a program may hold, checked where the value is made, so that every later stage can rely on it."""
+
+from __future__ import annotations
+
+import operator
+import struct
+from typing import TYPE_CHECKING
+
+from vyre_driver.errors import InvalidProgram
+from vyre_driver.numbers import is_whole
+
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+U8_MAX = 0xFF
+U32_MAX = 0xFFFF_FFFF
+U64_MAX = 0xFFFF_FFFF_FFFF_FFFF
+
+_LENGTH = struct.Struct("<I")
+
+
+def whole(value: object, highest: int, what: str, *, lowest: int = 0) -> int:
+    """Return ``value`` as an int when it is a whole number from ``lowest`` to ``highest``; a bool is none.
+
+    Raises
+    ------
+    InvalidProgram
+        1006 otherwise.
+    """
+    if isinstance(value, bool) or not is_whole(value):
+        refuse(f"{what} is {brief(value)}, which is no whole number", f"give a whole number from {lowest} to {highest}")
+    number = operator.index(value)  # type: ignore[arg-type]
+    if not lowest <= number <= highest:
+        refuse(f"{what} is {brief(number)}, outside {lowest} to {highest}", f"give a whole number from {lowest} to {highest}")
+    return number
+
+
+def encoded_text(value: object, what: str) -> bytes:
+    """Return a text as it stands in every encoding: u32 little-endian length in bytes, then UTF-8.
+
+    Raises
+    ------
+    InvalidProgram
+        1006 if it is no text, or has no UTF-8 form.
+    """
+    if not isinstance(value, str):
+        refuse(f"{what} is {value!r}, which is no text", "give a str")
+    try:
+        data = value.encode()
+    except UnicodeEncodeError:
+        refuse(f"{what} is {value!r}, which has a lone surrogate and so no UTF-8 form", "give well-formed Unicode")
+    return _LENGTH.pack(len(data)) + data
+
+
+def instance(value: object, wanted: type | tuple[type, ...], what: str) -> None:
+    """Refuse a value of another type.
+
+    Raises
+    ------
+    InvalidProgram
+        1006 naming both types.
+    """
+    if not isinstance(value, wanted):
+        classes = wanted if isinstance(wanted, tuple) else (wanted,)
+        names = " or ".join(one.__name__ for one in classes)
+        refuse(f"{what} is {brief(value)}, a {type(value).__name__}, where {names} is wanted", f"give {names}")
+
+
+def brief(value: object) -> str:
+    """Return the representation of a value, cut at 80 characters, for a message."""
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def refuse(problem: str, fix: str, **context: object) -> NoReturn:
+    """Raise InvalidProgram (1006)."""
+    raise InvalidProgram(problem, fix=fix, **context)

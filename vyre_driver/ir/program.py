@@ -1,0 +1,337 @@
+"""A program: buffers, the size of a workgroup, and nodes. A value that never changes.
+
+Source: spec item 1.4.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind
+from vyre_driver.ir.canonical import canonical_floats, canonical_nodes
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expressions import (
+    Atomic,
+    Call,
+    Cast,
+    OpaqueExpr,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupLocalId,
+    SubgroupShuffle,
+    SubgroupSize,
+)
+from vyre_driver.ir.fields import U32_MAX, brief, encoded_text, instance, refuse, whole
+from vyre_driver.ir.nodes import (
+    AllGather,
+    AllReduce,
+    AsyncLoad,
+    AsyncStore,
+    AsyncWait,
+    Broadcast,
+    IndirectDispatch,
+    OpaqueNode,
+    ReduceScatter,
+    Resume,
+    Trap,
+)
+from vyre_driver.ir.operators import MemoryOrdering
+from vyre_driver.ir.statements import Barrier, Block, Region, Return, node_tuple
+from vyre_driver.ir.terms import Traits, terms_within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.terms import Term
+
+ROOT_GENERATOR = "vyre.program.root"
+
+
+class ProgramCapability(enum.Flag):
+    """What a program makes use of, beyond loads, stores and arithmetic."""
+
+    NONE = 0
+    SUBGROUP = enum.auto()
+    F16 = enum.auto()
+    BF16 = enum.auto()
+    F64 = enum.auto()
+    INT64 = enum.auto()
+    ATOMICS = enum.auto()
+    BARRIER = enum.auto()
+    GRID_SYNC = enum.auto()
+    WORKGROUP_MEMORY = enum.auto()
+    INDIRECT_DISPATCH = enum.auto()
+    ASYNC_COPY = enum.auto()
+    TRAP = enum.auto()
+    COLLECTIVES = enum.auto()
+    CALLS = enum.auto()
+    EXTENSIONS = enum.auto()
+
+
+_OF_TERM: dict[type[Term], ProgramCapability] = {
+    SubgroupAdd: ProgramCapability.SUBGROUP,
+    SubgroupShuffle: ProgramCapability.SUBGROUP,
+    SubgroupBallot: ProgramCapability.SUBGROUP,
+    SubgroupLocalId: ProgramCapability.SUBGROUP,
+    SubgroupSize: ProgramCapability.SUBGROUP,
+    Atomic: ProgramCapability.ATOMICS,
+    Barrier: ProgramCapability.BARRIER,
+    IndirectDispatch: ProgramCapability.INDIRECT_DISPATCH,
+    AsyncLoad: ProgramCapability.ASYNC_COPY,
+    AsyncStore: ProgramCapability.ASYNC_COPY,
+    AsyncWait: ProgramCapability.ASYNC_COPY,
+    Trap: ProgramCapability.TRAP,
+    Resume: ProgramCapability.TRAP,
+    AllReduce: ProgramCapability.COLLECTIVES,
+    AllGather: ProgramCapability.COLLECTIVES,
+    ReduceScatter: ProgramCapability.COLLECTIVES,
+    Broadcast: ProgramCapability.COLLECTIVES,
+    Call: ProgramCapability.CALLS,
+    OpaqueNode: ProgramCapability.EXTENSIONS,
+}
+_OF_TYPE = {
+    DataType.F16: ProgramCapability.F16,
+    DataType.BF16: ProgramCapability.BF16,
+    DataType.F64: ProgramCapability.F64,
+    DataType.U64: ProgramCapability.INT64,
+    DataType.I64: ProgramCapability.INT64,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramStats:
+    """The size of a program, shared parts counted as often as they stand in it, and what it makes use of."""
+
+    node_count: int
+    expression_count: int
+    nesting: int
+    expression_depth: int
+    buffer_count: int
+    capabilities: ProgramCapability
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Program:
+    """A program.
+
+    ``workgroup_size`` is in invocations along x, y and z (u32). Use :meth:`wrapped`; the constructor takes nodes as they are.
+    ``structurally_validated`` remembers that the validator passed it: no part of equality, but of digest v2.
+
+    Raises
+    ------
+    InvalidProgram
+        1006 if a field has the wrong type or no encoding. Whether the program makes sense is for the validator to say.
+    """
+
+    buffers: tuple[BufferDecl, ...]
+    workgroup_size: tuple[int, int, int]
+    entry: tuple[Node, ...]
+    entry_op_id: str | None = None
+    non_composable_with_self: bool = False
+    structurally_validated: bool = False
+    _memo: dict[str, Any] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Keep sequences as tuples, and check every field alone."""
+        put = object.__setattr__
+        if not isinstance(self.buffers, list | tuple):
+            refuse(f"the buffers of a program are {brief(self.buffers)}", "give a list of BufferDecl")
+        for buffer in self.buffers:
+            instance(buffer, BufferDecl, "a buffer of a program")
+        put(self, "buffers", tuple(self.buffers))
+        put(self, "workgroup_size", _checked_size(self.workgroup_size))
+        put(self, "entry", node_tuple(self.entry, "the entry of a program"))
+        if self.entry_op_id is not None:
+            encoded_text(self.entry_op_id, "the op id of a program")
+        instance(self.non_composable_with_self, bool, "non_composable_with_self")
+        instance(self.structurally_validated, bool, "structurally_validated")
+
+    @classmethod
+    def wrapped(cls, buffers: Sequence[BufferDecl], workgroup_size: Sequence[int], nodes: Sequence[Node]) -> Program:
+        """Return a program of these nodes, in one root region unless each of them is a region already."""
+        return cls(tuple(buffers), _checked_size(workgroup_size), _in_regions(node_tuple(nodes, "the entry of a program")))
+
+    @classmethod
+    def new(cls, buffers: Sequence[BufferDecl], workgroup_size: Sequence[int], nodes: Sequence[Node]) -> Program:
+        """Return a program of these nodes as they are; the validator wants regions."""
+        return cls(tuple(buffers), _checked_size(workgroup_size), node_tuple(nodes, "the entry of a program"))
+
+    @classmethod
+    def empty(cls) -> Program:
+        """Return the program that does nothing."""
+        return cls.wrapped((), (1, 1, 1), ())
+
+    def with_rewritten_entry(self, nodes: Sequence[Node]) -> Program:
+        """Return it with other nodes, as they are."""
+        return self._with(entry=nodes)
+
+    def with_rewritten_wrapped_entry(self, nodes: Sequence[Node]) -> Program:
+        """Return it with other nodes, in one root region unless each of them is a region already."""
+        return self._with(entry=_in_regions(node_tuple(nodes, "the entry of a program")))
+
+    def with_rewritten_buffers(self, buffers: Sequence[BufferDecl]) -> Program:
+        """Return it with other buffers."""
+        return self._with(buffers=buffers)
+
+    def with_rewritten_workgroup_size_and_entry(self, workgroup_size: Sequence[int], nodes: Sequence[Node]) -> Program:
+        """Return it with another workgroup size and other nodes, as they are."""
+        return self._with(workgroup_size=workgroup_size, entry=nodes)
+
+    def with_workgroup_size(self, workgroup_size: Sequence[int]) -> Program:
+        """Return it with another workgroup size."""
+        return self._with(workgroup_size=workgroup_size)
+
+    def with_entry_op_id(self, op_id: str | None) -> Program:
+        """Return it as the body of another operation."""
+        return self._with(entry_op_id=op_id)
+
+    def with_non_composable_with_self(self, flag: bool) -> Program:  # noqa: FBT001 -- upstream's rewriter
+        """Return it with the flag that two of it may not be fused set as given."""
+        return self._with(non_composable_with_self=flag)
+
+    def with_structurally_validated(self, flag: bool) -> Program:  # noqa: FBT001 -- upstream's flag
+        """Return it as passed by the validator or not; every other rewriter clears this."""
+        return self if flag == self.structurally_validated else replace(self, structurally_validated=flag)
+
+    def map_entry(self, function: Callable[[tuple[Node, ...]], Sequence[Node]]) -> Program:
+        """Return it with the nodes that ``function`` makes of its own."""
+        return self._with(entry=function(self.entry))
+
+    def _with(self, **changes: Any) -> Program:  # noqa: ANN401 -- the fields, checked by the constructor
+        return replace(self, structurally_validated=False, **changes)
+
+    def canonical(self) -> Program:
+        """Return it as upstream's encoder orders it: nodes in canonical form (docs/ir.md), buffers sorted.
+
+        Raises
+        ------
+        InvalidProgram
+            1006 if an operand that has to be compared takes more than 2**26 bytes.
+        """
+        return self._with(buffers=tuple(sorted(self.buffers, key=_sort_key)), entry=canonical_nodes(self.entry)[0])
+
+    def output_buffer_indices(self) -> tuple[int, ...]:
+        """Return the places of the buffers that may be written and outlive the program, flagged as output or not."""
+        written = {BufferAccess.READ_WRITE, BufferAccess.WRITE_ONLY}
+        return tuple(place for place, buffer in enumerate(self.buffers) if buffer.access in written)
+
+    def buffer(self, name: str) -> BufferDecl | None:
+        """Return the first buffer of this name, or None."""
+        return next((buffer for buffer in self.buffers if buffer.name == name), None)
+
+    @property
+    def is_explicit_noop(self) -> bool:
+        """Whether it holds nothing but regions, blocks and returns."""
+        return all(isinstance(term, Region | Block | Return) for term in terms_within(*self.entry))
+
+    @property
+    def has_indirect_dispatch(self) -> bool:
+        """Whether it holds an indirect dispatch."""
+        return any(isinstance(term, IndirectDispatch) for term in terms_within(*self.entry))
+
+    def estimate_peak_vram_bytes(self) -> int:
+        """Return the bytes of all buffers outside workgroup memory whose size is known."""
+        return sum(buffer.static_byte_len() or 0 for buffer in self.buffers if buffer.kind is not MemoryKind.SHARED)
+
+    def stats(self) -> ProgramStats:
+        """Return its size and what it makes use of."""
+        known = self._memo.get("stats")
+        if not isinstance(known, ProgramStats):
+            nodes = sum(node.node_count for node in self.entry)
+            known = self._memo["stats"] = ProgramStats(
+                node_count=nodes,
+                expression_count=sum(node.term_count for node in self.entry) - nodes,
+                nesting=max((node.nesting for node in self.entry), default=0),
+                expression_depth=max((node.expression_depth for node in self.entry), default=0),
+                buffer_count=len(self.buffers),
+                capabilities=_capabilities(self),
+            )
+        return known
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other is the same program: buffers in any order, float literals as they stand on the wire.
+
+        So 0.0 and -0.0 are equal here, as upstream has it; the strong digest tells them apart.
+        """
+        return self is other or (isinstance(other, Program) and self._comparison() == other._comparison())
+
+    def __hash__(self) -> int:
+        """Hash what equality compares."""
+        return hash(self._comparison()[:-1])
+
+    def _comparison(self) -> tuple[Any, ...]:
+        known: tuple[Any, ...] | None = self._memo.get("comparison")
+        if known is None:
+            settled = all(node.traits & Traits.CANONICAL_FLOATS for node in self.entry)
+            entry = self.entry if settled else canonical_floats(self.entry)
+            flags = (self.workgroup_size, self.entry_op_id, self.non_composable_with_self)
+            known = self._memo["comparison"] = (flags, entry, Counter(self.buffers))
+        return known
+
+    def __copy__(self) -> Program:
+        """Return itself: it cannot change."""
+        return self
+
+    def __deepcopy__(self, memo: object) -> Program:
+        """Return itself: it cannot change."""
+        return self
+
+    def __repr__(self) -> str:
+        """Return its name and size."""
+        name = self.entry_op_id if self.entry_op_id is not None else "anonymous"
+        nodes = sum(node.node_count for node in self.entry)
+        return f"<Program {name}: {len(self.buffers)} buffers, {nodes} nodes, workgroup {self.workgroup_size}>"
+
+
+def _in_regions(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    if nodes and all(isinstance(node, Region) for node in nodes):
+        return nodes
+    return (Region(ROOT_GENERATOR, None, nodes),)
+
+
+def _checked_size(given: object) -> tuple[int, int, int]:
+    if not isinstance(given, list | tuple) or len(given) != 3:
+        refuse(f"a workgroup size is {brief(given)}", "give (x, y, z) in invocations")
+    x, y, z = (whole(size, U32_MAX, f"the workgroup size along {axis}") for axis, size in zip("xyz", given, strict=True))
+    return x, y, z
+
+
+def _sort_key(buffer: BufferDecl) -> tuple[Any, ...]:
+    """Order buffers as upstream's canonical form does (spec 3.4); enum positions, not wire tags."""
+    name = buffer.name.encode()
+    hints = buffer.hints
+    return (
+        len(name),
+        name,
+        buffer.binding,
+        buffer.access.value,
+        buffer.kind.value,
+        buffer.element.encoded,
+        buffer.count,
+        buffer.is_output,
+        buffer.pipeline_live_out,
+        buffer.output_byte_range or (),
+        (() if hints.coalesce_axis is None else (hints.coalesce_axis,), hints.preferred_alignment, hints.cache_locality.value),
+        buffer.bytes_extraction,
+    )
+
+
+def _capabilities(program: Program) -> ProgramCapability:
+    found = ProgramCapability.NONE
+    for buffer in program.buffers:
+        found |= _OF_TYPE.get(buffer.element, ProgramCapability.NONE)
+        if buffer.access is BufferAccess.WORKGROUP:
+            found |= ProgramCapability.WORKGROUP_MEMORY
+    for term in terms_within(*program.entry):
+        found |= _OF_TERM.get(type(term), ProgramCapability.NONE)
+        if isinstance(term, Cast):
+            found |= _OF_TYPE.get(term.target, ProgramCapability.NONE)
+        elif isinstance(term, Barrier) and term.ordering is MemoryOrdering.GRID_SYNC:
+            found |= ProgramCapability.GRID_SYNC
+        elif isinstance(term, OpaqueExpr):
+            found |= ProgramCapability.EXTENSIONS if term.dtype is None else _OF_TYPE[term.dtype]
+    return found

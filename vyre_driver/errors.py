@@ -13,7 +13,8 @@
     |       |-- InvalidModule         2101
     |       |-- InvalidSpecialization 2102
     |       |-- InvalidPushConstant   2103
-    |       `-- LimitExceeded         2104
+    |       |-- LimitExceeded         2104
+    |       `-- InvalidContainer      2105
     |-- VulkanUnavailable             2001  OSError
     |-- DeviceNotFound                2002  LookupError
     |   `-- SoftwareDeviceRefused     2003
@@ -134,6 +135,12 @@ class LimitExceeded(InvalidProgram):
     """A number is over a limit of the device (``value``, ``limit``)."""
 
     code = 2104
+
+
+class InvalidContainer(InvalidProgram):
+    """The bytes are not a program in a form that can be read (``offset``)."""
+
+    code = 2105
 
 
 class VulkanUnavailable(VyreError, OSError):

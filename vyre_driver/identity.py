@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from vyre_driver.binding import BindingPlan
+    from vyre_driver.ir.program import Program
     from vyre_driver.specialization import Specialization
     from vyre_driver.vulkan.devices import PhysicalDevice
 
@@ -125,6 +126,27 @@ def device_fields(device: PhysicalDevice) -> list[tuple[str, FieldValue]]:
 def shader_digest(code: bytes) -> bytes:
     """Return the 32-byte identity of a SPIR-V module in host byte order."""
     return blake3(code).digest()
+
+
+def program_digest(program: Program) -> bytes:
+    """Return the strong 32-byte identity of a program (docs/keys.md): every field that may change the code changes it."""
+    return program.digest()
+
+
+def normalized_program_cache_digest(program: Program) -> bytes:
+    """Return upstream's program digest v2 (32 bytes), which leaves fields out: it selects nothing alone.
+
+    Raises
+    ------
+    InvalidProgram
+        1006 if the program has no encoding.
+    """
+    return program.normalized_cache_digest()
+
+
+def program_vsa_fingerprint_words(program: Program) -> tuple[int, ...]:
+    """Return upstream's program fingerprint as eight u32, little-endian."""
+    return struct.unpack("<8I", program.fingerprint())
 
 
 def layout_digest(plan: BindingPlan) -> bytes:

@@ -16,6 +16,7 @@ from vyre_driver.errors import InvalidPushConstant, InvalidSpecialization
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from vyre_driver.ir.program import Program
     from vyre_driver.spirv.reflect import PushConstantMember, SpecConstant
 
 
@@ -122,3 +123,11 @@ def _push_words(member: PushConstantMember, value: object) -> list[int]:
         raise InvalidPushConstant(
             f"push constant {member.name!r} is {shape}, and {error}", fix=f"give {shape}", constant=member.name, value=value
         ) from error
+
+
+def vsa_specialization_key(program: Program, spec_hash: int) -> int:
+    """Return upstream's 128-bit key: the first 64 bits of the program's fingerprint above the hash (u64) of its constants.
+
+    Weak by design, kept for other vyre tools; it selects nothing alone.
+    """
+    return int.from_bytes(program.fingerprint()[:8], "little") << 64 | spec_hash

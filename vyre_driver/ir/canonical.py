@@ -13,7 +13,8 @@ import dataclasses
 from typing import TYPE_CHECKING, cast
 
 from vyre_driver.ir.arithmetic import LITERALS, Binary, LitF32, OpaqueExpr
-from vyre_driver.ir.expressions import Atomic, Call, Load
+from vyre_driver.ir.dtypes import wire_problem
+from vyre_driver.ir.expressions import Atomic, Call, Cast, Load
 from vyre_driver.ir.fields import refuse
 from vyre_driver.ir.literal_types import WIDE_LITERALS, canonical_f32_bits
 from vyre_driver.ir.operators import COMMUTATIVE, FULLY_SORTED
@@ -22,6 +23,8 @@ from vyre_driver.ir.terms import Term, Traits, terms_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from vyre_driver.ir.arithmetic import Expr
 
 MAX_WIRE_BYTES = 64 << 20
 
@@ -92,7 +95,7 @@ def wire_bytes(*roots: Term) -> bytes:
     Raises
     ------
     InvalidProgram
-        1006 if it passes 2**26 bytes.
+        1006 if it passes 2**26 bytes, or a cast has a target without encoding.
     """
     pieces: list[bytes] = []
     total = sum(root.term_count for root in roots)  # a term takes a byte at least
@@ -106,6 +109,8 @@ def wire_bytes(*roots: Term) -> bytes:
             pieces.append(part.key)
             total += len(part.key)
         else:
+            if isinstance(part, Cast) and (problem := wire_problem(part.target)) is not None:
+                refuse(f"the cast to {part.target} cannot be encoded: {problem}", "cast to a storage that is allowed")
             waiting.extend(reversed(part.parts()))
     if total > MAX_WIRE_BYTES:
         refuse(f"the nodes take more than {MAX_WIRE_BYTES} bytes", "split the program")
@@ -128,7 +133,9 @@ def _with_children(term: Term, done: dict[int, Term]) -> Term:
         values.append(new)
     if not changed:
         return term
-    return Load(term.buffer, *values[1:], term.dtype) if isinstance(term, Load) else type(term)(*values)
+    if isinstance(term, Load):
+        return Load(term.buffer, cast("Expr", done[id(term.index)]), term.dtype)
+    return type(term)(*values)
 
 
 def _canonical_float(term: Term) -> Term:

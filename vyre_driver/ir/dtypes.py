@@ -278,6 +278,16 @@ class DataType:
         return f"<DataType {self}>"
 
 
+def has_element(tag: int) -> bool:
+    """Return whether a type of this tag is made of another type, which follows the tag."""
+    return tag in _WITH_ELEMENT
+
+
+def parameter_count(tag: int) -> int | None:
+    """Return how many u32 (u8 for a vector) follow the tag of a type without lists, or None for an unknown tag."""
+    return _PARAMETER_COUNTS.get(tag, 0) if tag in _ROWS else None
+
+
 def extension_id(name: str) -> int:
     """Return the id of an extension's type or operator: FNV-1a-32 of the UTF-8 name with the top bit set."""
     value = 0x811C9DC5

@@ -5,6 +5,7 @@ Source: spec item 1.3 (ShapePredicate).
 
 from __future__ import annotations
 
+import struct
 from dataclasses import dataclass, field
 
 from vyre_driver.ir.fields import U32_MAX, instance, refuse, whole
@@ -27,6 +28,11 @@ class ShapePredicate:
         """Return the comparison, for example ``count >= 64``."""
         raise NotImplementedError
 
+    @property
+    def encoded(self) -> bytes:
+        """What the strong digest sees: a tag (u8) and the numbers or predicates inside (docs/keys.md)."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True, slots=True)
 class AtLeast(ShapePredicate):
@@ -45,6 +51,11 @@ class AtLeast(ShapePredicate):
     def describe(self) -> str:
         """Return the comparison."""
         return f"count >= {self.n}"
+
+    @property
+    def encoded(self) -> bytes:
+        """Return tag and parts."""
+        return struct.pack("<BI", 1, self.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +76,11 @@ class AtMost(ShapePredicate):
         """Return the comparison."""
         return f"count <= {self.n}"
 
+    @property
+    def encoded(self) -> bytes:
+        """Return tag and parts."""
+        return struct.pack("<BI", 2, self.n)
+
 
 @dataclass(frozen=True, slots=True)
 class Exactly(ShapePredicate):
@@ -84,6 +100,11 @@ class Exactly(ShapePredicate):
         """Return the comparison."""
         return f"count == {self.n}"
 
+    @property
+    def encoded(self) -> bytes:
+        """Return tag and parts."""
+        return struct.pack("<BI", 3, self.n)
+
 
 @dataclass(frozen=True, slots=True)
 class MultipleOf(ShapePredicate):
@@ -102,6 +123,11 @@ class MultipleOf(ShapePredicate):
     def describe(self) -> str:
         """Return the comparison."""
         return f"count % {self.n} == 0"
+
+    @property
+    def encoded(self) -> bytes:
+        """Return tag and parts."""
+        return struct.pack("<BI", 4, self.n)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +149,11 @@ class ModEquals(ShapePredicate):
     def describe(self) -> str:
         """Return the comparison."""
         return f"count % {self.modulus} == {self.remainder}"
+
+    @property
+    def encoded(self) -> bytes:
+        """Return tag and parts."""
+        return struct.pack("<BII", 5, self.modulus, self.remainder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +178,11 @@ class AffineRange(ShapePredicate):
         """Return the comparison."""
         return f"{self.min} <= count * {self.scale} + {self.offset} <= {self.max}"
 
+    @property
+    def encoded(self) -> bytes:
+        """Return tag and parts."""
+        return struct.pack("<Bqqqq", 6, self.scale, self.offset, self.min, self.max)
+
 
 @dataclass(frozen=True, slots=True)
 class And(ShapePredicate):
@@ -166,6 +202,11 @@ class And(ShapePredicate):
     def describe(self) -> str:
         """Return both comparisons."""
         return f"({self.left.describe()} and {self.right.describe()})"
+
+    @property
+    def encoded(self) -> bytes:
+        """Return tag and parts."""
+        return b"\7" + self.left.encoded + self.right.encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +228,11 @@ class Or(ShapePredicate):
         """Return both comparisons."""
         return f"({self.left.describe()} or {self.right.describe()})"
 
+    @property
+    def encoded(self) -> bytes:
+        """Return tag and parts."""
+        return b"\x08" + self.left.encoded + self.right.encoded
+
 
 @dataclass(frozen=True, slots=True)
 class Not(ShapePredicate):
@@ -205,6 +251,11 @@ class Not(ShapePredicate):
     def describe(self) -> str:
         """Return the comparison, negated."""
         return f"not {self.inner.describe()}"
+
+    @property
+    def encoded(self) -> bytes:
+        """Return tag and parts."""
+        return b"\x09" + self.inner.encoded
 
 
 def _measure(whole_one: ShapePredicate, *parts: ShapePredicate) -> None:

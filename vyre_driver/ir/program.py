@@ -5,113 +5,28 @@ Source: spec item 1.4.
 
 from __future__ import annotations
 
-import enum
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.ir import digests
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind
 from vyre_driver.ir.canonical import canonical_floats, canonical_nodes
-from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.expressions import (
-    Atomic,
-    Call,
-    Cast,
-    OpaqueExpr,
-    SubgroupAdd,
-    SubgroupBallot,
-    SubgroupLocalId,
-    SubgroupShuffle,
-    SubgroupSize,
-)
 from vyre_driver.ir.fields import U32_MAX, brief, encoded_text, instance, refuse, whole
-from vyre_driver.ir.nodes import (
-    AllGather,
-    AllReduce,
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Broadcast,
-    IndirectDispatch,
-    OpaqueNode,
-    ReduceScatter,
-    Resume,
-    Trap,
-)
-from vyre_driver.ir.operators import MemoryOrdering
-from vyre_driver.ir.statements import Barrier, Block, Region, Return, node_tuple
+from vyre_driver.ir.nodes import IndirectDispatch
+from vyre_driver.ir.statements import Block, Region, Return, node_tuple
+from vyre_driver.ir.stats import measure
 from vyre_driver.ir.terms import Traits, terms_within
+from vyre_driver.ir.wire_reader import read_container
+from vyre_driver.ir.wire_writer import canonical_container, refuse_losses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from vyre_driver.ir.statements import Node
-    from vyre_driver.ir.terms import Term
+    from vyre_driver.ir.stats import ProgramStats
 
 ROOT_GENERATOR = "vyre.program.root"
-
-
-class ProgramCapability(enum.Flag):
-    """What a program makes use of, beyond loads, stores and arithmetic."""
-
-    NONE = 0
-    SUBGROUP = enum.auto()
-    F16 = enum.auto()
-    BF16 = enum.auto()
-    F64 = enum.auto()
-    INT64 = enum.auto()
-    ATOMICS = enum.auto()
-    BARRIER = enum.auto()
-    GRID_SYNC = enum.auto()
-    WORKGROUP_MEMORY = enum.auto()
-    INDIRECT_DISPATCH = enum.auto()
-    ASYNC_COPY = enum.auto()
-    TRAP = enum.auto()
-    COLLECTIVES = enum.auto()
-    CALLS = enum.auto()
-    EXTENSIONS = enum.auto()
-
-
-_OF_TERM: dict[type[Term], ProgramCapability] = {
-    SubgroupAdd: ProgramCapability.SUBGROUP,
-    SubgroupShuffle: ProgramCapability.SUBGROUP,
-    SubgroupBallot: ProgramCapability.SUBGROUP,
-    SubgroupLocalId: ProgramCapability.SUBGROUP,
-    SubgroupSize: ProgramCapability.SUBGROUP,
-    Atomic: ProgramCapability.ATOMICS,
-    Barrier: ProgramCapability.BARRIER,
-    IndirectDispatch: ProgramCapability.INDIRECT_DISPATCH,
-    AsyncLoad: ProgramCapability.ASYNC_COPY,
-    AsyncStore: ProgramCapability.ASYNC_COPY,
-    AsyncWait: ProgramCapability.ASYNC_COPY,
-    Trap: ProgramCapability.TRAP,
-    Resume: ProgramCapability.TRAP,
-    AllReduce: ProgramCapability.COLLECTIVES,
-    AllGather: ProgramCapability.COLLECTIVES,
-    ReduceScatter: ProgramCapability.COLLECTIVES,
-    Broadcast: ProgramCapability.COLLECTIVES,
-    Call: ProgramCapability.CALLS,
-    OpaqueNode: ProgramCapability.EXTENSIONS,
-}
-_OF_TYPE = {
-    DataType.F16: ProgramCapability.F16,
-    DataType.BF16: ProgramCapability.BF16,
-    DataType.F64: ProgramCapability.F64,
-    DataType.U64: ProgramCapability.INT64,
-    DataType.I64: ProgramCapability.INT64,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class ProgramStats:
-    """The size of a program, shared parts counted as often as they stand in it, and what it makes use of."""
-
-    node_count: int
-    expression_count: int
-    nesting: int
-    expression_depth: int
-    buffer_count: int
-    capabilities: ProgramCapability
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -214,6 +129,71 @@ class Program:
         """
         return self._with(buffers=tuple(sorted(self.buffers, key=_sort_key)), entry=canonical_nodes(self.entry)[0])
 
+    def to_wire(self) -> bytes:
+        """Return the program in a wire container of format 4: the canonical form, which runs the same.
+
+        Raises
+        ------
+        InvalidProgram
+            1006 if format 4 cannot carry it, or would lose something that it means (docs/ir.md lists both).
+        """
+        known: bytes | None = self._memo.get("wire")
+        if known is None:
+            refuse_losses(self)
+            known = self._memo["wire"] = self.canonical_wire_bytes()
+        return known
+
+    @classmethod
+    def from_wire(cls, data: bytes) -> Program:
+        """Return the program in a wire container of format 4; whether it makes sense is for the validator to say.
+
+        Raises
+        ------
+        InvalidProgram
+            2105 if the bytes are no such container.
+        """
+        return cls(*read_container(data))
+
+    def canonical_wire_bytes(self) -> bytes:
+        """Return what upstream's 0.6.2 encoder writes, even where that loses something; for identities.
+
+        Raises
+        ------
+        InvalidProgram
+            1006 if that encoder refuses the program.
+        """
+        known: bytes | None = self._memo.get("canonical wire")
+        if known is None:
+            known = self._memo["canonical wire"] = canonical_container(self)
+        return known
+
+    def digest(self) -> bytes:
+        """Return the strong digest (32 bytes): whatever may change the code changes it."""
+        known: bytes | None = self._memo.get("digest")
+        if known is None:
+            known = self._memo["digest"] = digests.strong_digest(self)
+        return known
+
+    def fingerprint(self) -> bytes:
+        """Return upstream's fingerprint (32 bytes), which leaves fields out: it selects nothing alone."""
+        known: bytes | None = self._memo.get("fingerprint")
+        if known is None:
+            known = self._memo["fingerprint"] = digests.fingerprint(self)
+        return known
+
+    def normalized_cache_digest(self) -> bytes:
+        """Return upstream's program digest v2 (32 bytes), which leaves fields out: it selects nothing alone.
+
+        Raises
+        ------
+        InvalidProgram
+            1006 if a type has no encoding.
+        """
+        known: bytes | None = self._memo.get("normalized")
+        if known is None:
+            known = self._memo["normalized"] = digests.normalized_cache_digest(self)
+        return known
+
     def output_buffer_indices(self) -> tuple[int, ...]:
         """Return the places of the buffers that may be written and outlive the program, flagged as output or not."""
         written = {BufferAccess.READ_WRITE, BufferAccess.WRITE_ONLY}
@@ -239,17 +219,9 @@ class Program:
 
     def stats(self) -> ProgramStats:
         """Return its size and what it makes use of."""
-        known = self._memo.get("stats")
-        if not isinstance(known, ProgramStats):
-            nodes = sum(node.node_count for node in self.entry)
-            known = self._memo["stats"] = ProgramStats(
-                node_count=nodes,
-                expression_count=sum(node.term_count for node in self.entry) - nodes,
-                nesting=max((node.nesting for node in self.entry), default=0),
-                expression_depth=max((node.expression_depth for node in self.entry), default=0),
-                buffer_count=len(self.buffers),
-                capabilities=_capabilities(self),
-            )
+        known: ProgramStats | None = self._memo.get("stats")
+        if known is None:
+            known = self._memo["stats"] = measure(self.buffers, self.entry)
         return known
 
     def __eq__(self, other: object) -> bool:
@@ -318,20 +290,3 @@ def _sort_key(buffer: BufferDecl) -> tuple[Any, ...]:
         (() if hints.coalesce_axis is None else (hints.coalesce_axis,), hints.preferred_alignment, hints.cache_locality.value),
         buffer.bytes_extraction,
     )
-
-
-def _capabilities(program: Program) -> ProgramCapability:
-    found = ProgramCapability.NONE
-    for buffer in program.buffers:
-        found |= _OF_TYPE.get(buffer.element, ProgramCapability.NONE)
-        if buffer.access is BufferAccess.WORKGROUP:
-            found |= ProgramCapability.WORKGROUP_MEMORY
-    for term in terms_within(*program.entry):
-        found |= _OF_TERM.get(type(term), ProgramCapability.NONE)
-        if isinstance(term, Cast):
-            found |= _OF_TYPE.get(term.target, ProgramCapability.NONE)
-        elif isinstance(term, Barrier) and term.ordering is MemoryOrdering.GRID_SYNC:
-            found |= ProgramCapability.GRID_SYNC
-        elif isinstance(term, OpaqueExpr):
-            found |= ProgramCapability.EXTENSIONS if term.dtype is None else _OF_TYPE[term.dtype]
-    return found

@@ -1,0 +1,103 @@
+"""Upstream's golden vectors as programs.
+
+data/dtypes.json and data/program_digests.json were made by compiling and running upstream's sources (vyre 0.6.2 for programs)
+and recomputed by an independent script; their ``schema`` strings describe the fields.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, MemoryHints, MemoryKind
+from vyre_driver.ir.builders import buf_len, gid_x, if_, let, load, store, u32, var
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.program import Program
+from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint, ScaleKind, ZeroPointKind
+
+DATA = Path(__file__).parent / "data"
+
+BODIES: dict[str, list[Any]] = {
+    "empty": [],
+    "store_const": [store("out", 0, u32(7))],
+    "copy": [let("idx", gid_x()), store("out", var("idx"), load("in", var("idx")))],
+    "add": [
+        let("idx", gid_x()),
+        if_(
+            var("idx") < buf_len("out"),
+            [store("out", var("idx"), load("b", var("idx")) + load("a", var("idx")))],
+        ),
+    ],
+    "two_stores": [store("out", 0, u32(1)), store("out", 1, u32(0xFFFF_FFFF))],
+}
+
+
+PARAMETERS: dict[str, list[str]] = {
+    "Array": ["element_size"],
+    "Handle": ["id"],
+    "Opaque": ["id"],
+    "Vec": ["count"],
+    "TensorShaped": ["shape"],
+    "SparseCsr": [],
+    "SparseCoo": [],
+    "SparseBsr": ["block_rows", "block_cols"],
+    "DeviceMesh": ["axes"],
+}
+
+
+def vectors(name: str) -> Any:  # noqa: ANN401 -- JSON
+    """One file of vectors."""
+    return json.loads((DATA / name).read_text("utf-8"))
+
+
+def snake(name: str) -> str:
+    """``PerGroup`` as ``PER_GROUP``."""
+    return "".join(f"_{letter}" if letter.isupper() and place else letter for place, letter in enumerate(name)).upper()
+
+
+def dtype(facts: dict[str, Any]) -> DataType:
+    """A type as the vectors describe it."""
+    kind = facts["type"]
+    if kind == "Quantized":
+        return DataType.quantized(dtype(facts["storage"]), scale(facts["scale"]), zero_point(facts["zero_point"]))
+    if kind not in PARAMETERS:
+        return getattr(DataType, kind)  # type: ignore[no-any-return]
+    element = [dtype(facts["element"])] if "element" in facts else []
+    return getattr(DataType, snake(kind).lower())(*element, *(facts[name] for name in PARAMETERS[kind]))  # type: ignore[no-any-return]
+
+
+def scale(facts: dict[str, Any]) -> QuantizationScale:
+    """A scale as the vectors describe it."""
+    return QuantizationScale(ScaleKind[snake(facts["kind"])], facts.get("axis", facts.get("group_size", 0)))
+
+
+def zero_point(facts: dict[str, Any]) -> QuantizationZeroPoint:
+    """A zero point as the vectors describe it."""
+    return QuantizationZeroPoint(ZeroPointKind[snake(facts["kind"])], facts.get("axis", facts.get("group_size", 0)))
+
+
+def buffer(facts: dict[str, Any]) -> BufferDecl:
+    """A buffer as the vectors describe it."""
+    hints = facts["hints"]
+    return BufferDecl(
+        name=facts["name"],
+        binding=facts["binding"],
+        access=BufferAccess[snake(facts["access"])],
+        kind=MemoryKind[snake(facts["kind"])],
+        element=dtype(facts["element"]),
+        count=facts["count"],
+        is_output=facts["is_output"],
+        pipeline_live_out=facts["pipeline_live_out"],
+        hints=MemoryHints(hints["coalesce_axis"], hints["preferred_alignment"], CacheLocality[snake(hints["cache_locality"])]),
+    )
+
+
+def program(facts: dict[str, Any]) -> Program:
+    """A program as the vectors describe it."""
+    wrapped = Program.wrapped([buffer(one) for one in facts["buffers"]], facts["workgroup_size"], BODIES[facts["body"]])
+    return (
+        wrapped.with_entry_op_id(facts["entry_op_id"])
+        .with_non_composable_with_self(facts["non_composable_with_self"])
+        .with_structurally_validated(facts["structurally_validated"])
+    )

@@ -1,0 +1,111 @@
+"""The names of a program: upstream's two, bit for bit, and our own.
+
+Upstream's digest v2 and fingerprint are kept for other vyre tools, and select nothing: they leave fields out (docs/keys.md).
+The strong digest covers the whole program.
+
+Source: spec items 3.1 (digest v2) and 3.4 (fingerprint); the strong digest is ours.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from blake3 import blake3
+
+from vyre_driver.errors import InvalidProgram
+from vyre_driver.ir.canonical import canonical_floats, wire_bytes
+from vyre_driver.ir.dtypes import wire_problem
+from vyre_driver.ir.fields import encoded_text, refuse
+from vyre_driver.ir.statements import encoded_body
+from vyre_driver.ir.terms import Traits
+from vyre_driver.ir.wire_writer import hints_bytes
+
+if TYPE_CHECKING:
+    from vyre_driver.ir.buffers import BufferDecl
+    from vyre_driver.ir.program import Program
+
+PROGRAM_DIGEST_VERSION = 1
+
+_STRONG_DOMAIN = b"vyre-driver program\0"
+_FALLBACK_DOMAIN = b"vyre-driver fingerprint of a program without wire form\0"
+_THREE_U32, _TWO_U32, _U32 = struct.Struct("<III"), struct.Struct("<II"), struct.Struct("<I")
+
+
+def strong_digest(program: Program) -> bytes:
+    """Return the 32-byte identity of a program: every field of it changes it (docs/keys.md has the byte table).
+
+    Only ``structurally_validated`` is left out, which says nothing about the program itself.
+    """
+    op = program.entry_op_id
+    hasher = blake3(_STRONG_DOMAIN)
+    hasher.update(
+        b"".join(
+            [
+                _U32.pack(PROGRAM_DIGEST_VERSION),
+                b"\0" if op is None else b"\1" + encoded_text(op, "the op id"),
+                _THREE_U32.pack(*program.workgroup_size),
+                bytes((program.non_composable_with_self,)),
+                _U32.pack(len(program.buffers)),
+                *map(_buffer_bytes, program.buffers),
+                _U32.pack(len(program.entry)),
+                *(_U32.pack(len(node.key)) + node.key for node in program.entry),
+            ]
+        )
+    )
+    return hasher.digest()
+
+
+def _buffer_bytes(buffer: BufferDecl) -> bytes:
+    byte_range, predicate = buffer.output_byte_range, buffer.shape_predicate
+    return b"".join(
+        [
+            encoded_text(buffer.name, "the name of a buffer"),
+            _TWO_U32.pack(buffer.binding, buffer.count),
+            bytes((buffer.access.value, buffer.kind.value)),
+            _U32.pack(len(buffer.element.encoded)),
+            buffer.element.encoded,
+            bytes((buffer.is_output, buffer.pipeline_live_out, buffer.bytes_extraction, buffer.linear_type.value)),
+            b"\0" if byte_range is None else struct.pack("<BQQ", 1, *byte_range),
+            hints_bytes(buffer.hints),
+            b"\0" if predicate is None else b"\1" + predicate.encoded,
+        ]
+    )
+
+
+def normalized_cache_digest(program: Program) -> bytes:
+    """Return upstream's digest v2 (32 bytes).
+
+    Raises
+    ------
+    InvalidProgram
+        1006 if a type has no encoding, or the nodes pass 2**26 bytes.
+    """
+    hasher = blake3(b"vyre-pipeline-cache-norm-v2\0wg\0")
+    hasher.update(_THREE_U32.pack(*program.workgroup_size))
+    hasher.update(b"\0op\0" + ("<anon>" if program.entry_op_id is None else program.entry_op_id).encode())
+    hasher.update(b"\0v\0" + bytes((program.structurally_validated,)) + b"\0bufs\0")
+    for buffer in program.buffers:
+        problem = wire_problem(buffer.element)
+        if problem is not None:
+            refuse(f"buffer {buffer.name!r} cannot be encoded: {problem}", "use a storage that is allowed", buffer=buffer.name)
+        places = bytes((buffer.kind.value, buffer.access.value))
+        hasher.update(buffer.name.encode() + b"\0" + places + buffer.element.encoded + b"\0")
+    settled = all(node.traits & Traits.CANONICAL_FLOATS for node in program.entry)
+    head, *nodes = encoded_body(program.entry if settled else canonical_floats(program.entry))
+    hasher.update(b"\0body\0")
+    hasher.update(head)  # type: ignore[arg-type]
+    hasher.update(wire_bytes(*nodes))  # type: ignore[arg-type]
+    return hasher.digest()
+
+
+def fingerprint(program: Program) -> bytes:
+    """Return upstream's fingerprint (32 bytes): BLAKE3 of the canonical container.
+
+    A program that has no container gets a name of our own, made of its strong digest: upstream's is made of error texts and
+    of a 64-bit hash that changes with its libraries.
+    """
+    try:
+        return blake3(program.canonical_wire_bytes()).digest()
+    except InvalidProgram:
+        return blake3(_FALLBACK_DOMAIN + strong_digest(program)).digest()

@@ -1,0 +1,154 @@
+"""A place in hostile bytes, and the numbers and texts that are read there."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, TypeVar
+
+from vyre_driver.errors import InvalidContainer
+from vyre_driver.ir import wire_format
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import NoReturn
+
+Member = TypeVar("Member")
+
+_U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
+_MAX_LEB_BYTES = 10
+
+
+def refuse_bytes(problem: str, offset: int) -> NoReturn:
+    """Raise InvalidContainer (2105) for what stands at byte ``offset``."""
+    raise InvalidContainer(
+        f"the bytes are no program in wire format {wire_format.VERSION}: byte {offset}: {problem}",
+        fix="write the program anew with to_wire()",
+        offset=offset,
+    )
+
+
+class Cursor:
+    """Reads ``data`` from ``at`` on; every method names what it wants when the bytes do not hold it."""
+
+    __slots__ = ("at", "data", "end")
+
+    def __init__(self, data: bytes, at: int = 0) -> None:
+        """Stand at byte ``at``."""
+        self.data = data
+        self.at = at
+        self.end = len(data)
+
+    def take(self, length: int, what: str) -> bytes:
+        """Return the next ``length`` bytes."""
+        start = self.at
+        if length > self.end - start:
+            refuse_bytes(f"{what} takes {length} bytes and {self.end - start} are left", start)
+        self.at = start + length
+        return self.data[start : self.at]
+
+    def u8(self, what: str) -> int:
+        """Return a byte."""
+        at = self.at
+        if at >= self.end:
+            refuse_bytes(f"{what} is missing: the bytes end", at)
+        self.at = at + 1
+        return self.data[at]
+
+    def u32(self, what: str) -> int:
+        """Return four bytes as a number."""
+        return int(_U32.unpack(self.take(4, what))[0])
+
+    def u64(self, what: str) -> int:
+        """Return eight bytes as a number."""
+        return int(_U64.unpack(self.take(8, what))[0])
+
+    def flag(self, what: str) -> bool:
+        """Return a byte that is 0 or 1."""
+        value = self.u8(what)
+        if value > 1:
+            refuse_bytes(f"{what} is {value}, neither 0 nor 1", self.at - 1)
+        return value == 1
+
+    def zero(self, what: str) -> None:
+        """Read a byte that must be 0."""
+        value = self.u8(what)
+        if value:
+            refuse_bytes(f"{what} is {value}, not 0", self.at - 1)
+
+    def leb(self, what: str) -> int:
+        """Return an unsigned LEB128 number of at most 64 bits in its shortest form."""
+        start = self.at
+        value = shift = 0
+        for _ in range(_MAX_LEB_BYTES):
+            byte = self.u8(what)
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                if (byte == 0 and shift > 7) or value >> 64:
+                    refuse_bytes(f"{what} is a number that is not written in its shortest form or passes 64 bits", start)
+                return value
+        return refuse_bytes(f"{what} is a number of more than {_MAX_LEB_BYTES} bytes", start)
+
+    def member(self, members: Mapping[int, Member], what: str) -> Member:
+        """Return what a tag byte stands for."""
+        return self._known(self.u8(what), members, what)
+
+    def leb_member(self, members: Mapping[int, Member], what: str) -> Member:
+        """Return what a tag in LEB128 stands for."""
+        return self._known(self.leb(what), members, what)
+
+    def _known(self, tag: int, members: Mapping[int, Member], what: str) -> Member:
+        found = members.get(tag)
+        if found is None:
+            refuse_bytes(f"{what} has the unknown tag {tag:#04x}", self.at - 1)
+        return found
+
+    def count(self, what: str, *, least_bytes: int = 1, limit: int = wire_format.MAX_NODES + 1) -> int:
+        """Return a LEB128 count of things of ``least_bytes`` each, for which there must be bytes left."""
+        at = self.at
+        return self._checked_count(self.leb(f"the number of {what}"), what, at, least_bytes, limit)
+
+    def u32_count(self, what: str, *, limit: int) -> int:
+        """Return a u32 count of things of a byte each at least, for which there must be bytes left."""
+        at = self.at
+        return self._checked_count(self.u32(f"the number of {what}"), what, at, 1, limit)
+
+    def _checked_count(self, number: int, what: str, at: int, least_bytes: int, limit: int) -> int:
+        if number > limit:
+            refuse_bytes(f"there are {number} {what}, over the limit of {limit}", at)
+        if number * least_bytes > self.end - self.at:
+            refuse_bytes(f"{number} {what} are announced and {self.end - self.at} bytes are left", at)
+        return number
+
+    def at_end_of(self, what: str) -> int:
+        """Return where a part ends whose LEB128 length stands here; it must be within the bytes."""
+        at = self.at
+        length = self.leb(f"the length of {what}")
+        if length > self.end - self.at:
+            refuse_bytes(f"{what} takes {length} bytes and {self.end - self.at} are left", at)
+        return self.at + length
+
+    def text(self, what: str) -> str:
+        """Return a text of a u32 length."""
+        return self._decoded(self.u32(f"the length of {what}"), what)
+
+    def leb_text(self, what: str) -> str:
+        """Return a text of a LEB128 length."""
+        return self._decoded(self.leb(f"the length of {what}"), what)
+
+    def _decoded(self, length: int, what: str) -> str:
+        at = self.at
+        if length > wire_format.MAX_STRING_BYTES:
+            refuse_bytes(f"{what} has {length} bytes, over the limit of {wire_format.MAX_STRING_BYTES}", at)
+        try:
+            return self.take(length, what).decode()
+        except UnicodeDecodeError:
+            return refuse_bytes(f"{what} is not UTF-8", at)
+
+    def payload(self, what: str) -> bytes:
+        """Return an opaque payload of a u32 length."""
+        at = self.at
+        length = self.u32(f"the length of {what}")
+        if length > wire_format.MAX_PAYLOAD_BYTES:
+            refuse_bytes(f"{what} has {length} bytes, over the limit of {wire_format.MAX_PAYLOAD_BYTES}", at)
+        return self.take(length, what)

@@ -1,0 +1,214 @@
+"""Bytes to programs: the wire container, format 4, from anybody.
+
+Every number is checked before something is made of it: a count against the bytes that are left, a text against its limit, a
+nesting against its own. So hostile bytes cost no more than a few times their size, and end in InvalidContainer.
+
+Source: spec item 3.5.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, NamedTuple
+
+from blake3 import blake3
+
+from vyre_driver.ir import dtypes, wire_format
+from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, MemoryHints, MemoryKind
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.nodes import op_id
+from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint, ScaleKind, ZeroPointKind
+from vyre_driver.ir.wire_cursor import Cursor, refuse_bytes
+from vyre_driver.ir.wire_terms import TermReader
+from vyre_driver.ir.wire_writer import hints_bytes, shape_bytes
+
+if TYPE_CHECKING:
+    from vyre_driver.ir.statements import Node
+
+_KINDS = {kind.wire_tag: kind for kind in MemoryKind}
+_ACCESSES = {access.wire_tag: access for access in BufferAccess}
+_LOCALITIES = {locality.wire_tag: locality for locality in CacheLocality}
+_SCALES = {kind.value: kind for kind in ScaleKind}
+_ZERO_POINTS = {kind.value: kind for kind in ZeroPointKind}
+_ONE_NUMBER = frozenset({dtypes.ARRAY, dtypes.HANDLE, dtypes.OPAQUE})
+
+
+class ProgramFields(NamedTuple):
+    """What a container says, in the order of a Program's fields."""
+
+    buffers: tuple[BufferDecl, ...]
+    workgroup_size: tuple[int, int, int]
+    entry: tuple[Node, ...]
+    entry_op_id: str | None
+    non_composable_with_self: bool
+
+
+class _Metadata(NamedTuple):
+    op_id: str | None
+    workgroup_size: tuple[int, int, int]
+    non_composable: bool
+    buffers: list[_BufferMetadata]
+
+
+class _BufferMetadata(NamedTuple):
+    name: str
+    binding: int
+    elements: int
+    is_output: bool
+    live_out: bool
+    byte_range: tuple[int, int] | None
+    hints: MemoryHints
+
+
+def read_container(data: bytes) -> ProgramFields:
+    """Return what a container of format 4 says.
+
+    Raises
+    ------
+    InvalidContainer
+        2105 if the bytes are no such container, wholly and with the digest they give.
+    InvalidProgram
+        1006 if what it says is no field of a program.
+    """
+    if not isinstance(data, bytes | bytearray | memoryview):
+        refuse_bytes(f"a container is bytes, not {type(data).__name__}", 0)
+    cursor = _open(bytes(data))
+    records = cursor.count("records", least_bytes=3)
+    if records == 0:
+        refuse_bytes("there is no record for the metadata", cursor.at)
+    metadata = _read_metadata(cursor)
+    terms = TermReader(cursor)
+    entry = tuple(_read_node(cursor, terms) for _ in range(records - 1))
+    buffers = _read_regions(cursor, metadata.buffers)
+    _check_outputs(cursor, buffers)
+    if cursor.at != cursor.end:
+        refuse_bytes(f"{cursor.end - cursor.at} bytes follow the program", cursor.at)
+    return ProgramFields(buffers, metadata.workgroup_size, entry, metadata.op_id, metadata.non_composable)
+
+
+def _open(data: bytes) -> Cursor:
+    if len(data) > wire_format.MAX_CONTAINER_BYTES:
+        refuse_bytes(f"the container has {len(data)} bytes, over the limit of {wire_format.MAX_CONTAINER_BYTES}", 0)
+    if len(data) < wire_format.HEADER_BYTES:
+        refuse_bytes(f"the container has {len(data)} bytes, fewer than its header of {wire_format.HEADER_BYTES}", 0)
+    magic, version, flags = struct.unpack_from("<4sHH", data)
+    if magic != wire_format.MAGIC:
+        refuse_bytes(f"it begins with {magic!r}, not with {wire_format.MAGIC!r}", 0)
+    if version != wire_format.VERSION:
+        refuse_bytes(f"it is of format {version}, and this reads format {wire_format.VERSION}", 4)
+    if flags != wire_format.ENDIAN_FIXED:
+        refuse_bytes(
+            f"its flags are {flags:#06x}, and this reads {wire_format.ENDIAN_FIXED:#06x}: not compressed, not sealed", 6
+        )
+    if blake3(memoryview(data)[wire_format.HEADER_BYTES :]).digest() != data[8:40]:
+        refuse_bytes("its body does not have the digest that the header gives", 8)
+    return Cursor(data, wire_format.HEADER_BYTES)
+
+
+def _read_node(cursor: Cursor, terms: TermReader) -> Node:
+    at = cursor.at
+    op = cursor.leb_text("an op id")
+    end = cursor.at_end_of("the payload of a record")
+    node = terms.node()
+    if cursor.at != end:
+        refuse_bytes(f"the node of a record ends at byte {cursor.at}, its payload at byte {end}", cursor.at)
+    if op != op_id(node):
+        refuse_bytes(f"a record is said to hold {op!r} and holds {op_id(node)!r}", at)
+    cursor.zero("the operand count of a record")
+    return node
+
+
+def _read_metadata(cursor: Cursor) -> _Metadata:
+    at = cursor.at
+    op = cursor.leb_text("an op id")
+    if op != wire_format.METADATA_OP:
+        refuse_bytes(f"the first record holds {op!r}, not {wire_format.METADATA_OP!r}", at)
+    end = cursor.at_end_of("the metadata")
+    if cursor.take(len(wire_format.METADATA_MAGIC), "the metadata's magic") != wire_format.METADATA_MAGIC:
+        refuse_bytes(f"the metadata does not begin with {wire_format.METADATA_MAGIC!r}", at)
+    name = cursor.text("the op id of the program") if cursor.flag("whether there is an op id") else None
+    x, y, z = cursor.u32("the workgroup size"), cursor.u32("the workgroup size"), cursor.u32("the workgroup size")
+    non_composable = cursor.flag("whether it is not composable with itself")
+    count = cursor.count("buffers", least_bytes=21, limit=wire_format.MAX_BUFFERS)
+    buffers = [_read_buffer_metadata(cursor) for _ in range(count)]
+    if cursor.at != end:
+        refuse_bytes(f"the metadata ends at byte {cursor.at}, its record at byte {end}", cursor.at)
+    cursor.zero("the operand count of the metadata")
+    return _Metadata(name, (x, y, z), non_composable, buffers)
+
+
+def _read_buffer_metadata(cursor: Cursor) -> _BufferMetadata:
+    name = cursor.text("the name of a buffer")
+    binding, count = cursor.u32("a binding"), cursor.u32("a count")
+    is_output, live_out = cursor.flag("is_output"), cursor.flag("pipeline_live_out")
+    has_range = cursor.flag("whether there is an output range")
+    byte_range = (cursor.leb("the start of a range"), cursor.leb("the end of a range")) if has_range else None
+    axis = cursor.u8("an axis") if cursor.flag("whether there is a coalesce axis") else None
+    alignment = cursor.u32("an alignment")
+    locality = cursor.member(_LOCALITIES, "a cache locality")
+    return _BufferMetadata(name, binding, count, is_output, live_out, byte_range, MemoryHints(axis, alignment, locality))
+
+
+def _read_regions(cursor: Cursor, known: list[_BufferMetadata]) -> tuple[BufferDecl, ...]:
+    at = cursor.at
+    count = cursor.count("memory regions", least_bytes=14, limit=wire_format.MAX_BUFFERS)
+    if count != len(known):
+        refuse_bytes(f"there are {count} memory regions for {len(known)} buffers", at)
+    return tuple(_read_region(cursor, place, facts) for place, facts in enumerate(known))
+
+
+def _read_region(cursor: Cursor, place: int, known: _BufferMetadata) -> BufferDecl:
+    at = cursor.at
+    if cursor.leb("the index of a memory region") != place:
+        refuse_bytes(f"memory region {place} has another index", at)
+    kind, access = cursor.member(_KINDS, "a memory kind"), cursor.member(_ACCESSES, "an access")
+    tag = cursor.u8("the tag of an element type")
+    cursor.zero("the byte after an element type")
+    shape_end = cursor.at_end_of("the shape of a memory region")
+    shape_start = cursor.at
+    cursor.leb("a count")
+    buffer = BufferDecl(
+        known.name,
+        known.binding,
+        access,
+        kind,
+        _element_type(cursor, tag),
+        count=known.elements,
+        is_output=known.is_output,
+        pipeline_live_out=known.live_out,
+        output_byte_range=known.byte_range,
+        hints=known.hints,
+    )
+    cursor.at = shape_end
+    hints_end = cursor.at_end_of("the hints of a memory region")
+    told = cursor.data[shape_start:shape_end], cursor.take(hints_end - cursor.at, "hints")
+    if told != (shape_bytes(buffer), hints_bytes(known.hints)):
+        refuse_bytes(f"memory region {place} does not say what the metadata of buffer {known.name!r} says", at)
+    return buffer
+
+
+def _element_type(cursor: Cursor, tag: int) -> DataType:
+    if tag in wire_format.LOSSY_ELEMENTS | wire_format.REFUSED_ELEMENTS:
+        refuse_bytes(f"an element type has the tag {tag:#04x}, of which format 4 does not carry the parameters", cursor.at)
+    if tag in _ONE_NUMBER:
+        return DataType(tag, parameters=(cursor.leb("the parameter of an element type"),))
+    if tag != dtypes.QUANTIZED:
+        return DataType(tag)
+    storage = DataType(cursor.leb("the storage of a quantized type"))
+    scale = QuantizationScale(cursor.leb_member(_SCALES, "a scale"), cursor.leb("a scale's parameter"))
+    zero = QuantizationZeroPoint(cursor.leb_member(_ZERO_POINTS, "a zero point"), cursor.leb("a zero point's parameter"))
+    dtype = DataType.quantized(storage, scale, zero)
+    problem = dtypes.wire_problem(dtype)
+    if problem is not None:
+        refuse_bytes(problem, cursor.at)
+    return dtype
+
+
+def _check_outputs(cursor: Cursor, buffers: tuple[BufferDecl, ...]) -> None:
+    at = cursor.at
+    count = cursor.count("outputs", limit=wire_format.MAX_BUFFERS)
+    outputs = [cursor.leb("an output") for _ in range(count)]
+    written = (BufferAccess.READ_WRITE, BufferAccess.WRITE_ONLY)
+    wanted = [place for place, buffer in enumerate(buffers) if buffer.access in written]
+    if outputs != wanted:
+        refuse_bytes("the output set is not that of the buffers that may be written", at)

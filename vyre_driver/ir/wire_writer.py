@@ -1,0 +1,241 @@
+"""Programs to bytes: the wire container, format 4.
+
+Two faces. :func:`canonical_container` writes what upstream's 0.6.2 encoder writes, which is what the fingerprint is made of;
+some of a program has no place in it. :func:`refuse_losses` names that, so that nothing is carried with another meaning.
+
+Source: spec items 3.4 (canonical form) and 3.5 (container).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from blake3 import blake3
+
+from vyre_driver.ir import dtypes, wire_format
+from vyre_driver.ir.buffers import BufferAccess, LinearType
+from vyre_driver.ir.canonical import canonical_nodes, order_matters, wire_bytes
+from vyre_driver.ir.expressions import Call, OpaqueExpr
+from vyre_driver.ir.fields import encoded_text, refuse
+from vyre_driver.ir.nodes import OpaqueNode, op_id
+from vyre_driver.ir.terms import Traits, terms_within
+
+if TYPE_CHECKING:
+    from vyre_driver.ir.buffers import BufferDecl, MemoryHints
+    from vyre_driver.ir.program import Program
+    from vyre_driver.ir.statements import Node
+
+_HEADER = struct.Struct("<4sHH")
+_THREE_U32 = struct.Struct("<III")
+_TWO_U32 = struct.Struct("<II")
+_U32 = struct.Struct("<I")
+_PARAMETER_IN_SHAPE = frozenset({dtypes.ARRAY, dtypes.HANDLE, dtypes.OPAQUE})
+
+
+def canonical_container(program: Program) -> bytes:
+    """Return the container of the canonical form; what format 4 has no place for is not in it.
+
+    Raises
+    ------
+    InvalidProgram
+        1006 if upstream's encoder refuses the program: a workgroup dimension of 0; a workgroup or live-out buffer of 0
+        elements; an output range that is reversed or passes the buffer; a sparse or mesh element; an illegal quantization; a
+        limit of the format.
+    """
+    ordered = program.canonical()
+    if 0 in ordered.workgroup_size:
+        refuse(f"the workgroup size {ordered.workgroup_size} has a 0", "give 1 or more along each axis")
+    if len(ordered.buffers) > wire_format.MAX_BUFFERS:
+        _over("buffers", len(ordered.buffers), wire_format.MAX_BUFFERS)
+    for buffer in ordered.buffers:
+        _check_buffer(buffer)
+    check_limits(ordered.entry)
+    records = [_record(wire_format.METADATA_OP, _metadata(ordered))]
+    records.extend(_record(op_id(node), wire_bytes(node)) for node in ordered.entry)
+    outputs = ordered.output_buffer_indices()
+    body = b"".join(
+        [
+            leb(len(records)),
+            *records,
+            leb(len(ordered.buffers)),
+            *(_region(place, buffer) for place, buffer in enumerate(ordered.buffers)),
+            leb(len(outputs)),
+            *map(leb, outputs),
+        ]
+    )
+    header = _HEADER.pack(wire_format.MAGIC, wire_format.VERSION, wire_format.ENDIAN_FIXED)
+    if len(header) + 32 + len(body) > wire_format.MAX_CONTAINER_BYTES:
+        _over("bytes", len(body), wire_format.MAX_CONTAINER_BYTES)
+    return header + blake3(body).digest() + body
+
+
+def refuse_losses(program: Program) -> None:
+    """Refuse a program of which format 4 would lose or change something that it means.
+
+    Raises
+    ------
+    InvalidProgram
+        1006 for a buffer with bytes_extraction, a linear type, a shape predicate, or an element type whose parameters are not
+        carried (vec, shaped tensor); for a float literal that is a negative zero; for an operator whose operands the canonical
+        order swaps although one may change what the other reads.
+    """
+    for buffer in program.buffers:
+        lost = _lost_field(buffer)
+        if lost is not None:
+            refuse(
+                f"wire format 4 has no place for {lost} of buffer {buffer.name!r}",
+                "declare the buffer without it, and add it where the program is read",
+                buffer=buffer.name,
+            )
+    if not all(node.traits & Traits.SIGNED for node in program.entry):
+        refuse("wire format 4 drops the sign of the literal -0.0", "write Negate of 0.0, or 0.0 where the sign does not matter")
+    for swapped in canonical_nodes(program.entry)[1]:
+        if order_matters(swapped):
+            refuse(
+                f"wire format 4 would swap the operands of {swapped!r}, of which one may change what the other reads",
+                "bind the operand that comes first with let",
+            )
+
+
+def check_limits(nodes: tuple[Node, ...]) -> None:
+    """Refuse nodes that a reader of the format would refuse for their number, nesting or size.
+
+    Raises
+    ------
+    InvalidProgram
+        1006 with number and limit.
+    """
+    count = sum(node.node_count for node in nodes)
+    if count > wire_format.MAX_NODES:
+        _over("nodes", count, wire_format.MAX_NODES)
+    nesting = max((node.nesting for node in nodes), default=0)
+    if nesting > wire_format.MAX_NESTING:
+        _over("levels of nodes", nesting, wire_format.MAX_NESTING)
+    depth = max((node.expression_depth for node in nodes), default=0)
+    if depth > wire_format.MAX_EXPRESSION_DEPTH:
+        _over("levels of expressions", depth, wire_format.MAX_EXPRESSION_DEPTH)
+    for term in terms_within(*(node for node in nodes if not node.traits & Traits.PLAIN)):
+        if isinstance(term, Call) and len(term.args) > wire_format.MAX_CALL_ARGS:
+            _over("arguments of a call", len(term.args), wire_format.MAX_CALL_ARGS)
+        if isinstance(term, OpaqueExpr | OpaqueNode) and len(term.payload) > wire_format.MAX_PAYLOAD_BYTES:
+            _over("bytes of an opaque payload", len(term.payload), wire_format.MAX_PAYLOAD_BYTES)
+        for slot in type(term).__match_args__:  # type: ignore[attr-defined]
+            value = getattr(term, slot, None)
+            if isinstance(value, str):
+                _check_text(value)
+
+
+def leb(value: int) -> bytes:
+    """Return a whole number as unsigned LEB128."""
+    if value < 0x80:
+        return bytes((value,))
+    data = bytearray()
+    while value >= 0x80:
+        data.append(value & 0x7F | 0x80)
+        value >>= 7
+    data.append(value)
+    return bytes(data)
+
+
+def _over(what: str, number: int, limit: int) -> None:
+    refuse(f"the program has {number} {what}, over the wire format's limit of {limit}", "split it", value=number, limit=limit)
+
+
+def _check_text(text: str) -> None:
+    if len(text) * 4 > wire_format.MAX_STRING_BYTES and len(text.encode()) > wire_format.MAX_STRING_BYTES:
+        _over("bytes of a text", len(text.encode()), wire_format.MAX_STRING_BYTES)
+
+
+def _check_buffer(buffer: BufferDecl) -> None:
+    what, element = f"buffer {buffer.name!r}", buffer.element
+    _check_text(buffer.name)
+    if buffer.count == 0 and buffer.access is BufferAccess.WORKGROUP:
+        refuse(f"{what} is workgroup memory of 0 elements", "give it a count", buffer=buffer.name)
+    if buffer.count == 0 and buffer.pipeline_live_out:
+        refuse(f"{what} lives on after the program and has 0 elements", "give it a count", buffer=buffer.name)
+    if element.wire_tag in wire_format.REFUSED_ELEMENTS:
+        refuse(
+            f"{what} has elements of {element}, which the wire format does not carry", "use dense elements", buffer=buffer.name
+        )
+    problem = dtypes.wire_problem(element)
+    if problem is not None:
+        refuse(f"{what} cannot be encoded: {problem}", "use a storage that is allowed", buffer=buffer.name)
+    if buffer.output_byte_range is not None:
+        start, end = buffer.output_byte_range
+        size = buffer.static_byte_len()
+        if start > end or (size is not None and end > size):
+            known = "of unknown size" if size is None else f"of {size} bytes"
+            refuse(f"{what} {known} has the output range {start} to {end}", "give start <= end within it", buffer=buffer.name)
+
+
+def _lost_field(buffer: BufferDecl) -> str | None:
+    if buffer.bytes_extraction:
+        return "bytes_extraction"
+    if buffer.linear_type is not LinearType.UNRESTRICTED:
+        return f"the linear type {buffer.linear_type.name}"
+    if buffer.shape_predicate is not None:
+        return f"the shape predicate {buffer.shape_predicate.describe()}"
+    inner: dtypes.DataType | None = buffer.element
+    if inner is not None and inner.wire_tag in wire_format.LOSSY_ELEMENTS:
+        return f"the parameters of the element type {inner}"
+    return None
+
+
+def _record(op: str, payload: bytes) -> bytes:
+    name = op.encode()
+    return leb(len(name)) + name + leb(len(payload)) + payload + b"\0"
+
+
+def _metadata(program: Program) -> bytes:
+    op = program.entry_op_id
+    if op is not None:
+        _check_text(op)
+    return b"".join(
+        [
+            wire_format.METADATA_MAGIC,
+            b"\0" if op is None else b"\1" + encoded_text(op, "the op id"),
+            _THREE_U32.pack(*program.workgroup_size),
+            bytes((program.non_composable_with_self,)),
+            leb(len(program.buffers)),
+            *map(_buffer_metadata, program.buffers),
+        ]
+    )
+
+
+def _buffer_metadata(buffer: BufferDecl) -> bytes:
+    byte_range = buffer.output_byte_range
+    return b"".join(
+        [
+            encoded_text(buffer.name, "the name of a buffer"),
+            _TWO_U32.pack(buffer.binding, buffer.count),
+            bytes((buffer.is_output, buffer.pipeline_live_out)),
+            b"\0" if byte_range is None else b"\1" + leb(byte_range[0]) + leb(byte_range[1]),
+            hints_bytes(buffer.hints),
+        ]
+    )
+
+
+def hints_bytes(hints: MemoryHints) -> bytes:
+    """Return memory hints as they stand in both tables."""
+    axis = b"\0" if hints.coalesce_axis is None else bytes((1, hints.coalesce_axis))
+    return axis + _U32.pack(hints.preferred_alignment) + bytes((hints.cache_locality.wire_tag,))
+
+
+def shape_bytes(buffer: BufferDecl) -> bytes:
+    """Return count and parameters of the element type as they stand in the table of memory regions."""
+    element = buffer.element
+    numbers = [buffer.count]
+    if element.wire_tag in _PARAMETER_IN_SHAPE:
+        numbers.extend(element.parameters)
+    elif element.element is not None and element.scale is not None and element.zero_point is not None:
+        scale, zero_point = element.scale, element.zero_point
+        numbers.append(element.element.wire_tag)
+        numbers.extend((scale.kind.value, scale.parameter, zero_point.kind.value, zero_point.parameter))
+    return b"".join(map(leb, numbers))
+
+
+def _region(place: int, buffer: BufferDecl) -> bytes:
+    shape, hints = shape_bytes(buffer), hints_bytes(buffer.hints)
+    tags = bytes((buffer.kind.wire_tag, buffer.access.wire_tag, buffer.element.wire_tag, 0))
+    return leb(place) + tags + leb(len(shape)) + shape + leb(len(hints)) + hints

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from vyre_driver.ir.arithmetic import LitBool, LitI32, LitU32, OpaqueExpr, Unary, Var, binary, literal
+from vyre_driver.ir.arithmetic import f32 as f32  # noqa: PLC0414 -- a builder like the others
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import (

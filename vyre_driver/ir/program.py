@@ -17,6 +17,7 @@ from vyre_driver.ir.nodes import IndirectDispatch
 from vyre_driver.ir.statements import Block, Region, Return, node_tuple
 from vyre_driver.ir.stats import measure
 from vyre_driver.ir.terms import Traits, terms_within
+from vyre_driver.ir.text import program_text
 from vyre_driver.ir.wire_reader import read_container
 from vyre_driver.ir.wire_writer import canonical_container, refuse_losses
 
@@ -243,6 +244,10 @@ class Program:
             flags = (self.workgroup_size, self.entry_op_id, self.non_composable_with_self)
             known = self._memo["comparison"] = (flags, entry, Counter(self.buffers))
         return known
+
+    def __str__(self) -> str:
+        """Return it as indented pseudo-code (:mod:`vyre_driver.ir.text`), cut at a million characters."""
+        return program_text(self)
 
     def __copy__(self) -> Program:
         """Return itself: it cannot change."""

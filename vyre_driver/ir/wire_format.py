@@ -22,6 +22,7 @@ MAX_STRING_BYTES = 1 << 20
 MAX_PAYLOAD_BYTES = 4 << 20
 MAX_NESTING = 64
 MAX_EXPRESSION_DEPTH = 128  # what the validator allows; the format names no limit of its own
+MAX_TERMS = 4_000_000  # nodes and expressions together: ours, it bounds the memory of a reader
 MAX_CONTAINER_BYTES = 64 << 20
 
 # Element types whose parameters have no place in the buffer table, and those that upstream refuses there.

@@ -203,12 +203,14 @@ class _Frame:
 
 
 class TermReader:
-    """Reads the nodes of one program, and counts them."""
+    """Reads the nodes of one program, and counts them; leaves that are written alike are one object."""
 
     def __init__(self, cursor: Cursor) -> None:
         """Read at the cursor."""
         self._cursor = cursor
-        self._nodes = 0
+        self._nodes = self._terms = 0
+        self._leaf_expressions: dict[bytes, Term] = {}
+        self._leaf_nodes: dict[bytes, Term] = {}
 
     def node(self) -> Node:
         """Return the node that stands at the cursor.
@@ -242,12 +244,17 @@ class TermReader:
         """Return the frame of what stands at the cursor; put it into ``frame`` and return None when nothing is nested in it."""
         cursor = self._cursor
         if step == _EXPRESSION:
-            return self._open_term(frame, _EXPRESSION_TAGS, "an expression", frame.nesting, frame.depth + 1)
+            depth = frame.depth + 1
+            if depth > wire_format.MAX_EXPRESSION_DEPTH:
+                refuse_bytes(f"expressions nest deeper than {wire_format.MAX_EXPRESSION_DEPTH}", cursor.at)
+            return self._open_term(frame, _EXPRESSION_TAGS, self._leaf_expressions, frame.nesting, depth)
         if step == _NODE:
             self._nodes += 1
             if self._nodes > wire_format.MAX_NODES:
                 refuse_bytes(f"there are more than {wire_format.MAX_NODES} nodes", cursor.at)
-            return self._open_term(frame, _NODE_TAGS, "a node", frame.nesting + 1, 0)
+            if frame.nesting >= wire_format.MAX_NESTING:
+                refuse_bytes(f"nodes nest deeper than {wire_format.MAX_NESTING}", cursor.at)
+            return self._open_term(frame, _NODE_TAGS, self._leaf_nodes, frame.nesting + 1, 0)
         if step == _OPTIONAL:
             if cursor.flag("whether a value is expected"):
                 return self._open(_EXPRESSION, frame)
@@ -258,14 +265,21 @@ class TermReader:
         count = cursor.u32_count("nodes" if is_body else "arguments", limit=limit)
         return _Frame(tuple, repeat(_NODE if is_body else _EXPRESSION, count), frame.nesting, frame.depth)
 
-    def _open_term(self, frame: _Frame, known: Mapping[int, Any], what: str, nesting: int, depth: int) -> _Frame | None:
+    def _open_term(
+        self, frame: _Frame, known: Mapping[int, Any], leaves: dict[bytes, Term], nesting: int, depth: int
+    ) -> _Frame | None:
         cursor = self._cursor
-        if nesting > wire_format.MAX_NESTING:
-            refuse_bytes(f"nodes nest deeper than {wire_format.MAX_NESTING}", cursor.at)
-        if depth > wire_format.MAX_EXPRESSION_DEPTH:
-            refuse_bytes(f"expressions nest deeper than {wire_format.MAX_EXPRESSION_DEPTH}", cursor.at)
-        cls, plan, is_leaf = cursor.member(known, what)
+        self._terms += 1
+        if self._terms > wire_format.MAX_TERMS:
+            refuse_bytes(f"there are more than {wire_format.MAX_TERMS} nodes and expressions", cursor.at)
+        start = cursor.at
+        cls, plan, is_leaf = cursor.member(known, "an expression" if depth else "a node")
         if is_leaf:
-            frame.values.append(cls(*[read(cursor) for read in plan]))
+            fields = [read(cursor) for read in plan]
+            written = cursor.data[start : cursor.at]
+            leaf = leaves.get(written)
+            if leaf is None:
+                leaf = leaves[written] = cls(*fields)
+            frame.values.append(leaf)
             return None
         return _Frame(lambda values: cls(*values), iter(plan), nesting, depth)

@@ -109,6 +109,9 @@ def check_limits(nodes: tuple[Node, ...]) -> None:
     count = sum(node.node_count for node in nodes)
     if count > wire_format.MAX_NODES:
         _over("nodes", count, wire_format.MAX_NODES)
+    terms = sum(node.term_count for node in nodes)
+    if terms > wire_format.MAX_TERMS:
+        _over("nodes and expressions", terms, wire_format.MAX_TERMS)
     nesting = max((node.nesting for node in nodes), default=0)
     if nesting > wire_format.MAX_NESTING:
         _over("levels of nodes", nesting, wire_format.MAX_NESTING)

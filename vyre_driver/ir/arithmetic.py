@@ -24,17 +24,13 @@ from vyre_driver.ir.literal_types import (
     wide_literal,
 )
 from vyre_driver.ir.operators import (
-    COMMUTATIVE,
-    COMPARISONS,
-    FULLY_SORTED,
-    LOGICAL,
     PREDICATES,
     UNPACKING,
     BinOp,
     OpaqueOp,
     UnOp,
 )
-from vyre_driver.ir.terms import ALL_TRAITS, Term, Traits, complete
+from vyre_driver.ir.terms import Term, Traits, complete, stands_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +39,7 @@ if TYPE_CHECKING:
 
 _I32_MAX = (1 << 31) - 1
 _TAGGED_U32, _TAGGED_I32, _U32 = struct.Struct("<BI"), struct.Struct("<Bi"), struct.Struct("<I")
-_NOT_CANONICAL = ALL_TRAITS & ~Traits.CANONICAL
+_OPAQUE_TRAITS = Traits.ALL & ~Traits.NO_WRITES
 
 
 def _infix(op: BinOp) -> tuple[Callable[[Expr, Expr | Number], Expr], Callable[[Expr, Expr | Number], Expr]]:
@@ -118,22 +114,27 @@ class Expr(Term):
             "an expression is neither true nor false here. Fix: use if_ or select, and .and_() between comparisons."
         )
 
-    def seal(self, dtype: DataType | None, traits: int = ALL_TRAITS) -> None:
+    def seal(self, dtype: DataType | None, traits: int = Traits.ALL) -> None:
         """Complete a new expression from its parts; ``traits`` are its own."""
-        count, deepest = 1, 0
-        pieces = []
-        for part in self.parts():
-            if isinstance(part, bytes):
-                pieces.append(part)
-                continue
-            if not isinstance(part, Expr):
-                refuse(f"{type(self).__name__} got {brief(part)} for an expression", "give an expression, such as u32(1)")
-            pieces.append(part.key)
-            count += part.term_count
-            traits &= part.traits
-            deepest = max(deepest, part.depth)
-        complete(self, pieces, count, traits)
-        object.__setattr__(self, "depth", deepest + 1)
+        parts = self.parts()
+        key = parts[0]
+        count = depth = 1
+        if len(parts) > 1 or key.__class__ is not bytes:
+            pieces = []
+            for part in parts:
+                if isinstance(part, bytes):
+                    pieces.append(part)
+                    continue
+                if not isinstance(part, Expr):
+                    refuse(f"{type(self).__name__} got {brief(part)} for an expression", "give an expression, such as u32(1)")
+                pieces.append(part.key)
+                count += part.term_count
+                traits &= part.traits
+                if part.depth >= depth:
+                    depth = part.depth + 1
+            key = b"".join(pieces)
+        complete(self, key, count, traits)
+        object.__setattr__(self, "depth", depth)
         object.__setattr__(self, "dtype", dtype)
 
 
@@ -199,9 +200,12 @@ class LitF32(Expr):
         """Refuse bits out of range."""
         object.__setattr__(self, "bits", whole(self.bits, U32_MAX, "the bits of an f32 literal"))
         canonical = canonical_f32_bits(self.bits)
-        loses_sign = canonical == 0 and self.bits >> 31
-        changed = Traits.PLAIN | Traits.CANONICAL_FLOATS | (Traits.SIGNED if loses_sign else 0)
-        self.seal(DataType.F32, ALL_TRAITS if canonical == self.bits else ALL_TRAITS & ~changed)
+        traits: int = Traits.ALL
+        if canonical != self.bits:
+            traits &= ~(Traits.PLAIN | Traits.CANONICAL_FLOATS)
+        if canonical == 0 and self.bits >> 31:
+            traits &= ~Traits.SIGNED
+        self.seal(DataType.F32, traits)
 
     @property
     def value(self) -> float:
@@ -211,6 +215,10 @@ class LitF32(Expr):
     def parts(self) -> Parts:
         """Return tag and bits."""
         return (_TAGGED_U32.pack(15, self.bits),)
+
+    def canonical_parts(self) -> Parts:
+        """Return tag and the bits that stand on the wire."""
+        return (_TAGGED_U32.pack(15, canonical_f32_bits(self.bits)),)
 
 
 LITERALS = (LitU32, LitI32, LitBool, LitF32)
@@ -243,30 +251,56 @@ class Binary(Expr):
     right: Expr
 
     def __post_init__(self) -> None:
-        """Find the type, and whether the operands are in canonical order."""
-        instance(self.op, (BinOp, OpaqueOp), "a binary operator")
-        left, right = self.left, self.right
+        """Find the type, and what canonical order does to the operands."""
+        op, left, right = self.op, self.left, self.right
+        if op.__class__ is not BinOp:
+            instance(op, (BinOp, OpaqueOp), "a binary operator")
         if not (isinstance(left, Expr) and isinstance(right, Expr)):
             refuse(f"an operand is {brief(right if isinstance(left, Expr) else left)}", "give an expression, such as u32(1)")
-        boolean = self.op in COMPARISONS or self.op in LOGICAL
-        dtype = DataType.Bool if boolean else left.dtype if left.dtype is not None else right.dtype
-        ordered = self.op not in COMMUTATIVE or _in_order(self.op, left, right)
-        self.seal(dtype, ALL_TRAITS if ordered else _NOT_CANONICAL)
+        dtype = DataType.Bool if op.boolean else right.dtype if left.dtype is None else left.dtype
+        traits: int = Traits.ALL
+        if op.commutative and _may_swap(op, left, right):
+            traits &= ~Traits.CANONICAL
+            if order_matters(left, right):
+                traits &= ~Traits.ORDER_SAFE
+        self.seal(dtype, traits)
 
     def parts(self) -> Parts:
         """Return tag, operator and operands."""
         return b"\x09" + self.op.encoded, self.left, self.right
 
+    def canonical_parts(self) -> Parts:
+        """Return tag, operator and operands in canonical order."""
+        head = b"\x09" + self.op.encoded
+        if self.op.commutative and is_swapped(self.op, self.left, self.right):
+            return head, self.right, self.left
+        return head, self.left, self.right
 
-def _in_order(op: BinOp | OpaqueOp, left: Expr, right: Expr) -> bool:
-    """Return whether the operands are known to stand as :func:`vyre_driver.ir.canonical` would put them."""
-    if isinstance(right, LITERALS) and not isinstance(left, LITERALS):
+
+def order_matters(left: Expr, right: Expr) -> bool:
+    """Return whether one operand may change what the other one reads."""
+    pure = Traits.NO_READS | Traits.NO_WRITES
+    writes = not left.traits & right.traits & Traits.NO_WRITES
+    return writes and left.traits & pure != pure and right.traits & pure != pure
+
+
+def _may_swap(op: BinOp | OpaqueOp, left: Expr, right: Expr) -> bool:
+    """Return whether canonical order swaps the operands of a commutative operator; True where only a walk would tell."""
+    if (left.wire is None or right.wire is None) and op.fully_sorted and not isinstance(right, LITERALS):
         return True
-    if isinstance(left, LITERALS) and not isinstance(right, LITERALS):
+    return is_swapped(op, left, right)
+
+
+def is_swapped(op: BinOp | OpaqueOp, left: Expr, right: Expr) -> bool:
+    """Return whether canonical order swaps the operands of a commutative operator."""
+    literals = isinstance(left, LITERALS), isinstance(right, LITERALS)
+    if literals[0] != literals[1]:
+        return literals[0]
+    if not literals[0] and not op.fully_sorted:
         return False
-    if op not in FULLY_SORTED and not isinstance(left, LITERALS):
-        return True
-    return bool(left.traits & right.traits & Traits.PLAIN) and left.key <= right.key
+    if left.wire is not None and right.wire is not None:
+        return left.wire > right.wire
+    return stands_after(left, right)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -279,9 +313,11 @@ class Unary(Expr):
 
     def __post_init__(self) -> None:
         """Find the type."""
-        instance(self.op, (UnOp, OpaqueOp), "a unary operator")
+        op = self.op
+        if op.__class__ is not UnOp:
+            instance(op, (UnOp, OpaqueOp), "a unary operator")
         instance(self.operand, Expr, "an operand")
-        self.seal(DataType.Bool if self.op in PREDICATES else None if self.op in UNPACKING else self.operand.dtype)
+        self.seal(DataType.Bool if op in PREDICATES else None if op in UNPACKING else self.operand.dtype)
 
     def parts(self) -> Parts:
         """Return tag, operator and operand."""
@@ -299,7 +335,8 @@ class OpaqueExpr(Expr):
     def __post_init__(self) -> None:
         """Refuse fields without encoding."""
         instance(self.payload, bytes, "the payload of an opaque expression")
-        self.seal(WIDE_LITERALS.get(self.kind))
+        dtype = WIDE_LITERALS.get(self.kind)
+        self.seal(dtype, _OPAQUE_TRAITS if dtype is None else Traits.ALL)
 
     def parts(self) -> Parts:
         """Return tag, kind and payload."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.fields import U8_MAX, U32_MAX, U64_MAX, encoded_text, instance, refuse, whole
@@ -229,3 +229,23 @@ def _checked_range(given: object, what: str) -> tuple[int, int]:
         refuse(f"the output_byte_range {what} is {given!r}", "give (start, end) in bytes")
     start = whole(given[0], U64_MAX, f"the start of the output_byte_range {what}")
     return start, whole(given[1], U64_MAX, f"the end of the output_byte_range {what}")
+
+
+def canonical_place(buffer: BufferDecl) -> tuple[Any, ...]:
+    """Return what orders buffers as upstream's canonical form does (spec 3.4); enum positions, not wire tags."""
+    name = buffer.name.encode()
+    hints = buffer.hints
+    return (
+        len(name),
+        name,
+        buffer.binding,
+        buffer.access.value,
+        buffer.kind.value,
+        buffer.element.encoded,
+        buffer.count,
+        buffer.is_output,
+        buffer.pipeline_live_out,
+        buffer.output_byte_range or (),
+        (() if hints.coalesce_axis is None else (hints.coalesce_axis,), hints.preferred_alignment, hints.cache_locality.value),
+        buffer.bytes_extraction,
+    )

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING
 from blake3 import blake3
 
 from vyre_driver.errors import InvalidProgram
-from vyre_driver.ir.canonical import canonical_floats, wire_bytes
+from vyre_driver.ir.canonical import wire_bytes
 from vyre_driver.ir.dtypes import wire_problem
 from vyre_driver.ir.fields import encoded_text, refuse
-from vyre_driver.ir.statements import encoded_body
-from vyre_driver.ir.terms import Traits
 from vyre_driver.ir.wire_writer import hints_bytes
 
 if TYPE_CHECKING:
@@ -91,11 +89,7 @@ def normalized_cache_digest(program: Program) -> bytes:
             refuse(f"buffer {buffer.name!r} cannot be encoded: {problem}", "use a storage that is allowed", buffer=buffer.name)
         places = bytes((buffer.kind.value, buffer.access.value))
         hasher.update(buffer.name.encode() + b"\0" + places + buffer.element.encoded + b"\0")
-    settled = all(node.traits & Traits.CANONICAL_FLOATS for node in program.entry)
-    head, *nodes = encoded_body(program.entry if settled else canonical_floats(program.entry))
-    hasher.update(b"\0body\0")
-    hasher.update(head)  # type: ignore[arg-type]
-    hasher.update(wire_bytes(*nodes))  # type: ignore[arg-type]
+    hasher.update(b"\0body\0" + _U32.pack(len(program.entry)) + wire_bytes(*program.entry))
     return hasher.digest()
 
 

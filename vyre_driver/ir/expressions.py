@@ -24,7 +24,7 @@ from vyre_driver.ir.arithmetic import (
 from vyre_driver.ir.dtypes import DataType, wire_problem
 from vyre_driver.ir.fields import U8_MAX, brief, encoded_text, instance, refuse, whole
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering, OpaqueOp
-from vyre_driver.ir.terms import ALL_TRAITS, Traits
+from vyre_driver.ir.terms import Traits
 
 if TYPE_CHECKING:
     from vyre_driver.ir.terms import Parts
@@ -57,7 +57,8 @@ __all__ = [
 ]
 
 _U32 = struct.Struct("<I")
-_NOT_PLAIN = ALL_TRAITS & ~Traits.PLAIN
+_READS = Traits.ALL & ~Traits.NO_READS
+_WRITES = Traits.ALL & ~Traits.NO_WRITES
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -71,7 +72,7 @@ class Load(Expr):
 
     def __post_init__(self, hint: DataType | None) -> None:
         """Complete the expression."""
-        self.seal(hint)
+        self.seal(hint, _READS)
 
     def parts(self) -> Parts:
         """Return tag, buffer and index."""
@@ -144,7 +145,7 @@ class Call(Expr):
         if not isinstance(self.args, list | tuple):
             refuse(f"the arguments of a call are {brief(self.args)}", "give a sequence of expressions")
         object.__setattr__(self, "args", tuple(self.args))
-        self.seal(None)
+        self.seal(None, _WRITES)
 
     def parts(self) -> Parts:
         """Return tag, op id, number of arguments and arguments."""
@@ -183,7 +184,7 @@ class Cast(Expr):
     def __post_init__(self) -> None:
         """Complete the expression; an illegal quantized target has no place on the wire."""
         instance(self.target, DataType, "the target of a cast")
-        self.seal(self.target, ALL_TRAITS if wire_problem(self.target) is None else _NOT_PLAIN)
+        self.seal(self.target, Traits.ALL if wire_problem(self.target) is None else Traits.ALL & ~Traits.PLAIN)
 
     def parts(self) -> Parts:
         """Return tag, target and value."""
@@ -206,7 +207,7 @@ class Atomic(Expr):
         """Refuse another operator or ordering."""
         instance(self.op, (AtomicOp, OpaqueOp), "an atomic operator")
         instance(self.ordering, MemoryOrdering, "the ordering of an atomic")
-        self.seal(DataType.U32)
+        self.seal(DataType.U32, _WRITES)
 
     def parts(self) -> Parts:
         """Return tag, operator, ordering, buffer, index, whether a value is expected, that value, and the value."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import struct
 from dataclasses import dataclass
+from typing import ClassVar
 
 from vyre_driver.ir.fields import U32_MAX, whole
 
@@ -65,6 +66,10 @@ class BinOp(Operator):
     WRAPPING_SUB = 0x20
     MUL_HIGH = 0x21
 
+    boolean: bool  # the result is a bool
+    commutative: bool
+    fully_sorted: bool
+
     @property
     def spec_tag(self) -> int:
         """The tag in the frozen table."""
@@ -93,6 +98,11 @@ FULLY_SORTED = frozenset(
     }
 )
 COMMUTATIVE = FULLY_SORTED | {BinOp.ADD, BinOp.MUL, BinOp.MIN, BinOp.MAX}
+
+for _op in BinOp:
+    _op.boolean = _op in COMPARISONS or _op in LOGICAL
+    _op.commutative = _op in COMMUTATIVE
+    _op.fully_sorted = _op in FULLY_SORTED
 
 
 class UnOp(Operator):
@@ -195,6 +205,10 @@ class OpaqueOp:
     """An operator that an extension defines, in place of a BinOp, UnOp or AtomicOp (``extension_id`` is u32)."""
 
     extension_id: int
+
+    boolean: ClassVar[bool] = False
+    commutative: ClassVar[bool] = False
+    fully_sorted: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse an id outside u32."""

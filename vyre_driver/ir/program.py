@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.ir import digests
-from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind
+from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind, canonical_place
 from vyre_driver.ir.canonical import canonical_floats, canonical_nodes
 from vyre_driver.ir.fields import U32_MAX, brief, encoded_text, instance, refuse, whole
 from vyre_driver.ir.nodes import IndirectDispatch
@@ -128,7 +128,7 @@ class Program:
         InvalidProgram
             1006 if an operand that has to be compared takes more than 2**26 bytes.
         """
-        return self._with(buffers=tuple(sorted(self.buffers, key=_sort_key)), entry=canonical_nodes(self.entry)[0])
+        return self._with(buffers=tuple(sorted(self.buffers, key=canonical_place)), entry=canonical_nodes(self.entry))
 
     def to_wire(self) -> bytes:
         """Return the program in a wire container of format 4: the canonical form, which runs the same.
@@ -275,23 +275,3 @@ def _checked_size(given: object) -> tuple[int, int, int]:
         refuse(f"a workgroup size is {brief(given)}", "give (x, y, z) in invocations")
     x, y, z = (whole(size, U32_MAX, f"the workgroup size along {axis}") for axis, size in zip("xyz", given, strict=True))
     return x, y, z
-
-
-def _sort_key(buffer: BufferDecl) -> tuple[Any, ...]:
-    """Order buffers as upstream's canonical form does (spec 3.4); enum positions, not wire tags."""
-    name = buffer.name.encode()
-    hints = buffer.hints
-    return (
-        len(name),
-        name,
-        buffer.binding,
-        buffer.access.value,
-        buffer.kind.value,
-        buffer.element.encoded,
-        buffer.count,
-        buffer.is_output,
-        buffer.pipeline_live_out,
-        buffer.output_byte_range or (),
-        (() if hints.coalesce_axis is None else (hints.coalesce_axis,), hints.preferred_alignment, hints.cache_locality.value),
-        buffer.bytes_extraction,
-    )

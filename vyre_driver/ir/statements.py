@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, ClassVar
 from vyre_driver.ir.expressions import Expr
 from vyre_driver.ir.fields import U32_MAX, brief, encoded_text, instance, refuse, whole
 from vyre_driver.ir.operators import MemoryOrdering
-from vyre_driver.ir.terms import ALL_TRAITS, Term, Traits, complete
+from vyre_driver.ir.terms import Term, Traits, complete
 
 if TYPE_CHECKING:
     from vyre_driver.ir.terms import Parts
 
 _U32 = struct.Struct("<I")
-_NOT_CANONICAL = ALL_TRAITS & ~Traits.CANONICAL
+_NOT_CANONICAL = Traits.ALL & ~Traits.CANONICAL
 
 
 class Node(Term):
@@ -36,10 +36,10 @@ class Node(Term):
     nesting: int
     expression_depth: int
 
-    def seal(self, traits: int = ALL_TRAITS) -> None:
+    def seal(self, traits: int = Traits.ALL) -> None:
         """Complete a new node from its parts; ``traits`` are its own."""
-        count = nodes = 1
-        nesting = depth = 0
+        count = nodes = nesting = 1
+        depth = 0
         pieces = []
         for part in self.parts():
             if isinstance(part, bytes):
@@ -49,17 +49,17 @@ class Node(Term):
                 depth = max(depth, part.depth)
             elif isinstance(part, Node):
                 nodes += part.node_count
-                nesting = max(nesting, part.nesting)
+                nesting = max(nesting, part.nesting + 1)
                 depth = max(depth, part.expression_depth)
             else:
                 refuse(f"{type(self).__name__} got {brief(part)} for an expression", "give an expression, such as u32(1)")
             pieces.append(part.key)
             count += part.term_count
             traits &= part.traits
-        complete(self, pieces, count, traits)
+        complete(self, b"".join(pieces), count, traits)
         put = object.__setattr__
         put(self, "node_count", nodes)
-        put(self, "nesting", nesting + 1)
+        put(self, "nesting", nesting)
         put(self, "expression_depth", depth)
 
     def take_body(self, field: str) -> None:
@@ -90,6 +90,24 @@ def node_tuple(given: object, what: str) -> tuple[Node, ...]:
 def encoded_body(body: tuple[Node, ...]) -> Parts:
     """Return the number of nodes and the nodes."""
     return _U32.pack(len(body)), *body
+
+
+def is_spliced(node: Node) -> bool:
+    """Return whether canonical form puts the body of a node in its place: that of a block without a let of its own."""
+    return isinstance(node, Block) and not any(isinstance(inner, Let) for inner in node.body)
+
+
+def spliced(body: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Return a body with the blocks that canonical form dissolves replaced by what they hold, at any depth."""
+    result: list[Node] = []
+    waiting = list(reversed(body))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Block) and is_spliced(node):
+            waiting.extend(reversed(node.body))
+        else:
+            result.append(node)
+    return tuple(result)
 
 
 def name_bytes(value: str, what: str) -> bytes:
@@ -172,6 +190,10 @@ class If(Node):
         """Return tag, condition and branches."""
         return b"\3", self.cond, *encoded_body(self.then), *encoded_body(self.otherwise)
 
+    def canonical_parts(self) -> Parts:
+        """Return the same with what is left of the body in canonical form."""
+        return b"\3", self.cond, *encoded_body(spliced(self.then)), *encoded_body(spliced(self.otherwise))
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Loop(Node):
@@ -192,6 +214,10 @@ class Loop(Node):
     def parts(self) -> Parts:
         """Return tag, variable, bounds and body."""
         return b"\4" + name_bytes(self.var, "variable"), self.start, self.stop, *encoded_body(self.body)
+
+    def canonical_parts(self) -> Parts:
+        """Return the same with what is left of the body in canonical form."""
+        return b"\4" + name_bytes(self.var, "variable"), self.start, self.stop, *encoded_body(spliced(self.body))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -221,11 +247,15 @@ class Block(Node):
     def __post_init__(self) -> None:
         """Take the body; a block without a let of its own is spliced into its parent in canonical form."""
         self.take_body("body")
-        self.seal(ALL_TRAITS if any(isinstance(node, Let) for node in self.body) else _NOT_CANONICAL)
+        self.seal(_NOT_CANONICAL if is_spliced(self) else Traits.ALL)
 
     def parts(self) -> Parts:
         """Return tag and body."""
         return b"\6", *encoded_body(self.body)
+
+    def canonical_parts(self) -> Parts:
+        """Return the same with what is left of the body in canonical form."""
+        return b"\6", *encoded_body(spliced(self.body))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -265,3 +295,7 @@ class Region(Node):
         """Return tag, generator, whether there is a source, its name, and the body."""
         source = b"\0" if self.source is None else b"\1" + name_bytes(self.source, "source region")
         return b"\x0b" + name_bytes(self.generator, "generator") + source, *encoded_body(self.body)
+
+    def canonical_parts(self) -> Parts:
+        """Return the same with what is left of the body in canonical form."""
+        return self.parts()[0], *encoded_body(spliced(self.body))

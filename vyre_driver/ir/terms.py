@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from typing import TYPE_CHECKING, ClassVar, NoReturn
+from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
 
 from blake3 import blake3
 
@@ -23,35 +23,44 @@ _FOLD = b"\xff"  # no wire tag
 _REPR_CHARACTERS = 2000
 
 
-class Traits(enum.IntFlag):
-    """What is known of a whole term without walking it; a term has a trait when all its parts have it."""
+class Traits:
+    """What is known of a whole term without walking it; bits, and a term has a trait when all its parts have it."""
 
-    PLAIN = 1  # the key is the wire encoding of the term as it stands
-    CANONICAL = 2  # the canonical order of operands and blocks is the one it has
-    SIGNED = 4  # no float literal would lose its sign on the wire
-    CANONICAL_FLOATS = 8  # every float literal has the bits that stand on the wire
+    PLAIN: Final = 1  # the key is the encoding itself, with the float literals of the wire
+    CANONICAL: Final = 2  # operands and blocks are known to stand in canonical order
+    CANONICAL_FLOATS: Final = 4  # every float literal has the bits that stand on the wire
+    SIGNED: Final = 8  # no float literal would lose its sign on the wire
+    NO_READS: Final = 16  # no memory is read
+    NO_WRITES: Final = 32  # no memory is written, nor anything called that may do so
+    ORDER_SAFE: Final = 64  # canonical order swaps no two operands of which one may change what the other reads
+    ALL: Final = 127
 
 
-ALL_TRAITS = int(Traits.PLAIN | Traits.CANONICAL | Traits.SIGNED | Traits.CANONICAL_FLOATS)
-_PLAIN = int(Traits.PLAIN)
+SETTLED = Traits.CANONICAL | Traits.CANONICAL_FLOATS
 
 
 class Term:
     """Base of expressions and nodes: immutable, compared and hashed by structure.
 
-    ``term_count`` counts the terms of the whole tree, shared ones as often as they stand in it.
+    ``term_count`` counts the terms of the whole tree, shared ones as often as they stand in it. ``wire`` is the encoding of the
+    canonical form (:mod:`vyre_driver.ir.canonical`) where that takes at most KEY_BYTES, else None.
     """
 
-    __slots__ = ("key", "term_count", "traits")
+    __slots__ = ("key", "term_count", "traits", "wire")
 
     wire_tag: ClassVar[int]
     key: bytes
+    wire: bytes | None
     term_count: int
     traits: int
 
     def parts(self) -> Parts:
         """Return the encoding in wire order: literal bytes, and the terms inside."""
         raise NotImplementedError
+
+    def canonical_parts(self) -> Parts:
+        """Return :meth:`parts` of the canonical form; the terms inside are still to be put into theirs."""
+        return self.parts()
 
     @property
     def children(self) -> tuple[Term, ...]:
@@ -93,25 +102,71 @@ class Term:
 Parts = tuple["bytes | Term", ...]
 
 
-def complete(term: Term, pieces: list[bytes], count: int, traits: int) -> None:
-    """Give a new term its key, made of ``pieces``, the number of its terms and its traits."""
-    key = b"".join(pieces)
-    if len(key) > KEY_BYTES:
-        key = _FOLD + blake3(key).digest()
-        traits &= ~_PLAIN
+def complete(term: Term, key: bytes, count: int, traits: int) -> None:
+    """Give a new term its key, which is folded when it is long, the number of its terms, its traits and its wire form."""
     put = object.__setattr__
+    wire: bytes | None = key
+    if len(key) > KEY_BYTES:
+        key, wire = _FOLD + blake3(key).digest(), None
+        traits &= ~Traits.PLAIN
+    if traits & SETTLED != SETTLED:
+        wire = _wire_of(term)
+    elif not traits & Traits.PLAIN:
+        wire = None
     put(term, "key", key)
     put(term, "term_count", count)
     put(term, "traits", traits)
+    put(term, "wire", wire)
+
+
+def _wire_of(term: Term) -> bytes | None:
+    """Return the wire form of a term that is not its key: None when a part has none, or it is long."""
+    if None in [part.wire for part in term.parts() if not isinstance(part, bytes)]:
+        return None
+    wire = b"".join([part if isinstance(part, bytes) else part.wire or b"" for part in term.canonical_parts()])
+    return wire if len(wire) <= KEY_BYTES else None
+
+
+def stands_after(left: Term, right: Term) -> bool:
+    """Return whether the canonical form of one term, as bytes, is greater than the other's."""
+    lefts, rights = _canonical_pieces(left), _canonical_pieces(right)
+    mine = yours = b""
+    while True:
+        mine, yours = mine or next(lefts, b""), yours or next(rights, b"")
+        length = min(len(mine), len(yours))
+        if length == 0 or mine[:length] != yours[:length]:
+            return mine > yours
+        mine, yours = mine[length:], yours[length:]
+
+
+def _canonical_pieces(root: Term) -> Iterator[bytes]:
+    waiting: list[bytes | Term] = [root]
+    while waiting:
+        part = waiting.pop()
+        piece = part if isinstance(part, bytes) else part.wire
+        if piece is not None:
+            yield piece
+        elif isinstance(part, Term):
+            waiting.extend(reversed(part.canonical_parts()))
 
 
 def terms_within(*roots: Term) -> Iterator[Term]:
     """Yield every different term object of these trees once, parents before their children."""
+    return _walk(roots, without_small=False)
+
+
+def large_terms_within(*roots: Term) -> Iterator[Term]:
+    """Yield the same without the terms whose canonical form takes at most KEY_BYTES."""
+    return _walk(roots, without_small=True)
+
+
+def _walk(roots: tuple[Term, ...], *, without_small: bool) -> Iterator[Term]:
+    """Yield the terms of trees; leave small ones out, with all that is in them, when told so."""
     seen: set[int] = set()
     waiting = list(reversed(roots))
     while waiting:
         term = waiting.pop()
-        if id(term) in seen:
+        if id(term) in seen or (without_small and term.wire is not None):
             continue
         seen.add(id(term))
         yield term

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 from blake3 import blake3
 
 from vyre_driver.ir import dtypes, wire_format
-from vyre_driver.ir.buffers import BufferAccess, LinearType
-from vyre_driver.ir.canonical import canonical_nodes, order_matters, wire_bytes
+from vyre_driver.ir.buffers import BufferAccess, LinearType, canonical_place
+from vyre_driver.ir.canonical import canonical_bytes, effects_out_of_order
 from vyre_driver.ir.expressions import Call, OpaqueExpr
 from vyre_driver.ir.fields import encoded_text, refuse
 from vyre_driver.ir.nodes import OpaqueNode, op_id
-from vyre_driver.ir.terms import Traits, terms_within
+from vyre_driver.ir.statements import spliced
+from vyre_driver.ir.terms import Traits, large_terms_within
 
 if TYPE_CHECKING:
     from vyre_driver.ir.buffers import BufferDecl, MemoryHints
@@ -43,23 +44,24 @@ def canonical_container(program: Program) -> bytes:
         elements; an output range that is reversed or passes the buffer; a sparse or mesh element; an illegal quantization; a
         limit of the format.
     """
-    ordered = program.canonical()
-    if 0 in ordered.workgroup_size:
-        refuse(f"the workgroup size {ordered.workgroup_size} has a 0", "give 1 or more along each axis")
-    if len(ordered.buffers) > wire_format.MAX_BUFFERS:
-        _over("buffers", len(ordered.buffers), wire_format.MAX_BUFFERS)
-    for buffer in ordered.buffers:
+    if 0 in program.workgroup_size:
+        refuse(f"the workgroup size {program.workgroup_size} has a 0", "give 1 or more along each axis")
+    if len(program.buffers) > wire_format.MAX_BUFFERS:
+        _over("buffers", len(program.buffers), wire_format.MAX_BUFFERS)
+    for buffer in program.buffers:
         _check_buffer(buffer)
-    check_limits(ordered.entry)
-    records = [_record(wire_format.METADATA_OP, _metadata(ordered))]
-    records.extend(_record(op_id(node), wire_bytes(node)) for node in ordered.entry)
-    outputs = ordered.output_buffer_indices()
+    check_limits(program.entry)
+    buffers = sorted(program.buffers, key=canonical_place)
+    records = [_record(wire_format.METADATA_OP, _metadata(program, buffers))]
+    records.extend(_record(op_id(node), canonical_bytes(node)) for node in spliced(program.entry))
+    written = (BufferAccess.READ_WRITE, BufferAccess.WRITE_ONLY)
+    outputs = [place for place, buffer in enumerate(buffers) if buffer.access in written]
     body = b"".join(
         [
             leb(len(records)),
             *records,
-            leb(len(ordered.buffers)),
-            *(_region(place, buffer) for place, buffer in enumerate(ordered.buffers)),
+            leb(len(buffers)),
+            *(_region(place, buffer) for place, buffer in enumerate(buffers)),
             leb(len(outputs)),
             *map(leb, outputs),
         ]
@@ -90,12 +92,14 @@ def refuse_losses(program: Program) -> None:
             )
     if not all(node.traits & Traits.SIGNED for node in program.entry):
         refuse("wire format 4 drops the sign of the literal -0.0", "write Negate of 0.0, or 0.0 where the sign does not matter")
-    for swapped in canonical_nodes(program.entry)[1]:
-        if order_matters(swapped):
-            refuse(
-                f"wire format 4 would swap the operands of {swapped!r}, of which one may change what the other reads",
-                "bind the operand that comes first with let",
-            )
+    if all(node.traits & Traits.ORDER_SAFE for node in program.entry):
+        return
+    swapped = effects_out_of_order(program.entry)
+    if swapped is not None:
+        refuse(
+            f"wire format 4 would swap the operands of {swapped!r}, of which one may change what the other reads",
+            "bind the operand that comes first with let",
+        )
 
 
 def check_limits(nodes: tuple[Node, ...]) -> None:
@@ -118,7 +122,7 @@ def check_limits(nodes: tuple[Node, ...]) -> None:
     depth = max((node.expression_depth for node in nodes), default=0)
     if depth > wire_format.MAX_EXPRESSION_DEPTH:
         _over("levels of expressions", depth, wire_format.MAX_EXPRESSION_DEPTH)
-    for term in terms_within(*(node for node in nodes if not node.traits & Traits.PLAIN)):
+    for term in large_terms_within(*nodes):
         if isinstance(term, Call) and len(term.args) > wire_format.MAX_CALL_ARGS:
             _over("arguments of a call", len(term.args), wire_format.MAX_CALL_ARGS)
         if isinstance(term, OpaqueExpr | OpaqueNode) and len(term.payload) > wire_format.MAX_PAYLOAD_BYTES:
@@ -190,7 +194,7 @@ def _record(op: str, payload: bytes) -> bytes:
     return leb(len(name)) + name + leb(len(payload)) + payload + b"\0"
 
 
-def _metadata(program: Program) -> bytes:
+def _metadata(program: Program, buffers: list[BufferDecl]) -> bytes:
     op = program.entry_op_id
     if op is not None:
         _check_text(op)
@@ -200,8 +204,8 @@ def _metadata(program: Program) -> bytes:
             b"\0" if op is None else b"\1" + encoded_text(op, "the op id"),
             _THREE_U32.pack(*program.workgroup_size),
             bytes((program.non_composable_with_self,)),
-            leb(len(program.buffers)),
-            *map(_buffer_metadata, program.buffers),
+            leb(len(buffers)),
+            *map(_buffer_metadata, buffers),
         ]
     )
 

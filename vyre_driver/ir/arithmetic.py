@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _I32_MAX = (1 << 31) - 1
 _TAGGED_U32, _TAGGED_I32, _U32 = struct.Struct("<BI"), struct.Struct("<Bi"), struct.Struct("<I")
+_put = object.__setattr__
 _OPAQUE_TRAITS = Traits.ALL & ~Traits.NO_WRITES
 
 
@@ -122,7 +123,7 @@ class Expr(Term):
         if len(parts) > 1 or key.__class__ is not bytes:
             pieces = []
             for part in parts:
-                if isinstance(part, bytes):
+                if part.__class__ is bytes:
                     pieces.append(part)
                     continue
                 if not isinstance(part, Expr):
@@ -134,8 +135,8 @@ class Expr(Term):
                     depth = part.depth + 1
             key = b"".join(pieces)
         complete(self, key, count, traits)
-        object.__setattr__(self, "depth", depth)
-        object.__setattr__(self, "dtype", dtype)
+        _put(self, "depth", depth)
+        _put(self, "dtype", dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import struct
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ U32_MAX = 0xFFFF_FFFF
 U64_MAX = 0xFFFF_FFFF_FFFF_FFFF
 
 _LENGTH = struct.Struct("<I")
+_KEPT_CHARACTERS = 64  # names repeat; long texts do not
 
 
 def whole(value: object, highest: int, what: str, *, lowest: int = 0) -> int:
@@ -44,11 +46,16 @@ def encoded_text(value: object, what: str) -> bytes:
         1006 if it is no text, or has no UTF-8 form.
     """
     if not isinstance(value, str):
-        refuse(f"{what} is {value!r}, which is no text", "give a str")
+        refuse(f"{what} is {brief(value)}, which is no text", "give a str")
     try:
-        data = value.encode()
+        return _encoded(value) if len(value) <= _KEPT_CHARACTERS else _encoded.__wrapped__(value)
     except UnicodeEncodeError:
-        refuse(f"{what} is {value!r}, which has a lone surrogate and so no UTF-8 form", "give well-formed Unicode")
+        refuse(f"{what} is {value!a}, which has a lone surrogate and so no UTF-8 form", "give well-formed Unicode")
+
+
+@functools.lru_cache(maxsize=1024)
+def _encoded(text: str) -> bytes:
+    data = text.encode()
     return _LENGTH.pack(len(data)) + data
 
 

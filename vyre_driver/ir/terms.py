@@ -37,6 +37,8 @@ class Traits:
 
 
 SETTLED = Traits.CANONICAL | Traits.CANONICAL_FLOATS
+_PLAIN_AND_SETTLED = SETTLED | Traits.PLAIN
+_put = object.__setattr__
 
 
 class Term:
@@ -104,19 +106,16 @@ Parts = tuple["bytes | Term", ...]
 
 def complete(term: Term, key: bytes, count: int, traits: int) -> None:
     """Give a new term its key, which is folded when it is long, the number of its terms, its traits and its wire form."""
-    put = object.__setattr__
     wire: bytes | None = key
     if len(key) > KEY_BYTES:
         key, wire = _FOLD + blake3(key).digest(), None
         traits &= ~Traits.PLAIN
-    if traits & SETTLED != SETTLED:
-        wire = _wire_of(term)
-    elif not traits & Traits.PLAIN:
-        wire = None
-    put(term, "key", key)
-    put(term, "term_count", count)
-    put(term, "traits", traits)
-    put(term, "wire", wire)
+    if traits & _PLAIN_AND_SETTLED != _PLAIN_AND_SETTLED:
+        wire = None if traits & SETTLED == SETTLED else _wire_of(term)
+    _put(term, "key", key)
+    _put(term, "term_count", count)
+    _put(term, "traits", traits)
+    _put(term, "wire", wire)
 
 
 def _wire_of(term: Term) -> bytes | None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Member = TypeVar("Member")
 
 _U32, _U64 = struct.Struct("<I"), struct.Struct("<Q")
+_read_u32 = _U32.unpack_from
 _MAX_LEB_BYTES = 10
 
 
@@ -56,7 +57,11 @@ class Cursor:
 
     def u32(self, what: str) -> int:
         """Return four bytes as a number."""
-        return int(_U32.unpack(self.take(4, what))[0])
+        at = self.at
+        if at + 4 > self.end:
+            refuse_bytes(f"{what} takes 4 bytes and {self.end - at} are left", at)
+        self.at = at + 4
+        return _read_u32(self.data, at)[0]  # type: ignore[no-any-return]
 
     def u64(self, what: str) -> int:
         """Return eight bytes as a number."""
@@ -91,7 +96,12 @@ class Cursor:
 
     def member(self, members: Mapping[int, Member], what: str) -> Member:
         """Return what a tag byte stands for."""
-        return self._known(self.u8(what), members, what)
+        at = self.at
+        found = members.get(self.data[at]) if at < self.end else None
+        if found is None:
+            return self._known(self.u8(what), members, what)
+        self.at = at + 1
+        return found
 
     def leb_member(self, members: Mapping[int, Member], what: str) -> Member:
         """Return what a tag in LEB128 stands for."""
@@ -130,7 +140,7 @@ class Cursor:
 
     def text(self, what: str) -> str:
         """Return a text of a u32 length."""
-        return self._decoded(self.u32(f"the length of {what}"), what)
+        return self._decoded(self.u32(what), what)
 
     def leb_text(self, what: str) -> str:
         """Return a text of a LEB128 length."""
@@ -141,7 +151,7 @@ class Cursor:
         if length > wire_format.MAX_STRING_BYTES:
             refuse_bytes(f"{what} has {length} bytes, over the limit of {wire_format.MAX_STRING_BYTES}", at)
         try:
-            return self.take(length, what).decode()
+            return str(self.take(length, what), "utf-8")
         except UnicodeDecodeError:
             return refuse_bytes(f"{what} is not UTF-8", at)
 

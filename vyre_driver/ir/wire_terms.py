@@ -17,6 +17,7 @@ from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import AtomicOp, BinOp, CollectiveOp, MemoryOrdering, OpaqueOp, UnOp
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint, ScaleKind, ZeroPointKind
+from vyre_driver.ir.terms import KEY_BYTES, Traits
 from vyre_driver.ir.wire_cursor import Cursor, refuse_bytes
 
 if TYPE_CHECKING:
@@ -182,35 +183,43 @@ _NODES: dict[type[Term], Plan] = {
     nd.Broadcast: (_name, _u32, _u32),
     nd.OpaqueNode: (_name, _payload),
 }
-_EXPRESSION_TAGS = {cls.wire_tag: (cls, plan, all(map(callable, plan))) for cls, plan in _EXPRESSIONS.items()}
-_NODE_TAGS = {cls.wire_tag: (cls, plan, all(map(callable, plan))) for cls, plan in _NODES.items()}
+_Known = tuple[type[Any], Plan, bool]
+
+
+def _by_tag(plans: dict[type[Term], Plan]) -> dict[int, _Known]:
+    """Return class and plan of each tag, and whether nothing is nested in it."""
+    return {cls.wire_tag: (cls, plan, all(map(callable, plan))) for cls, plan in plans.items()}
+
+
+_EXPRESSION_TAGS, _NODE_TAGS = _by_tag(_EXPRESSIONS), _by_tag(_NODES)
 
 
 class _Frame:
-    """A term, or a sequence of terms, that is being read: what it will be, what is still to read, what was read.
+    """A term, or a sequence of terms, that is being read: its class, what is still to read, what was read.
 
-    ``nesting`` counts the nodes it is in, ``depth`` the expressions.
+    ``nesting`` counts the nodes it is in, ``depth`` the expressions; it began at byte ``start``.
     """
 
-    __slots__ = ("depth", "make", "nesting", "plan", "values")
+    __slots__ = ("cls", "depth", "nesting", "plan", "start", "values")
 
-    def __init__(self, make: Callable[[list[Any]], Any], plan: Iterator[Any], nesting: int, depth: int) -> None:
-        self.make = make
+    def __init__(self, cls: type[Any], plan: Iterator[Any], nesting: int, depth: int, start: int) -> None:
+        self.cls = cls
         self.plan = plan
         self.values: list[Any] = []
         self.nesting = nesting
         self.depth = depth
+        self.start = start
 
 
 class TermReader:
-    """Reads the nodes of one program, and counts them; leaves that are written alike are one object."""
+    """Reads the nodes of one program, and counts them; short terms that are written alike become one object."""
 
     def __init__(self, cursor: Cursor) -> None:
         """Read at the cursor."""
         self._cursor = cursor
         self._nodes = self._terms = 0
-        self._leaf_expressions: dict[bytes, Term] = {}
-        self._leaf_nodes: dict[bytes, Term] = {}
+        self._expressions_read: dict[bytes, Any] = {}
+        self._nodes_read: dict[bytes, Any] = {}
 
     def node(self) -> Node:
         """Return the node that stands at the cursor.
@@ -220,66 +229,90 @@ class TermReader:
         InvalidContainer
             2105 if there is none, or it passes a limit of the format.
         """
-        top: list[Any] = []
-        stack = [_Frame(top.extend, iter((_NODE,)), 0, 0)]
-        while stack:
-            frame = stack[-1]
-            values = frame.values
+        cursor = self._cursor
+        frame = _Frame(list, iter((_NODE,)), 0, 0, cursor.at)
+        stack: list[_Frame] = []
+        while True:
+            append = frame.values.append
             for step in frame.plan:
-                if callable(step):
-                    values.append(step(self._cursor))
+                if step.__class__ is not str:
+                    append(step(cursor))
                     continue
-                opened = self._open(step, frame)
+                opened = self._expression(frame) if step is _EXPRESSION else self._open(step, frame)
                 if opened is not None:
-                    stack.append(opened)
+                    stack.append(frame)
+                    frame = opened
                     break
             else:
-                stack.pop()
-                made = frame.make(values)
-                if stack:
-                    stack[-1].values.append(made)
-        return top[0]  # type: ignore[no-any-return]
+                if not stack:
+                    return frame.values[0]  # type: ignore[no-any-return]
+                made = self._made(frame)
+                frame = stack.pop()
+                frame.values.append(made)
 
     def _open(self, step: str, frame: _Frame) -> _Frame | None:
         """Return the frame of what stands at the cursor; put it into ``frame`` and return None when nothing is nested in it."""
         cursor = self._cursor
-        if step == _EXPRESSION:
-            depth = frame.depth + 1
-            if depth > wire_format.MAX_EXPRESSION_DEPTH:
-                refuse_bytes(f"expressions nest deeper than {wire_format.MAX_EXPRESSION_DEPTH}", cursor.at)
-            return self._open_term(frame, _EXPRESSION_TAGS, self._leaf_expressions, frame.nesting, depth)
-        if step == _NODE:
-            self._nodes += 1
-            if self._nodes > wire_format.MAX_NODES:
-                refuse_bytes(f"there are more than {wire_format.MAX_NODES} nodes", cursor.at)
-            if frame.nesting >= wire_format.MAX_NESTING:
-                refuse_bytes(f"nodes nest deeper than {wire_format.MAX_NESTING}", cursor.at)
-            return self._open_term(frame, _NODE_TAGS, self._leaf_nodes, frame.nesting + 1, 0)
-        if step == _OPTIONAL:
+        if step is _NODE:
+            return self._node(frame)
+        if step is _OPTIONAL:
             if cursor.flag("whether a value is expected"):
-                return self._open(_EXPRESSION, frame)
+                return self._expression(frame)
             frame.values.append(None)
             return None
-        is_body = step == _BODY
+        is_body = step is _BODY
         limit = wire_format.MAX_NODES if is_body else wire_format.MAX_CALL_ARGS
         count = cursor.u32_count("nodes" if is_body else "arguments", limit=limit)
-        return _Frame(tuple, repeat(_NODE if is_body else _EXPRESSION, count), frame.nesting, frame.depth)
+        return _Frame(tuple, repeat(_NODE if is_body else _EXPRESSION, count), frame.nesting, frame.depth, cursor.at)
 
-    def _open_term(
-        self, frame: _Frame, known: Mapping[int, Any], leaves: dict[bytes, Term], nesting: int, depth: int
-    ) -> _Frame | None:
+    def _expression(self, frame: _Frame) -> _Frame | None:
+        cursor, depth = self._cursor, frame.depth + 1
+        start = cursor.at
+        if depth > wire_format.MAX_EXPRESSION_DEPTH:
+            refuse_bytes(f"expressions nest deeper than {wire_format.MAX_EXPRESSION_DEPTH}", start)
+        self._count_term()
+        cls, plan, is_leaf = cursor.member(_EXPRESSION_TAGS, "an expression")
+        if not is_leaf:
+            return _Frame(cls, iter(plan), frame.nesting, depth, start)
+        fields = [read(cursor) for read in plan]
+        frame.values.append(self._shared(self._expressions_read, cls, fields, start))
+        return None
+
+    def _node(self, frame: _Frame) -> _Frame | None:
         cursor = self._cursor
+        start = cursor.at
+        self._nodes += 1
+        if self._nodes > wire_format.MAX_NODES:
+            refuse_bytes(f"there are more than {wire_format.MAX_NODES} nodes", start)
+        if frame.nesting >= wire_format.MAX_NESTING:
+            refuse_bytes(f"nodes nest deeper than {wire_format.MAX_NESTING}", start)
+        self._count_term()
+        cls, plan, is_leaf = cursor.member(_NODE_TAGS, "a node")
+        if not is_leaf:
+            return _Frame(cls, iter(plan), frame.nesting + 1, 0, start)
+        fields = [read(cursor) for read in plan]
+        frame.values.append(self._shared(self._nodes_read, cls, fields, start))
+        return None
+
+    def _count_term(self) -> None:
         self._terms += 1
         if self._terms > wire_format.MAX_TERMS:
-            refuse_bytes(f"there are more than {wire_format.MAX_TERMS} nodes and expressions", cursor.at)
-        start = cursor.at
-        cls, plan, is_leaf = cursor.member(known, "an expression" if depth else "a node")
-        if is_leaf:
-            fields = [read(cursor) for read in plan]
-            written = cursor.data[start : cursor.at]
-            leaf = leaves.get(written)
-            if leaf is None:
-                leaf = leaves[written] = cls(*fields)
-            frame.values.append(leaf)
-            return None
-        return _Frame(lambda values: cls(*values), iter(plan), nesting, depth)
+            refuse_bytes(f"there are more than {wire_format.MAX_TERMS} nodes and expressions", self._cursor.at)
+
+    def _made(self, frame: _Frame) -> object:
+        if frame.cls is tuple:
+            return tuple(frame.values)
+        known = self._expressions_read if frame.depth else self._nodes_read
+        return self._shared(known, frame.cls, frame.values, frame.start)
+
+    def _shared(self, known: dict[bytes, Any], cls: type[Any], fields: list[Any], start: int) -> object:
+        """Return the term of these fields, the one that was made before when it is short and written alike."""
+        cursor = self._cursor
+        if cursor.at - start > KEY_BYTES:
+            return cls(*fields)
+        written = cursor.data[start : cursor.at]
+        term = known.get(written)
+        if term is None:
+            term = cls(*fields)
+            known[term.key if term.traits & Traits.PLAIN else written] = term
+        return term

@@ -1,11 +1,32 @@
-"""Arrays and shaders in, results out: the Vulkan driver layer of the vyre GPU compiler.
+"""Arrays, programs and shaders in, results out: the Vulkan driver layer of the vyre GPU compiler.
 
-Importing this touches neither Vulkan nor kompute nor the disk.
+Importing this touches neither Vulkan nor kompute nor the disk. ``Program`` and ``DataType`` are imported when first asked for.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from vyre_driver.driver import Driver
 from vyre_driver.errors import VyreError
 from vyre_driver.kernel import Kernel
 from vyre_driver.spirv import SpirvModule
 
-__all__ = ["Driver", "Kernel", "SpirvModule", "VyreError"]
+if TYPE_CHECKING:
+    from vyre_driver.ir.dtypes import DataType
+    from vyre_driver.ir.program import Program
+
+__all__ = ["DataType", "Driver", "Kernel", "Program", "SpirvModule", "VyreError"]
+
+_LATE = {"DataType": "vyre_driver.ir.dtypes", "Program": "vyre_driver.ir.program"}
+
+
+def __getattr__(name: str) -> object:
+    """Import what is not needed by everybody."""
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LATE[name]), name)
+
+
+def __dir__() -> list[str]:
+    """Name the late ones too."""
+    return sorted({*globals(), *_LATE})

@@ -144,6 +144,30 @@ def test_every_error_has_a_code_of_its_own() -> None:
 def test_the_public_names_are_listed_in_order_and_whole() -> None:
     modules = type(errors)
     public = sorted(
-        name for name, value in vars(vyre_driver).items() if not name.startswith("_") and not isinstance(value, modules)
+        name
+        for name in dir(vyre_driver)
+        if not name.startswith("_")
+        and name not in {"TYPE_CHECKING", "import_module"}
+        and not isinstance(getattr(vyre_driver, name), modules)
     )
     assert vyre_driver.__all__ == public
+
+
+def test_importing_the_package_imports_no_part_of_the_ir(imports: dict[str, set[str]]) -> None:
+    reached, waiting = set(), ["vyre_driver"]
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting.extend(imports.get(name, ()))
+    assert [name for name in sorted(reached) if below({name}, "ir")] == []
+
+
+def test_the_ir_knows_errors_and_numbers_of_the_package_and_nothing_else(imports: dict[str, set[str]]) -> None:
+    found = {
+        foreign
+        for name, imported in imports.items()
+        for foreign in imported
+        if name.startswith("vyre_driver.ir") and not foreign.startswith("vyre_driver.ir")
+    }
+    assert found == {"vyre_driver.errors", "vyre_driver.numbers"}

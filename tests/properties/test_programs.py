@@ -20,7 +20,9 @@ from program_strategies import (
 from strategies import words  # its import sets hypothesis up
 
 from vyre_driver.errors import InvalidProgram
-from vyre_driver.ir.canonical import canonical_floats, canonical_nodes, wire_bytes
+from vyre_driver.ir.arithmetic import LITERALS, Binary
+from vyre_driver.ir.canonical import canonical_bytes, canonical_floats, canonical_nodes, wire_bytes
+from vyre_driver.ir.operators import BinOp
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.terms import Term, Traits
 from vyre_driver.ir.wire_cursor import Cursor
@@ -112,8 +114,9 @@ def test_any_program_prints_and_has_stats(program: Program) -> None:
 
 
 @given(programs)
-def test_the_canonical_form_is_canonical_and_keeps_the_fingerprint(program: Program) -> None:
+def test_the_canonical_form_is_canonical_and_equal_and_keeps_the_fingerprint(program: Program) -> None:
     canonical = program.canonical()
+    assert (canonical, hash(canonical)) == (program, hash(program))
     assert spelled_out(canonical.canonical()) == spelled_out(canonical)
     try:
         wire = program.canonical_wire_bytes()
@@ -146,7 +149,17 @@ def test_what_the_wire_carries_comes_back_as_the_canonical_program(program: Prog
         return
     read = Program.from_wire(wire)
     assert spelled_out(read) == spelled_out(program.canonical())
-    assert (read.to_wire(), read.fingerprint()) == (wire, program.fingerprint())
+    assert (read, read.to_wire(), read.fingerprint()) == (program, wire, program.fingerprint())
+
+
+@given(expressions, expressions)
+def test_canonical_operands_stand_in_the_order_of_their_bytes(left: Expr, right: Expr) -> None:
+    for op in (BinOp.BIT_XOR, BinOp.ADD, BinOp.SUB):
+        written = canonical_bytes(Binary(op, left, right))[2:]
+        sides = canonical_bytes(left), canonical_bytes(right)
+        literals = [isinstance(side, LITERALS) for side in (left, right)]
+        swap = literals[0] if literals[0] != literals[1] else (literals[0] or op.fully_sorted) and sides[0] > sides[1]
+        assert written == b"".join(reversed(sides) if swap and op.commutative else sides)
 
 
 @given(buffers)

@@ -115,8 +115,8 @@ class Expr(Term):
             "an expression is neither true nor false here. Fix: use if_ or select, and .and_() between comparisons."
         )
 
-    def seal(self, dtype: DataType | None, traits: int = Traits.ALL) -> None:
-        """Complete a new expression from its parts; ``traits`` are its own."""
+    def seal(self, dtype: DataType | None, traits: int = Traits.ALL, alone: int = 0) -> None:
+        """Complete a new expression from its parts; ``traits`` are its own, and ``alone`` those that do not depend on parts."""
         parts = self.parts()
         key = parts[0]
         count = depth = 1
@@ -134,7 +134,7 @@ class Expr(Term):
                 if part.depth >= depth:
                     depth = part.depth + 1
             key = b"".join(pieces)
-        complete(self, key, count, traits)
+        complete(self, key, count, traits | alone)
         _put(self, "depth", depth)
         _put(self, "dtype", dtype)
 
@@ -260,11 +260,10 @@ class Binary(Expr):
             refuse(f"an operand is {brief(right if isinstance(left, Expr) else left)}", "give an expression, such as u32(1)")
         dtype = DataType.Bool if op.boolean else right.dtype if left.dtype is None else left.dtype
         traits: int = Traits.ALL
-        if op.commutative and _may_swap(op, left, right):
-            traits &= ~Traits.CANONICAL
-            if order_matters(left, right):
-                traits &= ~Traits.ORDER_SAFE
-        self.seal(dtype, traits)
+        swapped = op.commutative and _is_swapped(op, left, right)
+        if swapped:
+            traits &= ~(Traits.CANONICAL | Traits.ORDER_SAFE) if order_matters(left, right) else ~Traits.CANONICAL
+        self.seal(dtype, traits, Traits.SWAPPED if swapped else 0)
 
     def parts(self) -> Parts:
         """Return tag, operator and operands."""
@@ -272,10 +271,8 @@ class Binary(Expr):
 
     def canonical_parts(self) -> Parts:
         """Return tag, operator and operands in canonical order."""
-        head = b"\x09" + self.op.encoded
-        if self.op.commutative and is_swapped(self.op, self.left, self.right):
-            return head, self.right, self.left
-        return head, self.left, self.right
+        head, left, right = self.parts()
+        return (head, right, left) if self.traits & Traits.SWAPPED else (head, left, right)
 
 
 def order_matters(left: Expr, right: Expr) -> bool:
@@ -285,23 +282,12 @@ def order_matters(left: Expr, right: Expr) -> bool:
     return writes and left.traits & pure != pure and right.traits & pure != pure
 
 
-def _may_swap(op: BinOp | OpaqueOp, left: Expr, right: Expr) -> bool:
-    """Return whether canonical order swaps the operands of a commutative operator; True where only a walk would tell."""
-    if (left.wire is None or right.wire is None) and op.fully_sorted and not isinstance(right, LITERALS):
-        return True
-    return is_swapped(op, left, right)
-
-
-def is_swapped(op: BinOp | OpaqueOp, left: Expr, right: Expr) -> bool:
+def _is_swapped(op: BinOp | OpaqueOp, left: Expr, right: Expr) -> bool:
     """Return whether canonical order swaps the operands of a commutative operator."""
-    literals = isinstance(left, LITERALS), isinstance(right, LITERALS)
-    if literals[0] != literals[1]:
-        return literals[0]
-    if not literals[0] and not op.fully_sorted:
-        return False
-    if left.wire is not None and right.wire is not None:
-        return left.wire > right.wire
-    return stands_after(left, right)
+    left_is_literal = isinstance(left, LITERALS)
+    if left_is_literal != isinstance(right, LITERALS):
+        return left_is_literal
+    return (left_is_literal or op.fully_sorted) and stands_after(left, right)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -13,7 +13,7 @@ import dataclasses
 from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, cast
 
-from vyre_driver.ir.arithmetic import Binary, LitF32, is_swapped, order_matters
+from vyre_driver.ir.arithmetic import Binary, LitF32, order_matters
 from vyre_driver.ir.dtypes import wire_problem
 from vyre_driver.ir.expressions import Cast, Load
 from vyre_driver.ir.fields import refuse
@@ -49,8 +49,7 @@ def canonical_floats(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
 def effects_out_of_order(nodes: tuple[Node, ...]) -> Binary | None:
     """Return an operator whose operands canonical order swaps although one may change what the other reads, or None."""
     for term in terms_within(*nodes):
-        touchy = isinstance(term, Binary) and term.op.commutative and order_matters(term.left, term.right)
-        if isinstance(term, Binary) and touchy and is_swapped(term.op, term.left, term.right):
+        if isinstance(term, Binary) and term.traits & Traits.SWAPPED and order_matters(term.left, term.right):
             return term
     return None
 
@@ -153,8 +152,7 @@ def _canonical_float(term: Term) -> Term:
 def _canonical(term: Term) -> Term:
     """Return the canonical form of a term whose children have it."""
     if isinstance(term, Binary):
-        swap = term.op.commutative and is_swapped(term.op, term.left, term.right)
-        return Binary(term.op, term.right, term.left) if swap else term
+        return Binary(term.op, term.right, term.left) if term.traits & Traits.SWAPPED else term
     return _with_spliced_bodies(term) if isinstance(term, Node) else _canonical_float(term)
 
 

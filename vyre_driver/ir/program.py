@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.ir import digests
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind, canonical_place
-from vyre_driver.ir.canonical import canonical_floats, canonical_nodes
+from vyre_driver.ir.canonical import canonical_nodes
 from vyre_driver.ir.fields import U32_MAX, brief, encoded_text, instance, refuse, whole
 from vyre_driver.ir.nodes import IndirectDispatch
 from vyre_driver.ir.statements import Block, Region, Return, node_tuple
 from vyre_driver.ir.stats import measure
-from vyre_driver.ir.terms import Traits, terms_within
+from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.text import program_text
 from vyre_driver.ir.wire_reader import read_container
 from vyre_driver.ir.wire_writer import canonical_container, refuse_losses
@@ -226,7 +226,7 @@ class Program:
         return known
 
     def __eq__(self, other: object) -> bool:
-        """Return whether the other is the same program: buffers in any order, float literals as they stand on the wire.
+        """Return whether the other has the same canonical form (docs/ir.md); the order of buffers does not matter.
 
         So 0.0 and -0.0 are equal here, as upstream has it; the strong digest tells them apart.
         """
@@ -239,8 +239,7 @@ class Program:
     def _comparison(self) -> tuple[Any, ...]:
         known: tuple[Any, ...] | None = self._memo.get("comparison")
         if known is None:
-            settled = all(node.traits & Traits.CANONICAL_FLOATS for node in self.entry)
-            entry = self.entry if settled else canonical_floats(self.entry)
+            entry = canonical_nodes(self.entry)
             flags = (self.workgroup_size, self.entry_op_id, self.non_composable_with_self)
             known = self._memo["comparison"] = (flags, entry, Counter(self.buffers))
         return known

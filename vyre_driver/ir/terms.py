@@ -27,13 +27,14 @@ class Traits:
     """What is known of a whole term without walking it; bits, and a term has a trait when all its parts have it."""
 
     PLAIN: Final = 1  # the key is the encoding itself, with the float literals of the wire
-    CANONICAL: Final = 2  # operands and blocks are known to stand in canonical order
+    CANONICAL: Final = 2  # operands and blocks stand in canonical order
     CANONICAL_FLOATS: Final = 4  # every float literal has the bits that stand on the wire
     SIGNED: Final = 8  # no float literal would lose its sign on the wire
     NO_READS: Final = 16  # no memory is read
     NO_WRITES: Final = 32  # no memory is written, nor anything called that may do so
     ORDER_SAFE: Final = 64  # canonical order swaps no two operands of which one may change what the other reads
     ALL: Final = 127
+    SWAPPED: Final = 128  # of the term alone: canonical order swaps its operands
 
 
 SETTLED = Traits.CANONICAL | Traits.CANONICAL_FLOATS
@@ -110,11 +111,11 @@ def complete(term: Term, key: bytes, count: int, traits: int) -> None:
     if len(key) > KEY_BYTES:
         key, wire = _FOLD + blake3(key).digest(), None
         traits &= ~Traits.PLAIN
+    _put(term, "traits", traits)
     if traits & _PLAIN_AND_SETTLED != _PLAIN_AND_SETTLED:
         wire = None if traits & SETTLED == SETTLED else _wire_of(term)
     _put(term, "key", key)
     _put(term, "term_count", count)
-    _put(term, "traits", traits)
     _put(term, "wire", wire)
 
 
@@ -127,26 +128,25 @@ def _wire_of(term: Term) -> bytes | None:
 
 
 def stands_after(left: Term, right: Term) -> bool:
-    """Return whether the canonical form of one term, as bytes, is greater than the other's."""
-    lefts, rights = _canonical_pieces(left), _canonical_pieces(right)
-    mine = yours = b""
-    while True:
-        mine, yours = mine or next(lefts, b""), yours or next(rights, b"")
-        length = min(len(mine), len(yours))
-        if length == 0 or mine[:length] != yours[:length]:
-            return mine > yours
-        mine, yours = mine[length:], yours[length:]
+    """Return whether the canonical form of one term, as bytes, is greater than the other's.
 
-
-def _canonical_pieces(root: Term) -> Iterator[bytes]:
-    waiting: list[bytes | Term] = [root]
+    Fields delimit themselves, so two encodings that are equal up to some byte have the same terms up to there: both trees are
+    walked side by side, past what is equal, to the first difference.
+    """
+    equal: set[tuple[int, int]] = set()
+    waiting: list[tuple[bytes | Term, bytes | Term]] = [(left, right)]
     while waiting:
-        part = waiting.pop()
-        piece = part if isinstance(part, bytes) else part.wire
-        if piece is not None:
-            yield piece
-        elif isinstance(part, Term):
-            waiting.extend(reversed(part.canonical_parts()))
+        mine, yours = waiting.pop()
+        if isinstance(mine, bytes) or isinstance(yours, bytes):
+            if mine != yours:
+                return mine > yours  # type: ignore[operator]
+        elif mine.key != yours.key and (id(mine), id(yours)) not in equal:
+            if mine.wire is not None and yours.wire is not None:
+                waiting.append((mine.wire, yours.wire))
+                continue
+            equal.add((id(mine), id(yours)))  # or the walk ends inside
+            waiting.extend(reversed(list(zip(mine.canonical_parts(), yours.canonical_parts(), strict=False))))
+    return False
 
 
 def terms_within(*roots: Term) -> Iterator[Term]:

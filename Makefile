@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test stress check sanitize clean
+.PHONY: help setup demo test stress check sanitize fuzz clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 14
@@ -23,6 +23,9 @@ check: setup  ## formatting, lint, types
 
 sanitize: setup  ## run the C layer under the sanitizers and valgrind, which must be installed
 	.venv/bin/python tests/sanitize/run.py
+
+fuzz: setup  ## read hostile containers for ten minutes (with atheris where it is installed)
+	.venv/bin/python tests/fuzz/fuzz_wire.py 600
 
 clean:  ## remove .venv and everything that was built
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

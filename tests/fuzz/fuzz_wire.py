@@ -1,8 +1,8 @@
 """Throw bytes at Program.from_wire: ``python tests/fuzz/fuzz_wire.py SECONDS`` (``make fuzz``).
 
-With atheris installed libFuzzer looks for new paths; without, a plain loop mutates containers. Each input is tried as it is
-and as a body under a right header. Anything but a program or InvalidProgram ends the run with the input's hex; a program that was
-read must survive to_wire and from_wire, or be refused by to_wire.
+With atheris installed libFuzzer looks for new paths; without, a plain loop mutates containers. Each input is tried as it is,
+and as a body under a right header. Anything but a program or InvalidProgram ends the run with the input's hex; a program that
+was read must survive to_wire and from_wire, or be refused by to_wire.
 """
 
 from __future__ import annotations

@@ -26,12 +26,13 @@ class Node(Term):
     """A statement.
 
     ``node_count`` counts the statements of the whole tree, ``nesting`` is the longest way down among them (1 for a leaf), and
-    ``expression_depth`` the depth of the deepest expression anywhere inside, 0 without one.
+    ``expression_depth`` the depth of the deepest expression anywhere inside, 0 without one. ``body_fields`` are its bodies.
     """
 
     __slots__ = ("expression_depth", "nesting", "node_count")
 
     op_id: ClassVar[str]
+    body_fields: ClassVar[tuple[str, ...]] = ()
     node_count: int
     nesting: int
     expression_depth: int
@@ -39,7 +40,7 @@ class Node(Term):
     def seal(self, traits: int = Traits.ALL) -> None:
         """Complete a new node from its parts; ``traits`` are its own."""
         count = nodes = nesting = 1
-        depth = 0
+        depth = inside = 0
         pieces = []
         for part in self.parts():
             if isinstance(part, bytes):
@@ -48,6 +49,7 @@ class Node(Term):
             if isinstance(part, Expr):
                 depth = max(depth, part.depth)
             elif isinstance(part, Node):
+                inside += 1
                 nodes += part.node_count
                 nesting = max(nesting, part.nesting + 1)
                 depth = max(depth, part.expression_depth)
@@ -56,6 +58,8 @@ class Node(Term):
             pieces.append(part.key)
             count += part.term_count
             traits &= part.traits
+        if inside and inside != sum(len(getattr(self, field)) for field in self.body_fields):
+            refuse(f"{type(self).__name__} got a node for an expression", "give an expression, such as u32(1)")
         complete(self, b"".join(pieces), count, traits)
         put = object.__setattr__
         put(self, "node_count", nodes)
@@ -176,6 +180,7 @@ class If(Node):
 
     wire_tag: ClassVar[int] = 3
     op_id: ClassVar[str] = "vyre.node.if"
+    body_fields: ClassVar[tuple[str, ...]] = ("then", "otherwise")
     cond: Expr
     then: tuple[Node, ...]
     otherwise: tuple[Node, ...] = ()
@@ -201,6 +206,7 @@ class Loop(Node):
 
     wire_tag: ClassVar[int] = 4
     op_id: ClassVar[str] = "vyre.node.loop"
+    body_fields: ClassVar[tuple[str, ...]] = ("body",)
     var: str
     start: Expr
     stop: Expr
@@ -242,6 +248,7 @@ class Block(Node):
 
     wire_tag: ClassVar[int] = 6
     op_id: ClassVar[str] = "vyre.node.block"
+    body_fields: ClassVar[tuple[str, ...]] = ("body",)
     body: tuple[Node, ...]
 
     def __post_init__(self) -> None:
@@ -282,6 +289,7 @@ class Region(Node):
 
     wire_tag: ClassVar[int] = 11
     op_id: ClassVar[str] = "vyre.node.region"
+    body_fields: ClassVar[tuple[str, ...]] = ("body",)
     generator: str
     source: str | None
     body: tuple[Node, ...]

@@ -115,8 +115,8 @@ class Expr(Term):
             "an expression is neither true nor false here. Fix: use if_ or select, and .and_() between comparisons."
         )
 
-    def seal(self, dtype: DataType | None, traits: int = Traits.ALL, alone: int = 0) -> None:
-        """Complete a new expression from its parts; ``traits`` are its own, and ``alone`` those that do not depend on parts."""
+    def seal(self, dtype: DataType | None, traits: int = Traits.ALL) -> None:
+        """Complete a new expression from its parts; ``traits`` are its own."""
         parts = self.parts()
         key = parts[0]
         count = depth = 1
@@ -134,7 +134,7 @@ class Expr(Term):
                 if part.depth >= depth:
                     depth = part.depth + 1
             key = b"".join(pieces)
-        complete(self, key, count, traits | alone)
+        complete(self, key, count, traits)
         _put(self, "depth", depth)
         _put(self, "dtype", dtype)
 
@@ -263,11 +263,16 @@ class Binary(Expr):
         swapped = op.commutative and _is_swapped(op, left, right)
         if swapped:
             traits &= ~(Traits.CANONICAL | Traits.ORDER_SAFE) if order_matters(left, right) else ~Traits.CANONICAL
-        self.seal(dtype, traits, Traits.SWAPPED if swapped else 0)
+        traits &= left.traits & right.traits
+        depth = max(right.depth, left.depth)
+        key = op.binary_head + left.key + right.key
+        complete(self, key, 1 + left.term_count + right.term_count, traits | Traits.SWAPPED if swapped else traits)
+        _put(self, "depth", depth + 1)
+        _put(self, "dtype", dtype)
 
     def parts(self) -> Parts:
         """Return tag, operator and operands."""
-        return b"\x09" + self.op.encoded, self.left, self.right
+        return self.op.binary_head, self.left, self.right
 
     def canonical_parts(self) -> Parts:
         """Return tag, operator and operands in canonical order."""
@@ -287,7 +292,11 @@ def _is_swapped(op: BinOp | OpaqueOp, left: Expr, right: Expr) -> bool:
     left_is_literal = isinstance(left, LITERALS)
     if left_is_literal != isinstance(right, LITERALS):
         return left_is_literal
-    return (left_is_literal or op.fully_sorted) and stands_after(left, right)
+    if not left_is_literal and not op.fully_sorted:
+        return False
+    if left.wire is not None and right.wire is not None:
+        return left.wire > right.wire
+    return stands_after(left, right)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -9,7 +9,7 @@ Source: spec items 1.5 and 1.6.
 from __future__ import annotations
 
 from itertools import repeat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from vyre_driver.ir import dtypes, wire_format
 from vyre_driver.ir import expressions as ex
@@ -183,12 +183,23 @@ _NODES: dict[type[Term], Plan] = {
     nd.Broadcast: (_name, _u32, _u32),
     nd.OpaqueNode: (_name, _payload),
 }
-_Known = tuple[type[Any], Plan, bool]
+_Known = tuple[type[Any], Plan, int]
+_NESTED, _NAMED, _VARYING = -1, -2, -3  # where a number of bytes is wanted
+_FIXED_BYTES: dict[Any, int] = {_u8: 1, _u32: 4, _i32: 4, _bool: 1}
+
+
+def _leaf_bytes(plan: Plan) -> int:
+    """Return the bytes of a term in which nothing is nested: a number of them, or why there is none."""
+    if not all(map(callable, plan)):
+        return _NESTED
+    if plan == (_name,):
+        return _NAMED
+    return 1 + sum(_FIXED_BYTES[step] for step in plan) if set(plan) <= set(_FIXED_BYTES) else _VARYING
 
 
 def _by_tag(plans: dict[type[Term], Plan]) -> dict[int, _Known]:
-    """Return class and plan of each tag, and whether nothing is nested in it."""
-    return {cls.wire_tag: (cls, plan, all(map(callable, plan))) for cls, plan in plans.items()}
+    """Return class, plan and bytes of each tag."""
+    return {cls.wire_tag: (cls, plan, _leaf_bytes(plan)) for cls, plan in plans.items()}
 
 
 _EXPRESSION_TAGS, _NODE_TAGS = _by_tag(_EXPRESSIONS), _by_tag(_NODES)
@@ -246,7 +257,10 @@ class TermReader:
             else:
                 if not stack:
                     return frame.values[0]  # type: ignore[no-any-return]
-                made = self._made(frame)
+                cls = frame.cls
+                known = self._expressions_read if frame.depth else self._nodes_read
+                values = frame.values
+                made = tuple(values) if cls is tuple else self._shared(known, cls, values, frame.start)
                 frame = stack.pop()
                 frame.values.append(made)
 
@@ -270,10 +284,19 @@ class TermReader:
         start = cursor.at
         if depth > wire_format.MAX_EXPRESSION_DEPTH:
             refuse_bytes(f"expressions nest deeper than {wire_format.MAX_EXPRESSION_DEPTH}", start)
-        self._count_term()
-        cls, plan, is_leaf = cursor.member(_EXPRESSION_TAGS, "an expression")
-        if not is_leaf:
+        self._terms += 1
+        if self._terms > wire_format.MAX_TERMS:
+            self._refuse_more_terms()
+        cls, plan, size = cursor.member(_EXPRESSION_TAGS, "an expression")
+        if size == _NESTED:
             return _Frame(cls, iter(plan), frame.nesting, depth, start)
+        if size == _NAMED:
+            size = 5 + int.from_bytes(cursor.data[start + 1 : start + 5], "little")
+        leaf = self._expressions_read.get(cursor.data[start : start + size]) if 0 < size <= KEY_BYTES else None
+        if leaf is not None:
+            cursor.at = start + size
+            frame.values.append(leaf)
+            return None
         fields = [read(cursor) for read in plan]
         frame.values.append(self._shared(self._expressions_read, cls, fields, start))
         return None
@@ -286,24 +309,18 @@ class TermReader:
             refuse_bytes(f"there are more than {wire_format.MAX_NODES} nodes", start)
         if frame.nesting >= wire_format.MAX_NESTING:
             refuse_bytes(f"nodes nest deeper than {wire_format.MAX_NESTING}", start)
-        self._count_term()
-        cls, plan, is_leaf = cursor.member(_NODE_TAGS, "a node")
-        if not is_leaf:
+        self._terms += 1
+        if self._terms > wire_format.MAX_TERMS:
+            self._refuse_more_terms()
+        cls, plan, size = cursor.member(_NODE_TAGS, "a node")
+        if size == _NESTED:
             return _Frame(cls, iter(plan), frame.nesting + 1, 0, start)
         fields = [read(cursor) for read in plan]
         frame.values.append(self._shared(self._nodes_read, cls, fields, start))
         return None
 
-    def _count_term(self) -> None:
-        self._terms += 1
-        if self._terms > wire_format.MAX_TERMS:
-            refuse_bytes(f"there are more than {wire_format.MAX_TERMS} nodes and expressions", self._cursor.at)
-
-    def _made(self, frame: _Frame) -> object:
-        if frame.cls is tuple:
-            return tuple(frame.values)
-        known = self._expressions_read if frame.depth else self._nodes_read
-        return self._shared(known, frame.cls, frame.values, frame.start)
+    def _refuse_more_terms(self) -> NoReturn:
+        refuse_bytes(f"there are more than {wire_format.MAX_TERMS} nodes and expressions", self._cursor.at)
 
     def _shared(self, known: dict[bytes, Any], cls: type[Any], fields: list[Any], start: int) -> object:
         """Return the term of these fields, the one that was made before when it is short and written alike."""

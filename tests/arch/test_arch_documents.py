@@ -53,6 +53,14 @@ def test_the_quick_start_runs_and_prints_what_it_shows(root: Path, tmp_path: Pat
     assert (done.status, done.stdout) == (0, "Verdict.MISS [1. 3. 5. 7.]\n"), done.stderr
 
 
+def test_the_program_in_the_document_on_programs_prints_as_it_shows(root: Path, run_python: RunChild) -> None:
+    document = root / "docs" / "ir.md"
+    done = run_python("-W", "error", "-c", python_blocks(document)[0])
+    shown = done.stdout.replace("\n", "\n    ").replace("\n    \n", "\n\n").rstrip(" ")
+    assert (done.status, done.stdout.startswith("program anonymous")) == (0, True), done.stderr
+    assert f"\n    {shown}" in document.read_text("utf-8")
+
+
 def test_links_between_the_documents_lead_somewhere(root: Path) -> None:
     documents = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
     broken = [

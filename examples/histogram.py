@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from vyre_driver.ir.buffers import BufferDecl
-from vyre_driver.ir.builders import atomic_add, buf_len, gid_x, if_, let, load, var
-from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.program import Program
+from vyre_driver.ir import BufferDecl, DataType, Program, atomic_add, buf_len, gid_x, if_, let, load, var
 
 
 def histogram(bins: int) -> Program:

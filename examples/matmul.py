@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from vyre_driver.ir.buffers import BufferDecl
-from vyre_driver.ir.builders import assign, barrier, fma, gid_x, gid_y, let, lid_x, lid_y, load, loop, store, var
-from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.program import Program
+from vyre_driver.ir import (
+    BufferDecl,
+    DataType,
+    Program,
+    assign,
+    barrier,
+    fma,
+    gid_x,
+    gid_y,
+    let,
+    lid_x,
+    lid_y,
+    load,
+    loop,
+    store,
+    var,
+)
 
 TILE = 16
 

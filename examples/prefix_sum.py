@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from vyre_driver.ir.buffers import BufferDecl
-from vyre_driver.ir.builders import assign, barrier, gid_x, if_, let, lid_x, load, store, u32, var, wid_x
-from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.program import Program
+from vyre_driver.ir import BufferDecl, DataType, Program, assign, barrier, gid_x, if_, let, lid_x, load, store, u32, var, wid_x
 
 BLOCK = 256
 

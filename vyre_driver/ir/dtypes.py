@@ -79,22 +79,10 @@ _LISTS = frozenset({TENSOR_SHAPED, DEVICE_MESH})
 _QUANTIZED_STORAGE = frozenset({0x0E, 0x0F, 0x10, 0x11, 0x19, 0x1A, 0x1B, 0x1C, 0x1D})
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class DataType:
-    """A data type; use the constants (``DataType.F32``) and constructors (``DataType.vec(DataType.F32, 4)``).
+class _Constants:
+    """The types without parameters; apart, so that what prints a dataclass by its fields does not print them with each type."""
 
-    ``parameters`` are u32: element bytes of an array, id of a handle or an opaque type, count of a vector, shape of a tensor,
-    block rows and columns, axes of a mesh. A constructor refuses what has no encoding at all; :meth:`validate_layout` refuses
-    what has no layout.
-    """
-
-    wire_tag: int
-    element: DataType | None = None
-    parameters: tuple[int, ...] = ()
-    scale: QuantizationScale | None = None
-    zero_point: QuantizationZeroPoint | None = None
-    nesting: int = field(init=False, compare=False)
-    encoded: bytes = field(init=False, compare=False)
+    __slots__ = ()
 
     U32: ClassVar[DataType]
     I32: ClassVar[DataType]
@@ -118,6 +106,24 @@ class DataType:
     I4: ClassVar[DataType]
     FP4: ClassVar[DataType]
     NF4: ClassVar[DataType]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DataType(_Constants):
+    """A data type; use the constants (``DataType.F32``) and constructors (``DataType.vec(DataType.F32, 4)``).
+
+    ``parameters`` are u32: element bytes of an array, id of a handle or an opaque type, count of a vector, shape of a tensor,
+    block rows and columns, axes of a mesh. A constructor refuses what has no encoding at all; :meth:`validate_layout` refuses
+    what has no layout.
+    """
+
+    wire_tag: int
+    element: DataType | None = None
+    parameters: tuple[int, ...] = ()
+    scale: QuantizationScale | None = None
+    zero_point: QuantizationZeroPoint | None = None
+    nesting: int = field(init=False, compare=False)
+    encoded: bytes = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         """Check the shape of the type against its tag and write down its encoding."""

@@ -15,6 +15,7 @@ from vyre_driver.ir import builders as ir
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import BufferDecl
+from vyre_driver.ir.canonical import canonical_bytes
 from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, OpaqueOp, UnOp
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.terms import Term
@@ -214,6 +215,21 @@ def test_terms_of_different_kinds_are_unequal() -> None:
     assert ir.f32(0.0) != ir.f32(-0.0)
     assert nd.Return() != ir.u32(0)
     assert (ir.u32(0) == 0) is False
+
+
+def test_large_operands_stand_in_the_order_of_their_bytes_too() -> None:
+    def large(name: str) -> ex.Expr:
+        made: ex.Expr = ir.var(name)
+        for _ in range(40):
+            made = ir.load("a buffer", made)
+        return made
+
+    low, high = large("a"), large("b")
+    assert (low.wire, high.wire) == (None, None)
+    assert canonical_bytes(low) < canonical_bytes(high)
+    written = {canonical_bytes(low ^ high), canonical_bytes(high ^ low)}
+    assert written == {b"\x09\x08" + canonical_bytes(low) + canonical_bytes(high)}
+    assert (low ^ high) != (high ^ low)
 
 
 DEEP = 50_000

@@ -106,6 +106,8 @@ def test_a_body_with_any_byte_changed_and_a_right_digest_is_refused_or_is_anothe
         (signed(leb(1) + metadata() + leb(0) + leb(1) + leb(0)), "the output set is not that"),
         (signed(leb(1) + metadata() + leb(1) + bytes(14)), "1 memory regions for 0 buffers"),
         (with_node(b"vyre.node.store", b"\5"), "is said to hold 'vyre.node.store' and holds 'vyre.node.return'"),
+        (with_node(b"x", b"\6\x64\0\0\0\5"), "100 nodes are announced and"),
+        (signed(leb(100) + metadata()), "100 records are announced and"),
         (with_node(b"vyre.node.return", b"\5\5"), "its payload at byte"),
         (with_node(b"x", b"\x13"), "a node has the unknown tag 0x13"),
         (with_node(b"vyre.node.let", b"\0" + text(b"x") + b"\x16"), "an expression has the unknown tag 0x16"),

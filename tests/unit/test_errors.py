@@ -27,6 +27,7 @@ TREE = {
     "InvalidSpecialization": (2102, "InvalidProgram", ValueError),
     "InvalidPushConstant": (2103, "InvalidProgram", ValueError),
     "LimitExceeded": (2104, "InvalidProgram", ValueError),
+    "InvalidContainer": (2105, "InvalidProgram", ValueError),
     "VulkanUnavailable": (2001, "VyreError", OSError),
     "DeviceNotFound": (2002, "VyreError", LookupError),
     "SoftwareDeviceRefused": (2003, "DeviceNotFound", LookupError),

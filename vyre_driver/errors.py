@@ -34,7 +34,10 @@ Source: the categories and numbers 1001-1006 are upstream's backend errors.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vyre_driver.ir.rules import Problem
 
 
 class VyreError(Exception):
@@ -111,6 +114,12 @@ class InvalidProgram(BackendError, ValueError):
     """The program cannot run anywhere as it is."""
 
     code = 1006
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Everything that the validator found, in order: at most 1000; empty when something else refused the program."""
+        found: tuple[Problem, ...] = self.context.get("problems", ())  # type: ignore[assignment]
+        return found
 
 
 class InvalidModule(InvalidProgram):

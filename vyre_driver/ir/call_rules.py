@@ -1,0 +1,70 @@
+"""Calls against the signatures of the operations they name.
+
+This driver has no registry of operations: who has one gives the validator its signatures. Without them calls are not checked,
+and what they return is of unknown type.
+
+Source: spec item 1.8 (V016, V020, V021, V022; call depth 32).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.rules import Rule, quoted, spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vyre_driver.ir.expressions import Call
+
+MAX_CALL_DEPTH = 32
+
+_SPELLINGS = {str(one): one for one in vars(DataType).values() if isinstance(one, DataType) and one != DataType.Tensor}
+
+
+class OperationSignature(NamedTuple):
+    """What an operation takes and returns, as types are spelled ("u32", "vec2<u32>").
+
+    ``call_depth`` is 1 for an operation that calls none, else 1 more than the deepest it calls.
+    """
+
+    arguments: tuple[str, ...]
+    result: str
+    call_depth: int = 1
+
+
+class CallProblem(NamedTuple):
+    """What is wrong with a call; ``argument`` is the place of the argument it is about."""
+
+    rule: Rule
+    message: str
+    fix: str
+    argument: int | None = None
+
+
+def call_problems(call: Call, types: list[DataType | None], signature: OperationSignature | None) -> Iterator[CallProblem]:
+    """Yield what is wrong with a call whose arguments have these types."""
+    name = quoted(call.op_id)
+    if signature is None:
+        yield CallProblem(Rule.UNKNOWN_CALL, f"no operation {name} is known", "call an operation that was given")
+        return
+    if signature.call_depth > MAX_CALL_DEPTH:
+        text = f"{name} calls {signature.call_depth} deep, over the limit of {MAX_CALL_DEPTH}"
+        yield CallProblem(Rule.CALL_DEPTH, text, "call it from fewer operations")
+    for spelling in sorted({*signature.arguments, signature.result} - _SPELLINGS.keys()):
+        yield CallProblem(Rule.CALL_TYPE_NAME, f"the signature of {name} names the type {quoted(spelling)}", "name a data type")
+    if len(types) != len(signature.arguments):
+        text = f"{name} takes {len(signature.arguments)} arguments, and got {len(types)}"
+        yield CallProblem(Rule.CALL_ARITY, text, "give as many arguments as it takes")
+        return
+    for place, (got, spelling) in enumerate(zip(types, signature.arguments, strict=True)):
+        wanted = _SPELLINGS.get(spelling)
+        if got is not None and wanted is not None and got != wanted:
+            text = f"{name} takes {spelling} for argument {place}, and got {spelled(got)}"
+            yield CallProblem(Rule.CALL_ARGUMENT, text, f"cast it to {spelling}", place)
+
+
+def result_type(signature: OperationSignature | None) -> DataType | None:
+    """Return what an operation returns, None when that is not known."""
+    return None if signature is None else _SPELLINGS.get(signature.result)

@@ -1,0 +1,369 @@
+"""The types of expressions, and the rules about them.
+
+Source: spec items 1.8 (static type inference, operator typing, V009 to V045) and 1.9.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vyre_driver.ir import call_rules
+from vyre_driver.ir.arithmetic import Binary, Expr, LitBool, LitF32, LitI32, LitU32, OpaqueExpr, Unary, Var
+from vyre_driver.ir.buffers import BufferAccess, BufferDecl
+from vyre_driver.ir.cast_table import is_castable, narrows
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expressions import (
+    Atomic,
+    BufLen,
+    Call,
+    Cast,
+    Fma,
+    InvocationId,
+    Load,
+    LocalId,
+    Select,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupLocalId,
+    SubgroupShuffle,
+    SubgroupSize,
+    WorkgroupId,
+)
+from vyre_driver.ir.literal_types import WIDE_LITERALS
+from vyre_driver.ir.operator_types import Mismatch, binary_type, unary_type
+from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering
+from vyre_driver.ir.rules import Rule, quoted, spelled
+from vyre_driver.ir.walks import MAX_EXPRESSION_DEPTH, OPERANDS, operand_paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from vyre_driver.ir.call_rules import OperationSignature
+    from vyre_driver.ir.rules import Findings
+    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.walks import NodeWalk
+
+_U32, _I32, _F32, _BOOL = (one.wire_tag for one in (DataType.U32, DataType.I32, DataType.F32, DataType.Bool))
+_CONDITIONS = frozenset({_U32, _BOOL})
+_SUMMABLE = frozenset({_U32, _I32, _F32, DataType.U64.wire_tag})
+_DIVISIONS = frozenset({BinOp.DIV.wire_tag, BinOp.MOD.wire_tag})
+_EXPECTING = frozenset({AtomicOp.COMPARE_EXCHANGE, AtomicOp.COMPARE_EXCHANGE_WEAK})
+_UNSEEN: Any = object()
+
+
+class Variable(NamedTuple):
+    """A variable in scope; the type is None when it is not known."""
+
+    dtype: DataType | None
+    is_loop: bool
+
+
+class _Found(NamedTuple):
+    term: Expr
+    suffix: str
+    rule: Rule
+    message: str
+    fix: str
+
+
+class ExpressionChecker:
+    """Finds the types of the expressions of one program; ``variables`` are those in scope.
+
+    What was found out of an expression object is kept as long as the variables in it stay the same, so that a shared part costs
+    once and is reported once.
+    """
+
+    def __init__(
+        self,
+        buffers: Mapping[str, BufferDecl],
+        findings: Findings,
+        operations: Mapping[str, OperationSignature] | None,
+    ) -> None:
+        """Check against these buffers and, unless None, these operations."""
+        self.variables: dict[str, Variable] = {}
+        self.saw_atomic = False
+        self._undeclared: set[str] = set()
+        self._buffers = buffers
+        self._findings = findings
+        self._operations = operations
+        self._types: dict[int, DataType | None] = {}
+        self._scoped: list[int] = []
+        self._saw_variable = False
+        self._found: list[_Found] = []
+        self._handlers: dict[type[Expr], Callable[[Any], DataType | None]] = {
+            cls: getattr(self, name) for cls, name in _HANDLERS.items()
+        }
+
+    def declare(self, name: str, variable: Variable) -> None:
+        """Put a variable in scope."""
+        if name in self.variables or name in self._undeclared:
+            self.forget()
+        self.variables[name] = variable
+
+    def forget(self) -> None:
+        """Drop what is known of expressions with variables: their scope ends."""
+        for key in self._scoped:
+            self._types.pop(key, None)
+        self._scoped.clear()
+
+    def type_of(self, root: Expr) -> DataType | None:
+        """Return the type of an expression, None when it is not known; problems wait for :meth:`report`."""
+        types = self._types
+        known = types.get(id(root), _UNSEEN)
+        if known is not _UNSEEN:
+            return known  # type: ignore[no-any-return]
+        if root.depth > MAX_EXPRESSION_DEPTH:
+            text = f"expressions nest {root.depth} deep, over the limit of {MAX_EXPRESSION_DEPTH}"
+            self._note(root, Rule.EXPRESSION_DEPTH, text, "put parts of it into variables")
+            return None
+        self._saw_variable = False
+        fresh = self._walk(root)
+        if self._saw_variable:
+            self._scoped += fresh
+        return types[id(root)]
+
+    def _walk(self, root: Expr) -> list[int]:
+        """Find the types of all parts, operands first; return the ids of what was new."""
+        types, handlers, operands = self._types, self._handlers, OPERANDS
+        fresh: list[int] = []
+        waiting: list[Expr] = [root]
+        while waiting:
+            term = waiting[-1]
+            key = id(term)
+            if key in types:
+                waiting.pop()
+                continue
+            inside = operands.get(type(term))
+            if inside is not None:
+                pending = [one for one in inside(term) if id(one) not in types]
+                if pending:
+                    waiting += pending[::-1]
+                    continue
+            waiting.pop()
+            types[key] = handlers.get(type(term), self._unknown)(term)
+            fresh.append(key)
+        return fresh
+
+    def report(self, node: Node, walk: NodeWalk) -> None:
+        """Hand on the problems of the expressions of a node."""
+        found = self._found
+        if not found:
+            return
+        self._found = []
+        places = operand_paths(node, {id(one.term) for one in found})
+        here = walk.path()
+        for one in found:
+            path = f"{here}.{places[id(one.term)]}{one.suffix}"
+            note = self._findings.warn if one.rule is Rule.NARROWING else self._findings.add
+            note(one.rule, path, one.message, one.fix)
+
+    def _note(self, term: Expr, rule: Rule, message: str, fix: str, suffix: str = "") -> None:
+        self._found.append(_Found(term, suffix, rule, message, fix))
+
+    def _want(self, term: Expr, wanted: frozenset[int], rule: Rule, what: str, fix: str) -> None:
+        """Note an operand of a known type that is none of ``wanted``."""
+        got = self._types[id(term)]
+        if got is not None and got.wire_tag not in wanted:
+            self._note(term, rule, f"{what}, and is {spelled(got)}", fix)
+
+    def _want_u32(self, term: Expr, rule: Rule, what: str) -> None:
+        got = self._types[id(term)]
+        if got is not None and got.wire_tag != _U32:
+            self._note(term, rule, f"{what} must be u32, and is {spelled(got)}", "cast it to u32")
+
+    def _buffer(self, term: Load | BufLen | Atomic) -> BufferDecl | None:
+        buffer = self._buffers.get(term.buffer)
+        if buffer is None:
+            self._note(term, Rule.UNKNOWN_BUFFER, f"there is no buffer {quoted(term.buffer)}", "declare it, or name another")
+        return buffer
+
+    def _u32(self, _term: Expr) -> DataType | None:
+        return DataType.U32
+
+    def _i32(self, _term: Expr) -> DataType | None:
+        return DataType.I32
+
+    def _f32(self, _term: Expr) -> DataType | None:
+        return DataType.F32
+
+    def _bool(self, _term: Expr) -> DataType | None:
+        return DataType.Bool
+
+    def _id(self, term: InvocationId | WorkgroupId | LocalId) -> DataType | None:
+        if term.axis > 2:
+            self._note(term, Rule.AXIS, f"there is no axis {term.axis}", "use axis 0, 1 or 2")
+        return DataType.U32
+
+    def _var(self, term: Var) -> DataType | None:
+        self._saw_variable = True
+        variable = self.variables.get(term.name)
+        if variable is None:
+            self._undeclared.add(term.name)
+            self._note(term, Rule.UNDECLARED, f"no variable {quoted(term.name)} is in scope", "declare it with let before")
+            return None
+        return variable.dtype
+
+    def _load(self, term: Load) -> DataType | None:
+        self._want_u32(term.index, Rule.INDEX, "the index of a load")
+        buffer = self._buffer(term)
+        if buffer is None:
+            return None
+        if buffer.element == DataType.Bytes and not buffer.bytes_extraction:
+            text = f"buffer {quoted(buffer.name)} holds bytes, which are not loaded"
+            self._note(term, Rule.BYTES_ELEMENT, text, "declare it with_bytes_extraction(True)")
+        return buffer.element
+
+    def _buf_len(self, term: BufLen) -> DataType | None:
+        self._buffer(term)
+        return DataType.U32
+
+    def _atomic(self, term: Atomic) -> DataType | None:
+        self.saw_atomic = True
+        self._want_u32(term.index, Rule.ATOMIC_INDEX, "the index of an atomic")
+        self._want_u32(term.value, Rule.ATOMIC_OPERAND, "the value of an atomic")
+        if term.expected is not None:
+            self._want_u32(term.expected, Rule.ATOMIC_OPERAND, "the expected value of an atomic")
+        if isinstance(term.op, AtomicOp) and (term.op in _EXPECTING) != (term.expected is not None):
+            text = f"{term.op.name} {'has no' if term.expected is None else 'has an'} expected value"
+            self._note(term, Rule.ATOMIC_OPERAND, text, "give one to the compare-exchanges, and to no other")
+        if term.ordering is MemoryOrdering.GRID_SYNC:
+            text = "an atomic cannot be ordered GRID_SYNC"
+            self._note(term, Rule.ATOMIC_ORDERING, text, "use RELAXED, ACQUIRE, RELEASE, ACQ_REL or SEQ_CST")
+        buffer = self._buffer(term)
+        if buffer is not None:
+            self._atomic_buffer(term, buffer)
+        return DataType.U32
+
+    def _atomic_buffer(self, term: Atomic, buffer: BufferDecl) -> None:
+        name = quoted(buffer.name)
+        if buffer.access is BufferAccess.WORKGROUP:
+            self._note(term, Rule.ATOMIC_WORKGROUP, f"{name} is workgroup memory", "use a read-write buffer")
+        elif buffer.access is not BufferAccess.READ_WRITE:
+            text = f"{name} is {buffer.access.name}, and an atomic wants READ_WRITE"
+            self._note(term, Rule.ATOMIC_ACCESS, text, "declare it read-write")
+        if buffer.element == DataType.Bytes:
+            self._note(term, Rule.BYTES_ELEMENT, f"{name} holds bytes, which have no atomics", "use a buffer of u32")
+        elif buffer.element != DataType.U32:
+            text = f"{name} holds {spelled(buffer.element)}, and atomics work on u32"
+            self._note(term, Rule.ATOMIC_ELEMENT, text, "use a buffer of u32")
+
+    def _binary(self, term: Binary) -> DataType | None:
+        types = self._types
+        result = binary_type(term.op, types[id(term.left)], types[id(term.right)])
+        if term.op.wire_tag in _DIVISIONS and is_zero(term.right):
+            name = "division" if term.op is BinOp.DIV else "remainder"
+            self._note(term.right, Rule.ZERO_DIVISOR, f"the divisor of a {name} is the literal 0", "divide by something else")
+        if isinstance(result, Mismatch):
+            self._note(term, Rule.OPERAND, result.message, result.fix)
+            return None
+        return result
+
+    def _unary(self, term: Unary) -> DataType | None:
+        result = unary_type(term.op, self._types[id(term.operand)])
+        if isinstance(result, Mismatch):
+            self._note(term, Rule.OPERAND, result.message, result.fix)
+            return None
+        return result
+
+    def _call(self, term: Call) -> DataType | None:
+        if self._operations is None:
+            return None
+        signature = self._operations.get(term.op_id)
+        types = [self._types[id(one)] for one in term.args]
+        for problem in call_rules.call_problems(term, types, signature):
+            place = "" if problem.argument is None else f".args[{problem.argument}]"
+            self._note(term, problem.rule, problem.message, problem.fix, place)
+        return call_rules.result_type(signature)
+
+    def _select(self, term: Select) -> DataType | None:
+        self._want(term.cond, _CONDITIONS, Rule.CONDITION, "the condition of a select must be u32 or bool", "compare it")
+        left, right = self._types[id(term.true_value)], self._types[id(term.false_value)]
+        if left is None or right is None:
+            return right if left is None else left
+        if left is not right and left != right:
+            self._note(term, Rule.SELECT_ARMS, f"a select between {spelled(left)} and {spelled(right)}", "cast one of them")
+            return None
+        return left
+
+    def _cast(self, term: Cast) -> DataType | None:
+        source, target = self._types[id(term.value)], term.target
+        if source is None:
+            return target
+        if not is_castable(source, target):
+            rule = Rule.CAST_TO_BYTES if target == DataType.Bytes else Rule.CAST
+            text = f"there is no cast from {spelled(source)} to {spelled(target)}"
+            self._note(term, rule, text, "cast by way of u32, or load elements of the type")
+        elif narrows(source, target):
+            text = f"the cast from {spelled(source)} to {spelled(target)} drops the upper bits"
+            self._note(term, Rule.NARROWING, text, "mask the value, if that is meant")
+        return target
+
+    def _fma(self, term: Fma) -> DataType | None:
+        for operand in (term.a, term.b, term.c):
+            self._want(operand, frozenset({_F32}), Rule.FMA, "an operand of fma must be f32", "cast it to f32")
+        return DataType.F32
+
+    def _subgroup_add(self, term: SubgroupAdd) -> DataType | None:
+        text = "the value of a subgroup sum must be u32, i32, u64 or f32"
+        self._want(term.value, _SUMMABLE, Rule.SUBGROUP_OPERAND, text, "cast it to one of them")
+        return self._types[id(term.value)]
+
+    def _subgroup_shuffle(self, term: SubgroupShuffle) -> DataType | None:
+        self._want_u32(term.lane, Rule.INDEX, "the lane of a shuffle")
+        return self._types[id(term.value)]
+
+    def _subgroup_ballot(self, term: SubgroupBallot) -> DataType | None:
+        self._want(term.cond, _CONDITIONS, Rule.CONDITION, "the condition of a ballot must be u32 or bool", "compare it")
+        return DataType.U32
+
+    def _opaque(self, term: OpaqueExpr) -> DataType | None:
+        dtype = WIDE_LITERALS.get(term.kind)
+        if not term.kind:
+            self._note(term, Rule.OPAQUE_EXPRESSION, "an opaque expression has no kind", "name the extension's kind")
+        elif dtype is not None and len(term.payload) != 8:
+            text = f"the payload of a literal of {dtype} has {len(term.payload)} bytes, not 8"
+            self._note(term, Rule.OPAQUE_EXPRESSION, text, f"make it with {dtype}(value)")
+        return dtype
+
+    def _unknown(self, term: Expr) -> DataType | None:
+        text = f"{type(term).__name__} is no expression of this language"
+        self._note(term, Rule.OPAQUE_EXPRESSION, text, "use OpaqueExpr for what an extension defines")
+        return None
+
+
+_HANDLERS: dict[type[Expr], str] = {
+    LitU32: "_u32",
+    LitI32: "_i32",
+    LitF32: "_f32",
+    LitBool: "_bool",
+    Var: "_var",
+    Load: "_load",
+    BufLen: "_buf_len",
+    InvocationId: "_id",
+    WorkgroupId: "_id",
+    LocalId: "_id",
+    Binary: "_binary",
+    Unary: "_unary",
+    Call: "_call",
+    Select: "_select",
+    Cast: "_cast",
+    Atomic: "_atomic",
+    Fma: "_fma",
+    SubgroupAdd: "_subgroup_add",
+    SubgroupShuffle: "_subgroup_shuffle",
+    SubgroupBallot: "_subgroup_ballot",
+    SubgroupLocalId: "_u32",
+    SubgroupSize: "_u32",
+    OpaqueExpr: "_opaque",
+}
+
+
+def is_zero(expr: Expr) -> bool:
+    """Return whether an expression is a literal 0, or casts of one."""
+    while isinstance(expr, Cast):
+        expr = expr.value
+    if isinstance(expr, LitU32 | LitI32 | LitBool):
+        return not expr.value
+    if isinstance(expr, LitF32):
+        return expr.bits & 0x7FFF_FFFF == 0
+    return isinstance(expr, OpaqueExpr) and expr.kind in WIDE_LITERALS and not any(expr.payload)

@@ -1,0 +1,114 @@
+"""Which types the operators take, and which they give.
+
+A type that is not known (None: of a call, or of what an extension defines) is taken for one that fits.
+
+Source: spec item 1.8, operator typing; where upstream checks nothing, 1.7 (docs/decisions/0006-holes-of-the-validator.md).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.operators import PREDICATES, UNPACKING, BinOp, OpaqueOp, UnOp
+from vyre_driver.ir.rules import spelled
+
+_BOOL, _U32, _I32, _U64, _F32 = (
+    one.wire_tag for one in (DataType.Bool, DataType.U32, DataType.I32, DataType.U64, DataType.F32)
+)
+_CAST = "cast the operands to a type that it takes"
+
+
+class Mismatch(NamedTuple):
+    """Why an operator cannot take what it is given, and what to do."""
+
+    message: str
+    fix: str
+
+
+class _Takes(NamedTuple):
+    """What a binary operator takes: one of ``types`` (wire tags; None: any but ``never``), both the same or not."""
+
+    types: frozenset[int] | None
+    text: str
+    same: bool = True
+    never: frozenset[int] = frozenset()
+    gives: DataType | None = None
+
+
+_ARITHMETIC = _Takes(frozenset({_U32, _I32, _F32}), "two operands of one type out of u32, i32 and f32")
+_INTEGER = _Takes(frozenset({_U32, _I32}), "two operands of one type out of u32 and i32")
+_WRAPPING = _Takes(frozenset({_U32, _I32, _U64}), "two operands of one type out of u32, i32 and u64")
+_UNSIGNED = _Takes(frozenset({_U32}), "two operands of type u32")
+_WIDE_UNSIGNED = _Takes(frozenset({_U32, _U64}), "two operands of one type out of u32 and u64")
+_DISTANCE = _Takes(frozenset({_U32, _F32}), "two operands of one type out of u32 and f32")
+_EQUALITY = _Takes(None, "two operands of one type", gives=DataType.Bool)
+_ORDER = _Takes(None, "two operands of one type other than bool", never=frozenset({_BOOL}), gives=DataType.Bool)
+_LOGIC = _Takes(frozenset({_U32, _BOOL}), "operands of type u32 or bool", same=False, gives=DataType.Bool)
+
+# By wire tag, which hashes faster than a member; the tag of opaque operators is in none of these.
+_BINARY: dict[int, _Takes] = {
+    op.wire_tag: takes
+    for ops, takes in [
+        ((BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.DIV, BinOp.MIN, BinOp.MAX), _ARITHMETIC),
+        ((BinOp.ABS_DIFF,), _DISTANCE),
+        ((BinOp.SATURATING_ADD, BinOp.SATURATING_SUB, BinOp.SATURATING_MUL), _UNSIGNED),
+        ((BinOp.MOD, BinOp.BIT_AND, BinOp.BIT_OR, BinOp.BIT_XOR), _INTEGER),
+        ((BinOp.SHL, BinOp.SHR, BinOp.ROTATE_LEFT, BinOp.ROTATE_RIGHT), _UNSIGNED),
+        ((BinOp.WRAPPING_ADD, BinOp.WRAPPING_SUB), _WRAPPING),
+        ((BinOp.MUL_HIGH,), _WIDE_UNSIGNED),
+        ((BinOp.AND, BinOp.OR), _LOGIC),
+        ((BinOp.EQ, BinOp.NE), _EQUALITY),
+        ((BinOp.LT, BinOp.GT, BinOp.LE, BinOp.GE), _ORDER),
+    ]
+    for op in ops
+}
+_BITWISE = (UnOp.BIT_NOT, UnOp.POPCOUNT, UnOp.CLZ, UnOp.CTZ, UnOp.REVERSE_BITS)
+_UNARY: dict[int, tuple[frozenset[int], str]] = {
+    **{op.wire_tag: (frozenset({_F32}), "f32") for op in UnOp if op not in UNPACKING},
+    **{op.wire_tag: (frozenset({_U32, _I32, _U64}), "u32, i32 or u64") for op in _BITWISE},
+    UnOp.NEGATE.wire_tag: (frozenset({_U32, _F32}), "u32 or f32"),
+    UnOp.LOGICAL_NOT.wire_tag: (frozenset({_U32, _BOOL}), "u32 or bool"),
+}
+_PREDICATES = frozenset(op.wire_tag for op in PREDICATES)
+
+
+def binary_type(op: BinOp | OpaqueOp, left: DataType | None, right: DataType | None) -> DataType | Mismatch | None:
+    """Return the type of ``left op right``, None when that is not known, or why there is none."""
+    takes = _BINARY.get(op.wire_tag)
+    if takes is None:
+        if isinstance(op, OpaqueOp):
+            return None
+        return Mismatch(f"{op.name} is no operator of two operands", "use the subgroup expressions")
+    types = takes.types
+    known = left if left is not None else right
+    fits = (
+        (types is None or ((left is None or left.wire_tag in types) and (right is None or right.wire_tag in types)))
+        and (not takes.never or known is None or known.wire_tag not in takes.never)
+        and (not takes.same or left is right or left is None or right is None or left == right)
+    )
+    if not fits:
+        return Mismatch(f"{_name(op)} takes {takes.text}, and got {spelled(left)} and {spelled(right)}", _CAST)
+    return known if takes.gives is None else takes.gives
+
+
+def unary_type(op: UnOp | OpaqueOp, operand: DataType | None) -> DataType | Mismatch | None:
+    """Return the type of ``op operand``, None when that is not known, or why there is none."""
+    tag = op.wire_tag
+    if operand is None:
+        return DataType.Bool if tag in _PREDICATES else None
+    takes = _UNARY.get(tag)
+    if takes is None:
+        return Mismatch(f"{_name(op)} is not known for {spelled(operand)}", "give it what an extension computes")
+    if operand.wire_tag not in takes[0]:
+        return Mismatch(f"{_name(op)} takes {takes[1]}, and got {spelled(operand)}", _fix(op, operand))
+    return DataType.Bool if tag in _PREDICATES else operand
+
+
+def _name(op: BinOp | UnOp | OpaqueOp) -> str:
+    return f"opaque operator {op.extension_id:#010x}" if isinstance(op, OpaqueOp) else op.name
+
+
+def _fix(op: UnOp | OpaqueOp, operand: DataType) -> str:
+    signed = op is UnOp.NEGATE and operand == DataType.I32
+    return "write i32(0) - value, which wraps at the least i32" if signed else _CAST

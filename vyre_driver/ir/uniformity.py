@@ -1,0 +1,214 @@
+"""Which barriers every invocation reaches.
+
+A value is the same in the whole grid, in a workgroup, or in neither; so is the way to a statement. A barrier wants its way the
+same in a workgroup, one ordered GRID_SYNC in the grid.
+
+The walk gives every assignment of a variable a *version*, and notes what each version and each way depends on; then what is
+least flows along these edges, once. A variable is never better than it was before (upstream: tainted for good). At the head of
+a loop a variable that the body assigns gets a version which also depends on that at the body's end, so that what the second
+turn would see counts in the first. A return is a variable of its own: where it happened on a way that is not the same for all,
+no way after it is.
+
+Source: spec item 1.8 (uniformity, V010); what is stricter than upstream: docs/decisions/0006-holes-of-the-validator.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from vyre_driver.ir.arithmetic import LITERALS, Binary, OpaqueExpr, Unary, Var
+from vyre_driver.ir.expressions import BufLen, Cast, Fma, Select, WorkgroupId
+from vyre_driver.ir.literal_types import WIDE_LITERALS
+from vyre_driver.ir.operators import MemoryOrdering
+from vyre_driver.ir.rules import Rule
+from vyre_driver.ir.statements import Assign, Barrier, If, Let, Loop, Return
+from vyre_driver.ir.walks import BODY_FIELDS, NodeWalk, expressions_within
+
+if TYPE_CHECKING:
+    from vyre_driver.ir.arithmetic import Expr
+    from vyre_driver.ir.program import Program
+    from vyre_driver.ir.rules import Findings
+    from vyre_driver.ir.statements import Node
+
+DIVERGENT, IN_WORKGROUP, IN_GRID = 0, 1, 2
+
+# A name no variable has: it is no text. Its versions say on which ways invocations have returned.
+_RETURNED = b"return"
+_Name = str | bytes
+
+_TRANSPARENT = (*LITERALS, BufLen, Binary, Unary, Cast, Select, Fma)
+
+
+def check_barriers(program: Program, findings: Findings) -> None:
+    """Refuse every barrier that some invocations may not reach."""
+    graph = _Graph()
+    tracer = _Tracer(program, graph)
+    tracer.walk()
+    graph.settle()
+    for path, grid_wide, way in tracer.barriers:
+        level = graph.levels[way]
+        if level == DIVERGENT:
+            text = "not every invocation of a workgroup is known to reach this barrier"
+            fix = "move it out of the if, loop or early return that not all take, and guard the work instead"
+            findings.add(Rule.DIVERGENT_BARRIER, path, text, fix)
+        elif grid_wide and level < IN_GRID:
+            text = "not every workgroup is known to reach this barrier of the whole grid"
+            findings.add(Rule.DIVERGENT_BARRIER, path, text, "move it to where no workgroup index decides")
+
+
+class _Graph:
+    """Numbers with levels, each at most that of what it depends on."""
+
+    def __init__(self) -> None:
+        self.levels: list[int] = []
+        self._dependents: list[list[int]] = []
+
+    def add(self, level: int, *depends_on: int) -> int:
+        """Return a new number."""
+        number = len(self.levels)
+        self.levels.append(level)
+        self._dependents.append([])
+        for one in depends_on:
+            self._dependents[one].append(number)
+        return number
+
+    def depend(self, number: int, on: int) -> None:
+        """Note one more thing that a number depends on."""
+        self._dependents[on].append(number)
+
+    def settle(self) -> None:
+        """Let the lower levels flow."""
+        levels = self.levels
+        for level in (DIVERGENT, IN_WORKGROUP):
+            waiting = [number for number, own in enumerate(levels) if own == level]
+            while waiting:
+                for dependent in self._dependents[waiting.pop()]:
+                    if levels[dependent] > level:
+                        levels[dependent] = level
+                        waiting.append(dependent)
+
+
+class _BarrierAt(NamedTuple):
+    path: str
+    grid_wide: bool
+    way: int
+
+
+class _Open(NamedTuple):
+    """A body that is being walked: the way outside, what the names were outside, and the versions at the head of a loop."""
+
+    way: int
+    outside: dict[_Name, int | None]
+    heads: dict[_Name, int]
+
+
+class _Tracer:
+    """Builds the graph of one program."""
+
+    def __init__(self, program: Program, graph: _Graph) -> None:
+        self.barriers: list[_BarrierAt] = []
+        self._graph = graph
+        self._walk = NodeWalk(program)
+        self._assigned = _assigned_names(program)
+        self._way = graph.add(IN_GRID)
+        self._versions: dict[_Name, int] = {_RETURNED: self._way}
+        self._open: list[_Open] = []
+        self._branches: dict[int, int] = {}  # the way into both bodies of an if, by its id
+
+    def walk(self) -> None:
+        """Walk the whole program."""
+        for step, node in self._walk.steps():
+            if step == "open":
+                self._enter(node)
+            elif step == "close":
+                self._leave()
+            elif node is not None:
+                self._node(node)
+
+    def _node(self, node: Node) -> None:
+        if isinstance(node, Let):
+            outside = self._open[-1].outside
+            outside.setdefault(node.name, self._versions.get(node.name))
+            self._versions[node.name] = self._value(node.value)
+        elif isinstance(node, Assign):
+            if node.name in self._versions:
+                version = self._value(node.value, self._versions[node.name], self._way)
+                self._versions[node.name] = version
+        elif isinstance(node, If):
+            self._branches[id(node)] = self._value(node.cond, self._way)
+        elif isinstance(node, Return):
+            self._versions[_RETURNED] = self._graph.add(IN_GRID, self._versions[_RETURNED], self._way)
+        elif isinstance(node, Barrier):
+            way = self._graph.add(IN_GRID, self._way, self._versions[_RETURNED])
+            self.barriers.append(_BarrierAt(self._walk.path(), node.ordering is MemoryOrdering.GRID_SYNC, way))
+
+    def _enter(self, owner: Node | None) -> None:
+        opened = _Open(self._way, {}, {})
+        self._open.append(opened)
+        if isinstance(owner, If):
+            self._way = self._branches[id(owner)]
+        elif isinstance(owner, Loop):
+            index = self._value(owner.start, self._value(owner.stop))
+            self._way = self._graph.add(IN_GRID, self._way, index)
+            opened.outside[owner.var] = self._versions.get(owner.var)
+            for name in self._assigned[id(owner)]:
+                if name in self._versions:
+                    head = self._graph.add(IN_GRID, self._versions[name])
+                    opened.heads[name] = self._versions[name] = head
+            self._versions[owner.var] = index
+
+    def _leave(self) -> None:
+        closed = self._open.pop()
+        for name, before in closed.outside.items():
+            if before is None:
+                del self._versions[name]
+            else:
+                self._versions[name] = before
+        for name, head in closed.heads.items():
+            self._graph.depend(head, self._versions[name])
+        self._way = closed.way
+
+    def _value(self, expr: Expr, *depends_on: int) -> int:
+        """Return a number for the value of an expression, which depends on more besides."""
+        level, names = _uses(expr)
+        versions = [self._versions[name] for name in names if name in self._versions]
+        return self._graph.add(level, *versions, *depends_on)
+
+
+def _uses(expr: Expr) -> tuple[int, list[str]]:
+    """Return how alike an expression is apart from its variables, and these."""
+    level = IN_GRID
+    names = []
+    for term in expressions_within(expr):
+        if isinstance(term, Var):
+            names.append(term.name)
+        elif isinstance(term, WorkgroupId):
+            level = min(level, IN_WORKGROUP)
+        elif not _is_transparent(term):
+            return DIVERGENT, []
+    return level, names
+
+
+def _is_transparent(term: Expr) -> bool:
+    """Return whether a term is the same wherever its operands are."""
+    return isinstance(term, _TRANSPARENT) or (isinstance(term, OpaqueExpr) and term.kind in WIDE_LITERALS)
+
+
+def _assigned_names(program: Program) -> dict[int, frozenset[_Name]]:
+    """Return what each loop assigns anywhere in its body, by its id; a return counts as an assignment."""
+    done: dict[int, frozenset[_Name]] = {}
+    waiting: list[tuple[Node, bool]] = [(node, False) for node in program.entry]
+    while waiting:
+        node, expanded = waiting.pop()
+        if id(node) in done:
+            continue
+        inside = [one for field in BODY_FIELDS.get(type(node), ()) for one in getattr(node, field)]
+        if not expanded and inside:
+            waiting.append((node, True))
+            waiting.extend((one, False) for one in inside)
+            continue
+        own: frozenset[_Name] = frozenset((node.name,)) if isinstance(node, Assign) else frozenset()
+        if isinstance(node, Return):
+            own = frozenset((_RETURNED,))
+        done[id(node)] = own.union(*(done[id(one)] for one in inside))
+    return done

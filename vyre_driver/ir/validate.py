@@ -1,0 +1,90 @@
+"""Whether a program makes sense, and whether it fits a device.
+
+docs/validation-rules.md lists every rule. Source: spec items 1.8 and 1.9.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from vyre_driver.ir.buffer_uses import check_hazards, check_linear_types
+from vyre_driver.ir.declaration_rules import check_buffers, check_shape
+from vyre_driver.ir.profile_rules import Offer, check_profile
+from vyre_driver.ir.rules import Findings, Problem
+from vyre_driver.ir.statement_rules import StatementChecker
+from vyre_driver.ir.uniformity import check_barriers
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vyre_driver.backends.profile import DeviceProfile
+    from vyre_driver.ir.call_rules import OperationSignature
+    from vyre_driver.ir.program import Program
+
+_PASSED = "offers it was validated for"
+
+
+class ValidationReport(NamedTuple):
+    """What validation found: problems refuse the program, warnings do not; at most 1000 each, ``total`` counts all problems."""
+
+    problems: tuple[Problem, ...]
+    warnings: tuple[Problem, ...]
+    total: int
+
+
+def validate(
+    program: Program,
+    profile: DeviceProfile | None = None,
+    *,
+    operations: Mapping[str, OperationSignature] | None = None,
+) -> Program:
+    """Return the program itself when it breaks no rule.
+
+    Without a profile the question is whether the program means something; with one, whether that device can run it too. Calls
+    are checked against ``operations`` when these are given. A program remembers what it was validated for, unless operations
+    were given: asking again costs nothing.
+
+    Raises
+    ------
+    InvalidProgram
+        1006 with every problem at once: in the message, up to 20 of them, and in its ``problems``, up to 1000.
+    """
+    passed: set[Offer | None] = program._memo.setdefault(_PASSED, set())  # noqa: SLF001 -- it is the program that remembers
+    offer = None if profile is None else Offer.of(profile)
+    if operations is None and offer in passed:
+        return program
+    findings = _examine(program, offer, operations)
+    if findings.problems:
+        findings.refuse()
+    if operations is None:
+        passed.update((None, offer))
+    return program
+
+
+def examine(
+    program: Program,
+    profile: DeviceProfile | None = None,
+    *,
+    operations: Mapping[str, OperationSignature] | None = None,
+) -> ValidationReport:
+    """Return all that :func:`validate` would find, and the warnings, without raising."""
+    findings = _examine(program, None if profile is None else Offer.of(profile), operations)
+    return ValidationReport(tuple(findings.problems), tuple(findings.warnings), findings.total)
+
+
+def _examine(program: Program, offer: Offer | None, operations: Mapping[str, OperationSignature] | None) -> Findings:
+    findings = Findings()
+    if not check_shape(program, findings):
+        check_buffers(program, findings)
+        return findings
+    buffers = check_buffers(program, findings)
+    checker = StatementChecker(program, buffers, findings, operations)
+    checker.check()
+    if checker.saw_barrier:
+        check_barriers(program, findings)
+    if checker.saw_atomic:
+        check_hazards(program, findings)
+    check_linear_types(program, findings)
+    if offer is not None:
+        check_profile(program, offer, findings)
+    return findings

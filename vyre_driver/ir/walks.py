@@ -1,0 +1,193 @@
+"""Walks over programs that never recurse, and the paths of what they meet."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.ir.arithmetic import Binary, Unary
+from vyre_driver.ir.expressions import (
+    Atomic,
+    Call,
+    Cast,
+    Fma,
+    Load,
+    Select,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupShuffle,
+)
+from vyre_driver.ir.nodes import AsyncLoad, AsyncStore, Trap
+from vyre_driver.ir.program import ROOT_GENERATOR
+from vyre_driver.ir.statements import Assign, Block, If, Let, Loop, Region, Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from vyre_driver.ir.arithmetic import Expr
+    from vyre_driver.ir.program import Program
+    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.terms import Term
+
+MAX_NESTING = 64
+MAX_NODES = 8192
+MAX_EXPRESSION_DEPTH = 128
+
+# The fields that hold expressions, in wire order; a field may hold a tuple of them, or None.
+EXPRESSION_FIELDS: dict[type[Term], tuple[str, ...]] = {
+    Load: ("index",),
+    Binary: ("left", "right"),
+    Unary: ("operand",),
+    Call: ("args",),
+    Select: ("cond", "true_value", "false_value"),
+    Cast: ("value",),
+    Atomic: ("index", "expected", "value"),
+    Fma: ("a", "b", "c"),
+    SubgroupAdd: ("value",),
+    SubgroupShuffle: ("value", "lane"),
+    SubgroupBallot: ("cond",),
+    Let: ("value",),
+    Assign: ("value",),
+    Store: ("index", "value"),
+    If: ("cond",),
+    Loop: ("start", "stop"),
+    AsyncLoad: ("offset", "size"),
+    AsyncStore: ("offset", "size"),
+    Trap: ("address",),
+}
+BODY_FIELDS: dict[type[Term], tuple[str, ...]] = {
+    If: ("then", "otherwise"),
+    Loop: ("body",),
+    Block: ("body",),
+    Region: ("body",),
+}
+
+
+def _getter(cls: type[Term], fields: tuple[str, ...]) -> Callable[[Any], tuple[Expr, ...]]:
+    if cls is Call:
+        return attrgetter("args")
+    if cls is Atomic:
+        return lambda term: (term.index, term.value) if term.expected is None else (term.index, term.expected, term.value)
+    if len(fields) == 1:
+        get = attrgetter(fields[0])
+        return lambda term: (get(term),)
+    return attrgetter(*fields)
+
+
+# What gives the expressions directly inside a term, in wire order; classes that hold none are not there.
+OPERANDS = {cls: _getter(cls, fields) for cls, fields in EXPRESSION_FIELDS.items()}
+
+
+def expressions_within(*roots: Expr) -> Iterator[Expr]:
+    """Yield every different expression object of these trees once, in no order that means anything."""
+    seen: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        term = waiting.pop()
+        if id(term) in seen:
+            continue
+        seen.add(id(term))
+        yield term
+        operands = OPERANDS.get(type(term))
+        if operands is not None:
+            waiting.extend(operands(term))
+
+
+def operand_paths(node: Term, wanted: set[int]) -> dict[int, str]:
+    """Return where in a node the expressions with these ids stand first, for example ``value.left.args[2]``."""
+    found: dict[int, str] = {}
+    seen: set[int] = set()
+    waiting: list[tuple[Term, tuple[Any, str] | None]] = [(node, None)]
+    while waiting and len(found) < len(wanted):
+        term, link = waiting.pop()
+        if id(term) in seen:
+            continue
+        seen.add(id(term))
+        if id(term) in wanted:
+            found[id(term)] = _chain(link)
+        waiting.extend((operand, (link, label)) for label, operand in reversed(_labelled(term)))
+    return found
+
+
+def _labelled(term: Term) -> list[tuple[str, Expr]]:
+    pairs: list[tuple[str, Expr]] = []
+    for field in EXPRESSION_FIELDS.get(type(term), ()):
+        value = getattr(term, field)
+        if isinstance(value, tuple):
+            pairs.extend((f"{field}[{place}]", one) for place, one in enumerate(value))
+        elif value is not None:
+            pairs.append((field, value))
+    return pairs
+
+
+def _chain(link: tuple[Any, str] | None) -> str:
+    labels = []
+    while link is not None:
+        link, label = link
+        labels.append(label)
+    return ".".join(reversed(labels))
+
+
+class _Frame:
+    """A body that is being walked; ``place`` is -1 before it is opened."""
+
+    __slots__ = ("body", "field", "owner", "place")
+
+    def __init__(self, owner: Node | None, field: str, body: tuple[Node, ...]) -> None:
+        self.owner = owner
+        self.field = field
+        self.body = body
+        self.place = -1
+
+
+class NodeWalk:
+    """A walk over the nodes of a program in the order they stand in, which can say where it is.
+
+    It is for programs of at most MAX_NODES nodes: nodes that stand in several places are walked in each.
+    """
+
+    def __init__(self, program: Program) -> None:
+        """Walk the program's entry."""
+        entry = program.entry
+        self._stack = [_Frame(None, "entry", entry)]
+        sole = entry[0] if len(entry) == 1 else None
+        self._inside_root = isinstance(sole, Region) and sole.generator == ROOT_GENERATOR
+
+    def steps(self) -> Iterator[tuple[str, Node | None]]:
+        """Yield ("open", owner) before the nodes of a body, ("node", node) for each, ("close", owner) after them.
+
+        :attr:`field` says which body of its owner is open; the owner of the entry is None.
+        """
+        stack = self._stack
+        while stack:
+            frame = stack[-1]
+            if frame.place < 0:
+                yield "open", frame.owner
+            frame.place += 1
+            if frame.place == len(frame.body):
+                yield "close", frame.owner
+                stack.pop()
+                continue
+            node = frame.body[frame.place]
+            yield "node", node
+            fields = BODY_FIELDS.get(type(node))
+            if fields is not None:
+                stack.extend(_Frame(node, field, getattr(node, field)) for field in reversed(fields))
+
+    @property
+    def field(self) -> str:
+        """The field of the body that is open."""
+        return self._stack[-1].field
+
+    @property
+    def following(self) -> int:
+        """How many nodes follow the one at hand in its body."""
+        frame = self._stack[-1]
+        return len(frame.body) - frame.place - 1
+
+    def path(self) -> str:
+        """Return the path of the node at hand."""
+        frames = [frame for frame in self._stack if frame.place >= 0]
+        if self._inside_root and len(frames) > 1:
+            del frames[0]
+        return ".".join(f"{frame.field}[{frame.place}]" for frame in frames)

@@ -1,6 +1,6 @@
 """What validation costs: a program of 200 nodes, decoded and validated.
 
-    python -m benchmarks.ir_validate [--json]
+python -m benchmarks.ir_validate [--json]
 """
 
 from __future__ import annotations

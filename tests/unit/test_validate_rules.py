@@ -1,0 +1,159 @@
+"""Every rule of the validator: what it accepts, what it refuses, where and in which words."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from unit.rule_cases import ABLE, CASES, SIGNATURES, Case, X, program
+
+from vyre_driver.backends.profile import DeviceProfile
+from vyre_driver.errors import InvalidProgram
+from vyre_driver.ir import Problem, examine, validate
+from vyre_driver.ir.arithmetic import f32
+from vyre_driver.ir.builders import (
+    assign,
+    atomic_add,
+    block,
+    call,
+    cast,
+    i32,
+    if_,
+    let,
+    load,
+    loop,
+    select,
+    store,
+    u32,
+    u64,
+    unop,
+    var,
+)
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.operators import UnOp
+from vyre_driver.ir.program import Program
+from vyre_driver.ir.rules import Rule
+
+NAMES = [f"{case.rule.name.lower()}-{place}" for place, case in enumerate(CASES)]
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_a_rule_refuses_one_thing_and_says_where(case: Case) -> None:
+    with pytest.raises(InvalidProgram) as caught:
+        validate(case.refused, case.profile, operations=case.operations)
+    (problem,) = caught.value.problems
+    assert (problem.rule, problem.path, problem.message) == (case.rule.code, case.path, case.message)
+    assert str(caught.value) == f"{problem.rule} at {problem.path}: {problem.message}. Fix: {problem.fix}."
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+def test_a_rule_accepts_what_is_right(case: Case) -> None:
+    assert validate(case.accepted, case.profile or ABLE, operations=case.operations) is case.accepted
+
+
+def test_every_rule_has_a_case() -> None:
+    assert {case.rule for case in CASES} == set(Rule) - {Rule.NARROWING}
+
+
+def test_a_narrowing_integer_cast_is_a_warning() -> None:
+    narrowing = program(let("x", cast(DataType.U8, u32(300))), let("y", cast(DataType.U64, u32(3))))
+    assert validate(narrowing) is narrowing
+    report = examine(narrowing)
+    assert (report.problems, report.total) == ((), 0)
+    assert report.warnings == (
+        Problem("V035", "body[0].value", "the cast from u32 to u8 drops the upper bits", "mask the value, if that is meant"),
+    )
+
+
+def test_all_problems_are_told_at_once_in_the_order_they_stand_in() -> None:
+    wrong = program(
+        let("x", u32(1) + i32(1)),
+        store("nowhere", f32(0.0), load("in", i32(0)) / u32(0)),
+        block(assign("y", cast(DataType.F64, u32(1))), let("x", u32(1))),
+        size=(0, 1, 1),
+    )
+    with pytest.raises(InvalidProgram) as caught:
+        validate(wrong)
+    assert [(one.rule, one.path) for one in caught.value.problems] == [
+        ("R002", "workgroup_size[0]"),
+        ("R015", "body[0].value"),
+        ("R010", "body[1].buffer"),
+        ("R012", "body[1].index"),
+        ("R012", "body[1].value.left.index"),
+        ("V044", "body[1].value.right"),
+        ("R009", "body[2].body[0]"),
+        ("V012", "body[2].body[0].value"),
+        ("V008", "body[2].body[1]"),
+    ]
+    lines = str(caught.value).splitlines()
+    assert (lines[0], len(lines)) == ("the program breaks rules in 9 places:", 10)
+    assert lines[1] == "  R002 at workgroup_size[0]: the workgroup has 0 invocations along x (use 1 or more)"
+    assert lines[-1].endswith("(use another name). Fix: correct each place as it says.")
+
+
+def test_an_error_with_problems_survives_pickle() -> None:
+    with pytest.raises(InvalidProgram) as caught:
+        validate(program(store("in", 0, u32(1))))
+    again = pickle.loads(pickle.dumps(caught.value))  # noqa: S301 -- our own bytes
+    assert (again.problems, str(again)) == (caught.value.problems, str(caught.value))
+
+
+def test_an_error_of_another_stage_has_no_problems() -> None:
+    with pytest.raises(InvalidProgram) as caught:
+        u32(-1)
+    assert caught.value.problems == ()
+
+
+def test_paths_begin_at_the_entry_where_there_is_no_single_root_region() -> None:
+    two = Program.new((), (1, 1, 1), [*program().entry, *program(store("out", 0, X)).entry])
+    with pytest.raises(InvalidProgram) as caught:
+        validate(two)
+    assert [one.path for one in caught.value.problems] == ["entry[1].body[0].buffer"]
+
+
+def test_what_is_not_known_is_not_refused() -> None:
+    """The result of a call, and all that is computed of it."""
+    unknown = call("anything", u32(1))
+    usable = program(
+        let("x", unknown),
+        assign("x", f32(1.0)),
+        store("floats", unknown, var("x") + unknown),
+        let("y", cast(DataType.Bytes, unknown)),
+        let("z", atomic_add("out", unknown, unknown)),
+        let("w", unop(UnOp.UNPACK4_LOW, unknown)),
+        let("v", select(unknown, unknown, u32(1)) + 1),
+        if_(unknown, [loop("i", unknown, unknown, [])]),
+    )
+    assert validate(usable) is usable
+
+
+def test_a_call_has_the_type_of_its_signature() -> None:
+    wrong = program(store("floats", 0, call("twice", u32(1))))
+    validate(wrong)
+    with pytest.raises(InvalidProgram, match=r"V045 at body\[0\]\.value: buffer 'floats' holds f32, and is given u32"):
+        validate(wrong, operations=SIGNATURES)
+
+
+def test_a_verdict_is_remembered_for_the_profile_it_was_given_for() -> None:
+    """Upstream forgets the limits of the device, and so accepts for a weaker one what it saw on a stronger one."""
+    wide = program(let("x", u64(1)))
+    assert (validate(wide), validate(wide, ABLE), validate(wide, ABLE)) == (wide, wide, wide)
+    with pytest.raises(InvalidProgram, match="R027"):
+        validate(wide, DeviceProfile.conservative())
+    with pytest.raises(InvalidProgram, match="R027"):
+        validate(wide, DeviceProfile.conservative())
+
+
+def test_the_flag_of_upstream_is_no_verdict() -> None:
+    """Anybody can set it, and it is part of digest v2: it is neither believed nor set here."""
+    flagged = program(store("in", 0, X)).with_structurally_validated(True)
+    with pytest.raises(InvalidProgram, match="R011"):
+        validate(flagged)
+    assert not validate(program()).structurally_validated
+
+
+def test_operations_are_asked_for_every_time() -> None:
+    calling = program(let("x", call("twice", X)))
+    validate(calling, operations=SIGNATURES)
+    with pytest.raises(InvalidProgram, match="V016"):
+        validate(calling, operations={})

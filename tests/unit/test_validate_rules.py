@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 
 import pytest
 from unit.rule_cases import ABLE, CASES, SIGNATURES, Case, X, program
@@ -157,3 +158,14 @@ def test_operations_are_asked_for_every_time() -> None:
     validate(calling, operations=SIGNATURES)
     with pytest.raises(InvalidProgram, match="V016"):
         validate(calling, operations={})
+
+
+def documented_rows(path: Path) -> list[str]:
+    return [line for line in path.read_text("utf-8").splitlines() if line.startswith(("| V", "| R"))]
+
+
+def test_the_document_lists_every_rule_with_the_words_of_its_first_example() -> None:
+    examples = {case.rule: f"{case.path}: {case.message}" for case in reversed(CASES)}
+    examples[Rule.NARROWING] = "body[0].value: the cast from u32 to u8 drops the upper bits"
+    expected = [f"| {rule.code} | {rule.refuses} | {examples[rule]} |" for rule in Rule]
+    assert documented_rows(Path(__file__).parents[2] / "docs" / "validation-rules.md") == expected

@@ -11,7 +11,7 @@ from vyre_driver.ir import call_rules
 from vyre_driver.ir.arithmetic import Binary, Expr, LitBool, LitF32, LitI32, LitU32, OpaqueExpr, Unary, Var
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl
 from vyre_driver.ir.cast_table import is_castable, narrows
-from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.dtypes import BYTES, DataType
 from vyre_driver.ir.expressions import (
     Atomic,
     BufLen,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 _U32, _I32, _F32, _BOOL = (one.wire_tag for one in (DataType.U32, DataType.I32, DataType.F32, DataType.Bool))
 _CONDITIONS = frozenset({_U32, _BOOL})
 _SUMMABLE = frozenset({_U32, _I32, _F32, DataType.U64.wire_tag})
+_NOT_EVERYWHERE = frozenset(one.wire_tag for one in (DataType.U64, DataType.I64, DataType.F16, DataType.BF16))
 _DIVISIONS = frozenset({BinOp.DIV.wire_tag, BinOp.MOD.wire_tag})
 _EXPECTING = frozenset({AtomicOp.COMPARE_EXCHANGE, AtomicOp.COMPARE_EXCHANGE_WEAK})
 _UNSEEN: Any = object()
@@ -82,6 +83,7 @@ class ExpressionChecker:
         """Check against these buffers and, unless None, these operations."""
         self.variables: dict[str, Variable] = {}
         self.saw_atomic = False
+        self.asks_device = False  # whether there is anything that not every device has
         self._undeclared: set[str] = set()
         self._buffers = buffers
         self._findings = findings
@@ -135,9 +137,19 @@ class ExpressionChecker:
                 continue
             inside = operands.get(type(term))
             if inside is not None:
-                pending = [one for one in inside(term) if id(one) not in types]
-                if pending:
-                    waiting += pending[::-1]
+                ready = True
+                for one in inside(term):
+                    inner = id(one)
+                    if inner in types:
+                        continue
+                    cls = type(one)
+                    if cls in operands:
+                        waiting.append(one)
+                        ready = False
+                    else:
+                        types[inner] = handlers.get(cls, self._unknown)(one)
+                        fresh.append(inner)
+                if not ready:
                     continue
             waiting.pop()
             types[key] = handlers.get(type(term), self._unknown)(term)
@@ -152,7 +164,8 @@ class ExpressionChecker:
         self._found = []
         places = operand_paths(node, {id(one.term) for one in found})
         here = walk.path()
-        for one in found:
+        order = {key: place for place, key in enumerate(places)}
+        for one in sorted(found, key=lambda one: order[id(one.term)]):
             path = f"{here}.{places[id(one.term)]}{one.suffix}"
             note = self._findings.warn if one.rule is Rule.NARROWING else self._findings.add
             note(one.rule, path, one.message, one.fix)
@@ -208,7 +221,7 @@ class ExpressionChecker:
         buffer = self._buffer(term)
         if buffer is None:
             return None
-        if buffer.element == DataType.Bytes and not buffer.bytes_extraction:
+        if buffer.element.wire_tag == BYTES and not buffer.bytes_extraction:
             text = f"buffer {quoted(buffer.name)} holds bytes, which are not loaded"
             self._note(term, Rule.BYTES_ELEMENT, text, "declare it with_bytes_extraction(True)")
         return buffer.element
@@ -241,9 +254,9 @@ class ExpressionChecker:
         elif buffer.access is not BufferAccess.READ_WRITE:
             text = f"{name} is {buffer.access.name}, and an atomic wants READ_WRITE"
             self._note(term, Rule.ATOMIC_ACCESS, text, "declare it read-write")
-        if buffer.element == DataType.Bytes:
+        if buffer.element.wire_tag == BYTES:
             self._note(term, Rule.BYTES_ELEMENT, f"{name} holds bytes, which have no atomics", "use a buffer of u32")
-        elif buffer.element != DataType.U32:
+        elif buffer.element.wire_tag != _U32:
             text = f"{name} holds {spelled(buffer.element)}, and atomics work on u32"
             self._note(term, Rule.ATOMIC_ELEMENT, text, "use a buffer of u32")
 
@@ -287,10 +300,11 @@ class ExpressionChecker:
 
     def _cast(self, term: Cast) -> DataType | None:
         source, target = self._types[id(term.value)], term.target
+        self.asks_device = self.asks_device or target.wire_tag in _NOT_EVERYWHERE
         if source is None:
             return target
         if not is_castable(source, target):
-            rule = Rule.CAST_TO_BYTES if target == DataType.Bytes else Rule.CAST
+            rule = Rule.CAST_TO_BYTES if target.wire_tag == BYTES else Rule.CAST
             text = f"there is no cast from {spelled(source)} to {spelled(target)}"
             self._note(term, rule, text, "cast by way of u32, or load elements of the type")
         elif narrows(source, target):
@@ -304,20 +318,28 @@ class ExpressionChecker:
         return DataType.F32
 
     def _subgroup_add(self, term: SubgroupAdd) -> DataType | None:
+        self.asks_device = True
         text = "the value of a subgroup sum must be u32, i32, u64 or f32"
         self._want(term.value, _SUMMABLE, Rule.SUBGROUP_OPERAND, text, "cast it to one of them")
         return self._types[id(term.value)]
 
     def _subgroup_shuffle(self, term: SubgroupShuffle) -> DataType | None:
+        self.asks_device = True
         self._want_u32(term.lane, Rule.INDEX, "the lane of a shuffle")
         return self._types[id(term.value)]
 
+    def _subgroup_fact(self, _term: SubgroupLocalId | SubgroupSize) -> DataType | None:
+        self.asks_device = True
+        return DataType.U32
+
     def _subgroup_ballot(self, term: SubgroupBallot) -> DataType | None:
+        self.asks_device = True
         self._want(term.cond, _CONDITIONS, Rule.CONDITION, "the condition of a ballot must be u32 or bool", "compare it")
         return DataType.U32
 
     def _opaque(self, term: OpaqueExpr) -> DataType | None:
         dtype = WIDE_LITERALS.get(term.kind)
+        self.asks_device = self.asks_device or dtype is not None
         if not term.kind:
             self._note(term, Rule.OPAQUE_EXPRESSION, "an opaque expression has no kind", "name the extension's kind")
         elif dtype is not None and len(term.payload) != 8:
@@ -352,8 +374,8 @@ _HANDLERS: dict[type[Expr], str] = {
     SubgroupAdd: "_subgroup_add",
     SubgroupShuffle: "_subgroup_shuffle",
     SubgroupBallot: "_subgroup_ballot",
-    SubgroupLocalId: "_u32",
-    SubgroupSize: "_u32",
+    SubgroupLocalId: "_subgroup_fact",
+    SubgroupSize: "_subgroup_fact",
     OpaqueExpr: "_opaque",
 }
 

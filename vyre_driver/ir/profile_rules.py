@@ -69,10 +69,12 @@ class Offer(NamedTuple):
         return "64-bit integers" if dtype in {DataType.U64, DataType.I64} and self.max_native_int_width < 64 else None
 
 
-def check_profile(program: Program, offer: Offer, findings: Findings) -> None:
-    """Refuse what the device cannot run."""
+def check_profile(program: Program, offer: Offer, findings: Findings, *, nodes_too: bool) -> None:
+    """Refuse what the device cannot run; ``nodes_too``: nodes hold something that not every device has."""
     _check_workgroup(program, offer, findings)
     _check_buffers(program, offer, findings)
+    if not nodes_too:
+        return
     walk = NodeWalk(program)
     seen: set[int] = set()
     for step, node in walk.steps():

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.ir.arithmetic import LitI32, LitU32
 from vyre_driver.ir.buffers import BufferAccess
-from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.dtypes import BYTES, DataType
 from vyre_driver.ir.expression_rules import ExpressionChecker, Variable
 from vyre_driver.ir.nodes import (
     AllGather,
@@ -29,6 +29,7 @@ from vyre_driver.ir.nodes import (
 from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.rules import Rule, quoted, spelled
 from vyre_driver.ir.statements import Assign, Barrier, Block, If, Let, Loop, Region, Return, Store
+from vyre_driver.ir.uniformity import RETURNED
 from vyre_driver.ir.walks import NodeWalk
 
 if TYPE_CHECKING:
@@ -40,9 +41,11 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.rules import Findings
     from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.uniformity import Name
 
-_CONDITIONS = (DataType.U32, DataType.Bool)
-_WORDS_OF_BYTES = (DataType.U32, DataType.Bytes)
+_U32 = DataType.U32.wire_tag
+_CONDITIONS = frozenset({_U32, DataType.Bool.wire_tag})
+_WORDS_OF_BYTES = frozenset({_U32, BYTES})
 
 
 class StatementChecker:
@@ -57,7 +60,11 @@ class StatementChecker:
     ) -> None:
         """Check against these buffers and operations."""
         self.saw_barrier = False
+        self.asks_device = False  # whether there is a node that not every device has
+        self.assigned_in: dict[int, set[Name]] = {}  # what each loop assigns anywhere in its body, by its id
+        self._loops: list[Loop] = []
         self._buffers = buffers
+        self._writable = {name for name, buffer in buffers.items() if buffer.is_writable}
         self._findings = findings
         self._walk = NodeWalk(program)
         self._expressions = ExpressionChecker(buffers, findings, operations)
@@ -79,12 +86,17 @@ class StatementChecker:
 
     def _open(self, owner: Node | None) -> None:
         if isinstance(owner, Loop):
+            self._loops.append(owner)
+            self.assigned_in.setdefault(id(owner), set())
             self._scopes.append({})
             self._declare(owner.var, Variable(DataType.U32, is_loop=True))
         self._scopes.append({})
 
     def _close(self, owner: Node | None) -> None:
-        for _ in range(2 if isinstance(owner, Loop) else 1):
+        is_loop = isinstance(owner, Loop)
+        if is_loop:
+            self._loops.pop()
+        for _ in range(2 if is_loop else 1):
             scope = self._scopes.pop()
             for name, outside in scope.items():
                 if outside is None:
@@ -105,12 +117,12 @@ class StatementChecker:
 
     def _want_u32(self, expr: Expr, field: str, what: str, rule: Rule = Rule.INDEX) -> None:
         got = self._expressions.type_of(expr)
-        if got is not None and got.wire_tag != DataType.U32.wire_tag:
+        if got is not None and got.wire_tag != _U32:
             self._add(rule, f"{what} must be u32, and is {spelled(got)}", "cast it to u32", field)
 
     def _written(self, name: str, field: str) -> BufferDecl | None:
         buffer = self._named(name, field)
-        if buffer is not None and not buffer.is_writable:
+        if buffer is not None and name not in self._writable:
             text = f"buffer {quoted(name)} is {buffer.access.name}, and is written here"
             self._add(Rule.NOT_WRITABLE, text, "declare it read-write", field)
         return buffer
@@ -137,15 +149,21 @@ class StatementChecker:
 
     def _assign(self, node: Assign) -> None:
         dtype = self._expressions.type_of(node.value)
+        self._note_assignment(node.name)
         variable = self._expressions.variables.get(node.name)
-        name = quoted(node.name)
         if variable is None:
-            self._add(Rule.UNDECLARED, f"no variable {name} is in scope", "declare it with let before")
+            self._add(Rule.UNDECLARED, f"no variable {quoted(node.name)} is in scope", "declare it with let before")
         elif variable.is_loop:
-            self._add(Rule.LOOP_VARIABLE, f"{name} is the variable of a loop", "declare a variable of your own with let")
-        elif dtype is not None and variable.dtype is not None and dtype != variable.dtype:
-            text = f"variable {name} is {spelled(variable.dtype)}, and is given {spelled(dtype)}"
+            self._add(
+                Rule.LOOP_VARIABLE, f"{quoted(node.name)} is the variable of a loop", "declare a variable of your own with let"
+            )
+        elif dtype is not None and variable.dtype is not None and dtype is not variable.dtype and dtype != variable.dtype:
+            text = f"variable {quoted(node.name)} is {spelled(variable.dtype)}, and is given {spelled(dtype)}"
             self._add(Rule.VALUE_TYPE, text, f"cast the value to {spelled(variable.dtype)}", "value")
+
+    def _note_assignment(self, name: Name) -> None:
+        for enclosing in self._loops:
+            self.assigned_in[id(enclosing)].add(name)
 
     def _store(self, node: Store) -> None:
         buffer = self._written(node.buffer, "buffer")
@@ -157,20 +175,20 @@ class StatementChecker:
         dtype = self._expressions.type_of(node.value)
         if buffer is None:
             return
-        name, element = quoted(buffer.name), buffer.element
+        element = buffer.element
         if isinstance(node.index, LitU32) and node.index.value >= buffer.count > 0:
-            text = f"the index is {node.index.value}, and buffer {name} has {buffer.count} elements"
+            text = f"the index is {node.index.value}, and buffer {quoted(buffer.name)} has {buffer.count} elements"
             self._add(Rule.STORE_RANGE, text, f"store below {buffer.count}", "index")
-        if element == DataType.Bytes and not buffer.bytes_extraction:
-            text = f"buffer {name} holds bytes, which are not stored"
+        if element.wire_tag == BYTES and not buffer.bytes_extraction:
+            text = f"buffer {quoted(buffer.name)} holds bytes, which are not stored"
             self._add(Rule.BYTES_ELEMENT, text, "declare it with_bytes_extraction(True)", "buffer")
-        elif dtype is not None and dtype != element and not (dtype in _WORDS_OF_BYTES and element in _WORDS_OF_BYTES):
-            text = f"buffer {name} holds {spelled(element)}, and is given {spelled(dtype)}"
+        elif dtype is not None and not _is_storable(dtype, element):
+            text = f"buffer {quoted(buffer.name)} holds {spelled(element)}, and is given {spelled(dtype)}"
             self._add(Rule.VALUE_TYPE, text, f"cast the value to {spelled(element)}", "value")
 
     def _if(self, node: If) -> None:
         dtype = self._expressions.type_of(node.cond)
-        if dtype is not None and dtype not in _CONDITIONS:
+        if dtype is not None and dtype.wire_tag not in _CONDITIONS:
             text = f"the condition of an if must be u32 or bool, and is {spelled(dtype)}"
             self._add(Rule.CONDITION, text, "compare it", "cond")
 
@@ -180,6 +198,7 @@ class StatementChecker:
         self._refuse_shadowing(node.var)
 
     def _return(self, _node: Return) -> None:
+        self._note_assignment(RETURNED)
         following = self._walk.following
         if following:
             self._add(Rule.UNREACHABLE, f"{following} nodes follow a return in its body", "remove them, or return under an if")
@@ -189,6 +208,11 @@ class StatementChecker:
         """Whether the program has an atomic."""
         return self._expressions.saw_atomic
 
+    @property
+    def needs_a_device(self) -> bool:
+        """Whether the program has anything that not every device has."""
+        return self.asks_device or self._expressions.asks_device
+
     def _barrier(self, node: Barrier) -> None:
         self.saw_barrier = True
         if node.ordering is MemoryOrdering.RELAXED:
@@ -196,6 +220,7 @@ class StatementChecker:
             self._add(Rule.BARRIER_ORDERING, text, "use ACQUIRE, RELEASE, ACQ_REL, SEQ_CST or GRID_SYNC")
 
     def _indirect(self, node: IndirectDispatch) -> None:
+        self.asks_device = True
         self._named(node.count_buffer, "count_buffer")
         if node.count_offset % 4:
             text = f"the offset is {node.count_offset} bytes, which is no multiple of 4"
@@ -213,9 +238,13 @@ class StatementChecker:
             self._add(Rule.TAG, "the tag of an asynchronous copy is empty", "name the copy", "tag")
 
     def _trap(self, node: Trap) -> None:
+        self.asks_device = True
         self._want_u32(node.address, "address", "the address of a trap")
 
-    def _resume(self, _node: Resume | Block | Region) -> None:
+    def _resume(self, _node: Resume) -> None:
+        self.asks_device = True
+
+    def _body(self, _node: Block | Region) -> None:
         """Nothing can be wrong with it by itself."""
 
     def _in_place(self, node: AllReduce | Broadcast) -> None:
@@ -232,6 +261,7 @@ class StatementChecker:
             self._add(Rule.COLLECTIVE, text, "use buffers of one element type")
 
     def _collective(self, name: str, field: str) -> BufferDecl | None:
+        self.asks_device = True
         buffer = self._buffers.get(name)
         if buffer is None:
             self._add(Rule.COLLECTIVE, f"there is no buffer {quoted(name)}", "declare it, or name another", field)
@@ -250,6 +280,12 @@ class StatementChecker:
         self._add(Rule.OPAQUE_NODE, text, "use OpaqueNode for what an extension defines")
 
 
+def _is_storable(dtype: DataType, element: DataType) -> bool:
+    if dtype is element or dtype == element:
+        return True
+    return dtype.wire_tag in _WORDS_OF_BYTES and element.wire_tag in _WORDS_OF_BYTES
+
+
 _HANDLERS: dict[type[Node], str] = {
     Let: "_let",
     Assign: "_assign",
@@ -257,8 +293,8 @@ _HANDLERS: dict[type[Node], str] = {
     If: "_if",
     Loop: "_loop",
     Return: "_return",
-    Block: "_resume",
-    Region: "_resume",
+    Block: "_body",
+    Region: "_body",
     Barrier: "_barrier",
     IndirectDispatch: "_indirect",
     AsyncLoad: "_copy",

@@ -22,9 +22,11 @@ from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.rules import Rule
 from vyre_driver.ir.statements import Assign, Barrier, If, Let, Loop, Return
-from vyre_driver.ir.walks import BODY_FIELDS, NodeWalk, expressions_within
+from vyre_driver.ir.walks import NodeWalk, expressions_within
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.rules import Findings
@@ -33,16 +35,23 @@ if TYPE_CHECKING:
 DIVERGENT, IN_WORKGROUP, IN_GRID = 0, 1, 2
 
 # A name no variable has: it is no text. Its versions say on which ways invocations have returned.
-_RETURNED = b"return"
-_Name = str | bytes
+RETURNED = b"return"
+Name = str | bytes
 
-_TRANSPARENT = (*LITERALS, BufLen, Binary, Unary, Cast, Select, Fma)
+# How alike these are, apart from what is in them; what is not here differs.
+_LEVELS: dict[type[Expr], int] = {
+    **dict.fromkeys((*LITERALS, BufLen, Binary, Unary, Cast, Select, Fma), IN_GRID),
+    WorkgroupId: IN_WORKGROUP,
+}
 
 
-def check_barriers(program: Program, findings: Findings) -> None:
-    """Refuse every barrier that some invocations may not reach."""
+def check_barriers(program: Program, assigned_in: Mapping[int, set[Name]], findings: Findings) -> None:
+    """Refuse every barrier that some invocations may not reach.
+
+    ``assigned_in`` says for each loop, by its id, what is assigned anywhere in its body, RETURNED where that returns.
+    """
     graph = _Graph()
-    tracer = _Tracer(program, graph)
+    tracer = _Tracer(program, assigned_in, graph)
     tracer.walk()
     graph.settle()
     for path, grid_wide, way in tracer.barriers:
@@ -98,20 +107,20 @@ class _Open(NamedTuple):
     """A body that is being walked: the way outside, what the names were outside, and the versions at the head of a loop."""
 
     way: int
-    outside: dict[_Name, int | None]
-    heads: dict[_Name, int]
+    outside: dict[Name, int | None]
+    heads: dict[Name, int]
 
 
 class _Tracer:
     """Builds the graph of one program."""
 
-    def __init__(self, program: Program, graph: _Graph) -> None:
+    def __init__(self, program: Program, assigned_in: Mapping[int, set[Name]], graph: _Graph) -> None:
         self.barriers: list[_BarrierAt] = []
         self._graph = graph
         self._walk = NodeWalk(program)
-        self._assigned = _assigned_names(program)
+        self._assigned = assigned_in
         self._way = graph.add(IN_GRID)
-        self._versions: dict[_Name, int] = {_RETURNED: self._way}
+        self._versions: dict[Name, int] = {RETURNED: self._way}
         self._open: list[_Open] = []
         self._branches: dict[int, int] = {}  # the way into both bodies of an if, by its id
 
@@ -137,9 +146,9 @@ class _Tracer:
         elif isinstance(node, If):
             self._branches[id(node)] = self._value(node.cond, self._way)
         elif isinstance(node, Return):
-            self._versions[_RETURNED] = self._graph.add(IN_GRID, self._versions[_RETURNED], self._way)
+            self._versions[RETURNED] = self._graph.add(IN_GRID, self._versions[RETURNED], self._way)
         elif isinstance(node, Barrier):
-            way = self._graph.add(IN_GRID, self._way, self._versions[_RETURNED])
+            way = self._graph.add(IN_GRID, self._way, self._versions[RETURNED])
             self.barriers.append(_BarrierAt(self._walk.path(), node.ordering is MemoryOrdering.GRID_SYNC, way))
 
     def _enter(self, owner: Node | None) -> None:
@@ -180,35 +189,12 @@ def _uses(expr: Expr) -> tuple[int, list[str]]:
     level = IN_GRID
     names = []
     for term in expressions_within(expr):
+        cls = type(term)
+        own = _LEVELS.get(cls)
         if isinstance(term, Var):
             names.append(term.name)
-        elif isinstance(term, WorkgroupId):
-            level = min(level, IN_WORKGROUP)
-        elif not _is_transparent(term):
+        elif own is not None:
+            level = min(level, own)
+        elif not isinstance(term, OpaqueExpr) or term.kind not in WIDE_LITERALS:
             return DIVERGENT, []
     return level, names
-
-
-def _is_transparent(term: Expr) -> bool:
-    """Return whether a term is the same wherever its operands are."""
-    return isinstance(term, _TRANSPARENT) or (isinstance(term, OpaqueExpr) and term.kind in WIDE_LITERALS)
-
-
-def _assigned_names(program: Program) -> dict[int, frozenset[_Name]]:
-    """Return what each loop assigns anywhere in its body, by its id; a return counts as an assignment."""
-    done: dict[int, frozenset[_Name]] = {}
-    waiting: list[tuple[Node, bool]] = [(node, False) for node in program.entry]
-    while waiting:
-        node, expanded = waiting.pop()
-        if id(node) in done:
-            continue
-        inside = [one for field in BODY_FIELDS.get(type(node), ()) for one in getattr(node, field)]
-        if not expanded and inside:
-            waiting.append((node, True))
-            waiting.extend((one, False) for one in inside)
-            continue
-        own: frozenset[_Name] = frozenset((node.name,)) if isinstance(node, Assign) else frozenset()
-        if isinstance(node, Return):
-            own = frozenset((_RETURNED,))
-        done[id(node)] = own.union(*(done[id(one)] for one in inside))
-    return done

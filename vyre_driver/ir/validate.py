@@ -81,10 +81,10 @@ def _examine(program: Program, offer: Offer | None, operations: Mapping[str, Ope
     checker = StatementChecker(program, buffers, findings, operations)
     checker.check()
     if checker.saw_barrier:
-        check_barriers(program, findings)
+        check_barriers(program, checker.assigned_in, findings)
     if checker.saw_atomic:
         check_hazards(program, findings)
     check_linear_types(program, findings)
     if offer is not None:
-        check_profile(program, offer, findings)
+        check_profile(program, offer, findings, nodes_too=checker.needs_a_device)
     return findings

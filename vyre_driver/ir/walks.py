@@ -63,19 +63,22 @@ BODY_FIELDS: dict[type[Term], tuple[str, ...]] = {
 }
 
 
-def _getter(cls: type[Term], fields: tuple[str, ...]) -> Callable[[Any], tuple[Expr, ...]]:
-    if cls is Call:
-        return attrgetter("args")
-    if cls is Atomic:
-        return lambda term: (term.index, term.value) if term.expected is None else (term.index, term.expected, term.value)
-    if len(fields) == 1:
-        get = attrgetter(fields[0])
-        return lambda term: (get(term),)
-    return attrgetter(*fields)
-
-
 # What gives the expressions directly inside a term, in wire order; classes that hold none are not there.
-OPERANDS = {cls: _getter(cls, fields) for cls, fields in EXPRESSION_FIELDS.items()}
+OPERANDS: dict[type[Term], Callable[[Any], tuple[Expr, ...]]] = {
+    **{cls: attrgetter(*fields) for cls, fields in EXPRESSION_FIELDS.items() if len(fields) > 1},
+    # Where there is one, an attrgetter gives it alone.
+    Load: lambda term: (term.index,),
+    Unary: lambda term: (term.operand,),
+    Call: lambda term: term.args,
+    Cast: lambda term: (term.value,),
+    SubgroupAdd: lambda term: (term.value,),
+    SubgroupBallot: lambda term: (term.cond,),
+    Let: lambda term: (term.value,),
+    Assign: lambda term: (term.value,),
+    If: lambda term: (term.cond,),
+    Trap: lambda term: (term.address,),
+    Atomic: lambda term: (term.index, term.value) if term.expected is None else (term.index, term.expected, term.value),
+}
 
 
 def expressions_within(*roots: Expr) -> Iterator[Expr]:
@@ -94,7 +97,7 @@ def expressions_within(*roots: Expr) -> Iterator[Expr]:
 
 
 def operand_paths(node: Term, wanted: set[int]) -> dict[int, str]:
-    """Return where in a node the expressions with these ids stand first, for example ``value.left.args[2]``."""
+    """Return where in a node the expressions with these ids stand first, for example ``value.left.args[2]``, in that order."""
     found: dict[int, str] = {}
     seen: set[int] = set()
     waiting: list[tuple[Term, tuple[Any, str] | None]] = [(node, None)]

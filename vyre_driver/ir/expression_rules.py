@@ -114,6 +114,10 @@ class ExpressionChecker:
         known = types.get(id(root), _UNSEEN)
         if known is not _UNSEEN:
             return known  # type: ignore[no-any-return]
+        cls = type(root)
+        if cls not in OPERANDS and cls is not Var:
+            types[id(root)] = known = self._handlers.get(cls, self._unknown)(root)
+            return known
         if root.depth > MAX_EXPRESSION_DEPTH:
             text = f"expressions nest {root.depth} deep, over the limit of {MAX_EXPRESSION_DEPTH}"
             self._note(root, Rule.EXPRESSION_DEPTH, text, "put parts of it into variables")

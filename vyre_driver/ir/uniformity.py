@@ -22,7 +22,7 @@ from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.rules import Rule
 from vyre_driver.ir.statements import Assign, Barrier, If, Let, Loop, Return
-from vyre_driver.ir.walks import NodeWalk, expressions_within
+from vyre_driver.ir.walks import OPERANDS, NodeWalk, expressions_within
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from vyre_driver.ir.statements import Node
 
 DIVERGENT, IN_WORKGROUP, IN_GRID = 0, 1, 2
+
+_SMALL = 64  # terms
 
 # A name no variable has: it is no text. Its versions say on which ways invocations have returned.
 RETURNED = b"return"
@@ -54,15 +56,28 @@ def check_barriers(program: Program, assigned_in: Mapping[int, set[Name]], findi
     tracer = _Tracer(program, assigned_in, graph)
     tracer.walk()
     graph.settle()
-    for path, grid_wide, way in tracer.barriers:
-        level = graph.levels[way]
-        if level == DIVERGENT:
-            text = "not every invocation of a workgroup is known to reach this barrier"
-            fix = "move it out of the if, loop or early return that not all take, and guard the work instead"
-            findings.add(Rule.DIVERGENT_BARRIER, path, text, fix)
-        elif grid_wide and level < IN_GRID:
-            text = "not every workgroup is known to reach this barrier of the whole grid"
-            findings.add(Rule.DIVERGENT_BARRIER, path, text, "move it to where no workgroup index decides")
+    levels = [graph.levels[way] for _, way in tracer.barriers]
+    if all(level >= _wanted(barrier) for level, (barrier, _) in zip(levels, tracer.barriers, strict=True)):
+        return
+    reached = iter(levels)
+    walk = NodeWalk(program)  # the same walk again, for the paths
+    for _, node in walk.steps():
+        if isinstance(node, Barrier):
+            _judge(node, next(reached), walk, findings)
+
+
+def _wanted(barrier: Barrier) -> int:
+    return IN_GRID if barrier.ordering is MemoryOrdering.GRID_SYNC else IN_WORKGROUP
+
+
+def _judge(barrier: Barrier, level: int, walk: NodeWalk, findings: Findings) -> None:
+    if level == DIVERGENT:
+        text = "not every invocation of a workgroup is known to reach this barrier"
+        fix = "move it out of the if, loop or early return that not all take, and guard the work instead"
+        findings.add(Rule.DIVERGENT_BARRIER, walk.path, text, fix)
+    elif level < _wanted(barrier):
+        text = "not every workgroup is known to reach this barrier of the whole grid"
+        findings.add(Rule.DIVERGENT_BARRIER, walk.path, text, "move it to where no workgroup index decides")
 
 
 class _Graph:
@@ -97,12 +112,6 @@ class _Graph:
                         waiting.append(dependent)
 
 
-class _BarrierAt(NamedTuple):
-    path: str
-    grid_wide: bool
-    way: int
-
-
 class _Open(NamedTuple):
     """A body that is being walked: the way outside, what the names were outside, and the versions at the head of a loop."""
 
@@ -115,7 +124,7 @@ class _Tracer:
     """Builds the graph of one program."""
 
     def __init__(self, program: Program, assigned_in: Mapping[int, set[Name]], graph: _Graph) -> None:
-        self.barriers: list[_BarrierAt] = []
+        self.barriers: list[tuple[Barrier, int]] = []  # in the order of the walk, each with its way
         self._graph = graph
         self._walk = NodeWalk(program)
         self._assigned = assigned_in
@@ -149,7 +158,7 @@ class _Tracer:
             self._versions[RETURNED] = self._graph.add(IN_GRID, self._versions[RETURNED], self._way)
         elif isinstance(node, Barrier):
             way = self._graph.add(IN_GRID, self._way, self._versions[RETURNED])
-            self.barriers.append(_BarrierAt(self._walk.path(), node.ordering is MemoryOrdering.GRID_SYNC, way))
+            self.barriers.append((node, way))
 
     def _enter(self, owner: Node | None) -> None:
         opened = _Open(self._way, {}, {})
@@ -181,6 +190,8 @@ class _Tracer:
         """Return a number for the value of an expression, which depends on more besides."""
         level, names = _uses(expr)
         versions = [self._versions[name] for name in names if name in self._versions]
+        if level == IN_GRID and len(versions) + len(depends_on) == 1:
+            return (*versions, *depends_on)[0]
         return self._graph.add(level, *versions, *depends_on)
 
 
@@ -188,13 +199,23 @@ def _uses(expr: Expr) -> tuple[int, list[str]]:
     """Return how alike an expression is apart from its variables, and these."""
     level = IN_GRID
     names = []
-    for term in expressions_within(expr):
-        cls = type(term)
-        own = _LEVELS.get(cls)
-        if isinstance(term, Var):
-            names.append(term.name)
-        elif own is not None:
+    # Where parts can stand in several places they are seen once; a small tree is walked faster than its parts are remembered.
+    terms = _small_tree(expr) if expr.term_count <= _SMALL else expressions_within(expr)
+    for term in terms:
+        own = _LEVELS.get(type(term))
+        if own is not None:
             level = min(level, own)
+        elif isinstance(term, Var):
+            names.append(term.name)
         elif not isinstance(term, OpaqueExpr) or term.kind not in WIDE_LITERALS:
             return DIVERGENT, []
     return level, names
+
+
+def _small_tree(expr: Expr) -> list[Expr]:
+    terms = [expr]
+    for term in terms:
+        operands = OPERANDS.get(type(term))
+        if operands is not None:
+            terms += operands(term)
+    return terms

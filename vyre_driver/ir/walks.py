@@ -164,18 +164,20 @@ class NodeWalk:
         stack = self._stack
         while stack:
             frame = stack[-1]
+            body, owner = frame.body, frame.owner
             if frame.place < 0:
-                yield "open", frame.owner
-            frame.place += 1
-            if frame.place == len(frame.body):
-                yield "close", frame.owner
+                yield "open", owner
+            for place in range(frame.place + 1, len(body)):
+                frame.place = place
+                node = body[place]
+                yield "node", node
+                fields = BODY_FIELDS.get(type(node))
+                if fields is not None:
+                    stack += [_Frame(node, field, getattr(node, field)) for field in reversed(fields)]
+                    break
+            else:
+                yield "close", owner
                 stack.pop()
-                continue
-            node = frame.body[frame.place]
-            yield "node", node
-            fields = BODY_FIELDS.get(type(node))
-            if fields is not None:
-                stack.extend(_Frame(node, field, getattr(node, field)) for field in reversed(fields))
 
     @property
     def field(self) -> str:

@@ -16,8 +16,10 @@ from vyre_driver.ir.builders import (
     assign,
     atomic_add,
     block,
+    buf_len,
     call,
     cast,
+    gid_x,
     i32,
     if_,
     let,
@@ -151,6 +153,16 @@ def test_the_flag_of_upstream_is_no_verdict() -> None:
     with pytest.raises(InvalidProgram, match="R011"):
         validate(flagged)
     assert not validate(program()).structurally_validated
+
+
+def test_what_is_no_program_is_refused() -> None:
+    with pytest.raises(InvalidProgram, match="what is validated is 3, a int, where Program is wanted"):
+        validate(3)  # type: ignore[arg-type]
+
+
+def test_the_length_of_a_buffer_is_a_plain_use_of_it() -> None:
+    wrong = program(if_(gid_x() < buf_len("out"), [let("x", atomic_add("out", 0, 1))]))
+    assert [(one.rule, one.path) for one in examine(wrong).problems] == [("R020", "body[0].then[0]")]
 
 
 def test_operations_are_asked_for_every_time() -> None:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 MAX_CALL_DEPTH = 32
 
-_SPELLINGS = {str(one): one for one in vars(DataType).values() if isinstance(one, DataType) and one != DataType.Tensor}
+_SPELLINGS = {str(one): one for one in vars(DataType).values() if isinstance(one, DataType)}
 
 
 class OperationSignature(NamedTuple):
-    """What an operation takes and returns, as types are spelled ("u32", "vec2<u32>").
+    """What an operation takes and returns, as types without parameters are spelled ("u32", "vec2<u32>").
 
     ``call_depth`` is 1 for an operation that calls none, else 1 more than the deepest it calls.
     """

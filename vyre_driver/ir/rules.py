@@ -76,7 +76,7 @@ class Rule(enum.Enum):
     AXIS = ("R017", "an axis over 2")
     INDIRECT_OFFSET = ("R018", "an indirect dispatch whose offset is no multiple of 4 bytes")
     TAG = ("R019", "an asynchronous copy or wait with an empty tag")
-    HAZARD = ("R020", "a buffer used both plainly and by atomics without a barrier between")
+    HAZARD = ("R020", "a buffer used both plainly, be it for its length, and by atomics without a barrier between")
     SELF_EXCLUSIVE = ("R021", "two top-level regions of one generator in a program that is not composable with itself")
     LINEAR = ("R022", "a linear buffer not named once, an affine one named again, a relevant one never named")
     SHAPE = ("R023", "a static count for which the shape predicate does not hold")

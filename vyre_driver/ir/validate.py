@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.ir.buffer_uses import check_hazards, check_linear_types
 from vyre_driver.ir.declaration_rules import check_buffers, check_shape
+from vyre_driver.ir.fields import instance
 from vyre_driver.ir.profile_rules import Offer, check_profile
+from vyre_driver.ir.program import Program
 from vyre_driver.ir.rules import Findings, Problem
 from vyre_driver.ir.statement_rules import StatementChecker
 from vyre_driver.ir.uniformity import check_barriers
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
 
     from vyre_driver.backends.profile import DeviceProfile
     from vyre_driver.ir.call_rules import OperationSignature
-    from vyre_driver.ir.program import Program
-
 _PASSED = "offers it was validated for"
 
 
@@ -49,16 +49,20 @@ def validate(
     InvalidProgram
         1006 with every problem at once: in the message, up to 20 of them, and in its ``problems``, up to 1000.
     """
-    passed: set[Offer | None] = program._memo.setdefault(_PASSED, set())  # noqa: SLF001 -- it is the program that remembers
     offer = None if profile is None else Offer.of(profile)
-    if operations is None and offer in passed:
+    if operations is None and isinstance(program, Program) and offer in _passed(program):
         return program
     findings = _examine(program, offer, operations)
     if findings.problems:
         findings.refuse()
     if operations is None:
-        passed.update((None, offer))
+        _passed(program).update((None, offer))
     return program
+
+
+def _passed(program: Program) -> set[Offer | None]:
+    found: set[Offer | None] = program._memo.setdefault(_PASSED, set())  # noqa: SLF001 -- it is the program that remembers
+    return found
 
 
 def examine(
@@ -73,6 +77,7 @@ def examine(
 
 
 def _examine(program: Program, offer: Offer | None, operations: Mapping[str, OperationSignature] | None) -> Findings:
+    instance(program, Program, "what is validated")
     findings = Findings()
     if not check_shape(program, findings):
         check_buffers(program, findings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from unit.rule_cases import ABLE, CASES, SIGNATURES, Case, X, program
@@ -11,11 +12,13 @@ from unit.rule_cases import ABLE, CASES, SIGNATURES, Case, X, program
 from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir import Problem, examine, validate
-from vyre_driver.ir.arithmetic import f32
+from vyre_driver.ir.arithmetic import LitU32, f32
 from vyre_driver.ir.builders import (
     assign,
     atomic_add,
+    binop,
     block,
+    boolean,
     buf_len,
     call,
     cast,
@@ -33,9 +36,14 @@ from vyre_driver.ir.builders import (
     var,
 )
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.operators import UnOp
+from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.rules import Rule
+from vyre_driver.ir.statements import Return
+
+if TYPE_CHECKING:
+    from vyre_driver.ir.arithmetic import Expr
+    from vyre_driver.ir.statements import Node
 
 NAMES = [f"{case.rule.name.lower()}-{place}" for place, case in enumerate(CASES)]
 
@@ -181,3 +189,64 @@ def test_the_document_lists_every_rule_with_the_words_of_its_first_example() -> 
     examples[Rule.NARROWING] = "body[0].value: the cast from u32 to u8 drops the upper bits"
     expected = [f"| {rule.code} | {rule.refuses} | {examples[rule]} |" for rule in Rule]
     assert documented_rows(Path(__file__).parents[2] / "docs" / "validation-rules.md") == expected
+
+
+def codes(*nodes: Node) -> list[tuple[str, str]]:
+    return [(one.rule, one.path) for one in examine(program(*nodes)).problems]
+
+
+def test_types_are_the_same_that_are_equal_however_they_were_made() -> None:
+    """Those that come from the wire are objects of their own."""
+    x = cast(DataType(DataType.F32.wire_tag), u32(1))
+    y = cast(DataType(DataType.F32.wire_tag), u32(1))
+    right = [
+        let("sum", x + y),
+        let("same", x.eq(y)),
+        let("one", select(True, x, y)),
+        assign("one", y),
+        store("floats", 0, x),
+        let("z", cast(DataType(DataType.F32.wire_tag), x)),
+    ]
+    assert codes(*right) == []
+
+
+@pytest.mark.parametrize(
+    "zero",
+    [u32(0), i32(0), f32(0.0), f32(-0.0), cast(DataType.U32, u64(0)), cast(DataType.I32, cast(DataType.U32, boolean(False)))],
+)
+def test_every_literal_zero_is_a_bad_divisor(zero: Expr) -> None:
+    assert codes(let("x", binop(BinOp.DIV, call("f"), zero))) == [("V044", "body[0].value.right")]
+
+
+@pytest.mark.parametrize("one", [u32(1), i32(-1), f32(0.5), cast(DataType.U32, u64(1)), load("in", 0)])
+def test_what_is_no_literal_zero_is_no_bad_divisor(one: Expr) -> None:
+    assert codes(let("x", binop(BinOp.DIV, call("f"), one))) == []
+
+
+def test_only_a_division_minds_a_zero() -> None:
+    assert codes(let("x", u32(1) % u32(0)), let("y", u32(1) * u32(0))) == [("V044", "body[0].value.right")]
+
+
+def test_a_signed_index_is_of_the_wrong_type_unless_it_is_negative() -> None:
+    assert codes(store("out", i32(0), u32(1)), store("out", i32(-1), u32(1))) == [
+        ("R012", "body[0].index"),
+        ("V036", "body[1].index"),
+    ]
+
+
+def test_both_bounds_of_a_loop_are_u32() -> None:
+    assert codes(loop("i", i32(0), f32(1.0), [])) == [("R014", "body[0].start"), ("R014", "body[0].stop")]
+
+
+def test_classes_of_somebody_else_are_refused_and_not_run() -> None:
+    class Strange(LitU32):
+        __slots__ = ()
+
+    class StrangeNode(Return):
+        __slots__ = ()
+
+    assert codes(let("x", Strange(1)), let("y", u32(2) + Strange(1)), StrangeNode()) == [
+        ("V030", "body[0].value"),
+        ("V030", "body[1].value.right"),
+        ("V031", "body[2]"),
+    ]

@@ -137,6 +137,17 @@ def test_what_a_part_was_in_one_scope_is_not_what_it_is_in_the_next() -> None:
     assert found == [("V045", "body[1].body[1].value"), ("R009", "body[2].value")]
 
 
+def test_a_part_is_judged_again_when_a_variable_in_it_is_declared_after_all() -> None:
+    lost = var("lost", DataType.U32) + 1
+    assert problems(program(let("a", lost), let("lost", u32(1)), store("floats", 0, lost))) == [
+        ("R009", "body[0].value.left"),
+        ("V045", "body[2].value"),
+    ]
+    twice = [let("lost", u32(1)), store("out", 0, var("lost")), let("lost", i32(1))]
+    stored = twice[1]
+    assert problems(program(*twice, stored)) == [("V032", "body[2]"), ("V045", "body[3].value")]
+
+
 def test_a_thousand_problems_are_kept_and_all_are_counted() -> None:
     wrong = program(*[store("nowhere", 0, u32(1)) for _ in range(3000)])
     report = examine(wrong)

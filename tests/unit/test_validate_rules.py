@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from vyre_driver.ir.arithmetic import LitU32, f32
 from vyre_driver.ir.builders import (
     assign,
     atomic_add,
+    barrier,
     binop,
     block,
     boolean,
@@ -36,6 +38,7 @@ from vyre_driver.ir.builders import (
     var,
 )
 from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.nodes import AllGather, Broadcast
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.rules import Rule
@@ -250,3 +253,34 @@ def test_classes_of_somebody_else_are_refused_and_not_run() -> None:
         ("V030", "body[1].value.right"),
         ("V031", "body[2]"),
     ]
+
+
+def test_collectives_write_what_may_be_written() -> None:
+    assert codes(AllGather("in", "in"), AllGather("in", "out"), Broadcast("in", 0)) == [
+        ("R011", "body[0].output"),
+        ("R011", "body[2].buffer"),
+    ]
+
+
+def test_a_barrier_parts_plain_uses_from_atomics_in_either_order() -> None:
+    plain, atomics = store("out", 0, u32(1)), let("x", atomic_add("out", 0, 1))
+    assert codes(plain, barrier(), atomics) == []
+    assert codes(atomics, barrier(), plain) == []
+    assert codes(plain, barrier(), plain, atomics, barrier(), plain) == [("R020", "body[3]")]
+
+
+def test_a_limit_that_nobody_tells_refuses_nothing() -> None:
+    untold = replace(ABLE, max_shared_memory_bytes=0, max_storage_buffer_binding_size=0)
+    assert validate(program(), untold)
+
+
+def test_the_message_lists_twenty_problems_and_counts_more() -> None:
+    for count, last in ((20, "  R010 at body[19].buffer"), (21, "  and 1 more. Fix:")):
+        with pytest.raises(InvalidProgram) as caught:
+            validate(program(*[store("nowhere", 0, u32(1)) for _ in range(count)]))
+        assert str(caught.value).splitlines()[-1].startswith(last)
+
+
+def test_a_thousand_warnings_are_kept() -> None:
+    narrowing = [block(let("x", cast(DataType.U8, u32(300)))) for _ in range(1001)]
+    assert len(examine(program(*narrowing)).warnings) == 1000

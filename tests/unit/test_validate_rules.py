@@ -14,6 +14,7 @@ from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir import Problem, examine, validate
 from vyre_driver.ir.arithmetic import LitU32, f32
+from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.builders import (
     assign,
     atomic_add,
@@ -284,3 +285,39 @@ def test_the_message_lists_twenty_problems_and_counts_more() -> None:
 def test_a_thousand_warnings_are_kept() -> None:
     narrowing = [block(let("x", cast(DataType.U8, u32(300)))) for _ in range(1001)]
     assert len(examine(program(*narrowing)).warnings) == 1000
+
+
+def test_a_hazard_is_told_once_between_two_barriers_and_again_after() -> None:
+    both = store("out", 0, atomic_add("out", 0, 1))
+    assert codes(both, both, barrier(), both) == [("R020", "body[0]"), ("R020", "body[3]")]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "lacking"),
+    [
+        (DataType.F16, replace(ABLE, supports_f16=False)),
+        (DataType.BF16, replace(ABLE, supports_bf16=False)),
+        (DataType.U64, replace(ABLE, max_native_int_width=32)),
+        (DataType.I64, replace(ABLE, max_native_int_width=32)),
+    ],
+    ids=str,
+)
+def test_a_type_is_asked_of_the_device_in_buffers_and_casts(dtype: DataType, lacking: DeviceProfile) -> None:
+    held = BufferDecl.read("held", 0, dtype)
+    using = program(let("x", cast(dtype, load("held", 0))), buffers=[held])
+    plain = program(buffers=[BufferDecl.read("held", 0, DataType.F32)])
+    assert [(one.rule, one.path) for one in examine(using, lacking).problems] == [
+        ("R030", "buffers[0]"),
+        ("V034", "body[0].value"),
+    ]
+    assert (examine(using, ABLE).problems, examine(plain, lacking).problems) == ((), ())
+
+
+def test_the_advice_fits_the_operator() -> None:
+    wrong = program(let("x", -i32(1)), let("y", -boolean(True)), let("z", unop(UnOp.LOGICAL_NOT, i32(1))))
+    cast_it = "cast the operands to a type that it takes"
+    assert [one.fix for one in examine(wrong).problems] == [
+        "write i32(0) - value, which wraps at the least i32",
+        cast_it,
+        cast_it,
+    ]

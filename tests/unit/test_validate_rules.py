@@ -321,3 +321,14 @@ def test_the_advice_fits_the_operator() -> None:
         cast_it,
         cast_it,
     ]
+
+
+def test_the_known_operand_says_what_an_operator_gives() -> None:
+    unknown = call("f")
+    assert codes(
+        store("floats", 0, binop(BinOp.ADD, unknown, u32(1))),
+        store("floats", 0, binop(BinOp.ADD, u32(1), unknown)),
+        let("x", binop(BinOp.LT, unknown, boolean(True))),
+        let("y", binop(BinOp.ADD, boolean(True), unknown)),
+        store("floats", 0, binop(BinOp.ADD, unknown, unknown)),
+    ) == [("V045", "body[0].value"), ("V045", "body[1].value"), ("R015", "body[2].value"), ("R015", "body[3].value")]

@@ -71,6 +71,7 @@ from vyre_driver.ir.builders import (
     wid_y,
     wid_z,
 )
+from vyre_driver.ir.call_rules import OperationSignature
 from vyre_driver.ir.dtypes import (
     DataType,
     extension_id,
@@ -161,10 +162,12 @@ from vyre_driver.ir.quantization import (
     ScaleKind,
     ZeroPointKind,
 )
+from vyre_driver.ir.rules import Problem
 from vyre_driver.ir.stats import (
     ProgramCapability,
     ProgramStats,
 )
+from vyre_driver.ir.validate import ValidationReport, examine, validate
 
 __all__ = [
     "WORLD",
@@ -220,7 +223,9 @@ __all__ = [
     "OpaqueExpr",
     "OpaqueNode",
     "OpaqueOp",
+    "OperationSignature",
     "Or",
+    "Problem",
     "Program",
     "ProgramCapability",
     "ProgramStats",
@@ -243,6 +248,7 @@ __all__ = [
     "Trap",
     "UnOp",
     "Unary",
+    "ValidationReport",
     "Var",
     "WorkgroupId",
     "ZeroPointKind",
@@ -267,6 +273,7 @@ __all__ = [
     "call_region",
     "cast",
     "cos",
+    "examine",
     "exp",
     "extension_id",
     "f32",
@@ -306,6 +313,7 @@ __all__ = [
     "u32",
     "u64",
     "unop",
+    "validate",
     "var",
     "wid_x",
     "wid_y",

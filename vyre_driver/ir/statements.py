@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from vyre_driver.ir.expressions import Expr
 from vyre_driver.ir.fields import U32_MAX, brief, encoded_text, instance, refuse, whole
 from vyre_driver.ir.operators import MemoryOrdering
-from vyre_driver.ir.terms import Term, Traits, complete
+from vyre_driver.ir.terms import KEY_BYTES, Term, Traits, complete
 
 if TYPE_CHECKING:
     from vyre_driver.ir.terms import Parts
@@ -60,11 +60,11 @@ class Node(Term):
             traits &= part.traits
         if inside and inside != sum(len(getattr(self, field)) for field in self.body_fields):
             refuse(f"{type(self).__name__} got a node for an expression", "give an expression, such as u32(1)")
-        complete(self, b"".join(pieces), count, traits)
         put = object.__setattr__
         put(self, "node_count", nodes)
         put(self, "nesting", nesting)
         put(self, "expression_depth", depth)
+        complete(self, b"".join(pieces), count, traits, short=nodes <= KEY_BYTES)
 
     def take_body(self, field: str) -> None:
         """Keep the statements of a field as a tuple, and refuse anything else among them."""

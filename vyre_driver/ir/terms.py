@@ -105,15 +105,18 @@ class Term:
 Parts = tuple["bytes | Term", ...]
 
 
-def complete(term: Term, key: bytes, count: int, traits: int) -> None:
-    """Give a new term its key, which is folded when it is long, the number of its terms, its traits and its wire form."""
+def complete(term: Term, key: bytes, count: int, traits: int, *, short: bool = True) -> None:
+    """Give a new term its key, which is folded when it is long, the number of its terms, its traits and its wire form.
+
+    A term that is not ``short`` gets no wire form: to look for one at each of many levels would take the square of their number.
+    """
     wire: bytes | None = key
     if len(key) > KEY_BYTES:
         key, wire = _FOLD + blake3(key).digest(), None
         traits &= ~Traits.PLAIN
     _put(term, "traits", traits)
     if traits & _PLAIN_AND_SETTLED != _PLAIN_AND_SETTLED:
-        wire = None if traits & SETTLED == SETTLED else _wire_of(term)
+        wire = None if not short or traits & SETTLED == SETTLED else _wire_of(term)
     _put(term, "key", key)
     _put(term, "term_count", count)
     _put(term, "wire", wire)

@@ -108,7 +108,7 @@ Parts = tuple["bytes | Term", ...]
 def complete(term: Term, key: bytes, count: int, traits: int, *, short: bool = True) -> None:
     """Give a new term its key, which is folded when it is long, the number of its terms, its traits and its wire form.
 
-    A term that is not ``short`` gets no wire form: to look for one at each of many levels would take the square of their number.
+    One that is not ``short`` gets no wire form: looking for it at each of many levels would take the square of their number.
     """
     wire: bytes | None = key
     if len(key) > KEY_BYTES:

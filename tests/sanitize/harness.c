@@ -34,7 +34,7 @@ static VkNegotiateLayerInterface layer;
 static uint64_t rounds;
 
 #define APP_CALLS(X) \
-  VYRE_DEVICE_CALLS(X) X(DestroyPipelineCache) X(AllocateCommandBuffers) X(CreateDescriptorPool) X(DestroyDescriptorPool)
+  VYRE_DEVICE_CALLS(X) X(AllocateCommandBuffers)
 
 /* Work that nobody has waited for, and what it runs on. */
 typedef struct sequence {
@@ -112,6 +112,8 @@ static void open_app(app *a, uint64_t poll_ns, uint64_t cache_bytes) {
 }
 
 static void close_app(app *a) {
+  VkResult idle = vyre_wait_idle(a->face);
+  CHECK(idle == VK_SUCCESS || (idle == VK_ERROR_DEVICE_LOST && a->may_fail));
   a->DestroyDevice(a->device, NULL);
   close_instance(a);
   pthread_mutex_destroy(&a->lock);
@@ -154,7 +156,7 @@ static void drop_tensor(app *a, tensor *t) {
   a->FreeMemory(a->device, t->memory, NULL);
 }
 
-/* One kompute algorithm: an entry's blob goes in, the new one comes out. */
+/* One kompute algorithm: an entry's blob goes in, the new one comes out. Refused, it forgets all that it has made. */
 static void make_and_drop_pipeline(app *a, uint32_t kind, const tensor *bound) {
   static const char saved[64] = "blob";
   const uint32_t code[4] = {0x07230203, kind, kind * 3, kind * 5};
@@ -175,6 +177,10 @@ static void make_and_drop_pipeline(app *a, uint32_t kind, const tensor *bound) {
   VkPipeline made;
   vyre_thread *thread = vyre_this_thread();
   layout.pPushConstantRanges = &range;
+  vyre_watch();
+  VkDescriptorPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = 1};
+  VkDescriptorPool made_pool;
+  CHECK(a->CreateDescriptorPool(a->device, &pool, NULL, &made_pool) == VK_SUCCESS);
   CHECK(a->CreateDescriptorSetLayout(a->device, &set, NULL, &made_set) == VK_SUCCESS);
   VkDescriptorBufferInfo info = {bound->buffer, 0, VK_WHOLE_SIZE};
   VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .descriptorCount = 1, .pBufferInfo = &info};
@@ -198,11 +204,17 @@ static void make_and_drop_pipeline(app *a, uint32_t kind, const tensor *bound) {
   thread->blob_out_bytes = thread->blob_in_bytes = 0;
   thread->blob_in = NULL;
   thread->want_blob = false;
+  if (!made) {
+    vyre_destroy_watched(a->face);
+    return;
+  }
+  thread->watched = false;
   a->DestroyPipeline(a->device, made, NULL);
   a->DestroyPipelineCache(a->device, made_cache, NULL);
   a->DestroyPipelineLayout(a->device, made_layout, NULL);
   a->DestroyDescriptorSetLayout(a->device, made_set, NULL);
   a->DestroyShaderModule(a->device, made_shader, NULL);
+  a->DestroyDescriptorPool(a->device, made_pool, NULL);
 }
 
 static void record(app *a, sequence *s, const tensor *from, const tensor *to) {

@@ -65,6 +65,7 @@ struct mock_device {
   pthread_t worker;
   mock_job *first, **last;
   bool lost, held, closing;
+  uint32_t unfinished; /* jobs; under the lock */
   atomic_int children;
 };
 
@@ -107,6 +108,7 @@ static void *work(void *argument) {
     if (job->commands) job->commands->pending = false;
     job->fence->pending = false;
     job->fence->signalled = true;
+    device->unfinished--;
     pthread_cond_broadcast(&device->changed);
     free(job);
   }
@@ -229,10 +231,20 @@ static VkResult queue_submit(VkQueue queue, uint32_t count, const VkSubmitInfo *
     if (job->commands) job->commands->pending = true;
     *device->last = job;
     device->last = &job->next;
+    device->unfinished++;
     pthread_cond_broadcast(&device->changed);
   }
   pthread_mutex_unlock(&device->lock);
   if (lost) free(job);
+  return lost ? VK_ERROR_DEVICE_LOST : VK_SUCCESS;
+}
+
+static VkResult device_wait_idle(VkDevice d) {
+  mock_device *device = DEVICE(d);
+  pthread_mutex_lock(&device->lock);
+  while (!device->lost && device->unfinished) pthread_cond_wait(&device->changed, &device->lock);
+  bool lost = device->lost;
+  pthread_mutex_unlock(&device->lock);
   return lost ? VK_ERROR_DEVICE_LOST : VK_SUCCESS;
 }
 
@@ -476,6 +488,7 @@ PFN_vkVoidFunction mock_device_proc(VkDevice device, const char *name) {
   NAMED(ResetFences, reset_fences)
   NAMED(GetFenceStatus, fence_status)
   NAMED(WaitForFences, wait_fences)
+  NAMED(DeviceWaitIdle, device_wait_idle)
   NAMED(AllocateMemory, allocate)
   NAMED(FreeMemory, free_memory)
   NAMED(MapMemory, map_memory)

@@ -70,7 +70,14 @@ LAYER_HOOKS_OFF = Setting(
     "Switches single hooks of the layer off.",
 )
 
-SETTINGS = (DEVICE, ALLOW_SOFTWARE, CACHE_DIR, CACHE_DISABLE, LAYER, LAYER_HOOKS_OFF)
+ROBUST_ACCESS = Setting(
+    "VYRE_ROBUST_ACCESS",
+    "a switch",
+    "off",
+    "Switches robustBufferAccess on: what a shader reads or writes past a buffer's end harms nothing else. Costs speed.",
+)
+
+SETTINGS = (DEVICE, ALLOW_SOFTWARE, CACHE_DIR, CACHE_DISABLE, LAYER, LAYER_HOOKS_OFF, ROBUST_ACCESS)
 
 
 def text(setting: Setting) -> str | None:

@@ -19,6 +19,7 @@ def test_the_table_names_every_variable_that_is_read() -> None:
         "VYRE_CACHE_DISABLE",
         "VYRE_LAYER",
         "VYRE_LAYER_HOOKS_OFF",
+        "VYRE_ROBUST_ACCESS",
     ]
 
 

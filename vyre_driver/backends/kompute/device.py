@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 _Made = TypeVar("_Made")
+_ROBUST_ACCESS = "robustBufferAccess"
 
 BACKEND_ID = "kompute"
 _SHARED_MEMORY = frozenset({DeviceType.CPU, DeviceType.INTEGRATED})
@@ -68,7 +69,7 @@ class KomputeDevice:
         ForkError
             2005 in a process forked after a device was opened, if this one is hardware: its driver would hang or crash.
         UnsupportedFeature
-            1002 if the device has no queue for compute.
+            1002 if the device has no queue for compute, or cannot give the robust access that VYRE_ROBUST_ACCESS asks for.
         DispatchFailed
             1005 if kompute cannot open the device, or opens another one.
         InvalidSetting
@@ -82,6 +83,7 @@ class KomputeDevice:
         self.api = load_kompute()
         self.lock = threading.RLock()
         self.hooks = _hooks()
+        self._robust = settings.switch(settings.ROBUST_ACCESS)
         self._family = family.index
         self._pid = os.getpid()
         self._allocated = 0
@@ -104,9 +106,23 @@ class KomputeDevice:
         _OPEN.add(self)
         _opened_in.add(os.getpid())
         self.api_version = min(physical.loader_version, physical.api_version) if self.layer else _KOMPUTE_API_VERSION
+        self._check_features()
 
     def _wanted_features(self) -> tuple[str, ...]:
-        return wanted_features(self.physical) if "features" in self.hooks else ()
+        if "features" not in self.hooks:
+            return ()
+        robust = (_ROBUST_ACCESS,) if self._robust and _ROBUST_ACCESS in self.physical.features else ()
+        return (*wanted_features(self.physical), *robust)
+
+    def _check_features(self) -> None:
+        """A safety that was asked for and is not there must not be missed silently."""
+        if self._robust and _ROBUST_ACCESS not in self.features:
+            self.close()
+            raise UnsupportedFeature(
+                f"{settings.ROBUST_ACCESS.variable} is on, and {_ROBUST_ACCESS} cannot be had on {self.physical.name!r}",
+                fix="let the layer and its features hook be active (VYRE_LAYER, VYRE_LAYER_HOOKS_OFF), or switch it off",
+                feature=_ROBUST_ACCESS,
+            )
 
     def _open(self) -> Any:  # noqa: ANN401 -- kp has no types
         try:

@@ -13,6 +13,8 @@ import pytest
 
 from vyre_driver import Driver, SpirvModule
 from vyre_driver import driver as driver_module
+from vyre_driver.errors import DeviceOutOfMemory
+from vyre_driver.vulkan import _layer
 from vyre_driver.vulkan.devices import DeviceType, PhysicalDevice
 from vyre_driver.vulkan.selection import select_device
 
@@ -114,3 +116,20 @@ def test_buffers_give_their_memory_back(place: tuple[Driver, bool, bool]) -> Non
         for buffer in buffers:
             buffer.close()
     assert live() == before
+
+
+def test_an_error_that_is_kept_keeps_no_memory_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_LAYER", "1")
+    with Driver(allow_software=True) as driver:
+
+        def available() -> object:
+            with pytest.raises(DeviceOutOfMemory) as refused:
+                driver.backend.reserve(2**60)
+            return refused.value.context["available_bytes"]
+
+        before = available()
+        _layer.inject("allocate", 1, -2)
+        with pytest.raises(DeviceOutOfMemory) as kept:
+            driver.empty(1 << 20, np.uint8)
+        _layer.inject("allocate", 0, 0)
+        assert (available(), kept.value.code) == (before, 1001)

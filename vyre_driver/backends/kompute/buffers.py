@@ -48,12 +48,16 @@ class TensorBuffer:
         self.is_shared = device.shares_memory
         kind = device.api.tensor_types.host if self.is_shared else device.api.tensor_types.device
         self._reservation = device.reserve(words * _WORD_BYTES)
-        self.tensor, mapped = device.call_kompute(
-            "allocate a buffer",
-            lambda manager: _layer.create_buffer(
-                device.layer, lambda: manager.tensor_t(np.zeros(words, np.uint32), kind), byte_len, not self.is_shared
-            ),
-        )
+        try:
+            self.tensor, mapped = device.call_kompute(
+                "allocate a buffer",
+                lambda manager: _layer.create_buffer(
+                    device.layer, lambda: manager.tensor_t(np.zeros(words, np.uint32), kind), byte_len, not self.is_shared
+                ),
+            )
+        except BaseException:
+            del self._reservation  # the error's traceback would keep it
+            raise
         self._mapped: NDArray[np.uint8] | None = None if mapped is None else np.frombuffer(mapped, np.uint8)
         self.is_mapped = self.is_shared or mapped is not None
         device.keep_handle(self)

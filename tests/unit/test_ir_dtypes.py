@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import sys
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -193,7 +194,6 @@ def test_without_ml_dtypes_its_numbers_are_raw_words(monkeypatch: pytest.MonkeyP
 
 
 def test_with_ml_dtypes_they_are_numbers() -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     quantized = DataType.quantized(DataType.F8E5M2, *SYMMETRIC)
     assert [numpy_element(one) for one in (DataType.BF16, quantized, DataType.I4, DataType.NF4)] == [
         NumpyElement(np.dtype(ml_dtypes.bfloat16), ElementForm.ML_DTYPES),

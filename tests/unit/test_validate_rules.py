@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from unit.rule_cases import ABLE, CASES, SIGNATURES, Case, X, program
+from unit.added_rule_cases import ADDED
+from unit.rule_programs import ABLE, SIGNATURES, Case, X, program
+from unit.upstream_rule_cases import UPSTREAM
 
 from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.errors import InvalidProgram
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.statements import Node
 
+CASES = [*UPSTREAM, *ADDED]
 NAMES = [f"{case.rule.name.lower()}-{place}" for place, case in enumerate(CASES)]
 
 

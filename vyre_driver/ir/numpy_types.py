@@ -112,4 +112,4 @@ def _ml_dtypes() -> ModuleType | None:
         import ml_dtypes  # noqa: PLC0415 -- optional, and needed by few programs
     except ImportError:
         return None
-    return ml_dtypes  # type: ignore[no-any-return]
+    return ml_dtypes

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from blake3 import blake3
 
 from benchmarks.timing import interleave, parser, print_rows, time_call
+from vyre_driver.ir import validate
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.builders import assign, buf_len, fma, gid_x, if_, let, load, loop, store, var
 from vyre_driver.ir.dtypes import DataType
@@ -98,6 +99,7 @@ def main() -> None:
         "digest v2 and fingerprint, first time": {
             "ours": first(lambda one: (one.normalized_cache_digest(), one.fingerprint()))
         },
+        "decode and validate": {"ours": time_ours(lambda: validate(Program.from_wire(wire)))},
         "decode": {"ours": time_ours(lambda: Program.from_wire(wire)), "json": time_ours(lambda: json.loads(text))},
         "print": {"ours": time_ours(lambda: str(program))},
     }

@@ -26,7 +26,8 @@ from vyre_driver.ir.operators import BinOp
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.terms import Term, Traits
 from vyre_driver.ir.wire_cursor import Cursor
-from vyre_driver.ir.wire_terms import TermReader, read_dtype
+from vyre_driver.ir.wire_grammar import read_dtype
+from vyre_driver.ir.wire_terms import TermReader
 
 if TYPE_CHECKING:
     from vyre_driver.ir.expressions import Expr
@@ -128,9 +129,11 @@ def test_the_canonical_form_is_canonical_and_equal_and_keeps_the_fingerprint(pro
 @given(nodes)
 def test_a_node_is_read_as_it_was_written(node: Any) -> None:  # noqa: ANN401 -- a Node
     (node,) = canonical_floats((node,))
-    reader = Cursor(wire_bytes(node))
-    read = TermReader(reader).node()
-    assert (read, reader.at) == (node, reader.end)
+    written = wire_bytes(node)
+    reader = TermReader(written)
+    assert reader.check(0, len(written)) == len(written)
+    read = reader.node(0, len(written))
+    assert read == node
     assert spelled_out(read) == spelled_out(node)
 
 

@@ -14,7 +14,8 @@ from vyre_driver.ir import wire_format
 from vyre_driver.ir.builders import store, u32
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.wire_cursor import Cursor
-from vyre_driver.ir.wire_terms import TermReader, read_dtype
+from vyre_driver.ir.wire_grammar import read_dtype
+from vyre_driver.ir.wire_terms import TermReader
 from vyre_driver.ir.wire_writer import leb
 
 SMALL = Program.wrapped([], (1, 1, 1), [store("o", 0, u32(1))]).to_wire()
@@ -202,21 +203,56 @@ def test_text_and_payload_and_arguments_over_their_limits_are_refused() -> None:
     assert "4097 arguments, over the limit of 4096" in str(verdict(with_node(b"x", b"\0" + text(b"x") + call)))
 
 
-@pytest.mark.parametrize("filler", [b"\0", b"\5", b"\6", b"\x0a", b"\x0b", b"\x80", b"\xff", b"\6\1\0\0\0", b"\2\0\0\0\0"])
-def test_64_kib_of_anything_cost_a_few_times_their_size(filler: bytes) -> None:
-    bulk = (filler * 65536)[: 65536 - len(filler)]
-    shapes = [signed(leb(2) + metadata() + record(b"x", bulk)), signed(bulk), with_node(b"vyre.node.block", b"\6" + bulk)]
+def block_of(nodes: bytes, count: int) -> bytes:
+    return with_node(b"vyre.node.block", b"\6" + struct.pack("<I", count) + nodes)
+
+
+def unlike_lets(count: int) -> bytes:
+    return b"".join(b"\0" + text(b"%05x" % number) + b"\x0a\1\0" + struct.pack("<I", number) for number in range(count))
+
+
+def table_of(buffers: int) -> bytes:
+    rows = (text(b"%03x" % number) + struct.pack("<II", number, 0) + bytes(9) for number in range(buffers))
+    return signed(leb(1) + metadata(buffers, b"".join(rows)) + leb(0) + leb(0))
+
+
+REFUSED = [
+    *(
+        shape
+        for filler in (b"\0", b"\5", b"\6", b"\x0a", b"\x0b", b"\x80", b"\xff", b"\6\1\0\0\0", b"\2\0\0\0\0")
+        for bulk in [(filler * 65536)[: 65536 - len(filler)]]
+        for shape in (signed(leb(2) + metadata() + record(b"x", bulk)), signed(bulk), block_of(bulk[4:], 60_000))
+    ),
+    block_of(b"\5" * 59_999 + b"\xff", 60_000),
+    block_of(unlike_lets(3_500) + b"\xff", 3_501),
+    block_of(unlike_lets(3_500) + b"\0" + text(b"x") + b"\x0d\x1f\x0e\0\1\0\0\0\0\0\0\0\0\2\1", 3_501),
+    with_node(b"vyre.node.return", b"\6" + struct.pack("<I", 60_000) + b"\5" * 60_000),
+    table_of(2_600),
+]
+
+
+def test_64_kib_that_are_no_program_cost_a_few_times_their_size() -> None:
+    costs = []
+    for data in REFUSED:
+        tracemalloc.start()
+        assert verdict(data) is not None
+        costs.append(tracemalloc.get_traced_memory()[1] / len(data))
+        tracemalloc.stop()
+    assert max(costs) < 15
+
+
+def test_64_kib_that_are_a_program_cost_no_more_than_that_program_may() -> None:
     tracemalloc.start()
-    for data in shapes:
-        verdict(data)
+    assert verdict(block_of(unlike_lets(3_500), 3_500)) is None
+    assert verdict(block_of(b"\5" * 60_000, 60_000)) is None
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 100 * 65536
+    assert peak < 200 * 65536
 
 
 def test_the_readers_of_single_terms_refuse_the_empty_bytes() -> None:
     with pytest.raises(InvalidContainer):
-        TermReader(Cursor(b"")).node()
+        TermReader(b"").check(0, 0)
     with pytest.raises(InvalidContainer):
         read_dtype(Cursor(b""))
 

@@ -12,6 +12,7 @@ import struct
 from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
+from vyre_driver.ir._seal import seal_expression
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.fields import U32_MAX, brief, encoded_text, instance, refuse, whole
 from vyre_driver.ir.literal_types import (
@@ -118,25 +119,10 @@ class Expr(Term):
     def seal(self, dtype: DataType | None, traits: int = Traits.ALL) -> None:
         """Complete a new expression from its parts; ``traits`` are its own."""
         parts = self.parts()
-        key = parts[0]
-        count = depth = 1
-        if len(parts) > 1 or key.__class__ is not bytes:
-            pieces = []
-            for part in parts:
-                if part.__class__ is bytes:
-                    pieces.append(part)
-                    continue
-                if not isinstance(part, Expr):
-                    refuse(f"{type(self).__name__} got {brief(part)} for an expression", "give an expression, such as u32(1)")
-                pieces.append(part.key)
-                count += part.term_count
-                traits &= part.traits
-                if part.depth >= depth:
-                    depth = part.depth + 1
-            key = b"".join(pieces)
-        complete(self, key, count, traits)
-        _put(self, "depth", depth)
-        _put(self, "dtype", dtype)
+        wrong = seal_expression(self, parts, dtype, traits, Expr, complete)
+        if wrong >= 0:
+            text = f"{type(self).__name__} got {brief(parts[wrong])} for an expression"
+            refuse(text, "give an expression, such as u32(1)")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -263,12 +249,7 @@ class Binary(Expr):
         swapped = op.commutative and _is_swapped(op, left, right)
         if swapped:
             traits &= ~(Traits.CANONICAL | Traits.ORDER_SAFE) if order_matters(left, right) else ~Traits.CANONICAL
-        traits &= left.traits & right.traits
-        depth = max(right.depth, left.depth)
-        key = op.binary_head + left.key + right.key
-        complete(self, key, 1 + left.term_count + right.term_count, traits | Traits.SWAPPED if swapped else traits)
-        _put(self, "depth", depth + 1)
-        _put(self, "dtype", dtype)
+        self.seal(dtype, traits | Traits.SWAPPED if swapped else traits)
 
     def parts(self) -> Parts:
         """Return tag, operator and operands."""

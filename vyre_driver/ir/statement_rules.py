@@ -59,7 +59,8 @@ class StatementChecker:
         operations: Mapping[str, OperationSignature] | None,
     ) -> None:
         """Check against these buffers and operations."""
-        self.saw_barrier = False
+        self.barrier_in_doubt = False  # whether a barrier stands under an if or loop, or after a return
+        self._branching = 0  # how many of these are open; a return counts for good
         self.asks_device = False  # whether there is a node that not every device has
         self.assigned_in: dict[int, set[Name]] = {}  # what each loop assigns anywhere in its body, by its id
         self._loops: list[Loop] = []
@@ -85,6 +86,7 @@ class StatementChecker:
                 self._close(node)
 
     def _open(self, owner: Node | None) -> None:
+        self._branching += isinstance(owner, If | Loop)
         if isinstance(owner, Loop):
             self._loops.append(owner)
             self.assigned_in.setdefault(id(owner), set())
@@ -94,6 +96,7 @@ class StatementChecker:
 
     def _close(self, owner: Node | None) -> None:
         is_loop = isinstance(owner, Loop)
+        self._branching -= isinstance(owner, If | Loop)
         if is_loop:
             self._loops.pop()
         for _ in range(2 if is_loop else 1):
@@ -199,6 +202,7 @@ class StatementChecker:
 
     def _return(self, _node: Return) -> None:
         self._note_assignment(RETURNED)
+        self._branching += 1
         following = self._walk.following
         if following:
             self._add(Rule.UNREACHABLE, f"{following} nodes follow a return in its body", "remove them, or return under an if")
@@ -214,7 +218,7 @@ class StatementChecker:
         return self.asks_device or self._expressions.asks_device
 
     def _barrier(self, node: Barrier) -> None:
-        self.saw_barrier = True
+        self.barrier_in_doubt |= self._branching > 0
         if node.ordering is MemoryOrdering.RELAXED:
             text = "a barrier cannot be ordered RELAXED"
             self._add(Rule.BARRIER_ORDERING, text, "use ACQUIRE, RELEASE, ACQ_REL, SEQ_CST or GRID_SYNC")

@@ -10,10 +10,11 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from vyre_driver.ir._seal import seal_node
 from vyre_driver.ir.expressions import Expr
 from vyre_driver.ir.fields import U32_MAX, brief, encoded_text, instance, refuse, whole
 from vyre_driver.ir.operators import MemoryOrdering
-from vyre_driver.ir.terms import KEY_BYTES, Term, Traits, complete
+from vyre_driver.ir.terms import Term, Traits, complete
 
 if TYPE_CHECKING:
     from vyre_driver.ir.terms import Parts
@@ -39,32 +40,12 @@ class Node(Term):
 
     def seal(self, traits: int = Traits.ALL) -> None:
         """Complete a new node from its parts; ``traits`` are its own."""
-        count = nodes = nesting = 1
-        depth = inside = 0
-        pieces = []
-        for part in self.parts():
-            if isinstance(part, bytes):
-                pieces.append(part)
-                continue
-            if isinstance(part, Expr):
-                depth = max(depth, part.depth)
-            elif isinstance(part, Node):
-                inside += 1
-                nodes += part.node_count
-                nesting = max(nesting, part.nesting + 1)
-                depth = max(depth, part.expression_depth)
-            else:
-                refuse(f"{type(self).__name__} got {brief(part)} for an expression", "give an expression, such as u32(1)")
-            pieces.append(part.key)
-            count += part.term_count
-            traits &= part.traits
-        if inside and inside != sum(len(getattr(self, field)) for field in self.body_fields):
-            refuse(f"{type(self).__name__} got a node for an expression", "give an expression, such as u32(1)")
-        put = object.__setattr__
-        put(self, "node_count", nodes)
-        put(self, "nesting", nesting)
-        put(self, "expression_depth", depth)
-        complete(self, b"".join(pieces), count, traits, short=nodes <= KEY_BYTES)
+        parts = self.parts()
+        bodies = sum([len(getattr(self, field)) for field in self.body_fields])
+        wrong = seal_node(self, parts, bodies, traits, Expr, Node, complete)
+        if wrong >= 0:
+            what = "a node" if isinstance(parts[wrong], Node) else brief(parts[wrong])
+            refuse(f"{type(self).__name__} got {what} for an expression", "give an expression, such as u32(1)")
 
     def take_body(self, field: str) -> None:
         """Keep the statements of a field as a tuple, and refuse anything else among them."""

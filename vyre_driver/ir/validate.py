@@ -85,7 +85,7 @@ def _examine(program: Program, offer: Offer | None, operations: Mapping[str, Ope
     buffers = check_buffers(program, findings)
     checker = StatementChecker(program, buffers, findings, operations)
     checker.check()
-    if checker.saw_barrier:
+    if checker.barrier_in_doubt:
         check_barriers(program, checker.assigned_in, findings)
     if checker.saw_atomic:
         check_hazards(program, findings)

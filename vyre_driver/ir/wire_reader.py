@@ -16,7 +16,6 @@ from blake3 import blake3
 from vyre_driver.ir import dtypes, wire_format
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, MemoryHints, MemoryKind
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.nodes import op_id
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint, ScaleKind, ZeroPointKind
 from vyre_driver.ir.wire_cursor import Cursor, refuse_bytes
 from vyre_driver.ir.wire_terms import TermReader
@@ -77,12 +76,16 @@ def read_container(data: bytes) -> ProgramFields:
     if records == 0:
         refuse_bytes("there is no record for the metadata", cursor.at)
     metadata = _read_metadata(cursor)
-    terms = TermReader(cursor)
-    entry = tuple(_read_node(cursor, terms) for _ in range(records - 1))
+    terms = TermReader(cursor.data)
+    nodes_at = cursor.at
+    for _ in range(records - 1):
+        _check_node(cursor, terms)
     buffers = _read_regions(cursor, metadata.buffers)
     _check_outputs(cursor, buffers)
     if cursor.at != cursor.end:
         refuse_bytes(f"{cursor.end - cursor.at} bytes follow the program", cursor.at)
+    cursor.at = nodes_at
+    entry = tuple(_read_node(cursor, terms) for _ in range(records - 1))
     return ProgramFields(buffers, metadata.workgroup_size, entry, metadata.op_id, metadata.non_composable)
 
 
@@ -105,16 +108,27 @@ def _open(data: bytes) -> Cursor:
     return Cursor(data, wire_format.HEADER_BYTES)
 
 
-def _read_node(cursor: Cursor, terms: TermReader) -> Node:
+def _check_node(cursor: Cursor, terms: TermReader) -> None:
+    """Prove that a record stands at the cursor, and pass it; nothing is made of it yet."""
     at = cursor.at
     op = cursor.leb_text("an op id")
     end = cursor.at_end_of("the payload of a record")
-    node = terms.node()
+    start = cursor.at
+    cursor.at = terms.check(start, end)
     if cursor.at != end:
         refuse_bytes(f"the node of a record ends at byte {cursor.at}, its payload at byte {end}", cursor.at)
-    if op != op_id(node):
-        refuse_bytes(f"a record is said to hold {op!r} and holds {op_id(node)!r}", at)
+    held = terms.op_id(start)
+    if op != held:
+        refuse_bytes(f"a record is said to hold {op!r} and holds {held!r}", at)
     cursor.zero("the operand count of a record")
+
+
+def _read_node(cursor: Cursor, terms: TermReader) -> Node:
+    """Return the node of a checked record."""
+    cursor.leb_text("an op id")
+    end = cursor.at_end_of("the payload of a record")
+    node = terms.node(cursor.at, end)
+    cursor.at = end + 1
     return node
 
 

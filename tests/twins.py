@@ -85,3 +85,28 @@ def defines_function(module: bytes, start: int, function: int) -> bool:
             return True
         at += words[at] >> 16
     return False
+
+
+FNV_BASIS = 0xCBF29CE484222325
+FNV_PRIME = 0x100000001B3
+
+
+def spec_map_hash(rows: list[tuple[bytes, int]]) -> int:
+    """FNV-1a of 64 bits over each name and the eight bytes of its value's hash, lowest first, with nothing between them."""
+    found = FNV_BASIS
+    for name, value_hash, *_ in rows:
+        for byte in name + value_hash.to_bytes(8, "little"):
+            found = (found ^ byte) * FNV_PRIME % 2**64
+    return found
+
+
+def autotune_key_hex(shader_hash: int, binding_sig: int, workgroup_size: tuple[int, int, int], spec_hash: int) -> str:
+    """Two u64, lowest byte first: constants folded with the workgroup at 16 bits an axis, shader folded with bindings."""
+    x, y, z = workgroup_size
+    first = spec_hash ^ x ^ y << 16 ^ z << 32
+    return (first.to_bytes(8, "little") + (shader_hash ^ binding_sig).to_bytes(8, "little")).hex()
+
+
+def hex_text(data: bytes) -> str:
+    """Two lower-case digits a byte."""
+    return "".join(f"{byte:02x}" for byte in data)

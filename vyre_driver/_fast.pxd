@@ -1,7 +1,7 @@
 """The C functions that other Cython modules may cimport; every pointer must hold what its function says."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 
 cdef enum vyre_spirv_fault:
@@ -37,3 +37,27 @@ cdef vyre_spirv_fault vyre_spirv_scan(
 cdef bint vyre_spirv_defines_function(
     const uint32_t* words, size_t count, size_t start, uint32_t function
 ) noexcept nogil
+
+
+# One specialization constant: its name in UTF-8 without terminator, which may hold any byte, and its value's hash.
+cdef struct vyre_spec_entry:
+    const char* name
+    size_t name_len
+    uint64_t value_hash
+
+
+cdef struct vyre_spec_cache_key:
+    uint64_t shader_hash
+    uint64_t binding_sig
+    uint32_t workgroup_size[3]
+    uint64_t spec_hash
+
+
+# Continues the hash of a map by one entry, from the hash of the entries before it.
+cdef uint64_t vyre_spec_map_step(uint64_t hash, const vyre_spec_entry* entry) noexcept nogil
+
+# Reads `count` entries, which stand in the byte order of their names, each name once; none need no pointer.
+cdef uint64_t vyre_spec_map_hash(const vyre_spec_entry* entries, size_t count) noexcept nogil
+
+# Writes 32 characters, no terminator.
+cdef void vyre_autotune_key(const vyre_spec_cache_key* key, char* out) noexcept nogil

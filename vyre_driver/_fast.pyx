@@ -1,13 +1,15 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
-"""Hot loops: the shard path of a cache key, and the instruction scan of a SPIR-V module.
+"""Hot loops: the shard path of a cache key, the instruction scan of a SPIR-V module, hashes and keys of specialization, hex.
 
 Each loop is a ``noexcept nogil`` kernel on raw pointers, which others may cimport, and a wrapper that checks sizes before it
 calls the kernel. Nothing here imports the rest of the package. Plain twins stand in tests/twins.py.
 """
 
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 cdef const char* HEX_DIGITS = b"0123456789abcdef"
 
@@ -117,3 +119,109 @@ def defines_function(bytes module not None, Py_ssize_t start, uint32_t function)
         raise ValueError(f"start is word {start} of a module of {count} words")
     return vyre_spirv_defines_function(
         <const uint32_t*> PyBytes_AS_STRING(module), <size_t> count, <size_t> start, function)
+
+
+cdef extern from "Python.h":
+    str PyUnicode_New(Py_ssize_t size, Py_UCS4 maxchar)
+    void* PyUnicode_DATA(object text)
+
+# FNV-1a of 64 bits. Zero bytes only multiply, so a value below 2**40 takes five steps and one by the prime's cube.
+cdef extern from *:
+    """
+    #define VYRE_FNV_BASIS UINT64_C(0xCBF29CE484222325)
+    #define VYRE_FNV_PRIME UINT64_C(0x100000001B3)
+    #define VYRE_FNV_PRIME_CUBED (VYRE_FNV_PRIME * VYRE_FNV_PRIME * VYRE_FNV_PRIME)
+    """
+    const uint64_t VYRE_FNV_BASIS
+    const uint64_t VYRE_FNV_PRIME
+    const uint64_t VYRE_FNV_PRIME_CUBED
+
+
+cdef uint64_t vyre_spec_map_step(uint64_t hash, const vyre_spec_entry* entry) noexcept nogil:
+    cdef uint64_t value = entry.value_hash
+    cdef const uint8_t* name = <const uint8_t*> entry.name
+    cdef size_t i
+    for i in range(entry.name_len):
+        hash = (hash ^ name[i]) * VYRE_FNV_PRIME
+    for i in range(5):
+        hash = (hash ^ (value >> 8 * i & 0xFF)) * VYRE_FNV_PRIME
+    if value >> 40 == 0:
+        return hash * VYRE_FNV_PRIME_CUBED
+    for i in range(5, 8):
+        hash = (hash ^ (value >> 8 * i & 0xFF)) * VYRE_FNV_PRIME
+    return hash
+
+
+cdef uint64_t vyre_spec_map_hash(const vyre_spec_entry* entries, size_t count) noexcept nogil:
+    cdef uint64_t hash = VYRE_FNV_BASIS
+    cdef size_t i
+    for i in range(count):
+        hash = vyre_spec_map_step(hash, &entries[i])
+    return hash
+
+
+cdef void put_le64(uint64_t value, uint8_t* out) noexcept nogil:
+    cdef size_t i
+    for i in range(8):
+        out[i] = <uint8_t> (value >> 8 * i)
+
+
+cdef void vyre_autotune_key(const vyre_spec_cache_key* key, char* out) noexcept nogil:
+    cdef uint8_t folded[16]
+    cdef uint64_t workgroup = key.workgroup_size[0]
+    workgroup ^= <uint64_t> key.workgroup_size[1] << 16
+    workgroup ^= <uint64_t> key.workgroup_size[2] << 32
+    put_le64(key.spec_hash ^ workgroup, folded)
+    put_le64(key.shader_hash ^ key.binding_sig, folded + 8)
+    vyre_hex(folded, 16, out)
+
+
+def spec_map_hash(list rows not None) -> int:
+    """Return the u64 hash of a specialization map.
+
+    Each row is a tuple that begins with a constant's name in UTF-8 (bytes) and its value's hash (u64); rows stand in the byte
+    order of their names.
+    """
+    cdef uint64_t hash = VYRE_FNV_BASIS
+    cdef vyre_spec_entry entry
+    cdef tuple row
+    cdef bytes name
+    with cython.critical_section(rows):
+        for row in rows:
+            name = row[0]
+            entry.value_hash = row[1]
+            entry.name = PyBytes_AS_STRING(name)
+            entry.name_len = <size_t> PyBytes_GET_SIZE(name)
+            hash = vyre_spec_map_step(hash, &entry)
+    return hash
+
+
+def autotune_key_hex(
+    uint64_t shader_hash, uint64_t binding_sig, tuple workgroup_size not None, uint64_t spec_hash
+) -> str:
+    """Return the 32 hex digits that name a tuned kernel; ``workgroup_size`` is three u32."""
+    cdef vyre_spec_cache_key key
+    cdef char out[32]
+    key.shader_hash = shader_hash
+    key.binding_sig = binding_sig
+    x, y, z = workgroup_size
+    key.workgroup_size[0] = x
+    key.workgroup_size[1] = y
+    key.workgroup_size[2] = z
+    key.spec_hash = spec_hash
+    vyre_autotune_key(&key, out)
+    return out[:32].decode("ascii")
+
+
+def hex_text(data) -> str:
+    """Return the bytes of a contiguous buffer as lower-case hex digits, two a byte."""
+    cdef Py_buffer view
+    cdef str text
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    try:
+        text = PyUnicode_New(2 * view.len, 127)
+        if view.len:
+            vyre_hex(<const uint8_t*> view.buf, <size_t> view.len, <char*> PyUnicode_DATA(text))
+    finally:
+        PyBuffer_Release(&view)
+    return text

@@ -125,3 +125,83 @@ def test_the_compiled_loops_answer_the_same_from_8_threads_at_once(some_digests:
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(work, range(8)))
     assert together == [work(index) for index in range(8)]
+
+
+u64s = st.integers(0, 2**64 - 1) | st.sampled_from([0, 1, 2**40 - 1, 2**40, 2**63, 2**64 - 1])
+spec_names = (st.text(max_size=12) | st.sampled_from(["", "\0", "a\0b", "\U0001f600", "\uffff"])).map(str.encode)
+spec_rows = st.lists(st.tuples(spec_names, u64s), max_size=20)
+workgroups = st.tuples(words, words, words)
+
+
+@given(spec_rows)
+def test_the_hash_of_any_map_is_the_twins(rows: list[tuple[bytes, int]]) -> None:
+    assert _fast.spec_map_hash(rows) == twins.spec_map_hash(rows)
+
+
+def test_the_hash_of_a_map_of_10000_entries_is_the_twins() -> None:
+    rows = [(f"constant {number:05d}\0".encode(), number << number % 50) for number in range(10_000)]
+    assert _fast.spec_map_hash(rows) == twins.spec_map_hash(rows)
+
+
+@given(u64s, u64s, workgroups, u64s)
+def test_the_autotune_key_of_any_numbers_is_the_twins(
+    shader_hash: int, binding_sig: int, workgroup_size: tuple[int, int, int], spec_hash: int
+) -> None:
+    key = (shader_hash, binding_sig, workgroup_size, spec_hash)
+    assert _fast.autotune_key_hex(*key) == twins.autotune_key_hex(*key)
+
+
+@given(st.binary(max_size=300))
+def test_the_hex_of_any_bytes_is_the_twins(data: bytes) -> None:
+    assert _fast.hex_text(data) == _fast.hex_text(bytearray(data)) == _fast.hex_text(memoryview(data)) == twins.hex_text(data)
+
+
+@pytest.mark.parametrize("row", [("name", 1), (b"name",), (), (b"name", "1"), [b"name", 1], (bytearray(b"name"), 1), None])
+def test_the_hash_refuses_rows_that_are_no_name_in_bytes_with_a_number(row: object) -> None:
+    with pytest.raises((TypeError, IndexError)):
+        _fast.spec_map_hash([(b"first", 1), row])
+
+
+@pytest.mark.parametrize("number", [-1, 2**64])
+def test_the_hashes_and_keys_refuse_numbers_that_are_no_u64(number: int) -> None:
+    for refused in (
+        lambda: _fast.spec_map_hash([(b"", number)]),
+        lambda: _fast.autotune_key_hex(number, 0, (0, 0, 0), 0),
+        lambda: _fast.autotune_key_hex(0, number, (0, 0, 0), 0),
+        lambda: _fast.autotune_key_hex(0, 0, (0, 0, 0), number),
+    ):
+        with pytest.raises(OverflowError):
+            refused()
+
+
+@pytest.mark.parametrize("workgroup", [(-1, 1, 1), (1, 2**32, 1), (1, 1, 2**32)])
+def test_the_autotune_key_refuses_a_workgroup_that_is_not_of_u32(workgroup: tuple[int, int, int]) -> None:
+    with pytest.raises(OverflowError):
+        _fast.autotune_key_hex(0, 0, workgroup, 0)
+
+
+@pytest.mark.parametrize("workgroup", [(), (1, 1), (1, 1, 1, 1)])
+def test_the_autotune_key_refuses_a_workgroup_that_has_not_three_axes(workgroup: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="values to unpack"):
+        _fast.autotune_key_hex(0, 0, workgroup, 0)
+
+
+@settings(max_examples=20)
+@given(st.lists(spec_rows, min_size=8, max_size=8), st.lists(u64s, min_size=8, max_size=8))
+def test_hashes_keys_and_hex_are_the_same_from_8_threads_at_once(
+    maps: list[list[tuple[bytes, int]]], numbers: list[int]
+) -> None:
+    def work(index: int) -> list[object]:
+        return [
+            (
+                _fast.spec_map_hash(rows),
+                _fast.autotune_key_hex(number, index, (1, 2, 3), number),
+                _fast.hex_text(bytes(rows[0][0])),
+            )
+            for rows, number in zip(maps[index:], numbers[index:], strict=True)
+            if rows
+        ] * 20
+
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(work, range(8)))
+    assert together == [work(index) for index in range(8)]

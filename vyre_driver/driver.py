@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
+    from vyre_driver.specialization import SpecMap
     from vyre_driver.spirv.module import SpirvModule
 
 
@@ -78,8 +79,10 @@ class Driver:
         self.cache = cache if isinstance(cache, DiskPipelineCache) else DiskPipelineCache(cache)
         self.backend = KomputeDevice(self.physical_device)
 
-    def compile(self, module: SpirvModule, specs: Mapping[str, object] | None = None) -> Kernel:
+    def compile(self, module: SpirvModule, specs: Mapping[str, object] | SpecMap | None = None) -> Kernel:
         """Prove that the device can run the module with these specialization constants, and fetch or store its entry.
+
+        ``specs`` gives values by name: plain ones, or typed ones (``SpecValue``), which must be of the declared type.
 
         The pipeline itself is made at the first call, when the buffers' sizes are known: kompute needs them.
 
@@ -96,7 +99,7 @@ class Driver:
         reflection = module.reflection
         check_requirements(reflection, self.physical_device, self.backend.features, self.backend.api_version)
         plan = BindingPlan.from_reflection(reflection)
-        specialization = specialize(reflection.spec_constants, specs or {})
+        specialization = specialize(reflection.spec_constants, {} if specs is None else specs)
         workgroup = local_size(reflection, specialization, self.physical_device.limits)
         key = self._key(module, plan, specialization, workgroup)
         looked = time.perf_counter_ns()

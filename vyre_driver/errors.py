@@ -14,13 +14,15 @@
     |       |-- InvalidSpecialization 2102
     |       |-- InvalidPushConstant   2103
     |       |-- LimitExceeded         2104
-    |       `-- InvalidContainer      2105
+    |       |-- InvalidContainer      2105
+    |       `-- InvalidDispatchConfig 2106
     |-- VulkanUnavailable             2001  OSError
     |-- DeviceNotFound                2002  LookupError
     |   `-- SoftwareDeviceRefused     2003
     |-- BackendUnavailable            2004  ImportError
     |-- InvalidInput                  2201  ValueError
     |-- FileUnusable                  2202  OSError
+    |-- InvalidKey                    2203  ValueError
     |-- ToolUnavailable               2301  OSError
     |-- ShaderSyntaxError             2302  ValueError
     |-- InvalidSetting                2401  ValueError
@@ -152,6 +154,12 @@ class InvalidContainer(InvalidProgram):
     code = 2105
 
 
+class InvalidDispatchConfig(InvalidProgram):
+    """A field of a dispatch configuration is of the wrong type or out of range (``field``, ``value``)."""
+
+    code = 2106
+
+
 class VulkanUnavailable(VyreError, OSError):
     """There is no Vulkan loader, or it found no driver."""
 
@@ -186,6 +194,12 @@ class FileUnusable(VyreError, OSError):
     """A file given by the user cannot be read, or one he wants cannot be written (``path``)."""
 
     code = 2202
+
+
+class InvalidKey(VyreError, ValueError):
+    """A part of a key or fingerprint is of the wrong type, size or range (``field``, ``value``)."""
+
+    code = 2203
 
 
 class ToolUnavailable(VyreError, OSError):

@@ -1,10 +1,10 @@
-"""When two pipelines are the same: the strong cache key, and the readable manifest it is the digest of.
+"""When two pipelines are the same: the strong cache key, and every digest that goes into it.
 
-A key is BLAKE3 over a domain tag and a manifest. The manifest lists every input that changes the compiled code, each with a
-length-prefixed name and value, so that no two inputs can run into each other; it is stored with the entry, so that a miss can
-be explained. docs/keys.md says of each field why it is in, and what is deliberately out.
+A key is BLAKE3 over a domain tag and a manifest (manifest.py), the list of every input that changes the compiled code.
+docs/keys.md says of each field why it is in, and what is deliberately out. Upstream's own identities stand beside it, kept bit
+for bit because other vyre tools share them; they select nothing alone.
 
-Source: upstream's PipelineCacheKey and PipelineFeatureFlags (fields and bits); the manifest is ours
+Source: upstream's PipelineCacheKey and PipelineFeatureFlags (fields and bits; spec items 3.1 to 3.4); the manifest is ours
 (docs/cache-format.md).
 """
 
@@ -12,31 +12,62 @@ from __future__ import annotations
 
 import enum
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+from vyre_driver import _fast, key_fields
+from vyre_driver.fingerprints import PipelineDeviceFingerprint, dispatch_policy_cache_string, dispatch_policy_digest
+from vyre_driver.manifest import FieldValue, decode_manifest, encode_manifest
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from vyre_driver.backends.dispatch_config import DispatchConfig
     from vyre_driver.binding import BindingPlan
     from vyre_driver.ir.program import Program
-    from vyre_driver.specialization import Specialization
+    from vyre_driver.specialization import Specialization, SpecMap
     from vyre_driver.vulkan.devices import PhysicalDevice
 
+__all__ = [
+    "CURRENT_PIPELINE_CACHE_KEY_VERSION",
+    "MANIFEST_VERSION",
+    "FieldValue",
+    "PipelineCacheKey",
+    "PipelineDeviceFingerprint",
+    "PipelineFeatureFlags",
+    "decode_manifest",
+    "device_fields",
+    "dispatch_policy_cache_string",
+    "dispatch_policy_digest",
+    "encode_manifest",
+    "hex_encode",
+    "layout_digest",
+    "normalized_program_cache_digest",
+    "policy_fields",
+    "program_digest",
+    "program_vsa_fingerprint_words",
+    "shader_digest",
+    "spec_map_fields",
+    "specialization_fields",
+]
+
 CURRENT_PIPELINE_CACHE_KEY_VERSION = 1
+"""Upstream's version of its key's fields."""
+
+MANIFEST_VERSION = 2
+"""Ours, of the manifest's fields: a change of them must miss."""
 
 _KEY_DOMAIN = b"vyre-driver pipeline key\0"
 _LAYOUT_DOMAIN = b"vyre-driver binding layout\0"
 _POINTER_BYTES = struct.calcsize("P")
 
-FieldValue = int | str | bytes
-
 
 class PipelineFeatureFlags(enum.IntFlag):
     """Capabilities that a compiled pipeline relies on; the bits are upstream's."""
 
+    EMPTY = 0
     SUBGROUP_OPS = 1 << 0
     F16 = 1 << 1
     BF16 = 1 << 2
@@ -50,10 +81,38 @@ class PipelineFeatureFlags(enum.IntFlag):
 
 @dataclass(frozen=True, slots=True)
 class PipelineCacheKey:
-    """The identity of one compiled pipeline: its manifest, and the 32-byte digest that names it."""
+    """The identity of one compiled pipeline: upstream's fields, the manifest of them and of all else, and its 32-byte digest.
 
+    Keys are equal when everything is; for keys made by ``new`` that is when their digests are.
+    """
+
+    version: int
+    shader_hash: bytes
+    bind_group_layout_hash: bytes
+    push_constant_size: int
+    workgroup_size: tuple[int, int, int]
+    feature_flags: PipelineFeatureFlags
+    backend_id: str
     manifest: bytes
     digest: bytes
+
+    def __post_init__(self) -> None:
+        """Check upstream's fields.
+
+        Raises
+        ------
+        InvalidKey
+            2203 if one is of the wrong type, size or range.
+        """
+        u32 = key_fields.U32_MAX
+        put = object.__setattr__
+        put(self, "version", key_fields.whole(self.version, u32, "version"))
+        put(self, "shader_hash", key_fields.digest(self.shader_hash, "shader_hash"))
+        put(self, "bind_group_layout_hash", key_fields.digest(self.bind_group_layout_hash, "bind_group_layout_hash"))
+        put(self, "push_constant_size", key_fields.whole(self.push_constant_size, u32, "push_constant_size"))
+        put(self, "workgroup_size", key_fields.workgroup(self.workgroup_size, "workgroup_size"))
+        put(self, "feature_flags", PipelineFeatureFlags(key_fields.whole(self.feature_flags, u32, "feature_flags")))
+        _text(self.backend_id, "backend_id")
 
     @classmethod
     def new(  # noqa: PLR0913 -- one parameter for each thing that changes the code; all but the seed's six by keyword
@@ -66,34 +125,101 @@ class PipelineCacheKey:
         backend_id: str,
         *,
         backend_flavour: str,
-        specialization: Specialization,
         device: PhysicalDevice,
-        enabled_features: Sequence[str] = (),
+        specialization: Specialization | None = None,
+        specs: SpecMap | None = None,
+        config: DispatchConfig | None = None,
+        emitter_version: int = 0,
+        emitter_options: Mapping[str, FieldValue] | None = None,
+        enabled_features: Iterable[str] = (),
     ) -> PipelineCacheKey:
-        """Build the key of a pipeline; ``shader_hash`` and ``bind_group_layout_hash`` are 32 bytes, sizes are bytes.
+        """Build the key of a pipeline; the hashes are 32 bytes, ``push_constant_size`` is bytes, the workgroup invocations.
 
-        ``device`` gives driver and model, never the unit: equal devices share entries.
+        Parameters
+        ----------
+        device
+            Gives driver and model, never the unit: equal devices share entries.
+        specialization
+            The constants of the SPIR-V module; None is as none.
+        specs
+            The typed values a program is emitted with; None is as an empty map.
+        config
+            The dispatch policy; None is as the default. A ulp budget of 0 is as None: both mean strict.
+        emitter_version, emitter_options
+            What made SPIR-V of the program, from 1 on; 0 without options for a finished module.
+        enabled_features
+            What was switched on when the device was made; order and repetition do not count.
+
+        Raises
+        ------
+        InvalidKey
+            2203 if a part is of the wrong type, size or range.
         """
-        fields: list[tuple[str, FieldValue]] = [
-            ("key version", CURRENT_PIPELINE_CACHE_KEY_VERSION),
-            ("shader", shader_hash),
-            ("binding layout", bind_group_layout_hash),
-            ("push constant bytes", push_constant_size),
-            *((f"workgroup {axis}", size) for axis, size in zip("xyz", workgroup_size, strict=True)),
-            ("feature flags", int(feature_flags)),
-            ("enabled features", ",".join(sorted(enabled_features))),
-            ("backend", backend_id),
-            ("backend flavour", backend_flavour),
-            *specialization_fields(specialization),
-            *device_fields(device),
+        seed = (shader_hash, bind_group_layout_hash, push_constant_size, workgroup_size, feature_flags, backend_id)
+        key = cls(CURRENT_PIPELINE_CACHE_KEY_VERSION, *seed, b"", b"")
+        manifest = encode_manifest(
+            [
+                ("manifest version", MANIFEST_VERSION),
+                *key.upstream_fields(),
+                ("backend flavour", _text(backend_flavour, "backend_flavour")),
+                *emitter_fields(emitter_version, emitter_options or {}),
+                *policy_fields(config),
+                *((f"enabled feature {_text(name, 'enabled_features')}", 1) for name in sorted(set(enabled_features))),
+                *(() if specialization is None else specialization_fields(specialization)),
+                *(() if specs is None else spec_map_fields(specs)),
+                *device_fields(device),
+            ]
+        )
+        return replace(key, manifest=manifest, digest=blake3(_KEY_DOMAIN + manifest).digest())
+
+    def upstream_fields(self) -> list[tuple[str, FieldValue]]:
+        """Return the manifest fields of what upstream's key has."""
+        return [
+            ("key version", self.version),
+            ("shader", self.shader_hash),
+            ("binding layout", self.bind_group_layout_hash),
+            ("push constant bytes", self.push_constant_size),
+            *((f"workgroup {axis}", size) for axis, size in zip("xyz", self.workgroup_size, strict=True)),
+            ("feature flags", int(self.feature_flags)),
+            ("backend", self.backend_id),
         ]
-        manifest = encode_manifest(fields)
-        return cls(manifest, blake3(_KEY_DOMAIN + manifest).digest())
 
     @property
     def hex(self) -> str:
         """The digest as 64 lower-case hex digits."""
-        return self.digest.hex()
+        return _fast.hex_text(self.digest)
+
+
+def _text(value: str, field: str) -> str:
+    key_fields.encoded(value, field)
+    return value
+
+
+def emitter_fields(version: int, options: Mapping[str, FieldValue]) -> list[tuple[str, FieldValue]]:
+    """Return the manifest fields of what made SPIR-V of a program: its version (u32), and its options by name.
+
+    Raises
+    ------
+    InvalidKey
+        2203 if the version is no u32, a name is no text, or a value is no u64, text or bytes.
+    """
+    fields: list[tuple[str, FieldValue]] = [
+        ("emitter version", key_fields.whole(version, key_fields.U32_MAX, "emitter_version"))
+    ]
+    for name, value in sorted(options.items()):
+        what = f"emitter option {_text(name, 'emitter_options')}"
+        if isinstance(value, str):
+            _text(value, what)
+        elif not isinstance(value, bytes):
+            key_fields.whole(value, key_fields.U64_MAX, what)
+        fields.append((what, value))
+    return fields
+
+
+def policy_fields(config: DispatchConfig | None) -> list[tuple[str, FieldValue]]:
+    """Return the manifest fields of a dispatch policy: the ulp budget (0: strict) and the workgroup override (empty: none)."""
+    budget, override = (None, None) if config is None else (config.ulp_budget, config.workgroup_override)
+    return [("ulp budget", budget or 0), ("workgroup override", "" if override is None else "{}x{}x{}".format(*override))]
 
 
 def specialization_fields(specialization: Specialization) -> list[tuple[str, FieldValue]]:
@@ -101,6 +227,17 @@ def specialization_fields(specialization: Specialization) -> list[tuple[str, Fie
     return [
         (f"constant {constant.spec_id} {constant.name}", f"{constant.type_name}:{constant.bits:#010x}")
         for constant in specialization.constants
+    ]
+
+
+def spec_map_fields(specs: SpecMap) -> list[tuple[str, FieldValue]]:
+    """Return the manifest fields of typed values: name, type and bits of each, of a data type its whole encoding."""
+    return [
+        (
+            f"spec {name}",
+            f"{one.type_name}:{one.bits:#010x}" if one.data_type is None else f"dtype:{one.data_type.encoded.hex()}",
+        )
+        for name, one in specs
     ]
 
 
@@ -158,61 +295,15 @@ def layout_digest(plan: BindingPlan) -> bytes:
     return blake3(_LAYOUT_DOMAIN + encode_manifest(slots)).digest()
 
 
-def encode_manifest(fields: Iterable[tuple[str, FieldValue]]) -> bytes:
-    """Encode named fields, in the order given.
+def hex_encode(data: object) -> str:
+    """Return the bytes of anything with the buffer protocol as lower-case hex digits, two a byte, in C order.
 
-    Each field is: u32 name length, name in UTF-8, one byte of kind (``u`` whole number, ``s`` text, ``b`` bytes), u32 value
-    length, value (a number as u64); all little-endian.
-    """
-    return b"".join(_encode_field(name, value) for name, value in fields)
-
-
-def _encode_field(name: str, value: FieldValue) -> bytes:
-    if isinstance(value, int):
-        kind, payload = b"u", struct.pack("<Q", value)
-    elif isinstance(value, str):
-        kind, payload = b"s", value.encode()
-    else:
-        kind, payload = b"b", value
-    encoded = name.encode()
-    return struct.pack("<I", len(encoded)) + encoded + kind + struct.pack("<I", len(payload)) + payload
-
-
-def decode_manifest(manifest: bytes) -> tuple[tuple[str, FieldValue], ...]:
-    """Return the fields of a manifest, in order.
+    Only what is not contiguous is copied first.
 
     Raises
     ------
-    ValueError
-        If the bytes are not a manifest.
+    TypeError
+        If the value has no buffer.
     """
-    fields = []
-    at = 0
-    try:
-        while at < len(manifest):
-            name, at = _take(manifest, at)
-            kind = manifest[at : at + 1]
-            payload, at = _take(manifest, at + 1)
-            fields.append((name.decode(), _decode_value(kind, payload)))
-    except struct.error as error:
-        raise ValueError(f"the manifest ends inside a field, at byte {at}") from error
-    return tuple(fields)
-
-
-def _take(manifest: bytes, at: int) -> tuple[bytes, int]:
-    (length,) = struct.unpack_from("<I", manifest, at)
-    end = at + 4 + length
-    if end > len(manifest):
-        raise ValueError(f"a field of the manifest runs to byte {end} of {len(manifest)}")
-    return manifest[at + 4 : end], end
-
-
-def _decode_value(kind: bytes, payload: bytes) -> FieldValue:
-    match kind:
-        case b"u":
-            return int(struct.unpack("<Q", payload)[0])
-        case b"s":
-            return payload.decode()
-        case b"b":
-            return payload
-    raise ValueError(f"a field of the manifest has the unknown kind {kind!r}")
+    view = memoryview(data)  # type: ignore[arg-type]
+    return _fast.hex_text(view if view.c_contiguous else view.tobytes())

@@ -11,7 +11,7 @@ from PIL import Image
 
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry
-from vyre_driver.identity import PipelineCacheKey
+from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -108,7 +108,8 @@ def wrong(tmp_path_factory: pytest.TempPathFactory, cli_at_home: Callable[[Path]
     with Driver(cache=place / "elsewhere", allow_software=True) as driver:
         digest = bytes.fromhex(driver.compile(shipped_module("saxpy")).trace.key)
     entry = PipelineEntry(b"", SpirvModule.from_glsl(WRONG).code)
-    DiskPipelineCache(place / "home" / "pipelines").put(PipelineCacheKey(b"", digest), entry)
+    key = PipelineCacheKey(1, bytes(32), bytes(32), 0, (1, 1, 1), PipelineFeatureFlags.EMPTY, "", b"", digest)
+    DiskPipelineCache(place / "home" / "pipelines").put(key, entry)
     return cli_at_home(place / "home")("demo", *prepare(place))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vyre_driver.errors import VyreError
-from vyre_driver.identity import PipelineCacheKey
+from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags
 from vyre_driver.spirv.reflect import BufferInterface, LocalSize, Reflection
 from vyre_driver.spirv.types import Element, Scalar
 from vyre_driver.vulkan.devices import (
@@ -114,7 +114,12 @@ def reflection(*buffers: BufferInterface, **changes: object) -> Reflection:
 
 def key(number: int) -> PipelineCacheKey:
     """A cache key with a digest that is easy to see in a path."""
-    return PipelineCacheKey(b"manifest", bytes([number]) * 32)
+    return cache_key(bytes([number]) * 32)
+
+
+def cache_key(digest: bytes, manifest: bytes = b"manifest") -> PipelineCacheKey:
+    """A cache key with this digest, which need not be that of the manifest."""
+    return PipelineCacheKey(1, bytes(32), bytes(32), 0, (1, 1, 1), PipelineFeatureFlags(0), "kompute", manifest, digest)
 
 
 def refusal(action: Callable[[], object]) -> tuple[type[VyreError], int, str]:

@@ -25,7 +25,7 @@ from vyre_driver.cache import DiskPipelineCache, PipelineEntry, Verdict
 from vyre_driver.identity import PipelineCacheKey
 
 cache = DiskPipelineCache(sys.argv[1])
-key = PipelineCacheKey(b"manifest", b"\\xab" * 32)
+key = PipelineCacheKey(1, bytes(32), bytes(32), 0, (1, 1, 1), 0, "", b"manifest", b"\\xab" * 32)
 mine = int(sys.argv[2])
 whole = {(bytes([number]) * (4096 * number)) for number in range(1, 5)}
 print("ready", flush=True)
@@ -43,7 +43,7 @@ import os, signal, sys
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry, Verdict
 from vyre_driver.identity import PipelineCacheKey
 
-key = PipelineCacheKey(b"manifest", b"\\xab" * 32)
+key = PipelineCacheKey(1, bytes(32), bytes(32), 0, (1, 1, 1), 0, "", b"manifest", b"\\xab" * 32)
 entries = [PipelineEntry(b"manifest", bytes([number]) * (1 << 20)) for number in range(30)]
 for number, entry in enumerate(entries):
     reading, writing = os.pipe()
@@ -66,7 +66,7 @@ import os, signal, sys
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry
 from vyre_driver.identity import PipelineCacheKey
 
-key = PipelineCacheKey(b"manifest", b"\\xab" * 32)
+key = PipelineCacheKey(1, bytes(32), bytes(32), 0, (1, 1, 1), 0, "", b"manifest", b"\\xab" * 32)
 write = os.write
 for number in range(1, 31):
     reading, writing = os.pipe()

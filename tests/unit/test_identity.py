@@ -5,13 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
-from literals import DEVICE, LIMITS, buffer, device, reflection
+from literals import DEVICE, LIMITS, buffer, cache_key, device, reflection, refusal
 
 from vyre_driver import identity
+from vyre_driver.backends import DispatchConfig, PersistentThreadMode, SpeculationMode
 from vyre_driver.binding import BindingPlan
+from vyre_driver.errors import InvalidKey
 from vyre_driver.identity import (
     CURRENT_PIPELINE_CACHE_KEY_VERSION,
+    MANIFEST_VERSION,
     PipelineCacheKey,
     PipelineFeatureFlags,
     decode_manifest,
@@ -19,7 +23,9 @@ from vyre_driver.identity import (
     layout_digest,
     shader_digest,
 )
-from vyre_driver.specialization import Specialization, SpecializedConstant
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
+from vyre_driver.specialization import Specialization, SpecializedConstant, SpecMap, SpecValue
 from vyre_driver.spirv.types import Element
 from vyre_driver.vulkan.devices import DeviceType
 
@@ -35,12 +41,17 @@ INPUTS: dict[str, Any] = {
     "backend_id": "kompute",
     "backend_flavour": "kp",
     "specialization": SPECIALIZATION,
+    "specs": SpecMap({"TILE": SpecValue.u32(16)}),
+    "config": DispatchConfig(ulp_budget=1, workgroup_override=(256, 1, 1)),
+    "emitter_version": 3,
+    "emitter_options": {"checks": "all", "unroll": 4, "salt": b"\1"},
     "device": DEVICE,
     "enabled_features": ("shaderFloat64",),
 }
 
-BUMP = "the key's format has changed: bump CURRENT_PIPELINE_CACHE_KEY_VERSION, then write the new manifest and digest here"
+BUMP = "the manifest's format has changed: bump MANIFEST_VERSION, then write the new manifest and digest here"
 GOLDEN_FIELDS = (
+    ("manifest version", 2),
     ("key version", 1),
     ("shader", bytes(range(32))),
     ("binding layout", bytes(range(32, 64))),
@@ -49,10 +60,17 @@ GOLDEN_FIELDS = (
     ("workgroup y", 1),
     ("workgroup z", 1),
     ("feature flags", 32),
-    ("enabled features", "shaderFloat64"),
     ("backend", "kompute"),
     ("backend flavour", "kp"),
+    ("emitter version", 3),
+    ("emitter option checks", "all"),
+    ("emitter option salt", b"\1"),
+    ("emitter option unroll", 4),
+    ("ulp budget", 1),
+    ("workgroup override", "256x1x1"),
+    ("enabled feature shaderFloat64", 1),
     ("constant 0 count", "u32:0x00000100"),
+    ("spec TILE", "u32:0x00000010"),
     ("vendorID", 0x10DE),
     ("deviceID", 0x2330),
     ("driverID", 4),
@@ -64,12 +82,20 @@ GOLDEN_FIELDS = (
     ("pipelineCacheUUID", bytes(range(32, 48))),
     ("pointer bytes", 8),
 )
-GOLDEN_DIGEST = "1956b037a210fcea164fef122e175d643500b3fa5c95585f7b5f2538655c8301"
+GOLDEN_DIGEST = "a877b41bb94b1db5351c168181b34e1eb0587a769bd29e663b63d3cf38b597c0"
 GOLDEN_LAYOUT = "332758b7fb68a06d45b622b0cb02dae9811ac74c0019eb4a96e94ae1c7f6ecff"
 
 
 def key(**changes: Any) -> PipelineCacheKey:  # noqa: ANN401 -- any input of the key
     return PipelineCacheKey.new(**INPUTS | changes)
+
+
+def policy(**changes: Any) -> DispatchConfig:  # noqa: ANN401 -- any field
+    return replace(INPUTS["config"], **changes)
+
+
+def specs(**values: SpecValue) -> SpecMap:
+    return SpecMap(values)
 
 
 def constants(**changes: object) -> Specialization:
@@ -82,13 +108,13 @@ def _eight_byte_pointers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_eight_byte_pointers")
-def test_the_manifest_of_version_1_is_these_fields() -> None:
+def test_the_manifest_of_version_2_is_these_fields() -> None:
     assert decode_manifest(key().manifest) == GOLDEN_FIELDS, BUMP
 
 
 @pytest.mark.usefixtures("_eight_byte_pointers")
-def test_the_digest_of_version_1_is_this_one() -> None:
-    assert (CURRENT_PIPELINE_CACHE_KEY_VERSION, key().hex) == (1, GOLDEN_DIGEST), BUMP
+def test_the_digest_of_version_2_is_this_one() -> None:
+    assert (CURRENT_PIPELINE_CACHE_KEY_VERSION, MANIFEST_VERSION, key().hex) == (1, 2, GOLDEN_DIGEST), BUMP
 
 
 def test_a_field_is_encoded_with_its_lengths_kind_and_value() -> None:
@@ -100,7 +126,7 @@ def test_a_field_is_encoded_with_its_lengths_kind_and_value() -> None:
 
 
 def test_the_hex_of_a_key_is_its_digest() -> None:
-    assert PipelineCacheKey(b"", bytes(range(32))).hex == "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+    assert cache_key(bytes(range(32))).hex == "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 
 
 CHANGES: dict[str, dict[str, Any]] = {
@@ -112,11 +138,35 @@ CHANGES: dict[str, dict[str, Any]] = {
     "workgroup z": {"workgroup_size": (256, 1, 2)},
     "feature flags": {"feature_flags": PipelineFeatureFlags(0)},
     "one more flag": {"feature_flags": PipelineFeatureFlags.PUSH_CONSTANTS | PipelineFeatureFlags.SUBGROUP_OPS},
+    "emitter version": {"emitter_version": 4},
+    "emitter option's name": {"emitter_options": {"check": "all", "unroll": 4, "salt": b"\1"}},
+    "emitter option's text": {"emitter_options": {"checks": "none", "unroll": 4, "salt": b"\1"}},
+    "emitter option's number": {"emitter_options": {"checks": "all", "unroll": 5, "salt": b"\1"}},
+    "emitter option's bytes": {"emitter_options": {"checks": "all", "unroll": 4, "salt": b"\2"}},
+    "emitter option's kind": {"emitter_options": {"checks": b"all", "unroll": 4, "salt": b"\1"}},
+    "one emitter option less": {"emitter_options": {"checks": "all", "unroll": 4}},
+    "no emitter option": {"emitter_options": None},
+    "ulp budget": {"config": policy(ulp_budget=2)},
+    "strict": {"config": policy(ulp_budget=None)},
+    "workgroup override": {"config": policy(workgroup_override=(256, 1, 2))},
+    "no workgroup override": {"config": policy(workgroup_override=None)},
+    "no policy": {"config": None},
+    "spec's name": {"specs": specs(TILES=SpecValue.u32(16))},
+    "spec's value": {"specs": specs(TILE=SpecValue.u32(17))},
+    "spec is an i32": {"specs": specs(TILE=SpecValue.i32(16))},
+    "spec is an f32 of the same bits": {"specs": specs(TILE=SpecValue.f32_bits(16))},
+    "spec is a bool": {"specs": specs(TILE=SpecValue.bool(True))},
+    "spec is a data type": {"specs": specs(TILE=SpecValue.dtype(DataType.I8))},
+    "spec is a vector": {"specs": specs(TILE=SpecValue.dtype(DataType.vec(DataType.U32, 2)))},
+    "spec is a longer vector": {"specs": specs(TILE=SpecValue.dtype(DataType.vec(DataType.U32, 3)))},
+    "one more spec": {"specs": specs(TILE=SpecValue.u32(16), UNROLL=SpecValue.u32(16))},
+    "no specs": {"specs": None},
     "backend": {"backend_id": "other"},
     "backend flavour": {"backend_flavour": "other"},
     "no enabled feature": {"enabled_features": ()},
     "another enabled feature": {"enabled_features": ("shaderInt64",)},
     "one more enabled feature": {"enabled_features": ("shaderFloat64", "shaderInt64")},
+    "two features in one name": {"enabled_features": ("shaderFloat64,shaderInt64",)},
     "no constant": {"specialization": Specialization(())},
     "one more constant": {"specialization": Specialization((ONE, replace(ONE, name="other", spec_id=1)))},
     "constant's name": {"specialization": constants(name="other")},
@@ -157,6 +207,12 @@ def test_the_version_of_the_key_changes_the_key(monkeypatch: pytest.MonkeyPatch)
     assert key().digest != before
 
 
+def test_the_version_of_the_manifest_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = key().digest
+    monkeypatch.setattr(identity, "MANIFEST_VERSION", 3)
+    assert key().digest != before
+
+
 IRRELEVANT: dict[str, dict[str, object]] = {
     "index": {"index": 3},
     "name": {"name": "Example GPU 9000 (unit 2)"},
@@ -179,8 +235,130 @@ def test_what_does_not_change_the_code_does_not_change_the_key(what: str) -> Non
     assert key(device=device(**IRRELEVANT[what])) == key()
 
 
+@pytest.mark.parametrize(
+    "same",
+    [
+        {"profile": "fast"},
+        {"timeout": 2.5},
+        {"label": "step 7"},
+        {"max_output_bytes": 1024},
+        {"grid_override": (7, 1, 1)},
+        {"fixpoint_iterations": 3},
+        {"speculation": SpeculationMode.FORCE},
+        {"persistent_thread": PersistentThreadMode.DISABLE},
+        {"cooperative": True},
+    ],
+    ids=lambda same: next(iter(same)),
+)
+def test_what_of_a_dispatch_does_not_change_the_code_does_not_change_the_key(same: dict[str, Any]) -> None:
+    assert key(config=policy(**same)) == key()
+
+
+def test_a_strict_budget_of_0_gives_the_key_of_no_budget() -> None:
+    """A departure on purpose: upstream's policy digest tells them apart, though both mean strict."""
+    assert key(config=policy(ulp_budget=0)) == key(config=policy(ulp_budget=None))
+
+
+def test_no_policy_gives_the_key_of_the_default_one() -> None:
+    assert key(config=None) == key(config=DispatchConfig())
+
+
 def test_the_order_of_enabled_features_does_not_change_the_key() -> None:
-    assert key(enabled_features=("b", "a")) == key(enabled_features=("a", "b"))
+    assert key(enabled_features=("b", "a", "b")) == key(enabled_features=("a", "b"))
+
+
+def test_the_order_of_emitter_options_does_not_change_the_key() -> None:
+    assert key(emitter_options=dict(reversed(INPUTS["emitter_options"].items()))) == key()
+
+
+def test_the_order_in_which_specs_were_inserted_does_not_change_the_key() -> None:
+    pairs = {"B": SpecValue.bool(True), "A": SpecValue.i32(-1)}
+    assert key(specs=SpecMap(pairs)) == key(specs=SpecMap(reversed(pairs.items())))
+
+
+def test_specs_that_upstreams_hash_takes_for_equal_have_different_keys() -> None:
+    """The names run into each other, vectors share a tag, and every quantized type is one sentinel."""
+    quantized = [
+        DataType.quantized(storage, QuantizationScale.per_tensor(), QuantizationZeroPoint.absent())
+        for storage in (DataType.I4, DataType.I8)
+    ]
+    collisions = [
+        (specs(A=SpecValue.u32(0), B=SpecValue.u32(9)), SpecMap({"A" + 8 * "\0" + "B": SpecValue.u32(9)})),
+        (specs(v=SpecValue.dtype(DataType.vec(DataType.U32, 1))), specs(v=SpecValue.dtype(DataType.vec(DataType.F32, 4)))),
+        (specs(q=SpecValue.dtype(quantized[0])), specs(q=SpecValue.dtype(quantized[1]))),
+    ]
+    assert [a.cache_hash() == b.cache_hash() for a, b in collisions] == [True] * 3
+    assert [key(specs=a).digest == key(specs=b).digest for a, b in collisions] == [False] * 3
+
+
+def test_a_key_says_what_upstreams_does() -> None:
+    one = key()
+    assert (
+        one.version,
+        one.shader_hash,
+        one.bind_group_layout_hash,
+        one.push_constant_size,
+        one.workgroup_size,
+        one.feature_flags,
+        one.backend_id,
+    ) == (1, bytes(range(32)), bytes(range(32, 64)), 8, (256, 1, 1), PipelineFeatureFlags.PUSH_CONSTANTS, "kompute")
+
+
+def test_equal_keys_have_one_place_in_a_table() -> None:
+    assert len({key(), key(), key(backend_id="other")}) == 2
+
+
+def test_a_key_takes_digests_from_any_buffer_and_a_workgroup_from_any_sequence() -> None:
+    same = {
+        "shader_hash": np.arange(32, dtype=np.uint8),
+        "bind_group_layout_hash": memoryview(bytearray(range(64)))[32:],
+        "workgroup_size": np.array([256, 1, 1]),
+        "push_constant_size": np.uint8(8),
+        "feature_flags": 32,
+    }
+    assert key(**same) == key()
+
+
+U32S = "whole number from 0 to 4294967295"
+U64S = "whole number from 0 to 18446744073709551615"
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"shader_hash": bytes(31)}, "shader_hash has 31 bytes, not 32. Fix: give a 32-byte digest."),
+        ({"shader_hash": "00" * 16}, "shader_hash is a str, not bytes. Fix: give a 32-byte digest."),
+        ({"bind_group_layout_hash": bytes(33)}, "bind_group_layout_hash has 33 bytes, not 32. Fix: give a 32-byte digest."),
+        ({"bind_group_layout_hash": None}, "bind_group_layout_hash is a NoneType, not bytes. Fix: give a 32-byte digest."),
+        ({"push_constant_size": -1}, f"push_constant_size is -1, which is no {U32S}. Fix: give a {U32S}."),
+        ({"push_constant_size": 2**32}, f"push_constant_size is 4294967296, which is no {U32S}. Fix: give a {U32S}."),
+        ({"push_constant_size": True}, f"push_constant_size is True, which is no {U32S}. Fix: give a {U32S}."),
+        ({"workgroup_size": (1, 1)}, "workgroup_size is (1, 1), which is not 3 numbers. Fix: give (x, y, z)."),
+        ({"workgroup_size": "111"}, "workgroup_size is '111', which is not 3 numbers. Fix: give (x, y, z)."),
+        ({"workgroup_size": 64}, "workgroup_size is 64, which is not 3 numbers. Fix: give (x, y, z)."),
+        ({"workgroup_size": (1, 2.0, 1)}, f"workgroup_size is 2.0, which is no {U32S}. Fix: give a {U32S}."),
+        ({"workgroup_size": (1, 1, 2**32)}, f"workgroup_size is 4294967296, which is no {U32S}. Fix: give a {U32S}."),
+        ({"feature_flags": 2**32}, f"feature_flags is 4294967296, which is no {U32S}. Fix: give a {U32S}."),
+        ({"backend_id": b"kompute"}, "backend_id is b'kompute', which is no text. Fix: give a str."),
+        (
+            {"backend_flavour": "\ud800"},
+            "backend_flavour is '\\ud800', which has a lone surrogate and so no UTF-8 form. Fix: give well-formed Unicode.",
+        ),
+        ({"enabled_features": (1,)}, "enabled_features is 1, which is no text. Fix: give a str."),
+        ({"emitter_version": -1}, f"emitter_version is -1, which is no {U32S}. Fix: give a {U32S}."),
+        ({"emitter_options": {1: 1}}, "emitter_options is 1, which is no text. Fix: give a str."),
+        (
+            {"emitter_options": {"a": 2.5}},
+            f"emitter option a is 2.5, which is no {U64S}. Fix: give a {U64S}.",
+        ),
+        (
+            {"emitter_options": {"a": "\udfff"}},
+            "emitter option a is '\\udfff', which has a lone surrogate and so no UTF-8 form. Fix: give well-formed Unicode.",
+        ),
+    ],
+)
+def test_a_part_of_a_key_that_cannot_be_is_refused(changed: dict[str, Any], problem: str) -> None:
+    assert refusal(lambda: key(**changed)) == (InvalidKey, 2203, problem)
 
 
 def test_equal_inputs_give_one_key() -> None:

@@ -1,0 +1,98 @@
+"""What a field of a key or fingerprint may hold, checked where the value is made, so that nothing wrong is ever hashed."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+
+from vyre_driver.errors import InvalidKey
+from vyre_driver.numbers import is_whole
+
+U32_MAX = 0xFFFF_FFFF
+U64_MAX = 0xFFFF_FFFF_FFFF_FFFF
+DIGEST_BYTES = 32
+
+
+def whole(value: object, highest: int, field: str) -> int:
+    """Return ``value`` as an int when it is a whole number from 0 to ``highest``; a bool is none.
+
+    Raises
+    ------
+    InvalidKey
+        2203 otherwise.
+    """
+    if type(value) is int and 0 <= value <= highest:
+        return value
+    if isinstance(value, bool) or not is_whole(value) or not 0 <= operator.index(value) <= highest:  # type: ignore[arg-type]
+        raise InvalidKey(
+            f"{field} is {value!r}, which is no whole number from 0 to {highest}",
+            fix=f"give a whole number from 0 to {highest}",
+            field=field,
+            value=value,
+        )
+    return operator.index(value)  # type: ignore[arg-type]
+
+
+def workgroup(value: object, field: str) -> tuple[int, int, int]:
+    """Return three u32 as a tuple.
+
+    Raises
+    ------
+    InvalidKey
+        2203 if they are not three, or one is no u32.
+    """
+    axes: tuple[object, ...] = ()
+    if isinstance(value, tuple):
+        axes = value
+    elif isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        axes = tuple(value)
+    if len(axes) != 3:
+        raise InvalidKey(f"{field} is {value!r}, which is not 3 numbers", fix="give (x, y, z)", field=field, value=value)
+    x, y, z = axes
+    return whole(x, U32_MAX, field), whole(y, U32_MAX, field), whole(z, U32_MAX, field)
+
+
+def digest(value: object, field: str) -> bytes:
+    """Return 32 bytes, copied unless they are ``bytes`` already.
+
+    Raises
+    ------
+    InvalidKey
+        2203 if the value has no bytes, or another number of them.
+    """
+    data = value if isinstance(value, bytes) else _copied(value, field)
+    if len(data) != DIGEST_BYTES:
+        raise InvalidKey(
+            f"{field} has {len(data)} bytes, not {DIGEST_BYTES}", fix="give a 32-byte digest", field=field, value=data
+        )
+    return data
+
+
+def _copied(value: object, field: str) -> bytes:
+    try:
+        return memoryview(value).tobytes()  # type: ignore[arg-type]
+    except TypeError as error:
+        raise InvalidKey(
+            f"{field} is a {type(value).__name__}, not bytes", fix="give a 32-byte digest", field=field, value=value
+        ) from error
+
+
+def encoded(value: object, field: str) -> bytes:
+    """Return a text as UTF-8.
+
+    Raises
+    ------
+    InvalidKey
+        2203 if it is no text, or has a lone surrogate and so no UTF-8.
+    """
+    if not isinstance(value, str):
+        raise InvalidKey(f"{field} is {value!r}, which is no text", fix="give a str", field=field, value=value)
+    try:
+        return value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidKey(
+            f"{field} is {value!a}, which has a lone surrogate and so no UTF-8 form",
+            fix="give well-formed Unicode",
+            field=field,
+            value=value,
+        ) from error

@@ -1,7 +1,9 @@
 """Upstream's golden vectors as programs.
 
 data/dtypes.json and data/program_digests.json were made by compiling and running upstream's sources (vyre 0.6.2 for programs)
-and recomputed by an independent script; their ``schema`` strings describe the fields.
+and recomputed by an independent script; their ``schema`` strings describe the fields. The same holds, with upstream's driver
+0.6.1 (specialization) and 0.4.1 (tuning store, disk cache), for data/spec_values.json, spec_maps.json, spec_cache_keys.json,
+artifact_keys.json, autotune_keys.json and pipeline_device_fingerprint.json.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from vyre_driver.ir.builders import buf_len, gid_x, if_, let, load, store, u32, 
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint, ScaleKind, ZeroPointKind
+from vyre_driver.specialization import SpecCacheKey, SpecMap, SpecValue
 
 DATA = Path(__file__).parent / "data"
 
@@ -101,3 +104,36 @@ def program(facts: dict[str, Any]) -> Program:
         .with_non_composable_with_self(facts["non_composable_with_self"])
         .with_structurally_validated(facts["structurally_validated"])
     )
+
+
+def spec_value(facts: dict[str, Any]) -> SpecValue:
+    """A typed value as the vectors describe it."""
+    match facts["kind"]:
+        case "U32":
+            return SpecValue.u32(facts["value"])
+        case "I32":
+            return SpecValue.i32(facts["value"])
+        case "F32":
+            return SpecValue.f32_bits(int(facts["bits"], 16))
+        case "Bool":
+            return SpecValue.bool(facts["value"])
+    return SpecValue.dtype(dtype(encodable(facts["dtype"])))
+
+
+def encodable(facts: dict[str, Any]) -> dict[str, Any]:
+    """The type itself, or an array type of the largest elements that have an encoding: its tag is all that upstream hashes."""
+    return facts if facts.get("element_size", 0) < 2**32 else facts | {"element_size": 2**32 - 1}
+
+
+def spec_map(inserts: list[tuple[str, dict[str, Any]]]) -> SpecMap:
+    """A map as the vectors fill it."""
+    made = SpecMap()
+    for name, value in inserts:
+        made.insert(name, spec_value(value))
+    return made
+
+
+def spec_cache_key(facts: dict[str, Any]) -> SpecCacheKey:
+    """A key as the vectors describe it."""
+    numbers = {name: int(facts[name]) for name in ("shader_hash", "binding_sig", "spec_hash")}
+    return SpecCacheKey(workgroup_size=tuple(facts["workgroup_size"]), **numbers)

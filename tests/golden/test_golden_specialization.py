@@ -53,7 +53,7 @@ def test_a_value_has_upstreams_hash_and_number(facts: dict[str, Any]) -> None:
 
 
 def test_a_type_of_array_elements_that_has_no_encoding_is_refused() -> None:
-    """A departure on purpose: upstream hashes a type whose size its own encoder cuts to 32 bits."""
+    """A departure on purpose: upstream hashes a type whose size its own encoding has only 32 bits for."""
     sizes = {facts["value"]["dtype"].get("element_size", 0) for facts in VALUES if facts["value"]["kind"] == "DType"}
     refused = [size for size in sizes if size >= 2**32]
     assert refused == [2**64 - 1]

@@ -7,7 +7,15 @@ import pytest
 from literals import BOOL, F32, I32, U32, refusal
 
 from vyre_driver.errors import InvalidPushConstant, InvalidSpecialization
-from vyre_driver.specialization import Specialization, SpecializedConstant, pack_push_constants, specialize
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.specialization import (
+    Specialization,
+    SpecializedConstant,
+    SpecMap,
+    SpecValue,
+    pack_push_constants,
+    specialize,
+)
 from vyre_driver.spirv.reflect import PushConstantMember, SpecConstant
 
 COUNT = SpecConstant("count", 0, U32, 256)
@@ -134,3 +142,53 @@ def test_a_push_value_that_does_not_fit_is_refused(name: str, value: object, pro
     given = {"alpha": 1.0, "size": (1, 2), "offset": 0, name: value}
     message = f"push constant {name!r} {problem}. Fix: {fix}."
     assert refusal(lambda: pack_push_constants(PUSH, 24, given)) == (InvalidPushConstant, 2103, message)
+
+
+TYPED = SpecMap(
+    {
+        "count": SpecValue.u32(7),
+        "shift": SpecValue.i32(-2),
+        "scale": SpecValue.f32_bits(0x7F80_0001),
+        "fast": SpecValue.bool(False),
+    }
+)
+
+
+def test_typed_values_are_taken_by_their_bits_whatever_nan_they_are() -> None:
+    assert [constant.bits for constant in specialize(DECLARED, TYPED).constants] == [7, 0xFFFF_FFFE, 0x7F80_0001, 0]
+
+
+def test_a_mapping_may_hold_typed_and_plain_values() -> None:
+    mixed = {"count": SpecValue.u32(7), "shift": -2, "scale": SpecValue.f32_bits(0x7F80_0001), "fast": False}
+    assert specialize(DECLARED, mixed) == specialize(DECLARED, TYPED)
+
+
+def test_an_empty_map_keeps_every_default() -> None:
+    assert specialize(DECLARED, SpecMap()) == specialize(DECLARED, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("count", SpecValue.i32(7), "is a u32, and SpecValue.i32(7) is a i32. Fix: give a u32."),
+        ("shift", SpecValue.u32(7), "is a i32, and SpecValue.u32(7) is a u32. Fix: give a i32."),
+        ("scale", SpecValue.u32(7), "is a f32, and SpecValue.u32(7) is a u32. Fix: give a f32."),
+        ("fast", SpecValue.u32(1), "is a bool, and SpecValue.u32(1) is a u32. Fix: give a bool."),
+        ("count", SpecValue.bool(True), "is a u32, and SpecValue.bool(True) is a bool. Fix: give a u32."),
+        (
+            "count",
+            SpecValue.dtype(DataType.F32),
+            f"is a u32, and SpecValue.dtype({DataType.F32!r}) is a dtype. Fix: give a u32.",
+        ),
+    ],
+)
+def test_a_typed_value_of_another_type_than_the_constant_is_refused(name: str, value: SpecValue, problem: str) -> None:
+    message = f"specialization constant {name!r} {problem}"
+    assert refusal(lambda: specialize(DECLARED, SpecMap({name: value}))) == (InvalidSpecialization, 2102, message)
+
+
+def test_a_typed_value_for_a_constant_that_is_not_declared_is_refused() -> None:
+    message = (
+        "the shader has no specialization constant 'depth'; it has none. Fix: give only constants that the shader declares."
+    )
+    assert refusal(lambda: specialize((), SpecMap({"depth": SpecValue.u32(1)}))) == (InvalidSpecialization, 2102, message)

@@ -1,0 +1,262 @@
+"""Maps of typed values: order, replacement, equality, and what is no name and no value."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from literals import refusal
+
+from vyre_driver.autotune import AutotuneKey
+from vyre_driver.errors import InvalidKey, InvalidSpecialization
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.specialization import (
+    SpecCacheKey,
+    SpecMap,
+    SpecValue,
+    versioned_specialization_artifact_key,
+    vsa_specialization_key,
+)
+
+ONE, TWO = SpecValue.u32(1), SpecValue.u32(2)
+
+names = st.text(max_size=8) | st.sampled_from(["", "\0", "a\0", "\uffff", "\U00010000", "é", "e\u0301"])
+values = (
+    st.integers(0, 2**32 - 1).map(SpecValue.u32)
+    | st.integers(-(2**31), 2**31 - 1).map(SpecValue.i32)
+    | st.integers(0, 2**32 - 1).map(SpecValue.f32_bits)
+    | st.booleans().map(SpecValue.bool)
+    | st.sampled_from([DataType.F32, DataType.vec(DataType.U8, 3), DataType.array(2**32 - 1)]).map(SpecValue.dtype)
+)
+entries = st.lists(st.tuples(names, values), max_size=20)
+
+
+def test_the_empty_map_is_empty_and_hashes_to_its_basis() -> None:
+    made = SpecMap.new()
+    assert (len(made), made.is_empty, list(made), made.to_numeric_constants(), made.cache_hash()) == (
+        0,
+        True,
+        [],
+        {},
+        0xCBF2_9CE4_8422_2325,
+    )
+
+
+@given(entries)
+def test_a_map_is_a_table_in_the_byte_order_of_its_names(pairs: list[tuple[str, SpecValue]]) -> None:
+    made, model = SpecMap(pairs), dict(pairs)
+    in_order = sorted(model.items(), key=lambda pair: pair[0].encode())
+    assert (list(made), len(made), made.is_empty) == (in_order, len(model), not model)
+    assert [made.get(name) for name in model] == list(model.values())
+    assert (made.get("no such name"), "no such name" in made) == (None, False)
+    assert all(name in made for name in model)
+    assert list(made.to_numeric_constants()) == [name for name, _ in in_order]
+
+
+@given(entries)
+def test_maps_of_the_same_entries_are_equal_whatever_made_them(pairs: list[tuple[str, SpecValue]]) -> None:
+    model = dict(pairs)
+    others = [SpecMap(model), SpecMap(SpecMap(pairs)), SpecMap(reversed(model.items())), copy.copy(SpecMap(pairs))]
+    assert others == [SpecMap(pairs)] * 4
+    assert {one.cache_hash() for one in others} == {SpecMap(pairs).cache_hash()}
+
+
+@given(entries, entries)
+def test_maps_are_equal_only_when_their_entries_are(
+    some: list[tuple[str, SpecValue]], others: list[tuple[str, SpecValue]]
+) -> None:
+    assert (SpecMap(some) == SpecMap(others)) is (dict(some) == dict(others))
+
+
+def test_a_map_equals_nothing_but_a_map() -> None:
+    assert (SpecMap() == {}, SpecMap() != {}) == (False, True)
+
+
+def test_a_map_cannot_be_hashed_because_it_can_change() -> None:
+    with pytest.raises(TypeError, match="unhashable type: 'SpecMap'"):
+        hash(SpecMap())
+
+
+def test_inserting_a_name_again_replaces_its_value_and_changes_the_hash() -> None:
+    made = SpecMap({"a": ONE, "b": ONE})
+    before = made.cache_hash()
+    made.insert("a", TWO)
+    assert (list(made), made.cache_hash() == before) == ([("a", TWO), ("b", ONE)], False)
+    made.insert("a", ONE)
+    assert made.cache_hash() == before
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])  # noqa: S301 -- our own
+def test_a_copy_has_the_entries_and_changes_alone(copied: object) -> None:
+    made = SpecMap({"a": ONE})
+    twin = copied(made)  # type: ignore[operator]
+    twin.insert("b", TWO)
+    assert (list(made), list(twin)) == ([("a", ONE)], [("a", ONE), ("b", TWO)])
+
+
+def test_entries_may_be_inserted_while_a_map_is_walked() -> None:
+    made = SpecMap({"a": ONE, "c": ONE})
+    seen = []
+    for name, _ in made:
+        seen.append(name)
+        made.insert(name + "b", TWO)
+    assert (seen, [name for name, _ in made]) == (["a", "c"], ["a", "ab", "c", "cb"])
+
+
+def test_a_map_shows_the_call_that_makes_it() -> None:
+    assert repr(SpecMap({"b": ONE, "a": SpecValue.bool(True)})) == "SpecMap({'a': SpecValue.bool(True), 'b': SpecValue.u32(1)})"
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\udfff", "\ud800\udc00"])
+def test_a_name_without_utf_8_is_refused_and_leaves_the_map_as_it_was(name: str) -> None:
+    made = SpecMap({"a": ONE})
+    problem = f"a specialization constant is named {name!a}, which has a lone surrogate and so no UTF-8 form"
+    expected = (InvalidSpecialization, 2102, f"{problem}. Fix: give well-formed Unicode.")
+    assert (refusal(lambda: made.insert(name, ONE)), refusal(lambda: made.get(name))) == (expected, expected)
+    assert list(made) == [("a", ONE)]
+
+
+@pytest.mark.parametrize("name", [b"a", 1, None])
+def test_a_name_that_is_no_text_is_refused(name: object) -> None:
+    message = f"a specialization constant is named {name!r}, which is no text. Fix: give a str."
+    assert refusal(lambda: SpecMap({name: ONE})) == (InvalidSpecialization, 2102, message)  # type: ignore[dict-item]
+    assert name not in SpecMap({"a": ONE})
+
+
+@pytest.mark.parametrize("value", [16, True, 1.5, DataType.F32, None])
+def test_a_value_without_a_type_is_refused(value: object) -> None:
+    problem = f"specialization constant 'TILE' was given {value!r}, which has no type"
+    message = f"{problem}. Fix: give a SpecValue, for example SpecValue.u32(16)."
+    assert refusal(lambda: SpecMap({"TILE": value})) == (InvalidSpecialization, 2102, message)  # type: ignore[dict-item]
+
+
+KEY = SpecCacheKey(1, 2, (3, 4, 5), 6)
+
+
+def test_a_key_folds_the_map_into_its_hash() -> None:
+    made = SpecMap({"TILE": SpecValue.u32(16)})
+    assert SpecCacheKey.new(1, 2, (64, 1, 1), made) == SpecCacheKey(1, 2, (64, 1, 1), 0x1EE5_B4EE_7772_5139)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        SpecCacheKey(7, 2, (3, 4, 5), 6),
+        SpecCacheKey(1, 7, (3, 4, 5), 6),
+        SpecCacheKey(1, 2, (7, 4, 5), 6),
+        SpecCacheKey(1, 2, (3, 7, 5), 6),
+        SpecCacheKey(1, 2, (3, 4, 7), 6),
+        SpecCacheKey(1, 2, (3, 4, 5), 7),
+    ],
+)
+def test_each_field_of_a_key_tells_keys_apart(other: SpecCacheKey) -> None:
+    assert (other == KEY, len({other, KEY, SpecCacheKey(1, 2, (3, 4, 5), 6)})) == (False, 2)
+
+
+def test_a_key_takes_any_three_numbers_for_a_workgroup() -> None:
+    assert SpecCacheKey(1, 2, [3, 4, 5], 6) == KEY  # type: ignore[arg-type]
+
+
+U32S = "whole number from 0 to 4294967295"
+U64S = "whole number from 0 to 18446744073709551615"
+
+
+@pytest.mark.parametrize(
+    ("parts", "problem"),
+    [
+        ((-1, 0, (1, 1, 1), 0), f"shader_hash is -1, which is no {U64S}. Fix: give a {U64S}."),
+        ((0, 2**64, (1, 1, 1), 0), f"binding_sig is 18446744073709551616, which is no {U64S}. Fix: give a {U64S}."),
+        ((0, 0, (1, 1, 1), 0.0), f"spec_hash is 0.0, which is no {U64S}. Fix: give a {U64S}."),
+        ((0, 0, (1, -1, 1), 0), f"workgroup_size is -1, which is no {U32S}. Fix: give a {U32S}."),
+        ((0, 0, (1, 1), 0), "workgroup_size is (1, 1), which is not 3 numbers. Fix: give (x, y, z)."),
+        ((True, 0, (1, 1, 1), 0), f"shader_hash is True, which is no {U64S}. Fix: give a {U64S}."),
+    ],
+)
+def test_a_field_of_a_key_out_of_its_range_is_refused(parts: tuple[object, ...], problem: str) -> None:
+    assert refusal(lambda: SpecCacheKey(*parts)) == (InvalidKey, 2203, problem)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("spec_hash", [-1, 2**64, "1"])
+def test_a_vsa_key_of_no_u64_is_refused(spec_hash: object) -> None:
+    message = f"spec_hash is {spec_hash!r}, which is no {U64S}. Fix: give a {U64S}."
+    assert refusal(lambda: vsa_specialization_key(None, spec_hash)) == (InvalidKey, 2203, message)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("parts", "problem"),
+    [
+        ((-1, "", ""), f"cache_version is -1, which is no {U32S}. Fix: give a {U32S}."),
+        ((2**32, "", ""), f"cache_version is 4294967296, which is no {U32S}. Fix: give a {U32S}."),
+        ((1, b"", ""), "spec_hash is b'', which is no text. Fix: give a str."),
+        ((1, "", None), "backend_fingerprint is None, which is no text. Fix: give a str."),
+        (
+            (1, "", "\udc80"),
+            "backend_fingerprint is '\\udc80', which has a lone surrogate and so no UTF-8 form. Fix: give well-formed Unicode.",
+        ),
+    ],
+)
+def test_an_artifact_key_of_parts_out_of_range_is_refused(parts: tuple[object, ...], problem: str) -> None:
+    refused = refusal(lambda: versioned_specialization_artifact_key(*parts))  # type: ignore[arg-type]
+    assert refused == (InvalidKey, 2203, problem)
+
+
+def test_an_autotune_key_has_the_digits_of_the_kernel_and_the_adapter_as_given() -> None:
+    spec = SpecCacheKey(0xFEDC_BA98_7654_3210, 0x1122_3344_5566_7788, (8, 8, 4), 0x0123_4567_89AB_CDEF)
+    assert AutotuneKey.new(spec, "native-sm_90") == AutotuneKey("e7cda3896345230198453223dc89feef", "native-sm_90")
+
+
+def test_autotune_keys_are_ordered_by_digits_then_adapter_in_bytes() -> None:
+    in_order = [AutotuneKey("0", "z"), AutotuneKey("1", "Z"), AutotuneKey("1", "z"), AutotuneKey("1", "\uffff")]
+    assert sorted([*reversed(in_order), AutotuneKey("1", "\U00010000")]) == [*in_order, AutotuneKey("1", "\U00010000")]
+
+
+@pytest.mark.parametrize(
+    ("parts", "problem"),
+    [
+        ((b"00", "a"), "key_hex is b'00', which is no text. Fix: give a str."),
+        (("00", 7), "adapter_id is 7, which is no text. Fix: give a str."),
+        (
+            ("00", "\ud800"),
+            "adapter_id is '\\ud800', which has a lone surrogate and so no UTF-8 form. Fix: give well-formed Unicode.",
+        ),
+    ],
+)
+def test_an_autotune_key_that_no_file_can_hold_is_refused(parts: tuple[object, ...], problem: str) -> None:
+    assert refusal(lambda: AutotuneKey(*parts)) == (InvalidKey, 2203, problem)  # type: ignore[arg-type]
+
+
+def test_8_threads_hash_and_key_the_same_maps_at_once() -> None:
+    maps = [SpecMap({f"n\0{place:03d}é": SpecValue.u32(place * size) for place in range(size)}) for size in range(0, 64, 3)]
+
+    def work(index: int) -> list[object]:
+        found = []
+        for made in maps * 20:
+            key = SpecCacheKey.new(index, made.cache_hash(), (64, index, 1), made)
+            artifact = versioned_specialization_artifact_key(index, str(key.spec_hash), "adapter")
+            found.append((AutotuneKey.new(key, "adapter"), artifact, SpecMap(made) == made))
+        return found
+
+    with ThreadPoolExecutor(8) as pool:
+        together = list(pool.map(work, range(8)))
+    assert together == [work(index) for index in range(8)]
+
+
+def test_a_map_may_be_hashed_while_another_thread_inserts() -> None:
+    made = SpecMap()
+    hashes = [SpecMap({f"{place:04d}": ONE for place in range(size)}).cache_hash() for size in range(301)]
+
+    def insert() -> None:
+        for place in range(300):
+            made.insert(f"{place:04d}", ONE)
+
+    with ThreadPoolExecutor(2) as pool:
+        done = pool.submit(insert)
+        seen = {made.cache_hash()}
+        while not done.done():
+            seen.add(made.cache_hash())
+        done.result()
+    assert (seen <= set(hashes), made.cache_hash()) == (True, hashes[-1])

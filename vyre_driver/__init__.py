@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from vyre_driver.driver import Driver
 from vyre_driver.errors import VyreError
 from vyre_driver.kernel import Kernel
+from vyre_driver.specialization import SpecMap, SpecValue
 from vyre_driver.spirv import SpirvModule
 
 if TYPE_CHECKING:
     from vyre_driver.ir.dtypes import DataType
     from vyre_driver.ir.program import Program
 
-__all__ = ["DataType", "Driver", "Kernel", "Program", "SpirvModule", "VyreError"]
+__all__ = ["DataType", "Driver", "Kernel", "Program", "SpecMap", "SpecValue", "SpirvModule", "VyreError"]
 
 _LATE = {"DataType": "vyre_driver.ir.dtypes", "Program": "vyre_driver.ir.program"}
 

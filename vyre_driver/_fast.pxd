@@ -53,9 +53,6 @@ cdef struct vyre_spec_cache_key:
     uint64_t spec_hash
 
 
-# Continues the hash of a map by one entry, from the hash of the entries before it.
-cdef uint64_t vyre_spec_map_step(uint64_t hash, const vyre_spec_entry* entry) noexcept nogil
-
 # Reads `count` entries, which stand in the byte order of their names, each name once; none need no pointer.
 cdef uint64_t vyre_spec_map_hash(const vyre_spec_entry* entries, size_t count) noexcept nogil
 

@@ -5,9 +5,9 @@ Each loop is a ``noexcept nogil`` kernel on raw pointers, which others may cimpo
 calls the kernel. Nothing here imports the rest of the package. Plain twins stand in tests/twins.py.
 """
 
-cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stddef cimport size_t
 from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
@@ -137,7 +137,7 @@ cdef extern from *:
     const uint64_t VYRE_FNV_PRIME_CUBED
 
 
-cdef uint64_t vyre_spec_map_step(uint64_t hash, const vyre_spec_entry* entry) noexcept nogil:
+cdef uint64_t spec_map_step(uint64_t hash, const vyre_spec_entry* entry) noexcept nogil:
     cdef uint64_t value = entry.value_hash
     cdef const uint8_t* name = <const uint8_t*> entry.name
     cdef size_t i
@@ -156,7 +156,7 @@ cdef uint64_t vyre_spec_map_hash(const vyre_spec_entry* entries, size_t count) n
     cdef uint64_t hash = VYRE_FNV_BASIS
     cdef size_t i
     for i in range(count):
-        hash = vyre_spec_map_step(hash, &entries[i])
+        hash = spec_map_step(hash, &entries[i])
     return hash
 
 
@@ -182,18 +182,35 @@ def spec_map_hash(list rows not None) -> int:
     Each row is a tuple that begins with a constant's name in UTF-8 (bytes) and its value's hash (u64); rows stand in the byte
     order of their names.
     """
-    cdef uint64_t hash = VYRE_FNV_BASIS
-    cdef vyre_spec_entry entry
+    cdef tuple held = tuple(rows)  # keeps every name in its place, whatever becomes of the list meanwhile
+    cdef Py_ssize_t count = len(held)
+    cdef vyre_spec_entry few[32]
+    cdef vyre_spec_entry* entries = few
+    cdef uint64_t hash
+    cdef Py_ssize_t i
     cdef tuple row
     cdef bytes name
-    with cython.critical_section(rows):
-        for row in rows:
+    if count > 32:
+        entries = <vyre_spec_entry*> PyMem_Malloc(<size_t> count * sizeof(vyre_spec_entry))
+        if entries == NULL:
+            raise MemoryError(f"no memory for {count} entries")
+    try:
+        for i in range(count):
+            row = held[i]
             name = row[0]
-            entry.value_hash = row[1]
-            entry.name = PyBytes_AS_STRING(name)
-            entry.name_len = <size_t> PyBytes_GET_SIZE(name)
-            hash = vyre_spec_map_step(hash, &entry)
-    return hash
+            if name is None:
+                raise TypeError("a row begins with no name in bytes")
+            entries[i].name = PyBytes_AS_STRING(name)
+            entries[i].name_len = <size_t> PyBytes_GET_SIZE(name)
+            entries[i].value_hash = row[1]
+        if count <= 32:  # done before another thread could run
+            return vyre_spec_map_hash(entries, <size_t> count)
+        with nogil:
+            hash = vyre_spec_map_hash(entries, <size_t> count)
+        return hash
+    finally:
+        if count > 32:
+            PyMem_Free(entries)
 
 
 def autotune_key_hex(

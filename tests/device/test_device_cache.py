@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from vyre_driver import Driver
+from vyre_driver.errors import InvalidSpecialization
+from vyre_driver.specialization import SpecMap, SpecValue
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -51,6 +53,17 @@ def test_an_entry_is_one_file_below_the_root_that_was_given(tmp_path: Path) -> N
     _, trace, _ = use_driver(root)
     files = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
     assert files == sorted(["CACHEDIR.TAG", f"{trace.key[:2]}/{trace.key}.bin"])
+
+
+def test_typed_values_have_the_entry_of_the_plain_ones_and_must_be_of_the_declared_type() -> None:
+    with Driver() as driver:
+        module = shipped_module("mandelbrot")
+        plain = driver.compile(module, {"MAX_ITERATIONS": 7}).trace.key
+        typed = SpecMap({"MAX_ITERATIONS": SpecValue.u32(7)})
+        assert [driver.compile(module, specs).trace.key for specs in (typed, dict(typed))] == [plain, plain]
+        assert driver.compile(module, SpecMap()).trace.key == driver.compile(module).trace.key
+        with pytest.raises(InvalidSpecialization, match=r"'MAX_ITERATIONS' is a u32, and SpecValue\.i32\(7\) is a i32"):
+            driver.compile(module, SpecMap({"MAX_ITERATIONS": SpecValue.i32(7)}))
 
 
 def test_another_specialization_has_an_entry_of_its_own() -> None:

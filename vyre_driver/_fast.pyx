@@ -125,31 +125,36 @@ cdef extern from "Python.h":
     str PyUnicode_New(Py_ssize_t size, Py_UCS4 maxchar)
     void* PyUnicode_DATA(object text)
 
-# FNV-1a of 64 bits. Zero bytes only multiply, so a value below 2**40 takes five steps and one by the prime's cube.
+# FNV-1a of 64 bits. A zero byte only multiplies, so a value's zeros above its last byte are one step, by a power of the prime.
 cdef extern from *:
     """
     #define VYRE_FNV_BASIS UINT64_C(0xCBF29CE484222325)
     #define VYRE_FNV_PRIME UINT64_C(0x100000001B3)
-    #define VYRE_FNV_PRIME_CUBED (VYRE_FNV_PRIME * VYRE_FNV_PRIME * VYRE_FNV_PRIME)
+    #define VYRE_FNV_SQUARE (VYRE_FNV_PRIME * VYRE_FNV_PRIME)
+    #define VYRE_FNV_FOURTH (VYRE_FNV_SQUARE * VYRE_FNV_SQUARE)
+    static const uint64_t VYRE_FNV_POWERS[9] = {
+        1, VYRE_FNV_PRIME, VYRE_FNV_SQUARE, VYRE_FNV_SQUARE * VYRE_FNV_PRIME,
+        VYRE_FNV_FOURTH, VYRE_FNV_FOURTH * VYRE_FNV_PRIME, VYRE_FNV_FOURTH * VYRE_FNV_SQUARE,
+        VYRE_FNV_FOURTH * VYRE_FNV_SQUARE * VYRE_FNV_PRIME, VYRE_FNV_FOURTH * VYRE_FNV_FOURTH
+    };
     """
     const uint64_t VYRE_FNV_BASIS
     const uint64_t VYRE_FNV_PRIME
-    const uint64_t VYRE_FNV_PRIME_CUBED
+    const uint64_t VYRE_FNV_POWERS[9]
 
 
 cdef uint64_t spec_map_step(uint64_t hash, const vyre_spec_entry* entry) noexcept nogil:
     cdef uint64_t value = entry.value_hash
     cdef const uint8_t* name = <const uint8_t*> entry.name
+    cdef size_t left = 8
     cdef size_t i
     for i in range(entry.name_len):
         hash = (hash ^ name[i]) * VYRE_FNV_PRIME
-    for i in range(5):
-        hash = (hash ^ (value >> 8 * i & 0xFF)) * VYRE_FNV_PRIME
-    if value >> 40 == 0:
-        return hash * VYRE_FNV_PRIME_CUBED
-    for i in range(5, 8):
-        hash = (hash ^ (value >> 8 * i & 0xFF)) * VYRE_FNV_PRIME
-    return hash
+    while value:
+        hash = (hash ^ (value & 0xFF)) * VYRE_FNV_PRIME
+        value >>= 8
+        left -= 1
+    return hash * VYRE_FNV_POWERS[left]
 
 
 cdef uint64_t vyre_spec_map_hash(const vyre_spec_entry* entries, size_t count) noexcept nogil:

@@ -334,6 +334,7 @@ U64S = "whole number from 0 to 18446744073709551615"
         ({"push_constant_size": 2**32}, f"push_constant_size is 4294967296, which is no {U32S}. Fix: give a {U32S}."),
         ({"push_constant_size": True}, f"push_constant_size is True, which is no {U32S}. Fix: give a {U32S}."),
         ({"workgroup_size": (1, 1)}, "workgroup_size is (1, 1), which is not 3 numbers. Fix: give (x, y, z)."),
+        ({"workgroup_size": (1, 1, 1, 1)}, "workgroup_size is (1, 1, 1, 1), which is not 3 numbers. Fix: give (x, y, z)."),
         ({"workgroup_size": "111"}, "workgroup_size is '111', which is not 3 numbers. Fix: give (x, y, z)."),
         ({"workgroup_size": 64}, "workgroup_size is 64, which is not 3 numbers. Fix: give (x, y, z)."),
         ({"workgroup_size": (1, 2.0, 1)}, f"workgroup_size is 2.0, which is no {U32S}. Fix: give a {U32S}."),

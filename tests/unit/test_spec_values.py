@@ -6,6 +6,7 @@ import copy
 import math
 import pickle
 import struct
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -160,6 +161,14 @@ def test_numpys_numbers_are_taken_and_its_floats_of_32_bits_by_their_bits() -> N
             "a u32 specialization value was given -1: -1 is not between 0 and 4294967295. Fix: give a u32.",
         ),
         (SpecValue.bool, 1, "a bool specialization value was given 1: 1 is not True or False. Fix: give a bool."),
+        (
+            SpecValue.dtype,
+            SimpleNamespace(wire_tag=1),
+            (
+                "a dtype specialization value was given namespace(wire_tag=1), which is no DataType. "
+                "Fix: give a DataType, for example DataType.F32."
+            ),
+        ),
         (
             SpecValue.dtype,
             "f32",

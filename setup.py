@@ -105,8 +105,8 @@ def extension(name: str, *sources: str, libraries: tuple[str, ...] = ()) -> Exte
     return Extension(
         name,
         [name.replace(".", "/") + ".pyx", *sources],
-        include_dirs=["vyre_driver/vulkan"],
-        depends=[str(path) for path in sorted(Path("vyre_driver/vulkan").iterdir()) if path.suffix in {".h", ".pxd", ".pxi"}],
+        include_dirs=["vyre_driver/vulkan", "vyre_driver/include"],
+        depends=[str(path) for path in sorted(Path("vyre_driver").rglob("*")) if path.suffix in {".h", ".pxd", ".pxi"}],
         libraries=list(libraries),
         define_macros=[("_GNU_SOURCE", None)],
         extra_compile_args=["-O3", "-Wall", "-Wno-unused-function", "-fvisibility=hidden"],

@@ -7,6 +7,12 @@ opcode.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 WHOLE = 0
 SHORT = 1
 NO_MAGIC = 2
@@ -110,3 +116,123 @@ def autotune_key_hex(shader_hash: int, binding_sig: int, workgroup_size: tuple[i
 def hex_text(data: bytes) -> str:
     """Two lower-case digits a byte."""
     return "".join(f"{byte:02x}" for byte in data)
+
+
+PLAN_WHOLE, UNKNOWN_ACCESS, RUNTIME_SIZED, LENGTH_OVERFLOW, ALIGNMENT = range(5)
+FIT, WRONG_COUNT, TOO_SHORT, MISALIGNED, MISMATCH = range(5)
+INPUT, OUTPUT, INPUT_OUTPUT, UNIFORM, SHARED, PERSISTENT = range(6)
+READ_ONLY, READ_WRITE, UNIFORM_ACCESS, WRITE_ONLY, WORKGROUP = range(5)
+KIND_SHARED, KIND_PERSISTENT = 1, 5
+ROLE_OF_ACCESS = {READ_ONLY: INPUT, READ_WRITE: INPUT_OUTPUT, UNIFORM_ACCESS: UNIFORM, WRITE_ONLY: OUTPUT, WORKGROUP: SHARED}
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A buffer as a program declares it; ``preferred_alignment`` is its hint."""
+
+    element_size: int
+    binding: int
+    count: int
+    preferred_alignment: int
+    access: int
+    kind: int
+    is_output: bool
+    pipeline_live_out: bool
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A buffer of a plan."""
+
+    element_size: int
+    preferred_alignment: int
+    static_byte_len: int | None
+    buffer_index: int
+    input_index: int | None
+    output_index: int | None
+    binding: int
+    element_count: int
+    role: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a buffer's input must measure."""
+
+    element_size: int
+    header_bytes: int
+    least_byte_len: int
+    static_byte_len: int | None
+    input_index: int | None
+
+
+def build_plan(declared: Sequence[Declared], lengths: Sequence[int]) -> tuple[int, list[Planned] | int]:
+    """Return (0, bindings), or (status, place of the first declaration at fault in the order of the binding numbers)."""
+    planned: list[Planned] = []
+    inputs = outputs = 0
+    for place in sorted(range(len(declared)), key=lambda place: declared[place].binding):
+        one = declared[place]
+        role, size = _role(one), one.element_size
+        status = _declaration_fault(one, role)
+        if role is None or status:
+            return status, place
+        takes = role in {INPUT, INPUT_OUTPUT, UNIFORM}
+        gives = role in {OUTPUT, INPUT_OUTPUT} or one.pipeline_live_out
+        counted = lengths[inputs] // size if takes and inputs < len(lengths) and size else 0
+        planned.append(
+            Planned(
+                element_size=size,
+                preferred_alignment=max(one.preferred_alignment, size, 1),
+                static_byte_len=one.count * size if one.count else None,
+                buffer_index=place,
+                input_index=inputs if takes else None,
+                output_index=outputs if gives else None,
+                binding=one.binding,
+                element_count=one.count or (counted if counted < 2**32 else 0),
+                role=role,
+            )
+        )
+        inputs += takes
+        outputs += gives
+    return PLAN_WHOLE, planned
+
+
+def _role(one: Declared) -> int | None:
+    if one.kind == KIND_SHARED or one.access == WORKGROUP:
+        return SHARED
+    if one.kind == KIND_PERSISTENT:
+        return PERSISTENT
+    return OUTPUT if one.is_output else ROLE_OF_ACCESS.get(one.access)
+
+
+def _declaration_fault(one: Declared, role: int | None) -> int:
+    if role is None:
+        return UNKNOWN_ACCESS
+    if one.count and not one.element_size:
+        return RUNTIME_SIZED
+    if one.count * one.element_size >= 2**64:
+        return LENGTH_OVERFLOW
+    return ALIGNMENT if one.preferred_alignment.bit_count() > 1 else PLAN_WHOLE
+
+
+def validate_lengths(bindings: Sequence[Measured], lengths: Sequence[int]) -> tuple[int, int, int, int] | None:
+    """Return None when inputs of these lengths fit, else (status, place of the binding, expected, received).
+
+    Indices that leave a gap belong to no plan; the first that has no length counts as a wrong number of inputs.
+    """
+    takers = [(place, one) for place, one in enumerate(bindings) if one.input_index is not None]
+    if len(takers) != len(lengths):
+        return WRONG_COUNT, len(bindings), len(takers), len(lengths)
+    for place, one in takers:
+        assert one.input_index is not None
+        if one.input_index >= len(lengths):
+            return WRONG_COUNT, len(bindings), one.input_index + 1, len(lengths)
+        length = lengths[one.input_index]
+        least = max(one.least_byte_len, one.header_bytes)
+        if length < least:
+            return TOO_SHORT, place, least, length
+        if one.element_size and (length - one.header_bytes) % one.element_size:
+            return MISALIGNED, place, one.element_size, length
+        if one.static_byte_len is not None and length != one.static_byte_len:
+            return MISMATCH, place, one.static_byte_len, length
+    return None

@@ -1,6 +1,7 @@
 """Arrays, programs and shaders in, results out: the Vulkan driver layer of the vyre GPU compiler.
 
-Importing this touches neither Vulkan nor kompute nor the disk. ``Program`` and ``DataType`` are imported when first asked for.
+Importing this touches neither Vulkan nor kompute nor the disk. ``Program``, ``DataType`` and ``get_include`` are imported when
+first asked for.
 """
 
 from importlib import import_module
@@ -13,12 +14,17 @@ from vyre_driver.specialization import SpecMap, SpecValue
 from vyre_driver.spirv import SpirvModule
 
 if TYPE_CHECKING:
+    from vyre_driver.embedding import get_include
     from vyre_driver.ir.dtypes import DataType
     from vyre_driver.ir.program import Program
 
-__all__ = ["DataType", "Driver", "Kernel", "Program", "SpecMap", "SpecValue", "SpirvModule", "VyreError"]
+__all__ = ["DataType", "Driver", "Kernel", "Program", "SpecMap", "SpecValue", "SpirvModule", "VyreError", "get_include"]
 
-_LATE = {"DataType": "vyre_driver.ir.dtypes", "Program": "vyre_driver.ir.program"}
+_LATE = {
+    "DataType": "vyre_driver.ir.dtypes",
+    "Program": "vyre_driver.ir.program",
+    "get_include": "vyre_driver.embedding",
+}
 
 
 def __getattr__(name: str) -> object:

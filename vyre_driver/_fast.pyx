@@ -1,15 +1,26 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
-"""Hot loops: the shard path of a cache key, the instruction scan of a SPIR-V module, hashes and keys of specialization, hex.
+"""Hot loops: hex and shard paths, SPIR-V's framing, hashes and keys of specialization, binding plans and their inputs.
 
 Each loop is a ``noexcept nogil`` kernel on raw pointers, which others may cimport, and a wrapper that checks sizes before it
-calls the kernel. Nothing here imports the rest of the package. Plain twins stand in tests/twins.py.
+calls the kernel. Nothing here imports the rest of the package but what the C table for embedders calls when it is called.
+Plain twins stand in tests/twins.py.
 """
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
+cimport cython
+from cpython.buffer cimport PyBUF_INDIRECT, PyBUF_SIMPLE, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
+from cpython.bytearray cimport PyByteArray_CheckExact, PyByteArray_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
+from cpython.number cimport PyNumber_Index
+from cpython.object cimport PyObject, PyObject_GenericSetAttr
+from cpython.pycapsule cimport PyCapsule_New
+from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport UINT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport qsort
+from libc.string cimport memcpy, memset
+
+from importlib import import_module
 
 cdef const char* HEX_DIGITS = b"0123456789abcdef"
 
@@ -247,3 +258,7 @@ def hex_text(data) -> str:
     finally:
         PyBuffer_Release(&view)
     return text
+
+
+include "fast_plans.pxi"
+include "fast_c_api.pxi"

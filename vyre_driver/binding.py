@@ -1,27 +1,55 @@
-"""Which buffer is what: roles, slots and sizes of a module's bindings, and the proof that arrays fit them.
+"""Which buffer is what: roles, slots and sizes of the buffers of a program or of a shader.
 
-Source: upstream's binding plan (roles, slots in binding order); element layout from the module's reflection.
+One plan serves both: a program's comes of its declarations, a shader's of its module's reflection.
+
+Source: spec item 2.2, in the form that upstream's 0.4.1 has (docs/binding.md).
 """
 
 from __future__ import annotations
 
 import enum
-import operator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+import math
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.errors import InvalidInput
-from vyre_driver.numbers import is_whole
+from vyre_driver import _fast, arguments
+from vyre_driver.binding_faults import lengths_error, plan_error, size_error
+from vyre_driver.binding_layout import (
+    BackendLayoutClass,
+    BackendLayoutFingerprint,
+    BackendLayoutSlot,
+    BindingSetFingerprint,
+    binding_plans_share_layout,
+)
+from vyre_driver.errors import InvalidInput, InvalidProgram, LimitExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from vyre_driver.arguments import BufferArgument, Resident
+    from vyre_driver.ir.dtypes import DataType
+    from vyre_driver.ir.program import Program
     from vyre_driver.spirv.reflect import BufferInterface, Reflection
     from vyre_driver.spirv.types import Element
+
+__all__ = [
+    "BackendLayoutClass",
+    "BackendLayoutFingerprint",
+    "BackendLayoutSlot",
+    "Binding",
+    "BindingPlan",
+    "BindingRole",
+    "BindingSetFingerprint",
+    "binding_plans_share_layout",
+]
+
+_WORD_BYTES = 4
+_MAX_BYTES = 2**64 - 1
 
 
 class BindingRole(enum.Enum):
@@ -45,37 +73,57 @@ class BindingRole(enum.Enum):
         return self in {BindingRole.OUTPUT, BindingRole.INPUT_OUTPUT}
 
 
+_ROLES = tuple(BindingRole)  # in the order of vyre_binding_role
+
+
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """One buffer of the plan.
+    """One buffer of a plan; sizes are in bytes.
 
-    ``header_bytes`` stand before the first element. ``element_count`` is 0 when the shader leaves it to run time, and then
-    ``static_byte_len`` is None. ``input_index`` and ``output_index`` are its places among inputs and outputs, None without one.
+    ``buffer_index`` is its place among the declarations. ``element_count`` is 0 when it is left to run time, and
+    ``static_byte_len`` is None then. ``input_index`` and ``output_index`` are its places among inputs and outputs, None without
+    one. A shader's buffer has its ``element``, and ``header_bytes`` before the first one; a program's has its ``data_type``,
+    and ``output_byte_range`` as (start, end) where only so much is read back.
     """
 
     name: str
     binding: int
+    buffer_index: int
     role: BindingRole
-    header_bytes: int
-    element: Element
+    element_size: int
+    preferred_alignment: int
     element_count: int
+    static_byte_len: int | None
     input_index: int | None
     output_index: int | None
+    header_bytes: int = 0
+    element: Element | None = None
+    data_type: DataType | None = None
+    output_byte_range: tuple[int, int] | None = None
 
     @property
-    def element_size(self) -> int:
-        """Bytes from one element to the next."""
-        return self.element.stride
+    def stride(self) -> int:
+        """Bytes from one element to the next; 1 where the type fixes none."""
+        return self.element_size or 1
 
     @property
-    def static_byte_len(self) -> int | None:
-        """Bytes of the whole buffer where the shader fixes them."""
-        return self.header_bytes + self.element_count * self.element_size if self.element_count else None
+    def subject(self) -> str:
+        """What declares it, for a message: the shader or the program."""
+        return "program" if self.element is None else "shader"
+
+    @property
+    def described(self) -> str:
+        """Role and name, for a message."""
+        return f"{self.role.value} {self.name!r}"
 
     @property
     def dtype(self) -> np.dtype[np.generic] | None:
-        """The numpy type its arrays must have; None takes any array as raw bytes."""
-        scalar = self.element.scalar
+        """The numpy type its arrays must have, of one component for a vector; None takes any array as raw bytes."""
+        if self.data_type is not None:
+            found = import_module("vyre_driver.ir.numpy_types").numpy_element(self.data_type)  # late: most need no programs
+            typed = found is not None and found.form.name != "RAW" and not found.packed
+            return np.dtype(found.dtype.base) if typed and found.dtype.itemsize == self.element_size else None
+        scalar = self.element.scalar if self.element is not None else None
         return np.dtype(scalar.dtype) if scalar is not None and not self.header_bytes else None
 
     def from_bytes(self, data: bytes) -> NDArray[Any]:
@@ -86,210 +134,241 @@ class Binding:
         InvalidInput
             2201 if their number does not fit.
         """
-        _check_byte_len(self, len(data))
+        arguments.check_byte_len(self, len(data))
         return np.frombuffer(data, np.uint8 if self.dtype is None else self.dtype)
 
     def zeros(self, count: int) -> NDArray[Any]:
         """Return an array of ``count`` zero elements after a zero header."""
-        data = np.zeros(self.header_bytes + count * self.element_size, np.uint8)
+        data = np.zeros(self.header_bytes + count * self.stride, np.uint8)
         return data if self.dtype is None else data.view(self.dtype)
 
+    def padded_byte_len(self, byte_len: int | None = None) -> int:
+        """Return the bytes to allocate: whole 32-bit words, and a multiple of ``preferred_alignment``.
 
-class Resident(Protocol):
-    """What a resident buffer tells of itself."""
+        ``byte_len`` is what the contents take; None takes the static length.
 
-    nbytes: int
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
+        Raises
+        ------
+        InvalidProgram
+            1006 if it is left to run time and not given.
+        LimitExceeded
+            2104 if the padded length passes 2**64 - 1.
+        """
+        size = self._sized(byte_len)
+        step = math.lcm(_WORD_BYTES, self.preferred_alignment)
+        padded = -(-size // step) * step
+        if padded > _MAX_BYTES:
+            raise LimitExceeded(
+                f"{self.described} takes {size} bytes, padded {padded} bytes, and there are {_MAX_BYTES} bytes at most",
+                fix="use fewer elements, or a smaller alignment",
+                binding=self.name,
+                value=padded,
+                limit=_MAX_BYTES,
+            )
+        return padded
 
+    def readback_slice(self, byte_len: int | None = None) -> tuple[int, int]:
+        """Return (start, length) in bytes of what comes back of an output: its ``output_byte_range``, else all.
 
-@dataclass(frozen=True, slots=True)
-class BufferArgument:
-    """A checked argument of one dispatch.
+        ``byte_len`` is what the buffer takes; None takes the static length.
 
-    ``data`` is contiguous and exactly ``byte_len`` bytes, or None for a fresh output or a resident buffer; ``position`` is its
-    place among the arrays of the call.
-    """
+        Raises
+        ------
+        InvalidProgram
+            1006 if it is no output, if the length is left to run time and not given, or if the range runs backwards or past
+            the end.
+        """
+        if self.output_index is None:
+            raise InvalidProgram(
+                f"{self.described} is no output, and nothing of it comes back", fix="read back an output", binding=self.name
+            )
+        size = self._sized(byte_len)
+        start, end = (0, size) if self.output_byte_range is None else self.output_byte_range
+        if not start <= end <= size:
+            raise InvalidProgram(
+                f"the output_byte_range of buffer {self.name!r} goes from byte {start} to byte {end}, and it has {size} bytes",
+                fix=f"give a range that goes forward and ends at byte {size} or before",
+                binding=self.name,
+                start=start,
+                end=end,
+                byte_len=size,
+            )
+        return start, end - start
 
-    binding: Binding
-    position: int | None
-    data: NDArray[Any] | None
-    byte_len: int
-    shape: tuple[int, ...]
-    dtype: np.dtype[np.generic]
-
-    @property
-    def element_count(self) -> int:
-        """Elements after the header."""
-        return (self.byte_len - self.binding.header_bytes) // self.binding.element_size
+    def _sized(self, byte_len: int | None) -> int:
+        size = self.static_byte_len if byte_len is None else byte_len
+        if size is None:
+            raise size_error(self)
+        return size
 
 
 @dataclass(frozen=True, slots=True)
 class BindingPlan:
-    """The bindings of a program in binding order; a value, with no device behind it."""
+    """The buffers of a program or a shader in the order of their binding numbers; a value, with no device behind it.
+
+    The three tuples hold buffer indices: of what the caller brings, of what comes back, and of workgroup memory, each in the
+    order of the bindings. ``subject`` is what declares the buffers, in messages: ``program`` or ``shader``.
+    """
 
     bindings: tuple[Binding, ...]
+    input_indices: tuple[int, ...]
+    output_indices: tuple[int, ...]
+    shared_indices: tuple[int, ...]
+    subject: str = "program"
+    _inputs: _fast.InputLengths | None = field(default=None, init=False, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, bindings: Iterable[Binding], subject: str = "program") -> BindingPlan:
+        """Return the plan of these bindings, which are in order."""
+        ordered = tuple(bindings)
+        return cls(
+            ordered,
+            tuple([one.buffer_index for one in ordered if one.input_index is not None]),
+            tuple([one.buffer_index for one in ordered if one.output_index is not None]),
+            tuple([one.buffer_index for one in ordered if one.role is BindingRole.SHARED]),
+            subject,
+        )
+
+    @classmethod
+    def build(cls, program: Program) -> BindingPlan:
+        """Plan a program's buffers; its inputs are not looked at.
+
+        Raises
+        ------
+        InvalidProgram
+            1006 if a buffer counts elements of a type without a size, takes more than 2**64 - 1 bytes, or asks for an alignment
+            that is no power of two; the first such in the order of the bindings.
+        """
+        return cls._planned(program, ())
+
+    @classmethod
+    def from_program(cls, program: Program, inputs: Iterable[object]) -> BindingPlan:
+        """Plan a program's buffers and prove that the inputs fit; what is left to run time counts the input's elements.
+
+        ``inputs`` as in :meth:`validate_inputs`.
+
+        Raises
+        ------
+        InvalidProgram
+            1006 as ``build`` and ``validate_inputs`` do.
+        InvalidInput
+            2201 if an input holds no bytes.
+        """
+        lengths = _fast.byte_lengths(inputs, np.ndarray, arguments.byte_len)
+        plan = cls._planned(program, lengths)
+        plan.validate_input_byte_lengths(lengths)
+        return plan
+
+    @classmethod
+    def _planned(cls, program: Program, lengths: tuple[int, ...]) -> BindingPlan:
+        status, found = _fast.build_plan(program.buffers, lengths, Binding, _ROLES)
+        if status:
+            raise plan_error(program.buffers[found], status)
+        return cls.of(found)
 
     @classmethod
     def from_reflection(cls, reflection: Reflection) -> BindingPlan:
         """Plan a module's buffers: read-only is an input, write-only an output, both is both."""
         inputs, outputs = iter(range(len(reflection.buffers))), iter(range(len(reflection.buffers)))
-        return cls(tuple(_bind(buffer, inputs, outputs) for buffer in reflection.buffers))
+        bindings = (_bind(place, buffer, inputs, outputs) for place, buffer in enumerate(reflection.buffers))
+        return cls.of(bindings, "shader")
+
+    @property
+    def descriptors(self) -> tuple[Binding, ...]:
+        """The buffers that descriptors stand for, without workgroup memory; the place of each is its dense slot."""
+        return tuple([one for one in self.bindings if one.role is not BindingRole.SHARED])
+
+    def descriptor_slots(self) -> dict[int, int]:
+        """Return the dense slot, from 0, of each binding number that has a descriptor.
+
+        Raises
+        ------
+        InvalidProgram
+            1006 if two descriptors have one number; the validator refuses such a program too.
+        """
+        slots: dict[int, int] = {}
+        for slot, one in enumerate(self.descriptors):
+            if one.binding in slots:
+                other = self.descriptors[slots[one.binding]]
+                raise InvalidProgram(
+                    f"buffers {other.name!r} and {one.name!r} both have binding {one.binding}",
+                    fix="give each a number of its own",
+                    binding=one.name,
+                    number=one.binding,
+                )
+            slots[one.binding] = slot
+        return slots
+
+    def validate_inputs(self, inputs: Iterable[object]) -> None:
+        """Prove that the inputs have the right number and sizes; their types are for ``check_arguments`` to look at.
+
+        ``inputs`` come in the order of the bindings that take one: bytes, arrays, or whatever holds bytes as ``as_array`` of
+        :mod:`vyre_driver.arguments` reads it.
+
+        Raises
+        ------
+        InvalidProgram
+            1006 if there are too few or too many, or one is no whole number of elements or not as long as it is fixed.
+        InvalidInput
+            2201 if one holds no bytes; for the plan of a shader, instead of 1006.
+        """
+        fault = (self._inputs or self._measured()).check(inputs)
+        if fault is not None:
+            raise lengths_error(self, *fault)
+
+    def validate_input_byte_lengths(self, lengths: Sequence[int]) -> None:
+        """Prove that inputs of these lengths in bytes would fit, by the same rules.
+
+        Raises
+        ------
+        InvalidProgram
+            1006 as :meth:`validate_inputs`.
+        InvalidInput
+            2201 if a length is no whole number from 0 to 2**64 - 1.
+        """
+        try:
+            fault = (self._inputs or self._measured()).check_lengths(tuple(lengths))
+        except (TypeError, OverflowError) as error:
+            raise InvalidInput(
+                f"the lengths of the inputs are {lengths!r} ({error})", fix="give whole numbers from 0 to 2**64 - 1, in bytes"
+            ) from error
+        if fault is not None:
+            raise lengths_error(self, *fault)
+
+    def _measured(self) -> _fast.InputLengths:
+        least = tuple([one.header_bytes + one.stride if one.element is not None else 0 for one in self.bindings])
+        made = _fast.InputLengths(self.bindings, least, np.ndarray, arguments.byte_len)
+        object.__setattr__(self, "_inputs", made)  # a thread that makes another meanwhile makes the same
+        return made
 
     def check_arguments(self, arrays: Sequence[object], out_counts: Mapping[str, int]) -> tuple[BufferArgument, ...]:
-        """Match arrays to bindings and prove that each fits; one argument a binding, in binding order.
-
-        ``arrays`` come in binding order. The array of an output may be left out when ``out_counts`` gives its elements, or
-        when the shader fixes them. A non-contiguous array is copied.
-
-        Raises
-        ------
-        InvalidInput
-            2201 if the number of arrays is wrong, or an array's type or size does not fit.
-        """
-        counts = self._checked_counts(out_counts)
-        takers = [binding for binding in self.bindings if binding.name not in counts]
-        if len(arrays) != len(takers):
-            takers = [binding for binding in takers if binding.role is not BindingRole.OUTPUT or not binding.element_count]
-        if len(arrays) != len(takers):
-            wanted = ", ".join(f"{binding.name!r} ({binding.role.value})" for binding in takers)
-            raise InvalidInput(
-                f"the shader takes {len(takers)} array(s), {wanted}, and got {len(arrays)}",
-                fix="pass them in binding order; an output's may be left out when out_counts gives its elements",
-                expected=len(takers),
-                received=len(arrays),
-            )
-        given = {binding.name: position for position, binding in enumerate(takers)}
-        return tuple(
-            _check_array(binding, given[binding.name], arrays[given[binding.name]])
-            if binding.name in given
-            else _fresh_output(binding, counts.get(binding.name, binding.element_count))
-            for binding in self.bindings
-        )
+        """Match arrays to bindings and prove that each fits; see :func:`vyre_driver.arguments.check_arguments`."""
+        return arguments.check_arguments(self, arrays, out_counts)
 
     def check_resident(self, buffers: Sequence[Resident]) -> tuple[BufferArgument, ...]:
-        """Prove that resident buffers fit, one for each binding in binding order.
+        """Prove that resident buffers fit; see :func:`vyre_driver.arguments.check_resident`."""
+        return arguments.check_resident(self, buffers)
 
-        Raises
-        ------
-        InvalidInput
-            2201 if their number is wrong, or one's type or size does not fit.
-        """
-        if len(buffers) != len(self.bindings):
-            wanted = ", ".join(f"{binding.name!r} ({binding.role.value})" for binding in self.bindings)
-            raise InvalidInput(
-                f"the shader takes {len(self.bindings)} buffer(s), {wanted}, and got {len(buffers)}",
-                fix="pass a buffer for each binding, in binding order",
-                expected=len(self.bindings),
-                received=len(buffers),
-            )
-        return tuple(_check_resident(binding, buffer) for binding, buffer in zip(self.bindings, buffers, strict=True))
-
-    def _checked_counts(self, out_counts: Mapping[str, int]) -> dict[str, int]:
-        outputs = {binding.name: binding for binding in self.bindings if binding.role is BindingRole.OUTPUT}
-        for name, count in out_counts.items():
-            if name not in outputs:
-                raise InvalidInput(
-                    f"out_counts names {name!r}, which is no write-only buffer of the shader",
-                    fix=f"name one of {sorted(outputs)}" if outputs else "pass an array for every buffer",
-                    binding=name,
-                )
-            fixed = outputs[name].element_count
-            if not is_whole(count) or operator.index(count) < 1 or (fixed and count != fixed):
-                wanted = f"{fixed}" if fixed else "1 or more"
-                raise InvalidInput(
-                    f"out_counts gives {name!r} {count!r} elements, and the shader wants {wanted}",
-                    fix=f"give {wanted}",
-                    binding=name,
-                    count=count,
-                )
-        return {name: operator.index(count) for name, count in out_counts.items()}
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the public values."""
+        return BindingPlan, (self.bindings, self.input_indices, self.output_indices, self.shared_indices, self.subject)
 
 
-def _bind(buffer: BufferInterface, inputs: Iterator[int], outputs: Iterator[int]) -> Binding:
+def _bind(place: int, buffer: BufferInterface, inputs: Iterator[int], outputs: Iterator[int]) -> Binding:
     written = BindingRole.INPUT_OUTPUT if buffer.readable else BindingRole.OUTPUT
     role = written if buffer.writable else BindingRole.INPUT
+    stride = buffer.element.stride
     return Binding(
         name=buffer.name,
         binding=buffer.binding,
+        buffer_index=place,
         role=role,
-        header_bytes=buffer.header_bytes,
-        element=buffer.element,
+        element_size=stride,
+        preferred_alignment=max(stride, 1),
         element_count=buffer.count or 0,
+        static_byte_len=buffer.header_bytes + buffer.count * stride if buffer.count else None,
         input_index=next(inputs) if role.consumes_input else None,
         output_index=next(outputs) if role.produces_output else None,
+        header_bytes=buffer.header_bytes,
+        element=buffer.element,
     )
-
-
-def _fresh_output(binding: Binding, count: int) -> BufferArgument:
-    byte_len = binding.header_bytes + count * binding.element_size
-    dtype = binding.dtype
-    if dtype is None:
-        return BufferArgument(binding, None, None, byte_len, (byte_len,), np.dtype(np.uint8))
-    components = binding.element.components
-    return BufferArgument(binding, None, None, byte_len, (count,) if components == 1 else (count, components), dtype)
-
-
-def _check_resident(binding: Binding, buffer: Resident) -> BufferArgument:
-    _check_dtype(binding, buffer.dtype)
-    _check_byte_len(binding, buffer.nbytes)
-    return BufferArgument(binding, None, None, buffer.nbytes, buffer.shape, buffer.dtype)
-
-
-def _check_array(binding: Binding, position: int, given: object) -> BufferArgument:
-    try:
-        array = np.asarray(given)
-    except ValueError as error:
-        raise InvalidInput(
-            f"{binding.role.value} {binding.name!r} got something that is no array ({error})",
-            fix="pass a numpy array",
-            binding=binding.name,
-        ) from error
-    _check_dtype(binding, array.dtype)
-    _check_byte_len(binding, array.nbytes)
-    return BufferArgument(binding, position, np.ascontiguousarray(array), array.nbytes, array.shape, array.dtype)
-
-
-def _check_dtype(binding: Binding, dtype: np.dtype[Any]) -> None:
-    if dtype.hasobject:
-        raise InvalidInput(
-            f"{binding.role.value} {binding.name!r} got an array of Python objects", fix="pass an array of numbers"
-        )
-    if binding.dtype is not None and dtype != binding.dtype:
-        raise InvalidInput(
-            f"{binding.role.value} {binding.name!r} holds {binding.dtype} and got an array of {dtype}",
-            fix=f"convert it with .astype(numpy.{binding.dtype}), or reinterpret it with .view(numpy.{binding.dtype})",
-            binding=binding.name,
-            expected=str(binding.dtype),
-            received=str(dtype),
-        )
-
-
-def _check_byte_len(binding: Binding, byte_len: int) -> None:
-    what = f"{binding.role.value} {binding.name!r}"
-    fixed = binding.static_byte_len
-    if fixed is not None and byte_len != fixed:
-        raise InvalidInput(
-            f"{what} has {byte_len} bytes, and the shader fixes it at {fixed} bytes ({binding.element_count} elements of "
-            f"{binding.element_size} bytes)",
-            fix=f"pass {fixed} bytes",
-            binding=binding.name,
-            expected_bytes=fixed,
-            received_bytes=byte_len,
-        )
-    if byte_len < binding.header_bytes + binding.element_size:
-        raise InvalidInput(
-            f"{what} has {byte_len} bytes, less than the {binding.header_bytes + binding.element_size} bytes of one element",
-            fix="pass at least one element",
-            binding=binding.name,
-            received_bytes=byte_len,
-        )
-    if (byte_len - binding.header_bytes) % binding.element_size:
-        after = f" after a header of {binding.header_bytes} bytes" if binding.header_bytes else ""
-        raise InvalidInput(
-            f"{what} has {byte_len} bytes, which is not a whole number of {binding.element_size}-byte elements{after}",
-            fix="pass whole elements",
-            binding=binding.name,
-            element_size=binding.element_size,
-            received_bytes=byte_len,
-        )

@@ -10,9 +10,10 @@ import time
 from typing import TYPE_CHECKING
 
 from vyre_driver import settings
+from vyre_driver.arguments import as_array
 from vyre_driver.backends.kompute.device import BACKEND_ID, KomputeDevice
 from vyre_driver.backends.kompute.pipeline import PipelineSource
-from vyre_driver.backends.kompute.resident import Buffer, as_array
+from vyre_driver.backends.kompute.resident import Buffer
 from vyre_driver.batch import Batch
 from vyre_driver.binding import BindingPlan
 from vyre_driver.cache.disk import CacheLookup, DiskPipelineCache
@@ -112,7 +113,7 @@ class Driver:
         return Kernel(self, compiled, Trace(key.hex, lookup.verdict, lookup.reason, compile_ns, lookup_ns, 0, None, None))
 
     def buffer(self, array: object) -> Buffer:
-        """Return a resident buffer that holds a copy of the array.
+        """Return a resident buffer that holds a copy of the array; bytes become one of uint8.
 
         Raises
         ------

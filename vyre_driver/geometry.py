@@ -17,7 +17,7 @@ from vyre_driver.numbers import is_whole
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vyre_driver.binding import BufferArgument
+    from vyre_driver.arguments import BufferArgument
     from vyre_driver.specialization import Specialization
     from vyre_driver.spirv.reflect import Reflection
     from vyre_driver.vulkan.devices import DeviceLimits

@@ -13,11 +13,12 @@ from __future__ import annotations
 import enum
 import struct
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from blake3 import blake3
 
 from vyre_driver import _fast, key_fields
+from vyre_driver.errors import InvalidKey
 from vyre_driver.fingerprints import PipelineDeviceFingerprint, dispatch_policy_cache_string, dispatch_policy_digest
 from vyre_driver.manifest import FieldValue, decode_manifest, encode_manifest
 
@@ -44,6 +45,7 @@ __all__ = [
     "encode_manifest",
     "hex_encode",
     "layout_digest",
+    "manifest_digest",
     "normalized_program_cache_digest",
     "policy_fields",
     "program_digest",
@@ -61,6 +63,17 @@ MANIFEST_VERSION = 2
 
 _KEY_DOMAIN = b"vyre-driver pipeline key\0"
 _LAYOUT_DOMAIN = b"vyre-driver binding layout\0"
+_UPSTREAM_FIELDS = (
+    "key version",
+    "shader",
+    "binding layout",
+    "push constant bytes",
+    "workgroup x",
+    "workgroup y",
+    "workgroup z",
+    "feature flags",
+    "backend",
+)
 _POINTER_BYTES = struct.calcsize("P")
 
 
@@ -170,24 +183,43 @@ class PipelineCacheKey:
                 *device_fields(device),
             ]
         )
-        return replace(key, manifest=manifest, digest=blake3(_KEY_DOMAIN + manifest).digest())
+        return replace(key, manifest=manifest, digest=manifest_digest(manifest))
+
+    @classmethod
+    def from_manifest(cls, manifest: bytes) -> PipelineCacheKey:
+        """Return the key whose manifest this is; what it says is checked as ``new`` checks it.
+
+        Raises
+        ------
+        InvalidKey
+            2203 if the bytes are no manifest of a pipeline.
+        """
+        try:
+            said = dict(decode_manifest(manifest))
+            fields: list[Any] = [said[name] for name in _UPSTREAM_FIELDS]
+        except (ValueError, KeyError) as error:
+            raise InvalidKey(
+                f"the {len(manifest)} bytes are no manifest of a pipeline: {error}",
+                fix="give the manifest of a PipelineCacheKey",
+            ) from error
+        version, shader, layout, push_bytes, x, y, z, flags, backend = fields
+        return cls(version, shader, layout, push_bytes, (x, y, z), flags, backend, manifest, manifest_digest(manifest))
 
     def upstream_fields(self) -> list[tuple[str, FieldValue]]:
         """Return the manifest fields of what upstream's key has."""
-        return [
-            ("key version", self.version),
-            ("shader", self.shader_hash),
-            ("binding layout", self.bind_group_layout_hash),
-            ("push constant bytes", self.push_constant_size),
-            *((f"workgroup {axis}", size) for axis, size in zip("xyz", self.workgroup_size, strict=True)),
-            ("feature flags", int(self.feature_flags)),
-            ("backend", self.backend_id),
-        ]
+        sizes = self.push_constant_size, *self.workgroup_size
+        values = self.version, self.shader_hash, self.bind_group_layout_hash, *sizes, int(self.feature_flags), self.backend_id
+        return list(zip(_UPSTREAM_FIELDS, values, strict=True))
 
     @property
     def hex(self) -> str:
         """The digest as 64 lower-case hex digits."""
         return _fast.hex_text(self.digest)
+
+
+def manifest_digest(manifest: bytes) -> bytes:
+    """Return the 32-byte digest that names the pipeline of a manifest, whatever is in it."""
+    return blake3(_KEY_DOMAIN + manifest).digest()
 
 
 def _text(value: str, field: str) -> str:

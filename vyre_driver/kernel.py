@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.binding import BindingPlan, BufferArgument
+    from vyre_driver.arguments import BufferArgument
+    from vyre_driver.binding import BindingPlan
     from vyre_driver.cache.entry import Verdict
     from vyre_driver.driver import Driver
     from vyre_driver.identity import PipelineCacheKey
@@ -96,7 +97,8 @@ class Kernel:
         ----------
         arrays
             In binding order: read-only buffers, read-write buffers (a copy comes back), and write-only ones unless
-            ``out_counts`` or the shader gives their size; those start with zeros.
+            ``out_counts`` or the shader gives their size; those start with zeros. Each is a numpy array, bytes, or what
+            :func:`vyre_driver.arguments.as_array` reads; none is ever written to.
         groups
             Workgroups along x, y, z; None takes one invocation for each element of the largest output.
         push
@@ -126,11 +128,12 @@ class Kernel:
         call = self._calls.get(form) if form is not None else None
         pipeline_ns = 0
         if call is None:
-            call, pipeline_ns = self._prepare(arrays, groups, out_counts or {})
+            call, contents, pipeline_ns = self._prepare(arrays, groups, out_counts or {})
             if form is not None:
                 self._remember(form, call)
+        else:
+            contents = [None if position is None else np.ascontiguousarray(arrays[position]) for position in call.positions]
         call.recorded.used = next(self._uses)
-        contents = [None if position is None else np.ascontiguousarray(arrays[position]) for position in call.positions]
         outputs, stages = call.recorded.run(contents, call.outputs, push_words, split=split, timeout_s=timeout)
         self._last = pipeline_ns, call.recorded.bound.facts, stages
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -177,8 +180,8 @@ class Kernel:
 
     def _prepare(
         self, arrays: Sequence[object], groups: Sequence[int] | None, out_counts: Mapping[str, int]
-    ) -> tuple[_Call, int]:
-        """Prove that the call fits; returns it, and the ns its pipeline took if that was made just now."""
+    ) -> tuple[_Call, list[NDArray[Any] | None], int]:
+        """Prove that the call fits; returns it, the contents, and the ns its pipeline took if that was made just now."""
         arguments = self.plan.check_arguments(arrays, out_counts)
         counts = grid(groups, arguments, self.workgroup, self._driver.physical_device.limits)
         recorded, made = self._recorded_for(arguments, counts)
@@ -187,7 +190,7 @@ class Kernel:
             tuple(one.position for one in arguments),
             tuple((one.shape, one.dtype) for one in arguments if one.binding.role.produces_output),
         )
-        return call, recorded.bound.pipeline_ns if made else 0
+        return call, [one.data for one in arguments], recorded.bound.pipeline_ns if made else 0
 
     def _remember(self, form: object, call: _Call) -> None:
         """Keep a proven call: another with arrays of the same types and shapes needs no proof."""

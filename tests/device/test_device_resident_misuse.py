@@ -111,7 +111,8 @@ def test_a_size_that_would_wrap_around_is_refused_as_what_it_is(driver: Driver, 
 def test_what_is_no_array_is_refused_by_buffer_and_write(driver: Driver) -> None:
     buffer = driver.buffer(np.zeros(2))
     refusals = [refusal(call) for call in (lambda: driver.buffer([[1], [2, 3]]), lambda: buffer.write([[1], [2, 3]]))]
-    head, tail = "a buffer got something that is no array (", "). Fix: pass a numpy array."
+    head = "a buffer got something that is no array ("
+    tail = "). Fix: pass a numpy array, or an object with the buffer protocol, __array_interface__ or DLPack."
     assert [(kind, code, text[: len(head)], text[-len(tail) :]) for kind, code, text in refusals] == [
         (InvalidInput, 2201, head, tail)
     ] * 2

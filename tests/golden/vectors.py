@@ -2,8 +2,8 @@
 
 data/dtypes.json and data/program_digests.json were made by compiling and running upstream's sources (vyre 0.6.2 for programs)
 and recomputed by an independent script; their ``schema`` strings describe the fields. The same holds, with upstream's driver
-0.6.1 (specialization) and 0.4.1 (tuning store, disk cache), for data/spec_values.json, spec_maps.json, spec_cache_keys.json,
-artifact_keys.json, autotune_keys.json and pipeline_device_fingerprint.json.
+0.6.1 (specialization) and 0.4.1 (binding plans, tuning store, disk cache), for data/spec_values.json, spec_maps.json,
+spec_cache_keys.json, artifact_keys.json, binding_plans.json, autotune_keys.json and pipeline_device_fingerprint.json.
 """
 
 from __future__ import annotations

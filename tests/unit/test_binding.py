@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from literals import F32, FLOATS, UINTS, buffer, reflection, refusal
 
-from vyre_driver.binding import Binding, BindingPlan, BindingRole, BufferArgument
+from vyre_driver.binding import Binding, BindingPlan, BindingRole
 from vyre_driver.errors import InvalidInput
 from vyre_driver.spirv.types import Element, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from vyre_driver.arguments import BufferArgument
     from vyre_driver.spirv.reflect import BufferInterface
 
 ROLES = {
@@ -72,11 +73,15 @@ def test_a_role_says_whether_contents_come_in_and_go_out(role: BindingRole) -> N
 def test_a_plan_gives_each_buffer_its_role_and_its_places() -> None:
     assert plan(X, Y, Z, FIXED) == BindingPlan(
         (
-            Binding("x", 0, BindingRole.INPUT, 0, FLOATS, 0, 0, None),
-            Binding("y", 2, BindingRole.INPUT_OUTPUT, 0, FLOATS, 0, 1, 0),
-            Binding("z", 5, BindingRole.OUTPUT, 0, FLOATS, 0, None, 1),
-            Binding("fixed", 7, BindingRole.OUTPUT, 0, FLOATS, 3, None, 2),
-        )
+            Binding("x", 0, 0, BindingRole.INPUT, 4, 4, 0, None, 0, None, 0, FLOATS),
+            Binding("y", 2, 1, BindingRole.INPUT_OUTPUT, 4, 4, 0, None, 1, 0, 0, FLOATS),
+            Binding("z", 5, 2, BindingRole.OUTPUT, 4, 4, 0, None, None, 1, 0, FLOATS),
+            Binding("fixed", 7, 3, BindingRole.OUTPUT, 4, 4, 3, 12, None, 2, 0, FLOATS),
+        ),
+        (0, 1),
+        (1, 2, 3),
+        (),
+        "shader",
     )
 
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from vyre_driver.cli import demo, devices, run
+from vyre_driver.embedding import get_include
 from vyre_driver.errors import FileUnusable, InvalidCommand, VyreError
 
 if TYPE_CHECKING:
@@ -26,9 +28,20 @@ class _Parser(argparse.ArgumentParser):
         raise InvalidCommand(f"the command line is wrong: {message}", fix=f"see {self.prog} --help")
 
 
+class _PrintIncludes(argparse.Action):
+    def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:  # noqa: ANN401 -- argparse's
+        super().__init__(option_strings, dest, nargs=0, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        """Print ``-I`` and the directory, quoted for a shell."""
+        print(f"-I{shlex.quote(get_include())}", flush=True)
+        parser.exit()
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit status; ``arguments`` are those after the program's name."""
     parser = _Parser(prog=PROGRAM, description="Vulkan compute: shaders and arrays in, results out.", allow_abbrev=False)
+    parser.add_argument("--includes", action=_PrintIncludes, help="print the compiler's option for vyre_driver.h, and stop")
     verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=_Parser)
     for verb in (devices, run, demo):
         verb.add_parser(verbs)

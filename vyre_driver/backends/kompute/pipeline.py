@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from vyre_driver.arguments import BufferArgument
     from vyre_driver.backends.kompute.device import KomputeDevice
-    from vyre_driver.binding import BufferArgument
 
 _UNUSED_BYTES = 4
 

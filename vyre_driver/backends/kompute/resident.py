@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_driver.arguments import as_array, raw_bytes
 from vyre_driver.backends.kompute.buffers import TensorBuffer, check_sizes
 from vyre_driver.backends.kompute.submission import Submission, wait_for_earlier_work
 from vyre_driver.errors import DispatchFailed, InvalidInput
@@ -68,7 +69,7 @@ class Buffer:
         return self._memory
 
     def write(self, array: object) -> None:
-        """Copy an array of the same type and number of elements to the device, after all work submitted before.
+        """Copy an array of the same type and number of elements, or as many raw bytes, to the device, after all work before.
 
         Work submitted before still sees what the buffer held. No other thread may submit work that uses the buffer meanwhile.
 
@@ -79,7 +80,8 @@ class Buffer:
         DispatchFailed
             1005 and its kin.
         """
-        given = as_array(array)
+        raw = raw_bytes(array)
+        given = as_array(array) if raw is None or raw.nbytes != self.nbytes else raw.view(self.dtype)
         if given.dtype != self.dtype or given.nbytes != self.nbytes:
             raise InvalidInput(
                 f"the buffer holds {self.nbytes} bytes of {self.dtype} and got {given.nbytes} bytes of {given.dtype}",
@@ -126,14 +128,6 @@ class Buffer:
             operation = api.sync_device([memory.tensor]) if direction == "up" else api.sync_local([memory.tensor])
             submission = self._transfers[direction] = Submission(self.device, [[operation]], keep=memory)
         submission.run()
-
-
-def as_array(given: object) -> NDArray[Any]:
-    """Return what was given as an array; raises InvalidInput 2201 if it is none."""
-    try:
-        return np.asarray(given)
-    except ValueError as error:
-        raise InvalidInput(f"a buffer got something that is no array ({error})", fix="pass a numpy array") from error
 
 
 def check_buffers(device: KomputeDevice, given: Sequence[object]) -> None:

@@ -1,0 +1,299 @@
+"""What a caller gives for a buffer: read as an array, and matched to the bindings of a plan.
+
+Nothing that is given is ever written to: what a kernel changes comes back in a new array, so what may not be written is
+accepted. An array whose elements are not one after the other is copied; everything else is read where it is.
+
+Source: Python's buffer protocol (PEP 3118), numpy's ``__array_interface__`` (version 3), DLPack's Python protocol.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from vyre_driver.errors import InvalidInput
+from vyre_driver.numbers import is_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.binding import Binding, BindingPlan
+
+_ON_CPU = 1  # DLPack's kDLCPU
+_BYTE_FORMATS = frozenset({"B", "<B", "c", "<c"})
+_USER_DEFINED = 2  # what numpy says of a type that another package registered, as ml_dtypes does
+_FIX = "pass a numpy array, or an object with the buffer protocol, __array_interface__ or DLPack"
+_NO_ARRAY = (ValueError, TypeError, RuntimeError, BufferError, AttributeError)  # what converters raise
+
+
+class Resident(Protocol):
+    """What a resident buffer tells of itself."""
+
+    nbytes: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BufferArgument:
+    """A checked argument of one dispatch.
+
+    ``data`` is contiguous and exactly ``byte_len`` bytes, or None for a fresh output or a resident buffer; ``position`` is its
+    place among the arrays of the call.
+    """
+
+    binding: Binding
+    position: int | None
+    data: NDArray[Any] | None
+    byte_len: int
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+
+    @property
+    def element_count(self) -> int:
+        """Elements after the header."""
+        return (self.byte_len - self.binding.header_bytes) // self.binding.stride
+
+
+def raw_bytes(given: object) -> NDArray[np.uint8] | None:
+    """Return the bytes of what holds nothing else (bytes, bytearray, a memory view of bytes), or None.
+
+    Such a thing has no element type, so it is taken as the elements of the buffer it is given for. An array never counts, nor
+    does a memory view that was released.
+    """
+    if isinstance(given, (np.ndarray, np.generic)):
+        return None
+    try:
+        view = memoryview(given)  # type: ignore[arg-type]
+    except (TypeError, BufferError, ValueError):
+        return None
+    return np.ascontiguousarray(view).reshape(-1).view(np.uint8) if view.format in _BYTE_FORMATS else None
+
+
+def as_array(given: object, what: str = "a buffer") -> NDArray[Any]:
+    """Return what was given as an array that shares its memory where it can.
+
+    An array, anything with the buffer protocol, ``__array_interface__``, ``__array__`` or DLPack in the memory of the CPU, or
+    nested sequences of numbers. Bytes become an array of uint8.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if it is none of these, or lies in the memory of a device; ``what`` names it.
+    """
+    return given if isinstance(given, np.ndarray) else _read(given, what)[0]
+
+
+def _read(given: object, what: str) -> tuple[NDArray[Any], bool]:
+    """Return an array, and whether it is of bytes that have no type of their own."""
+    try:
+        kind = int(given.__dlpack_device__()[0]) if hasattr(given, "__dlpack_device__") else _ON_CPU
+        found = raw_bytes(given) if kind == _ON_CPU else None
+        if found is not None:
+            return found, True
+        if kind == _ON_CPU:
+            is_dlpack = hasattr(given, "__dlpack__") and not _speaks_numpy(given)
+            return np.from_dlpack(given) if is_dlpack else np.asarray(given), False  # type: ignore[arg-type]
+    except _NO_ARRAY as error:
+        raise InvalidInput(f"{what} got something that is no array ({error})", fix=_FIX) from error
+    raise InvalidInput(
+        f"{what} got an array of type {type(given).__name__} on a DLPack device of type {kind}, and takes the CPU's memory "
+        f"(type {_ON_CPU})",
+        fix="copy it to the CPU first, for example with .cpu() or .get()",
+        device_type=kind,
+    )
+
+
+def byte_len(given: object) -> int:
+    """Return the bytes of what has memory of its own; raises as ``as_array``, and for Python's lists and numbers too."""
+    has_memory = _speaks_numpy(given) or hasattr(given, "__dlpack__") or raw_bytes(given) is not None
+    array = as_array(given, "an input") if has_memory else None
+    if array is None or array.dtype.hasobject:
+        raise InvalidInput(f"an input is of type {type(given).__name__}, which holds no bytes of numbers", fix=_FIX)
+    return array.nbytes
+
+
+def _speaks_numpy(given: object) -> bool:
+    return any(hasattr(given, name) for name in ("__array_interface__", "__array_struct__", "__array__"))
+
+
+def check_arguments(plan: BindingPlan, arrays: Sequence[object], out_counts: Mapping[str, int]) -> tuple[BufferArgument, ...]:
+    """Match arrays to bindings and prove that each fits; one argument a descriptor, in binding order.
+
+    ``arrays`` come in binding order. The array of an output may be left out when ``out_counts`` gives its elements, or when
+    the shader fixes them.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if the number of arrays is wrong, or an array's type or size does not fit.
+    """
+    bindings = plan.descriptors
+    _refuse_persistent(plan)
+    counts = _checked_counts(plan, out_counts)
+    takers = [place for place, binding in enumerate(bindings) if binding.name not in counts]
+    if len(arrays) != len(takers):
+        takers = [place for place in takers if not _starts_empty(bindings[place]) or not bindings[place].element_count]
+    if len(arrays) != len(takers):
+        raise InvalidInput(
+            f"the {plan.subject} takes {len(takers)} array(s), {_listed([bindings[place] for place in takers])}, and got "
+            f"{len(arrays)}",
+            fix="pass them in binding order; an output's may be left out when out_counts gives its elements",
+            expected=len(takers),
+            received=len(arrays),
+        )
+    given = {place: position for position, place in enumerate(takers)}
+    return tuple(
+        _check_array(binding, given[place], arrays[given[place]])
+        if place in given
+        else _fresh_output(binding, counts.get(binding.name, binding.element_count))
+        for place, binding in enumerate(bindings)
+    )
+
+
+def check_resident(plan: BindingPlan, buffers: Sequence[Resident]) -> tuple[BufferArgument, ...]:
+    """Prove that resident buffers fit, one for each descriptor in binding order.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if their number is wrong, or one's type or size does not fit.
+    """
+    bindings = plan.descriptors
+    if len(buffers) != len(bindings):
+        raise InvalidInput(
+            f"the {plan.subject} takes {len(bindings)} buffer(s), {_listed(bindings)}, and got {len(buffers)}",
+            fix="pass a buffer for each binding, in binding order",
+            expected=len(bindings),
+            received=len(buffers),
+        )
+    return tuple(_check_resident(binding, buffer) for binding, buffer in zip(bindings, buffers, strict=True))
+
+
+def _starts_empty(binding: Binding) -> bool:
+    return binding.role.produces_output and not binding.role.consumes_input
+
+
+def _refuse_persistent(plan: BindingPlan) -> None:
+    for binding in plan.descriptors:
+        if not binding.role.consumes_input and not binding.role.produces_output:
+            raise InvalidInput(
+                f"{binding.described} stays on the device between dispatches, and a call with arrays has none for it",
+                fix="bind resident buffers",
+                binding=binding.name,
+            )
+
+
+def _listed(bindings: Sequence[Binding]) -> str:
+    return ", ".join(f"{binding.name!r} ({binding.role.value})" for binding in bindings)
+
+
+def _checked_counts(plan: BindingPlan, out_counts: Mapping[str, int]) -> dict[str, int]:
+    outputs = {binding.name: binding for binding in plan.descriptors if _starts_empty(binding)}
+    for name, count in out_counts.items():
+        if name not in outputs:
+            raise InvalidInput(
+                f"out_counts names {name!r}, which is no write-only buffer of the {plan.subject}",
+                fix=f"name one of {sorted(outputs)}" if outputs else "pass an array for every buffer",
+                binding=name,
+            )
+        fixed = outputs[name].element_count
+        if not is_whole(count) or operator.index(count) < 1 or (fixed and count != fixed):
+            wanted = f"{fixed}" if fixed else "1 or more"
+            raise InvalidInput(
+                f"out_counts gives {name!r} {count!r} elements, and the {plan.subject} wants {wanted}",
+                fix=f"give {wanted}",
+                binding=name,
+                count=count,
+            )
+    return {name: operator.index(count) for name, count in out_counts.items()}
+
+
+def _fresh_output(binding: Binding, count: int) -> BufferArgument:
+    size = binding.header_bytes + count * binding.stride
+    dtype = binding.dtype
+    if dtype is None:
+        return BufferArgument(binding, None, None, size, (size,), np.dtype(np.uint8))
+    components = binding.stride // dtype.itemsize
+    return BufferArgument(binding, None, None, size, (count,) if components == 1 else (count, components), dtype)
+
+
+def _check_resident(binding: Binding, buffer: Resident) -> BufferArgument:
+    _check_dtype(binding, buffer.dtype)
+    check_byte_len(binding, buffer.nbytes)
+    return BufferArgument(binding, None, None, buffer.nbytes, buffer.shape, buffer.dtype)
+
+
+def _check_array(binding: Binding, position: int, given: object) -> BufferArgument:
+    array, is_raw = (given, False) if isinstance(given, np.ndarray) else _read(given, binding.described)
+    if is_raw:
+        check_byte_len(binding, array.nbytes)
+        array = array.view(binding.dtype or np.uint8)
+    _check_dtype(binding, array.dtype)
+    check_byte_len(binding, array.nbytes)
+    return BufferArgument(binding, position, np.ascontiguousarray(array), array.nbytes, array.shape, array.dtype)
+
+
+def _check_dtype(binding: Binding, dtype: np.dtype[Any]) -> None:
+    if dtype.hasobject:
+        raise InvalidInput(f"{binding.described} got an array of Python objects", fix="pass an array of numbers")
+    wanted = binding.dtype
+    if wanted is not None and dtype != wanted and not _same_bits(wanted, dtype):
+        name = f"numpy.{wanted}" if wanted.isbuiltin != _USER_DEFINED else f"{wanted.type.__module__}.{wanted}"
+        raise InvalidInput(
+            f"{binding.described} holds {wanted} and got an array of {dtype}",
+            fix=f"convert it with .astype({name}), or reinterpret it with .view({name})",
+            binding=binding.name,
+            expected=str(wanted),
+            received=str(dtype),
+        )
+
+
+def _same_bits(wanted: np.dtype[Any], given: np.dtype[Any]) -> bool:
+    """Return whether one is a type that numpy learnt from another package and the other the unsigned word of its bits."""
+    kinds = {(wanted.isbuiltin == _USER_DEFINED, wanted.kind == "u"), (given.isbuiltin == _USER_DEFINED, given.kind == "u")}
+    return kinds == {(True, False), (False, True)} and wanted.itemsize == given.itemsize and wanted.isnative and given.isnative
+
+
+def check_byte_len(binding: Binding, size: int) -> None:
+    """Return if so many bytes are whole elements, at least one, and as many as are fixed; raises InvalidInput 2201."""
+    found = misfit(binding, size)
+    if found is not None:
+        raise found
+
+
+def misfit(binding: Binding, size: int) -> InvalidInput | None:
+    """Return why so many bytes are not the contents of a buffer in a dispatch, or None."""
+    what, stride, header = binding.described, binding.stride, binding.header_bytes
+    fixed = binding.static_byte_len
+    if fixed is not None and size != fixed:
+        return InvalidInput(
+            f"{what} has {size} bytes, and the {binding.subject} fixes it at {fixed} bytes ({binding.element_count} elements "
+            f"of {stride} bytes)",
+            fix=f"pass {fixed} bytes",
+            binding=binding.name,
+            expected_bytes=fixed,
+            received_bytes=size,
+        )
+    if size < header + stride:
+        return InvalidInput(
+            f"{what} has {size} bytes, less than the {header + stride} bytes of one element",
+            fix="pass at least one element",
+            binding=binding.name,
+            received_bytes=size,
+        )
+    if (size - header) % stride:
+        after = f" after a header of {header} bytes" if header else ""
+        return InvalidInput(
+            f"{what} has {size} bytes, which is not a whole number of {stride}-byte elements{after}",
+            fix="pass whole elements",
+            binding=binding.name,
+            element_size=stride,
+            received_bytes=size,
+        )
+    return None

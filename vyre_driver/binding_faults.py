@@ -1,0 +1,93 @@
+"""What the compiled planner found wrong, as errors: ``vyre_plan_status`` and ``vyre_lengths_status`` of ``_fast.pxd``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.arguments import misfit
+from vyre_driver.errors import InvalidInput, InvalidProgram
+
+if TYPE_CHECKING:
+    from vyre_driver.binding import Binding, BindingPlan
+    from vyre_driver.errors import VyreError
+    from vyre_driver.ir.buffers import BufferDecl
+
+_RUNTIME_SIZED, _LENGTH_OVERFLOW, _ALIGNMENT = 2, 3, 4
+_WRONG_COUNT, _MISALIGNED = 1, 3
+_MAX_BYTES = 2**64 - 1
+
+
+def plan_error(buffer: BufferDecl, status: int) -> InvalidProgram:
+    """Return the error of a declaration that has no place in a plan."""
+    what = f"buffer {buffer.name!r}"
+    size = buffer.element.min_bytes
+    if status == _RUNTIME_SIZED:
+        return InvalidProgram(
+            f"{what} declares {buffer.count} elements of {buffer.element}, a type that fixes 0 bytes an element",
+            fix="leave the count at 0, or use an element type of a fixed size",
+            binding=buffer.name,
+            count=buffer.count,
+            element_size=0,
+        )
+    if status == _LENGTH_OVERFLOW:
+        return InvalidProgram(
+            f"{what} declares {buffer.count} elements of {size} bytes, {buffer.count * size} bytes in all, over the limit of "
+            f"{_MAX_BYTES} bytes",
+            fix="use fewer or smaller elements",
+            binding=buffer.name,
+            value=buffer.count * size,
+            limit=_MAX_BYTES,
+        )
+    if status == _ALIGNMENT:
+        hint = buffer.hints.preferred_alignment
+        return InvalidProgram(
+            f"{what} asks for preferred_alignment={hint} bytes, which is no power of two",
+            fix=f"use 0, or a power of two such as {1 << hint.bit_length() - 1}",
+            binding=buffer.name,
+            preferred_alignment=hint,
+        )
+    return InvalidProgram(
+        f"{what} has the access {buffer.access!r}, which has no role", fix="use a BufferAccess", binding=buffer.name
+    )
+
+
+def lengths_error(plan: BindingPlan, status: int, place: int, expected: int, received: int) -> VyreError:
+    """Return the error of inputs that do not fit: of a program InvalidProgram, of a shader InvalidInput."""
+    kind = InvalidInput if plan.subject == "shader" else InvalidProgram
+    if status == _WRONG_COUNT:
+        takers = ", ".join(f"{one.name!r}" for one in plan.bindings if one.input_index is not None)
+        return kind(
+            f"the {plan.subject} takes {expected} input(s){': ' * bool(takers)}{takers}; and got {received}",
+            fix="pass one for each, in the order of their binding numbers",
+            expected=expected,
+            received=received,
+        )
+    binding = plan.bindings[place]
+    refused = misfit(binding, received) if plan.subject == "shader" else None
+    if refused is not None:
+        return refused
+    if status == _MISALIGNED:
+        return InvalidProgram(
+            f"{binding.described} has {received} bytes, which is not a whole number of {expected}-byte elements",
+            fix="pass whole elements",
+            binding=binding.name,
+            element_size=expected,
+            received_bytes=received,
+        )
+    return InvalidProgram(
+        f"{binding.described} has {received} bytes, and the program fixes it at {expected} bytes ({binding.element_count} "
+        f"elements of {binding.element_size} bytes)",
+        fix=f"pass {expected} bytes",
+        binding=binding.name,
+        expected_bytes=expected,
+        received_bytes=received,
+    )
+
+
+def size_error(binding: Binding) -> InvalidProgram:
+    """Return the error of a buffer whose length is asked for and left to run time."""
+    return InvalidProgram(
+        f"{binding.described} has no static length: its {binding.element_size}-byte elements are counted at run time",
+        fix="give its length in bytes",
+        binding=binding.name,
+    )

@@ -1,0 +1,138 @@
+"""What a dispatch tells its program: how many elements there are, in all and in each buffer, and how many workgroups run.
+
+Source: spec item 2.2, dispatch parameters.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING
+
+from vyre_driver.errors import InvalidInput, LimitExceeded
+from vyre_driver.numbers import is_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vyre_driver.binding import BindingPlan
+
+MAX_PARAMETER_WORDS = 1 << 16
+
+_U32_MAX = 2**32 - 1
+_U64_MAX = 2**64 - 1
+
+
+def dispatch_element_count(plan: BindingPlan, *, has_atomics: bool) -> int:
+    """Return how many elements a dispatch is about, at least 1.
+
+    That is the longest output, for each element of it needs an invocation. With workgroup memory or atomics (which the
+    program's stats tell) inputs matter as well, as they do without outputs of a known count: then it is the longest buffer
+    that has a descriptor.
+    """
+    bindings = plan.descriptors
+    outputs = max((one.element_count for one in bindings if one.role.produces_output), default=0)
+    if outputs and not has_atomics and not plan.shared_indices:
+        return outputs
+    return max((one.element_count for one in bindings), default=0) or 1
+
+
+def parameter_words(plan: BindingPlan, element_count: int) -> tuple[int, ...]:
+    """Return the table of u32 that a program reads its counts from.
+
+    Word 0 is ``element_count``; word b + 1 is the count of the buffer with the binding number b, or word 0 where that is left
+    to run time. Numbers without a descriptor have 0, and there is a word for each buffer at least.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if ``element_count`` is no u32 of at least 1.
+    LimitExceeded
+        2104 if a binding number makes it longer than ``MAX_PARAMETER_WORDS``; upstream allocates 16 GiB for the highest.
+    """
+    total = _whole(element_count, "the number of elements of a dispatch", 1, _U32_MAX)
+    bindings = plan.descriptors
+    length = max([len(plan.bindings) + 1, *(one.binding + 2 for one in bindings)])
+    if length > MAX_PARAMETER_WORDS:
+        highest = max(bindings, key=lambda one: one.binding)
+        raise LimitExceeded(
+            f"buffer {highest.name!r} of binding {highest.binding} needs a table of {length} words, and there are "
+            f"{MAX_PARAMETER_WORDS} words at most",
+            fix="number the bindings from 0 without gaps",
+            binding=highest.name,
+            value=length,
+            limit=MAX_PARAMETER_WORDS,
+        )
+    words = [0] * length
+    words[0] = total
+    for one in bindings:
+        words[one.binding + 1] = one.element_count or total
+    return tuple(words)
+
+
+def covering_grid(element_count: int, workgroup_size: Sequence[int]) -> tuple[int, int, int]:
+    """Return the workgroups along x, y and z that have an invocation for each of ``element_count`` elements (u64).
+
+    A workgroup of one axis gets a row of elements. One of two axes gets rows of s = ceil(sqrt(n)) elements, as many as are
+    needed; one of three gets layers of s x s with s = ceil(cbrt(n)). Each axis is at least 1.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if a number is out of its range: 0 to 2**64 - 1 elements, 1 to 2**32 - 1 invocations along an axis.
+    LimitExceeded
+        2104 if an axis needs more than 2**32 - 1 workgroups.
+    """
+    count = _whole(element_count, "the number of elements of a dispatch", 0, _U64_MAX)
+    size = [_whole(axis, "the size of a workgroup along an axis", 1, _U32_MAX) for axis in workgroup_size]
+    if len(size) != 3:
+        raise InvalidInput(f"a workgroup size has {len(size)} axes, and 3 are wanted", fix="give (x, y, z) in invocations")
+    groups = tuple(max(1, _ceil_div(extent, axis)) for extent, axis in zip(_extents(count, size), size, strict=True))
+    for axis, needed in zip("xyz", groups, strict=True):
+        if needed > _U32_MAX:
+            raise LimitExceeded(
+                f"{count} elements need {needed} workgroups of {'x'.join(map(str, size))} along {axis}, and a dispatch has "
+                f"{_U32_MAX} workgroups at most",
+                fix="use larger workgroups, or dispatch the elements in parts",
+                value=needed,
+                limit=_U32_MAX,
+            )
+    return groups  # type: ignore[return-value] # of three sizes
+
+
+def _extents(count: int, size: Sequence[int]) -> tuple[int, int, int]:
+    """Return how many elements lie along each axis."""
+    if size[1:] == [1, 1]:
+        return count, 1, 1
+    if size[2] == 1:
+        side = ceil_square_root(count)
+        return side, _ceil_div(count, max(side, 1)), 1
+    side = ceil_cube_root(count)
+    return side, side, _ceil_div(count, max(side * side, 1))
+
+
+def ceil_square_root(value: int) -> int:
+    """Return the least whole number whose square is at least ``value``, which is 0 or more."""
+    return math.isqrt(value - 1) + 1 if value else 0
+
+
+def ceil_cube_root(value: int) -> int:
+    """Return the least whole number whose cube is at least ``value``, which is 0 or more."""
+    high = 1 << -(-value.bit_length() // 3)
+    low = 0
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if middle**3 >= value else (middle + 1, high)
+    return low
+
+
+def _ceil_div(value: int, divisor: int) -> int:
+    return -(-value // divisor)
+
+
+def _whole(value: object, what: str, lowest: int, highest: int) -> int:
+    if isinstance(value, bool) or not is_whole(value) or not lowest <= operator.index(value) <= highest:  # type: ignore[arg-type]
+        raise InvalidInput(
+            f"{what} is {value!r}, and may be {lowest} to {highest}", fix="give a whole number in that range", value=value
+        )
+    return operator.index(value)  # type: ignore[arg-type]

@@ -42,6 +42,7 @@ __all__ = [
     "device_fields",
     "dispatch_policy_cache_string",
     "dispatch_policy_digest",
+    "emitter_fields",
     "encode_manifest",
     "hex_encode",
     "layout_digest",

@@ -276,7 +276,7 @@ class SpecMap:
 
     def cache_hash(self) -> int:
         """Return upstream's u64, FNV-1a over names and values; the empty map's is 0xCBF29CE484222325."""
-        return _fast.spec_map_hash(self._rows)  # type: ignore[arg-type]
+        return _fast.spec_map_hash(self._rows)
 
 
 def _encoded(name: object) -> bytes:

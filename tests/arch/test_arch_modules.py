@@ -78,6 +78,27 @@ def test_the_cache_knows_neither_shaders_nor_backends_nor_the_driver(imports: di
     assert found == set()
 
 
+def test_the_tuning_store_knows_neither_programs_nor_shaders_nor_backends(imports: dict[str, set[str]]) -> None:
+    found = {
+        (name, foreign)
+        for name, imported in imports.items()
+        for foreign in (
+            "ir",
+            "spirv",
+            "backends",
+            "driver",
+            "cli",
+            "binding",
+            "vulkan",
+            "cache",
+            "specialization",
+            "spec_values",
+        )
+        if name.startswith("vyre_driver.autotune") and below(imported, foreign)
+    }
+    assert ("vyre_driver.autotune.record" in imports, found) == (True, set())
+
+
 def test_only_driver_and_cli_see_both_cache_and_backends(imports: dict[str, set[str]]) -> None:
     both = {name for name, imported in imports.items() if below(imported, "cache") and below(imported, "backends")}
     assert {name for name in both if not name.startswith("vyre_driver.cli")} == {"vyre_driver.driver"}

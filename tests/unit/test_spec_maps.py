@@ -13,6 +13,7 @@ from literals import refusal
 
 from vyre_driver.autotune import AutotuneKey
 from vyre_driver.errors import InvalidKey, InvalidSpecialization
+from vyre_driver.identity import encode_manifest, spec_map_fields
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.specialization import (
     SpecCacheKey,
@@ -70,6 +71,33 @@ def test_maps_are_equal_only_when_their_entries_are(
     some: list[tuple[str, SpecValue]], others: list[tuple[str, SpecValue]]
 ) -> None:
     assert (SpecMap(some) == SpecMap(others)) is (dict(some) == dict(others))
+
+
+few_names = st.sampled_from(["a", "b", "ab", "a\0", ""])
+few_values = st.sampled_from(
+    [
+        SpecValue.u32(0),
+        SpecValue.u32(1),
+        SpecValue.i32(1),
+        SpecValue.bool(True),
+        SpecValue.f32(0.0),
+        SpecValue.f32(-0.0),
+        SpecValue.dtype(DataType.U32),
+        SpecValue.dtype(DataType.vec(DataType.U32, 2)),
+        SpecValue.dtype(DataType.vec(DataType.U32, 3)),
+    ]
+)
+few_entries = st.lists(st.tuples(few_names, few_values), max_size=3)
+
+
+@given(few_entries, few_entries)
+def test_maps_have_one_manifest_only_when_they_are_equal(
+    some: list[tuple[str, SpecValue]], others: list[tuple[str, SpecValue]]
+) -> None:
+    a, b = SpecMap(some), SpecMap(others)
+    assert (
+        (encode_manifest(spec_map_fields(a)) == encode_manifest(spec_map_fields(b))) is (a == b) is (dict(some) == dict(others))
+    )
 
 
 def test_a_map_equals_nothing_but_a_map() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
+import threading
 from array import array
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -301,6 +303,23 @@ def test_a_plan_that_was_used_can_be_copied_and_pickled(
     cloned = clone(found)
     cloned.validate_input_byte_lengths(lengths)
     assert (cloned, hash(cloned), repr(cloned)) == (found, hash(found), repr(found))
+
+
+def test_plans_are_built_and_used_from_8_threads_at_once() -> None:
+    program = Program.wrapped([C, A, SCRATCH, B], (64, 1, 1), [])
+    wanted, start = BindingPlan.from_program(program, [bytes(12), bytes(8)]), threading.Barrier(8)
+
+    def work(shared: BindingPlan) -> set[object]:
+        start.wait()
+        found: set[object] = set()
+        for _ in range(200):
+            shared.validate_inputs([bytes(12), memoryview(bytes(8))])
+            found.add(BindingPlan.from_program(program, [bytes(12), np.zeros(2, np.float32)]))
+            found.add(refusal(lambda: shared.validate_input_byte_lengths([12, 7]))[1])
+        return found
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(work, [BindingPlan.build(program)] * 8)) == [{wanted, 1006}] * 8
 
 
 def test_a_plan_and_its_buffers_cannot_be_changed() -> None:

@@ -139,8 +139,8 @@ class PipelineCacheKey:
         backend_id: str,
         *,
         backend_flavour: str,
+        specialization: Specialization,
         device: PhysicalDevice,
-        specialization: Specialization | None = None,
         specs: SpecMap | None = None,
         config: DispatchConfig | None = None,
         emitter_version: int = 0,
@@ -151,10 +151,10 @@ class PipelineCacheKey:
 
         Parameters
         ----------
+        specialization
+            Every constant of the SPIR-V module, defaults included.
         device
             Gives driver and model, never the unit: equal devices share entries.
-        specialization
-            The constants of the SPIR-V module; None is as none.
         specs
             The typed values a program is emitted with; None is as an empty map.
         config
@@ -179,7 +179,7 @@ class PipelineCacheKey:
                 *emitter_fields(emitter_version, emitter_options or {}),
                 *policy_fields(config),
                 *((f"enabled feature {_text(name, 'enabled_features')}", 1) for name in sorted(set(enabled_features))),
-                *(() if specialization is None else specialization_fields(specialization)),
+                *specialization_fields(specialization),
                 *(() if specs is None else spec_map_fields(specs)),
                 *device_fields(device),
             ]

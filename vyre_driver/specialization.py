@@ -37,6 +37,7 @@ __all__ = [
     "vsa_specialization_key",
 ]
 
+_ARTIFACT_DOMAIN = b"vyre-specialization-artifact-key-v1\0version\0"
 _ARTIFACT_HEAD = struct.Struct("<44sI6sQ")
 _ARTIFACT_BACKEND = struct.Struct("<9sQ")
 
@@ -213,12 +214,9 @@ def versioned_specialization_artifact_key(cache_version: int, spec_hash: str, ba
     """
     try:
         spec, backend = str.encode(spec_hash), str.encode(backend_fingerprint)
-    except (TypeError, UnicodeEncodeError):
-        spec, backend = (
-            key_fields.encoded(spec_hash, "spec_hash"),
-            key_fields.encoded(backend_fingerprint, "backend_fingerprint"),
-        )
-    version = key_fields.whole(cache_version, key_fields.U32_MAX, "cache_version")
-    head = _ARTIFACT_HEAD.pack(b"vyre-specialization-artifact-key-v1\0version\0", version, b"\0spec\0", len(spec))
-    material = head + spec + _ARTIFACT_BACKEND.pack(b"\0backend\0", len(backend)) + backend
-    return _fast.hex_text(blake3(material).digest())
+        head = _ARTIFACT_HEAD.pack(_ARTIFACT_DOMAIN, cache_version, b"\0spec\0", len(spec))
+    except (TypeError, UnicodeEncodeError, struct.error):  # the checks say which part; made first, they would cost a fifth
+        key_fields.encoded(spec_hash, "spec_hash"), key_fields.encoded(backend_fingerprint, "backend_fingerprint")
+        key_fields.whole(cache_version, key_fields.U32_MAX, "cache_version")
+        raise
+    return _fast.hex_text(blake3(head + spec + _ARTIFACT_BACKEND.pack(b"\0backend\0", len(backend)) + backend).digest())

@@ -28,6 +28,11 @@ _VERDICTS: Sequence[str] = (
 )
 
 
+def verdict_number(verdict: Verdict) -> int:
+    """Return the number of ``vyre_cache_verdict`` for a verdict."""
+    return _VERDICTS.index(verdict.name)
+
+
 def get_include() -> str:
     """Return the directory of ``vyre_driver.h``, for a compiler's ``-I``."""
     return str(Path(__file__).parent / "include")
@@ -62,7 +67,7 @@ def look_up(cache: DiskPipelineCache, manifest: bytes) -> tuple[int, bytes, byte
         2203 if the bytes are no manifest of a pipeline.
     """
     found = cache.get(PipelineCacheKey.from_manifest(manifest))
-    number = _VERDICTS.index(found.verdict.name)
+    number = verdict_number(found.verdict)
     if found.entry is None or found.verdict is not Verdict.HIT:
         return number, b"", b"", found.reason
     return number, found.entry.spirv, found.entry.native, ""

@@ -136,3 +136,32 @@ def run_installed(installed: Path, tmp_path: Path) -> Callable[..., subprocess.C
         return subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, check=False, timeout=BUILDS_FOR_S)
 
     return run_one
+
+
+@pytest.fixture(scope="session")
+def build_tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with setuptools and Cython."""
+    place = tmp_path_factory.mktemp("tools")
+    for distribution in ("setuptools", "Cython"):
+        offer(distribution, place)
+    return place
+
+
+@pytest.fixture(scope="session")
+def embedded(
+    checkout: Path, installed: Path, build_tools: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str, str], subprocess.CompletedProcess[str]]:
+    """Run Python code of the environment with the wheel beside an example that was built there."""
+    built: dict[str, Path] = {}
+
+    def run_one(example: str, code: str) -> subprocess.CompletedProcess[str]:
+        if example not in built:
+            place = tmp_path_factory.mktemp(example) / example
+            shutil.copytree(checkout / "examples" / example, place)
+            run([str(installed / "python"), "setup.py", "build_ext", "--inplace"], place, PYTHONPATH=str(build_tools))
+            built[example] = place
+        command = [str(installed / "python"), "-c", code]
+        env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        return subprocess.run(command, cwd=built[example], env=env, capture_output=True, text=True, check=False, timeout=110)
+
+    return run_one

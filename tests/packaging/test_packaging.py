@@ -58,7 +58,7 @@ def test_the_sdist_carries_no_generated_c_and_no_binaries(sdist: Path, tracked: 
 
 
 def test_the_sdist_carries_every_file_of_package_tests_and_docs(sdist: Path, tracked: frozenset[str]) -> None:
-    expected = {name for name in tracked if name.startswith(("vyre_driver/", "shaders/", "tests/", "docs/"))}
+    expected = {name for name in tracked if name.startswith(("vyre_driver/", "shaders/", "tests/", "docs/", "examples/"))}
     assert expected - in_sdist(sdist) == set()
 
 
@@ -74,7 +74,7 @@ def test_the_sdist_carries_what_its_makefile_runs(sdist: Path, checkout: Path) -
 
 
 def test_the_wheel_carries_exactly_the_package(wheel: Path, tracked: frozenset[str]) -> None:
-    kept = (".py", ".pyx", ".pxd", ".pxi", ".pyi", "py.typed")
+    kept = (".py", ".pyx", ".pxd", ".pxi", ".pyi", "py.typed", "vyre_driver.h")
     expected = {name for name in tracked if name.startswith("vyre_driver/") and name.endswith(kept)}
     expected |= {name.replace(".pyx", str(SUFFIX)) for name in expected if name.endswith(".pyx")}
     expected |= {f"vyre_driver/shaders/{name}{suffix}" for name in SHADERS for suffix in (".comp", ".spv")}

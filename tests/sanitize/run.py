@@ -1,9 +1,10 @@
-"""Run the C layer under ThreadSanitizer, AddressSanitizer with UndefinedBehaviorSanitizer, and memcheck.
+"""Run the C layer and the extensions under ThreadSanitizer, AddressSanitizer with UndefinedBehaviorSanitizer, and memcheck.
 
 Usage: python tests/sanitize/run.py [ROUNDS]
 
 The harness stands in for loader, kompute and Python, and the mock driver for Vulkan, so that every report is the layer's. The
-last step watches the real thing on this machine's Vulkan device, and fails where a function of ours is on a report's stack.
+last steps watch the real things: the driver on this machine's Vulkan device, and the extensions; they fail where a function of
+ours is on a report's stack.
 Exit status: 0 nothing was reported, 1 something was, 2 a tool is missing.
 """
 
@@ -38,7 +39,12 @@ MEMCHECK = (str(shutil.which("valgrind")), "--quiet", "--num-callers=40", "--lea
 OURS = frozenset(
     {"_layer.c", "_vulkan.c", "_fast.c", "_seal.c", "_wire_scan.c", "_wire_terms.c"} | {path.name for path in LAYER.glob("*.c")}
 )
-HANGS_AFTER_S = 600
+# Tests of the extensions that draw no thousands of examples: under memcheck Python takes some fifty times as long.
+EXTENSIONS = tuple(
+    f"tests/{name}.py"
+    for name in ("unit/test_c_table", "unit/test_program_binding", "unit/test_spec_maps", "golden/test_golden_text")
+)
+HANGS_AFTER_S = 1800
 
 
 def build(name: str, folder: Path) -> Path:
@@ -67,21 +73,24 @@ def run(what: str, command: list[str]) -> bool:
     return report(what, began, "" if good else f"status {done.returncode}\n{done.stdout}{done.stderr}")
 
 
-def watch_the_real_thing(folder: Path) -> bool:
-    """Run the driver on one thread under memcheck; Python's, Mesa's and LLVM's own reports are not ours."""
+def watch(what: str, folder: Path, *command: str) -> bool:
+    """Run Python under memcheck; Python's, Mesa's and LLVM's own reports are not ours."""
     began = time.monotonic()
+    what = f"memcheck, {what}"
     found = folder / "memcheck.xml"
     options = (f"--suppressions={HERE / 'memcheck.supp'}", "--xml=yes", f"--xml-file={found}")
     # PYTHONMALLOC: memcheck has to see each block that Python makes.
     environment = os.environ | {"PYTHONMALLOC": "malloc", "PYTHONPATH": str(ROOT), "VYRE_CACHE_DIR": str(folder / "cache")}
-    command = [*MEMCHECK, *options, sys.executable, str(HERE / "watched.py")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False)
+    command = (*MEMCHECK, *options, sys.executable, *command)
+    done = subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False
+    )
     if done.returncode:
-        return report("memcheck, real device", began, f"status {done.returncode}\n{done.stdout}{done.stderr}")
+        return report(what, began, f"status {done.returncode}\n{done.stdout}{done.stderr}")
     errors = ET.parse(found).getroot().findall("error")  # noqa: S314 -- valgrind wrote it just now
     ours = [error for error in errors if OURS & {frame.findtext("file") for frame in error.iter("frame")}]
-    print(f"memcheck, real device: {len(errors)} reports, {len(ours)} with a function of ours on the stack")
-    return report("memcheck, real device", began, "\n".join(ET.tostring(error, "unicode") for error in ours))
+    print(f"{what}: {len(errors)} reports, {len(ours)} with a function of ours on the stack")
+    return report(what, began, "\n".join(ET.tostring(error, "unicode") for error in ours))
 
 
 def main() -> int:
@@ -98,7 +107,9 @@ def main() -> int:
             for build_name in ("thread", "address and undefined")
         ]
         good.append(run("memcheck, mock driver", [*MEMCHECK, "--error-exitcode=66", str(programs["none"]), "20"]))
-        good.append(watch_the_real_thing(folder))
+        good.append(watch("real device", folder, str(HERE / "watched.py")))
+        good.append(watch("C table", folder, str(ROOT / "tests" / "fuzz" / "fuzz_c_table.py"), "60"))
+        good.append(watch("extensions", folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", *EXTENSIONS))
     return 0 if all(good) else 1
 
 

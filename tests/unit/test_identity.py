@@ -430,3 +430,29 @@ def test_a_length_that_is_cut_off_is_no_manifest() -> None:
 )
 def test_a_feature_flag_keeps_its_bit(flag: str, bit: int) -> None:
     assert PipelineFeatureFlags[flag] == bit
+
+
+def test_a_key_comes_back_from_its_manifest() -> None:
+    key = PipelineCacheKey.new(**INPUTS)
+    assert PipelineCacheKey.from_manifest(key.manifest) == key
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        b"",
+        b"no manifest",
+        encode_manifest([("key version", 1)]),
+        encode_manifest([("key version", "1"), ("shader", bytes(32))]),
+    ],
+)
+def test_bytes_that_are_no_pipelines_manifest_give_no_key(manifest: bytes) -> None:
+    kind, code, message = refusal(lambda: PipelineCacheKey.from_manifest(manifest))
+    assert (kind, code, f"the {len(manifest)} bytes are no manifest of a pipeline" in message) == (InvalidKey, 2203, True)
+
+
+def test_a_manifest_whose_fields_have_other_kinds_gives_no_key() -> None:
+    fields = dict(decode_manifest(PipelineCacheKey.new(**INPUTS).manifest))
+    for name in ("key version", "shader", "binding layout", "push constant bytes", "workgroup y", "feature flags", "backend"):
+        changed = encode_manifest((fields | {name: 7 if name == "shader" else b"x"}).items())
+        assert refusal(lambda changed=changed: PipelineCacheKey.from_manifest(changed))[:2] == (InvalidKey, 2203)

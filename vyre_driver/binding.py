@@ -218,18 +218,6 @@ class BindingPlan:
     _inputs: _fast.InputLengths | None = field(default=None, init=False, repr=False, compare=False)
 
     @classmethod
-    def of(cls, bindings: Iterable[Binding], subject: str = "program") -> BindingPlan:
-        """Return the plan of these bindings, which are in order."""
-        ordered = tuple(bindings)
-        return cls(
-            ordered,
-            tuple([one.buffer_index for one in ordered if one.input_index is not None]),
-            tuple([one.buffer_index for one in ordered if one.output_index is not None]),
-            tuple([one.buffer_index for one in ordered if one.role is BindingRole.SHARED]),
-            subject,
-        )
-
-    @classmethod
     def build(cls, program: Program) -> BindingPlan:
         """Plan a program's buffers; its inputs are not looked at.
 
@@ -261,17 +249,19 @@ class BindingPlan:
 
     @classmethod
     def _planned(cls, program: Program, lengths: tuple[int, ...]) -> BindingPlan:
-        status, found = _fast.build_plan(program.buffers, lengths, Binding, _ROLES)
+        status, *found = _fast.build_plan(program.buffers, lengths, Binding, _ROLES)
         if status:
-            raise plan_error(program.buffers[found], status)
-        return cls.of(found)
+            raise plan_error(program.buffers[found[0]], status)
+        return cls(*found)
 
     @classmethod
     def from_reflection(cls, reflection: Reflection) -> BindingPlan:
         """Plan a module's buffers: read-only is an input, write-only an output, both is both."""
         inputs, outputs = iter(range(len(reflection.buffers))), iter(range(len(reflection.buffers)))
-        bindings = (_bind(place, buffer, inputs, outputs) for place, buffer in enumerate(reflection.buffers))
-        return cls.of(bindings, "shader")
+        bindings = tuple(_bind(place, buffer, inputs, outputs) for place, buffer in enumerate(reflection.buffers))
+        takers = tuple(one.buffer_index for one in bindings if one.input_index is not None)
+        givers = tuple(one.buffer_index for one in bindings if one.output_index is not None)
+        return cls(bindings, takers, givers, (), "shader")
 
     @property
     def descriptors(self) -> tuple[Binding, ...]:

@@ -207,7 +207,8 @@ cdef uint64_t* length_array(tuple lengths) except NULL:
 def build_plan(tuple buffers not None, tuple lengths not None, type kind not None, tuple roles not None) -> tuple:
     """Plan the declared ``buffers`` of a program; ``lengths`` are those of its inputs in bytes (u64), as many as are known.
 
-    Returns ``(0, bindings)``: values of the class ``kind``, ordered by binding number, with their role out of ``roles``; or
+    Returns ``(0, bindings, inputs, outputs, shared)``: values of the class ``kind``, ordered by binding number, with their role
+    out of ``roles``, and the buffer indices of those that take an input, give an output and are workgroup memory; or
     ``(status, place)`` with what is wrong with the declaration at that place.
     """
     cdef Py_ssize_t i
@@ -225,7 +226,13 @@ def build_plan(tuple buffers not None, tuple lengths not None, type kind not Non
         status = vyre_plan_build(decls, <size_t> count, known, <size_t> len(lengths), out, &fault_index)
         if status != VYRE_PLAN_WHOLE:
             return status, fault_index
-        return 0, tuple([binding_value(kind, buffers[out[i].buffer_index], roles, &out[i]) for i in range(count)])
+        return (
+            0,
+            tuple([binding_value(kind, buffers[out[i].buffer_index], roles, &out[i]) for i in range(count)]),
+            tuple([out[i].buffer_index for i in range(count) if out[i].input_index >= 0]),
+            tuple([out[i].buffer_index for i in range(count) if out[i].output_index >= 0]),
+            tuple([out[i].buffer_index for i in range(count) if out[i].role == VYRE_ROLE_SHARED]),
+        )
     finally:
         PyMem_Free(known)
         PyMem_Free(decls)

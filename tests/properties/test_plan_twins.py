@@ -85,9 +85,14 @@ def as_declared(one: twins.Declared) -> SimpleNamespace:
 
 def compiled_plan(declared: Sequence[twins.Declared], lengths: Sequence[int]) -> tuple[int, object]:
     buffers = tuple(as_declared(one) for one in declared)
-    status, found = _fast.build_plan(buffers, tuple(lengths), Made, tuple(range(6)))
+    status, found, *indices = _fast.build_plan(buffers, tuple(lengths), Made, tuple(range(6)))
     if status:
         return status, found
+    assert indices == [
+        tuple(one.buffer_index for one in found if one.input_index is not None),
+        tuple(one.buffer_index for one in found if one.output_index is not None),
+        tuple(one.buffer_index for one in found if one.role == twins.SHARED),
+    ]
     assert {(one.name, one.header_bytes, one.element, one.output_byte_range) for one in found} <= {("b", 0, None, (1, 2))}
     assert [one.data_type for one in found] == [buffers[one.buffer_index].element for one in found]
     return status, [twins.Planned(*(getattr(one, field.name) for field in fields(twins.Planned))) for one in found]

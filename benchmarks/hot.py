@@ -96,16 +96,21 @@ def cases(table: CTable, number: int) -> dict[str, Mapping[str, Callable[[], flo
     rows = [(name.encode(), value.cache_hash()) for name, value in constants]
     key = SpecCacheKey.new(1, 2, (64, 1, 1), constants)
     fingerprint = PipelineDeviceFingerprint.from_parts(0x10DE, 0x2330, "580.159.04", "")
-    digest = bytes(range(32))
+    digest, kibibyte = bytes(range(32)), bytes(1024)
     plain = max(1, number // 100)
     found: dict[str, dict[str, Callable[[], float]]] = {
         "hash of a map of 16": {
             "ours": loop(constants.cache_hash, number),
             "twin": loop(lambda: twins.spec_map_hash(rows), plain),
         },
-        "autotune key": {
-            "ours": loop(lambda: AutotuneKey.new(key, "adapter"), number),
-            "twin": loop(lambda: twins.autotune_key_hex(1, 2, (64, 1, 1), 3), plain),
+        "autotune key": {"ours": loop(lambda: AutotuneKey.new(key, "adapter"), number)},
+        "fold of an autotune key": {
+            "ours": loop(lambda: _fast.autotune_key_hex(1, 2, (64, 1, 1), 3), number),
+            "twin": loop(lambda: twins.autotune_key_hex(1, 2, (64, 1, 1), 3), number),
+        },
+        "hex of 1 KiB": {
+            "ours": loop(lambda: _fast.hex_text(kibibyte), number),
+            "twin": loop(lambda: twins.hex_text(kibibyte), plain),
         },
         "artifact key": {
             "ours": loop(lambda: versioned_specialization_artifact_key(1, "0123456789abcdef", "driver 1.2"), number)
@@ -116,8 +121,16 @@ def cases(table: CTable, number: int) -> dict[str, Mapping[str, Callable[[], flo
         made = program(count)
         plan = BindingPlan.build(made)
         arrays = [np.zeros(1024, np.float32) for _ in range(count)]
-        found[f"plan of {count} buffers"] = {"ours": loop(partial(BindingPlan.build, made), plain)}
-        found[f"inputs of {count} buffers"] = {"ours": loop(partial(plan.validate_inputs, arrays), number)}
+        declared = [twins.Declared(4, place, 1024, 0, 0, 0, is_output=False, pipeline_live_out=False) for place in range(count)]
+        measured = [twins.Measured(4, 0, 0, 4096, place) for place in range(count)]
+        found[f"plan of {count} buffers"] = {
+            "ours": loop(partial(BindingPlan.build, made), plain),
+            "twin": loop(partial(twins.build_plan, declared, ()), plain),
+        }
+        found[f"inputs of {count} buffers"] = {
+            "ours": loop(partial(plan.validate_inputs, arrays), number),
+            "twin": loop(partial(twins.validate_lengths, measured, [4096] * count), plain),
+        }
         if table.is_there:
             found[f"plan of {count} buffers"]["C"] = partial(table.time, "plan_build", count)
             found[f"inputs of {count} buffers"]["C"] = partial(table.time, "validate_lengths", count)

@@ -6,6 +6,7 @@ import ctypes
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -243,7 +244,7 @@ def test_eight_threads_without_the_interpreters_lock_get_the_answers_of_one(
 
 def test_the_command_line_prints_where_the_header_is(tmp_path: Path) -> None:
     done = subprocess.run(
-        [shutil.which("python") or "python", "-m", "vyre_driver", "--includes"],
+        [sys.executable, "-m", "vyre_driver", "--includes"],
         capture_output=True,
         text=True,
         check=False,

@@ -60,4 +60,4 @@ any_modules = st.binary(max_size=64).map(lambda data: data[: len(data) // 4 * 4]
 field_values = st.integers(0, 2**64 - 1) | st.text(max_size=20) | st.binary(max_size=20)
 manifest_fields = st.lists(st.tuples(st.text(max_size=20), field_values), max_size=8)
 
-entries = st.builds(PipelineEntry, st.binary(max_size=40), st.binary(max_size=40), st.binary(max_size=40))
+entries = st.builds(PipelineEntry, st.binary(max_size=40), st.binary(max_size=40), imported=st.booleans())

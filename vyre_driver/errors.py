@@ -23,6 +23,8 @@
     |-- InvalidInput                  2201  ValueError
     |-- FileUnusable                  2202  OSError
     |-- InvalidKey                    2203  ValueError
+    |-- InvalidBlob                   2204  ValueError
+    |-- CacheUnusable                 2205  OSError
     |-- ToolUnavailable               2301  OSError
     |-- ShaderSyntaxError             2302  ValueError
     |-- InvalidSetting                2401  ValueError
@@ -200,6 +202,18 @@ class InvalidKey(VyreError, ValueError):
     """A part of a key or fingerprint is of the wrong type, size or range (``field``, ``value``)."""
 
     code = 2203
+
+
+class InvalidBlob(VyreError, ValueError):
+    """A raw blob is over the cache's limit or is none (``kind``: ``InvalidInput`` on writing, ``InvalidData`` on reading)."""
+
+    code = 2204
+
+
+class CacheUnusable(VyreError, OSError):
+    """The cache's directory may not be used, or not be written to (``root``, ``reason``)."""
+
+    code = 2205
 
 
 class ToolUnavailable(VyreError, OSError):

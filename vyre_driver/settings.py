@@ -9,6 +9,7 @@ that cannot be meant is refused with the variable's name, never guessed at.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
+_BYTE_SIZE = re.compile(r"([0-9]{1,18})([KMGkmg]?)")
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,18 @@ CACHE_DISABLE = Setting(
     "off",
     "Keeps the pipeline cache in memory only.",
 )
+CACHE_READONLY = Setting(
+    "VYRE_CACHE_READONLY",
+    "a switch",
+    "off",
+    "Changes nothing in the pipeline cache's directory; new entries stay in memory.",
+)
+CACHE_MAX_SIZE = Setting(
+    "VYRE_CACHE_MAX_SIZE",
+    "a number of bytes, also with `K`, `M` or `G` (powers of 1024)",
+    "`1G`",
+    "How much of the disk the pipeline cache may take; what was not used for longest goes first.",
+)
 
 LAYER = Setting(
     "VYRE_LAYER",
@@ -77,7 +92,17 @@ ROBUST_ACCESS = Setting(
     "Switches robustBufferAccess on: what a shader reads or writes past a buffer's end harms nothing else. Costs speed.",
 )
 
-SETTINGS = (DEVICE, ALLOW_SOFTWARE, CACHE_DIR, CACHE_DISABLE, LAYER, LAYER_HOOKS_OFF, ROBUST_ACCESS)
+SETTINGS = (
+    DEVICE,
+    ALLOW_SOFTWARE,
+    CACHE_DIR,
+    CACHE_DISABLE,
+    CACHE_READONLY,
+    CACHE_MAX_SIZE,
+    LAYER,
+    LAYER_HOOKS_OFF,
+    ROBUST_ACCESS,
+)
 
 
 def text(setting: Setting) -> str | None:
@@ -126,6 +151,29 @@ def names(setting: Setting, known: Collection[str]) -> frozenset[str]:
             value=value,
         )
     return found
+
+
+def byte_size(setting: Setting) -> int | None:
+    """Return the variable's number of bytes, 1 or more, or None when it is unset; K, M and G are powers of 1024.
+
+    Raises
+    ------
+    InvalidSetting
+        2401 if the value is no such number.
+    """
+    value = text(setting)
+    if value is None:
+        return None
+    match = _BYTE_SIZE.fullmatch(value)
+    size = int(match[1]) * _UNITS[match[2].upper()] if match else 0
+    if size == 0:
+        raise InvalidSetting(
+            f"{setting.variable} is {value!r}, which is no number of bytes from 1 on",
+            fix=f"set {setting.variable} to a whole number, with K, M or G behind it as you like, or unset it",
+            variable=setting.variable,
+            value=value,
+        )
+    return size
 
 
 def absolute_directory(setting: Setting) -> Path | None:

@@ -33,7 +33,7 @@ def test_an_entry_with_any_bytes_changed_is_never_a_hit(digest: bytes, entry: Pi
     assert (verdict is Verdict.HIT, found) == ((True, entry) if encoded == encode_entry(digest, entry) else (False, None))
 
 
-@given(digests, st.binary(max_size=200) | st.binary(max_size=200).map(lambda data: b"VYREPIPE\x01\0\0\0" + data))
+@given(digests, st.binary(max_size=200) | st.binary(max_size=200).map(lambda data: b"VYREPIPE\x02\0\0\0\xd8\0\0\0" + data))
 def test_any_bytes_are_judged_and_never_a_hit(digest: bytes, data: bytes) -> None:
     verdict, found = decode_entry(digest, data)
     assert (verdict is Verdict.HIT, found) == (False, None)

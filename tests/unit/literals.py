@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from vyre_driver.errors import VyreError
-from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags
+from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags, device_fields
+from vyre_driver.manifest import encode_manifest
 from vyre_driver.spirv.reflect import BufferInterface, LocalSize, Reflection
 from vyre_driver.spirv.types import Element, Scalar
 from vyre_driver.vulkan.devices import (
@@ -120,6 +122,17 @@ def key(number: int) -> PipelineCacheKey:
 def cache_key(digest: bytes, manifest: bytes = b"manifest") -> PipelineCacheKey:
     """A cache key with this digest, which need not be that of the manifest."""
     return PipelineCacheKey(1, bytes(32), bytes(32), 0, (1, 1, 1), PipelineFeatureFlags(0), "kompute", manifest, digest)
+
+
+def device_manifest(**changes: object) -> bytes:
+    """A manifest that names the example device, or one like it, and nothing else."""
+    return encode_manifest(device_fields(device(**changes)))
+
+
+def native_blob(code: bytes = b"compiled", **changes: object) -> bytes:
+    """What the driver of the example device, or of one like it, would write."""
+    made = device(**changes)
+    return struct.pack("<IIII16s", 32, 1, made.vendor_id, made.device_id, made.pipeline_cache_uuid) + code
 
 
 def refusal(action: Callable[[], object]) -> tuple[type[VyreError], int, str]:

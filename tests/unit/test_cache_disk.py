@@ -6,12 +6,12 @@ import errno
 import os
 import shutil
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from literals import key
+from literals import device_manifest, key, native_blob
 
-from vyre_driver.cache import CacheLookup, DiskPipelineCache, PipelineEntry, Verdict
+from vyre_driver.cache import CacheLookup, DiskPipelineCache, PipelineEntry, Verdict, _read
 from vyre_driver.cache.entry import HEADER_BYTES, MAX_ENTRY_BYTES, encode_entry
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KEY = key(0xAB)
 OTHER = key(0xCD)
-ENTRY = PipelineEntry(b"manifest", b"SPIR-V words", b"native")
+ENTRY = PipelineEntry(device_manifest(), b"SPIR-V words", native_blob())
 NEWER = PipelineEntry(b"manifest", b"other words")
 ENCODED = encode_entry(KEY.digest, ENTRY)
 SHARD = "ab/" + "ab" * 32 + ".bin"
@@ -59,16 +59,16 @@ def counts(cache: DiskPipelineCache) -> object:
     return cache.stats()["counts"]
 
 
-def owned_by(user: int, function: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let os.stat's kind of ``function`` tell another owner: a test that really gave files away would need to be root."""
-    real = getattr(os, function)
+def told(change: Callable[[tuple[Any, ...]], tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what is told of a file that was read be another: a test that really gave files away would need to be root."""
+    real = _read.read_entry
 
-    def told(target: object) -> os.stat_result:
-        found = list(real(target))
-        found[4] = user
-        return os.stat_result(found)
+    def changed(root: bytes, place: str, limit: int, settled_ns: int) -> tuple[Any, ...]:
+        *before, file, data = real(root, place, limit, settled_ns)
+        assert file is not None
+        return (*before, change(file), data)
 
-    monkeypatch.setattr(os, function, told)
+    monkeypatch.setattr(_read, "read_entry", changed)
 
 
 def test_an_entry_that_was_put_is_got(cache: DiskPipelineCache) -> None:
@@ -96,7 +96,7 @@ def test_an_entry_is_the_encoded_bytes_in_one_file_below_its_shard(cache: DiskPi
 
 
 def test_the_path_of_a_key_is_known_before_anything_is_written(cache: DiskPipelineCache, root: Path) -> None:
-    assert (cache.path_for(KEY), cache.root, root.exists()) == (root / SHARD, root, False)
+    assert (cache.entry_path(KEY), cache.root, root.exists()) == (root / SHARD, root, False)
 
 
 def test_nothing_is_written_by_a_get(cache: DiskPipelineCache, root: Path) -> None:
@@ -122,7 +122,7 @@ def test_the_root_says_that_it_is_a_cache(path: Path, root: Path) -> None:
 def test_a_root_that_was_there_is_not_tagged(cache: DiskPipelineCache, root: Path) -> None:
     root.mkdir(mode=0o755)
     cache.put(KEY, ENTRY)
-    assert (files(root), mode(root)) == (["ab", SHARD], 0o755)
+    assert (files(root), mode(root)) == ([".pruned", "ab", SHARD], 0o755)
 
 
 def test_a_root_is_made_with_its_parents(tmp_path: Path) -> None:
@@ -136,7 +136,13 @@ def test_what_happened_is_counted_by_verdict(cache: DiskPipelineCache, root: Pat
     cache.get(KEY)
     cache.get(KEY)
     expected = {"hit": 2, "miss": 1, "put": 1}
-    assert cache.stats() == {"root": str(root), "refused": None, "counts": expected, "last_error": None}
+    assert cache.stats() == {
+        "root": str(root),
+        "refused": None,
+        "readonly": False,
+        "counts": expected,
+        "last_error": None,
+    }
 
 
 def flipped(data: bytes, at: int) -> bytes:
@@ -183,7 +189,7 @@ def test_a_file_of_exactly_64_mib_is_read(cache: DiskPipelineCache, path: Path) 
 
 
 def test_an_entry_of_another_format_stays_until_the_next_put(cache: DiskPipelineCache, root: Path, path: Path) -> None:
-    path.write_bytes(ENCODED[:8] + b"\2" + ENCODED[9:])
+    path.write_bytes(ENCODED[:8] + b"\3" + ENCODED[9:])
     assert cache.get(KEY) == CacheLookup(Verdict.OUTDATED, None, "the entry has another format version")
     assert (path.exists(), (root / "quarantine").exists()) == (True, False)
     assert (cache.put(KEY, ENTRY), cache.get(KEY)) == (True, HIT)
@@ -248,58 +254,38 @@ def test_a_directory_in_an_entrys_place_is_not_trusted_and_drops_the_put(
 
 
 @pytest.mark.parametrize("size", [3, 200])
-def test_a_file_in_a_shards_place_is_forgiven(cache: DiskPipelineCache, root: Path, size: int) -> None:
+def test_a_file_in_a_shards_place_is_not_trusted_and_drops_the_put(cache: DiskPipelineCache, root: Path, size: int) -> None:
     cache.put(OTHER, ENTRY)
     (root / "ab").write_bytes(bytes(size))
-    assert (cache.get(KEY).verdict, cache.put(KEY, ENTRY)) == (Verdict.IO_ERROR, False)
-    assert counts(cache) == {"get_failed": 1, "io_error": 1, "put": 1, "put_failed": 1}
+    assert (cache.get(KEY).verdict, cache.put(KEY, ENTRY)) == (Verdict.UNTRUSTED, False)
+    assert counts(cache) == {"put": 1, "put_failed": 1, "untrusted": 1}
+
+
+def test_a_symlink_in_a_shards_place_is_not_followed(cache: DiskPipelineCache, root: Path, path: Path, tmp_path: Path) -> None:
+    assert cache.get(KEY) == HIT
+    moved = path.parent.rename(tmp_path / "moved")
+    (root / "ab").symlink_to(moved)
+    assert (cache.get(KEY).verdict, cache.put(KEY, NEWER)) == (Verdict.UNTRUSTED, False)
+    assert (files(moved), (moved / path.name).read_bytes()) == ([path.name], ENCODED)
+    assert [(problem.kind, problem.fixed) for problem in cache.check(fix=True)] == [("directory", True)]
+    assert (cache.check(), cache.put(KEY, ENTRY), cache.get(KEY), files(moved)) == ([], True, HIT, [path.name])
 
 
 def test_an_entry_of_another_user_is_not_trusted(cache: DiskPipelineCache, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    owned_by(12345, "fstat", monkeypatch)
+    told(lambda file: (file[0], 12345, *file[2:]), monkeypatch)
     assert cache.get(KEY) == CacheLookup(Verdict.UNTRUSTED, None, "somebody else could have written the entry")
     assert path.read_bytes() == ENCODED
 
 
+@pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
+def test_an_entry_that_others_may_write_to_is_not_trusted(cache: DiskPipelineCache, path: Path, mode: int) -> None:
+    path.chmod(mode)
+    assert (cache.get(KEY).verdict, cache.put(KEY, ENTRY), cache.get(KEY)) == (Verdict.UNTRUSTED, True, HIT)
+
+
 @pytest.mark.usefixtures("path")
 def test_an_entry_of_root_is_trusted_by_everybody(cache: DiskPipelineCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    owned_by(0, "fstat", monkeypatch)
-    owned_by(0, "lstat", monkeypatch)
-    monkeypatch.setattr(os, "geteuid", lambda: 12345)
-    assert cache.get(KEY) == HIT
-
-
-def test_a_file_that_grows_while_it_is_read_is_no_hit(
-    cache: DiskPipelineCache, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = os.read
-
-    def grow_and_read(descriptor: int, count: int) -> bytes:
-        with path.open("ab") as file:
-            file.write(b"more")
-        return read(descriptor, count)
-
-    monkeypatch.setattr(os, "read", grow_and_read)
-    assert cache.get(KEY).verdict is Verdict.EXTENDED
-
-
-def test_a_file_that_shrinks_while_it_is_read_is_no_hit(
-    cache: DiskPipelineCache, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read = os.read
-
-    def shrink_and_read(descriptor: int, count: int) -> bytes:
-        os.truncate(path, 100)
-        return read(descriptor, count)
-
-    monkeypatch.setattr(os, "read", shrink_and_read)
-    assert cache.get(KEY).verdict is Verdict.TRUNCATED
-
-
-@pytest.mark.usefixtures("path")
-def test_a_file_that_is_read_in_pieces_is_whole(cache: DiskPipelineCache, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = os.read
-    monkeypatch.setattr(os, "read", lambda descriptor, count: read(descriptor, min(count, 7)))
+    told(lambda file: (file[0], 0, *file[2:]), monkeypatch)
     assert cache.get(KEY) == HIT
 
 

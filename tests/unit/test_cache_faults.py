@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from literals import key
 
-from vyre_driver.cache import CacheLookup, DiskPipelineCache, PipelineEntry, Verdict
+from vyre_driver.cache import CacheLookup, DiskPipelineCache, PipelineEntry, Verdict, _read
+from vyre_driver.cache.entry import encode_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 KEY = key(0xAB)
 OLD = PipelineEntry(b"manifest", b"old words")
 NEW = PipelineEntry(b"manifest", b"new words")
-NAMES = ["ab", "ab/" + "ab" * 32 + ".bin"]
+NAMES = [".pruned", "ab", "ab/" + "ab" * 32 + ".bin"]
 
 CODES = [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EMFILE, errno.EIO, errno.EDQUOT, errno.EINTR, errno.ESTALE]
 each_code = pytest.mark.parametrize("code", CODES, ids=lambda code: errno.errorcode[code])
@@ -53,6 +55,12 @@ def put_under_fault(cache: DiskPipelineCache, owner: object, function: str, faul
         return cache.put(KEY, NEW)
 
 
+def unseen(code: int, patch: pytest.MonkeyPatch) -> None:
+    """Let nothing be told of the root."""
+    patch.setattr(_read, "read_entry", lambda *_: (0, code, None, 0, None, None, None))
+    patch.setattr(os, "lstat", failing(code))
+
+
 def open_files() -> list[Path]:
     return sorted(Path("/proc/self/fd").iterdir())
 
@@ -67,7 +75,7 @@ def counts(cache: DiskPipelineCache) -> object:
 
 @each_code
 @pytest.mark.usefixtures("_nothing_left")
-@pytest.mark.parametrize(("owner", "function"), [(os, "open"), (os, "write"), (Path, "replace"), (Path, "mkdir")])
+@pytest.mark.parametrize(("owner", "function"), [(os, "open"), (os, "write"), (os, "replace")])
 def test_a_put_that_fails_is_dropped_and_leaves_the_old_entry_alone(
     cache: DiskPipelineCache, owner: object, function: str, code: int
 ) -> None:
@@ -126,34 +134,45 @@ def test_a_put_works_again_once_the_disk_does(cache: DiskPipelineCache) -> None:
 
 def test_a_temporary_file_that_cannot_be_removed_is_forgiven_too(cache: DiskPipelineCache) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "unlink", failing(errno.EROFS))
+        patch.setattr(os, "unlink", failing(errno.EROFS))
         assert put_under_fault(cache, os, "write", failing(errno.EIO)) is False
     assert (cache.get(KEY).entry, counts(cache)) == (OLD, {"hit": 1, "put": 1, "put_failed": 1})
 
 
 @each_code
 @pytest.mark.usefixtures("_nothing_left")
-@pytest.mark.parametrize("function", ["open", "read", "fstat"])
-def test_a_get_that_fails_is_a_miss_with_its_reason(cache: DiskPipelineCache, function: str, code: int) -> None:
+def test_a_get_that_fails_is_a_miss_with_its_reason(cache: DiskPipelineCache, code: int) -> None:
+    real = _read.read_entry
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, function, failing(code))
+        patch.setattr(_read, "read_entry", lambda *given: (2, code, *real(*given)[2:5], None, None))
         found = cache.get(KEY)
     assert found == CacheLookup(Verdict.IO_ERROR, None, f"the entry could not be read ({os.strerror(code)})")
     assert cache.stats()["last_error"] == last_error("get", code)
     assert (counts(cache), cache.get(KEY).entry) == ({"get_failed": 1, "io_error": 1, "put": 1}, OLD)
 
 
-@pytest.mark.parametrize("function", ["read", "fstat"])
-def test_a_get_that_fails_leaves_no_file_open(cache: DiskPipelineCache, function: str) -> None:
+@pytest.mark.usefixtures("_nothing_left")
+def test_a_process_that_may_open_no_more_files_misses_and_drops_what_it_puts(cache: DiskPipelineCache) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        found = [cache.get(KEY), cache.put(KEY, NEW)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert found == [CacheLookup(Verdict.IO_ERROR, None, "the entry could not be read (Too many open files)"), False]
+    assert (counts(cache), cache.get(KEY).entry) == ({"get_failed": 1, "io_error": 1, "put": 1, "put_failed": 1}, OLD)
+
+
+def test_a_get_leaves_no_file_open(cache: DiskPipelineCache, tmp_path: Path) -> None:
     before = open_files()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, function, failing(errno.EIO))
-        for _ in range(10):
+    for damaged in (b"", b"damaged", encode_entry(KEY.digest, OLD)):
+        (tmp_path / "root" / NAMES[2]).write_bytes(damaged)
+        for _ in range(5):
             cache.get(KEY)
     assert open_files() == before
 
 
-@pytest.mark.parametrize(("owner", "function"), [(os, "write"), (Path, "replace")])
+@pytest.mark.parametrize(("owner", "function"), [(os, "write"), (os, "replace")])
 def test_a_put_that_fails_leaves_no_file_open(cache: DiskPipelineCache, owner: object, function: str) -> None:
     before = open_files()
     for _ in range(10):
@@ -165,10 +184,10 @@ def test_a_put_that_fails_leaves_no_file_open(cache: DiskPipelineCache, owner: o
 def test_a_quarantine_that_fails_is_counted_and_the_doubtful_entry_stays_a_miss(
     cache: DiskPipelineCache, tmp_path: Path, code: int
 ) -> None:
-    path = tmp_path / "root" / NAMES[1]
+    path = tmp_path / "root" / NAMES[2]
     path.write_bytes(b"damaged")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Path, "replace", failing(code))
+        patch.setattr(os, "replace", failing(code))
         assert cache.get(KEY).verdict is Verdict.TRUNCATED
     assert (cache.stats()["last_error"], path.read_bytes()) == (last_error("quarantine", code), b"damaged")
     assert counts(cache) == {"put": 1, "quarantine_failed": 1, "truncated": 1}
@@ -177,7 +196,7 @@ def test_a_quarantine_that_fails_is_counted_and_the_doubtful_entry_stays_a_miss(
 @each_code
 def test_a_root_that_cannot_be_made_is_memory_only_and_said(tmp_path: Path, code: int) -> None:
     cache = DiskPipelineCache(tmp_path / "root")
-    assert put_under_fault(cache, Path, "mkdir", failing(code)) is True
+    assert put_under_fault(cache, os, "mkdir", failing(code)) is True
     stats = cache.stats()
     assert (stats["refused"], stats["last_error"]) == (os.strerror(code), last_error("root", code))
     assert (counts(cache), (tmp_path / "root").exists()) == ({"put": 1, "root_failed": 1}, False)
@@ -188,7 +207,7 @@ def test_a_root_that_cannot_be_judged_is_memory_only_and_said(tmp_path: Path, co
     (tmp_path / "root").mkdir(mode=0o700)
     cache = DiskPipelineCache(tmp_path / "root")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "lstat", failing(code))
+        unseen(code, patch)
         found = cache.get(KEY)
     reason = f"no entry (memory only: {tmp_path / 'root'} is not used, {os.strerror(code)})"
     assert found == CacheLookup(Verdict.MISS, None, reason)
@@ -198,7 +217,7 @@ def test_a_root_that_cannot_be_judged_is_memory_only_and_said(tmp_path: Path, co
 @each_code
 def test_a_root_that_can_be_judged_again_is_used_again(cache: DiskPipelineCache, code: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "lstat", failing(code))
+        unseen(code, patch)
         assert (cache.get(KEY).verdict, cache.stats()["refused"]) == (Verdict.MISS, os.strerror(code))
     assert (cache.get(KEY).entry, cache.stats()["refused"]) == (OLD, None)
 
@@ -206,7 +225,7 @@ def test_a_root_that_can_be_judged_again_is_used_again(cache: DiskPipelineCache,
 @each_code
 def test_a_root_that_can_be_made_at_last_is_used(tmp_path: Path, code: int) -> None:
     cache = DiskPipelineCache(tmp_path / "root")
-    put_under_fault(cache, Path, "mkdir", failing(code))
+    put_under_fault(cache, os, "mkdir", failing(code))
     assert (cache.put(KEY, NEW), DiskPipelineCache(tmp_path / "root").get(KEY).entry) == (True, NEW)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import pwd
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from literals import key, refusal
 
-from vyre_driver.cache import CacheLookup, DiskPipelineCache, PipelineEntry, Verdict
+from vyre_driver.cache import CacheLookup, DiskPipelineCache, PipelineEntry, Verdict, _read
 from vyre_driver.cache.entry import HEADER_BYTES, encode_entry
 from vyre_driver.errors import InvalidSetting
 
@@ -97,19 +97,25 @@ def test_a_root_that_only_its_owner_may_write_to_is_used(place: Path, mode: int)
     (place / "root").chmod(mode)
     cache = DiskPipelineCache(place / "root")
     assert (cache.put(KEY, ENTRY), cache.get(KEY).verdict, cache.stats()["refused"]) == (True, Verdict.HIT, None)
-    assert below(place / "root") == ["ab", "ab/" + "ab" * 32 + ".bin"]
+    assert below(place / "root") == [".pruned", "ab", "ab/" + "ab" * 32 + ".bin"]
 
 
 def test_a_root_of_another_user_is_not_used(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (place / "root").mkdir(mode=0o700)
-    lstat = os.lstat
+    lstat, read_entry = os.lstat, _read.read_entry
 
     def of_another(target: Path) -> os.stat_result:
         found = list(lstat(target))
         found[4] = 12345
         return os.stat_result(found)
 
+    def read_of_another(*given: Any) -> tuple[Any, ...]:  # noqa: ANN401 -- the reader's
+        stage, code, found, *rest = read_entry(*given)
+        assert found is not None
+        return (stage, code, (found[0], 12345, *found[2:]), *rest)
+
     monkeypatch.setattr(os, "lstat", of_another)
+    monkeypatch.setattr(_read, "read_entry", read_of_another)
     cache = DiskPipelineCache(place / "root")
     assert (cache.put(KEY, ENTRY), cache.get(KEY), cache.stats()["refused"]) == (True, FROM_MEMORY, "it belongs to user 12345")
     monkeypatch.undo()
@@ -129,9 +135,9 @@ def test_a_root_below_a_file_is_not_used_and_said(place: Path, first: str) -> No
 def test_a_cache_without_a_root_lives_in_memory() -> None:
     cache = DiskPipelineCache(None)
     assert cache.get(KEY) == CacheLookup(Verdict.MISS, None, "no entry (memory only)")
-    assert (cache.put(KEY, ENTRY), cache.get(KEY), cache.path_for(KEY), cache.root) == (True, FROM_MEMORY, None, None)
-    expected = {"root": None, "refused": None, "counts": {"hit": 1, "miss": 1, "put": 1}, "last_error": None}
-    assert cache.stats() == expected
+    assert (cache.put(KEY, ENTRY), cache.get(KEY), cache.entry_path(KEY), cache.root) == (True, FROM_MEMORY, None, None)
+    counts = {"hit": 1, "miss": 1, "put": 1}
+    assert cache.stats() == {"root": None, "refused": None, "readonly": False, "counts": counts, "last_error": None}
 
 
 def test_two_caches_in_memory_share_nothing() -> None:

@@ -36,6 +36,8 @@ TREE = {
     "InvalidInput": (2201, "VyreError", ValueError),
     "FileUnusable": (2202, "VyreError", OSError),
     "InvalidKey": (2203, "VyreError", ValueError),
+    "InvalidBlob": (2204, "VyreError", ValueError),
+    "CacheUnusable": (2205, "VyreError", OSError),
     "ToolUnavailable": (2301, "VyreError", OSError),
     "ShaderSyntaxError": (2302, "VyreError", ValueError),
     "InvalidSetting": (2401, "VyreError", ValueError),

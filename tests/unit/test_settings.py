@@ -17,6 +17,8 @@ def test_the_table_names_every_variable_that_is_read() -> None:
         "VYRE_ALLOW_SOFTWARE",
         "VYRE_CACHE_DIR",
         "VYRE_CACHE_DISABLE",
+        "VYRE_CACHE_READONLY",
+        "VYRE_CACHE_MAX_SIZE",
         "VYRE_LAYER",
         "VYRE_LAYER_HOOKS_OFF",
         "VYRE_ROBUST_ACCESS",

@@ -1,77 +1,92 @@
-"""The pipeline cache on disk: one verified file an entry, published by rename, no locks.
+"""The pipeline cache: one verified file an entry, published by rename, no locks.
 
 It may be slow or empty, never wrong and never fatal. Bytes that raise any doubt are a verdict and a miss, are counted, and are
-moved aside. An OSError on ``get`` or ``put`` is forgiven in one place, ``_forgive``, and counted there.
+moved aside. An OSError on ``get`` or ``put`` is forgiven in one place (tally.py), and counted there.
 
-A root is trusted only when it is a directory of ours (or root's) that nobody else may write to; otherwise, and without a
-usable home, entries live in memory only.
+Where the root may not be used (root.py), and without a usable home, entries live in memory only.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
-import stat
-import threading
-from collections import Counter, OrderedDict
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import platformdirs
-
 from vyre_driver import _fast, settings
-from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PipelineEntry, Verdict, decode_entry, encode_entry
+from vyre_driver.cache import default_root as places
+from vyre_driver.cache.device_ids import DeviceIds
+from vyre_driver.cache.directory import CacheLookup, EntryDirectory
+from vyre_driver.cache.durable import PendingFlush
+from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PipelineEntry, Verdict, encode_entry, native_fits
+from vyre_driver.cache.evict import DEFAULT_MAX_BYTES
+from vyre_driver.cache.raw_blobs import read_blob, remove_blob, write_blob
+from vyre_driver.cache.root import CacheRoot
+from vyre_driver.cache.tally import Tally
+from vyre_driver.cache.upkeep import CacheUpkeep
+from vyre_driver.errors import CacheUnusable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vyre_driver.fingerprints import PipelineDeviceFingerprint
     from vyre_driver.identity import PipelineCacheKey
 
-_MEMORY_BYTES = 64 * 1024 * 1024
-_QUARANTINE = "quarantine"
-_CACHEDIR_TAG = (
-    "Signature: 8a477f597d28d172789f06886806bc55\n# Compiled GPU pipelines of vyre_driver. Safe to delete at any time.\n"
-)
-# Doubts about bytes that are ours to move; an outdated entry is simply overwritten.
-_QUARANTINED = frozenset({Verdict.TRUNCATED, Verdict.EXTENDED, Verdict.CORRUPT, Verdict.FOREIGN_KEY, Verdict.TOO_LARGE})
+__all__ = ["CacheLookup", "DiskPipelineCache"]
 
 
-@dataclass(frozen=True, slots=True)
-class CacheLookup:
-    """What ``get`` found: the verdict, the entry on a hit, and the reason in words."""
-
-    verdict: Verdict
-    entry: PipelineEntry | None
-    reason: str
-
-
-class DiskPipelineCache:
+class DiskPipelineCache(CacheUpkeep):
     """Entries by key, below ``root``; with ``root`` None in memory only.
 
     ``get`` and ``put`` never raise for what happens on the disk. May be used from several threads and processes at once.
     """
 
-    def __init__(self, root: str | os.PathLike[str] | None) -> None:
-        """Remember the root; nothing is read or made before the first ``get`` or ``put``."""
-        self._root = None if root is None else Path(root)
-        self._refused = ""
-        self._memory: OrderedDict[bytes, PipelineEntry] = OrderedDict()
-        self._memory_bytes = 0
-        self._counts: Counter[str] = Counter()
-        self._last_error: str | None = None
-        self._lock = threading.Lock()
+    def __init__(
+        self,
+        root: str | os.PathLike[str] | None,
+        *,
+        readonly: bool = False,
+        shared: bool = False,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> None:
+        """Remember the root; nothing is read or made before the first ``get`` or ``put``.
+
+        Parameters
+        ----------
+        root
+            The directory; None keeps entries in memory.
+        readonly
+            Nothing below the root is changed; new entries stay in memory.
+        shared
+            The directory is a group's: made with group rights, and every member of the group is trusted like ourselves.
+        max_bytes
+            What ``prune`` leaves of the file system to the root.
+        """
+        self._root = None if root is None else Path(os.path.abspath(root))  # noqa: PTH100 -- links stay as they are named
+        tally = Tally()
+        place = None if self._root is None else CacheRoot(str(self._root), shared=shared)
+        super().__init__(None if place is None else EntryDirectory(place, tally, read_only=readonly), tally, max_bytes)
+        self._readonly = readonly
+        self._pending = PendingFlush()
+        # Looked through in this order; only the first is ever written to.
+        self._layers = () if self._directory is None else (self._directory,)
 
     @classmethod
-    def from_settings(cls) -> DiskPipelineCache:
-        """Open the cache that VYRE_CACHE_DISABLE and VYRE_CACHE_DIR ask for, by default ``default_root()``.
+    def from_settings(cls, root: str | os.PathLike[str] | None = None) -> DiskPipelineCache:
+        """Open the cache that the VYRE_CACHE_ variables ask for, by default in ``default_root()``.
+
+        A ``root`` that is given takes the place of VYRE_CACHE_DIR.
 
         Raises
         ------
         InvalidSetting
             2401 if one of them cannot be meant.
         """
+        readonly = settings.switch(settings.CACHE_READONLY)
+        max_bytes = settings.byte_size(settings.CACHE_MAX_SIZE) or DEFAULT_MAX_BYTES
         if settings.switch(settings.CACHE_DISABLE):
             return cls(None)
-        return cls(settings.absolute_directory(settings.CACHE_DIR) or cls.default_root())
+        place = root or settings.absolute_directory(settings.CACHE_DIR) or cls.default_root()
+        return cls(place, readonly=readonly, max_bytes=max_bytes)
 
     @staticmethod
     def default_root() -> Path | None:
@@ -79,201 +94,169 @@ class DiskPipelineCache:
 
         A relative or empty XDG_CACHE_HOME is ignored, and the working directory is never used.
         """
-        try:
-            base = Path(platformdirs.user_cache_dir("vyre", appauthor=False))
-        except RuntimeError:  # platformdirs found no home
-            base = Path()
-        if not base.is_absolute():
-            base = Path(os.path.expanduser("~/.cache/vyre"))  # noqa: PTH111 -- Path.expanduser raises without a home
-        return base / "pipelines" if base.is_absolute() else None
+        return places.default_root()
 
     @property
     def root(self) -> Path | None:
         """The directory, or None in memory."""
         return self._root
 
-    def path_for(self, key: PipelineCacheKey) -> Path | None:
-        """Return the file of a key, ``root/ab/abcd....bin``; None in memory."""
+    def entry_path(self, key: PipelineCacheKey) -> Path | None:
+        """Return the file of a key's entry, ``root/ab/abcd....bin``; None in memory."""
         return None if self._root is None else self._root / _fast.shard_path(key.digest)
 
     def get(self, key: PipelineCacheKey) -> CacheLookup:
         """Return the verified entry of a key, or why there is none."""
-        path = self._usable_path(key, create=False)
-        lookup = self._get_from_memory(key) if path is None else self._get_from_disk(key, path)
-        self._count(lookup.verdict.name.lower())
+        lookup = self._look_up(key.digest)
+        self._tally.count(lookup.verdict.counted)
         return lookup
 
     def put(self, key: PipelineCacheKey, entry: PipelineEntry) -> bool:
-        """Publish an entry under its key; returns whether it is stored. Readers see the whole entry or none."""
-        if entry.byte_len > MAX_ENTRY_BYTES:
-            self._forgive("put", OSError(f"the entry has {entry.byte_len} bytes, over the limit of {MAX_ENTRY_BYTES} bytes"))
+        """Publish an entry under its key; returns whether it is stored. Readers see the whole entry or none.
+
+        An entry over 64 MiB, or with a native blob that is no more than a header or of another device than its manifest says,
+        is dropped and counted.
+        """
+        refused = _refuse_entry(entry)
+        if refused:
+            self._tally.forgive("put", OSError(refused))
             return False
-        path = self._usable_path(key, create=True)
-        if path is None:
-            self._put_in_memory(key, entry)
-        else:
+        stored = None
+        if self._directory is not None and not self._readonly:
+            place = _fast.shard_path(key.digest)
+            stored = self._directory.put(place, encode_entry(key.digest, entry))
+            if stored:
+                self._note_written(place, entry.byte_len)
+        if stored is None:
+            self._memory.put(key.digest, entry)
+        if stored is not False:
+            self._tally.count("put")
+        return stored is not False
+
+    def path_for(self, program_digest: bytes, fingerprint: PipelineDeviceFingerprint) -> Path | None:
+        """Return the file of a program's raw blob on a device, as upstream names it; None in memory.
+
+        Raises
+        ------
+        InvalidKey
+            2203 if the digest has not 32 bytes.
+        """
+        return None if self._root is None else self._root / _fast.shard_path(fingerprint.cache_key(program_digest))
+
+    def read(self, program_digest: bytes, fingerprint: PipelineDeviceFingerprint) -> bytes | None:
+        """Return the raw blob of a program on a device, or None when there is none. Nothing of it is verified.
+
+        Raises
+        ------
+        CacheUnusable
+            2205, InvalidBlob 2204, InvalidKey 2203, OSError: if what is there may not or cannot be read.
+        """
+        place = _fast.shard_path(fingerprint.cache_key(program_digest))
+        return None if self._directory is None else read_blob(self._directory, place)
+
+    def write(self, program_digest: bytes, fingerprint: PipelineDeviceFingerprint, data: bytes) -> None:
+        """Publish the raw blob of a program on a device: at most 64 MiB, of any content that is not an entry.
+
+        Raises
+        ------
+        CacheUnusable
+            2205, InvalidBlob 2204, InvalidKey 2203, OSError: if it may not or cannot be written.
+        """
+        place = _fast.shard_path(fingerprint.cache_key(program_digest))
+        write_blob(self._on_disk(), place, data)
+        self._note_written(place, len(data))
+
+    def invalidate_impacted(
+        self, mask: Sequence[int], program_digests: Sequence[bytes], fingerprint: PipelineDeviceFingerprint
+    ) -> None:
+        """Remove the raw blob of each program whose number in the mask is not 0; what has no digest or no blob does not matter.
+
+        Raises
+        ------
+        CacheUnusable
+            2205, InvalidKey 2203, OSError: if one may not or cannot be removed; the others are, and the first error is raised.
+        """
+        directory = self._on_disk()
+        places = [
+            _fast.shard_path(fingerprint.cache_key(digest))
+            for is_impacted, digest in zip(mask, program_digests, strict=False)
+            if is_impacted
+        ]
+        failed: OSError | None = None
+        for place in places:
             try:
-                _publish(path, encode_entry(key.digest, entry))
+                remove_blob(directory, place)
+            except CacheUnusable:
+                raise
             except OSError as error:
-                self._forgive("put", error)
-                return False
-        self._count("put")
-        return True
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    def flush(self) -> None:
+        """Wait until what this cache wrote is on the disk; what has been removed since does not matter.
+
+        Raises
+        ------
+        OSError
+            The first failure, when all else was flushed; what failed is tried again by the next flush.
+        """
+        self._pending.flush()
 
     def stats(self) -> dict[str, object]:
         """Return the root, why it is not used (None when it is), the counts by verdict, and the last forgiven error."""
-        with self._lock:
-            return {
-                "root": None if self._root is None else str(self._root),
-                "refused": self._refused or None,
-                "counts": dict(sorted(self._counts.items())),
-                "last_error": self._last_error,
-            }
+        return {
+            "root": None if self._root is None else str(self._root),
+            "refused": (self._directory.refused or None) if self._directory is not None else None,
+            "readonly": self._readonly,
+            "counts": self._tally.counts(),
+            "last_error": self._tally.last_error,
+        }
 
-    def _usable_path(self, key: PipelineCacheKey, *, create: bool) -> Path | None:
-        """The key's file when the root may be used: judged each time, because it may be replaced; made on a put."""
-        if self._root is None:
-            return None
-        try:
-            self._refused = _distrust(self._root)
-        except FileNotFoundError:
-            self._refused = self._make_root(self._root) if create else ""
-        except OSError as error:
-            self._refused = self._forgive("root", error)
-        return None if self._refused else self.path_for(key)
-
-    def _make_root(self, root: Path) -> str:
-        """Make the root; returns why it may not be used, empty when it may. A missing tag is no reason."""
-        try:
-            root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            refused = _distrust(root)
-        except OSError as error:
-            return self._forgive("root", error)
-        if not refused:
-            try:
-                _write_tag(root / "CACHEDIR.TAG")
-            except OSError as error:
-                self._forgive("tag", error)
-        return refused
-
-    def _get_from_memory(self, key: PipelineCacheKey) -> CacheLookup:
-        with self._lock:
-            entry = self._memory.get(key.digest)
-            if entry is not None:
-                self._memory.move_to_end(key.digest)
+    def _look_up(self, digest: bytes) -> CacheLookup:
+        """Ask one layer after the other; what the first said of a miss counts, and memory has what could not be written."""
+        missed = None
+        for layer in self._layers:
+            lookup = layer.get(digest)
+            if lookup is not None:
+                if lookup.verdict is Verdict.HIT:
+                    return lookup
+                if missed is None or missed.verdict is Verdict.MISS:
+                    missed = lookup
+        if missed is not None and not self._readonly:
+            return missed
+        entry = self._memory.get(digest)
         if entry is not None:
             return CacheLookup(Verdict.HIT, entry, "entry in memory")
-        where = "memory only" if self._root is None else f"memory only: {self._root} is not used, {self._refused}"
+        return missed or self._miss_in_memory()
+
+    def _miss_in_memory(self) -> CacheLookup:
+        refused = self._directory.refused if self._directory is not None else ""
+        where = f"memory only: {self._root} is not used, {refused}" if refused else "memory only"
         return CacheLookup(Verdict.MISS, None, f"{Verdict.MISS.value} ({where})")
 
-    def _get_from_disk(self, key: PipelineCacheKey, path: Path) -> CacheLookup:
-        try:
-            verdict, data = _read(path)
-        except FileNotFoundError:
-            return CacheLookup(Verdict.MISS, None, Verdict.MISS.value)
-        except OSError as error:
-            self._forgive("get", error)
-            return CacheLookup(Verdict.IO_ERROR, None, f"{Verdict.IO_ERROR.value} ({error.strerror})")
-        entry = None
-        if verdict is Verdict.HIT:
-            verdict, entry = decode_entry(key.digest, data)
-        if verdict is Verdict.HIT:
-            return CacheLookup(verdict, entry, f"verified entry of {len(data)} bytes")
-        if verdict in _QUARANTINED:
-            self._quarantine(path)
-        return CacheLookup(verdict, None, verdict.value)
+    def _note_written(self, place: str, size: int) -> None:
+        """Remember what flush has to wait for, and prune when that is due."""
+        directory = self._on_disk()
+        self._pending.add(f"{directory.root.path}/{place}")
+        self._prune_when_due(directory, size)
 
-    def _quarantine(self, path: Path) -> None:
-        try:
-            aside = path.parent.parent / _QUARANTINE
-            aside.mkdir(mode=0o700, exist_ok=True)
-            path.replace(aside / path.name)
-        except OSError as error:
-            self._forgive("quarantine", error)
-        else:
-            self._count("quarantined")
-
-    def _put_in_memory(self, key: PipelineCacheKey, entry: PipelineEntry) -> None:
-        with self._lock:
-            replaced = self._memory.pop(key.digest, None)
-            self._memory[key.digest] = entry
-            self._memory_bytes += entry.byte_len - (replaced.byte_len if replaced else 0)
-            while self._memory_bytes > _MEMORY_BYTES:
-                _, dropped = self._memory.popitem(last=False)
-                self._memory_bytes -= dropped.byte_len
-
-    def _count(self, what: str) -> None:
-        with self._lock:
-            self._counts[what] += 1
-
-    def _forgive(self, what: str, error: OSError) -> str:
-        """Count an error and let the work go on; returns it in words. The only place where a cache failure is swallowed."""
-        with self._lock:
-            self._counts[f"{what}_failed"] += 1
-            self._last_error = f"{what}: {error}"
-        return error.strerror or str(error)
+    def _on_disk(self) -> EntryDirectory:
+        """Return the directory, or refuse a cache in memory."""
+        if self._directory is None:
+            raise CacheUnusable(
+                "the cache is in memory only, which holds no raw blobs",
+                fix="name its directory (VYRE_CACHE_DIR), and unset VYRE_CACHE_DISABLE",
+                root=None,
+                reason="memory only",
+            )
+        return self._directory
 
 
-def _write_tag(path: Path) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(_CACHEDIR_TAG)
-
-
-def _distrust(root: Path) -> str:
-    """Say why a root may not be used; empty when it may."""
-    found = os.lstat(root)
-    if not stat.S_ISDIR(found.st_mode):
-        return "it is not a directory"
-    if found.st_uid not in {os.geteuid(), 0}:
-        return f"it belongs to user {found.st_uid}"
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return f"others may write to it (mode {stat.S_IMODE(found.st_mode):o})"
+def _refuse_entry(entry: PipelineEntry) -> str:
+    """Say why an entry cannot be stored; empty when it can."""
+    if entry.byte_len > MAX_ENTRY_BYTES:
+        return f"the entry has {entry.byte_len} bytes, over the limit of {MAX_ENTRY_BYTES} bytes"
+    if entry.native and not native_fits(entry.native, DeviceIds.of_manifest(entry.manifest)):
+        return f"the native blob of {len(entry.native)} bytes is not one that the device in the manifest writes"
     return ""
-
-
-def _read(path: Path) -> tuple[Verdict, bytes]:
-    """Read a regular file of ours, within the bound; HIT here means only that its bytes may be looked at."""
-    # O_NONBLOCK: a FIFO in the entry's place must not hang the reader.
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid not in {os.geteuid(), 0}:
-            return Verdict.UNTRUSTED, b""
-        if found.st_size > MAX_ENTRY_BYTES:
-            return Verdict.TOO_LARGE, b""
-        return Verdict.HIT, _read_all(descriptor, found.st_size)
-    finally:
-        os.close(descriptor)
-
-
-def _read_all(descriptor: int, size: int) -> bytes:
-    """Read one byte more than the file had: a file that grew meanwhile must not pass for whole."""
-    parts = []
-    left = size + 1
-    while left > 0:
-        part = os.read(descriptor, left)
-        if not part:
-            break
-        parts.append(part)
-        left -= len(part)
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _publish(path: Path, data: bytes) -> None:
-    """Write the bytes under an unpredictable name beside ``path``, then rename: a reader never sees a part."""
-    path.parent.mkdir(mode=0o700, exist_ok=True)  # a root that has just gone is made, and judged, by the next put
-    temporary = path.parent / f".{secrets.token_hex(16)}.tmp"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, 0o600)
-    try:
-        try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-        finally:
-            os.close(descriptor)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

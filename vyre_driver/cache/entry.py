@@ -1,37 +1,65 @@
 """The bytes of one cache entry, and the verdict on bytes that claim to be one.
 
-Layout, format version 1, little-endian:
+Layout, format version 2, little-endian:
 
 | offset | size | field | protects against |
 |---|---|---|---|
 | 0 | 8 | magic ``VYREPIPE`` | another program's file |
 | 8 | 4 | format version | reading a layout that has changed |
-| 12 | 4 | manifest length | |
-| 16 | 32 | key digest | right bytes under the wrong name |
-| 48 | 8 | SPIR-V length | |
-| 56 | 8 | native blob length | truncation and appended bytes, with the other lengths |
-| 64 | 32 | BLAKE3 of bytes 0-63 and of all after byte 95 | every flipped bit |
-| 96 | ... | manifest, SPIR-V, native blob | |
+| 12 | 4 | header bytes, 216 | the same |
+| 16 | 32 | BLAKE3 of all bytes from 48 on | every flipped bit |
+| 48 | 32 | key digest | right bytes under the wrong name |
+| 80 | 4 | flags: bit 0 imported | |
+| 84 | 1 | pointer bytes | a blob of a 32-bit driver in a 64-bit process |
+| 85 | 1 | byte order: 1 little, 2 big | SPIR-V words of the other order |
+| 86 | 2 | zero | |
+| 88 | 24 | vendorID (4), deviceID (4), pipelineCacheUUID (16) | a blob of another device |
+| 112 | 24 | driverUUID (16), driverID (4), driverVersion (4) | |
+| 136 | 32 | BLAKE3 of driverInfo | |
+| 168 | 24 | who wrote it, ASCII, padded with NUL | |
+| 192 | 4 | manifest length | |
+| 196 | 4 | zero | |
+| 200 | 8 | SPIR-V length | |
+| 208 | 8 | native blob length | truncation and appended bytes, with the other lengths |
+| 216 | ... | manifest, SPIR-V, native blob | |
 
 The digest tells corruption, not malice: who may write to the directory may write a valid entry, so the directory is trusted
-only when nobody else can (disk.py).
+only when nobody else can (root.py).
 """
 
 from __future__ import annotations
 
 import enum
 import struct
+import sys
 from dataclasses import dataclass
 
 from blake3 import blake3
 
-FORMAT_VERSION = 1
-MAX_ENTRY_BYTES = 64 * 1024 * 1024
+from vyre_driver.cache.device_ids import NO_DEVICE, DeviceIds
 
-_MAGIC = b"VYREPIPE"
-_FIXED = struct.Struct("<8sII32sQQ")
-_DIGEST_BYTES = 32
-HEADER_BYTES = _FIXED.size + _DIGEST_BYTES
+FORMAT_VERSION = 2
+MAX_ENTRY_BYTES = 64 * 1024 * 1024
+MAGIC = b"VYREPIPE"
+WRITTEN_BY = "vyre-driver 0.1.0"
+
+_PREFIX = struct.Struct("<8sII")
+_LENGTHS = struct.Struct("<IIQQ")
+_SIGNED = struct.Struct("<32sIBBH24s16sII32s24sIIQQ")
+_SIGNED_AT = _PREFIX.size + 32
+_ABI_AT = _SIGNED_AT + 36
+_IDS_AT = 88
+_LENGTHS_AT = 192
+HEADER_BYTES = _SIGNED_AT + _SIGNED.size
+PREFIX = _PREFIX.pack(MAGIC, FORMAT_VERSION, HEADER_BYTES)
+"""What every entry of this format begins with."""
+
+_FLAGS = struct.Struct("<I")
+_IMPORTED = 1
+_ABI = bytes([struct.calcsize("P"), 1 if sys.byteorder == "little" else 2])
+# VkPipelineCacheHeaderVersionOne begins with its own length and version; vendorID, deviceID and pipelineCacheUUID follow.
+_BLOB_PREFIX = struct.pack("<II", 32, 1)
+_BLOB_HEADER_BYTES = 32
 
 
 class Verdict(enum.Enum):
@@ -44,18 +72,27 @@ class Verdict(enum.Enum):
     CORRUPT = "the entry's digest does not match its bytes"
     OUTDATED = "the entry has another format version"
     FOREIGN_KEY = "the entry belongs to another key"
+    FOREIGN_DEVICE = "the entry's native blob belongs to another device or driver"
     TOO_LARGE = "the entry is over 64 MiB"
     UNTRUSTED = "somebody else could have written the entry"
     IO_ERROR = "the entry could not be read"
 
+    def __init__(self, _text: str) -> None:
+        """Keep the name under which it is counted: asking for it in lower case takes as long as a system call."""
+        self.counted = self.name.lower()
+
 
 @dataclass(frozen=True, slots=True)
 class PipelineEntry:
-    """What is kept for one key: its manifest, the SPIR-V, and the driver's compiled blob (empty without one)."""
+    """What is kept for one key: its manifest, the SPIR-V, and the driver's compiled blob (empty without one).
+
+    ``imported`` marks an entry that came out of a bundle and not out of a compilation here.
+    """
 
     manifest: bytes
     spirv: bytes
     native: bytes = b""
+    imported: bool = False
 
     @property
     def byte_len(self) -> int:
@@ -63,33 +100,114 @@ class PipelineEntry:
         return HEADER_BYTES + len(self.manifest) + len(self.spirv) + len(self.native)
 
 
-def encode_entry(key_digest: bytes, entry: PipelineEntry) -> bytes:
-    """Return the file's bytes for an entry under a 32-byte key digest."""
-    fixed = _FIXED.pack(_MAGIC, FORMAT_VERSION, len(entry.manifest), key_digest, len(entry.spirv), len(entry.native))
-    body = entry.manifest + entry.spirv + entry.native
-    return fixed + _digest(fixed, body) + body
+def native_fits(native: bytes, ids: DeviceIds) -> bool:
+    """Whether a blob is more than its Vulkan header, and that header names this device; an empty one always fits.
+
+    Source: Vulkan 1.3, ``VkPipelineCacheHeaderVersionOne``: 32 bytes, little-endian whatever the host.
+    """
+    return not native or (len(native) > _BLOB_HEADER_BYTES and native[:_BLOB_HEADER_BYTES] == _BLOB_PREFIX + ids.cache_header)
+
+
+def encode_entry(key_digest: bytes, entry: PipelineEntry, *, written_by: str = WRITTEN_BY) -> bytes:
+    """Return the file's bytes for an entry under a 32-byte key digest; ``written_by`` has at most 24 ASCII characters."""
+    ids = DeviceIds.of_manifest(entry.manifest)
+    signed = _SIGNED.pack(
+        key_digest,
+        _IMPORTED if entry.imported else 0,
+        _ABI[0],
+        _ABI[1],
+        0,
+        ids.cache_header,
+        ids.driver_uuid,
+        ids.driver_id,
+        ids.driver_version,
+        ids.driver_info_digest,
+        written_by.encode("ascii"),
+        len(entry.manifest),
+        0,
+        len(entry.spirv),
+        len(entry.native),
+    )
+    rest = b"".join((signed, entry.manifest, entry.spirv, entry.native))
+    return b"".join((PREFIX, blake3(rest).digest(), rest))
 
 
 def decode_entry(key_digest: bytes, data: bytes) -> tuple[Verdict, PipelineEntry | None]:
-    """Return HIT and the entry, or the verdict that says why the bytes are not the entry of this key."""
+    """Return HIT and the entry, or the verdict that says why the bytes are not the entry of this key on this machine."""
+    if data[: _PREFIX.size] != PREFIX:
+        return _judge_prefix(data), None
     if len(data) < HEADER_BYTES:
         return Verdict.TRUNCATED, None
-    magic, version, manifest_len, stored_key, spirv_len, native_len = _FIXED.unpack_from(data)
-    if magic != _MAGIC:
+    manifest_len, _, spirv_len, native_len = _LENGTHS.unpack_from(data, _LENGTHS_AT)
+    spirv_at = HEADER_BYTES + manifest_len
+    native_at = spirv_at + spirv_len
+    end = native_at + native_len
+    if len(data) != end:
+        return (Verdict.TRUNCATED if len(data) < end else Verdict.EXTENDED), None
+    if blake3(memoryview(data)[_SIGNED_AT:]).digest() != data[_PREFIX.size : _SIGNED_AT]:
         return Verdict.CORRUPT, None
-    if version != FORMAT_VERSION:
-        return Verdict.OUTDATED, None
-    promised = HEADER_BYTES + manifest_len + spirv_len + native_len
-    if len(data) != promised:
-        return (Verdict.TRUNCATED if len(data) < promised else Verdict.EXTENDED), None
-    body = data[HEADER_BYTES:]
-    if _digest(data[: _FIXED.size], body) != data[_FIXED.size : HEADER_BYTES]:
-        return Verdict.CORRUPT, None
-    if stored_key != key_digest:
+    if data[_SIGNED_AT : _SIGNED_AT + 32] != key_digest:
         return Verdict.FOREIGN_KEY, None
-    spirv_end = manifest_len + spirv_len
-    return Verdict.HIT, PipelineEntry(body[:manifest_len], body[manifest_len:spirv_end], body[spirv_end:])
+    (flags,) = _FLAGS.unpack_from(data, _SIGNED_AT + 32)
+    if flags & ~_IMPORTED:
+        return Verdict.OUTDATED, None
+    if data[_ABI_AT : _ABI_AT + 2] != _ABI or (native_len and not _blob_fits_header(data, native_at, native_len)):
+        return Verdict.FOREIGN_DEVICE, None
+    return Verdict.HIT, PipelineEntry(
+        data[HEADER_BYTES:spirv_at], data[spirv_at:native_at], data[native_at:], flags == _IMPORTED
+    )
 
 
-def _digest(fixed: bytes, body: bytes) -> bytes:
-    return blake3(fixed).update(body).digest()
+def _judge_prefix(data: bytes) -> Verdict:
+    """Say what is wrong with bytes that do not begin as an entry of this format."""
+    if len(data) < _PREFIX.size:
+        return Verdict.TRUNCATED
+    magic, version, _ = _PREFIX.unpack_from(data)
+    return Verdict.OUTDATED if magic == MAGIC and version != FORMAT_VERSION else Verdict.CORRUPT
+
+
+def _blob_fits_header(data: bytes, native_at: int, native_len: int) -> bool:
+    """Whether the blob is more than a Vulkan header, and that header names the device in the entry's own header."""
+    return (
+        native_len > _BLOB_HEADER_BYTES
+        and data[native_at : native_at + 8] == _BLOB_PREFIX
+        and data[native_at + 8 : native_at + _BLOB_HEADER_BYTES] == data[_IDS_AT : _IDS_AT + 24]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EntryHeader:
+    """What the first bytes of an entry say; nothing of it is verified."""
+
+    key_digest: bytes
+    imported: bool
+    written_by: str
+    manifest_bytes: int
+    spirv_bytes: int
+    native_bytes: int
+    ids: DeviceIds
+
+    @property
+    def byte_len(self) -> int:
+        """Bytes that the whole entry should have."""
+        return HEADER_BYTES + self.manifest_bytes + self.spirv_bytes + self.native_bytes
+
+
+def read_header(data: bytes) -> EntryHeader | None:
+    """Return what at least ``HEADER_BYTES`` of a file say, or None when they are not the beginning of an entry."""
+    if len(data) < HEADER_BYTES or data[: _PREFIX.size] != PREFIX:
+        return None
+    digest, flags, _, _, _, cache_header, uuid, driver_id, version, info, writer, manifest_len, _, spirv_len, native_len = (
+        _SIGNED.unpack_from(data, _SIGNED_AT)
+    )
+    ids = DeviceIds(cache_header, uuid, driver_id, version, info) if any(cache_header) else NO_DEVICE
+    name = writer.rstrip(b"\0").decode("ascii", "replace")
+    return EntryHeader(digest, bool(flags & _IMPORTED), name, manifest_len, spirv_len, native_len, ids)
+
+
+def claims_to_be_entry(data: bytes) -> bool:
+    """Whether the first 16 bytes of a file are those of an entry, of any format, with at most one of their halves damaged.
+
+    What is not is a raw blob (raw_blobs.py), of which nothing can be verified.
+    """
+    return data[:8] == MAGIC or data[8:16] == PREFIX[8:]

@@ -1,0 +1,112 @@
+"""One file read in one call, with what is needed to judge it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from vyre_driver.cache import DiskPipelineCache, _read
+
+LIMIT = 1 << 20
+PLACE = "ab/name.bin"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "root" / "ab").mkdir(parents=True)
+    return tmp_path / "root"
+
+
+def read(root: Path, place: str = PLACE, limit: int = LIMIT, settled_ns: int = -1) -> tuple[object, ...]:
+    return _read.read_entry(os.fsencode(root), place, limit, settled_ns)
+
+
+def directory_facts(path: Path) -> tuple[int, ...]:
+    found = path.lstat()
+    return found.st_mode, found.st_uid, found.st_gid, found.st_ino, found.st_dev
+
+
+def file_facts(path: Path) -> tuple[int, ...]:
+    found = path.lstat()
+    return found.st_mode, found.st_uid, found.st_gid, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+@pytest.mark.parametrize("size", [0, 1, 4095, 4096, 100_000, LIMIT])
+def test_a_file_is_told_with_its_directories_and_its_bytes(root: Path, size: int) -> None:
+    data = bytes(i * 7 & 255 for i in range(size))
+    (root / PLACE).write_bytes(data)
+    facts = (directory_facts(root), root.lstat().st_ctime_ns, directory_facts(root / "ab"), file_facts(root / PLACE))
+    assert read(root) == (3, 0, *facts, data)
+
+
+def test_a_file_over_the_limit_is_told_and_not_read(root: Path) -> None:
+    (root / PLACE).write_bytes(bytes(11))
+    assert (read(root, limit=10)[5:], read(root, limit=11)[6]) == ((file_facts(root / PLACE), None), bytes(11))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["a fifo", "a directory"])
+def test_what_is_no_file_is_told_and_not_read(root: Path, make: object) -> None:
+    assert callable(make)
+    make(root / PLACE)
+    assert read(root)[5:] == (file_facts(root / PLACE), None)
+
+
+def test_a_file_that_has_more_bytes_than_it_told_gives_one_of_them() -> None:
+    """The kernel's own files tell that they are empty, as one does that grows after it was looked at."""
+    told = read(Path("/proc/sys"), "vm/swappiness")
+    assert (told[0], told[6]) == (3, Path("/proc/sys/vm/swappiness").read_bytes()[:1])
+
+
+def test_a_sub_directory_is_not_told_again_for_the_ctime_for_which_it_was(root: Path) -> None:
+    (root / PLACE).write_bytes(b"x")
+    ctime_ns = root.lstat().st_ctime_ns
+    assert [read(root, settled_ns=ns)[4] for ns in (ctime_ns, ctime_ns - 1)] == [None, directory_facts(root / "ab")]
+
+
+@pytest.mark.parametrize(
+    ("place", "stage", "code"),
+    [("root/../none", 0, errno.ENOENT), ("root/ab/file", 0, errno.ENOTDIR), ("root/" + "x" * 300, 0, errno.ENAMETOOLONG)],
+)
+def test_a_root_that_cannot_be_told_is_said(root: Path, place: str, stage: int, code: int) -> None:
+    (root / "ab" / "file").touch()
+    assert read(root.parent / place / "below") == (stage, code, None, 0, None, None, None)
+
+
+def test_a_path_that_is_too_long_is_said(root: Path) -> None:
+    assert read(root / ("x/" * 3000)) == (0, errno.ENAMETOOLONG, None, 0, None, None, None)
+
+
+def test_what_is_missing_below_a_root_is_said(root: Path) -> None:
+    above = (directory_facts(root), root.lstat().st_ctime_ns)
+    assert read(root) == (2, errno.ENOENT, *above, directory_facts(root / "ab"), None, None)
+    assert read(root, "cd/name.bin") == (1, errno.ENOENT, *above, None, None, None)
+
+
+def test_links_are_told_and_not_followed(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "target").write_bytes(b"x")
+    (root / PLACE).symlink_to(tmp_path / "target")
+    (root / "cd").symlink_to(root / "ab")
+    assert (read(root)[0], read(root)[1], read(root)[6]) == (2, errno.ELOOP, None)
+    assert read(root, "cd/name.bin")[4] == directory_facts(root / "cd")
+
+
+@pytest.mark.parametrize("place", ["", "ab/", "abc"])
+def test_a_place_without_a_name_is_refused(root: Path, place: str) -> None:
+    with pytest.raises(ValueError, match="is no place below a root"):
+        read(root, place)
+
+
+def test_no_file_stays_open(root: Path) -> None:
+    (root / PLACE).write_bytes(b"x")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for place, limit in ((PLACE, 10), (PLACE, 0), ("ab/none", 10), ("cd/none", 10)):
+        read(root, place, limit)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_root_in_any_bytes_is_read(tmp_path: Path) -> None:
+    cache = DiskPipelineCache(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe"))
+    assert cache.usage().entries == 0

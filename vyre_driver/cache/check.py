@@ -1,0 +1,171 @@
+"""Every file below a root held to what it should be, and put right where that is wanted."""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vyre_driver.cache.device_ids import DeviceIds
+from vyre_driver.cache.entry import MAX_ENTRY_BYTES, Verdict, claims_to_be_entry, decode_entry, read_header
+from vyre_driver.cache.evict import PRUNED_NAME, TEMPORARY_MAX_AGE_S
+from vyre_driver.cache.files import OPEN_TO_READ, read_bounded, set_aside
+from vyre_driver.cache.walk import FILE_NAME, SHARD_NAME, TEMPORARY_NAME, facts, listing, quarantine_of, trusted_shards
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vyre_driver.cache.root import CacheRoot
+
+
+@dataclass(frozen=True, slots=True)
+class CacheProblem:
+    """Something below a root that should not be there as it is.
+
+    ``kind`` is a verdict's name in lower case, or ``root``, ``directory``, ``temporary``, ``name``; ``fixed`` says that it was
+    moved to the quarantine or removed.
+    """
+
+    path: str
+    kind: str
+    text: str
+    fixed: bool = False
+
+
+def check_root(root: CacheRoot, *, fix: bool) -> Iterator[CacheProblem]:
+    """Yield the problems of a root that may be used; every entry is read and verified.
+
+    With ``fix``, damaged entries and those of others are quarantined; outdated ones, links, fifos, empty directories and
+    temporary files older than an hour are removed. Names that are none of the cache's are reported and left alone.
+
+    Raises
+    ------
+    OSError
+        If the root cannot be read, or a problem cannot be fixed.
+    """
+    for entry in listing(root.path):
+        if not SHARD_NAME.fullmatch(entry.name):
+            continue
+        found = facts(entry)
+        if found is None:
+            continue
+        if not stat.S_ISDIR(found.st_mode) or not root.trusts_shard(entry.name):
+            fixed = fix and _remove_stray(entry.path, found)
+            yield CacheProblem(entry.path, "directory", "it is no directory of ours alone, and is not used", fixed)
+            continue
+        for name in listing(entry.path):
+            problem = _check_name(root, entry.name, name, fix=fix)
+            if problem is not None:
+                yield problem
+
+
+def _check_name(root: CacheRoot, shard: str, entry: os.DirEntry[str], *, fix: bool) -> CacheProblem | None:
+    found = facts(entry)
+    if found is None:
+        return None
+    if TEMPORARY_NAME.fullmatch(entry.name):
+        if abs(time.time() - found.st_mtime) <= TEMPORARY_MAX_AGE_S:
+            return None
+        text = "a writer that did not end left it behind over an hour ago"
+        return CacheProblem(entry.path, "temporary", text, fix and _remove_stray(entry.path, found))
+    if not FILE_NAME.fullmatch(entry.name):
+        return CacheProblem(entry.path, "name", "it is no name of the cache's")
+    verdict = _judge(root, shard, entry, found)
+    if verdict is None or verdict is Verdict.HIT:
+        return None
+    return CacheProblem(entry.path, verdict.name.lower(), verdict.value, fix and _fix(root, shard, entry, found, verdict))
+
+
+def _judge(root: CacheRoot, shard: str, entry: os.DirEntry[str], found: os.stat_result) -> Verdict | None:
+    """Return the verdict on a file, or None for a raw blob and for what is gone."""
+    if not root.trusts_file(found):
+        return Verdict.UNTRUSTED
+    if found.st_size > MAX_ENTRY_BYTES:
+        return Verdict.TOO_LARGE
+    try:
+        data = _read(entry.path, found.st_size)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return Verdict.IO_ERROR
+    if not claims_to_be_entry(data[:16]):
+        return None
+    if entry.name[:2] != shard:
+        return Verdict.FOREIGN_KEY
+    verdict, stored = decode_entry(bytes.fromhex(entry.name[:64]), data)
+    header = read_header(data)
+    if stored is not None and header is not None and header.ids != DeviceIds.of_manifest(stored.manifest):
+        return Verdict.FOREIGN_DEVICE
+    return verdict
+
+
+def _read(path: str, size: int) -> bytes:
+    descriptor = os.open(path, OPEN_TO_READ)
+    try:
+        return read_bounded(descriptor, size)
+    finally:
+        os.close(descriptor)
+
+
+def _fix(root: CacheRoot, shard: str, entry: os.DirEntry[str], found: os.stat_result, verdict: Verdict) -> bool:
+    if verdict is Verdict.IO_ERROR:
+        return False
+    if verdict is Verdict.OUTDATED or not stat.S_ISREG(found.st_mode):
+        return _remove_stray(entry.path, found)
+    return set_aside(root, shard, entry.name, (found.st_ino, found.st_size, found.st_mtime_ns))
+
+
+def _remove_stray(path: str, found: os.stat_result) -> bool:
+    """Remove a file, a link (not what it leads to) or an empty directory; returns whether it is gone."""
+    if stat.S_ISDIR(found.st_mode):
+        return _remove_empty(path)
+    try:
+        os.unlink(path)  # noqa: PTH108
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _remove_empty(directory: str) -> bool:
+    """Remove a directory if nothing is in it; returns whether it is gone."""
+    try:
+        os.rmdir(directory)  # noqa: PTH106
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def clear_root(root: CacheRoot) -> int:
+    """Remove entries, raw blobs, temporary files and the quarantine of a root that may be used; return how many files went.
+
+    The root itself, its tag and names that are none of the cache's stay.
+
+    Raises
+    ------
+    OSError
+        If something cannot be removed.
+    """
+    removed = 0
+    quarantine = quarantine_of(root)
+    for directory in [*trusted_shards(root), *([quarantine] if quarantine else [])]:
+        for entry in listing(directory):
+            if FILE_NAME.fullmatch(entry.name) or TEMPORARY_NAME.fullmatch(entry.name):
+                found = facts(entry)
+                removed += found is not None and not stat.S_ISDIR(found.st_mode) and _unlink(entry.path)
+        _remove_empty(directory)
+    _unlink(f"{root.path}/{PRUNED_NAME}")
+    return removed
+
+
+def _unlink(path: str) -> bool:
+    try:
+        os.unlink(path)  # noqa: PTH108
+    except FileNotFoundError:
+        return False
+    return True

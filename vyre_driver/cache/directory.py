@@ -1,0 +1,215 @@
+"""Entries below one root: the verdict on each, and how a new one gets there."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from vyre_driver import _fast
+from vyre_driver.cache import _read
+from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PipelineEntry, Verdict, decode_entry
+from vyre_driver.cache.files import OPEN_TO_READ, publish, set_aside
+
+if TYPE_CHECKING:
+    from vyre_driver.cache._read import DirectoryFacts, FileFacts
+    from vyre_driver.cache.root import CacheRoot
+    from vyre_driver.cache.tally import Tally
+
+# Doubts about bytes that are ours to move; an outdated entry is simply overwritten.
+QUARANTINED = frozenset(
+    {
+        Verdict.TRUNCATED,
+        Verdict.EXTENDED,
+        Verdict.CORRUPT,
+        Verdict.FOREIGN_KEY,
+        Verdict.FOREIGN_DEVICE,
+        Verdict.TOO_LARGE,
+    }
+)
+TOUCH_AFTER_NS = 3600 * 10**9
+SETTLED_NS = 10**9
+
+
+class CacheLookup(NamedTuple):
+    """What ``get`` found: the verdict, the entry on a hit, and the reason in words."""
+
+    verdict: Verdict
+    entry: PipelineEntry | None
+    reason: str
+
+
+NOTHING = CacheLookup(Verdict.MISS, None, Verdict.MISS.value)
+
+
+class EntryDirectory:
+    """The entries below one root. With ``read_only`` nothing below it is ever changed, not even the time of last use."""
+
+    def __init__(self, root: CacheRoot, tally: Tally, *, read_only: bool = False) -> None:
+        """Remember the root; nothing is read or made."""
+        self.root = root
+        self._encoded_path = os.fsencode(root.path)
+        self.read_only = read_only
+        self.refused = ""
+        self.has_made_root = False
+        self._settled: dict[str, int] = {}
+        self._tally = tally
+
+    def is_usable(self) -> bool:
+        """Whether the root may be used now, or is not there; otherwise ``refused`` says why."""
+        try:
+            self.refused = self.root.distrust()
+        except FileNotFoundError:
+            self.refused = ""
+        except OSError as error:
+            self.refused = self._tally.forgive("root", error)
+        return not self.refused
+
+    def get(self, digest: bytes) -> CacheLookup | None:
+        """Return what there is for a key, or None when the root is not used."""
+        place = _fast.shard_path(digest)
+        _, code, root, ctime_ns, shard, file, data = _read.read_entry(
+            self._encoded_path, place, MAX_ENTRY_BYTES, self._settled.get(place[:2], -1)
+        )
+        try:
+            if root is None:
+                self._judge_root()
+            else:
+                self.refused = self.root.distrust_as(root)
+        except OSError as error:
+            self.refused = self._tally.forgive("root", error)
+        if self.refused:
+            return None
+        if shard is not None and not self._trust_seen_shard(place[:2], shard, ctime_ns):
+            return CacheLookup(Verdict.UNTRUSTED, None, f"the entry's directory {place[:2]} is not a directory of ours alone")
+        if file is None:
+            return self._unread(code)
+        return self._judge(digest, place, file, data)
+
+    def _trust_seen_shard(self, name: str, facts: DirectoryFacts, root_ctime_ns: int) -> bool:
+        """Whether a sub-directory may be used; remembered for as long as the root does not change.
+
+        The root's ctime moves in steps of some milliseconds: only one that is older than that tells the next change.
+        """
+        if not self.root.trusts_directory(facts):
+            return False
+        if time.time_ns() - root_ctime_ns > SETTLED_NS:
+            self._settled[name] = root_ctime_ns
+        return True
+
+    def _judge_root(self) -> None:
+        """Say of a root that could not be opened why it is not used; one that is not there has no entries."""
+        try:
+            self.refused = self.root.distrust()
+        except FileNotFoundError:
+            self.refused = ""
+
+    def _unread(self, code: int) -> CacheLookup:
+        if code == errno.ENOENT:
+            return NOTHING
+        self._tally.forgive("get", OSError(code, os.strerror(code)))
+        return CacheLookup(Verdict.IO_ERROR, None, f"{Verdict.IO_ERROR.value} ({os.strerror(code)})")
+
+    def _judge(self, digest: bytes, place: str, file: FileFacts, data: bytes | None) -> CacheLookup:
+        mode, user, group, _, size, changed_ns = file
+        entry = None
+        if not self.root.trusts_facts(mode, user, group):
+            verdict = Verdict.UNTRUSTED
+        elif data is None:
+            verdict = Verdict.TOO_LARGE
+        else:
+            verdict, entry = decode_entry(digest, data)
+        if verdict is Verdict.HIT:
+            if not -TOUCH_AFTER_NS < time.time_ns() - changed_ns < TOUCH_AFTER_NS and not self.read_only:
+                self._touch(place, user)
+            return CacheLookup(verdict, entry, f"verified entry of {size} bytes")
+        if verdict in QUARANTINED and not self.read_only:
+            self._quarantine(place, file)
+        return CacheLookup(verdict, None, verdict.value)
+
+    def _touch(self, place: str, user: int) -> None:
+        """Note the use in the file's own time: eviction goes by it. A time in the future is put right too."""
+        if user != os.geteuid() and not self.root.shared:
+            return
+        try:
+            descriptor = os.open(f"{self.root.path}/{place}", OPEN_TO_READ)
+            try:
+                os.utime(descriptor)
+            finally:
+                os.close(descriptor)
+        except FileNotFoundError:
+            return  # another process has removed it
+        except OSError as error:
+            self._tally.forgive("touch", error)
+
+    def _quarantine(self, place: str, judged: FileFacts) -> None:
+        try:
+            was_moved = set_aside(self.root, place[:2], place[3:], judged[3:])
+        except FileNotFoundError:
+            return  # another process has moved it
+        except OSError as error:
+            self._tally.forgive("quarantine", error)
+        else:
+            if was_moved:
+                self._tally.count("quarantined")
+
+    def put(self, place: str, data: bytes) -> bool | None:
+        """Publish bytes at a place (``ab/abcd...bin``); returns whether they are stored, or None when the root is not used."""
+        if not self.make_usable():
+            return None
+        try:
+            self.publish(place, data)
+        except OSError as error:
+            self._tally.forgive("put", error)
+            return False
+        return True
+
+    def publish(self, place: str, data: bytes) -> None:
+        """Publish bytes in a root that is usable; the sub-directory is made, once more if it goes meanwhile.
+
+        Raises
+        ------
+        OSError
+            If they cannot be written.
+        """
+        shard, name = place[:2], place[3:]
+        for is_last in (False, True):
+            try:
+                self._trust_shard(shard)
+                publish(self.root, shard, name, data)
+            except FileNotFoundError:
+                if is_last:
+                    raise
+                self.root.make()
+                self.root.make_shard(shard)
+            else:
+                return
+
+    def _trust_shard(self, shard: str) -> None:
+        if not self.root.trusts_shard(shard):
+            raise NotADirectoryError(f"{self.root.path}/{shard} is not a directory of ours")
+
+    def make_usable(self) -> bool:
+        """Whether the root may be used, made if it was not there; otherwise ``refused`` says why."""
+        try:
+            self.refused = self.root.distrust()
+        except FileNotFoundError:
+            self.refused = self._make()
+        except OSError as error:
+            self.refused = self._tally.forgive("root", error)
+        return not self.refused
+
+    def _make(self) -> str:
+        try:
+            is_new = self.root.make()
+            refused = self.root.distrust()
+        except OSError as error:
+            return self._tally.forgive("root", error)
+        self.has_made_root |= is_new
+        if is_new and not refused:  # a tag that cannot be written is no reason to refuse it
+            try:
+                self.root.tag()
+            except OSError as error:
+                self._tally.forgive("tag", error)
+        return refused

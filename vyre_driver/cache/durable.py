@@ -1,0 +1,94 @@
+"""What was put and is not yet known to survive a power loss, and how it is made to.
+
+Publishing a file does not wait for the disk: after a crash an entry may be empty or half there, and its lengths and digest
+tell. ``flush`` waits.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+MAX_FLUSH_THREADS = 16
+
+
+class PendingFlush:
+    """Files and directories that were written since the last flush. May be used from several threads."""
+
+    def __init__(self) -> None:
+        """Start with nothing pending."""
+        self._files: set[str] = set()
+        self._directories: set[str] = set()
+        self._lock = threading.Lock()
+
+    def add(self, path: str) -> None:
+        """Note a file that was written, its directory and the one above, in which that one may be new."""
+        directory = os.path.dirname(path)  # noqa: PTH120 -- on the way of a put
+        with self._lock:
+            self._files.add(path)
+            self._directories.add(directory)
+            self._directories.add(os.path.dirname(directory))  # noqa: PTH120
+
+    def __len__(self) -> int:
+        """Files that are pending."""
+        return len(self._files)
+
+    def flush(self) -> None:
+        """Wait until everything pending is on the disk; what is gone meanwhile is forgiven.
+
+        Raises
+        ------
+        OSError
+            The first failure, when all the others were tried; what failed stays pending, and nothing else.
+        """
+        with self._lock:
+            files, self._files = self._files, set()
+            directories, self._directories = self._directories, set()
+        failed_files = _sync_all(files, os.fdatasync)
+        failed_directories = _sync_all(directories, _sync_directory)
+        with self._lock:
+            self._files |= set(failed_files)
+            self._directories |= set(failed_directories) | {os.path.dirname(path) for path in failed_files}  # noqa: PTH120
+        for error in (*failed_files.values(), *failed_directories.values()):
+            raise error
+
+
+def _sync_all(paths: Iterable[str], sync: Callable[[int], None]) -> dict[str, OSError]:
+    """Sync every path on a bounded number of threads; returns the errors by path."""
+    ordered = sorted(paths)
+    workers = min(os.cpu_count() or 1, MAX_FLUSH_THREADS, len(ordered))
+    if workers <= 1:
+        errors = [_sync(path, sync) for path in ordered]
+    else:
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 -- only a flush of many files needs it
+
+        with ThreadPoolExecutor(workers, "vyre-flush") as pool:
+            errors = list(pool.map(lambda path: _sync(path, sync), ordered))
+    return {path: error for path, error in zip(ordered, errors, strict=True) if error is not None}
+
+
+def _sync(path: str, sync: Callable[[int], None]) -> OSError | None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            sync(descriptor)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return error
+    return None
+
+
+def _sync_directory(descriptor: int) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:  # some file systems cannot, and need not
+            raise

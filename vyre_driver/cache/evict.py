@@ -1,0 +1,155 @@
+"""How a root is kept within its bounds: by age, and by size with what was not used for longest going first.
+
+No lock: any number of processes may prune, get and put at once. Whoever finds a file gone takes it off what is left; whoever
+reads a file that is removed under it keeps reading it. A time in the future (the clock was set back) counts as use just now.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vyre_driver.cache.walk import BLOCK_BYTES, FILE_NAME, TEMPORARY_NAME, facts, listing, quarantine_of, trusted_shards
+
+if TYPE_CHECKING:
+    from vyre_driver.cache.root import CacheRoot
+    from vyre_driver.cache.tally import Tally
+
+DEFAULT_MAX_BYTES = 1 << 30
+DEFAULT_MAX_AGE_S = 90 * 86400.0
+TEMPORARY_MAX_AGE_S = 3600.0
+QUARANTINE_MAX_AGE_S = 7 * 86400.0
+QUARANTINE_MAX_BYTES = 64 * 1024 * 1024
+PRUNED_NAME = ".pruned"
+PRUNE_EVERY_S = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class PruneReport:
+    """What a prune did: files removed of each kind, and allocated bytes freed and kept. ``failed``: could not be removed."""
+
+    entries: int = 0
+    temporaries: int = 0
+    quarantined: int = 0
+    freed_bytes: int = 0
+    kept: int = 0
+    kept_bytes: int = 0
+    failed: int = 0
+
+
+def is_due(root: CacheRoot) -> bool:
+    """Whether the last prune of a root is more than a day off, either way, or none has been.
+
+    Raises
+    ------
+    OSError
+        If that cannot be told.
+    """
+    try:
+        found = os.lstat(f"{root.path}/{PRUNED_NAME}")
+    except FileNotFoundError:
+        return True
+    return abs(time.time() - found.st_mtime) > PRUNE_EVERY_S
+
+
+def mark_pruned(root: CacheRoot) -> None:
+    """Note that a prune begins, so that other processes need not.
+
+    Raises
+    ------
+    OSError
+        If it cannot be noted.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+    descriptor = os.open(f"{root.path}/{PRUNED_NAME}", flags, root.file_mode)
+    try:
+        os.utime(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def prune(root: CacheRoot, tally: Tally, max_bytes: int, max_age_s: float) -> PruneReport:
+    """Bring a root within its bounds; to be called after ``distrust``.
+
+    ``max_bytes`` bounds what entries, raw blobs and quarantine take of the file system together; what is older than
+    ``max_age_s`` seconds of disuse goes in any case.
+
+    Raises
+    ------
+    OSError
+        If the root cannot be read; what cannot be removed is forgiven and counted.
+    """
+    sweep = _Sweep(tally, time.time())
+    in_quarantine = sweep.quarantine(quarantine_of(root), max_bytes)
+    files: list[tuple[float, int, str]] = []
+    for shard in trusted_shards(root):
+        files += sweep.shard(shard)
+    files.sort()
+    total = in_quarantine + sum(size for _, size, _ in files)
+    kept = len(files)
+    for used_at, size, path in files:
+        if total <= max_bytes and sweep.now - used_at <= max_age_s:
+            break
+        if sweep.remove(path, size, used_at):
+            sweep.entries += 1
+            total -= size
+            kept -= 1
+    return PruneReport(sweep.entries, sweep.temporaries, sweep.quarantined, sweep.freed_bytes, kept, total, sweep.failed)
+
+
+class _Sweep:
+    """The counters of one prune."""
+
+    def __init__(self, tally: Tally, now: float) -> None:
+        self.now = now
+        self.entries = self.temporaries = self.quarantined = self.freed_bytes = self.failed = 0
+        self._tally = tally
+
+    def shard(self, path: str) -> list[tuple[float, int, str]]:
+        """Sweep temporary files; return time of last use, allocated bytes and path of the others."""
+        found = []
+        for entry in listing(path):
+            status = facts(entry)
+            if status is None or not stat.S_ISREG(status.st_mode):
+                continue
+            size = status.st_blocks * BLOCK_BYTES
+            if FILE_NAME.fullmatch(entry.name):
+                found.append((status.st_mtime, size, entry.path))
+            elif TEMPORARY_NAME.fullmatch(entry.name) and abs(self.now - status.st_mtime) > TEMPORARY_MAX_AGE_S:
+                self.temporaries += self.remove(entry.path, size)
+        return found
+
+    def quarantine(self, path: str | None, max_bytes: int) -> int:
+        """Sweep the quarantine, by the time at which files came there; return the allocated bytes that stay."""
+        room = min(QUARANTINE_MAX_BYTES, max_bytes // 16)
+        found = []
+        for entry in listing(path) if path else ():
+            status = facts(entry)
+            if status is not None and stat.S_ISREG(status.st_mode):
+                found.append((status.st_ctime, status.st_blocks * BLOCK_BYTES, entry.path))
+        total = sum(size for _, size, _ in found)
+        for came_at, size, name in sorted(found):
+            if total <= room and self.now - came_at <= QUARANTINE_MAX_AGE_S:
+                break
+            if self.remove(name, size):
+                self.quarantined += 1
+                total -= size
+        return total
+
+    def remove(self, path: str, size: int, used_at: float | None = None) -> bool:
+        """Remove a file unless it was used after ``used_at``; returns whether it is gone, whoever removed it."""
+        try:
+            if used_at is not None and os.lstat(path).st_mtime > used_at:
+                return False
+            os.unlink(path)  # noqa: PTH108
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            self._tally.forgive("prune", error)
+            self.failed += 1
+            return False
+        self.freed_bytes += size
+        return True

@@ -1,0 +1,93 @@
+"""How one file of the cache is read, published and moved aside."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from typing import TYPE_CHECKING
+
+from vyre_driver.cache.root import make_directory
+
+if TYPE_CHECKING:
+    from vyre_driver.cache.root import CacheRoot
+
+QUARANTINE = "quarantine"
+
+# O_NONBLOCK: a FIFO in a file's place must not hang the reader.
+OPEN_TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_OPEN_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def read_bounded(descriptor: int, size: int) -> bytes:
+    """Return the bytes of a file of ``size`` bytes, and one more if it has grown: it must not pass for whole.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    data = os.read(descriptor, size + 1)
+    if len(data) == size:  # a file that is read short of its end is judged by its lengths and its digest all the same
+        return data
+    parts = [data]
+    left = size + 1 - len(data)
+    while left > 0 and parts[-1]:
+        parts.append(os.read(descriptor, left))
+        left -= len(parts[-1])
+    return b"".join(parts)
+
+
+def publish(root: CacheRoot, shard: str, name: str, data: bytes) -> None:
+    """Write a file under an unpredictable name beside its own, then rename it: a reader sees all of it or nothing.
+
+    Everything goes through one descriptor of the directory, so nothing is written elsewhere if that is moved meanwhile.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written; nothing is left behind then, unless removing it fails too.
+    """
+    directory = os.open(f"{root.path}/{shard}", _OPEN_DIRECTORY)
+    try:
+        temporary = f".{secrets.token_hex(16)}.tmp"
+        descriptor = os.open(temporary, _OPEN_NEW, root.file_mode, dir_fd=directory)
+        try:
+            _write_all(descriptor, data, root)
+            os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+        except BaseException:
+            os.unlink(temporary, dir_fd=directory)
+            raise
+    finally:
+        os.close(directory)
+
+
+def _write_all(descriptor: int, data: bytes, root: CacheRoot) -> None:
+    """Write every byte and close the file; closing may be what fails."""
+    try:
+        if root.shared:
+            os.fchmod(descriptor, root.file_mode)
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    finally:
+        os.close(descriptor)
+
+
+def set_aside(root: CacheRoot, shard: str, name: str, judged: tuple[int, int, int]) -> bool:
+    """Move a file to ``quarantine``; returns False when it is no more the one judged (inode, bytes, ns of its last change).
+
+    Raises
+    ------
+    OSError
+        If it cannot be moved.
+    """
+    path = f"{root.path}/{shard}/{name}"
+    now = os.lstat(path)
+    if (now.st_ino, now.st_size, now.st_mtime_ns) != judged:
+        return False
+    make_directory(f"{root.path}/{QUARANTINE}", root.directory_mode, shared=root.shared)
+    if not root.trusts_shard(QUARANTINE):
+        raise NotADirectoryError(f"{root.path}/{QUARANTINE} is not a directory of ours")
+    os.replace(path, f"{root.path}/{QUARANTINE}/{name}")  # noqa: PTH105
+    return True

@@ -1,0 +1,46 @@
+"""Entries of this process only, within a bound: what a cache does where it may not write."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vyre_driver.cache.entry import PipelineEntry
+
+MAX_MEMORY_BYTES = 64 * 1024 * 1024
+
+
+class MemoryEntries:
+    """Entries by key digest, at most 64 MiB of them; the least recently used give way. May be used from several threads."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._entries: OrderedDict[bytes, PipelineEntry] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, digest: bytes) -> PipelineEntry | None:
+        """Return the entry, which counts as used now."""
+        with self._lock:
+            entry = self._entries.get(digest)
+            if entry is not None:
+                self._entries.move_to_end(digest)
+        return entry
+
+    def put(self, digest: bytes, entry: PipelineEntry) -> None:
+        """Keep an entry, in place of an earlier one."""
+        with self._lock:
+            replaced = self._entries.pop(digest, None)
+            self._entries[digest] = entry
+            self._bytes += entry.byte_len - (replaced.byte_len if replaced else 0)
+            while self._bytes > MAX_MEMORY_BYTES:
+                _, dropped = self._entries.popitem(last=False)
+                self._bytes -= dropped.byte_len
+
+    def clear(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            self._entries.clear()
+            self._bytes = 0

@@ -1,0 +1,143 @@
+"""Upstream's disk cache: a program's blob as it is, under a name that only its program and its device decide.
+
+Nothing of a raw blob can be verified, and its name leaves out what else changes the code: such a blob must never select or
+become an entry. Two things keep them apart below one root: their names are digests of different domains, and a raw blob that
+begins as an entry does is refused here, as is a file without such a beginning there.
+
+Source: upstream's DiskPipelineCache 0.4.1 (spec item 2.3). Departures: docs/cache-format.md.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING, NoReturn
+
+from vyre_driver.cache.entry import MAX_ENTRY_BYTES, claims_to_be_entry
+from vyre_driver.cache.files import OPEN_TO_READ, read_bounded
+from vyre_driver.errors import CacheUnusable, InvalidBlob
+
+if TYPE_CHECKING:
+    from vyre_driver.cache.directory import EntryDirectory
+
+MAX_DISK_PIPELINE_BLOB_BYTES = MAX_ENTRY_BYTES
+"""Bytes of the largest raw blob: 64 MiB."""
+
+
+def read_blob(directory: EntryDirectory, place: str) -> bytes | None:
+    """Return the blob at a place (``ab/abcd...bin``), or None when there is none.
+
+    Raises
+    ------
+    CacheUnusable
+        2205 if the root may not be used.
+    InvalidBlob
+        2204 if the file is over 64 MiB, is an entry, is no regular file or could have been written by somebody else.
+    OSError
+        If it cannot be read.
+    """
+    _check_usable(directory)
+    path = f"{directory.root.path}/{place}"
+    try:
+        if not directory.root.trusts_shard(place[:2]):
+            _refuse_file(path, "lies in a directory that is not ours alone")
+        descriptor = os.open(path, OPEN_TO_READ)
+    except FileNotFoundError:
+        return None
+    try:
+        found = os.fstat(descriptor)
+        if not directory.root.trusts_file(found):
+            _refuse_file(path, "is no regular file, or somebody else could have written it")
+        if found.st_size > MAX_DISK_PIPELINE_BLOB_BYTES:
+            _refuse_size(found.st_size, "InvalidData")
+        data = read_bounded(descriptor, found.st_size)
+    finally:
+        os.close(descriptor)
+    if len(data) > found.st_size:
+        _refuse_file(path, "grew while it was read")
+    if claims_to_be_entry(data[:16]):
+        _refuse_file(path, "is an entry, which only get may read")
+    return data
+
+
+def write_blob(directory: EntryDirectory, place: str, data: bytes) -> None:
+    """Publish a blob at a place, the root and its sub-directory made where they are not there.
+
+    Raises
+    ------
+    CacheUnusable
+        2205 if the root may not be used or written to.
+    InvalidBlob
+        2204 if the blob is over 64 MiB, or begins as an entry does.
+    OSError
+        If it cannot be written.
+    """
+    if len(data) > MAX_DISK_PIPELINE_BLOB_BYTES:
+        _refuse_size(len(data), "InvalidInput")
+    if claims_to_be_entry(data[:16]):
+        raise InvalidBlob(
+            "the blob begins as an entry of the cache does", fix="store entries with put", kind="InvalidInput", bytes=len(data)
+        )
+    _check_writable(directory)
+    if not directory.make_usable():
+        _refuse_root(directory)
+    directory.publish(place, data)
+
+
+def remove_blob(directory: EntryDirectory, place: str) -> None:
+    """Remove what lies at a place, if anything does.
+
+    Raises
+    ------
+    CacheUnusable
+        2205 if the root may not be used or written to.
+    OSError
+        If it cannot be removed.
+    """
+    _check_writable(directory)
+    _check_usable(directory)
+    try:
+        if not directory.root.trusts_shard(place[:2]):
+            raise NotADirectoryError(errno.ENOTDIR, "not a directory of ours", f"{directory.root.path}/{place[:2]}")
+        os.unlink(f"{directory.root.path}/{place}")  # noqa: PTH108
+    except FileNotFoundError:
+        return
+
+
+def _check_usable(directory: EntryDirectory) -> None:
+    if not directory.is_usable():
+        _refuse_root(directory)
+
+
+def _check_writable(directory: EntryDirectory) -> None:
+    if directory.read_only:
+        raise CacheUnusable(
+            f"the cache in {directory.root.path} is read-only",
+            fix="unset VYRE_CACHE_READONLY, or open it without readonly",
+            root=directory.root.path,
+            reason="read-only",
+        )
+
+
+def _refuse_root(directory: EntryDirectory) -> NoReturn:
+    root, reason = directory.root.path, directory.refused
+    raise CacheUnusable(
+        f"the cache in {root} is not used: {reason}",
+        fix="name a directory of your own to which nobody else may write (VYRE_CACHE_DIR)",
+        root=root,
+        reason=reason,
+    )
+
+
+def _refuse_size(size: int, kind: str) -> NoReturn:
+    raise InvalidBlob(
+        f"the blob has {size} bytes, over the limit of {MAX_DISK_PIPELINE_BLOB_BYTES} bytes",
+        fix=f"keep blobs to {MAX_DISK_PIPELINE_BLOB_BYTES} bytes",
+        kind=kind,
+        bytes=size,
+        limit_bytes=MAX_DISK_PIPELINE_BLOB_BYTES,
+    )
+
+
+def _refuse_file(path: str, what: str) -> NoReturn:
+    raise InvalidBlob(f"{path} {what}", fix="remove it, and write the blob anew", kind="InvalidData", path=path)

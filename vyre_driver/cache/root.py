@@ -1,0 +1,188 @@
+"""Which directories a cache may use, and how it makes them.
+
+Private (the rule): a real directory, ours or root's, to which nobody else may write. Shared (only when asked for): a
+directory of a group that we are in, to which nobody outside the group may write; every member is then trusted like ourselves.
+In both, no directory on the way may be everybody's to change, unless it is sticky as /tmp is.
+
+A judgement of the root holds as long as it is the same directory, with the same owner, group and mode, which every call sees
+anew: a root that is replaced under a running process is judged before it is used.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vyre_driver.cache._read import DirectoryFacts
+
+CACHEDIR_TAG = (
+    "Signature: 8a477f597d28d172789f06886806bc55\n# Compiled GPU pipelines of vyre_driver. Safe to delete at any time.\n"
+)
+TAG_NAME = "CACHEDIR.TAG"
+
+_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class CacheRoot:
+    """One directory of entries: whether it may be used, and its sub-directories."""
+
+    def __init__(self, path: str, *, shared: bool = False) -> None:
+        """Remember the absolute path; nothing is read or made."""
+        self.path = path
+        self.shared = shared
+        self.directory_mode = 0o2770 if shared else 0o700
+        self.file_mode = 0o660 if shared else 0o600
+        self._trusted: tuple[DirectoryFacts, int] | None = None
+
+    def distrust(self) -> str:
+        """Say why the directory may not be used now; empty when it may.
+
+        Raises
+        ------
+        OSError
+            If it cannot be judged; FileNotFoundError if it is not there.
+        """
+        found = os.lstat(self.path)
+        return self.distrust_as((found.st_mode, found.st_uid, found.st_gid, found.st_ino, found.st_dev))
+
+    def distrust_as(self, facts: DirectoryFacts) -> str:
+        """Say why the directory may not be used when this is what it is; empty when it may.
+
+        Raises
+        ------
+        OSError
+            If it cannot be judged.
+        """
+        judged = (facts, os.geteuid())
+        if judged != self._trusted:
+            self._trusted = None
+            reason = _elevated() or self._distrust_directory(facts) or _distrust_ancestors(self.path)
+            if reason:
+                return reason
+            self._trusted = judged
+        return ""
+
+    def trusts_shard(self, name: str) -> bool:
+        """Whether a sub-directory may be used; to be asked after ``distrust``.
+
+        Raises
+        ------
+        OSError
+            If it cannot be judged; FileNotFoundError if it is not there.
+        """
+        found = os.lstat(f"{self.path}/{name}")
+        return not self._distrust_directory((found.st_mode, found.st_uid, found.st_gid))
+
+    def trusts_directory(self, facts: DirectoryFacts) -> bool:
+        """Whether a sub-directory of which this is known may be used."""
+        return not self._distrust_directory(facts)
+
+    def trusts_file(self, found: os.stat_result) -> bool:
+        """Whether a file is a regular one that only those whom we trust could have written; asked after ``distrust``."""
+        return self.trusts_facts(found.st_mode, found.st_uid, found.st_gid)
+
+    def trusts_facts(self, mode: int, user: int, group: int) -> bool:
+        """Tell the same of a file's mode, user and group."""
+        if not stat.S_ISREG(mode) or mode & (stat.S_IWOTH if self.shared else _OTHERS_MAY_WRITE):
+            return False
+        if user == os.geteuid() or user == 0:
+            return True
+        return self.shared and self._trusted is not None and group == self._trusted[0][2]
+
+    def make(self) -> bool:
+        """Make the directory with its parents and say in it that it is a cache; returns whether it was not there.
+
+        One that was there is left as it is: it may hold other things, and backups must not skip those.
+
+        Raises
+        ------
+        OSError
+            If it cannot be made.
+        """
+        os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 -- no Path on the way of a put
+        return make_directory(self.path, self.directory_mode, shared=self.shared)
+
+    def make_shard(self, name: str) -> None:
+        """Make a sub-directory unless it is there.
+
+        Raises
+        ------
+        OSError
+            If it cannot be made.
+        """
+        make_directory(f"{self.path}/{name}", self.directory_mode, shared=self.shared)
+
+    def tag(self) -> None:
+        """Write the tag that tells backup programs to skip the directory.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written.
+        """
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(f"{self.path}/{TAG_NAME}", flags, self.file_mode)
+        try:
+            os.write(descriptor, CACHEDIR_TAG.encode("ascii"))
+        finally:
+            os.close(descriptor)
+
+    def _distrust_directory(self, facts: tuple[int, ...]) -> str:
+        mode, user, group = facts[:3]
+        if not stat.S_ISDIR(mode):
+            return "it is not a directory"
+        if mode & (stat.S_IWOTH if self.shared else _OTHERS_MAY_WRITE):
+            return f"others may write to it (mode {stat.S_IMODE(mode):o})"
+        if user == os.geteuid() or user == 0:
+            return ""
+        if not self.shared:
+            return f"it belongs to user {user}"
+        if group not in {os.getegid(), *os.getgroups()}:
+            return f"it belongs to user {user} and group {group}, neither of them ours"
+        return ""
+
+
+def make_directory(path: str, mode: int, *, shared: bool) -> bool:
+    """Make a directory unless it is there, group rights and all where they are wanted; returns whether it was not there.
+
+    Raises
+    ------
+    OSError
+        If it cannot be made.
+    """
+    try:
+        os.mkdir(path, mode)  # noqa: PTH102 -- no Path on the way of a put
+    except FileExistsError:
+        return False
+    if shared:
+        # The umask takes group rights away and mkdir ignores setgid; fchmod on a descriptor follows no link put in its place.
+        descriptor = os.open(path, _OPEN_DIRECTORY)
+        try:
+            os.fchmod(descriptor, mode)
+        finally:
+            os.close(descriptor)
+    return True
+
+
+def _elevated() -> str:
+    """Say that the process runs with the rights of another user than its own: its environment must not choose its files."""
+    if os.geteuid() != os.getuid():
+        return f"the process runs as user {os.geteuid()} for user {os.getuid()}"
+    if os.getegid() != os.getgid():
+        return f"the process runs as group {os.getegid()} for group {os.getgid()}"
+    return ""
+
+
+def _distrust_ancestors(path: str) -> str:
+    """Say which directory on the way everybody may change. Links on the way are followed: a home often is one."""
+    parent = os.path.dirname(os.path.realpath(path))  # noqa: PTH120 -- on the way of a get
+    while True:
+        mode = os.lstat(parent).st_mode
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return f"everybody may write to {parent} (mode {stat.S_IMODE(mode):o})"
+        if parent == os.path.dirname(parent):  # noqa: PTH120
+            return ""
+        parent = os.path.dirname(parent)  # noqa: PTH120

@@ -1,0 +1,168 @@
+"""What lies below a root, told by names and headers: nothing here is verified."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vyre_driver.cache.entry import HEADER_BYTES, EntryHeader, read_header
+from vyre_driver.cache.files import OPEN_TO_READ, QUARANTINE
+from vyre_driver.manifest import FieldValue, decode_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vyre_driver.cache.root import CacheRoot
+
+SHARD_NAME = re.compile(r"[0-9a-f]{2}")
+FILE_NAME = re.compile(r"[0-9a-f]{64}\.bin")
+TEMPORARY_NAME = re.compile(r"\.[0-9a-f]{32}\.tmp|[0-9a-f]{64}\.bin\.tmp\.[0-9]+\.[0-9]+")
+"""Ours, and upstream's."""
+
+BLOCK_BYTES = 512
+_FIRST_READ_BYTES = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """An entry as its file's first bytes tell it. ``used_at`` is seconds since 1970, right to the hour."""
+
+    path: str
+    key: str
+    byte_len: int
+    allocated_bytes: int
+    used_at: float
+    header: EntryHeader
+    manifest: bytes
+
+    @property
+    def imported(self) -> bool:
+        """Whether it came out of a bundle."""
+        return self.header.imported
+
+    def fields(self) -> tuple[tuple[str, FieldValue], ...]:
+        """Return the manifest's fields in order, none if it is not readable."""
+        try:
+            return decode_manifest(self.manifest)
+        except ValueError:
+            return ()
+
+
+@dataclass(frozen=True, slots=True)
+class CacheUsage:
+    """What a root holds: files of each kind, and the bytes that the file system gave them."""
+
+    entries: int = 0
+    imported: int = 0
+    raw_blobs: int = 0
+    temporaries: int = 0
+    quarantined: int = 0
+    allocated_bytes: int = 0
+
+
+def listing(directory: str) -> list[os.DirEntry[str]]:
+    """Return the names in a directory; none when it is gone.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    """
+    try:
+        with os.scandir(directory) as found:
+            return list(found)
+    except FileNotFoundError:
+        return []
+
+
+def trusted_shards(root: CacheRoot) -> Iterator[str]:
+    """Yield the paths of a root's sub-directories that may be used; to be asked after ``distrust``."""
+    for entry in listing(root.path):
+        if SHARD_NAME.fullmatch(entry.name) and _is_trusted(root, entry.name):
+            yield entry.path
+
+
+def _is_trusted(root: CacheRoot, name: str) -> bool:
+    try:
+        return root.trusts_shard(name)
+    except FileNotFoundError:
+        return False
+
+
+def quarantine_of(root: CacheRoot) -> str | None:
+    """Return the path of the root's quarantine, or None where there is none that may be used."""
+    return f"{root.path}/{QUARANTINE}" if _is_trusted(root, QUARANTINE) else None
+
+
+def facts(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """Return what a name is, links not followed, or None when it is gone."""
+    try:
+        return entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def files(root: CacheRoot) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
+    """Yield every name of an entry or raw blob that is a trusted regular file."""
+    for shard in trusted_shards(root):
+        for entry in listing(shard):
+            found = facts(entry) if FILE_NAME.fullmatch(entry.name) else None
+            if found is not None and root.trusts_file(found):
+                yield entry, found
+
+
+def stored_entries(root: CacheRoot) -> Iterator[StoredEntry]:
+    """Yield the entries of a root, in no order; raw blobs and what has no header of this format are left out."""
+    for entry, found in files(root):
+        stored = read_stored(entry.path, found)
+        if stored is not None:
+            yield stored
+
+
+def read_stored(path: str, found: os.stat_result) -> StoredEntry | None:
+    """Return the entry that a file's first bytes tell of, or None when they are not those of an entry or cannot be read."""
+    try:
+        descriptor = os.open(path, OPEN_TO_READ)
+        try:
+            data = os.read(descriptor, _FIRST_READ_BYTES)
+            header = read_header(data)
+            if header is None:
+                return None
+            end = HEADER_BYTES + header.manifest_bytes
+            if end > found.st_size:
+                return None
+            if end > len(data):
+                data = os.pread(descriptor, end, 0)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return None
+    key = os.path.basename(path)[:64]  # noqa: PTH119
+    size, allocated = found.st_size, found.st_blocks * BLOCK_BYTES
+    return StoredEntry(path, key, size, allocated, found.st_mtime, header, data[HEADER_BYTES:end])
+
+
+def usage(root: CacheRoot) -> CacheUsage:
+    """Count what a root holds; the first bytes of every file are read."""
+    entries = imported = raw_blobs = temporaries = quarantined = allocated = 0
+    for shard in trusted_shards(root):
+        for entry in listing(shard):
+            found = facts(entry)
+            if found is None or not root.trusts_file(found):
+                continue
+            allocated += found.st_blocks * BLOCK_BYTES
+            if TEMPORARY_NAME.fullmatch(entry.name):
+                temporaries += 1
+            elif FILE_NAME.fullmatch(entry.name):
+                stored = read_stored(entry.path, found)
+                entries += stored is not None
+                raw_blobs += stored is None
+                imported += stored is not None and stored.imported
+    for entry in listing(quarantine_of(root) or ""):
+        found = facts(entry)
+        if found is not None:
+            quarantined += 1
+            allocated += found.st_blocks * BLOCK_BYTES
+    return CacheUsage(entries, imported, raw_blobs, temporaries, quarantined, allocated)

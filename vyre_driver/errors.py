@@ -25,6 +25,7 @@
     |-- InvalidKey                    2203  ValueError
     |-- InvalidBlob                   2204  ValueError
     |-- CacheUnusable                 2205  OSError
+    |-- InvalidBundle                 2206  ValueError
     |-- ToolUnavailable               2301  OSError
     |-- ShaderSyntaxError             2302  ValueError
     |-- InvalidSetting                2401  ValueError
@@ -214,6 +215,12 @@ class CacheUnusable(VyreError, OSError):
     """The cache's directory may not be used, or not be written to (``root``, ``reason``)."""
 
     code = 2205
+
+
+class InvalidBundle(VyreError, ValueError):
+    """The file is no bundle of cache entries, or nothing vouches for it."""
+
+    code = 2206
 
 
 class ToolUnavailable(VyreError, OSError):

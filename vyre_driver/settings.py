@@ -72,6 +72,18 @@ CACHE_MAX_SIZE = Setting(
     "How much of the disk the pipeline cache may take; what was not used for longest goes first.",
 )
 
+CACHE_BASE = Setting(
+    "VYRE_CACHE_BASE",
+    "an absolute directory",
+    "none",
+    "Another pipeline cache below this one, never changed: what is not here is looked for there. For a container's image.",
+)
+CACHE_HMAC_KEY_FILE = Setting(
+    "VYRE_CACHE_HMAC_KEY_FILE",
+    "an absolute path",
+    "none",
+    "The key that cache entries are sealed with; with one, no entry without its seal is taken.",
+)
 LAYER = Setting(
     "VYRE_LAYER",
     "a switch",
@@ -99,6 +111,8 @@ SETTINGS = (
     CACHE_DISABLE,
     CACHE_READONLY,
     CACHE_MAX_SIZE,
+    CACHE_BASE,
+    CACHE_HMAC_KEY_FILE,
     LAYER,
     LAYER_HOOKS_OFF,
     ROBUST_ACCESS,
@@ -176,8 +190,8 @@ def byte_size(setting: Setting) -> int | None:
     return size
 
 
-def absolute_directory(setting: Setting) -> Path | None:
-    """The variable's value as an absolute path, or None when it is unset; the directory need not exist.
+def absolute_path(setting: Setting) -> Path | None:
+    """The variable's value as an absolute path, or None when it is unset; nothing need be there.
 
     Raises
     ------

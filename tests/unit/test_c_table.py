@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -28,6 +29,7 @@ from vyre_driver.specialization import Specialization
 HEADER = Path(vyre_driver.get_include()) / "vyre_driver.h"
 TEXT = HEADER.read_text("utf-8")
 ROWS = [(f"CONSTANT_{place:02}".encode(), place << 8) for place in range(16)]
+NATIVE = struct.pack("<IIII16s", 32, 1, DEVICE.vendor_id, DEVICE.device_id, DEVICE.pipeline_cache_uuid) + b"compiled"
 SHAPES = {
     "vyre_spec_entry": c_table.SpecEntry,
     "vyre_spec_cache_key": c_table.SpecCacheKey,
@@ -139,7 +141,7 @@ def stored(tmp_path: Path) -> tuple[bytes, bytes]:
     """A root with one entry of SPIR-V and native blob, and the entry's manifest."""
     key = pipeline_key()
     root = tmp_path / "root"
-    assert DiskPipelineCache(root).put(key, PipelineEntry(key.manifest, b"spirv" * 8, b"native"))
+    assert DiskPipelineCache(root).put(key, PipelineEntry(key.manifest, b"spirv" * 8, NATIVE))
     return str(root).encode(), key.manifest
 
 
@@ -162,7 +164,7 @@ def test_the_table_names_finds_and_misses_entries(vyre: c_table.Table, stored: t
     digest = ctypes.create_string_buffer(32)
     cache = vyre.cache_open(root, None)
     assert (vyre.pipeline_key(manifest, len(manifest), digest), digest.raw) == (0, pipeline_key().digest)
-    assert looked_up(vyre, cache, manifest) == (0, b"spirv" * 8, b"native", "")
+    assert looked_up(vyre, cache, manifest) == (0, b"spirv" * 8, NATIVE, "")
     path = DiskPipelineCache(Path(root.decode())).root / twins.shard_path(digest.raw)  # type: ignore[operator]
     path.write_bytes(path.read_bytes()[:-1])
     verdict, spirv, native, reason = looked_up(vyre, cache, manifest)
@@ -234,7 +236,7 @@ def test_eight_threads_without_the_interpreters_lock_get_the_answers_of_one(
         for place, wanted in key_of.items():
             vyre.autotune_key(c_table.SpecCacheKey(place, 2, 3, (64, 1, 1)), digits)
             good &= digits.raw.decode() == wanted
-            good &= looked_up(vyre, cache, manifest) == (0, b"spirv" * 8, b"native", "")
+            good &= looked_up(vyre, cache, manifest) == (0, b"spirv" * 8, NATIVE, "")
         return good
 
     with ThreadPoolExecutor(8) as pool:

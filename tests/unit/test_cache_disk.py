@@ -140,6 +140,8 @@ def test_what_happened_is_counted_by_verdict(cache: DiskPipelineCache, root: Pat
         "root": str(root),
         "refused": None,
         "readonly": False,
+        "base": None,
+        "sealed": False,
         "counts": expected,
         "last_error": None,
     }

@@ -38,6 +38,7 @@ TREE = {
     "InvalidKey": (2203, "VyreError", ValueError),
     "InvalidBlob": (2204, "VyreError", ValueError),
     "CacheUnusable": (2205, "VyreError", OSError),
+    "InvalidBundle": (2206, "VyreError", ValueError),
     "ToolUnavailable": (2301, "VyreError", OSError),
     "ShaderSyntaxError": (2302, "VyreError", ValueError),
     "InvalidSetting": (2401, "VyreError", ValueError),

@@ -19,6 +19,8 @@ def test_the_table_names_every_variable_that_is_read() -> None:
         "VYRE_CACHE_DISABLE",
         "VYRE_CACHE_READONLY",
         "VYRE_CACHE_MAX_SIZE",
+        "VYRE_CACHE_BASE",
+        "VYRE_CACHE_HMAC_KEY_FILE",
         "VYRE_LAYER",
         "VYRE_LAYER_HOOKS_OFF",
         "VYRE_ROBUST_ACCESS",
@@ -132,16 +134,16 @@ def test_a_directory_is_absolute_and_may_begin_with_the_home(
 ) -> None:
     monkeypatch.setenv("HOME", "/home/somebody")
     monkeypatch.setenv("VYRE_CACHE_DIR", value)
-    assert settings.absolute_directory(settings.CACHE_DIR) == expected
+    assert settings.absolute_path(settings.CACHE_DIR) == expected
 
 
 @pytest.mark.parametrize("value", ["pipelines", "./pipelines", "..", " /var/cache", "$HOME/pipelines"])
 def test_a_relative_directory_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv("VYRE_CACHE_DIR", value)
     message = f"VYRE_CACHE_DIR is {value!r}, a relative path. Fix: set VYRE_CACHE_DIR to an absolute path."
-    assert refusal(lambda: settings.absolute_directory(settings.CACHE_DIR)) == (InvalidSetting, 2401, message)
+    assert refusal(lambda: settings.absolute_path(settings.CACHE_DIR)) == (InvalidSetting, 2401, message)
 
 
 def test_the_home_of_a_user_who_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VYRE_CACHE_DIR", "~no such user/pipelines")
-    assert refusal(lambda: settings.absolute_directory(settings.CACHE_DIR))[:2] == (InvalidSetting, 2401)
+    assert refusal(lambda: settings.absolute_path(settings.CACHE_DIR))[:2] == (InvalidSetting, 2401)

@@ -15,7 +15,7 @@ from vyre_driver.cache.files import OPEN_TO_READ, read_bounded, set_aside
 from vyre_driver.cache.walk import FILE_NAME, SHARD_NAME, TEMPORARY_NAME, facts, listing, quarantine_of, trusted_shards
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from vyre_driver.cache.root import CacheRoot
 
@@ -34,7 +34,13 @@ class CacheProblem:
     fixed: bool = False
 
 
-def check_root(root: CacheRoot, *, fix: bool) -> Iterator[CacheProblem]:
+def check_root(
+    root: CacheRoot,
+    *,
+    fix: bool,
+    hmac_key: bytes | None = None,
+    progress: Callable[[int], object] = lambda _done: None,
+) -> Iterator[CacheProblem]:
     """Yield the problems of a root that may be used; every entry is read and verified.
 
     With ``fix``, damaged entries and those of others are quarantined; outdated ones, links, fifos, empty directories and
@@ -45,6 +51,7 @@ def check_root(root: CacheRoot, *, fix: bool) -> Iterator[CacheProblem]:
     OSError
         If the root cannot be read, or a problem cannot be fixed.
     """
+    done = 0
     for entry in listing(root.path):
         if not SHARD_NAME.fullmatch(entry.name):
             continue
@@ -56,12 +63,16 @@ def check_root(root: CacheRoot, *, fix: bool) -> Iterator[CacheProblem]:
             yield CacheProblem(entry.path, "directory", "it is no directory of ours alone, and is not used", fixed)
             continue
         for name in listing(entry.path):
-            problem = _check_name(root, entry.name, name, fix=fix)
+            done += 1
+            progress(done)
+            problem = _check_name(root, entry.name, name, fix=fix, hmac_key=hmac_key)
             if problem is not None:
                 yield problem
 
 
-def _check_name(root: CacheRoot, shard: str, entry: os.DirEntry[str], *, fix: bool) -> CacheProblem | None:
+def _check_name(
+    root: CacheRoot, shard: str, entry: os.DirEntry[str], *, fix: bool, hmac_key: bytes | None
+) -> CacheProblem | None:
     found = facts(entry)
     if found is None:
         return None
@@ -72,13 +83,15 @@ def _check_name(root: CacheRoot, shard: str, entry: os.DirEntry[str], *, fix: bo
         return CacheProblem(entry.path, "temporary", text, fix and _remove_stray(entry.path, found))
     if not FILE_NAME.fullmatch(entry.name):
         return CacheProblem(entry.path, "name", "it is no name of the cache's")
-    verdict = _judge(root, shard, entry, found)
+    verdict = _judge(root, shard, entry, found, hmac_key)
     if verdict is None or verdict is Verdict.HIT:
         return None
     return CacheProblem(entry.path, verdict.name.lower(), verdict.value, fix and _fix(root, shard, entry, found, verdict))
 
 
-def _judge(root: CacheRoot, shard: str, entry: os.DirEntry[str], found: os.stat_result) -> Verdict | None:
+def _judge(
+    root: CacheRoot, shard: str, entry: os.DirEntry[str], found: os.stat_result, hmac_key: bytes | None
+) -> Verdict | None:
     """Return the verdict on a file, or None for a raw blob and for what is gone."""
     if not root.trusts_file(found):
         return Verdict.UNTRUSTED
@@ -94,7 +107,7 @@ def _judge(root: CacheRoot, shard: str, entry: os.DirEntry[str], found: os.stat_
         return None
     if entry.name[:2] != shard:
         return Verdict.FOREIGN_KEY
-    verdict, stored = decode_entry(bytes.fromhex(entry.name[:64]), data)
+    verdict, stored = decode_entry(bytes.fromhex(entry.name[:64]), data, hmac_key=hmac_key)
     header = read_header(data)
     if stored is not None and header is not None and header.ids != DeviceIds.of_manifest(stored.manifest):
         return Verdict.FOREIGN_DEVICE

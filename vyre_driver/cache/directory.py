@@ -46,11 +46,12 @@ NOTHING = CacheLookup(Verdict.MISS, None, Verdict.MISS.value)
 class EntryDirectory:
     """The entries below one root. With ``read_only`` nothing below it is ever changed, not even the time of last use."""
 
-    def __init__(self, root: CacheRoot, tally: Tally, *, read_only: bool = False) -> None:
+    def __init__(self, root: CacheRoot, tally: Tally, *, read_only: bool = False, hmac_key: bytes | None = None) -> None:
         """Remember the root; nothing is read or made."""
         self.root = root
         self._encoded_path = os.fsencode(root.path)
         self.read_only = read_only
+        self.hmac_key = hmac_key
         self.refused = ""
         self.has_made_root = False
         self._settled: dict[str, int] = {}
@@ -119,7 +120,7 @@ class EntryDirectory:
         elif data is None:
             verdict = Verdict.TOO_LARGE
         else:
-            verdict, entry = decode_entry(digest, data)
+            verdict, entry = decode_entry(digest, data, hmac_key=self.hmac_key)
         if verdict is Verdict.HIT:
             if not -TOUCH_AFTER_NS < time.time_ns() - changed_ns < TOUCH_AFTER_NS and not self.read_only:
                 self._touch(place, user)

@@ -21,6 +21,7 @@ from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PipelineEntry, Verdict, enc
 from vyre_driver.cache.evict import DEFAULT_MAX_BYTES
 from vyre_driver.cache.raw_blobs import read_blob, remove_blob, write_blob
 from vyre_driver.cache.root import CacheRoot
+from vyre_driver.cache.seal import read_hmac_key
 from vyre_driver.cache.tally import Tally
 from vyre_driver.cache.upkeep import CacheUpkeep
 from vyre_driver.errors import CacheUnusable
@@ -40,13 +41,15 @@ class DiskPipelineCache(CacheUpkeep):
     ``get`` and ``put`` never raise for what happens on the disk. May be used from several threads and processes at once.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- all but the root by keyword
         self,
         root: str | os.PathLike[str] | None,
         *,
         readonly: bool = False,
         shared: bool = False,
         max_bytes: int = DEFAULT_MAX_BYTES,
+        base: str | os.PathLike[str] | None = None,
+        hmac_key: bytes | None = None,
     ) -> None:
         """Remember the root; nothing is read or made before the first ``get`` or ``put``.
 
@@ -60,15 +63,25 @@ class DiskPipelineCache(CacheUpkeep):
             The directory is a group's: made with group rights, and every member of the group is trusted like ourselves.
         max_bytes
             What ``prune`` leaves of the file system to the root.
+        base
+            Another root below this one, never changed: what is not here is looked for there. For a container's image.
+        hmac_key
+            What entries are sealed with, and without whose seal none is taken, from the base either; see ``seal.py``.
         """
         self._root = None if root is None else Path(os.path.abspath(root))  # noqa: PTH100 -- links stay as they are named
         tally = Tally()
         place = None if self._root is None else CacheRoot(str(self._root), shared=shared)
-        super().__init__(None if place is None else EntryDirectory(place, tally, read_only=readonly), tally, max_bytes)
+        super().__init__(
+            None if place is None else EntryDirectory(place, tally, read_only=readonly, hmac_key=hmac_key), tally, max_bytes
+        )
         self._readonly = readonly
         self._pending = PendingFlush()
         # Looked through in this order; only the first is ever written to.
-        self._layers = () if self._directory is None else (self._directory,)
+        self._layers: tuple[EntryDirectory, ...] = () if self._directory is None else (self._directory,)
+        self.hmac_key = hmac_key
+        self._base = None if base is None else os.path.abspath(base)  # noqa: PTH100 -- as above
+        if self._base is not None:
+            self._layers += (EntryDirectory(CacheRoot(self._base), tally, read_only=True, hmac_key=hmac_key),)
 
     @classmethod
     def from_settings(cls, root: str | os.PathLike[str] | None = None) -> DiskPipelineCache:
@@ -85,8 +98,11 @@ class DiskPipelineCache(CacheUpkeep):
         max_bytes = settings.byte_size(settings.CACHE_MAX_SIZE) or DEFAULT_MAX_BYTES
         if settings.switch(settings.CACHE_DISABLE):
             return cls(None)
-        place = root or settings.absolute_directory(settings.CACHE_DIR) or cls.default_root()
-        return cls(place, readonly=readonly, max_bytes=max_bytes)
+        place = root or settings.absolute_path(settings.CACHE_DIR) or cls.default_root()
+        base = settings.absolute_path(settings.CACHE_BASE)
+        key_file = settings.absolute_path(settings.CACHE_HMAC_KEY_FILE)
+        key = None if key_file is None else read_hmac_key(key_file, None if place is None else Path(place))
+        return cls(place, readonly=readonly, max_bytes=max_bytes, base=base, hmac_key=key)
 
     @staticmethod
     def default_root() -> Path | None:
@@ -111,6 +127,16 @@ class DiskPipelineCache(CacheUpkeep):
         self._tally.count(lookup.verdict.counted)
         return lookup
 
+    def peek(self, key: PipelineCacheKey) -> CacheLookup:
+        """Return what ``get`` would; nothing is counted, touched or moved."""
+        onlookers = [EntryDirectory(one.root, Tally(), read_only=True, hmac_key=self.hmac_key) for one in self._layers]
+        found = [lookup for lookup in (one.get(key.digest) for one in onlookers) if lookup is not None]
+        hit = next((lookup for lookup in found if lookup.verdict is Verdict.HIT), None)
+        entry = self._memory.get(key.digest) if hit is None else None
+        if entry is not None:
+            return CacheLookup(Verdict.HIT, entry, "entry in memory")
+        return hit or next(iter(found), None) or self._miss_in_memory()
+
     def put(self, key: PipelineCacheKey, entry: PipelineEntry) -> bool:
         """Publish an entry under its key; returns whether it is stored. Readers see the whole entry or none.
 
@@ -124,7 +150,7 @@ class DiskPipelineCache(CacheUpkeep):
         stored = None
         if self._directory is not None and not self._readonly:
             place = _fast.shard_path(key.digest)
-            stored = self._directory.put(place, encode_entry(key.digest, entry))
+            stored = self._directory.put(place, encode_entry(key.digest, entry, hmac_key=self.hmac_key))
             if stored:
                 self._note_written(place, entry.byte_len)
         if stored is None:
@@ -209,6 +235,8 @@ class DiskPipelineCache(CacheUpkeep):
             "root": None if self._root is None else str(self._root),
             "refused": (self._directory.refused or None) if self._directory is not None else None,
             "readonly": self._readonly,
+            "base": self._base,
+            "sealed": self.hmac_key is not None,
             "counts": self._tally.counts(),
             "last_error": self._tally.last_error,
         }

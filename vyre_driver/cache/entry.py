@@ -9,7 +9,7 @@ Layout, format version 2, little-endian:
 | 12 | 4 | header bytes, 216 | the same |
 | 16 | 32 | BLAKE3 of all bytes from 48 on | every flipped bit |
 | 48 | 32 | key digest | right bytes under the wrong name |
-| 80 | 4 | flags: bit 0 imported | |
+| 80 | 4 | flags: bit 0 imported, bit 1 sealed | |
 | 84 | 1 | pointer bytes | a blob of a 32-bit driver in a 64-bit process |
 | 85 | 1 | byte order: 1 little, 2 big | SPIR-V words of the other order |
 | 86 | 2 | zero | |
@@ -22,6 +22,7 @@ Layout, format version 2, little-endian:
 | 200 | 8 | SPIR-V length | |
 | 208 | 8 | native blob length | truncation and appended bytes, with the other lengths |
 | 216 | ... | manifest, SPIR-V, native blob | |
+| end - 32 | 32 | when sealed: HMAC-SHA-256 of all from 48 up to here (seal.py) | entries of whoever has not the key |
 
 The digest tells corruption, not malice: who may write to the directory may write a valid entry, so the directory is trusted
 only when nobody else can (root.py).
@@ -37,6 +38,7 @@ from dataclasses import dataclass
 from blake3 import blake3
 
 from vyre_driver.cache.device_ids import NO_DEVICE, DeviceIds
+from vyre_driver.cache.seal import SEAL_BYTES, is_sealed_by, seal
 
 FORMAT_VERSION = 2
 MAX_ENTRY_BYTES = 64 * 1024 * 1024
@@ -55,7 +57,7 @@ PREFIX = _PREFIX.pack(MAGIC, FORMAT_VERSION, HEADER_BYTES)
 """What every entry of this format begins with."""
 
 _FLAGS = struct.Struct("<I")
-_IMPORTED = 1
+_IMPORTED, _SEALED = 1, 2
 _ABI = bytes([struct.calcsize("P"), 1 if sys.byteorder == "little" else 2])
 # VkPipelineCacheHeaderVersionOne begins with its own length and version; vendorID, deviceID and pipelineCacheUUID follow.
 _BLOB_PREFIX = struct.pack("<II", 32, 1)
@@ -108,12 +110,17 @@ def native_fits(native: bytes, ids: DeviceIds) -> bool:
     return not native or (len(native) > _BLOB_HEADER_BYTES and native[:_BLOB_HEADER_BYTES] == _BLOB_PREFIX + ids.cache_header)
 
 
-def encode_entry(key_digest: bytes, entry: PipelineEntry, *, written_by: str = WRITTEN_BY) -> bytes:
-    """Return the file's bytes for an entry under a 32-byte key digest; ``written_by`` has at most 24 ASCII characters."""
+def encode_entry(
+    key_digest: bytes, entry: PipelineEntry, *, written_by: str = WRITTEN_BY, hmac_key: bytes | None = None
+) -> bytes:
+    """Return the file's bytes for an entry under a 32-byte key digest, sealed when there is a key.
+
+    ``written_by`` has at most 24 ASCII characters.
+    """
     ids = DeviceIds.of_manifest(entry.manifest)
     signed = _SIGNED.pack(
         key_digest,
-        _IMPORTED if entry.imported else 0,
+        (_IMPORTED if entry.imported else 0) | (0 if hmac_key is None else _SEALED),
         _ABI[0],
         _ABI[1],
         0,
@@ -129,11 +136,16 @@ def encode_entry(key_digest: bytes, entry: PipelineEntry, *, written_by: str = W
         len(entry.native),
     )
     rest = b"".join((signed, entry.manifest, entry.spirv, entry.native))
+    if hmac_key is not None:
+        rest += seal(hmac_key, rest)
     return b"".join((PREFIX, blake3(rest).digest(), rest))
 
 
-def decode_entry(key_digest: bytes, data: bytes) -> tuple[Verdict, PipelineEntry | None]:
-    """Return HIT and the entry, or the verdict that says why the bytes are not the entry of this key on this machine."""
+def decode_entry(key_digest: bytes, data: bytes, *, hmac_key: bytes | None = None) -> tuple[Verdict, PipelineEntry | None]:
+    """Return HIT and the entry, or the verdict that says why the bytes are not the entry of this key on this machine.
+
+    With a key, an entry without the seal of that key is UNTRUSTED.
+    """
     if data[: _PREFIX.size] != PREFIX:
         return _judge_prefix(data), None
     if len(data) < HEADER_BYTES:
@@ -141,20 +153,25 @@ def decode_entry(key_digest: bytes, data: bytes) -> tuple[Verdict, PipelineEntry
     manifest_len, _, spirv_len, native_len = _LENGTHS.unpack_from(data, _LENGTHS_AT)
     spirv_at = HEADER_BYTES + manifest_len
     native_at = spirv_at + spirv_len
-    end = native_at + native_len
+    native_end = native_at + native_len
+    (flags,) = _FLAGS.unpack_from(data, _SIGNED_AT + 32)
+    end = native_end + (SEAL_BYTES if flags & _SEALED else 0)
     if len(data) != end:
         return (Verdict.TRUNCATED if len(data) < end else Verdict.EXTENDED), None
     if blake3(memoryview(data)[_SIGNED_AT:]).digest() != data[_PREFIX.size : _SIGNED_AT]:
         return Verdict.CORRUPT, None
     if data[_SIGNED_AT : _SIGNED_AT + 32] != key_digest:
         return Verdict.FOREIGN_KEY, None
-    (flags,) = _FLAGS.unpack_from(data, _SIGNED_AT + 32)
-    if flags & ~_IMPORTED:
+    if flags & ~(_IMPORTED | _SEALED):
         return Verdict.OUTDATED, None
+    if hmac_key is not None and not (
+        flags & _SEALED and is_sealed_by(hmac_key, data[_SIGNED_AT:native_end], data[native_end:])
+    ):
+        return Verdict.UNTRUSTED, None
     if data[_ABI_AT : _ABI_AT + 2] != _ABI or (native_len and not _blob_fits_header(data, native_at, native_len)):
         return Verdict.FOREIGN_DEVICE, None
     return Verdict.HIT, PipelineEntry(
-        data[HEADER_BYTES:spirv_at], data[spirv_at:native_at], data[native_at:], flags == _IMPORTED
+        data[HEADER_BYTES:spirv_at], data[spirv_at:native_at], data[native_at:native_end], bool(flags & _IMPORTED)
     )
 
 
@@ -181,6 +198,7 @@ class EntryHeader:
 
     key_digest: bytes
     imported: bool
+    is_sealed: bool
     written_by: str
     manifest_bytes: int
     spirv_bytes: int
@@ -190,7 +208,8 @@ class EntryHeader:
     @property
     def byte_len(self) -> int:
         """Bytes that the whole entry should have."""
-        return HEADER_BYTES + self.manifest_bytes + self.spirv_bytes + self.native_bytes
+        parts = self.manifest_bytes + self.spirv_bytes + self.native_bytes
+        return HEADER_BYTES + parts + (SEAL_BYTES if self.is_sealed else 0)
 
 
 def read_header(data: bytes) -> EntryHeader | None:
@@ -202,7 +221,7 @@ def read_header(data: bytes) -> EntryHeader | None:
     )
     ids = DeviceIds(cache_header, uuid, driver_id, version, info) if any(cache_header) else NO_DEVICE
     name = writer.rstrip(b"\0").decode("ascii", "replace")
-    return EntryHeader(digest, bool(flags & _IMPORTED), name, manifest_len, spirv_len, native_len, ids)
+    return EntryHeader(digest, bool(flags & _IMPORTED), bool(flags & _SEALED), name, manifest_len, spirv_len, native_len, ids)
 
 
 def claims_to_be_entry(data: bytes) -> bool:

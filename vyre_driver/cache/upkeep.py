@@ -14,7 +14,7 @@ from vyre_driver.cache.tally import Tally
 from vyre_driver.errors import CacheUnusable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from vyre_driver.identity import PipelineCacheKey
 
@@ -54,8 +54,10 @@ class CacheUpkeep:
             self._tally.forgive("prune", error)
             return evict.PruneReport(failed=1)
 
-    def check(self, *, fix: bool = False) -> list[CacheProblem]:
+    def check(self, *, fix: bool = False, progress: Callable[[int], object] = lambda _done: None) -> list[CacheProblem]:
         """Return everything below the root that is not as it should be, sorted by path; every entry is read and verified.
+
+        ``progress`` gets the number of files looked at.
 
         Raises
         ------
@@ -67,7 +69,7 @@ class CacheUpkeep:
             return []
         if not directory.is_usable():
             return [CacheProblem(directory.root.path, "root", directory.refused)]
-        found = check_root(directory.root, fix=fix and not directory.read_only)
+        found = check_root(directory.root, fix=fix and not directory.read_only, hmac_key=directory.hmac_key, progress=progress)
         return sorted(found, key=lambda problem: problem.path)
 
     def entries(self) -> Iterator[walk.StoredEntry]:
@@ -91,7 +93,7 @@ class CacheUpkeep:
             return Explanation(Verdict.HIT, "entry in memory")
         if self._directory is None:
             return Explanation(Verdict.MISS, f"{reason} (memory only)")
-        onlooker = EntryDirectory(self._directory.root, Tally(), read_only=True)
+        onlooker = EntryDirectory(self._directory.root, Tally(), read_only=True, hmac_key=self._directory.hmac_key)
         lookup = onlooker.get(key.digest)
         if lookup is None:
             return Explanation(Verdict.MISS, f"{reason} (memory only: {onlooker.root.path} is not used, {onlooker.refused})")

@@ -1,0 +1,236 @@
+"""Entries of a cache in one file, for another machine: a tar archive with a list of what is in it.
+
+docs/cache-format.md has the members. The entries are as they lie on disk, under names made of their keys, so nothing in one
+depends on where it was made. An importer believes nothing of it, the list is only read to tell what is there: each entry is
+verified as one of the cache's own would be, its key must be the digest of its manifest, and it is taken with the seal of a key
+that both sides hold (seal.py), or when whoever imports says to trust the bundle. What is taken is marked as imported.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import tarfile
+from collections import Counter
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.cache.device_ids import NO_DEVICE, DeviceIds
+from vyre_driver.cache.entry import MAX_ENTRY_BYTES, WRITTEN_BY, PipelineEntry, Verdict, decode_entry, encode_entry
+from vyre_driver.errors import InvalidBundle, InvalidKey
+from vyre_driver.identity import PipelineCacheKey
+from vyre_driver.manifest import decode_manifest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+    from typing import BinaryIO
+
+    from vyre_driver.cache.disk import DiskPipelineCache
+
+BUNDLE_FORMAT = 1
+LIST_NAME = "vyre-bundle.json"
+MAX_LIST_BYTES = 64 << 20
+_ENTRY_NAME = re.compile(r"entries/([0-9a-f]{64})\.bin")
+_DEVICE_FIELDS = ("vendorID", "deviceID", "driverName", "driverInfo")
+
+
+@dataclass(frozen=True, slots=True)
+class BundledEntry:
+    """What the list of a bundle says of an entry, unverified: key in hex, bytes of its parts, and the device it is for."""
+
+    key: str
+    spirv_bytes: int
+    native_bytes: int
+    vendorID: int = 0  # noqa: N815 -- Vulkan's names, as in the manifest
+    deviceID: int = 0  # noqa: N815
+    driverName: str = ""  # noqa: N815
+    driverInfo: str = ""  # noqa: N815
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What came of an import, in entries: taken, there before, for none of the devices, and refused, by the verdict's name."""
+
+    imported: int
+    known: int
+    foreign: int
+    refused: dict[str, int]
+
+
+def export_bundle(
+    cache: DiskPipelineCache,
+    target: BinaryIO,
+    keys: Collection[str] | None = None,
+    progress: Callable[[int, int], object] = lambda _done, _of: None,
+) -> tuple[BundledEntry, ...]:
+    """Write the entries with these keys in hex, or all, as a bundle; returns them in the order of their keys.
+
+    What does not verify, or goes meanwhile, is left out. ``progress`` gets the number done and that of all.
+
+    Raises
+    ------
+    OSError
+        If the cache cannot be read, or the bundle cannot be written.
+    """
+    wanted = sorted({one.key: one.manifest for one in cache.entries() if keys is None or one.key in keys}.items())
+    found, listed = [], []
+    for key, manifest in wanted:
+        entry = _stored(cache, manifest)
+        if entry is not None:
+            found.append((key, manifest))
+            listed.append(_listed(key, entry))
+    with tarfile.open(fileobj=target, mode="w|", format=tarfile.PAX_FORMAT) as archive:
+        entries = [asdict(one) for one in listed]
+        told = {"format": BUNDLE_FORMAT, "written_by": WRITTEN_BY, "entries": entries}
+        _add(archive, LIST_NAME, json.dumps(told, indent=1).encode())
+        for done, (key, manifest) in enumerate(found, 1):
+            entry = _stored(cache, manifest)
+            if entry is not None:
+                data = encode_entry(bytes.fromhex(key), replace(entry, imported=False), hmac_key=cache.hmac_key)
+                _add(archive, f"entries/{key}.bin", data)
+            progress(done, len(found))
+    return tuple(listed)
+
+
+def _stored(cache: DiskPipelineCache, manifest: bytes) -> PipelineEntry | None:
+    try:
+        return cache.peek(PipelineCacheKey.from_manifest(manifest)).entry
+    except InvalidKey:
+        return None
+
+
+def _listed(key: str, entry: PipelineEntry) -> BundledEntry:
+    fields = dict(decode_manifest(entry.manifest))
+    device: dict[str, Any] = {name: fields[name] for name in _DEVICE_FIELDS if name in fields}
+    return BundledEntry(key, len(entry.spirv), len(entry.native), **device)
+
+
+def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
+    """Add a member that says nothing of who wrote it, or when."""
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = len(data), 0o600
+    archive.addfile(member, io.BytesIO(data))
+
+
+def list_bundle(source: BinaryIO) -> tuple[BundledEntry, ...]:
+    """Return what a bundle says is in it; nothing of that is verified.
+
+    Raises
+    ------
+    InvalidBundle
+        2206 if it is no bundle of this format.
+    OSError
+        If it cannot be read.
+    """
+    for name, data in _members(source):
+        if name == LIST_NAME:
+            return _read_list(data)
+        break
+    raise _refused(f"it does not begin with {LIST_NAME}")
+
+
+def _read_list(data: bytes) -> tuple[BundledEntry, ...]:
+    try:
+        told = json.loads(data)
+        found, entries = told["format"], tuple(_told(one) for one in told["entries"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise _refused(f"its list cannot be read: {error!r}") from error
+    if found != BUNDLE_FORMAT:
+        raise _refused(f"it has format {found!r}, and this reads format {BUNDLE_FORMAT}")
+    return entries
+
+
+def _told(one: dict[str, Any]) -> BundledEntry:
+    """Return a line of the list with the types that it should have."""
+    numbers = {name: int(one[name]) for name in ("spirv_bytes", "native_bytes", "vendorID", "deviceID")}
+    texts = {name: str(one[name]) for name in ("key", "driverName", "driverInfo")}
+    return BundledEntry(**texts, **numbers)  # type: ignore[arg-type]
+
+
+def import_bundle(
+    cache: DiskPipelineCache,
+    source: BinaryIO,
+    *,
+    trust: bool = False,
+    devices: Collection[DeviceIds] | None = None,
+    progress: Callable[[int], object] = lambda _done: None,
+) -> ImportReport:
+    """Put the entries of a bundle into the cache.
+
+    Parameters
+    ----------
+    trust
+        Take entries without the seal of the cache's key. A blob is input that a driver trusts: only say so of a bundle that you
+        or your build made.
+    devices
+        Leave out what is for none of these; None takes all. Entries for no device are always taken.
+    progress
+        Gets the number done.
+
+    Raises
+    ------
+    InvalidBundle
+        2206 if it is no bundle, or nothing vouches for it: no key, and no trust.
+    OSError
+        If it cannot be read.
+    """
+    if cache.hmac_key is None and not trust:
+        raise InvalidBundle(
+            "nothing vouches for the bundle: this cache has no key to check its seals with",
+            fix="set VYRE_CACHE_HMAC_KEY_FILE to the key it was made with, or trust it (trust=True, --trust) if you made it",
+        )
+    counts: Counter[str] = Counter()
+    refused: Counter[str] = Counter()
+    for done, (name, data) in enumerate(_members(source)):
+        if name != LIST_NAME:
+            outcome = _import_one(cache, name, data, None if trust else cache.hmac_key, devices)
+            if isinstance(outcome, Verdict):
+                refused[outcome.name] += 1
+            else:
+                counts[outcome] += 1
+        progress(done)
+    return ImportReport(counts["imported"], counts["known"], counts["foreign"], dict(sorted(refused.items())))
+
+
+def _import_one(
+    cache: DiskPipelineCache, name: str, data: bytes, hmac_key: bytes | None, devices: Collection[DeviceIds] | None
+) -> str | Verdict:
+    """Take an entry if it is what its name says; returns what became of it, a verdict when it is refused."""
+    digest = bytes.fromhex(name[-68:-4])
+    verdict, entry = decode_entry(digest, data, hmac_key=hmac_key)
+    if entry is None:
+        return verdict
+    try:
+        key = PipelineCacheKey.from_manifest(entry.manifest)
+    except InvalidKey:
+        return Verdict.FOREIGN_KEY
+    if key.digest != digest:
+        return Verdict.FOREIGN_KEY
+    ids = DeviceIds.of_manifest(entry.manifest)
+    if devices is not None and ids != NO_DEVICE and ids not in devices:
+        return "foreign"
+    if cache.peek(key).verdict is Verdict.HIT:
+        return "known"
+    return "imported" if cache.put(key, replace(entry, imported=True)) else Verdict.IO_ERROR
+
+
+def _members(source: BinaryIO) -> Iterator[tuple[str, bytes]]:
+    """Yield name and bytes of each member: the list, then entries. Anything else ends it."""
+    try:
+        with tarfile.open(fileobj=source, mode="r|") as archive:
+            for place, member in enumerate(archive):
+                is_list = place == 0 and member.name == LIST_NAME
+                limit = MAX_LIST_BYTES if is_list else MAX_ENTRY_BYTES
+                if not member.isreg() or not (is_list or _ENTRY_NAME.fullmatch(member.name)) or member.size > limit:
+                    raise _refused(f"its member {place} is {member.name[:80]!r}, of {member.size} bytes, which belongs in none")
+                held = archive.extractfile(member)
+                yield member.name, b"" if held is None else held.read()
+    except InvalidBundle:
+        raise
+    except (tarfile.TarError, EOFError, ValueError) as error:
+        raise _refused(f"it is no tar archive, or a part of one: {error}") from error
+
+
+def _refused(problem: str) -> InvalidBundle:
+    return InvalidBundle(f"the file is no bundle of cache entries: {problem}", fix="export the bundle anew")

@@ -1,0 +1,53 @@
+"""How far long work has come, on a terminal only, and numbers as people read them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.filesize import decimal
+from rich.progress import Progress as Bars
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_UNITS = (("days", 86400), ("h", 3600), ("min", 60))
+
+
+class Progress:
+    """A bar on standard error while its block runs; nothing where that is no terminal."""
+
+    def __init__(self, what: str, of: int | None = None) -> None:
+        """Name the work; ``of`` is how many steps it has, None when that is not known yet."""
+        self._bars = Bars(console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty())
+        self._task = self._bars.add_task(what, total=of)
+
+    def step(self, done: int, of: int | None = None) -> None:
+        """Show how many steps are done, and how many there are when that is known."""
+        if of is None:
+            self._bars.update(self._task, completed=done)
+        else:
+            self._bars.update(self._task, completed=done, total=of)
+
+    def __enter__(self) -> Progress:
+        """Show the bar."""
+        self._bars.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Take it away."""
+        self._bars.stop()
+
+
+def human_bytes(number: int) -> str:
+    """Return a number of bytes in units of 1000: ``16.4 kB``."""
+    return decimal(number)
+
+
+def human_time(seconds: float) -> str:
+    """Return a span in its largest unit: ``3 h``; below a minute ``less than a min``."""
+    for unit, length in _UNITS:
+        if seconds >= length:
+            return f"{int(seconds // length)} {unit}"
+    return "less than a min"

@@ -17,7 +17,8 @@ from vyre_driver.backends.kompute.resident import Buffer
 from vyre_driver.batch import Batch
 from vyre_driver.binding import BindingPlan
 from vyre_driver.cache.disk import CacheLookup, DiskPipelineCache
-from vyre_driver.cache.entry import PipelineEntry
+from vyre_driver.cache.entry import PipelineEntry, Verdict
+from vyre_driver.first_pipeline import FirstPipelines
 from vyre_driver.geometry import local_size
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags, layout_digest, shader_digest
 from vyre_driver.kernel import CompiledModule, Kernel, Trace
@@ -79,6 +80,9 @@ class Driver:
             cache = DiskPipelineCache.from_settings()
         self.cache = cache if isinstance(cache, DiskPipelineCache) else DiskPipelineCache(cache)
         self.backend = KomputeDevice(self.physical_device)
+        self.first_pipelines = FirstPipelines(
+            self.cache, self.physical_device, takes_blobs="pipeline_cache" in self.backend.hooks
+        )
 
     def compile(self, module: SpirvModule, specs: Mapping[str, object] | SpecMap | None = None) -> Kernel:
         """Prove that the device can run the module with these specialization constants, and fetch or store its entry.
@@ -95,6 +99,8 @@ class Driver:
             2104 if the workgroup or the bindings are over a limit of the device.
         UnsupportedFeature
             1002 if the module needs a feature or SPIR-V version that is not there.
+        CacheNotWarm
+            2601 if there is no entry, after ``assert_warm`` or with VYRE_ASSERT_WARM.
         """
         began = time.perf_counter_ns()
         reflection = module.reflection
@@ -106,11 +112,11 @@ class Driver:
         looked = time.perf_counter_ns()
         lookup = self.cache.get(key)
         lookup_ns = time.perf_counter_ns() - looked
-        entry = self._resolve(key, lookup, module)
+        entry, reason = self._resolve(key, lookup, module)
         source = PipelineSource(entry.spirv, specialization.words, reflection.push_constant_bytes, entry.native)
         compiled = CompiledModule(key, reflection, plan, workgroup, source)
         compile_ns = time.perf_counter_ns() - began
-        return Kernel(self, compiled, Trace(key.hex, lookup.verdict, lookup.reason, compile_ns, lookup_ns, 0, None, None))
+        return Kernel(self, compiled, Trace(key.hex, lookup.verdict, reason, compile_ns, lookup_ns, 0, None, None))
 
     def buffer(self, array: object) -> Buffer:
         """Return a resident buffer that holds a copy of the array; bytes become one of uint8.
@@ -132,6 +138,15 @@ class Driver:
     def batch(self) -> Batch:
         """Return an empty batch: bound kernels that go to the device in one submission."""
         return Batch()
+
+    def assert_warm(self) -> None:
+        """Raise CacheNotWarm 2601, with key and reason, from now on wherever something would have to be compiled.
+
+        That is in ``compile`` for want of an entry, and at a kernel's first call or ``bind`` for want of the driver's compiled
+        code in it; of the latter not on a device that gives none away, where each process compiles. VYRE_ASSERT_WARM does it
+        for every driver.
+        """
+        self.first_pipelines.assert_warm()
 
     def report(self) -> dict[str, object]:
         """Return the device, the backend and the cache's counters, as plain data."""
@@ -184,17 +199,16 @@ class Driver:
             enabled_features=sorted(self.backend.features),
         )
 
-    def _resolve(self, key: PipelineCacheKey, lookup: CacheLookup, module: SpirvModule) -> PipelineEntry:
-        """Return the entry to run, on a miss a new one, which is then stored; a blob the device did not write is left out."""
-        entry = lookup.entry
-        if entry is None:
-            entry = PipelineEntry(key.manifest, module.code)
-            self.cache.put(key, entry)
-        if entry.native and not blob_fits(entry.native, self.physical_device):
-            return PipelineEntry(entry.manifest, entry.spirv)
-        return entry
+    def _resolve(self, key: PipelineCacheKey, lookup: CacheLookup, module: SpirvModule) -> tuple[PipelineEntry, str]:
+        """Return the entry to run and the lookup's reason; on a miss a new entry, which is then stored.
 
-    def keep_native(self, compiled: CompiledModule, blob: bytes) -> None:
-        """Store the driver's compiled blob with the entry of a module; called by its kernel."""
-        if blob_fits(blob, self.physical_device):
-            self.cache.put(compiled.key, PipelineEntry(compiled.key.manifest, compiled.source.code, blob))
+        A blob the device did not write is left out.
+        """
+        entry, reason = lookup.entry, lookup.reason
+        if entry is None:
+            reason = self.first_pipelines.miss_reason(key, reason)
+            entry = PipelineEntry(key.manifest, module.code)
+            self.cache.put(key, entry, only_new=lookup.verdict is Verdict.MISS)
+        if entry.native and not blob_fits(entry.native, self.physical_device):
+            entry = PipelineEntry(entry.manifest, entry.spirv)
+        return entry, reason

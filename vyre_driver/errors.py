@@ -29,7 +29,8 @@
     |-- ToolUnavailable               2301  OSError
     |-- ShaderSyntaxError             2302  ValueError
     |-- InvalidSetting                2401  ValueError
-    `-- InvalidCommand                2501  ValueError
+    |-- InvalidCommand                2501  ValueError
+    `-- CacheNotWarm                  2601  RuntimeError
 
 A message says what is wrong, with which thing, with both numbers and their units, and ends in ``Fix:`` and one imperative
 sentence. What it says is also in attributes: nobody has to parse text. Codes are append-only.
@@ -245,3 +246,9 @@ class InvalidCommand(VyreError, ValueError):
     """A command line that cannot be meant."""
 
     code = 2501
+
+
+class CacheNotWarm(VyreError, RuntimeError):
+    """Something would have to be compiled where nothing may be (``key``, ``reason``)."""
+
+    code = 2601

@@ -6,7 +6,7 @@ import itertools
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from vyre_driver.geometry import grid
 from vyre_driver.specialization import pack_push_constants
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from vyre_driver.identity import PipelineCacheKey
     from vyre_driver.spirv.reflect import Reflection
     from vyre_driver.vulkan._layer import PipelineFacts
+
+_Made = TypeVar("_Made")
 
 _MAX_RECORDED = 8
 _MAX_CALLS = 64
@@ -78,6 +80,7 @@ class Kernel:
         self._calls: OrderedDict[object, _Call] = OrderedDict()
         self._uses = itertools.count()
         self._source = compiled.source
+        self._has_pipeline = False
         self._recorded: dict[object, RecordedDispatch] = {}
         self._recent = RecentBindings()
         self._lock = threading.Lock()
@@ -174,9 +177,7 @@ class Kernel:
         arguments = self.plan.check_resident(buffers)
         counts = grid(groups, arguments, self.workgroup, self._driver.physical_device.limits)
         memory = {argument.binding.binding: buffer.memory for argument, buffer in zip(arguments, buffers, strict=True)}
-        made = BoundPipeline(self._driver.backend, self._source, memory, counts)
-        self._keep_blob(made)
-        return made
+        return self._made(lambda source: BoundPipeline(self._driver.backend, source, memory, counts), lambda made: made)
 
     def _prepare(
         self, arrays: Sequence[object], groups: Sequence[int] | None, out_counts: Mapping[str, int]
@@ -214,16 +215,37 @@ class Kernel:
                 return found, False
             if len(self._recorded) >= _MAX_RECORDED:
                 self._drop_oldest()
-            made = self._record(arguments, groups)
-            self._keep_blob(made.bound)
+            made = self._made(lambda source: self._record(source, arguments, groups), lambda recorded: recorded.bound)
             self._recorded[shape] = made
             return made, True
 
-    def _record(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]) -> RecordedDispatch:
+    def _made(self, make: Callable[[PipelineSource], _Made], pipeline_of: Callable[[_Made], BoundPipeline]) -> _Made:
+        """Make a pipeline; the first goes the driver's way, and may wait for another process that makes the same one."""
+        if self._has_pipeline:
+            made = make(self._source)
+            self._keep_blob(pipeline_of(made))
+            return made
+
+        def make_first(native: bytes) -> tuple[_Made, PipelineFacts]:
+            made = make(replace(self._source, native=native))
+            return made, pipeline_of(made).facts
+
+        source = self._source
+        known = source.native, self._trace.reason
+        first = self._driver.first_pipelines.make(self._compiled.key, source.code, known, make_first)
+        self._source = replace(source, native=first.native)
+        self._trace = replace(self._trace, reason=first.reason)
+        self._keep_blob(pipeline_of(first.made))
+        self._has_pipeline = True
+        return first.made
+
+    def _record(
+        self, source: PipelineSource, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]
+    ) -> RecordedDispatch:
         """Record a dispatch; buffers kept for earlier sizes make room, the least recently used first."""
         while True:
             try:
-                return RecordedDispatch(self._driver.backend, self._source, arguments, groups)
+                return RecordedDispatch(self._driver.backend, source, arguments, groups)
             except DeviceOutOfMemory:
                 if not self._recorded:
                     raise
@@ -238,8 +260,8 @@ class Kernel:
         blob = bound.facts.blob
         if blob is None or self._source.native == blob or bound.facts.cache_hit:
             return
-        self._source = replace(self._source, native=blob)
-        self._driver.keep_native(self._compiled, blob)
+        if self._driver.first_pipelines.keep(self._compiled.key, self._source.code, blob):
+            self._source = replace(self._source, native=blob)
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,12 @@ CACHE_MAX_SIZE = Setting(
     "`1G`",
     "How much of the disk the pipeline cache may take; what was not used for longest goes first.",
 )
+ASSERT_WARM = Setting(
+    "VYRE_ASSERT_WARM",
+    "a switch",
+    "off",
+    "Raises CacheNotWarm wherever something would have to be compiled, as `driver.assert_warm()` does.",
+)
 
 CACHE_BASE = Setting(
     "VYRE_CACHE_BASE",
@@ -113,6 +119,7 @@ SETTINGS = (
     CACHE_MAX_SIZE,
     CACHE_BASE,
     CACHE_HMAC_KEY_FILE,
+    ASSERT_WARM,
     LAYER,
     LAYER_HOOKS_OFF,
     ROBUST_ACCESS,

@@ -51,7 +51,7 @@ def test_a_usage_error_is_one_line(refused: Refused, arguments: tuple[str, ...],
 def test_an_unknown_verb_is_refused(refused: Refused) -> None:
     line = refused("nope").replace("'", "")  # Pythons quote choices differently
     assert line == (
-        "2501: the command line is wrong: argument VERB: invalid choice: nope (choose from devices, run, demo). "
+        "2501: the command line is wrong: argument VERB: invalid choice: nope (choose from devices, run, demo, cache). "
         "Fix: see vyre-driver --help."
     )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 from kernels import glsl
+from witnessed import witness_below
 
 from vyre_driver import Driver, Kernel
 from vyre_driver.spirv.shipped import shipped_module
@@ -53,3 +54,9 @@ def saxpy(driver: Driver) -> Kernel:
 def children() -> Path:
     """The folder of the scripts that run in child processes."""
     return Path(__file__).parent / "children"
+
+
+@pytest.fixture
+def witness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file in which the layer below writes down what pipeline caches are made of."""
+    return witness_below(tmp_path / "witness", monkeypatch)

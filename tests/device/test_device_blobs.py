@@ -5,14 +5,12 @@ A layer of the test's stands between ours and the driver, as one that compiles 1
 
 from __future__ import annotations
 
-import json
-import shutil
 import struct
-import subprocess
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from witnessed import seen
 
 from vyre_driver import Driver
 from vyre_driver.cache.entry import PipelineEntry
@@ -28,38 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.device
 
 PAYLOAD = bytes(i * 7 & 255 for i in range(1000))
-NAME = "VK_LAYER_VYRE_TEST_witness"
 X = np.arange(100, dtype=np.float32)
-
-
-@pytest.fixture
-def witness(tmp_path: Path, children: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file in which the layer below writes down what pipeline caches are made of."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("not installed: cc")
-    folder = tmp_path / "witness"
-    folder.mkdir()
-    command = [str(compiler), "-shared", "-fPIC", "-O1", str(children / "witness.c"), "-o", str(folder / "witness.so")]
-    subprocess.run(command, check=True)
-    layer = {"name": NAME, "type": "GLOBAL", "library_path": "./witness.so", "api_version": "1.3.0"}
-    layer |= {"implementation_version": "1", "description": "a witness"}
-    (folder / "witness.json").write_text(json.dumps({"file_format_version": "1.2.0", "layer": layer}), "utf-8")
-    monkeypatch.setenv("VK_LAYER_PATH", str(folder))
-    monkeypatch.setenv("VK_INSTANCE_LAYERS", NAME)
-    monkeypatch.setenv("WITNESS", str(folder / "seen"))
-    return folder / "seen"
-
-
-def seen(witness: Path) -> list[bytes]:
-    """The initial data of each pipeline cache since the last call, in order."""
-    data, found = witness.read_bytes(), []
-    while data:
-        (size,) = struct.unpack_from("<Q", data)
-        found.append(data[8 : 8 + size])
-        data = data[8 + size :]
-    witness.unlink()
-    return found
 
 
 def header(device: PhysicalDevice) -> bytes:

@@ -51,8 +51,9 @@ def test_the_second_driver_has_a_hit() -> None:
 def test_an_entry_is_one_file_below_the_root_that_was_given(tmp_path: Path) -> None:
     root = tmp_path / "given"
     _, trace, _ = use_driver(root)
-    files = sorted(str(path.relative_to(root)) for path in root.rglob("*") if path.is_file())
-    assert files == sorted(["CACHEDIR.TAG", f"{trace.key[:2]}/{trace.key}.bin"])
+    files = sorted(path.relative_to(root) for path in root.rglob("*") if path.is_file())
+    entries = [str(path) for path in files if path.suffix != ".pace"]  # of the device, not of an entry
+    assert entries == sorted(["CACHEDIR.TAG", f"{trace.key[:2]}/{trace.key}.bin"])
 
 
 def test_typed_values_have_the_entry_of_the_plain_ones_and_must_be_of_the_declared_type() -> None:
@@ -113,6 +114,15 @@ def test_a_damaged_entry_is_replaced_by_a_whole_one(tmp_path: Path) -> None:
     entry_of(trace, tmp_path / "cache").write_bytes(b"damaged")
     verdicts = [use_driver(tmp_path / "cache")[1].verdict.name for _ in range(2)]
     assert verdicts == ["TRUNCATED", "HIT"]
+
+
+def test_an_entry_of_another_format_is_replaced(tmp_path: Path) -> None:
+    _, trace, _ = use_driver(tmp_path / "cache")
+    entry = entry_of(trace, tmp_path / "cache")
+    data = entry.read_bytes()
+    entry.write_bytes(data[:8] + b"\xff" + data[9:])
+    verdicts = [use_driver(tmp_path / "cache")[1].verdict.name for _ in range(2)]
+    assert verdicts == ["OUTDATED", "HIT"]
 
 
 def make_file(path: Path) -> Path:

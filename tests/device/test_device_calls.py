@@ -201,7 +201,7 @@ def test_the_report_names_device_backend_and_cache(driver: Driver) -> None:
         "driver": f"{device.driver_name} {device.driver_info}".strip(),
         "api_version": device.api,
         "backend": "kompute kp-0.9.0",
-        "cache": {"root": str(driver.cache.root), "refused": None, "readonly": False, "counts": {}, "last_error": None},
+        "cache": driver.cache.stats(),
         "layer": driver.backend.report(),
     }
 

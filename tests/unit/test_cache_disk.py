@@ -344,3 +344,22 @@ def test_nothing_is_written_to_a_root_that_has_become_anybodys(cache: DiskPipeli
     replace_by_anybodys(root)
     cache.put(OTHER, ENTRY)
     assert files(root) == ["CACHEDIR.TAG", "ab", SHARD]
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_an_entry_that_is_only_to_be_new_leaves_one_that_is_there(tmp_path: Path, on_disk: bool) -> None:  # noqa: FBT001 -- both ways
+    cache = DiskPipelineCache(tmp_path / "root" if on_disk else None)
+    new, other = PipelineEntry(b"manifest", b"code"), PipelineEntry(b"manifest", b"code", b"\x20\0\0\0\1\0\0\0" + bytes(28))
+    stored = [cache.put(key(1), new, only_new=True), cache.put(key(2), other), cache.put(key(2), new, only_new=True)]
+    assert (stored, cache.get(key(1)).entry, cache.get(key(2)).entry) == ([True] * 3, new, other)
+    assert not list(tmp_path.rglob("*.tmp"))
+
+
+def test_without_hard_links_a_new_entry_is_renamed_into_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", fail)
+    cache = DiskPipelineCache(tmp_path / "root")
+    assert cache.put(key(1), PipelineEntry(b"manifest", b"code"), only_new=True)
+    assert (cache.get(key(1)).verdict, list(tmp_path.rglob("*.tmp"))) == (Verdict.HIT, [])

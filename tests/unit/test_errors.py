@@ -43,6 +43,7 @@ TREE = {
     "ShaderSyntaxError": (2302, "VyreError", ValueError),
     "InvalidSetting": (2401, "VyreError", ValueError),
     "InvalidCommand": (2501, "VyreError", ValueError),
+    "CacheNotWarm": (2601, "VyreError", RuntimeError),
 }
 CLASSES = {name: found for name, found in inspect.getmembers(errors, inspect.isclass) if issubclass(found, VyreError)}
 

@@ -155,18 +155,21 @@ class EntryDirectory:
             if was_moved:
                 self._tally.count("quarantined")
 
-    def put(self, place: str, data: bytes) -> bool | None:
-        """Publish bytes at a place (``ab/abcd...bin``); returns whether they are stored, or None when the root is not used."""
+    def put(self, place: str, data: bytes, *, only_new: bool = False) -> bool | None:
+        """Publish bytes at a place (``ab/abcd...bin``); returns whether they are stored, or None when the root is not used.
+
+        With ``only_new`` what is there already stays, and counts as stored.
+        """
         if not self.make_usable():
             return None
         try:
-            self.publish(place, data)
+            self.publish(place, data, only_new=only_new)
         except OSError as error:
             self._tally.forgive("put", error)
             return False
         return True
 
-    def publish(self, place: str, data: bytes) -> None:
+    def publish(self, place: str, data: bytes, *, only_new: bool = False) -> None:
         """Publish bytes in a root that is usable; the sub-directory is made, once more if it goes meanwhile.
 
         Raises
@@ -178,7 +181,7 @@ class EntryDirectory:
         for is_last in (False, True):
             try:
                 self._trust_shard(shard)
-                publish(self.root, shard, name, data)
+                publish(self.root, shard, name, data, only_new=only_new)
             except FileNotFoundError:
                 if is_last:
                     raise
@@ -190,6 +193,29 @@ class EntryDirectory:
     def _trust_shard(self, shard: str) -> None:
         if not self.root.trusts_shard(shard):
             raise NotADirectoryError(f"{self.root.path}/{shard} is not a directory of ours")
+
+    def set_aside(self, place: str) -> None:
+        """Move what is at a place to the quarantine, if it is there."""
+        try:
+            found = os.lstat(f"{self.root.path}/{place}")
+        except OSError:
+            return
+        self._quarantine(place, (found.st_mode, found.st_uid, found.st_gid, found.st_ino, found.st_size, found.st_mtime_ns))
+
+    def beside(self, name: str, *, create: bool) -> str | None:
+        """Return the path of a sub-directory beside those of the entries; None when it may not be used, or is not there."""
+        create = create and not self.read_only
+        if not (self.make_usable() if create else self.is_usable()):
+            return None
+        try:
+            if create:
+                self.root.make_shard(name)
+            return f"{self.root.path}/{name}" if self.root.trusts_shard(name) else None
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._tally.forgive(name, error)
+            return None
 
     def make_usable(self) -> bool:
         """Whether the root may be used, made if it was not there; otherwise ``refused`` says why."""

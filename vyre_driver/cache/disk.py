@@ -123,9 +123,13 @@ class DiskPipelineCache(CacheUpkeep):
 
     def get(self, key: PipelineCacheKey) -> CacheLookup:
         """Return the verified entry of a key, or why there is none."""
-        lookup = self._look_up(key.digest)
+        lookup = self.look_again(key)
         self._tally.count(lookup.verdict.counted)
         return lookup
+
+    def look_again(self, key: PipelineCacheKey) -> CacheLookup:
+        """Return as ``get`` does, without counting it: for who has missed, and sees whether another has stored it since."""
+        return self._look_up(key.digest)
 
     def peek(self, key: PipelineCacheKey) -> CacheLookup:
         """Return what ``get`` would; nothing is counted, touched or moved."""
@@ -137,8 +141,10 @@ class DiskPipelineCache(CacheUpkeep):
             return CacheLookup(Verdict.HIT, entry, "entry in memory")
         return hit or next(iter(found), None) or self._miss_in_memory()
 
-    def put(self, key: PipelineCacheKey, entry: PipelineEntry) -> bool:
+    def put(self, key: PipelineCacheKey, entry: PipelineEntry, *, only_new: bool = False) -> bool:
         """Publish an entry under its key; returns whether it is stored. Readers see the whole entry or none.
+
+        With ``only_new`` one that is there already stays: who has compiled less must not replace what has more.
 
         An entry over 64 MiB, or with a native blob that is no more than a header or of another device than its manifest says,
         is dropped and counted.
@@ -150,14 +156,37 @@ class DiskPipelineCache(CacheUpkeep):
         stored = None
         if self._directory is not None and not self._readonly:
             place = _fast.shard_path(key.digest)
-            stored = self._directory.put(place, encode_entry(key.digest, entry, hmac_key=self.hmac_key))
+            stored = self._directory.put(place, encode_entry(key.digest, entry, hmac_key=self.hmac_key), only_new=only_new)
             if stored:
                 self._note_written(place, entry.byte_len)
         if stored is None:
-            self._memory.put(key.digest, entry)
+            self._memory.put(key.digest, entry, only_new=only_new)
         if stored is not False:
             self._tally.count("put")
         return stored is not False
+
+    def set_aside(self, digest: bytes) -> None:
+        """Move the entry of a key, given by its digest, to the quarantine, if it is there."""
+        if self._directory is not None and not self._readonly and self._directory.is_usable():
+            self._directory.set_aside(_fast.shard_path(digest))
+        self._memory.drop(digest)
+
+    def own_directory(self, name: str, *, create: bool = True) -> Path | None:
+        """Return ``root/name``, for what stands beside the entries; None when it may not be used, or is not there."""
+        found = None if self._directory is None else self._directory.beside(name, create=create)
+        return None if found is None else Path(found)
+
+    @property
+    def file_mode(self) -> int:
+        """The mode of what is made below the root."""
+        return 0o600 if self._directory is None else self._directory.root.file_mode
+
+    def note(self, what: str, error: OSError | None = None) -> None:
+        """Count what happened beside the entries; an error is forgiven."""
+        if error is None:
+            self._tally.count(what)
+        else:
+            self._tally.forgive(what, error)
 
     def path_for(self, program_digest: bytes, fingerprint: PipelineDeviceFingerprint) -> Path | None:
         """Return the file of a program's raw blob on a device, as upstream names it; None in memory.

@@ -38,8 +38,10 @@ def read_bounded(descriptor: int, size: int) -> bytes:
     return b"".join(parts)
 
 
-def publish(root: CacheRoot, shard: str, name: str, data: bytes) -> None:
+def publish(root: CacheRoot, shard: str, name: str, data: bytes, *, only_new: bool = False) -> None:
     """Write a file under an unpredictable name beside its own, then rename it: a reader sees all of it or nothing.
+
+    With ``only_new`` a file that has the name already keeps it.
 
     Everything goes through one descriptor of the directory, so nothing is written elsewhere if that is moved meanwhile.
 
@@ -54,12 +56,25 @@ def publish(root: CacheRoot, shard: str, name: str, data: bytes) -> None:
         descriptor = os.open(temporary, _OPEN_NEW, root.file_mode, dir_fd=directory)
         try:
             _write_all(descriptor, data, root)
-            os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+            if not (only_new and _link_new(temporary, name, directory)):
+                os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
             os.unlink(temporary, dir_fd=directory)
             raise
     finally:
         os.close(directory)
+
+
+def _link_new(temporary: str, name: str, directory: int) -> bool:
+    """Give a file its name unless that is taken; returns False, with nothing done, where there are no hard links."""
+    try:
+        os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+    except FileExistsError:
+        pass
+    except OSError:
+        return False  # renaming does, or says what is wrong
+    os.unlink(temporary, dir_fd=directory)
+    return True
 
 
 def _write_all(descriptor: int, data: bytes, root: CacheRoot) -> None:

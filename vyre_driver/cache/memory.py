@@ -29,15 +29,23 @@ class MemoryEntries:
                 self._entries.move_to_end(digest)
         return entry
 
-    def put(self, digest: bytes, entry: PipelineEntry) -> None:
-        """Keep an entry, in place of an earlier one."""
+    def put(self, digest: bytes, entry: PipelineEntry, *, only_new: bool = False) -> None:
+        """Keep an entry, in place of an earlier one; with ``only_new`` the earlier one stays."""
         with self._lock:
+            if only_new and digest in self._entries:
+                return
             replaced = self._entries.pop(digest, None)
             self._entries[digest] = entry
             self._bytes += entry.byte_len - (replaced.byte_len if replaced else 0)
             while self._bytes > MAX_MEMORY_BYTES:
                 _, dropped = self._entries.popitem(last=False)
                 self._bytes -= dropped.byte_len
+
+    def drop(self, digest: bytes) -> None:
+        """Drop an entry, if it is there."""
+        with self._lock:
+            dropped = self._entries.pop(digest, None)
+            self._bytes -= dropped.byte_len if dropped else 0
 
     def clear(self) -> None:
         """Drop everything."""

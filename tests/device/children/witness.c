@@ -1,6 +1,9 @@
 /* A Vulkan layer below ours: it says that the driver compiled 1000 bytes, and writes down what a pipeline cache is made of.
 
-   One instance and one device at a time. WITNESS names the file that gets each cache's initial data, with its length ahead. */
+   One instance and one device at a time. WITNESS names the file that gets each cache's initial data, with its length ahead. With
+   WITNESS_KILLS in the environment, the process is killed inside the call that brings initial data; with WITNESS_HITS, the driver
+   seems to find its pipeline in such data. */
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +17,7 @@
 static PFN_vkGetInstanceProcAddr next_instance;
 static PFN_vkGetDeviceProcAddr next_device;
 static VkInstance instance;
+static int has_data; /* of the last pipeline cache */
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_cache(
     VkDevice device, const VkPipelineCacheCreateInfo *info, const VkAllocationCallbacks *allocator, VkPipelineCache *out) {
@@ -24,8 +28,24 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_cache(
   fwrite(&size, sizeof size, 1, file);
   if (size) fwrite(info->pInitialData, 1, size, file);
   fclose(file);
+  if (size && getenv("WITNESS_KILLS")) raise(SIGKILL);
+  has_data = size != 0;
   empty.initialDataSize = 0;
   return ((PFN_vkCreatePipelineCache)next_device(device, "vkCreatePipelineCache"))(device, &empty, allocator, out);
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_pipelines(
+    VkDevice device, VkPipelineCache cache, uint32_t count, const VkComputePipelineCreateInfo *infos,
+    const VkAllocationCallbacks *allocator, VkPipeline *out) {
+  VkResult result = ((PFN_vkCreateComputePipelines)next_device(device, "vkCreateComputePipelines"))(
+      device, cache, count, infos, allocator, out);
+  const VkBaseInStructure *at = infos->pNext;
+  while (at && at->sType != VK_STRUCTURE_TYPE_PIPELINE_CREATION_FEEDBACK_CREATE_INFO) at = at->pNext;
+  if (at && has_data && getenv("WITNESS_HITS")) {
+    ((const VkPipelineCreationFeedbackCreateInfo *)at)->pPipelineCreationFeedback->flags |=
+        VK_PIPELINE_CREATION_FEEDBACK_VALID_BIT | VK_PIPELINE_CREATION_FEEDBACK_APPLICATION_PIPELINE_CACHE_HIT_BIT;
+  }
+  return result;
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL get_cache_data(VkDevice device, VkPipelineCache cache, size_t *size, void *data) {
@@ -49,6 +69,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL get_cache_data(VkDevice device, VkPipeline
 static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_proc(VkDevice device, const char *name) {
   if (strcmp(name, "vkGetDeviceProcAddr") == 0) return (PFN_vkVoidFunction)device_proc;
   if (strcmp(name, "vkCreatePipelineCache") == 0) return (PFN_vkVoidFunction)create_cache;
+  if (strcmp(name, "vkCreateComputePipelines") == 0) return (PFN_vkVoidFunction)create_pipelines;
   if (strcmp(name, "vkGetPipelineCacheData") == 0) return (PFN_vkVoidFunction)get_cache_data;
   return next_device(device, name);
 }

@@ -1,0 +1,286 @@
+"""Single flight: of all processes and threads that miss the same key, one compiles, and the others take what it stored.
+
+A flight is a lock, one file a key in ``root/flight``, held by an open descriptor (flock): it dies with its process. Whoever
+finds it taken waits until the entry or the lock is there, at most for as long as compiling is expected to take twice. Then one
+more may compile, on a second lock, for an owner that hangs must not be waited for without end, and the rest wait once more.
+Nothing here is needed to get or put: a lock that cannot be had means compiling at once, and is counted.
+
+How long compiling takes is estimated from the size of the SPIR-V, at the slowest pace that this device and driver have shown.
+``root/flight`` keeps it, one small file a device, which also says of a device that it gives no compiled code away: nobody waits
+there, for there would be nothing to take.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from filelock import UnixFileLock
+
+    from vyre_driver.cache.disk import DiskPipelineCache
+    from vyre_driver.identity import PipelineCacheKey
+
+_Found = TypeVar("_Found")
+
+FLIGHTS = "flight"
+# The slowest driver measured, unrolling loops (docs/performance.md): what holds before this device was measured.
+UNKNOWN_PACE_NS = 50_000
+_PATIENCE = 2.0
+_LONGEST_WAIT_S = 60.0
+# A wait is noticed to be over only when somebody looks, and a lock costs system calls: below this, compiling is cheaper.
+_LEAST_WAIT_S = 0.002
+_LOOKS_A_WAIT = 40
+_LOOK_S = (0.001, 0.05)
+_ABANDONED_AFTER_S = 3600
+_NO_BLOBS = b"none"
+
+# Flights of this process: threads would each get a lock file of their own, and memory has none.
+_taken: set[tuple[object, bytes, str]] = set()
+_taken_lock = threading.Lock()
+
+
+def _forget_flights() -> None:
+    """In a forked child: the threads that were compiling did not come along."""
+    global _taken_lock  # noqa: PLW0603 -- it may have been held at the fork
+    _taken_lock = threading.Lock()
+    _taken.clear()
+
+
+os.register_at_fork(after_in_child=_forget_flights)
+
+
+class Flights:
+    """The flights of one cache on one device, which ``device`` names: 32 bytes, other ones for another driver."""
+
+    def __init__(self, cache: DiskPipelineCache, device: bytes) -> None:
+        """Remember them; nothing is read or made."""
+        self._cache = cache
+        self._pace_name = f"{device.hex()}.pace"
+        self._pace: bytes = b""
+        self._is_swept = False
+
+    @contextmanager
+    def board(self, key: PipelineCacheKey, code_bytes: int, landed: Callable[[], _Found | None]) -> Iterator[_Found | None]:
+        """Yield what another has stored for a key, or None to whoever is to compile it, within the block.
+
+        ``landed`` looks into the cache. Who compiles must have put the entry before the block ends; if the block ends without
+        one, because it raised or its process died, one of those who wait compiles.
+        """
+        with ExitStack() as held:
+            yield self._wait(key, code_bytes, landed, held)
+
+    def gives_no_blobs(self) -> bool:
+        """Whether the device is known to give no compiled code away."""
+        return self._read_pace() == _NO_BLOBS
+
+    def learn(self, code_bytes: int, compile_ns: int, *, has_blob: bool) -> None:
+        """Remember how long the driver compiled so many bytes of SPIR-V, and whether it gave the result away."""
+        known = self._read_pace()
+        pace = str(compile_ns // max(1, code_bytes)).encode("ascii") if has_blob else _NO_BLOBS
+        if has_blob and known != _NO_BLOBS and _number(known) >= _number(pace):
+            return
+        if known == pace:
+            return
+        self._pace = pace
+        directory = self._cache.own_directory(FLIGHTS)
+        if directory is not None:
+            try:
+                self._write(directory / self._pace_name, pace)
+            except OSError as error:
+                self._cache.note("pace", error)
+
+    def expected_s(self, code_bytes: int) -> float:
+        """Estimate how long the driver compiles so many bytes of SPIR-V, in seconds."""
+        return code_bytes * (_number(self._read_pace()) or UNKNOWN_PACE_NS) / 1e9
+
+    def _wait(
+        self, key: PipelineCacheKey, code_bytes: int, landed: Callable[[], _Found | None], held: ExitStack
+    ) -> _Found | None:
+        patience_s = min(_PATIENCE * self.expected_s(code_bytes), _LONGEST_WAIT_S)
+        for which in ("first", "second"):
+            lock = _FlightLock(self._cache, key, which)
+            has_lock, found = self._wait_for(lock, patience_s, landed)
+            if has_lock:
+                held.callback(lock.release)
+                self._sweep()
+                return landed()
+            if found is not None or self.gives_no_blobs():
+                return found
+            self._cache.note("flight_overdue")
+        return None
+
+    def _wait_for(
+        self, lock: _FlightLock, patience_s: float, landed: Callable[[], _Found | None]
+    ) -> tuple[bool, _Found | None]:
+        """Wait for the lock or the entry, whichever comes first, or until it is known that there will be none."""
+        least, most = _LOOK_S
+        look_s = min(most, max(least, patience_s / _LOOKS_A_WAIT))
+        until = time.monotonic() + (patience_s if patience_s >= _LEAST_WAIT_S else 0)
+        seen: object = ()
+        while not lock.take():
+            now = lock.entry_state()
+            if now is None or now != seen:
+                found = landed()
+                if found is not None:
+                    self._cache.note("flight_shared")
+                    return False, found
+                seen = now
+            if time.monotonic() >= until or self.gives_no_blobs():
+                return False, None
+            time.sleep(look_s)
+        return True, None
+
+    def _read_pace(self) -> bytes:
+        """Return what is known of the device; another process may know more than this one."""
+        directory = self._cache.own_directory(FLIGHTS, create=False)
+        if directory is None:
+            return self._pace
+        try:
+            descriptor = os.open(directory / self._pace_name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return self._pace
+        except OSError as error:
+            self._cache.note("pace", error)
+            return self._pace
+        try:
+            self._pace = os.read(descriptor, 32)
+        except OSError as error:
+            self._cache.note("pace", error)
+        finally:
+            os.close(descriptor)
+        return self._pace
+
+    def _write(self, path: Path, data: bytes) -> None:
+        temporary = path.with_name(f".{secrets.token_hex(16)}.tmp")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(temporary, flags, self._cache.file_mode)
+        try:
+            try:
+                os.write(descriptor, data)
+            finally:
+                os.close(descriptor)
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def _sweep(self) -> None:
+        """Remove, once, what killed processes have left behind: an hour old, and held by nobody."""
+        directory = None if self._is_swept else self._cache.own_directory(FLIGHTS, create=False)
+        self._is_swept = True
+        if directory is None:
+            return
+        try:
+            with os.scandir(directory) as found:
+                old = time.time() - _ABANDONED_AFTER_S
+                left = [one.path for one in found if one.stat(follow_symlinks=False).st_mtime < old]
+            for path in left:
+                if path.endswith(".tmp"):
+                    os.unlink(path)  # noqa: PTH108 -- os.scandir's
+                elif path.endswith(".lock"):
+                    _remove_unheld(path)
+        except FileNotFoundError:
+            return  # another process sweeps too
+        except OSError as error:
+            self._cache.note("sweep", error)
+
+
+class _FlightLock:
+    """The lock of one key: among the threads of this process always, among processes where the root allows it."""
+
+    def __init__(self, cache: DiskPipelineCache, key: PipelineCacheKey, which: str) -> None:
+        self._cache = cache
+        self._entry = cache.entry_path(key)
+        self._seat = (id(cache) if cache.root is None else str(cache.root), key.digest, which)
+        self._name = f"{key.hex}.{which}.lock"
+        self._file_lock: UnixFileLock | None = None
+        self._path = ""
+
+    def take(self) -> bool:
+        """Take it if it is free. A lock file that cannot be made or locked counts as free."""
+        with _taken_lock:
+            if self._seat in _taken:
+                return False
+            _taken.add(self._seat)
+        is_taken = False
+        try:
+            is_taken = self._take_file()
+        finally:
+            if not is_taken:
+                self._leave_seat()
+        return is_taken
+
+    def _take_file(self) -> bool:
+        directory = self._cache.own_directory(FLIGHTS)
+        if directory is None:
+            return True
+        from filelock import Timeout, UnixFileLock  # noqa: PLC0415 -- 40 ms, which only who compiles should pay
+
+        path = str(directory / self._name)
+        # Without flock there is no lock: one that outlives its process would be waited for in vain.
+        lock = UnixFileLock(path, mode=self._cache.file_mode, thread_local=False, fallback_to_soft=False)
+        try:
+            lock.acquire(blocking=False)
+        except Timeout:
+            return False
+        except (OSError, NotImplementedError) as error:
+            self._cache.note("lock", error if isinstance(error, OSError) else OSError(str(error)))
+        else:
+            self._file_lock, self._path = lock, path
+        return True
+
+    def entry_state(self) -> object:
+        """Return what changes when the entry does; None when only looking can tell."""
+        if self._entry is None:
+            return None
+        try:
+            found = self._entry.lstat()
+        except OSError:
+            return ""
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    def release(self) -> None:
+        """Let the next one have it; its file goes first, and who has that open already notices (filelock compares)."""
+        lock, self._file_lock = self._file_lock, None
+        try:
+            if lock is not None:
+                with suppress(FileNotFoundError):
+                    os.unlink(self._path)  # noqa: PTH108 -- filelock's path
+                lock.release()
+        except OSError as error:
+            self._cache.note("lock", error)
+            if lock is not None:
+                lock.release(force=True)
+        finally:
+            self._leave_seat()
+
+    def _leave_seat(self) -> None:
+        with _taken_lock:
+            _taken.discard(self._seat)
+
+
+def _remove_unheld(path: str) -> None:
+    from filelock import Timeout, UnixFileLock  # noqa: PLC0415 -- as above
+
+    lock = UnixFileLock(path, thread_local=False, fallback_to_soft=False)
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        return
+    try:
+        os.unlink(path)  # noqa: PTH108
+    finally:
+        lock.release()
+
+
+def _number(pace: bytes) -> int:
+    """Nanoseconds a byte; 0 when nothing is known, or the file holds something else."""
+    return int(pace) if pace.isdigit() else 0

@@ -1,0 +1,246 @@
+"""Crash markers: a compiled blob on which a driver has died is not given to it again.
+
+A blob is input that a driver trusts, and a driver that chokes on one takes the process with it. So before this machine gives
+one to its driver for the first time, a marker is written and made durable: a file in ``root/marks``, named by the key, which
+holds the blob's digest and is locked (flock) as long as its process lives. It goes when the driver has taken the blob. A marker
+that nobody holds was left by a process that died in between: the entry is set aside, and that blob is never used again here.
+
+What went well is remembered by machine, as digests in one file that is read when a blob is first used in a process. Dispatches,
+and compiled kernels that have made a pipeline, touch nothing of this.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from blake3 import blake3
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vyre_driver.cache.disk import DiskPipelineCache
+    from vyre_driver.identity import PipelineCacheKey
+
+MARKS = "marks"
+_DIGEST_BYTES = 32
+_LONGEST_LIST_BYTES = 1 << 20
+_OPEN_MARKER = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_MARKER_NAME = re.compile(r"([0-9a-f]{64})\.mark")
+_MACHINE_ID = "/etc/machine-id"
+# Taking a blob is a matter of milliseconds: a driver that another process has given it for so long may never come back.
+_LONGEST_WAIT_S = 5.0
+_LOOK_S = 0.005
+_LISTS_KEPT_S = 90 * 24 * 3600
+
+
+class Markers:
+    """The markers of one cache, and what is known of blobs on this machine."""
+
+    def __init__(self, cache: DiskPipelineCache) -> None:
+        """Remember the cache; nothing is read or made."""
+        self._cache = cache
+        self._own: set[bytes] = set()
+        machine = blake3(_machine()).hexdigest()[:16]
+        self._good_name, self._deadly_name = f"{machine}.good", f"{machine}.deadly"
+
+    def sweep(self) -> dict[bytes, str]:
+        """Set aside the entries whose marker nobody holds; returns why, by key digest. Costs one directory without markers."""
+        found: dict[bytes, str] = {}
+        directory = self._cache.own_directory(MARKS, create=False)
+        if directory is None:
+            return found
+        try:
+            for path in directory.iterdir():
+                key = _MARKER_NAME.fullmatch(path.name)
+                if key is None:
+                    self._drop_old_list(path)
+                    continue
+                reason = self._judge_left(path, bytes.fromhex(key[1]))
+                if reason:
+                    found[bytes.fromhex(key[1])] = reason
+        except OSError as error:
+            self._cache.note("marks", error)
+        return found
+
+    @contextmanager
+    def first_use(self, key: PipelineCacheKey, blob: bytes) -> Iterator[str]:
+        """Yield why a blob must not be given to the driver, or nothing: it is to be used within the block then.
+
+        Where no marker can be written the blob is used without one, and that is counted.
+        """
+        digest = blake3(blob).digest()
+        directory = None if digest in self._own else self._cache.own_directory(MARKS, create=False)
+        if digest in self._own or (directory is not None and self._lists(directory, self._good_name, digest)):
+            yield ""
+            return
+        directory = self._cache.own_directory(MARKS)
+        if directory is None:
+            yield ""
+            return
+        path = directory / f"{key.hex}.mark"
+        marker, reason = self._take(path, key.digest)
+        # Asked only now: whoever had the marker until now has found out.
+        if not reason and self._lists(directory, self._deadly_name, digest):
+            reason = "the driver has died on this blob before"
+        is_known = bool(reason) or self._lists(directory, self._good_name, digest)
+        if marker is None or is_known:
+            if marker is not None:
+                self._drop(path, marker)
+            yield reason
+            return
+        try:
+            self._write(marker, directory, digest)
+            yield ""
+            self._own.add(digest)
+            self._add(directory, self._good_name, digest)
+        finally:
+            self._drop(path, marker)
+
+    def is_deadly(self, blob: bytes) -> bool:
+        """Whether a driver has died on this blob on this machine."""
+        directory = self._cache.own_directory(MARKS, create=False)
+        return directory is not None and self._lists(directory, self._deadly_name, blake3(blob).digest())
+
+    def made_here(self, blob: bytes) -> None:
+        """Remember that this process's driver has written a blob: it may have it back without a marker."""
+        self._own.add(blake3(blob).digest())
+
+    def _take(self, path: Path, key_digest: bytes) -> tuple[int | None, str]:
+        """Return the marker's descriptor, locked and empty, or why the blob must not be used; neither when that is forgiven."""
+        until = time.monotonic() + _LONGEST_WAIT_S
+        try:
+            while True:
+                descriptor = os.open(path, _OPEN_MARKER | os.O_CREAT, self._cache.file_mode)
+                is_ours = False
+                try:
+                    left = self._lock(descriptor)
+                    is_ours = left == b""
+                    if left:
+                        return None, self._condemn(path, key_digest, left)
+                finally:
+                    if not is_ours:
+                        os.close(descriptor)
+                if is_ours:
+                    return descriptor, ""
+                if time.monotonic() >= until:
+                    return None, f"another process gave the driver this blob over {_LONGEST_WAIT_S:g} s ago"
+                time.sleep(_LOOK_S)
+        except OSError as error:
+            self._cache.note("marker", error)
+            return None, ""
+
+    def _judge_left(self, path: Path, key_digest: bytes) -> str:
+        """Return why an entry was set aside for its marker; empty when a living process holds that, or nothing was used."""
+        try:
+            descriptor = os.open(path, _OPEN_MARKER)
+        except FileNotFoundError:
+            return ""
+        try:
+            left = self._lock(descriptor)
+            if left is None:
+                return ""
+            if left == b"":
+                path.unlink(missing_ok=True)
+                return ""
+            return self._condemn(path, key_digest, left)
+        finally:
+            os.close(descriptor)
+
+    @staticmethod
+    def _lock(descriptor: int) -> bytes | None:
+        """Lock a marker and return what it holds; None when somebody else has it, or had it and removed it."""
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+        return os.pread(descriptor, 2 * _DIGEST_BYTES, 0) if os.fstat(descriptor).st_nlink else None
+
+    def _condemn(self, path: Path, key_digest: bytes, left: bytes) -> str:
+        """Set the entry aside and never use its blob again; returns that in words."""
+        self._cache.set_aside(key_digest)
+        if len(left) >= _DIGEST_BYTES:
+            self._add(path.parent, self._deadly_name, left[:_DIGEST_BYTES])
+        path.unlink(missing_ok=True)
+        self._cache.note("crashed")
+        return "a process died when the driver was given its compiled blob"
+
+    def _write(self, marker: int, directory: Path, digest: bytes) -> None:
+        """Make the marker durable: a driver may take the machine with it."""
+        try:
+            os.write(marker, digest)
+            os.fsync(marker)
+            above = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(above)
+            finally:
+                os.close(above)
+        except OSError as error:
+            self._cache.note("marker", error)
+
+    def _drop(self, path: Path, marker: int) -> None:
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            self._cache.note("marker", error)
+            self._empty(marker)
+        finally:
+            os.close(marker)
+
+    def _empty(self, marker: int) -> None:
+        """What cannot be removed must not tell of a death."""
+        try:
+            os.ftruncate(marker, 0)
+        except OSError as error:
+            self._cache.note("marker", error)
+
+    def _lists(self, directory: Path, name: str, digest: bytes) -> bool:
+        """Whether a list holds a digest, wherever in it: a record cut off by a crash moves all that follow."""
+        try:
+            descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            self._cache.note("marks", error)
+            return False
+        try:
+            return digest in os.read(descriptor, _LONGEST_LIST_BYTES + _DIGEST_BYTES)
+        except OSError as error:
+            self._cache.note("marks", error)
+            return False
+        finally:
+            os.close(descriptor)
+
+    def _add(self, directory: Path, name: str, digest: bytes) -> None:
+        """Append a digest to a list; a full one starts afresh, which costs a marker for each blob again."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        try:
+            descriptor = os.open(directory / name, flags, self._cache.file_mode)
+            try:
+                if os.fstat(descriptor).st_size >= _LONGEST_LIST_BYTES:
+                    os.ftruncate(descriptor, 0)
+                os.write(descriptor, digest)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            self._cache.note("marks", error)
+
+    def _drop_old_list(self, path: Path) -> None:
+        """Remove what a machine left that was not seen for long: containers have many names."""
+        found = path.lstat()
+        if path.suffix in {".good", ".deadly"} and time.time() - found.st_mtime > _LISTS_KEPT_S:
+            path.unlink(missing_ok=True)
+
+
+def _machine() -> bytes:
+    """Name this machine; another name costs a marker for each blob, no more."""
+    try:
+        found = Path(_MACHINE_ID).read_bytes().strip()
+    except OSError:
+        found = b""
+    return found + b"\0" + os.uname().nodename.encode("utf-8", "surrogateescape")

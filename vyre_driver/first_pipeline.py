@@ -1,0 +1,171 @@
+"""The first pipeline of a compiled module: made of the entry's blob, or compiled, by as few processes as can be.
+
+This is the expensive step of a cold start, the driver's own compiler. Pipelines that follow are made of what it gave.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from vyre_driver import settings
+from vyre_driver.cache.entry import PipelineEntry
+from vyre_driver.cache.flight import Flights
+from vyre_driver.cache.marker import Markers
+from vyre_driver.errors import CacheNotWarm
+from vyre_driver.identity import device_fields, encode_manifest, manifest_digest
+from vyre_driver.vulkan.blob import blob_fits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vyre_driver.cache.disk import DiskPipelineCache
+    from vyre_driver.identity import PipelineCacheKey
+    from vyre_driver.vulkan._layer import PipelineFacts
+    from vyre_driver.vulkan.devices import PhysicalDevice
+
+_Made = TypeVar("_Made")
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPipeline(Generic[_Made]):
+    """What was made, the blob to make more of (empty without one), and what the trace is to say of it."""
+
+    made: _Made
+    native: bytes
+    reason: str
+
+
+class FirstPipelines:
+    """How one driver gets them. ``takes_blobs``: whether the layer can hand compiled code in and out at all."""
+
+    def __init__(self, cache: DiskPipelineCache, device: PhysicalDevice, *, takes_blobs: bool) -> None:
+        """Set aside what a driver has died on, and remember the rest."""
+        self._cache = cache
+        self._device = device
+        self._takes_blobs = takes_blobs
+        self._flights = Flights(cache, manifest_digest(encode_manifest(device_fields(device))))
+        self._markers = Markers(cache)
+        self._crashed = self._markers.sweep() if takes_blobs else {}
+        self._must_be_warm = False
+
+    def assert_warm(self) -> None:
+        """Raise CacheNotWarm from now on instead of compiling."""
+        self._must_be_warm = True
+
+    def miss_reason(self, key: PipelineCacheKey, reason: str) -> str:
+        """Return why there is no entry: the lookup's reason, and the crash that it was set aside for.
+
+        Raises
+        ------
+        CacheNotWarm
+            2601 if nothing may be compiled.
+        """
+        crash = self._crashed.get(key.digest)
+        said = reason if crash is None else f"{reason}: {crash}"
+        self._refuse_to_compile(key, said)
+        return said
+
+    def make(
+        self,
+        key: PipelineCacheKey,
+        code: bytes,
+        entry: tuple[bytes, str],
+        make: Callable[[bytes], tuple[_Made, PipelineFacts]],
+    ) -> FirstPipeline[_Made]:
+        """Make the first pipeline with ``make``, which takes a blob (empty without one); it may wait for another process's.
+
+        Parameters
+        ----------
+        code
+            The SPIR-V, in host order.
+        entry
+            The blob that came with the entry, empty without one, and what the lookup said.
+
+        Raises
+        ------
+        CacheNotWarm
+            2601 if it had to be compiled, and nothing may be.
+        """
+        native, reason = entry
+        if not self._takes_blobs:
+            return FirstPipeline(make(b"")[0], b"", reason)
+        if native:
+            found = self._of_blob(key, native, reason, make)
+            if isinstance(found, FirstPipeline):
+                return found
+            reason = f"{reason}; compiled afresh: {found}"
+        if self._flights.gives_no_blobs():
+            return self._compile(key, code, reason, make)
+        if self._is_warm_wanted():
+            return self._shared(key, code, self._landed(key, native), reason, make)
+        with self._flights.board(key, len(code), lambda: self._landed(key, native)) as landed:
+            if landed is None:
+                return self._compile(key, code, reason, make)
+        return self._shared(key, code, landed, reason, make)
+
+    def keep(self, key: PipelineCacheKey, code: bytes, blob: bytes) -> bool:
+        """Store the driver's compiled blob with the entry; returns whether it is one that may be used again."""
+        if not blob_fits(blob, self._device) or self._markers.is_deadly(blob):
+            return False
+        self._markers.made_here(blob)
+        self._cache.put(key, PipelineEntry(key.manifest, code, blob))
+        return True
+
+    def _landed(self, key: PipelineCacheKey, refused: bytes) -> bytes | None:
+        """Return the blob that another has stored since, if it is none that was refused."""
+        entry = self._cache.look_again(key).entry
+        blob = b"" if entry is None else entry.native
+        return blob if blob != refused and blob_fits(blob, self._device) else None
+
+    def _shared(
+        self,
+        key: PipelineCacheKey,
+        code: bytes,
+        blob: bytes | None,
+        reason: str,
+        make: Callable[[bytes], tuple[_Made, PipelineFacts]],
+    ) -> FirstPipeline[_Made]:
+        """Make it of what another has stored; compile where that cannot be."""
+        if blob is not None:
+            found = self._of_blob(key, blob, f"{reason}; another has compiled it since", make)
+            if isinstance(found, FirstPipeline):
+                return found
+            reason = f"{reason}; compiled afresh: {found}"
+        return self._compile(key, code, reason, make)
+
+    def _of_blob(
+        self, key: PipelineCacheKey, blob: bytes, reason: str, make: Callable[[bytes], tuple[_Made, PipelineFacts]]
+    ) -> FirstPipeline[_Made] | str:
+        """Make it of a blob; returns why that must not be, if so."""
+        with self._markers.first_use(key, blob) as refused:
+            if refused:
+                return refused
+            made, facts = make(blob)
+        if facts.created and not facts.shared and facts.cache_hit is False:
+            self._refuse_to_compile(key, f"{reason}; the driver did not find its pipeline in the blob of {len(blob)} bytes")
+        return FirstPipeline(made, blob, reason)
+
+    def _compile(
+        self, key: PipelineCacheKey, code: bytes, reason: str, make: Callable[[bytes], tuple[_Made, PipelineFacts]]
+    ) -> FirstPipeline[_Made]:
+        """Let the driver compile, and store what it gives."""
+        if not self._flights.gives_no_blobs():
+            self._refuse_to_compile(key, reason)
+        made, facts = make(b"")
+        if facts.created and not facts.shared:
+            self._flights.learn(len(code), facts.compile_ns, has_blob=facts.blob is not None)
+        blob = facts.blob if facts.blob is not None and self.keep(key, code, facts.blob) else b""
+        return FirstPipeline(made, blob, reason)
+
+    def _is_warm_wanted(self) -> bool:
+        return self._must_be_warm or settings.switch(settings.ASSERT_WARM)
+
+    def _refuse_to_compile(self, key: PipelineCacheKey, reason: str) -> None:
+        if self._is_warm_wanted():
+            raise CacheNotWarm(
+                f"pipeline {key.hex} would have to be compiled: {reason}",
+                fix="fill the cache with a run that may compile, on this device and driver, before this one",
+                key=key.hex,
+                reason=reason,
+            )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from vyre_driver.arguments import BufferArgument, Resident
     from vyre_driver.ir.dtypes import DataType
     from vyre_driver.ir.program import Program
-    from vyre_driver.spirv.reflect import BufferInterface, Reflection
+    from vyre_driver.spirv.contract import BufferInterface, Reflection
     from vyre_driver.spirv.types import Element
 
 __all__ = [

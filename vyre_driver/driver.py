@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.specialization import SpecMap
     from vyre_driver.spirv.module import SpirvModule
+    from vyre_driver.spirv.runnable import RunnableModule
 
 
 class Driver:
@@ -98,21 +99,22 @@ class Driver:
         LimitExceeded
             2104 if the workgroup or the bindings are over a limit of the device.
         UnsupportedFeature
-            1002 if the module needs a feature or SPIR-V version that is not there.
+            1002 if the module needs a feature or SPIR-V version that is not there, or what kompute cannot bind.
         CacheNotWarm
             2601 if there is no entry, after ``assert_warm`` or with VYRE_ASSERT_WARM.
         """
         began = time.perf_counter_ns()
-        reflection = module.reflection
+        runnable = module.runnable
+        reflection = runnable.reflection
         check_requirements(reflection, self.physical_device, self.backend.features, self.backend.api_version)
         plan = BindingPlan.from_reflection(reflection)
         specialization = specialize(reflection.spec_constants, {} if specs is None else specs)
         workgroup = local_size(reflection, specialization, self.physical_device.limits)
-        key = self._key(module, plan, specialization, workgroup)
+        key = self._key(runnable, plan, specialization, workgroup)
         looked = time.perf_counter_ns()
         lookup = self.cache.get(key)
         lookup_ns = time.perf_counter_ns() - looked
-        entry, reason = self._resolve(key, lookup, module)
+        entry, reason = self._resolve(key, lookup, runnable)
         source = PipelineSource(entry.spirv, specialization.words, reflection.push_constant_bytes, entry.native)
         compiled = CompiledModule(key, reflection, plan, workgroup, source)
         compile_ns = time.perf_counter_ns() - began
@@ -178,7 +180,7 @@ class Driver:
         self.close()
 
     def _key(
-        self, module: SpirvModule, plan: BindingPlan, specialization: Specialization, workgroup: tuple[int, int, int]
+        self, module: RunnableModule, plan: BindingPlan, specialization: Specialization, workgroup: tuple[int, int, int]
     ) -> PipelineCacheKey:
         reflection = module.reflection
         flags = PipelineFeatureFlags(0)
@@ -199,7 +201,7 @@ class Driver:
             enabled_features=sorted(self.backend.features),
         )
 
-    def _resolve(self, key: PipelineCacheKey, lookup: CacheLookup, module: SpirvModule) -> tuple[PipelineEntry, str]:
+    def _resolve(self, key: PipelineCacheKey, lookup: CacheLookup, module: RunnableModule) -> tuple[PipelineEntry, str]:
         """Return the entry to run and the lookup's reason; on a miss a new entry, which is then stored.
 
         A blob the device did not write is left out.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.arguments import BufferArgument
     from vyre_driver.specialization import Specialization
-    from vyre_driver.spirv.reflect import Reflection
+    from vyre_driver.spirv.contract import Reflection
     from vyre_driver.vulkan.devices import DeviceLimits
 
 _AXES = "xyz"

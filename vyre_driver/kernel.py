@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from vyre_driver.cache.entry import Verdict
     from vyre_driver.driver import Driver
     from vyre_driver.identity import PipelineCacheKey
-    from vyre_driver.spirv.reflect import Reflection
+    from vyre_driver.spirv.contract import Reflection
     from vyre_driver.vulkan._layer import PipelineFacts
 
 _Made = TypeVar("_Made")

@@ -19,7 +19,7 @@ from vyre_driver.spirv.opcodes import (
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from vyre_driver.spirv.reflect import Reflection
+    from vyre_driver.spirv.contract import Reflection
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 # Of Vulkan 1.0 to 1.3.
@@ -35,7 +35,7 @@ def check_requirements(reflection: Reflection, device: PhysicalDevice, features:
     UnsupportedFeature
         1002 if the SPIR-V version, a capability or a subgroup operation is not there.
     LimitExceeded
-        2104 if there are more buffers or push-constant bytes than the device allows.
+        2104 if there are more buffers, push-constant bytes or bytes of shared memory than the device allows.
     """
     minor = min(api_version >> 12 & 0x3FF, 3)
     if reflection.version > _MAX_SPIRV_VERSION[minor]:
@@ -63,6 +63,14 @@ def check_requirements(reflection: Reflection, device: PhysicalDevice, features:
             fix="move some of them into a buffer",
             value=reflection.push_constant_bytes,
             limit=limits.max_push_constants_size,
+        )
+    if reflection.shared_bytes > limits.max_compute_shared_memory_size:
+        raise LimitExceeded(
+            f"the shader's workgroups share {reflection.shared_bytes} bytes, and the device allows "
+            f"{limits.max_compute_shared_memory_size} bytes",
+            fix="use smaller shared arrays",
+            value=reflection.shared_bytes,
+            limit=limits.max_compute_shared_memory_size,
         )
 
 

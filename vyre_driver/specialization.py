@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vyre_driver.ir.program import Program
-    from vyre_driver.spirv.reflect import PushConstantMember, SpecConstant
+    from vyre_driver.spirv.contract import PushConstantMember, SpecConstant
 
 __all__ = [
     "SpecCacheKey",

@@ -48,11 +48,16 @@ def test_a_usage_error_is_one_line(refused: Refused, arguments: tuple[str, ...],
     assert refused(*arguments) == line
 
 
+def test_an_entry_point_that_is_not_there_is_refused(refused: Refused) -> None:
+    line = "2201: saxpy.spv has no compute entry point 'nope'; it has 'main'. Fix: name one of them."
+    assert [refused(verb, "saxpy.spv", "--entry", "nope") for verb in ("run", "spirv")] == [line, line]
+
+
 def test_an_unknown_verb_is_refused(refused: Refused) -> None:
     line = refused("nope").replace("'", "")  # Pythons quote choices differently
     assert line == (
-        "2501: the command line is wrong: argument VERB: invalid choice: nope (choose from devices, run, demo, cache). "
-        "Fix: see vyre-driver --help."
+        "2501: the command line is wrong: argument VERB: invalid choice: nope "
+        "(choose from devices, run, spirv, stub, demo, cache). Fix: see vyre-driver --help."
     )
 
 
@@ -334,6 +339,6 @@ def test_a_variable_that_cannot_be_meant_is_refused(refused: Refused, variable: 
 
 
 def test_help_is_for_every_verb(run_cli: RunChild) -> None:
-    done = {verb: run_cli(*verb, "--help") for verb in ((), ("devices",), ("run",), ("demo",))}
+    done = {verb: run_cli(*verb, "--help") for verb in ((), ("devices",), ("run",), ("spirv",), ("stub",), ("demo",))}
     found = {verb: (child.status, child.stdout.split()[:2], child.stderr) for verb, child in done.items()}
     assert found == dict.fromkeys(done, (0, ["usage:", "vyre-driver"], ""))

@@ -44,14 +44,6 @@ ALL_REFUSED = [
         f"given is not a valid SPIR-V module: its first word is not the SPIR-V magic number 0x07230203. {REBUILD}",
     ),
     (
-        "the entry point is not main",
-        "UnsupportedFeature",
-        (
-            "given cannot run through kompute: its compute entry point is named 'mine', and kompute runs 'main' only. "
-            "Fix: name the entry point main."
-        ),
-    ),
-    (
         "there are fewer arrays than bindings",
         "InvalidInput",
         f"the shader takes 2 array(s), 'x' (input), 'y' (input_output), and got 1. {IN_ORDER}",

@@ -20,7 +20,7 @@ from vyre_driver.spirv.types import Element, Scalar
 
 if TYPE_CHECKING:
     from vyre_driver.arguments import BufferArgument
-    from vyre_driver.spirv.reflect import BufferInterface
+    from vyre_driver.spirv.contract import BufferInterface
 
 FLOATS = np.array([1.5, -2, 3], np.float32)
 Y = buffer("y", 0, "rw")

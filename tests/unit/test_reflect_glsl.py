@@ -11,8 +11,8 @@ from assembler import byte_swapped
 from literals import BOOL, F32, FLOATS, I32, U32, UINTS, refusal
 
 from vyre_driver.errors import UnsupportedFeature
+from vyre_driver.spirv.contract import BufferInterface, LocalSize, PushConstantMember, Reflection, SpecConstant
 from vyre_driver.spirv.module import SpirvModule
-from vyre_driver.spirv.reflect import BufferInterface, LocalSize, PushConstantMember, Reflection, SpecConstant
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.spirv.types import Element
 
@@ -47,6 +47,7 @@ SHIPPED = {
         push_constant_bytes=4,
         spec_constants=(),
         local_size=(LocalSize(256), LocalSize(1), LocalSize(1)),
+        shared_bytes=1024,
     ),
     "mandelbrot": Reflection(
         version=(1, 3),
@@ -202,7 +203,7 @@ def test_a_64_bit_buffer_keeps_its_element_and_names_its_capability() -> None:
 def test_buffers_come_in_binding_order_whatever_the_order_of_their_declarations() -> None:
     declarations = "\n".join(f"layout(set = 0, binding = {at}) buffer B{at} {{ float b{at}[]; }};" for at in (7, 0, 3))
     found = reflect_glsl(declarations).buffers
-    assert [(buffer.binding, buffer.name) for buffer in found] == [(0, "b0"), (3, "b3"), (7, "b7")]
+    assert [(buffer.binding, buffer.name) for buffer in found] == [(0, "b0"), (1, "b3"), (2, "b7")]
 
 
 def test_a_buffer_whose_length_is_specialized_is_not_taken_for_one_of_its_default_length() -> None:
@@ -236,7 +237,7 @@ def test_a_push_constant_that_is_not_made_of_32_bit_scalars_is_refused(members: 
     name = members.rsplit(maxsplit=1)[-1].rstrip(";").partition("[")[0]
     pair = "struct Pair { uint key; float weight; };"
     source = f"{HEAD}{pair}{OUTPUT}layout(push_constant) uniform Push {{ {members} }};\nvoid main() {{ }}\n"
-    assert refusal(lambda: SpirvModule.from_glsl(source)) == (
+    assert refusal(lambda: SpirvModule.from_glsl(source).reflection) == (
         UnsupportedFeature,
         1002,
         (
@@ -266,7 +267,7 @@ def test_specialization_constants_are_read_by_id_with_type_and_default() -> None
 
 def test_a_specialization_constant_of_64_bits_is_refused() -> None:
     source = f"{HEAD}layout(constant_id = 0) const double big = 1.0;\n{OUTPUT}void main() {{ result[0] = float(big); }}\n"
-    assert refusal(lambda: SpirvModule.from_glsl(source)) == (
+    assert refusal(lambda: SpirvModule.from_glsl(source).reflection) == (
         UnsupportedFeature,
         1002,
         (
@@ -303,33 +304,45 @@ def test_a_shader_that_uses_subgroups_names_their_capabilities() -> None:
 
 
 REFUSED = {
-    "layout(set = 0, binding = 0) uniform Sizes { uint count; } sizes;": (
-        "'sizes' is a uniform block, and kompute binds storage buffers only",
-        "make it a storage buffer",
-    ),
     "layout(set = 0, binding = 0, r32f) uniform image2D picture;": (
-        "'picture' is a image, sampler or array of descriptors, and kompute binds storage buffers only",
-        "make it a storage buffer",
+        "'picture' is a storage image, and kompute binds storage buffers only",
+        "keep its texels in a storage buffer",
+    ),
+    "layout(set = 0, binding = 0) uniform texture2D picture;": (
+        "'picture' is a sampled image, and kompute binds storage buffers only",
+        "keep its texels in a storage buffer",
+    ),
+    "layout(set = 0, binding = 0) uniform sampler rule;": (
+        "'rule' is a sampler, and kompute binds storage buffers only",
+        "read a storage buffer and interpolate in the shader",
     ),
     "layout(set = 0, binding = 0) uniform sampler2D lookup;": (
-        "'lookup' is a image, sampler or array of descriptors, and kompute binds storage buffers only",
+        "'lookup' is a combined image and sampler, and kompute binds storage buffers only",
+        "keep its texels in a storage buffer and interpolate in the shader",
+    ),
+    "layout(set = 0, binding = 0, r32f) uniform imageBuffer texels;": (
+        "'texels' is a storage texel buffer, and kompute binds storage buffers only",
         "make it a storage buffer",
+    ),
+    "layout(set = 0, binding = 0) uniform samplerBuffer texels;": (
+        "'texels' is a combined image and sampler, and kompute binds storage buffers only",
+        "keep its texels in a storage buffer and interpolate in the shader",
     ),
     "layout(set = 0, binding = 0) buffer Block { float data[]; } many[2];": (
-        "'many' is a image, sampler or array of descriptors, and kompute binds storage buffers only",
-        "make it a storage buffer",
+        "'many' is an array of 2 descriptors, and kompute binds single buffers",
+        "declare a buffer for each, or put their contents into one",
     ),
-    "layout(set = 1, binding = 0) buffer Block { float data[]; };": (
-        "'data' is in descriptor set 1, and kompute binds set 0",
-        "use set 0",
+    "layout(set = 0, binding = 0) uniform Sizes { uint count; } sizes[3];": (
+        "'sizes' is an array of 3 descriptors, and kompute binds single buffers",
+        "declare a buffer for each, or put their contents into one",
     ),
     "layout(set = 0, binding = 9) buffer Block { float data[]; };": (
         "binding 9 belongs to both 'data' and 'result'",
         "give each buffer a binding of its own",
     ),
-    "layout(set = 0, binding = 1024) buffer Block { float data[]; };": (
-        "'data' has binding 1024, over 1023",
-        "number the bindings from 0",
+    "layout(set = 2, binding = 1) buffer A { float a[]; }; layout(set = 2, binding = 1) uniform B { float b; };": (
+        "binding 1 of set 2 belongs to both 'a' and 'b'",
+        "give each buffer a binding of its own",
     ),
 }
 
@@ -338,7 +351,7 @@ REFUSED = {
 def test_what_kompute_cannot_bind_is_refused_by_the_shaders_own_name(declaration: str) -> None:
     problem, fix = REFUSED[declaration]
     source = f"{HEAD}{declaration}\n{OUTPUT}void main() {{ }}\n"
-    assert refusal(lambda: SpirvModule.from_glsl(source)) == (
+    assert refusal(lambda: SpirvModule.from_glsl(source).reflection) == (
         UnsupportedFeature,
         1002,
         f"<source> cannot run through kompute: {problem}. Fix: {fix}.",
@@ -353,21 +366,5 @@ def test_a_shader_with_nothing_to_write_to_is_refused(declaration: str) -> None:
         (
             "<source> cannot run through kompute: it has no storage buffer to write to, so it cannot have a result. "
             "Fix: add an output buffer."
-        ),
-    )
-
-
-def test_binding_1023_is_the_highest_that_is_accepted() -> None:
-    assert only_buffer("layout(set = 0, binding = 1023) buffer Block { float data[]; };").binding == 1023
-
-
-def test_an_entry_point_that_is_not_called_main_is_refused(tmp_path: Path) -> None:
-    code = compile_with(tmp_path, f"{HEAD}{OUTPUT}void main() {{ }}\n", "-e", "other", "--source-entrypoint", "main")
-    assert refusal(lambda: SpirvModule.from_bytes(code)) == (
-        UnsupportedFeature,
-        1002,
-        (
-            "<bytes> cannot run through kompute: its compute entry point is named 'other', and kompute runs 'main' only. "
-            "Fix: name the entry point main."
         ),
     )

@@ -11,7 +11,7 @@ from vyre_driver import requirements
 from vyre_driver.errors import LimitExceeded, UnsupportedFeature
 
 if TYPE_CHECKING:
-    from vyre_driver.spirv.reflect import Reflection
+    from vyre_driver.spirv.contract import Reflection
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 API_1_1 = 1 << 22 | 1 << 12
@@ -104,6 +104,16 @@ def test_push_constants_over_the_limit_are_refused() -> None:
         "the shader's push constants take 132 bytes, and the device allows 128 bytes. Fix: move some of them into a buffer."
     )
     given = reflection(push_constant_bytes=132)
+    assert refusal(lambda: check_requirements(given, DEVICE)) == (LimitExceeded, 2104, message)
+
+
+def test_shared_memory_exactly_at_the_limit_is_accepted() -> None:
+    check_requirements(reflection(shared_bytes=32768), DEVICE)
+
+
+def test_shared_memory_over_the_limit_is_refused() -> None:
+    message = "the shader's workgroups share 32769 bytes, and the device allows 32768 bytes. Fix: use smaller shared arrays."
+    given = reflection(shared_bytes=32769)
     assert refusal(lambda: check_requirements(given, DEVICE)) == (LimitExceeded, 2104, message)
 
 

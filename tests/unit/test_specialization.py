@@ -16,7 +16,7 @@ from vyre_driver.specialization import (
     pack_push_constants,
     specialize,
 )
-from vyre_driver.spirv.reflect import PushConstantMember, SpecConstant
+from vyre_driver.spirv.contract import PushConstantMember, SpecConstant
 
 COUNT = SpecConstant("count", 0, U32, 256)
 SHIFT = SpecConstant("shift", 2, I32, 0xFFFF_FFFF)

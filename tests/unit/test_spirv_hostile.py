@@ -23,7 +23,7 @@ from vyre_driver.spirv.shipped import shipped_module
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vyre_driver.spirv.reflect import Reflection
+    from vyre_driver.spirv.contract import Reflection
 
 FLIPPED = {"zero": lambda _: 0, "all ones": lambda _: 0xFFFF_FFFF, "low bit flipped": lambda word: word ^ 1}
 

@@ -12,8 +12,8 @@ from literals import refusal
 
 from vyre_driver.errors import FileUnusable, InvalidInput, InvalidModule, ShaderSyntaxError, ToolUnavailable
 from vyre_driver.spirv import glsl
+from vyre_driver.spirv.contract import LocalSize
 from vyre_driver.spirv.module import SpirvModule
-from vyre_driver.spirv.reflect import LocalSize
 from vyre_driver.spirv.shipped import shipped_module
 
 SHADER = """#version 450

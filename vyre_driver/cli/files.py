@@ -14,6 +14,7 @@ import numpy as np
 from vyre_driver.errors import FileUnusable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
 
@@ -103,11 +104,21 @@ class OutputFile:
         FileUnusable
             2202 if it cannot be written whole; what stood there before still stands.
         """
+        self._finish(lambda: self._put(array))
+
+    def write_text(self, text: str) -> None:
+        """Write a text in UTF-8; raises as ``write``."""
+        self._finish(lambda: self._file.write(text.encode()))
+
+    def _put(self, array: NDArray[Any]) -> None:
+        if self.path.suffix == ".npy":
+            np.save(self._file, array, allow_pickle=False)
+        else:
+            self._file.write(np.ascontiguousarray(array).data)
+
+    def _finish(self, put: Callable[[], object]) -> None:
         try:
-            if self.path.suffix == ".npy":
-                np.save(self._file, array, allow_pickle=False)
-            else:
-                self._file.write(np.ascontiguousarray(array).data)
+            put()
             self._file.close()
             if self._temporary is not None:
                 self._temporary.replace(self.path)

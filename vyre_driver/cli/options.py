@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidCommand
+from vyre_driver.spirv import SpirvModule
 
 if TYPE_CHECKING:
     import argparse
@@ -25,6 +27,24 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--device", metavar="DEVICE", help="uuid:, pci:, name: or type: and a value, or an index (default: the best)"
     )
+
+
+def add_shader(parser: argparse.ArgumentParser) -> None:
+    """Add the shader's file and ``--entry``."""
+    parser.add_argument("shader", type=Path, metavar="SHADER", help=".comp (GLSL, through glslangValidator) or .spv")
+    parser.add_argument("--entry", metavar="NAME", help="entry point (default: the only one, or main)")
+
+
+def load_shader(path: Path, entry: str | None) -> SpirvModule:
+    """Read a shader by its file's suffix: ``.spv``, or GLSL.
+
+    Raises
+    ------
+    FileUnusable
+        2202, InvalidModule 2101, ToolUnavailable 2301, ShaderSyntaxError 2302: as ``SpirvModule``.
+    """
+    is_binary = path.suffix == ".spv"
+    return SpirvModule.from_file(path, entry=entry) if is_binary else SpirvModule.from_glsl(path, entry=entry)
 
 
 def print_json(data: dict[str, object]) -> None:

@@ -10,10 +10,9 @@ from rich.console import Console
 
 from vyre_driver.binding import BindingPlan, BindingRole
 from vyre_driver.cli.files import OutputFile, read_array
-from vyre_driver.cli.options import add_device, add_json, pairs, print_json, whole_numbers
+from vyre_driver.cli.options import add_device, add_json, add_shader, load_shader, pairs, print_json, whole_numbers
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidCommand, InvalidInput, InvalidPushConstant, InvalidSpecialization
-from vyre_driver.spirv import SpirvModule
 
 if TYPE_CHECKING:
     import argparse
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding import Binding
     from vyre_driver.kernel import Kernel
-    from vyre_driver.spirv.reflect import PushConstantMember, Reflection
+    from vyre_driver.spirv.contract import PushConstantMember, Reflection
 
 
 _COUNT_DIGITS = 10
@@ -32,7 +31,7 @@ _COUNT_DIGITS = 10
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the verb."""
     parser = verbs.add_parser("run", help="run a compute shader on files", allow_abbrev=False)
-    parser.add_argument("shader", type=Path, metavar="SHADER", help=".comp (GLSL, through glslangValidator) or .spv")
+    add_shader(parser)
     parser.add_argument("--in", dest="inputs", action="append", default=[], metavar="NAME=FILE", help=".npy or raw bytes")
     parser.add_argument("--out", dest="outputs", action="append", default=[], metavar="NAME=FILE", help=".npy or raw bytes")
     parser.add_argument(
@@ -56,7 +55,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def run(options: argparse.Namespace) -> int:
     """Run the shader: everything given is read and checked first, the device is opened then, files appear last."""
-    module = _load(options.shader)
+    module = load_shader(options.shader, options.entry)
     plan = BindingPlan.from_reflection(module.reflection)
     specs = _specs(module.reflection, pairs("--spec", options.specs))
     push = _push(module.reflection, pairs("--push", options.push))
@@ -72,10 +71,6 @@ def run(options: argparse.Namespace) -> int:
             file.write(named[name])
         _show(driver, kernel, named, files, as_json=options.json)
     return 0
-
-
-def _load(path: Path) -> SpirvModule:
-    return SpirvModule.from_file(path) if path.suffix == ".spv" else SpirvModule.from_glsl(path)
 
 
 def _specs(reflection: Reflection, given: Mapping[str, str]) -> dict[str, object]:

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import array
 import sys
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from vyre_driver import _fast
 from vyre_driver.errors import InvalidModule
-from vyre_driver.spirv.opcodes import CONSTANT_OPS, TYPE_OPS, Decoration, Op
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from vyre_driver.spirv import _scan
+from vyre_driver.spirv.opcodes import LEAST_OPERANDS, Op
 
 HEADER_WORDS = 5
 MAX_BOUND = 0x3FFFFF  # SPIR-V 2.17, universal limit on ids
@@ -35,13 +32,14 @@ _FAULTS = {
     8: "its last function has no end, so the module was cut off",
 }
 _SWAPPED = 3
+_TOO_FEW_OPERANDS, _ENDLESS_TEXT = 1, 2
 
 
 class Instruction(NamedTuple):
     """One instruction: its opcode and its operand words."""
 
     op: int
-    operands: array.array[int]
+    operands: tuple[int, ...]
 
 
 class Constant(NamedTuple):
@@ -49,7 +47,7 @@ class Constant(NamedTuple):
 
     op: int
     type_id: int
-    operands: array.array[int]
+    operands: tuple[int, ...]
 
 
 class Variable(NamedTuple):
@@ -68,24 +66,31 @@ class EntryPoint(NamedTuple):
     name: str
 
 
-@dataclass(slots=True)
 class Declarations:
-    """The tables, by result id where an instruction has one."""
+    """What a module declares, by result id where an instruction has one; nothing is interpreted."""
 
-    version: tuple[int, int]
-    bound: int
-    first_function: int
-    capabilities: list[int] = field(default_factory=list)
-    extensions: list[str] = field(default_factory=list)
-    entry_points: list[EntryPoint] = field(default_factory=list)
-    modes: list[tuple[int, int, array.array[int]]] = field(default_factory=list)
-    names: dict[int, str] = field(default_factory=dict)
-    member_names: dict[tuple[int, int], str] = field(default_factory=dict)
-    decorations: dict[int, dict[int, array.array[int]]] = field(default_factory=dict)
-    member_decorations: dict[tuple[int, int], dict[int, array.array[int]]] = field(default_factory=dict)
-    types: dict[int, Instruction] = field(default_factory=dict)
-    constants: dict[int, Constant] = field(default_factory=dict)
-    variables: list[Variable] = field(default_factory=list)
+    def __init__(self, words: array.array[int], first_function: int, tables: _scan.Tables) -> None:
+        """Of a module's words, the word of its first function, and the tables read of what stands before."""
+        self.version = words[1] >> 16 & 0xFF, words[1] >> 8 & 0xFF
+        self.generator = words[2]
+        self.first_function = first_function
+        self.capabilities, self.extensions, self.memory_model = tables.capabilities, tables.extensions, tables.memory_model
+        self.names, self.member_names = tables.names, tables.member_names
+        self.decorations, self.member_decorations = tables.decorations, tables.member_decorations
+        self.modes = tables.modes
+        self.entry_points = [EntryPoint(*one) for one in tables.entry_points]
+        self.variables = [Variable(*one) for one in tables.variables]
+        self._types, self._constants = tables.types, tables.constants
+
+    def type(self, type_id: int) -> Instruction | None:
+        """Return the instruction that declares a type."""
+        found = self._types.get(type_id)
+        return None if found is None else Instruction(*found)
+
+    def constant(self, constant_id: int) -> Constant | None:
+        """Return a constant or specialization constant."""
+        found = self._constants.get(constant_id)
+        return None if found is None else Constant(*found)
 
 
 def read_declarations(module: bytes, source: str) -> tuple[bytes, Declarations]:
@@ -96,16 +101,22 @@ def read_declarations(module: bytes, source: str) -> tuple[bytes, Declarations]:
     InvalidModule
         2101 if the bytes are not whole, well-framed SPIR-V.
     """
-    words, first_function = _checked_words(module, source)
-    declarations = Declarations((words[1] >> 16 & 0xFF, words[1] >> 8 & 0xFF), words[3], first_function)
-    if not 0 < declarations.bound <= MAX_BOUND:
-        raise invalid(source, f"its id bound is {declarations.bound}, not between 1 and {MAX_BOUND}")
-    for word, op, operands in _instructions(words, first_function):
-        shortest = _SHORTEST.get(op, 0)
-        if len(operands) < shortest:
-            raise invalid(source, f"the Op{Op(op).name} at word {word} has {len(operands)} operands, not {shortest} or more")
-        _record(declarations, op, operands, source)
-    return words.tobytes(), declarations
+    code, first_function = _checked_code(module, source)
+    words = array.array("I", code[: 4 * HEADER_WORDS])
+    if not 0 < words[3] <= MAX_BOUND:
+        raise invalid(source, f"its id bound is {words[3]}, not between 1 and {MAX_BOUND}")
+    tables = _scan.Tables()
+    fault, word, op, number = tables.read(code, first_function)
+    if fault:
+        raise invalid(source, _complaint(fault, word, Op(op), number, words[3]))
+    return code, Declarations(words, first_function, tables)
+
+
+def _complaint(fault: int, word: int, op: Op, number: int, bound: int) -> str:
+    what = f"the Op{op.name} at word {word}"
+    if fault == _TOO_FEW_OPERANDS:
+        return f"{what} has {number} operands, not {LEAST_OPERANDS[op]} or more"
+    return "a text in it has no end" if fault == _ENDLESS_TEXT else f"{what} makes %{number}, and its ids end before %{bound}"
 
 
 def invalid(source: str, problem: str) -> InvalidModule:
@@ -113,27 +124,21 @@ def invalid(source: str, problem: str) -> InvalidModule:
     return InvalidModule(f"{source} is not a valid SPIR-V module: {problem}", fix=_REBUILD, source=source)
 
 
-def _checked_words(module: bytes, source: str) -> tuple[array.array[int], int]:
+def _checked_code(module: bytes, source: str) -> tuple[bytes, int]:
+    """Return the module in host byte order and the word of its first function; its framing is whole."""
     if not module:
         raise invalid(source, "it is empty")
     if len(module) % 4:
         raise invalid(source, f"it has {len(module)} bytes, which is not a multiple of 4")
     fault, word, first_function, _ = _fast.scan_spirv(module)
-    words = array.array("I", module)
     if fault == _SWAPPED:
+        words = array.array("I", module)
         words.byteswap()
-        fault, word, first_function, _ = _fast.scan_spirv(words.tobytes())
+        module = words.tobytes()
+        fault, word, first_function, _ = _fast.scan_spirv(module)
     if fault:
         raise invalid(source, _FAULTS[fault].format(word=word))
-    return words, first_function
-
-
-def _instructions(words: array.array[int], stop: int) -> Iterator[tuple[int, int, array.array[int]]]:
-    at = HEADER_WORDS
-    while at < stop:
-        length = words[at] >> 16
-        yield at, words[at] & 0xFFFF, words[at + 1 : at + length]
-        at += length
+    return module, first_function
 
 
 def read_string(operands: array.array[int], start: int, source: str) -> str:
@@ -151,67 +156,3 @@ def read_string(operands: array.array[int], start: int, source: str) -> str:
     if not end:
         raise invalid(source, "a text in it has no end")
     return text.decode("utf-8", "replace")
-
-
-# Others are not kept, which bounds what a decoration group can multiply.
-_READ_DECORATIONS = frozenset(Decoration)
-
-_SHORTEST: dict[int, int] = {
-    Op.Extension: 1,
-    Op.EntryPoint: 3,
-    Op.ExecutionMode: 2,
-    Op.ExecutionModeId: 2,
-    Op.Capability: 1,
-    Op.Name: 2,
-    Op.MemberName: 3,
-    Op.Decorate: 2,
-    Op.MemberDecorate: 3,
-    Op.GroupDecorate: 1,
-    Op.Variable: 3,
-    Op.TypeInt: 3,
-    Op.TypeFloat: 2,
-    Op.TypeVector: 3,
-    Op.TypeMatrix: 3,
-    Op.TypeArray: 3,
-    Op.TypeRuntimeArray: 2,
-    Op.TypePointer: 3,
-    Op.TypeStruct: 1,
-    Op.ConstantTrue: 2,
-    Op.ConstantFalse: 2,
-    Op.Constant: 3,
-    Op.ConstantComposite: 2,
-    Op.SpecConstantTrue: 2,
-    Op.SpecConstantFalse: 2,
-    Op.SpecConstant: 3,
-    Op.SpecConstantComposite: 2,
-    Op.SpecConstantOp: 3,
-}
-
-
-def _record(into: Declarations, op: int, operands: array.array[int], source: str) -> None:  # noqa: C901, PLR0912 -- a table of instructions, one line each
-    match op:
-        case Op.Capability:
-            into.capabilities.append(operands[0])
-        case Op.Extension:
-            into.extensions.append(read_string(operands, 0, source))
-        case Op.EntryPoint:
-            into.entry_points.append(EntryPoint(operands[0], operands[1], read_string(operands, 2, source)))
-        case Op.ExecutionMode | Op.ExecutionModeId:
-            into.modes.append((operands[0], operands[1], operands[2:]))
-        case Op.Name:
-            into.names[operands[0]] = read_string(operands, 1, source)
-        case Op.MemberName:
-            into.member_names[operands[0], operands[1]] = read_string(operands, 2, source)
-        case Op.Decorate if operands[1] in _READ_DECORATIONS:
-            into.decorations.setdefault(operands[0], {})[operands[1]] = operands[2:]
-        case Op.MemberDecorate if operands[2] in _READ_DECORATIONS:
-            into.member_decorations.setdefault((operands[0], operands[1]), {})[operands[2]] = operands[3:]
-        case Op.GroupDecorate:
-            for target in operands[1:]:
-                into.decorations.setdefault(target, {}).update(into.decorations.get(operands[0], {}))
-        case Op.Variable:
-            into.variables.append(Variable(operands[1], operands[0], operands[2]))
-        case _ if op in TYPE_OPS and operands:
-            into.types[operands[0]] = Instruction(op, operands[1:])
-        case _ if op in CONSTANT_OPS:
-            into.constants[operands[1]] = Constant(op, operands[0], operands[2:])

@@ -3,46 +3,82 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import FileUnusable
 from vyre_driver.spirv.glsl import compile_glsl
-from vyre_driver.spirv.reflect import Reflection, reflect
+from vyre_driver.spirv.reflect import reflect
+from vyre_driver.spirv.runnable import RunnableModule, make_runnable
+from vyre_driver.spirv.signature import signatures, summary
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
+    from vyre_driver.spirv.contract import Reflection
+    from vyre_driver.spirv.interface import ModuleInterface
+
 _MAX_MODULE_BYTES = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SpirvModule:
-    """SPIR-V bytes in host order and the contract read from them; ``name`` says in errors which module it is.
+    """SPIR-V bytes in host order and what they declare; ``name`` says in errors which module it is.
 
-    Make one with ``from_file``, ``from_bytes`` or ``from_glsl``.
+    ``entry`` is the entry point to run, None for the only one, or ``main``. Make one with ``from_file``, ``from_bytes`` or
+    ``from_glsl``; what this driver cannot run is refused when it is asked for (``runnable``, ``Driver.compile``).
     """
 
     name: str
     code: bytes
-    reflection: Reflection
+    interface: ModuleInterface
+    entry: str | None = None
+
+    @cached_property
+    def runnable(self) -> RunnableModule:
+        """The code that kompute gets, rewritten where it could not bind the module's own, and its contract.
+
+        Raises
+        ------
+        UnsupportedFeature
+            1002 if the module needs what kompute cannot bind, or has several entry points and none is chosen.
+        InvalidInput
+            2201 if it has no entry point named ``entry``.
+        """
+        return make_runnable(self.name, self.code, self.interface, self.entry)
+
+    @property
+    def reflection(self) -> Reflection:
+        """What a caller and a device must bring; raises as ``runnable``."""
+        return self.runnable.reflection
+
+    @property
+    def signature(self) -> str:
+        """The entry point with buffers, specialization constants and push constants; of several not chosen among, each.
+
+        For example ``kernel(x: f32[n] in, y: f32[n] inout; TILE: u32 = 16; push: alpha f32)``.
+        """
+        return signatures(self.code, self.interface, self.entry)
+
+    def __str__(self) -> str:
+        """Return a summary of some lines: what it declares, and what it asks of a device."""
+        return summary(self.name, self.code, self.interface, self.entry)
 
     @classmethod
-    def from_bytes(cls, code: bytes, *, name: str = "<bytes>") -> SpirvModule:
+    def from_bytes(cls, code: bytes, *, name: str = "<bytes>", entry: str | None = None) -> SpirvModule:
         """Read a module from bytes of either byte order.
 
         Raises
         ------
         InvalidModule
             2101 if they are not a whole SPIR-V module.
-        UnsupportedFeature
-            1002 if the module needs what kompute cannot bind.
         """
-        return cls(name, *reflect(bytes(code), name))
+        return cls(name, *reflect(bytes(code), name), entry)
 
     @classmethod
-    def from_file(cls, path: str | os.PathLike[str]) -> SpirvModule:
+    def from_file(cls, path: str | os.PathLike[str], *, entry: str | None = None) -> SpirvModule:
         """Read a ``.spv`` file of at most 64 MiB.
 
         Raises
@@ -50,7 +86,7 @@ class SpirvModule:
         FileUnusable
             2202 if the file cannot be read or is larger.
         InvalidModule
-            2101, UnsupportedFeature 1002: as ``from_bytes``.
+            2101 as ``from_bytes``.
         """
         path = Path(path)
         try:
@@ -63,10 +99,12 @@ class SpirvModule:
             raise FileUnusable(
                 f"{path} is larger than {_MAX_MODULE_BYTES} bytes", fix="name a .spv file, not other data", path=str(path)
             )
-        return cls.from_bytes(code, name=str(path))
+        return cls.from_bytes(code, name=str(path), entry=entry)
 
     @classmethod
-    def from_glsl(cls, source: str | Path, *, defines: Mapping[str, object] | None = None) -> SpirvModule:
+    def from_glsl(
+        cls, source: str | Path, *, defines: Mapping[str, object] | None = None, entry: str | None = None
+    ) -> SpirvModule:
         """Compile a GLSL compute shader: a ``Path`` is a file, a ``str`` the source text itself.
 
         Raises
@@ -74,7 +112,7 @@ class SpirvModule:
         ToolUnavailable, ShaderSyntaxError, FileUnusable, InvalidInput
             As ``compile_glsl``.
         InvalidModule
-            2101, UnsupportedFeature 1002: as ``from_bytes``.
+            2101 as ``from_bytes``.
         """
         name = str(source) if isinstance(source, Path) else "<source>"
-        return cls.from_bytes(compile_glsl(source, defines), name=name)
+        return cls.from_bytes(compile_glsl(source, defines), name=name, entry=entry)

@@ -1,7 +1,7 @@
 """The SPIR-V numbers that reflection reads.
 
-Source: SPIR-V 1.6, sections 3.3 (execution model), 3.6 (execution mode), 3.7 (storage class), 3.20 (decoration), 3.21
-(built-in), 3.31 (capability), 3.42 (instructions).
+Source: SPIR-V 1.6, sections 3.3 (execution model), 3.4 (addressing model), 3.5 (memory model), 3.6 (execution mode), 3.7
+(storage class), 3.8 (dimension), 3.20 (decoration), 3.21 (built-in), 3.31 (capability), 3.42 (instructions).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ class Op(IntEnum):
     Name = 5
     MemberName = 6
     Extension = 10
+    MemoryModel = 14
     EntryPoint = 15
     ExecutionMode = 16
     Capability = 17
@@ -31,6 +32,7 @@ class Op(IntEnum):
     TypeRuntimeArray = 29
     TypeStruct = 30
     TypePointer = 32
+    TypeForwardPointer = 39
     ConstantTrue = 41
     ConstantFalse = 42
     Constant = 43
@@ -48,8 +50,44 @@ class Op(IntEnum):
     TypeAccelerationStructure = 5341
 
 
-TYPE_OPS = frozenset(op for op in Op if op.name.startswith("Type"))
-CONSTANT_OPS = frozenset(op for op in Op if "Constant" in op.name)
+# The operands that an instruction which is read has at least; those of types begin with their result id.
+LEAST_OPERANDS: dict[int, int] = {
+    Op.Extension: 1,
+    Op.MemoryModel: 2,
+    Op.EntryPoint: 3,
+    Op.ExecutionMode: 2,
+    Op.ExecutionModeId: 2,
+    Op.Capability: 1,
+    Op.Name: 2,
+    Op.MemberName: 3,
+    Op.Decorate: 2,
+    Op.MemberDecorate: 3,
+    Op.GroupDecorate: 1,
+    Op.Variable: 3,
+    Op.TypeVoid: 1,
+    Op.TypeBool: 1,
+    Op.TypeImage: 8,
+    Op.TypeSampler: 1,
+    Op.TypeSampledImage: 2,
+    Op.TypeAccelerationStructure: 1,
+    Op.TypeInt: 3,
+    Op.TypeFloat: 2,
+    Op.TypeVector: 3,
+    Op.TypeMatrix: 3,
+    Op.TypeArray: 3,
+    Op.TypeRuntimeArray: 2,
+    Op.TypePointer: 3,
+    Op.TypeStruct: 1,
+    Op.ConstantTrue: 2,
+    Op.ConstantFalse: 2,
+    Op.Constant: 3,
+    Op.ConstantComposite: 2,
+    Op.SpecConstantTrue: 2,
+    Op.SpecConstantFalse: 2,
+    Op.SpecConstant: 3,
+    Op.SpecConstantComposite: 2,
+    Op.SpecConstantOp: 3,
+}
 
 
 class StorageClass(IntEnum):
@@ -60,6 +98,7 @@ class StorageClass(IntEnum):
     WORKGROUP = 4
     PUSH_CONSTANT = 9
     STORAGE_BUFFER = 12
+    PHYSICAL_STORAGE_BUFFER = 5349
 
 
 class Decoration(IntEnum):
@@ -173,6 +212,14 @@ CAPABILITY_NAMES = {
     6033: "AtomicFloat32AddEXT",
     6034: "AtomicFloat64AddEXT",
 }
+
+
+ADDRESSING_MODELS = {0: "Logical", 1: "Physical32", 2: "Physical64", 5348: "PhysicalStorageBuffer64"}
+MEMORY_MODELS = {0: "Simple", 1: "GLSL450", 2: "OpenCL", 3: "Vulkan"}
+DIMENSIONS = {0: "1D", 1: "2D", 2: "3D", 3: "Cube", 4: "Rect", 5: "Buffer", 6: "SubpassData"}
+
+# Of the capabilities with which a module looks at or depends on subgroups.
+SUBGROUP_USES = frozenset({*SUBGROUP_CAPABILITIES, 4423, 4431, 5249, 5297, 6026})
 
 
 def capability_name(number: int) -> str:

@@ -1,123 +1,80 @@
-"""SPIR-V -> its dispatch contract: buffers, push constants, specialization constants, workgroup size, capabilities.
+"""SPIR-V -> what it declares: entry points, resources, push constants, specialization constants, shared memory, capabilities.
 
-Reads what the module declares and refuses what kompute cannot bind, by the shader's own names. It does not judge function
-bodies, and it knows no device: limits and features are compared elsewhere.
+Reads everything, whether this driver can run it or not, and refuses only what is no proper module: the bytes are untrusted. It
+does not judge function bodies, and it knows no device.
 
 Source: SPIR-V 1.6; Vulkan 1.3, "Shader Interfaces" and "Specialization Constants".
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver import _fast
-from vyre_driver.errors import UnsupportedFeature
+from vyre_driver.spirv import _scan
 from vyre_driver.spirv.declarations import invalid, read_declarations
+from vyre_driver.spirv.interface import (
+    ComputeEntry,
+    Image,
+    LocalSize,
+    ModuleInterface,
+    PushConstantBlock,
+    Resource,
+    ResourceKind,
+    SharedVariable,
+    SpecConstant,
+)
 from vyre_driver.spirv.opcodes import (
+    ADDRESSING_MODELS,
     BUILT_IN_WORKGROUP_SIZE,
+    DIMENSIONS,
     GL_COMPUTE,
+    MEMORY_MODELS,
     MODE_LOCAL_SIZE,
     MODE_LOCAL_SIZE_ID,
     Decoration,
     Op,
     StorageClass,
 )
-from vyre_driver.spirv.types import Element, Scalar, TypeTable
+from vyre_driver.spirv.types import TypeTable
 
 if TYPE_CHECKING:
-    import array
+    from collections.abc import Mapping, Sequence
 
     from vyre_driver.spirv.declarations import Declarations, Variable
+    from vyre_driver.spirv.layout import Struct
 
-ENTRY_POINT = "main"
-_MAX_SPEC_ID = 1023
-_MAX_BINDING = 1023
-
-
-@dataclass(frozen=True, slots=True)
-class BufferInterface:
-    """A storage buffer of the shader.
-
-    ``header_bytes`` stand before the first element; ``count`` is the number of elements, None when it is sized at run time;
-    ``readable`` and ``writable`` are what the shader's decorations leave open to it.
-    """
-
-    name: str
-    binding: int
-    readable: bool
-    writable: bool
-    header_bytes: int
-    element: Element
-    count: int | None
+_RESOURCES = frozenset({StorageClass.UNIFORM, StorageClass.STORAGE_BUFFER, StorageClass.UNIFORM_CONSTANT})
+_SPECIALIZED = frozenset({Op.SpecConstant, Op.SpecConstantTrue, Op.SpecConstantFalse})
+_DIM_BUFFER, _DIM_SUBPASS = 5, 6
+_SAMPLED = 1
+_MAX_ENTRY_POINTS = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class PushConstantMember:
-    """A member of the push-constant block: ``components`` 32-bit scalars at byte ``offset``."""
-
-    name: str
-    offset: int
-    scalar: Scalar
-    components: int
-
-
-@dataclass(frozen=True, slots=True)
-class SpecConstant:
-    """A specialization constant: its SpecId, its type, and the 32 bits of its default."""
-
-    name: str
-    spec_id: int
-    scalar: Scalar
-    default_bits: int
-
-
-@dataclass(frozen=True, slots=True)
-class LocalSize:
-    """One axis of the workgroup size: a number, or a specialization constant's id and default."""
-
-    value: int
-    spec_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Reflection:
-    """What a caller and a device must bring to run the module's entry point ``main``."""
-
-    version: tuple[int, int]
-    capabilities: tuple[int, ...]
-    buffers: tuple[BufferInterface, ...]
-    push_constants: tuple[PushConstantMember, ...]
-    push_constant_bytes: int
-    spec_constants: tuple[SpecConstant, ...]
-    local_size: tuple[LocalSize, LocalSize, LocalSize]
-
-
-def reflect(module: bytes, source: str) -> tuple[bytes, Reflection]:
-    """Return the module in host byte order and its contract; ``source`` names it in errors.
+def reflect(module: bytes, source: str) -> tuple[bytes, ModuleInterface]:
+    """Return the module in host byte order and what it declares; ``source`` names it in errors.
 
     Raises
     ------
     InvalidModule
-        2101 if the bytes are not a whole SPIR-V module with the layout decorations a buffer needs.
-    UnsupportedFeature
-        1002 if it needs what kompute cannot bind: an entry point not named main, another descriptor set, something else than
-        storage buffers, or constants that are not 32 bits wide.
+        2101 if the bytes are not a whole SPIR-V module with a compute entry point and the layout decorations buffers need.
     """
     host_order, declarations = read_declarations(module, source)
     reader = _Reader(declarations, source)
-    entry = reader.entry_point()
-    if not _fast.defines_function(host_order, declarations.first_function, entry):
-        raise invalid(source, f"entry point {ENTRY_POINT!r} is function %{entry}, which is not there")
-    push_constants, push_constant_bytes = reader.push_constants()
-    return host_order, Reflection(
+    addressing, memory = declarations.memory_model
+    return host_order, ModuleInterface(
         version=declarations.version,
+        generator=declarations.generator,
+        memory_model=(ADDRESSING_MODELS.get(addressing, str(addressing)), MEMORY_MODELS.get(memory, str(memory))),
         capabilities=tuple(declarations.capabilities),
-        buffers=reader.buffers(),
-        push_constants=push_constants,
-        push_constant_bytes=push_constant_bytes,
+        extensions=tuple(declarations.extensions),
+        entry_points=reader.entry_points(host_order),
+        resources=reader.resources(),
+        push_constants=reader.push_constants(),
         spec_constants=reader.spec_constants(),
-        local_size=reader.local_size(entry),
+        shared=reader.shared(),
+        names=len(declarations.names),
+        has_buffer_blocks=any(Decoration.BUFFER_BLOCK in one for one in declarations.decorations.values()),
+        first_function=declarations.first_function,
     )
 
 
@@ -127,61 +84,138 @@ class _Reader:
         self._types = TypeTable(declarations, source)
         self._source = source
 
-    def entry_point(self) -> int:
+    def entry_points(self, code: bytes) -> tuple[ComputeEntry, ...]:
         compute = [entry for entry in self._in.entry_points if entry.model == GL_COMPUTE]
+        if not compute:
+            raise invalid(self._source, "it has no compute entry point")
+        if len(compute) > _MAX_ENTRY_POINTS:
+            raise invalid(self._source, f"it has {len(compute)} compute entry points, more than {_MAX_ENTRY_POINTS}")
+        if len({entry.name for entry in compute}) < len(compute):
+            raise invalid(self._source, "two of its compute entry points have one name")
+        functions = _scan.functions(code, self._in.first_function)
         for entry in compute:
-            if entry.name == ENTRY_POINT:
-                return entry.function_id
-        if compute:
-            raise self._unsupported(
-                f"its compute entry point is named {compute[0].name!r}, and kompute runs {ENTRY_POINT!r} only",
-                f"name the entry point {ENTRY_POINT}",
-            )
-        raise invalid(self._source, "it has no compute entry point")
-
-    def buffers(self) -> tuple[BufferInterface, ...]:
-        found: dict[int, BufferInterface] = {}
-        for variable in self._in.variables:
-            if variable.storage_class in {StorageClass.UNIFORM, StorageClass.STORAGE_BUFFER, StorageClass.UNIFORM_CONSTANT}:
-                buffer = self._buffer(variable)
-                if buffer.binding in found:
-                    raise self._unsupported(
-                        f"binding {buffer.binding} belongs to both {found[buffer.binding].name!r} and {buffer.name!r}",
-                        "give each buffer a binding of its own",
-                    )
-                found[buffer.binding] = buffer
-        if not any(buffer.writable for buffer in found.values()):
-            raise self._unsupported("it has no storage buffer to write to, so it cannot have a result", "add an output buffer")
-        names = [buffer.name for buffer in found.values()]
-        if len(set(names)) != len(names):
-            raise self._unsupported(f"two of its buffers have one name ({', '.join(sorted(names))})", "give each a name")
-        return tuple(found[binding] for binding in sorted(found))
-
-    def _buffer(self, variable: Variable) -> BufferInterface:
-        struct_id = self._pointee(variable)
-        name = self._name(variable, struct_id)
-        decorations = self._in.decorations.get(variable.id, {})
-        block = self._in.decorations.get(struct_id, {})
-        is_storage = Decoration.BUFFER_BLOCK in block or variable.storage_class == StorageClass.STORAGE_BUFFER
-        if self._types.instruction(struct_id).op != Op.TypeStruct or not is_storage:
-            kind = "uniform block" if Decoration.BLOCK in block else "image, sampler or array of descriptors"
-            raise self._unsupported(f"{name!r} is a {kind}, and kompute binds storage buffers only", "make it a storage buffer")
-        descriptor_set = self._decorated(decorations, Decoration.DESCRIPTOR_SET, name, "descriptor set")
-        if descriptor_set != 0:
-            raise self._unsupported(f"{name!r} is in descriptor set {descriptor_set}, and kompute binds set 0", "use set 0")
-        binding = self._decorated(decorations, Decoration.BINDING, name, "binding")
-        if binding > _MAX_BINDING:
-            raise self._unsupported(f"{name!r} has binding {binding}, over {_MAX_BINDING}", "number the bindings from 0")
-        header_bytes, element, count = self._layout(struct_id)
-        return BufferInterface(
-            name=name,
-            binding=binding,
-            readable=not self._everywhere(Decoration.NON_READABLE, variable, struct_id),
-            writable=not self._everywhere(Decoration.NON_WRITABLE, variable, struct_id),
-            header_bytes=header_bytes,
-            element=element,
-            count=count,
+            if entry.function_id not in functions:
+                raise invalid(self._source, f"entry point {entry.name!r} is function %{entry.function_id}, which is not there")
+        sizes = self._local_sizes()
+        built_in = self._built_in_size()
+        return tuple(
+            ComputeEntry(entry.name, entry.function_id, built_in or self._local_size(sizes.get(entry.function_id)))
+            for entry in compute
         )
+
+    def _local_sizes(self) -> dict[int, tuple[int, Sequence[int]]]:
+        """The last of the modes that state a size by function; LocalSizeId wins over LocalSize (Vulkan 1.3)."""
+        sizes: dict[int, tuple[int, Sequence[int]]] = {}
+        for target, mode, operands in self._in.modes:
+            if mode == MODE_LOCAL_SIZE_ID or (mode == MODE_LOCAL_SIZE and target not in sizes):
+                sizes[target] = mode, operands
+        return sizes
+
+    def _local_size(self, stated: tuple[int, Sequence[int]] | None) -> tuple[LocalSize, LocalSize, LocalSize]:
+        if stated is None or len(stated[1]) != 3:
+            raise invalid(self._source, "it does not say its workgroup size")
+        mode, (x, y, z) = stated
+        if mode == MODE_LOCAL_SIZE:
+            return LocalSize(x), LocalSize(y), LocalSize(z)
+        return self._local_axis(x), self._local_axis(y), self._local_axis(z)
+
+    def _built_in_size(self) -> tuple[LocalSize, LocalSize, LocalSize] | None:
+        """The built-in WorkgroupSize wins over every mode (Vulkan 1.3, "WorkgroupSize")."""
+        for target, decorations in self._in.decorations.items():
+            built_in = decorations.get(Decoration.BUILT_IN)
+            sizes = self._in.constant(target) if built_in and built_in[0] == BUILT_IN_WORKGROUP_SIZE else None
+            if sizes is not None:
+                return self._local_size((MODE_LOCAL_SIZE_ID, sizes.operands))
+        return None
+
+    def _local_axis(self, constant_id: int) -> LocalSize:
+        spec_id = self._in.decorations.get(constant_id, {}).get(Decoration.SPEC_ID)
+        constants = self._types.constants
+        return LocalSize(
+            constants.number(constant_id), spec_id[0] if spec_id and constants.is_specialized(constant_id) else None
+        )
+
+    def resources(self) -> tuple[Resource, ...]:
+        found = [self._resource(variable) for variable in self._in.variables if variable.storage_class in _RESOURCES]
+        return tuple(sorted(found, key=lambda resource: (resource.set, resource.binding)))
+
+    def _resource(self, variable: Variable) -> Resource:
+        type_id, count = self._descriptors(self._pointee(variable))
+        kind = self._kind(type_id, variable)
+        name = self._name(variable, type_id)
+        decorations = self._in.decorations.get(variable.id, {})
+        block = self._block(type_id) if kind.is_buffer else None
+        readable, writable = self._access(variable, kind, block)
+        image_id = self._types.instruction(type_id).operands[0] if kind is ResourceKind.COMBINED_IMAGE_SAMPLER else type_id
+        return Resource(
+            id=variable.id,
+            name=name,
+            kind=kind,
+            set=self._decorated(decorations, Decoration.DESCRIPTOR_SET, name, "descriptor set"),
+            binding=self._decorated(decorations, Decoration.BINDING, name, "binding"),
+            count=count,
+            readable=readable,
+            writable=writable,
+            block_id=type_id if block else 0,
+            block=block,
+            image=self._image(image_id),
+        )
+
+    def _descriptors(self, type_id: int) -> tuple[int, int | None]:
+        """Return what one descriptor is, and how many an array has: None for no array, 0 when run time decides."""
+        op, operands = self._types.instruction(type_id)
+        if op == Op.TypeRuntimeArray:
+            return operands[0], 0
+        if op == Op.TypeArray:
+            return operands[0], self._types.constants.array_length(operands[1]) or 0
+        return type_id, None
+
+    def _kind(self, type_id: int, variable: Variable) -> ResourceKind:
+        op, operands = self._types.instruction(type_id)
+        match op:
+            case Op.TypeStruct:
+                is_storage = variable.storage_class == StorageClass.STORAGE_BUFFER
+                is_storage |= Decoration.BUFFER_BLOCK in self._in.decorations.get(type_id, {})
+                return ResourceKind.STORAGE_BUFFER if is_storage else ResourceKind.UNIFORM_BLOCK
+            case Op.TypeSampler:
+                return ResourceKind.SAMPLER
+            case Op.TypeSampledImage:
+                return ResourceKind.COMBINED_IMAGE_SAMPLER
+            case Op.TypeAccelerationStructure:
+                return ResourceKind.ACCELERATION_STRUCTURE
+            case Op.TypeImage:
+                is_sampled = operands[5] == _SAMPLED
+                if operands[1] == _DIM_SUBPASS:
+                    return ResourceKind.INPUT_ATTACHMENT
+                if operands[1] == _DIM_BUFFER:
+                    return ResourceKind.UNIFORM_TEXEL_BUFFER if is_sampled else ResourceKind.STORAGE_TEXEL_BUFFER
+                return ResourceKind.SAMPLED_IMAGE if is_sampled else ResourceKind.STORAGE_IMAGE
+        raise invalid(self._source, f"variable %{variable.id} has a type that no descriptor stands for")
+
+    def _image(self, type_id: int) -> Image | None:
+        op, operands = self._types.instruction(type_id)
+        if op != Op.TypeImage:
+            return None
+        void = self._types.instruction(operands[0]).op == Op.TypeVoid
+        scalar = None if void else self._types.scalar(operands[0])
+        dimension = DIMENSIONS.get(operands[1], str(operands[1]))
+        return Image(dimension, bool(operands[3]), bool(operands[4]), scalar, operands[6])
+
+    def _block(self, type_id: int) -> Struct:
+        block = self._types.struct(type_id)
+        if not block.members:
+            raise invalid(self._source, f"buffer structure %{type_id} has no members")
+        return block
+
+    def _access(self, variable: Variable, kind: ResourceKind, block: Struct | None) -> tuple[bool, bool]:
+        """A block is closed where its variable is, or all of its members are; only storage can be written."""
+        decorations = self._in.decorations.get(variable.id, {})
+        readable, writable = Decoration.NON_READABLE not in decorations, Decoration.NON_WRITABLE not in decorations
+        if block is not None:
+            readable &= any(member.readable for member in block.members)
+            writable &= any(member.writable for member in block.members)
+        storage = {ResourceKind.STORAGE_BUFFER, ResourceKind.STORAGE_IMAGE, ResourceKind.STORAGE_TEXEL_BUFFER}
+        return readable, writable and kind in storage
 
     def _pointee(self, variable: Variable) -> int:
         op, operands = self._types.instruction(variable.pointer_type_id)
@@ -189,118 +223,56 @@ class _Reader:
             raise invalid(self._source, f"variable %{variable.id} has a type that is no pointer")
         return int(operands[1])
 
-    def _name(self, variable: Variable, struct_id: int) -> str:
+    def _name(self, variable: Variable, type_id: int) -> str:
         """Instance name, else the only member's name, else the block's name: what the shader's text calls the data."""
         name = self._in.names.get(variable.id)
-        if not name and len(self._types.instruction(struct_id).operands) == 1:
-            name = self._in.member_names.get((struct_id, 0))
+        op, operands = self._types.instruction(type_id)
+        if not name and op == Op.TypeStruct and len(operands) == 1:
+            name = self._in.member_names.get((type_id, 0))
         binding = self._in.decorations.get(variable.id, {}).get(Decoration.BINDING)
-        return name or self._in.names.get(struct_id) or f"binding_{binding[0] if binding else variable.id}"
+        return name or self._in.names.get(type_id) or f"binding_{binding[0] if binding else variable.id}"
 
-    def _decorated(self, decorations: dict[int, array.array[int]], wanted: Decoration, name: str, what: str) -> int:
+    def _decorated(self, decorations: Mapping[int, Sequence[int]], wanted: Decoration, name: str, what: str) -> int:
         operands = decorations.get(wanted)
         if not operands:
             raise invalid(self._source, f"{name!r} has no {what}")
         return operands[0]
 
-    def _everywhere(self, decoration: Decoration, variable: Variable, struct_id: int) -> bool:
-        if decoration in self._in.decorations.get(variable.id, {}):
-            return True
-        members = range(len(self._types.instruction(struct_id).operands))
-        return bool(members) and all(decoration in self._in.member_decorations.get((struct_id, at), {}) for at in members)
-
-    def _layout(self, struct_id: int) -> tuple[int, Element, int | None]:
-        """Header bytes, element and count: an array alone is elements, so is one after a header; the rest is one structure.
-
-        An array whose length is specialized is sized at run time, as far as its default tells.
-        """
-        members = self._types.instruction(struct_id).operands
-        if not members:
-            raise invalid(self._source, f"buffer structure %{struct_id} has no members")
-        last = len(members) - 1
-        op, operands = self._types.instruction(members[last])
-        offset = self._types.member_offset(struct_id, last)
-        if op == Op.TypeRuntimeArray or (op == Op.TypeArray and self._types.is_specialized(operands[1])):
-            return offset, self._types.element(members[last]), None
-        if op == Op.TypeArray and last == 0:
-            return offset, self._types.element(members[0]), self._types.array_length(operands[1])
-        packed = self._types.packed(members[0]) if last == 0 and offset == 0 else None
-        byte_len = self._types.byte_len(struct_id)
-        if not byte_len:
-            raise invalid(self._source, f"buffer structure %{struct_id} takes no bytes")
-        if packed is not None and packed[0].dtype is not None:
-            return 0, Element(byte_len, *packed), 1
-        return 0, Element(byte_len, None, byte_len), 1
-
-    def push_constants(self) -> tuple[tuple[PushConstantMember, ...], int]:
-        blocks = [variable for variable in self._in.variables if variable.storage_class == StorageClass.PUSH_CONSTANT]
-        if not blocks:
-            return (), 0
-        struct_id = self._pointee(blocks[0])
-        op, operands = self._types.instruction(struct_id)
-        if op != Op.TypeStruct:
-            raise invalid(self._source, "its push constants are no structure")
-        members = tuple(self._push_constant(struct_id, at, type_id) for at, type_id in enumerate(operands))
-        end = max((member.offset + 4 * member.components for member in members), default=0)
-        return members, end
-
-    def _push_constant(self, struct_id: int, member: int, type_id: int) -> PushConstantMember:
-        name = self._in.member_names.get((struct_id, member)) or f"push_{member}"
-        packed = self._types.packed(type_id)
-        if packed is None or packed[0].bits != 32 or packed[0].kind == "b":
-            raise self._unsupported(
-                f"push constant {name!r} is not made of 32-bit scalars", "use int, uint, float and vectors of them"
-            )
-        offset = self._types.member_offset(struct_id, member)
-        if offset % 4:
-            raise invalid(self._source, f"push constant {name!r} has offset {offset}, which is not a multiple of 4")
-        return PushConstantMember(name, offset, *packed)
+    def push_constants(self) -> tuple[PushConstantBlock, ...]:
+        blocks = []
+        for variable in self._in.variables:
+            if variable.storage_class == StorageClass.PUSH_CONSTANT:
+                type_id = self._pointee(variable)
+                if self._types.instruction(type_id).op != Op.TypeStruct:
+                    raise invalid(self._source, "its push constants are no structure")
+                name = self._in.names.get(variable.id) or self._in.names.get(type_id) or "push"
+                blocks.append(PushConstantBlock(variable.id, name, type_id, self._types.struct(type_id)))
+        return tuple(blocks)
 
     def spec_constants(self) -> tuple[SpecConstant, ...]:
         found = []
-        for constant_id, constant in self._in.constants.items():
-            decoration = self._in.decorations.get(constant_id, {}).get(Decoration.SPEC_ID)
-            if not decoration or constant.op not in {Op.SpecConstant, Op.SpecConstantTrue, Op.SpecConstantFalse}:
+        for constant_id, decorations in self._in.decorations.items():
+            spec_id = decorations.get(Decoration.SPEC_ID)
+            constant = self._in.constant(constant_id) if spec_id else None
+            if not spec_id or constant is None or constant.op not in _SPECIALIZED:
                 continue
             scalar = self._types.scalar(constant.type_id)
-            name = self._in.names.get(constant_id) or f"constant_{decoration[0]}"
-            if scalar is None or scalar.bits != 32:
-                raise self._unsupported(f"specialization constant {name!r} is not 32 bits wide", "use int, uint, float or bool")
-            if decoration[0] > _MAX_SPEC_ID:
-                raise self._unsupported(
-                    f"specialization constant {name!r} has id {decoration[0]}, over {_MAX_SPEC_ID}", "number them from 0"
-                )
-            default = constant.operands[0] if constant.op == Op.SpecConstant else int(constant.op == Op.SpecConstantTrue)
-            found.append(SpecConstant(name, decoration[0], scalar, default))
+            name = self._in.names.get(constant_id) or f"constant_{spec_id[0]}"
+            if scalar is None or (constant.op == Op.SpecConstant and len(constant.operands) * 32 < scalar.bits):
+                raise invalid(self._source, f"specialization constant {name!r} has no number of its type")
+            bits = int(constant.op == Op.SpecConstantTrue)
+            if constant.op == Op.SpecConstant:
+                bits = sum(word << 32 * at for at, word in enumerate(constant.operands)) & (1 << scalar.bits) - 1
+            found.append(SpecConstant(name, spec_id[0], scalar, bits))
         return tuple(sorted(found, key=lambda constant: constant.spec_id))
 
-    def local_size(self, entry: int) -> tuple[LocalSize, LocalSize, LocalSize]:
-        ids = self._workgroup_size_ids(entry)
-        if ids is not None:
-            axes = tuple(self._local_axis(constant_id) for constant_id in ids)
-        else:
-            literals = [operands for target, mode, operands in self._in.modes if target == entry and mode == MODE_LOCAL_SIZE]
-            axes = tuple(LocalSize(value) for value in literals[0]) if literals else ()
-        if len(axes) != 3:
-            raise invalid(self._source, "it does not say its workgroup size")
-        return axes[0], axes[1], axes[2]
-
-    def _workgroup_size_ids(self, entry: int) -> list[int] | None:
-        """The built-in WorkgroupSize wins over LocalSizeId and LocalSize (Vulkan 1.3, "WorkgroupSize")."""
-        for constant_id, constant in self._in.constants.items():
-            built_in = self._in.decorations.get(constant_id, {}).get(Decoration.BUILT_IN)
-            if built_in and built_in[0] == BUILT_IN_WORKGROUP_SIZE:
-                return list(constant.operands)
-        for target, mode, operands in self._in.modes:
-            if target == entry and mode == MODE_LOCAL_SIZE_ID:
-                return list(operands)
-        return None
-
-    def _local_axis(self, constant_id: int) -> LocalSize:
-        spec_id = self._in.decorations.get(constant_id, {}).get(Decoration.SPEC_ID)
-        return LocalSize(
-            self._types.constant(constant_id), spec_id[0] if spec_id and self._types.is_specialized(constant_id) else None
-        )
-
-    def _unsupported(self, problem: str, fix: str) -> UnsupportedFeature:
-        return UnsupportedFeature(f"{self._source} cannot run through kompute: {problem}", fix=fix, source=self._source)
+    def shared(self) -> tuple[SharedVariable, ...]:
+        found = []
+        for variable in self._in.variables:
+            if variable.storage_class == StorageClass.WORKGROUP:
+                type_id = self._pointee(variable)
+                size, _ = self._types.shared_size(type_id)
+                is_specialized = self._types.is_sized_by_constants(type_id)
+                name = self._in.names.get(variable.id) or f"shared_{variable.id}"
+                found.append(SharedVariable(variable.id, name, size, is_specialized))
+        return tuple(found)

@@ -49,7 +49,6 @@ CASES = {
     "SPIR-V is cut in half": lambda driver: compile_bytes(driver, first_half(CODE)),
     "SPIR-V lacks its last instruction": lambda driver: compile_bytes(driver, CODE[:-4]),
     "SPIR-V is all zero": lambda driver: compile_bytes(driver, bytes(len(CODE))),
-    "the entry point is not main": lambda driver: compile_bytes(driver, CODE.replace(b"main\0\0\0\0", b"mine\0\0\0\0")),
     "there are fewer arrays than bindings": lambda driver: call_saxpy(driver, X),
     "there are more arrays than bindings": lambda driver: call_saxpy(driver, X, X, X),
     "an array is too small for its fixed size": lambda driver: driver.compile(shipped_module("byte_histogram"))(

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from vyre_driver.arguments import BufferArgument
     from vyre_driver.backends.kompute.device import KomputeDevice
 
-_UNUSED_BYTES = 4
-
 
 @dataclass(frozen=True, slots=True)
 class PipelineSource:
@@ -51,7 +49,7 @@ class StageTimes:
 class BoundPipeline:
     """One pipeline on buffers given by binding number, for one grid.
 
-    kompute binds set 0 as 0..n-1 in list order, so a binding number the shader skips gets a buffer of 4 bytes. ``facts``
+    kompute binds set 0 as 0..n-1 in list order, and so must the numbers be: without gaps. ``facts``
     tells how the pipeline came to be, ``pipeline_ns`` how long kompute took for it.
     """
 
@@ -71,7 +69,7 @@ class BoundPipeline:
         """
         self.device = device
         self.source = source
-        self.buffers = {slot: buffers.get(slot) or TensorBuffer(device, _UNUSED_BYTES) for slot in range(max(buffers) + 1)}
+        self.buffers = {slot: buffers[slot] for slot in range(len(buffers))}
         start = time.perf_counter_ns()
         # kompute turns constants into floats unless it is given both arrays, both of one integer type.
         arguments = (

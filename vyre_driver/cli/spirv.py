@@ -1,0 +1,133 @@
+"""``vyre-driver spirv``: what a shader declares and asks for, without a device."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.cli.options import add_json, add_shader, load_shader, print_json
+from vyre_driver.errors import VyreError
+from vyre_driver.spirv.contract import choose_entry
+from vyre_driver.spirv.layout import Array, Matrix, Struct
+from vyre_driver.spirv.opcodes import capability_name
+from vyre_driver.spirv.signature import default_of, required_features, required_limits, signature, subgroup_uses, type_text
+
+if TYPE_CHECKING:
+    import argparse
+
+    from vyre_driver.spirv import SpirvModule
+    from vyre_driver.spirv.interface import Resource, SpecConstant
+    from vyre_driver.spirv.layout import MemoryType
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    parser = verbs.add_parser("spirv", help="show what a shader declares and needs", allow_abbrev=False)
+    add_shader(parser)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show the shader; one that this driver cannot run is shown too, with the reason."""
+    module = load_shader(options.shader, options.entry)
+    if options.entry is not None:
+        choose_entry(module.interface, options.entry, module.name)
+    if options.json:
+        print_json(_as_data(module))
+        return 0
+    print(module)
+    refusal = _refusal(module)
+    if refusal is not None:
+        print(f"  cannot run: {refusal}")
+    elif module.runnable.is_rewritten:
+        moved = [f"{one.name} -> binding {one.slot}" for one in module.runnable.bindings]
+        print(f"  runs rewritten: {', '.join(moved)}")
+    return 0
+
+
+def _refusal(module: SpirvModule) -> str | None:
+    try:
+        module.runnable  # noqa: B018 -- made on demand
+    except VyreError as error:
+        return str(error)
+    return None
+
+
+def _as_data(module: SpirvModule) -> dict[str, Any]:
+    found, refusal = module.interface, _refusal(module)
+    return {
+        "name": module.name,
+        "byte_len": len(module.code),
+        "version": list(found.version),
+        "generator": found.generator,
+        "memory_model": list(found.memory_model),
+        "capabilities": [capability_name(one) for one in found.capabilities],
+        "extensions": list(found.extensions),
+        "entry_points": [
+            {
+                "name": one.name,
+                "local_size": [asdict(axis) for axis in one.local_size],
+                "signature": signature(module.code, found, one),
+            }
+            for one in found.entry_points
+        ],
+        "resources": [_resource(one) for one in found.resources],
+        "push_constants": [{"name": one.name, **_layout(one.block)} for one in found.push_constants],
+        "spec_constants": [
+            {"id": one.spec_id, "name": one.name, "type": str(one.scalar), "default": _default(one)}
+            for one in found.spec_constants
+        ],
+        "shared": [
+            {"name": one.name, "byte_len": one.byte_len, "sized_by_constants": one.is_specialized} for one in found.shared
+        ],
+        "requires": {
+            "features": required_features(found),
+            "subgroups": subgroup_uses(found),
+            "limits": required_limits(found),
+        },
+        "runs": {"refused": refusal} if refusal is not None else _runs(module),
+    }
+
+
+def _default(constant: SpecConstant) -> float | str:
+    value = default_of(constant)
+    return value if math.isfinite(value) else repr(value)  # JSON has no infinity
+
+
+def _runs(module: SpirvModule) -> dict[str, Any]:
+    made = module.runnable
+    return {"entry": made.entry, "rewritten": made.is_rewritten, "bindings": [asdict(one) for one in made.bindings]}
+
+
+def _resource(resource: Resource) -> dict[str, Any]:
+    return {
+        "name": resource.name,
+        "kind": resource.kind.value,
+        "set": resource.set,
+        "binding": resource.binding,
+        "descriptors": resource.count,
+        "access": resource.access,
+        "type": type_text(resource),
+        "min_byte_len": resource.min_byte_len,
+        "block": None if resource.block is None else _layout(resource.block),
+        "image": None
+        if resource.image is None
+        else {**asdict(resource.image), "sampled_type": str(resource.image.sampled_type)},
+    }
+
+
+def _layout(found: MemoryType) -> dict[str, Any]:
+    data: dict[str, Any] = {"type": str(found), "byte_len": found.byte_len}
+    match found:
+        case Array():
+            data |= {"count": None if found.is_open else found.count, "stride": found.stride, "element": _layout(found.element)}
+        case Matrix():
+            data |= {"stride": found.stride, "row_major": found.row_major}
+        case Struct():
+            data["members"] = [
+                {"name": one.name, "offset": one.offset, "readable": one.readable, "writable": one.writable} | _layout(one.type)
+                for one in found.members
+            ]
+    return data

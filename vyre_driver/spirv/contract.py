@@ -1,0 +1,248 @@
+"""What a caller and a device must bring to run one entry point, as this driver gives it to kompute.
+
+kompute binds storage buffers in set 0 as 0, 1, 2, ... and runs ``main``; its constants are 32 bits wide. What a module has
+beyond that is rewritten (rewrite.py) or refused here, by the variable's name.
+
+Source: Vulkan 1.3, "Shader Interfaces"; design of kompute 0.9.0 (docs/kompute.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vyre_driver.errors import InvalidInput, UnsupportedFeature
+from vyre_driver.spirv.declarations import invalid
+from vyre_driver.spirv.interface import ComputeEntry, LocalSize, ModuleInterface, ResourceKind, SpecConstant
+from vyre_driver.spirv.layout import Element, Scalar, buffer_shape, packed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
+
+    from vyre_driver.spirv.interface import Resource, SharedVariable
+    from vyre_driver.spirv.layout import Member
+
+__all__ = ["BufferInterface", "LocalSize", "PushConstantMember", "Reflection", "SpecConstant", "choose_entry", "contract_of"]
+
+ENTRY_POINT = "main"
+_MAX_SPEC_ID = 1023
+_WORD_BITS = 32
+
+_INSTEAD = {
+    ResourceKind.STORAGE_IMAGE: "keep its texels in a storage buffer",
+    ResourceKind.SAMPLED_IMAGE: "keep its texels in a storage buffer",
+    ResourceKind.SAMPLER: "read a storage buffer and interpolate in the shader",
+    ResourceKind.COMBINED_IMAGE_SAMPLER: "keep its texels in a storage buffer and interpolate in the shader",
+    ResourceKind.STORAGE_TEXEL_BUFFER: "make it a storage buffer",
+    ResourceKind.UNIFORM_TEXEL_BUFFER: "make it a storage buffer",
+    ResourceKind.INPUT_ATTACHMENT: "keep its texels in a storage buffer",
+    ResourceKind.ACCELERATION_STRUCTURE: "trace rays in the shader itself",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BufferInterface:
+    """A buffer of the shader, bound as a storage buffer at ``binding`` of set 0.
+
+    ``header_bytes`` stand before the first element; ``count`` is the number of elements, None when it is sized at run time;
+    ``readable`` and ``writable`` are what the shader's decorations leave open to it.
+    """
+
+    name: str
+    binding: int
+    readable: bool
+    writable: bool
+    header_bytes: int
+    element: Element
+    count: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PushConstantMember:
+    """A member of the push-constant block: ``components`` 32-bit scalars at byte ``offset``."""
+
+    name: str
+    offset: int
+    scalar: Scalar
+    components: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reflection:
+    """What a caller and a device must bring to run one entry point of a module.
+
+    ``shared_bytes`` is its workgroup memory; what specialization constants size is left out.
+    """
+
+    version: tuple[int, int]
+    capabilities: tuple[int, ...]
+    buffers: tuple[BufferInterface, ...]
+    push_constants: tuple[PushConstantMember, ...]
+    push_constant_bytes: int
+    spec_constants: tuple[SpecConstant, ...]
+    local_size: tuple[LocalSize, LocalSize, LocalSize]
+    shared_bytes: int = 0
+
+
+def choose_entry(interface: ModuleInterface, wanted: str | None, source: str) -> ComputeEntry:
+    """Return the entry point of that name; without one the only one there is, or ``main``.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if there is none of that name.
+    UnsupportedFeature
+        1002 if there are several and none is named or called main.
+    """
+    by_name = {entry.name: entry for entry in interface.entry_points}
+    names = ", ".join(map(repr, by_name))
+    if wanted is not None:
+        if wanted not in by_name:
+            raise InvalidInput(
+                f"{source} has no compute entry point {wanted!r}; it has {names}", fix="name one of them", entry=wanted
+            )
+        return by_name[wanted]
+    if len(by_name) == 1:
+        return interface.entry_points[0]
+    if ENTRY_POINT not in by_name:
+        raise UnsupportedFeature(
+            f"{source} has {len(by_name)} compute entry points, {names}, and a kernel is one of them",
+            fix="choose it with entry=NAME or --entry NAME",
+            source=source,
+        )
+    return by_name[ENTRY_POINT]
+
+
+def contract_of(interface: ModuleInterface, entry: ComputeEntry, used: AbstractSet[int] | None, source: str) -> Reflection:
+    """Return the contract of an entry point that uses these variables by id (None: all there are).
+
+    Raises
+    ------
+    UnsupportedFeature
+        1002 if it needs what kompute cannot bind, whatever is rewritten.
+    InvalidModule
+        2101 if its push constants are not placed on words.
+    """
+    return _Contract(interface, used, source).made(entry)
+
+
+class _Contract:
+    def __init__(self, interface: ModuleInterface, used: AbstractSet[int] | None, source: str) -> None:
+        self._in = interface
+        self._used = used
+        self._source = source
+
+    def made(self, entry: ComputeEntry) -> Reflection:
+        buffers = self._buffers()
+        push_constants, push_constant_bytes = self._push_constants()
+        return Reflection(
+            version=self._in.version,
+            capabilities=self._in.capabilities,
+            buffers=buffers,
+            push_constants=push_constants,
+            push_constant_bytes=push_constant_bytes,
+            spec_constants=self._spec_constants(),
+            local_size=entry.local_size,
+            shared_bytes=sum(self._sizes([one for one in self._in.shared if not one.is_specialized])),
+        )
+
+    def _sizes(self, shared: Sequence[SharedVariable]) -> list[int]:
+        return [one.byte_len for one in shared if self._is_used(one.id)]
+
+    def _is_used(self, variable: int) -> bool:
+        return self._used is None or variable in self._used
+
+    def _buffers(self) -> tuple[BufferInterface, ...]:
+        resources = [one for one in self._in.resources if self._is_used(one.id)]
+        taken: dict[tuple[int, int], Resource] = {}
+        for resource in resources:
+            self._check_kind(resource)
+            other = taken.setdefault((resource.set, resource.binding), resource)
+            if other is not resource:
+                where = f"binding {resource.binding}" + (f" of set {resource.set}" if resource.set else "")
+                raise self._unsupported(
+                    f"{where} belongs to both {other.name!r} and {resource.name!r}", "give each buffer a binding of its own"
+                )
+        if not any(resource.writable for resource in resources):
+            raise self._unsupported("it has no storage buffer to write to, so it cannot have a result", "add an output buffer")
+        names = [resource.name for resource in resources]
+        if len(set(names)) != len(names):
+            raise self._unsupported(f"two of its buffers have one name ({', '.join(sorted(names))})", "give each a name")
+        return tuple(self._buffer(slot, resource) for slot, resource in enumerate(resources))
+
+    def _check_kind(self, resource: Resource) -> None:
+        if not resource.kind.is_buffer:
+            raise self._unsupported(
+                f"{resource.name!r} is a {resource.kind.value}, and kompute binds storage buffers only",
+                _INSTEAD[resource.kind],
+            )
+        if resource.count is not None:
+            many = f"{resource.count} descriptors" if resource.count else "descriptors"
+            raise self._unsupported(
+                f"{resource.name!r} is an array of {many}, and kompute binds single buffers",
+                "declare a buffer for each, or put their contents into one",
+            )
+
+    def _buffer(self, slot: int, resource: Resource) -> BufferInterface:
+        if resource.block is None or not resource.min_byte_len:
+            raise invalid(self._source, f"buffer structure %{resource.block_id} takes no bytes")
+        shape = buffer_shape(resource.block)
+        return BufferInterface(resource.name, slot, resource.readable, resource.writable, *shape)
+
+    def _push_constants(self) -> tuple[tuple[PushConstantMember, ...], int]:
+        blocks = [one for one in self._in.push_constants if self._is_used(one.id)]
+        if not blocks:
+            return (), 0
+        if len(blocks) > 1:
+            names = " and ".join(repr(one.name) for one in blocks[:2])
+            raise self._unsupported(f"it has two blocks of push constants, {names}", "declare one block")
+        members = tuple(self._push_constant(member) for member in blocks[0].block.members)
+        if len({member.name for member in members}) < len(members):
+            raise self._unsupported(f"two push constants of {blocks[0].name!r} have one name", "give each a name")
+        return members, max((member.offset + 4 * member.components for member in members), default=0)
+
+    def _push_constant(self, member: Member) -> PushConstantMember:
+        inner = packed(member.type)
+        if inner is None or inner[0].bits != _WORD_BITS or inner[0].kind == "b":
+            raise self._unsupported(
+                f"push constant {member.name!r} is not made of 32-bit scalars", "use int, uint, float and vectors of them"
+            )
+        if member.offset % 4:
+            problem = f"push constant {member.name!r} has offset {member.offset}, which is not a multiple of 4"
+            raise invalid(self._source, problem)
+        return PushConstantMember(member.name, member.offset, *inner)
+
+    def _spec_constants(self) -> tuple[SpecConstant, ...]:
+        """One constant an id: a workgroup size by id has one of its own beside that which the shader names.
+
+        kompute gives every constant a value, so both have that of the named one, by default too.
+        """
+        found: dict[int, SpecConstant] = {}
+        for constant in self._in.spec_constants:
+            self._check_constant(constant)
+            other = found.setdefault(constant.spec_id, constant)
+            unnamed = f"constant_{constant.spec_id}"
+            if (other.name == unnamed) != (constant.name == unnamed):
+                found[constant.spec_id] = constant if other.name == unnamed else other
+            elif (other.scalar, other.default_bits) != (constant.scalar, constant.default_bits):
+                raise self._unsupported(
+                    f"specialization constants {other.name!r} and {constant.name!r} both have id {constant.spec_id}, and "
+                    "differ in type or default",
+                    "give them one type and default, or ids of their own",
+                )
+        return tuple(found.values())
+
+    def _check_constant(self, constant: SpecConstant) -> None:
+        if constant.scalar.bits != _WORD_BITS:
+            raise self._unsupported(
+                f"specialization constant {constant.name!r} is not 32 bits wide", "use int, uint, float or bool"
+            )
+        if constant.spec_id > _MAX_SPEC_ID:
+            raise self._unsupported(
+                f"specialization constant {constant.name!r} has id {constant.spec_id}, over {_MAX_SPEC_ID}",
+                "number them from 0",
+            )
+
+    def _unsupported(self, problem: str, fix: str) -> UnsupportedFeature:
+        return UnsupportedFeature(f"{self._source} cannot run through kompute: {problem}", fix=fix, source=self._source)

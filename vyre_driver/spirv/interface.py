@@ -1,0 +1,154 @@
+"""What a module declares, as frozen values: everything reflection reads, whether this driver can run it or not.
+
+Source: SPIR-V 1.6; Vulkan 1.3, "Shader Interfaces" and "Specialization Constants".
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vyre_driver.spirv.layout import Scalar, Struct
+
+
+class ResourceKind(enum.Enum):
+    """What a descriptor stands for; the values are its words in a message."""
+
+    STORAGE_BUFFER = "storage buffer"
+    UNIFORM_BLOCK = "uniform block"
+    STORAGE_IMAGE = "storage image"
+    SAMPLED_IMAGE = "sampled image"
+    SAMPLER = "sampler"
+    COMBINED_IMAGE_SAMPLER = "combined image and sampler"
+    STORAGE_TEXEL_BUFFER = "storage texel buffer"
+    UNIFORM_TEXEL_BUFFER = "uniform texel buffer"
+    INPUT_ATTACHMENT = "input attachment"
+    ACCELERATION_STRUCTURE = "acceleration structure"
+
+    @property
+    def is_buffer(self) -> bool:
+        """Whether it has a block of members, which may be bound as a storage buffer."""
+        return self in {ResourceKind.STORAGE_BUFFER, ResourceKind.UNIFORM_BLOCK}
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """The facts of an ``OpTypeImage``: ``dimension`` by the specification's name, ``image_format`` by its number (0: none)."""
+
+    dimension: str
+    arrayed: bool
+    multisampled: bool
+    sampled_type: Scalar | None
+    image_format: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A variable that a descriptor is bound to.
+
+    ``id`` and ``block_id`` are the module's ids of the variable and of its structure (0 without one). ``count`` is the number
+    of descriptors: None for one that is no array, 0 for a run-time array. ``readable`` and ``writable`` are what the
+    decorations leave open to the shader.
+    """
+
+    id: int
+    name: str
+    kind: ResourceKind
+    set: int
+    binding: int
+    count: int | None
+    readable: bool
+    writable: bool
+    block_id: int = 0
+    block: Struct | None = None
+    image: Image | None = None
+
+    @property
+    def access(self) -> str:
+        """Return ``in``, ``out`` or ``inout``."""
+        if not self.writable:
+            return "in"
+        return "inout" if self.readable else "out"
+
+    @property
+    def min_byte_len(self) -> int:
+        """The bytes that a buffer has at least: its fixed part, and one element of a run-time array."""
+        if self.block is None:
+            return 0
+        last = self.block.members[-1]
+        is_open = getattr(last.type, "count", 0) is None
+        return max(self.block.byte_len, last.offset + getattr(last.type, "stride", 0) if is_open else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class PushConstantBlock:
+    """The push constants: ids of variable and structure, and layout; ``block.byte_len`` is what they take."""
+
+    id: int
+    name: str
+    block_id: int
+    block: Struct
+
+
+@dataclass(frozen=True, slots=True)
+class SharedVariable:
+    """A variable in workgroup memory; ``is_specialized`` says that ``byte_len`` holds for the constants' defaults only."""
+
+    id: int
+    name: str
+    byte_len: int
+    is_specialized: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SpecConstant:
+    """A specialization constant: its SpecId, its type, and the bits of its default."""
+
+    name: str
+    spec_id: int
+    scalar: Scalar
+    default_bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class LocalSize:
+    """One axis of the workgroup size: a number, or a specialization constant's id and default."""
+
+    value: int
+    spec_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ComputeEntry:
+    """An entry point of a compute shader."""
+
+    name: str
+    function_id: int
+    local_size: tuple[LocalSize, LocalSize, LocalSize]
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleInterface:
+    """Everything a module declares to the outside, in the order of its declarations, resources by set and binding.
+
+    ``generator`` is the header's third word: the tool's registered number above its version. ``memory_model`` is the addressing
+    and the memory model by the specification's names. ``names`` is how many ids have a debug name,
+    ``has_buffer_blocks`` whether storage buffers are spelled as before SPIR-V 1.3, ``first_function`` the word at which the
+    declarations end.
+    """
+
+    version: tuple[int, int]
+    generator: int
+    memory_model: tuple[str, str]
+    capabilities: tuple[int, ...]
+    extensions: tuple[str, ...]
+    entry_points: tuple[ComputeEntry, ...]
+    resources: tuple[Resource, ...]
+    push_constants: tuple[PushConstantBlock, ...]
+    spec_constants: tuple[SpecConstant, ...]
+    shared: tuple[SharedVariable, ...]
+    names: int
+    has_buffer_blocks: bool
+    first_function: int

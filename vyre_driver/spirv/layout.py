@@ -1,0 +1,259 @@
+"""Values as they lie in a buffer: scalars, vectors, matrices, arrays, structures, with offsets and strides in bytes.
+
+Plain frozen values, made by types.py of a module's types; ``str`` of each is what a signature shows, for example
+``vec4<f32>[3][n]``, where ``n`` is a length that run time decides.
+
+Source: SPIR-V 1.6, 2.16.2 (explicit layout decorations Offset, ArrayStride, MatrixStride).
+"""
+
+from __future__ import annotations
+
+import operator
+import struct
+from dataclasses import dataclass
+from typing import TypeAlias, Union
+
+import numpy as np
+
+_MAX_SHOWN = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A scalar type: ``kind`` is ``u``, ``i``, ``f`` or ``b`` (bool), ``bits`` its width (32 for bool)."""
+
+    kind: str
+    bits: int
+
+    def __str__(self) -> str:
+        """Return the short name, for example ``f32``."""
+        return "bool" if self.kind == "b" else f"{self.kind}{self.bits}"
+
+    @property
+    def byte_len(self) -> int:
+        """Bytes that a value takes in a buffer."""
+        return self.bits // 8
+
+    @property
+    def dtype(self) -> str | None:
+        """The numpy type string of the scalar in a buffer, or None where numpy has none (bool has no layout)."""
+        return None if self.kind == "b" else f"<{self.kind}{self.bits // 8}"
+
+    def encode(self, value: object) -> int:
+        """Return the 32 bits that stand for ``value``.
+
+        Integers take whole numbers in range, floats any real number in range, bools only True and False.
+
+        Raises
+        ------
+        TypeError
+            If the value is of another kind (a float for an integer, a number for a bool).
+        OverflowError
+            If it is out of range.
+        """
+        if self.kind == "b":
+            if not isinstance(value, (bool, np.bool_)):
+                raise TypeError(f"{value!r} is not True or False")
+            return int(value)
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError(f"{value!r} is a truth value, not a number")
+        if self.kind == "f":
+            if not isinstance(value, (int, float, np.integer, np.floating)):
+                raise TypeError(f"{value!r} is not a real number")
+            return int.from_bytes(struct.pack("<f", float(value)), "little")
+        return self._encode_integer(operator.index(value))  # type: ignore[arg-type]
+
+    def parse(self, text: str) -> int | float | bool:
+        """Return the value that a user's text means: ``12``, ``0xff``, ``-1``, ``2.5``, ``true``.
+
+        Raises
+        ------
+        ValueError
+            If the text is no such value; its range is checked by ``encode``.
+        """
+        if self.kind == "b":
+            if text.lower() not in {"true", "false", "1", "0"}:
+                raise ValueError(f"{text!r} is not true or false")
+            return text.lower() in {"true", "1"}
+        return float(text) if self.kind == "f" else int(text, 0)
+
+    def _encode_integer(self, value: int) -> int:
+        low, high = (0, 2**32 - 1) if self.kind == "u" else (-(2**31), 2**31 - 1)
+        if not low <= value <= high:
+            raise OverflowError(f"{value} is not between {low} and {high}")
+        return value & 0xFFFF_FFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """``components`` scalars one after the other."""
+
+    scalar: Scalar
+    components: int
+
+    def __str__(self) -> str:
+        """Return for example ``vec4<f32>``."""
+        return f"vec{self.components}<{self.scalar}>"
+
+    @property
+    def byte_len(self) -> int:
+        """Bytes that a value takes."""
+        return self.scalar.byte_len * self.components
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """``columns`` vectors of ``rows`` scalars; ``stride`` is bytes from one column to the next, or row if ``row_major``."""
+
+    scalar: Scalar
+    columns: int
+    rows: int
+    stride: int
+    row_major: bool
+
+    def __str__(self) -> str:
+        """Return for example ``mat4x3<f32>``: four columns of three."""
+        return f"mat{self.columns}x{self.rows}<{self.scalar}>"
+
+    @property
+    def byte_len(self) -> int:
+        """Bytes that a value takes, with what pads its rows or columns."""
+        return (self.rows if self.row_major else self.columns) * self.stride
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Elements at multiples of ``stride`` bytes; ``count`` is None for a run-time array.
+
+    ``is_specialized`` says that specialization constants decide the count, which is of their defaults then, or None where it
+    cannot be told.
+    """
+
+    element: MemoryType
+    count: int | None
+    stride: int
+    is_specialized: bool = False
+
+    def __str__(self) -> str:
+        """Return the element with the counts of all dimensions, the outermost first."""
+        base, counts = self.element, [self]
+        while isinstance(base, Array):
+            counts.append(base)
+            base = base.element
+        return f"{base}{''.join('[n]' if one.is_open else f'[{one.count}]' for one in counts)}"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the module fixes no count."""
+        return self.count is None or self.is_specialized
+
+    @property
+    def byte_len(self) -> int:
+        """Bytes that all elements take; 0 for a run-time array."""
+        return (self.count or 0) * self.stride
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a structure, ``offset`` bytes from its start; what decorations leave open to the shader."""
+
+    name: str
+    offset: int
+    type: MemoryType
+    readable: bool = True
+    writable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """A structure; ``byte_len`` is the end of its last member, without padding and with a run-time array counted as none."""
+
+    name: str
+    members: tuple[Member, ...]
+    byte_len: int
+
+    def __str__(self) -> str:
+        """Return its name."""
+        return shown(self.name) or "struct"
+
+    @property
+    def text(self) -> str:
+        """Its members, 32 at most: the type alone of an only one at offset 0, else as in ``{size: u32, data: f32[n]}``."""
+        if len(self.members) == 1 and self.members[0].offset == 0:
+            return str(self.members[0].type)
+        members = [f"{shown(one.name)}: {one.type}" for one in self.members[:_MAX_SHOWN]]
+        left = len(self.members) - len(members)
+        return f"{{{', '.join(members)}{f', and {left} more' if left else ''}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A 64-bit device address (``PhysicalStorageBuffer``)."""
+
+    @property
+    def byte_len(self) -> int:
+        """Bytes that an address takes."""
+        return 8
+
+    def __str__(self) -> str:
+        """Return ``address``."""
+        return "address"
+
+
+MemoryType: TypeAlias = Union[Scalar, Vector, Matrix, Array, Struct, Address]  # noqa: UP007 -- Array is named before it is there
+
+
+def shown(name: str) -> str:
+    """Return a module's name for a line of text: what a terminal would obey is escaped."""
+    return name if name.isprintable() else name.encode("unicode_escape").decode("ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """What one element of a buffer is.
+
+    ``stride`` is bytes from one element to the next. ``scalar`` and ``components`` say that an element is so many tightly
+    packed scalars; ``scalar`` is None for structures and padded types, which travel as raw bytes.
+    """
+
+    stride: int
+    scalar: Scalar | None
+    components: int
+
+
+def packed(found: MemoryType) -> tuple[Scalar, int] | None:
+    """Return (scalar, how many) when a type is nothing but tightly packed scalars of one kind, else None."""
+    match found:
+        case Scalar():
+            return found, 1
+        case Vector(scalar, components):
+            return scalar, components
+        case Array(element, int(count), stride, False):
+            inner = packed(element)
+            if inner is not None and stride == inner[0].byte_len * inner[1]:
+                return inner[0], inner[1] * count
+    return None
+
+
+def element_of(array: Array) -> Element:
+    """Return what one element of an array is."""
+    inner = packed(array.element)
+    if inner is None or inner[0].dtype is None or inner[0].byte_len * inner[1] != array.stride:
+        return Element(array.stride, None, array.stride)
+    return Element(array.stride, *inner)
+
+
+def buffer_shape(block: Struct) -> tuple[int, Element, int | None]:
+    """Return a buffer's header bytes, element and count.
+
+    An array alone is elements, so is one after a header; the rest is one structure. An array whose length is specialized is
+    sized at run time, as far as its default tells.
+    """
+    last = block.members[-1]
+    if isinstance(last.type, Array) and (last.type.is_open or len(block.members) == 1):
+        return last.offset, element_of(last.type), None if last.type.is_open else last.type.count
+    byte_len = block.byte_len
+    inner = packed(last.type) if len(block.members) == 1 and last.offset == 0 else None
+    if inner is not None and inner[0].dtype is not None:
+        return 0, Element(byte_len, *inner), 1
+    return 0, Element(byte_len, None, byte_len), 1

@@ -1,0 +1,151 @@
+"""SPIR-V -> SPIR-V that kompute can bind: words in, words out, nothing else touched.
+
+Descriptors get set 0 and the binding numbers they are given, the entry point the name ``main``, and uniform blocks become
+read-only storage blocks. The words of function bodies stay as they are.
+
+Source: SPIR-V 1.6, 2.4 (logical layout), 3.20 (decorations); Vulkan 1.3, "Shader Interfaces".
+"""
+
+from __future__ import annotations
+
+import array
+import enum
+from dataclasses import dataclass
+
+from vyre_driver.spirv.declarations import HEADER_WORDS, read_string
+from vyre_driver.spirv.opcodes import GL_COMPUTE, Decoration, Op, StorageClass
+
+ENTRY_POINT = "main"
+_ANNOTATIONS = frozenset({71, 72, 73, 74, 75, 332, 5632, 5633})
+_CHANGED = frozenset({Op.EntryPoint, Op.Decorate, Op.GroupDecorate, Op.TypePointer, Op.Variable, Op.TypeForwardPointer})
+_PLACES = frozenset({Decoration.DESCRIPTOR_SET, Decoration.BINDING})
+
+
+class UniformForm(enum.Enum):
+    """How a uniform block becomes a storage block."""
+
+    STORAGE_CLASS = "storage class"  # pointers and variables move to StorageBuffer; since SPIR-V 1.3, or by an extension
+    BUFFER_BLOCK = "buffer block"  # the structure is decorated BufferBlock instead of Block; until SPIR-V 1.3
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """What to change.
+
+    ``slots`` are pairs of a variable's id and its new binding number; ``entry`` is the name of the compute entry point that
+    becomes main, where another of that name takes its name, or None; ``uniforms`` are the ids of the variables of uniform
+    blocks, ``uniform_blocks`` those of their structures, ``form`` how they change, None to leave them.
+    """
+
+    slots: tuple[tuple[int, int], ...] = ()
+    entry: str | None = None
+    uniforms: tuple[int, ...] = ()
+    uniform_blocks: tuple[int, ...] = ()
+    form: UniformForm | None = None
+
+
+def rewrite(code: bytes, changes: Rewrite, first_function: int) -> bytes:
+    """Return a module in host byte order with the changes made; ``first_function`` is the word of its first function.
+
+    The module's framing must have been checked, and each variable of ``slots`` be decorated.
+    """
+    words = array.array("I", code)
+    writer = _Writer(changes)
+    writer.copy_groups(words, first_function)
+    out = words[:HEADER_WORDS]
+    decorated = {variable for variable, _ in changes.slots}.union(changes.uniform_blocks)
+    end_of_annotations = at = HEADER_WORDS
+    kept = HEADER_WORDS  # from here to the instruction looked at, nothing is changed; it is copied at once
+    while at < first_function:
+        length, op = words[at] >> 16, words[at] & 0xFFFF
+        if op in _CHANGED and (op != Op.Decorate or words[at + 1] in decorated):
+            out.extend(words[kept:at])
+            kept = at + length
+            out.extend(writer.changed(op, words[at:kept]))
+        if op in _ANNOTATIONS:
+            end_of_annotations = len(out) + at + length - kept
+        at += length
+    out.extend(words[kept:])
+    out[end_of_annotations:end_of_annotations] = writer.added()
+    return out.tobytes()
+
+
+class _Writer:
+    def __init__(self, changes: Rewrite) -> None:
+        self._changes = changes
+        self._slots = dict(changes.slots)
+        self._groups: dict[int, list[array.array[int]]] = {}
+
+    def copy_groups(self, words: array.array[int], stop: int) -> None:
+        """Remember what each decoration group gives: a renumbered variable leaves its group and keeps the rest of that."""
+        at, groups = HEADER_WORDS, []
+        while at < stop:
+            length, op = words[at] >> 16, words[at] & 0xFFFF
+            if op == Op.GroupDecorate and self._slots.keys() & set(words[at + 2 : at + length]):
+                groups.append(words[at + 1])
+            at += length
+        if not groups:
+            return
+        self._groups = {group: [] for group in groups}
+        at = HEADER_WORDS
+        while at < stop:
+            length, op = words[at] >> 16, words[at] & 0xFFFF
+            if op == Op.Decorate and words[at + 1] in self._groups and words[at + 2] not in _PLACES:
+                self._groups[words[at + 1]].append(words[at + 2 : at + length])
+            at += length
+
+    def changed(self, op: int, words: array.array[int]) -> array.array[int]:
+        """Return what takes an instruction's place: the same, another, or nothing."""
+        match op:
+            case Op.EntryPoint if self._changes.entry is not None and words[1] == GL_COMPUTE:
+                return self._renamed(words, self._changes.entry)
+            case Op.Decorate if words[1] in self._slots and words[2] in _PLACES:
+                return array.array("I")
+            case Op.Decorate if self._changes.form is UniformForm.BUFFER_BLOCK and words[2] == Decoration.BLOCK:
+                if words[1] in self._changes.uniform_blocks:
+                    words[2] = Decoration.BUFFER_BLOCK
+            case Op.GroupDecorate if words[1] in self._groups:
+                return self._left_in_group(words)
+            case Op.TypePointer | Op.Variable | Op.TypeForwardPointer if self._changes.form is UniformForm.STORAGE_CLASS:
+                place = 3 if op == Op.Variable else 2
+                if words[place] == StorageClass.UNIFORM:
+                    words[place] = StorageClass.STORAGE_BUFFER
+        return words
+
+    def _renamed(self, words: array.array[int], chosen: str) -> array.array[int]:
+        name = read_string(words, 3, "")
+        if name not in {chosen, ENTRY_POINT}:
+            return words
+        name_words = len(name.encode()) // 4 + 1
+        literal = _literal(ENTRY_POINT if name == chosen else chosen)
+        return _instruction(Op.EntryPoint, *words[1:3], *literal, *words[3 + name_words :])
+
+    def _left_in_group(self, words: array.array[int]) -> array.array[int]:
+        targets = words[2:]
+        kept = [target for target in targets if target not in self._slots]
+        out = _instruction(Op.GroupDecorate, words[1], *kept)
+        for target in targets:
+            if target in self._slots:
+                for decoration in self._groups[words[1]]:
+                    out.extend(_instruction(Op.Decorate, target, *decoration))
+        return out
+
+    def added(self) -> array.array[int]:
+        """Return the decorations that place the variables and close uniform blocks to writing."""
+        out = array.array("I")
+        for variable, slot in self._changes.slots:
+            out.extend(_instruction(Op.Decorate, variable, Decoration.DESCRIPTOR_SET, 0))
+            out.extend(_instruction(Op.Decorate, variable, Decoration.BINDING, slot))
+        for variable in self._changes.uniforms:
+            out.extend(_instruction(Op.Decorate, variable, Decoration.NON_WRITABLE))
+        return out
+
+
+def _instruction(op: int, *operands: int) -> array.array[int]:
+    return array.array("I", [(len(operands) + 1) << 16 | op, *operands])
+
+
+def _literal(text: str) -> array.array[int]:
+    data = text.encode() + b"\0"
+    data += bytes(-len(data) % 4)
+    return array.array("I", [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4)])

@@ -1,0 +1,160 @@
+"""A module as text: its entry points as signatures, a summary of all it declares, and what it asks of a device.
+
+``kernel(x: f32[n] in, y: f32[n] inout; TILE: u32 = 16; push: alpha f32)``: buffers in the order of set and binding with type
+and access, specialization constants with their defaults, push constants. Names are escaped where a terminal would obey them.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from vyre_driver.spirv.contract import ENTRY_POINT
+from vyre_driver.spirv.interface import ResourceKind
+from vyre_driver.spirv.layout import shown
+from vyre_driver.spirv.opcodes import (
+    CORE_CAPABILITIES,
+    FEATURE_OF_CAPABILITY,
+    SUBGROUP_CAPABILITIES,
+    SUBGROUP_USES,
+    capability_name,
+)
+from vyre_driver.spirv.runnable import used_variables
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vyre_driver.spirv.interface import ComputeEntry, ModuleInterface, Resource, SpecConstant
+
+_FLOATS = {16: "<e", 32: "<f", 64: "<d"}
+_MAX_SIGNATURES = 16
+
+
+def default_of(constant: SpecConstant) -> int | float | bool:
+    """Return the value of a specialization constant's default."""
+    kind, bits = constant.scalar.kind, constant.scalar.bits
+    if kind == "b":
+        return bool(constant.default_bits)
+    if kind == "f":
+        value: float = struct.unpack(_FLOATS[bits], constant.default_bits.to_bytes(bits // 8, "little"))[0]
+        return value
+    is_negative = kind == "i" and constant.default_bits >> bits - 1
+    return constant.default_bits - (1 << bits) if is_negative else constant.default_bits
+
+
+def default_text(constant: SpecConstant) -> str:
+    """Return the default as a signature shows it: a float of 32 bits in as few digits as tell it from its neighbours."""
+    value = default_of(constant)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and constant.scalar.bits < 64:
+        shortest = next((text for text in (f"{value:.{digits}g}" for digits in range(1, 10)) if _same(text, constant)), value)
+        return repr(float(shortest))
+    return repr(value)
+
+
+def _same(text: str, constant: SpecConstant) -> bool:
+    bits = constant.scalar.bits
+    try:
+        return struct.pack(_FLOATS[bits], float(text)) == constant.default_bits.to_bytes(bits // 8, "little")
+    except OverflowError:
+        return False
+
+
+def type_text(resource: Resource) -> str:
+    """Return what a descriptor holds: the type of a buffer, else the kind; an array's number of descriptors before it."""
+    text = resource.kind.value if resource.block is None else resource.block.text
+    return text if resource.count is None else f"{resource.count or 'n'} x {text}"
+
+
+def signature(code: bytes, interface: ModuleInterface, entry: ComputeEntry) -> str:
+    """Return the signature of one entry point: of ``main`` as ``kernel``, of others by their names."""
+    used = used_variables(code, interface, entry)
+    resources = [one for one in interface.resources if used is None or one.id in used]
+    blocks = [one.block for one in interface.push_constants if used is None or one.id in used]
+    push = ", ".join(f"{shown(member.name)} {member.type}" for block in blocks for member in block.members)
+    parts = [
+        ", ".join(f"{shown(one.name)}: {type_text(one)} {one.access}" for one in resources),
+        ", ".join(f"{shown(one.name)}: {one.scalar} = {default_text(one)}" for one in interface.spec_constants),
+        f"push: {push}" if push else "",
+    ]
+    name = "kernel" if entry.name == ENTRY_POINT else shown(entry.name)
+    return f"{name}({'; '.join(part for part in parts if part)})"
+
+
+def signatures(code: bytes, interface: ModuleInterface, entry: str | None) -> str:
+    """Return the signature of the entry point chosen, or of each, a line each, of which 16 are shown."""
+    wanted = [one for one in interface.entry_points if entry in {None, one.name}] or list(interface.entry_points)
+    lines = [signature(code, interface, one) for one in wanted[:_MAX_SIGNATURES]]
+    left = len(wanted) - len(lines)
+    return "\n".join([*lines, f"... and {left} more entry points"] if left else lines)
+
+
+def required_features(interface: ModuleInterface) -> list[str]:
+    """Return the device features that the capabilities ask for by Vulkan's names, unknown ones by the capability's."""
+    asked = [one for one in interface.capabilities if one not in CORE_CAPABILITIES and one not in SUBGROUP_CAPABILITIES]
+    return sorted({FEATURE_OF_CAPABILITY.get(one) or capability_name(one) for one in asked})
+
+
+def subgroup_uses(interface: ModuleInterface) -> list[str]:
+    """Return the capabilities with which the module looks at or depends on subgroups."""
+    return [capability_name(one) for one in interface.capabilities if one in SUBGROUP_USES]
+
+
+def required_limits(interface: ModuleInterface) -> dict[str, int | list[int]]:
+    """Return the least value of each limit of Vulkan that the module asks for, at its constants' defaults."""
+    sizes = [[axis.value for axis in entry.local_size] for entry in interface.entry_points]
+    limits: dict[str, int | list[int]] = {
+        "maxComputeWorkGroupSize": [max(axes) for axes in zip(*sizes, strict=True)],
+        "maxComputeWorkGroupInvocations": max(x * y * z for x, y, z in sizes),
+    }
+    storage_images = {ResourceKind.STORAGE_IMAGE, ResourceKind.STORAGE_TEXEL_BUFFER}
+    buffers = sum(one.count or 1 for one in interface.resources if one.kind.is_buffer)
+    images = sum(one.count or 1 for one in interface.resources if one.kind in storage_images)
+    counted = {
+        "maxPerStageDescriptorStorageBuffers": buffers,
+        "maxPerStageDescriptorStorageImages": images,
+        "maxPushConstantsSize": max((one.block.byte_len for one in interface.push_constants), default=0),
+        "maxComputeSharedMemorySize": sum(one.byte_len for one in interface.shared),
+    }
+    return limits | {name: least for name, least in counted.items() if least}
+
+
+def summary(name: str, code: bytes, interface: ModuleInterface, entry: str | None) -> str:
+    """Return a module as some lines for a reader."""
+    return "\n".join(_lines(name, code, interface, entry))
+
+
+def _lines(name: str, code: bytes, interface: ModuleInterface, entry: str | None) -> Iterator[str]:
+    major, minor = interface.version
+    yield f"{shown(name)}: SPIR-V {major}.{minor}, memory model {' '.join(interface.memory_model)}"
+    yield from (f"  {line}" for line in signatures(code, interface, entry).splitlines())
+    for one in interface.entry_points[:_MAX_SIGNATURES]:
+        axes = " x ".join(
+            str(axis.value) if axis.spec_id is None else f"{axis.value} (constant {axis.spec_id})" for axis in one.local_size
+        )
+        yield f"  workgroup of {shown(one.name)}: {axes}"
+    yield from (f"  {_resource_line(one)}" for one in interface.resources)
+    for block in interface.push_constants:
+        yield f"  push constants {shown(block.name)}: {block.block.byte_len} bytes"
+        for member in block.block.members:
+            yield f"    {shown(member.name)}: {member.type} at byte {member.offset}"
+    for constant in interface.spec_constants:
+        yield f"  constant {constant.spec_id} {shown(constant.name)}: {constant.scalar} = {default_text(constant)}"
+    for variable in interface.shared:
+        sized = ", sized by constants" if variable.is_specialized else ""
+        yield f"  shared {shown(variable.name)}: {variable.byte_len} bytes{sized}"
+    yield f"  capabilities: {', '.join(map(capability_name, interface.capabilities))}"
+    if interface.extensions:
+        yield f"  extensions: {', '.join(map(shown, interface.extensions))}"
+    yield f"  features: {', '.join(required_features(interface)) or 'none'}"
+    if subgroup_uses(interface):
+        yield f"  subgroups: {', '.join(subgroup_uses(interface))}"
+    yield f"  limits: {', '.join(f'{limit} {least}' for limit, least in required_limits(interface).items())}"
+
+
+def _resource_line(resource: Resource) -> str:
+    place = f"set {resource.set} binding {resource.binding} {shown(resource.name)}"
+    if resource.block is None:
+        return f"{place}: {type_text(resource)} {resource.access}"
+    return f"{place}: {resource.kind.value} {resource.access}, {type_text(resource)}, {resource.min_byte_len} bytes or more"

@@ -26,6 +26,7 @@ from benchmarks.timing import Row, interleave, parser, print_rows
 from vyre_driver import _fast
 from vyre_driver.autotune import AutotuneKey
 from vyre_driver.binding import BindingPlan, BindingSetFingerprint
+from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.identity import PipelineDeviceFingerprint
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
@@ -96,7 +97,7 @@ def cases(table: CTable, number: int) -> dict[str, Mapping[str, Callable[[], flo
     rows = [(name.encode(), value.cache_hash()) for name, value in constants]
     key = SpecCacheKey.new(1, 2, (64, 1, 1), constants)
     fingerprint = PipelineDeviceFingerprint.from_parts(0x10DE, 0x2330, "580.159.04", "")
-    digest, kibibyte = bytes(range(32)), bytes(1024)
+    cache, digest, kibibyte = DiskPipelineCache("/nowhere"), bytes(range(32)), bytes(1024)
     plain = max(1, number // 100)
     found: dict[str, dict[str, Callable[[], float]]] = {
         "hash of a map of 16": {
@@ -115,7 +116,7 @@ def cases(table: CTable, number: int) -> dict[str, Mapping[str, Callable[[], flo
         "artifact key": {
             "ours": loop(lambda: versioned_specialization_artifact_key(1, "0123456789abcdef", "driver 1.2"), number)
         },
-        "path of a key": {"ours": loop(lambda: _fast.shard_path(fingerprint.cache_key(digest)), number)},
+        "path of a key": {"ours": loop(lambda: cache.path_for(digest, fingerprint), number)},
     }
     for count in (2, 8, 16):
         made = program(count)

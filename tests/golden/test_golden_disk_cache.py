@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from golden.vectors import vectors
@@ -14,9 +15,6 @@ from vyre_driver.cache.raw_blobs import MAX_DISK_PIPELINE_BLOB_BYTES
 from vyre_driver.errors import CacheUnusable, InvalidBlob, InvalidKey
 from vyre_driver.fingerprints import PipelineDeviceFingerprint
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 VECTORS = vectors("pipeline_device_fingerprint.json")
 FACTS = VECTORS["behaviours"]
@@ -41,14 +39,13 @@ def files(root: Path) -> list[str]:
 @pytest.mark.parametrize("facts", VECTORS["cases"], ids=str)
 def test_the_path_of_a_program_on_a_device_is_upstreams(cache: DiskPipelineCache, root: Path, facts: dict[str, Any]) -> None:
     made = PipelineDeviceFingerprint.from_parts(facts["vendor"], facts["device"], facts["revision"], facts["revision_extra"])
-    assert cache.path_for(bytes.fromhex(facts["program_digest"]), made) == root / facts["relative_path"]
+    assert cache.path_for(bytes.fromhex(facts["program_digest"]), made) == str(root / facts["relative_path"])
 
 
 def test_a_blob_is_written_as_it_is_to_its_path_alone(cache: DiskPipelineCache, root: Path) -> None:
     """A departure: upstream leaves no tag in a root that it makes."""
     cache.write(PROGRAM, DEVICE, b"blob")
-    path = cache.path_for(PROGRAM, DEVICE)
-    assert path is not None
+    path = Path(str(cache.path_for(PROGRAM, DEVICE)))
     assert (files(root), path.read_bytes()) == (sorted(["CACHEDIR.TAG", str(path.relative_to(root))]), b"blob")
 
 
@@ -87,8 +84,7 @@ def test_the_bound_is_upstreams_on_both_ways(cache: DiskPipelineCache) -> None:
     with pytest.raises(InvalidBlob, match="has 67108865 bytes, over the limit of 67108864 bytes") as written:
         cache.write(PROGRAM, DEVICE, bytes(limit + 1))
     assert kind(written) == FACTS["write_over_limit"]
-    path = cache.path_for(PROGRAM, DEVICE)
-    assert path is not None
+    path = Path(str(cache.path_for(PROGRAM, DEVICE)))
     os.truncate(path, limit + 1)
     with pytest.raises(InvalidBlob, match="has 67108865 bytes, over the limit of 67108864 bytes") as read:
         cache.read(PROGRAM, DEVICE)
@@ -125,7 +121,7 @@ def test_a_flush_forgives_what_was_invalidated_since(cache: DiskPipelineCache) -
 def test_one_blob_that_cannot_be_removed_does_not_keep_the_others(cache: DiskPipelineCache) -> None:
     """A departure: upstream stops at the first error."""
     stuck, other = bytes([1]) * 32, bytes([2]) * 32
-    path = cache.path_for(stuck, DEVICE)
+    path = Path(str(cache.path_for(stuck, DEVICE)))
     cache.write(other, DEVICE, b"blob")
     assert path is not None
     path.mkdir(parents=True)
@@ -163,8 +159,7 @@ def test_an_entry_is_never_written_as_a_raw_blob(cache: DiskPipelineCache, root:
 def test_a_symlink_in_a_blobs_place_is_not_followed(cache: DiskPipelineCache, tmp_path: Path) -> None:
     """A departure: upstream follows it."""
     cache.write(PROGRAM, DEVICE, b"blob")
-    path = cache.path_for(PROGRAM, DEVICE)
-    assert path is not None
+    path = Path(str(cache.path_for(PROGRAM, DEVICE)))
     path.rename(tmp_path / "target")
     path.symlink_to(tmp_path / "target")
     with pytest.raises(OSError, match="Too many levels of symbolic links"):
@@ -189,8 +184,7 @@ def test_a_root_that_may_not_be_used_is_refused(cache: DiskPipelineCache, root: 
 def test_a_blob_that_others_could_have_written_is_refused(cache: DiskPipelineCache, what: str, told: str) -> None:
     """A departure: upstream reads it."""
     cache.write(PROGRAM, DEVICE, b"blob")
-    path = cache.path_for(PROGRAM, DEVICE)
-    assert path is not None
+    path = Path(str(cache.path_for(PROGRAM, DEVICE)))
     (path if what == "file" else path.parent).chmod(0o777)
     with pytest.raises(InvalidBlob, match=told) as error:
         cache.read(PROGRAM, DEVICE)

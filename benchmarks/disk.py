@@ -162,7 +162,7 @@ def failed_open(path: str) -> None:
 
 
 def fill(root: Path, count: int) -> None:
-    """Make a root with so many entries, fast: the files are links to few."""
+    """Make a root with so many entries."""
     cache = DiskPipelineCache(root)
     for number in range(count):
         key = pipeline(1000 + number)

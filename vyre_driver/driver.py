@@ -61,7 +61,7 @@ class Driver:
         device
             ``uuid:``, ``pci:``, ``name:`` or ``type:`` and a value, or an index; None takes VYRE_DEVICE, else the best device.
         cache
-            A cache or its directory; None takes the settings' (VYRE_CACHE_DIR, VYRE_CACHE_DISABLE).
+            A cache, or a directory in place of VYRE_CACHE_DIR; all else is as the VYRE_CACHE_ variables say.
         allow_software
             Whether a CPU device will do; None takes VYRE_ALLOW_SOFTWARE.
 
@@ -77,9 +77,7 @@ class Driver:
             allow_software = settings.switch(settings.ALLOW_SOFTWARE)
         wanted = settings.text(settings.DEVICE) if device is None else device
         self.physical_device = select_device(enumerate_devices(), wanted, allow_software=allow_software)
-        if cache is None:
-            cache = DiskPipelineCache.from_settings()
-        self.cache = cache if isinstance(cache, DiskPipelineCache) else DiskPipelineCache(cache)
+        self.cache = cache if isinstance(cache, DiskPipelineCache) else DiskPipelineCache.from_settings(cache)
         self.backend = KomputeDevice(self.physical_device)
         self.first_pipelines = FirstPipelines(
             self.cache, self.physical_device, takes_blobs="pipeline_cache" in self.backend.hooks

@@ -44,7 +44,7 @@ def pipeline_key(manifest: bytes) -> bytes:
 
 
 def open_cache(directory: str | None) -> DiskPipelineCache:
-    """Return the cache in a directory, None for the settings'.
+    """Return the cache in a directory, None for the settings'; all else is as the settings say.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def open_cache(directory: str | None) -> DiskPipelineCache:
     """
     if directory == "":
         raise ValueError("the directory of the cache has an empty name. Fix: name one, or pass NULL for the settings'.")
-    return DiskPipelineCache.from_settings() if directory is None else DiskPipelineCache(directory)
+    return DiskPipelineCache.from_settings(directory)
 
 
 def look_up(cache: DiskPipelineCache, manifest: bytes) -> tuple[int, bytes, bytes, str]:

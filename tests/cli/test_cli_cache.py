@@ -88,6 +88,17 @@ def test_list_and_show_tell_what_an_entry_says(root: Path, capsys: pytest.Captur
     assert f"  shader: {bytes(32).hex()}\n" in run(capsys, "show", key.upper())[1]
 
 
+def test_what_an_entry_says_cannot_steer_the_terminal(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    key = pipeline(64, "\x1b[2Jgone\n")
+    DiskPipelineCache(root).put(key, PipelineEntry(key.manifest, b"spirv"))
+    bundle = tmp_path / "bundle.tar"
+    assert run(capsys, "export", str(bundle))[0] == 0
+    actions = [("list",), ("show", key.hex), ("why", key.hex), ("import", str(bundle), "--dry-run")]
+    printed = [run(capsys, *action)[1] for action in actions]
+    assert ["\x1b" in out for out in printed] == [False] * 4
+    assert [r"\x1b[2Jgone" in out for out in printed] == [True] * 4
+
+
 @pytest.mark.parametrize("action", ["show", "why"])
 def test_a_key_that_is_not_one_entrys_is_refused(action: str, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for beginning, says in [("zz", "no entry's key begins with 'zz'"), ("", "the keys of 2 entries begin with ''")]:

@@ -16,8 +16,8 @@ from vyre_driver.cache.bundle import LIST_NAME, BundledEntry, ImportReport, expo
 from vyre_driver.cache.device_ids import DeviceIds
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cache.entry import PipelineEntry, encode_entry
-from vyre_driver.errors import InvalidBundle
-from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags
+from vyre_driver.errors import CacheUnusable, InvalidBundle
+from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags, decode_manifest, encode_manifest
 from vyre_driver.specialization import Specialization
 
 if TYPE_CHECKING:
@@ -228,6 +228,37 @@ def test_a_bundle_cut_anywhere_gives_whole_entries_or_a_refusal(full: DiskPipeli
 def test_a_list_that_cannot_be_read_is_refused(data: bytes) -> None:
     kind, code, message = refusal(lambda: list_bundle(archive((LIST_NAME, data))))
     assert (kind, code, "list cannot be read" in message or "has format 2" in message) == (InvalidBundle, 2206, True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"vendorID": 2**64}, {"vendorID": -1}, {"deviceID": True}, {"driverName": "\ud800"}, {"driverInfo": 7}, {"key": None}],
+)
+def test_a_line_of_the_list_that_no_device_could_have_is_refused(change: dict[str, object]) -> None:
+    line = {"key": "", "spirv_bytes": 1, "native_bytes": 0, "vendorID": 1, "deviceID": 1, "driverName": "", "driverInfo": ""}
+    data = json.dumps({"format": 1, "entries": [line | change]}).encode()
+    kind, code, message = refusal(lambda: list_bundle(archive((LIST_NAME, data))))
+    assert (kind, code, "its list cannot be read" in message) == (InvalidBundle, 2206, True)
+
+
+def test_an_entry_whose_manifest_has_other_kinds_is_exported_all_the_same(tmp_path: Path) -> None:
+    fields = dict(decode_manifest(pipeline(1).manifest)) | {"driverName": b"bytes", "vendorID": "text"}
+    key = PipelineCacheKey.from_manifest(encode_manifest(fields.items()))
+    cache = DiskPipelineCache(tmp_path / "root")
+    assert cache.put(key, entry(key))
+    (told,) = list_bundle(exported(cache))
+    assert (told.driverName, told.vendorID, told.deviceID) == ("", 0, DEVICE.device_id)
+
+
+@pytest.mark.parametrize("kind", ["memory", "readonly", "untrusted"])
+def test_nothing_is_said_to_be_imported_where_it_would_not_stay(kind: str, full: DiskPipelineCache, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    place.mkdir(mode=0o700)
+    if kind == "untrusted":
+        place.chmod(0o777)
+    cache = DiskPipelineCache(None if kind == "memory" else place, readonly=kind == "readonly")
+    error, code, message = refusal(lambda: import_bundle(cache, exported(full), trust=True))
+    assert (error, code, "may not be changed" in message, list(place.iterdir())) == (CacheUnusable, 2205, True, [])
 
 
 def test_an_import_does_not_believe_the_list(full: DiskPipelineCache, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from vyre_driver.cache.device_ids import NO_DEVICE, DeviceIds
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, WRITTEN_BY, PipelineEntry, Verdict, decode_entry, encode_entry
 from vyre_driver.errors import InvalidBundle, InvalidKey
 from vyre_driver.identity import PipelineCacheKey
+from vyre_driver.key_fields import U64_MAX, whole
 from vyre_driver.manifest import decode_manifest
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ BUNDLE_FORMAT = 1
 LIST_NAME = "vyre-bundle.json"
 MAX_LIST_BYTES = 64 << 20
 _ENTRY_NAME = re.compile(r"entries/([0-9a-f]{64})\.bin")
-_DEVICE_FIELDS = ("vendorID", "deviceID", "driverName", "driverInfo")
+_DEVICE_FIELDS = (("vendorID", int), ("deviceID", int), ("driverName", str), ("driverInfo", str))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ def _stored(cache: DiskPipelineCache, manifest: bytes) -> PipelineEntry | None:
 
 def _listed(key: str, entry: PipelineEntry) -> BundledEntry:
     fields = dict(decode_manifest(entry.manifest))
-    device: dict[str, Any] = {name: fields[name] for name in _DEVICE_FIELDS if name in fields}
+    device: dict[str, Any] = {name: fields[name] for name, kind in _DEVICE_FIELDS if isinstance(fields.get(name), kind)}
     return BundledEntry(key, len(entry.spirv), len(entry.native), **device)
 
 
@@ -134,7 +135,7 @@ def _read_list(data: bytes) -> tuple[BundledEntry, ...]:
     try:
         told = json.loads(data)
         found, entries = told["format"], tuple(_told(one) for one in told["entries"])
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise _refused(f"its list cannot be read: {error!r}") from error
     if found != BUNDLE_FORMAT:
         raise _refused(f"it has format {found!r}, and this reads format {BUNDLE_FORMAT}")
@@ -142,9 +143,9 @@ def _read_list(data: bytes) -> tuple[BundledEntry, ...]:
 
 
 def _told(one: dict[str, Any]) -> BundledEntry:
-    """Return a line of the list with the types that it should have."""
-    numbers = {name: int(one[name]) for name in ("spirv_bytes", "native_bytes", "vendorID", "deviceID")}
-    texts = {name: str(one[name]) for name in ("key", "driverName", "driverInfo")}
+    """Return a line of the list with the types and ranges that it should have; ValueError, TypeError or KeyError otherwise."""
+    numbers = {name: whole(one[name], U64_MAX, name) for name in ("spirv_bytes", "native_bytes", "vendorID", "deviceID")}
+    texts = {name: one[name].encode().decode() for name in ("key", "driverName", "driverInfo")}  # no lone surrogates
     return BundledEntry(**texts, **numbers)  # type: ignore[arg-type]
 
 
@@ -172,6 +173,8 @@ def import_bundle(
     ------
     InvalidBundle
         2206 if it is no bundle, or nothing vouches for it: no key, and no trust.
+    CacheUnusable
+        2205 if what is taken would not stay: the cache has no directory, or may not write to it.
     OSError
         If it cannot be read.
     """
@@ -180,6 +183,7 @@ def import_bundle(
             "nothing vouches for the bundle: this cache has no key to check its seals with",
             fix="set VYRE_CACHE_HMAC_KEY_FILE to the key it was made with, or trust it (trust=True, --trust) if you made it",
         )
+    cache.require_changeable()
     counts: Counter[str] = Counter()
     refused: Counter[str] = Counter()
     for done, (name, data) in enumerate(_members(source)):

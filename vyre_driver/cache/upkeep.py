@@ -118,17 +118,30 @@ class CacheUpkeep:
         self._memory.clear()
         if self._directory is None:
             return 0
-        root = self._directory.root
-        is_usable = self._directory.is_usable()
-        if self._directory.read_only or not is_usable:
-            reason = self._directory.refused or "it is read-only"
-            raise CacheUnusable(
-                f"the cache in {root.path} may not be changed: {reason}",
-                fix="open a directory of your own, and not read-only",
-                root=root.path,
-                reason=reason,
-            )
-        return clear_root(root)
+        self.require_changeable()
+        return clear_root(self._directory.root)
+
+    def require_changeable(self) -> None:
+        """Refuse a root in which what is put would not stay: it would live in this process's memory only.
+
+        Raises
+        ------
+        CacheUnusable
+            2205 if there is no root, or it may not be used or written to.
+        """
+        directory = self._directory
+        path, reason = None, "it is in memory only"
+        if directory is not None:
+            is_usable = directory.is_usable()
+            path, reason = directory.root.path, directory.refused or "it is read-only"
+            if is_usable and not directory.read_only:
+                return
+        raise CacheUnusable(
+            f"the cache{'' if path is None else f' in {path}'} may not be changed: {reason}",
+            fix="open a directory of your own, and not read-only",
+            root=path,
+            reason=reason,
+        )
 
     def usage(self) -> walk.CacheUsage:
         """Count the files below the root by kind, and the bytes the file system gave them; all are looked at.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.cache.explain import nearest_entries
 from vyre_driver.cli.cache_bundles import devices_here, find, open_cache, run_export, run_import
-from vyre_driver.cli.options import add_json, print_json
+from vyre_driver.cli.options import add_json, print_json, printable
 from vyre_driver.cli.progress import Progress, human_bytes, human_time
 from vyre_driver.identity import PipelineCacheKey
 
@@ -134,7 +134,8 @@ def run_list(options: argparse.Namespace) -> int:
         kind = f"{human_bytes(one['native_bytes'])} compiled" if one["native_bytes"] else "SPIR-V only"
         marks = ", imported" if one["imported"] else ""
         used = human_time(now - one["used_at"])
-        print(f"{one['key'][:_KEY_DIGITS]}  {human_bytes(one['bytes']):>9}  used {used} ago  {kind}{marks}  {one['driver']}")
+        what = f"{one['key'][:_KEY_DIGITS]}  {human_bytes(one['bytes']):>9}  used {used} ago  {kind}{marks}"
+        print(f"{what}  {printable(one['driver'])}")
     return 0
 
 
@@ -151,7 +152,7 @@ def run_show(options: argparse.Namespace) -> int:
         return 0
     print(entry.path)
     for name, value in {**_listed(entry), **fields}.items():
-        print(f"  {name}: {value}")
+        print(f"  {printable(name)}: {printable(value)}")
     return 0
 
 
@@ -187,7 +188,7 @@ def run_why(options: argparse.Namespace) -> int:
     print(f"{entry.key}: {lookup.reason}")
     print(f"for {', '.join(here)}" if here else "for a device or driver that is not here")
     for one in near:
-        print(f"{one.key[:_KEY_DIGITS]} differs in {'; '.join(one.differences) or 'nothing in the manifest'}")
+        print(f"{one.key[:_KEY_DIGITS]} differs in {printable('; '.join(one.differences)) or 'nothing in the manifest'}")
     return 0
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.cache.bundle import export_bundle, import_bundle, list_bundle
 from vyre_driver.cache.device_ids import DeviceIds
 from vyre_driver.cache.disk import DiskPipelineCache
-from vyre_driver.cli.options import print_json
+from vyre_driver.cli.options import print_json, printable
 from vyre_driver.cli.progress import Progress, human_bytes
 from vyre_driver.errors import FileUnusable, InvalidCommand, VulkanUnavailable
 from vyre_driver.identity import device_fields, encode_manifest
@@ -131,5 +131,6 @@ def _tell_bundle(options: argparse.Namespace, file: BinaryIO, devices: list[tupl
         return 0
     for line in told:
         fits_text = "fits a device here" if line["fits"] else "for no device here"
-        print(f"{line['entries']} entries for {line['vendorID']:#06x}:{line['deviceID']:#06x}, {line['driver']}: {fits_text}")
+        model = f"{line['vendorID']:#06x}:{line['deviceID']:#06x}, {printable(line['driver'])}"
+        print(f"{line['entries']} entries for {model}: {fits_text}")
     return 0

@@ -53,6 +53,12 @@ def print_json(data: dict[str, object]) -> None:
     print()
 
 
+def printable(value: object) -> str:
+    """Return a value from a file as one line that cannot steer a terminal."""
+    text = str(value)
+    return text if text.isprintable() else ascii(text)[1:-1]
+
+
 def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
     """Split ``NAME=VALUE`` texts of one option.
 

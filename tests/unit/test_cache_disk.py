@@ -63,7 +63,7 @@ def told(change: Callable[[tuple[Any, ...]], tuple[Any, ...]], monkeypatch: pyte
     """Let what is told of a file that was read be another: a test that really gave files away would need to be root."""
     real = _read.read_entry
 
-    def changed(root: bytes, place: str, limit: int, settled_ns: int) -> tuple[Any, ...]:
+    def changed(root: bytes, place: str, limit: int, settled_ns: int, *_judged: object) -> tuple[Any, ...]:
         *before, file, data = real(root, place, limit, settled_ns)
         assert file is not None
         return (*before, change(file), data)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from vyre_driver.cache import DiskPipelineCache, _read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LIMIT = 1 << 20
 PLACE = "ab/name.bin"
@@ -21,7 +26,9 @@ def root(tmp_path: Path) -> Path:
 
 
 def read(root: Path, place: str = PLACE, limit: int = LIMIT, settled_ns: int = -1) -> tuple[object, ...]:
-    return _read.read_entry(os.fsencode(root), place, limit, settled_ns)
+    found = _read.read_entry(os.fsencode(root), place, limit, settled_ns)
+    assert type(found) is tuple
+    return found
 
 
 def directory_facts(path: Path) -> tuple[int, ...]:
@@ -110,3 +117,83 @@ def test_no_file_stays_open(root: Path) -> None:
 def test_a_root_in_any_bytes_is_read(tmp_path: Path) -> None:
     cache = DiskPipelineCache(os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe"))
     assert cache.usage().entries == 0
+
+
+HOUR_NS = 3600 * 10**9
+MINUTE_NS = HOUR_NS // 60
+FORBIDDEN = 0o022
+
+
+def read_as_judged(root: Path, *, limit: int = LIMIT, settled: bool = True, **changed: int) -> object:
+    """Read the file of a root that was judged as it is, but for what is given of its facts."""
+    names = ("mode", "user", "group", "inode", "device")
+    facts = dict(zip(names, directory_facts(root), strict=True)) | {"reader": os.geteuid()} | changed
+    judged = _read.Judged(tuple(facts[name] for name in names), facts["reader"], FORBIDDEN)  # type: ignore[arg-type]
+    settled_ns = root.lstat().st_ctime_ns if settled else -1
+    return _read.read_entry(os.fsencode(root), PLACE, limit, settled_ns, judged, HOUR_NS)
+
+
+@pytest.fixture
+def file(root: Path) -> Path:
+    (root / PLACE).write_bytes(b"bytes")
+    (root / PLACE).chmod(0o644)
+    return root / PLACE
+
+
+def used(file: Path, ago_ns: int) -> None:
+    now = time.time_ns()
+    os.utime(file, ns=(now, now - ago_ns))
+
+
+def test_of_a_file_below_a_judged_root_only_its_bytes_are_told(root: Path, file: Path) -> None:
+    told = [read_as_judged(root)]
+    for ago_ns in (HOUR_NS - MINUTE_NS, MINUTE_NS - HOUR_NS):
+        used(file, ago_ns)
+        told.append(read_as_judged(root))
+    assert told == [b"bytes"] * 3
+
+
+@pytest.mark.parametrize("fact", ["mode", "user", "group", "inode", "device", "reader"])
+def test_all_is_told_below_a_root_that_is_another_than_was_judged(root: Path, file: Path, fact: str) -> None:
+    now = dict(zip(("mode", "user", "group", "inode", "device", "reader"), (*directory_facts(root), os.geteuid()), strict=True))
+    told = read_as_judged(root, **{fact: now[fact] ^ 1})
+    assert told == (3, 0, directory_facts(root), root.lstat().st_ctime_ns, None, file_facts(file), b"bytes")
+
+
+def test_all_is_told_when_the_sub_directory_is_not_settled(root: Path) -> None:
+    (root / PLACE).write_bytes(b"bytes")
+    assert read_as_judged(root, settled=False) == read(root)
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646, 0o666])
+def test_all_is_told_of_a_file_that_others_may_write(root: Path, file: Path, mode: int) -> None:
+    file.chmod(mode)
+    assert read_as_judged(root) == read(root, settled_ns=root.lstat().st_ctime_ns)
+
+
+@pytest.mark.parametrize("ago_ns", [HOUR_NS, 100 * HOUR_NS, -HOUR_NS - MINUTE_NS])
+def test_all_is_told_of_a_file_whose_time_is_an_hour_off(root: Path, file: Path, ago_ns: int) -> None:
+    used(file, ago_ns)
+    assert read_as_judged(root) == read(root, settled_ns=root.lstat().st_ctime_ns)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_all_is_told_of_a_file_of_another_user(root: Path, file: Path) -> None:
+    os.chown(file, 12345, -1)
+    assert read_as_judged(root) == read(root, settled_ns=root.lstat().st_ctime_ns)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir, lambda path: path.symlink_to("/dev/zero")])
+def test_all_is_told_of_what_is_no_file(root: Path, make: Callable[[Path], object]) -> None:
+    make(root / PLACE)
+    assert read_as_judged(root) == read(root, settled_ns=root.lstat().st_ctime_ns)
+
+
+def test_all_is_told_of_a_file_over_the_limit(root: Path, file: Path) -> None:
+    size = file.lstat().st_size - 1
+    assert read_as_judged(root, limit=size) == read(root, limit=size, settled_ns=root.lstat().st_ctime_ns)
+
+
+def test_nothing_is_judged_of_facts_that_are_not_five() -> None:
+    with pytest.raises((TypeError, ValueError)):
+        _read.Judged((1, 2, 3), 0, 0)  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ import stat
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from literals import cache_key, device_manifest, key, native_blob, refusal
@@ -130,9 +130,9 @@ def test_rule_c06_a_shard_that_was_judged_is_judged_anew_when_it_is_replaced(
     now, asked = time.time_ns, []
     real = _read.read_entry
 
-    def noted(path: bytes, place: str, limit: int, settled_ns: int) -> object:
+    def noted(path: bytes, place: str, limit: int, settled_ns: int, *judged: Any) -> object:  # noqa: ANN401
         asked.append(settled_ns)
-        return real(path, place, limit, settled_ns)
+        return real(path, place, limit, settled_ns, *judged)
 
     monkeypatch.setattr(_read, "read_entry", noted)
     monkeypatch.setattr(time, "time_ns", lambda: now() + 10**10)
@@ -151,9 +151,9 @@ def test_rule_c06_a_root_that_has_just_changed_is_asked_for_its_shards_each_time
 ) -> None:
     asked, real = [], _read.read_entry
 
-    def noted(path: bytes, place: str, limit: int, settled_ns: int) -> object:
+    def noted(path: bytes, place: str, limit: int, settled_ns: int, *judged: Any) -> object:  # noqa: ANN401
         asked.append(settled_ns)
-        return real(path, place, limit, settled_ns)
+        return real(path, place, limit, settled_ns, *judged)
 
     monkeypatch.setattr(_read, "read_entry", noted)
     changed_ns = cache.root.lstat().st_ctime_ns if cache.root else 0

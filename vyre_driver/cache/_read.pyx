@@ -15,15 +15,6 @@ cdef extern from "<fcntl.h>" nogil:
     int open(const char* path, int flags)
     enum: O_RDONLY, O_NOFOLLOW, O_CLOEXEC, O_NONBLOCK
 
-cdef extern from "<unistd.h>" nogil:
-    int close(int descriptor)
-
-cdef extern from "<sys/uio.h>" nogil:
-    struct iovec:
-        void* iov_base
-        size_t iov_len
-    ssize_t readv(int descriptor, const iovec* parts, int count)
-
 cdef extern from "<sys/stat.h>" nogil:
     struct timespec:
         int64_t tv_sec
@@ -40,6 +31,20 @@ cdef extern from "<sys/stat.h>" nogil:
     int fstat(int descriptor, stat_t* status)
     int lstat(const char* path, stat_t* status)
     bint S_ISREG(unsigned int mode)
+
+cdef extern from "<unistd.h>" nogil:
+    int close(int descriptor)
+    unsigned int geteuid()
+
+cdef extern from "<time.h>" nogil:
+    int clock_gettime(int clock, timespec* now)
+    enum: CLOCK_REALTIME
+
+cdef extern from "<sys/uio.h>" nogil:
+    struct iovec:
+        void* iov_base
+        size_t iov_len
+    ssize_t readv(int descriptor, const iovec* parts, int count)
 
 # O_NONBLOCK: a FIFO in a file's place must not hang the reader.
 cdef int OPEN_FILE = O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK
@@ -104,19 +109,55 @@ cdef ssize_t read_whole(int descriptor, char* data, size_t size, char* grown) no
     return <ssize_t> at
 
 
+cdef class Judged:
+    """A root that may be used, as it was when that was found, for whom, and the mode bits that no file of ours has."""
+
+    cdef unsigned int mode, user, group, reader, forbidden
+    cdef unsigned long inode, device
+
+    def __cinit__(self, tuple facts not None, unsigned int reader, unsigned int forbidden):
+        self.mode, self.user, self.group, self.inode, self.device = facts
+        self.reader = reader
+        self.forbidden = forbidden
+
+
+cdef bint is_as_judged(const opened* found, Judged judged, int64_t touch_after_ns) noexcept:
+    """Whether the root is the one judged, and the file one of ours or root's that was used not long ago."""
+    cdef const stat_t* root = &found.root_status
+    cdef const stat_t* file = &found.file_status
+    cdef unsigned int reader = geteuid()
+    cdef timespec now
+    cdef int64_t since
+    if root.st_ino != judged.inode or root.st_dev != judged.device or root.st_mode != judged.mode:
+        return False
+    if root.st_uid != judged.user or root.st_gid != judged.group or reader != judged.reader:
+        return False
+    if file.st_mode & judged.forbidden or (file.st_uid != reader and file.st_uid != 0):
+        return False
+    clock_gettime(CLOCK_REALTIME, &now)
+    since = nanoseconds(now) - nanoseconds(file.st_mtim)
+    return -touch_after_ns < since < touch_after_ns
+
+
 cdef tuple directory_facts(const stat_t* status):
     return status.st_mode, status.st_uid, status.st_gid, status.st_ino, status.st_dev
 
 
-def read_entry(bytes root not None, str place not None, Py_ssize_t limit, int64_t settled_ns):
+def read_entry(
+    bytes root not None, str place not None, Py_ssize_t limit, int64_t settled_ns, Judged judged=None, int64_t touch_after_ns=0
+):
     """Read ``root/ab/name``, where ``place`` is ``"ab/name"``, if it is a regular file of at most ``limit`` bytes.
 
     ``settled_ns`` is the root's ctime for which its sub-directory need not be told again, or -1.
 
-    Returns ``(stage, code, root, ctime_ns, shard, file, data)``. ``stage`` is what failed with the errno ``code``: 0 the root,
-    1 its sub-directory, 2 the file; 3 when nothing did. Directories are told as (mode, user, group, inode, device), the file as
-    (mode, user, group, inode, bytes, ns of its last change); None where they were not reached or asked for. ``data`` is None
-    unless it was read, and has one byte more than the file had if that has grown.
+    Returns the bytes alone when nothing but they is left to judge: the sub-directory is settled, the root is as it was
+    ``judged``, the file is its reader's or root's, has none of the forbidden mode bits, and its time is less than
+    ``touch_after_ns`` off.
+
+    Otherwise returns ``(stage, code, root, ctime_ns, shard, file, data)``. ``stage`` is what failed with the errno ``code``:
+    0 the root, 1 its sub-directory, 2 the file; 3 when nothing did. Directories are told as (mode, user, group, inode, device),
+    the file as (mode, user, group, inode, bytes, ns of its last change); None where they were not reached or asked for.
+    ``data`` is None unless it was read, and has one byte more than the file had if that has grown.
     """
     cdef char path[LONGEST_PATH]
     cdef Py_ssize_t root_length = PyBytes_GET_SIZE(root)
@@ -155,6 +196,8 @@ def read_entry(bytes root not None, str place not None, Py_ssize_t limit, int64_
         stage, data = AT_FILE, None
     elif data is not None and <size_t> got != size:
         data = data[:got] if <size_t> got < size else data + grown[:1]
+    elif data is not None and judged is not None and not found.has_shard and is_as_judged(&found, judged, touch_after_ns):
+        return data
     status = &found.file_status
     return (
         stage,

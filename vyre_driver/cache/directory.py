@@ -13,7 +13,7 @@ from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PipelineEntry, Verdict, dec
 from vyre_driver.cache.files import OPEN_TO_READ, publish, set_aside
 
 if TYPE_CHECKING:
-    from vyre_driver.cache._read import DirectoryFacts, FileFacts
+    from vyre_driver.cache._read import DirectoryFacts, FileFacts, Found
     from vyre_driver.cache.root import CacheRoot
     from vyre_driver.cache.tally import Tally
 
@@ -70,9 +70,20 @@ class EntryDirectory:
     def get(self, digest: bytes) -> CacheLookup | None:
         """Return what there is for a key, or None when the root is not used."""
         place = _fast.shard_path(digest)
-        _, code, root, ctime_ns, shard, file, data = _read.read_entry(
-            self._encoded_path, place, MAX_ENTRY_BYTES, self._settled.get(place[:2], -1)
+        found = _read.read_entry(
+            self._encoded_path, place, MAX_ENTRY_BYTES, self._settled.get(place[:2], -1), self.root.judged, TOUCH_AFTER_NS
         )
+        if isinstance(found, bytes):
+            self.refused = ""
+            verdict, entry = decode_entry(digest, found, hmac_key=self.hmac_key)
+            if verdict is Verdict.HIT:
+                return CacheLookup(verdict, entry, f"verified entry of {len(found)} bytes")
+            found = _read.read_entry(self._encoded_path, place, MAX_ENTRY_BYTES, -1)
+        return self._judge_found(digest, place, found)
+
+    def _judge_found(self, digest: bytes, place: str, found: Found) -> CacheLookup | None:
+        """Judge the root, the sub-directory and the file of what was read, then its bytes."""
+        _, code, root, ctime_ns, shard, file, data = found
         try:
             if root is None:
                 self._judge_root()

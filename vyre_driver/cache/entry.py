@@ -46,17 +46,13 @@ MAGIC = b"VYREPIPE"
 WRITTEN_BY = "vyre-driver 0.1.0"
 
 _PREFIX = struct.Struct("<8sII")
-_LENGTHS = struct.Struct("<IIQQ")
+_JUDGED = struct.Struct("<32s32sI2s2x24s80xIIQQ")
 _SIGNED = struct.Struct("<32sIBBH24s16sII32s24sIIQQ")
 _SIGNED_AT = _PREFIX.size + 32
-_ABI_AT = _SIGNED_AT + 36
-_IDS_AT = 88
-_LENGTHS_AT = 192
 HEADER_BYTES = _SIGNED_AT + _SIGNED.size
 PREFIX = _PREFIX.pack(MAGIC, FORMAT_VERSION, HEADER_BYTES)
 """What every entry of this format begins with."""
 
-_FLAGS = struct.Struct("<I")
 _IMPORTED, _SEALED = 1, 2
 _ABI = bytes([struct.calcsize("P"), 1 if sys.byteorder == "little" else 2])
 # VkPipelineCacheHeaderVersionOne begins with its own length and version; vendorID, deviceID and pipelineCacheUUID follow.
@@ -107,7 +103,7 @@ def native_fits(native: bytes, ids: DeviceIds) -> bool:
 
     Source: Vulkan 1.3, ``VkPipelineCacheHeaderVersionOne``: 32 bytes, little-endian whatever the host.
     """
-    return not native or (len(native) > _BLOB_HEADER_BYTES and native[:_BLOB_HEADER_BYTES] == _BLOB_PREFIX + ids.cache_header)
+    return not native or _is_blob_of(native, ids.cache_header)
 
 
 def encode_entry(
@@ -146,21 +142,18 @@ def decode_entry(key_digest: bytes, data: bytes, *, hmac_key: bytes | None = Non
 
     With a key, an entry without the seal of that key is UNTRUSTED.
     """
-    if data[: _PREFIX.size] != PREFIX:
+    if len(data) < HEADER_BYTES or not data.startswith(PREFIX):
         return _judge_prefix(data), None
-    if len(data) < HEADER_BYTES:
-        return Verdict.TRUNCATED, None
-    manifest_len, _, spirv_len, native_len = _LENGTHS.unpack_from(data, _LENGTHS_AT)
+    digest, found_key, flags, abi, device, manifest_len, _, spirv_len, native_len = _JUDGED.unpack_from(data, _PREFIX.size)
     spirv_at = HEADER_BYTES + manifest_len
     native_at = spirv_at + spirv_len
     native_end = native_at + native_len
-    (flags,) = _FLAGS.unpack_from(data, _SIGNED_AT + 32)
     end = native_end + (SEAL_BYTES if flags & _SEALED else 0)
     if len(data) != end:
         return (Verdict.TRUNCATED if len(data) < end else Verdict.EXTENDED), None
-    if blake3(memoryview(data)[_SIGNED_AT:]).digest() != data[_PREFIX.size : _SIGNED_AT]:
+    if blake3(memoryview(data)[_SIGNED_AT:]).digest() != digest:
         return Verdict.CORRUPT, None
-    if data[_SIGNED_AT : _SIGNED_AT + 32] != key_digest:
+    if found_key != key_digest:
         return Verdict.FOREIGN_KEY, None
     if flags & ~(_IMPORTED | _SEALED):
         return Verdict.OUTDATED, None
@@ -168,28 +161,23 @@ def decode_entry(key_digest: bytes, data: bytes, *, hmac_key: bytes | None = Non
         flags & _SEALED and is_sealed_by(hmac_key, data[_SIGNED_AT:native_end], data[native_end:])
     ):
         return Verdict.UNTRUSTED, None
-    if data[_ABI_AT : _ABI_AT + 2] != _ABI or (native_len and not _blob_fits_header(data, native_at, native_len)):
+    native = data[native_at:native_end]
+    if abi != _ABI or (native and not _is_blob_of(native, device)):
         return Verdict.FOREIGN_DEVICE, None
-    return Verdict.HIT, PipelineEntry(
-        data[HEADER_BYTES:spirv_at], data[spirv_at:native_at], data[native_at:native_end], bool(flags & _IMPORTED)
-    )
+    return Verdict.HIT, PipelineEntry(data[HEADER_BYTES:spirv_at], data[spirv_at:native_at], native, bool(flags & _IMPORTED))
 
 
 def _judge_prefix(data: bytes) -> Verdict:
-    """Say what is wrong with bytes that do not begin as an entry of this format."""
-    if len(data) < _PREFIX.size:
+    """Say what is wrong with bytes that do not begin with a whole header of this format."""
+    if len(data) < _PREFIX.size or data.startswith(PREFIX):
         return Verdict.TRUNCATED
     magic, version, _ = _PREFIX.unpack_from(data)
     return Verdict.OUTDATED if magic == MAGIC and version != FORMAT_VERSION else Verdict.CORRUPT
 
 
-def _blob_fits_header(data: bytes, native_at: int, native_len: int) -> bool:
-    """Whether the blob is more than a Vulkan header, and that header names the device in the entry's own header."""
-    return (
-        native_len > _BLOB_HEADER_BYTES
-        and data[native_at : native_at + 8] == _BLOB_PREFIX
-        and data[native_at + 8 : native_at + _BLOB_HEADER_BYTES] == data[_IDS_AT : _IDS_AT + 24]
-    )
+def _is_blob_of(native: bytes, cache_header: bytes) -> bool:
+    """Whether a blob is more than its Vulkan header, and that header names the device of these 24 bytes."""
+    return len(native) > _BLOB_HEADER_BYTES and native.startswith(_BLOB_PREFIX + cache_header)
 
 
 @dataclass(frozen=True, slots=True)

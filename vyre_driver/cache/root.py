@@ -14,6 +14,8 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from vyre_driver.cache._read import Judged
+
 if TYPE_CHECKING:
     from vyre_driver.cache._read import DirectoryFacts
 
@@ -22,7 +24,6 @@ CACHEDIR_TAG = (
 )
 TAG_NAME = "CACHEDIR.TAG"
 
-_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -35,7 +36,9 @@ class CacheRoot:
         self.shared = shared
         self.directory_mode = 0o2770 if shared else 0o700
         self.file_mode = 0o660 if shared else 0o600
+        self._forbidden = stat.S_IWOTH if shared else stat.S_IWGRP | stat.S_IWOTH
         self._trusted: tuple[DirectoryFacts, int] | None = None
+        self.judged: Judged | None = None
 
     def distrust(self) -> str:
         """Say why the directory may not be used now; empty when it may.
@@ -58,11 +61,12 @@ class CacheRoot:
         """
         judged = (facts, os.geteuid())
         if judged != self._trusted:
-            self._trusted = None
+            self._trusted = self.judged = None
             reason = _elevated() or self._distrust_directory(facts) or _distrust_ancestors(self.path)
             if reason:
                 return reason
             self._trusted = judged
+            self.judged = Judged(*judged, self._forbidden)
         return ""
 
     def trusts_shard(self, name: str) -> bool:
@@ -86,7 +90,7 @@ class CacheRoot:
 
     def trusts_facts(self, mode: int, user: int, group: int) -> bool:
         """Tell the same of a file's mode, user and group."""
-        if not stat.S_ISREG(mode) or mode & (stat.S_IWOTH if self.shared else _OTHERS_MAY_WRITE):
+        if not stat.S_ISREG(mode) or mode & self._forbidden:
             return False
         if user == os.geteuid() or user == 0:
             return True
@@ -134,7 +138,7 @@ class CacheRoot:
         mode, user, group = facts[:3]
         if not stat.S_ISDIR(mode):
             return "it is not a directory"
-        if mode & (stat.S_IWOTH if self.shared else _OTHERS_MAY_WRITE):
+        if mode & self._forbidden:
             return f"others may write to it (mode {stat.S_IMODE(mode):o})"
         if user == os.geteuid() or user == 0:
             return ""

@@ -63,7 +63,9 @@ class FirstPipelines:
         """
         crash = self._crashed.get(key.digest)
         said = reason if crash is None else f"{reason}: {crash}"
-        self._refuse_to_compile(key, said)
+        if self._is_warm_wanted():
+            near = self._cache.explain(key).nearest_in_words
+            self._refuse_to_compile(key, f"{said}; {near}" if near else said)
         return said
 
     def make(

@@ -205,6 +205,17 @@ def test_a_miss_is_refused_where_the_cache_must_be_warm(
         assert driver.cache.stats()["counts"] == {"miss": 1}
 
 
+def test_a_refused_miss_is_told_by_what_the_nearest_entry_differs_in(layer: str) -> None:
+    assert layer in "01"
+    with Driver() as driver:
+        near = driver.compile(shipped_module("mandelbrot"), {"MAX_ITERATIONS": 16}).trace.key
+        driver.assert_warm()
+        with pytest.raises(CacheNotWarm) as error:
+            driver.compile(shipped_module("mandelbrot"), {"MAX_ITERATIONS": 32})
+    told = error.value.context["reason"]
+    assert told == f"no entry; the nearest of 1 entries is {near[:8]}, which differs in MAX_ITERATIONS: 16 -> 32"
+
+
 @each_way
 def test_a_hit_without_compiled_code_is_refused_at_the_first_call(
     witness: Path, assert_warm: object, monkeypatch: pytest.MonkeyPatch

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from literals import refusal
@@ -13,9 +13,6 @@ from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cache.entry import FORMAT_VERSION, HEADER_BYTES, Verdict, decode_entry, encode_entry
 from vyre_driver.cache.seal import SEAL_BYTES, read_hmac_key
 from vyre_driver.errors import InvalidSetting
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FIRST = pipeline(1)
 
@@ -168,3 +165,39 @@ def test_peeking_changes_and_counts_nothing(tmp_path: Path) -> None:
     counts = cache.stats()["counts"]
     assert (cache.peek(FIRST).verdict, path.exists(), cache.stats()["counts"]) == (Verdict.TRUNCATED, True, counts)
     assert cache.peek(pipeline(9)).verdict is Verdict.MISS
+
+
+def layered(tmp_path: Path) -> DiskPipelineCache:
+    """Make a cache with one entry of its own, one that the base has too, and one that only the base has."""
+    base, cache = DiskPipelineCache(tmp_path / "base"), DiskPipelineCache(tmp_path / "root", base=tmp_path / "base")
+    for number, holders in [(1, [cache]), (2, [cache, base]), (3, [base])]:
+        for holder in holders:
+            holder.put(pipeline(number), entry(pipeline(number)))
+    return cache
+
+
+def test_the_entries_of_a_base_are_listed_once_and_counted_apart(tmp_path: Path) -> None:
+    cache = layered(tmp_path)
+    roots = {1: "root", 2: "root", 3: "base"}
+    wanted = sorted((pipeline(number).hex, str(tmp_path / root)) for number, root in roots.items())
+    assert sorted((one.key, str(Path(one.path).parents[1])) for one in cache.entries()) == wanted
+    assert (cache.usage().entries, cache.usage(base=True).entries) == (2, 2)
+    assert DiskPipelineCache(tmp_path / "root").usage(base=True).entries == 0
+
+
+def test_a_miss_is_explained_by_the_entries_of_the_base_too(tmp_path: Path) -> None:
+    cache = layered(tmp_path)
+    found = [cache.explain(pipeline(number)) for number in (3, 4)]
+    assert [(one.verdict.name, one.compared, len(one.nearest)) for one in found] == [("HIT", 0, 0), ("MISS", 3, 3)]
+    only_base = DiskPipelineCache(None, base=tmp_path / "base")
+    assert (only_base.get(pipeline(3)).verdict, only_base.explain(pipeline(1)).compared) == (Verdict.HIT, 2)
+
+
+def test_above_a_base_what_an_unused_root_did_not_take_is_found_in_memory(tmp_path: Path) -> None:
+    layered(tmp_path)
+    (tmp_path / "root").chmod(0o777)
+    cache = DiskPipelineCache(tmp_path / "root", base=tmp_path / "base")
+    assert cache.put(pipeline(4), entry(pipeline(4)))
+    found = [cache.get(pipeline(number)).reason for number in (4, 3, 1)]
+    assert (found[0], found[1].split(" of ")[0], found[2]) == ("entry in memory", "verified entry", "no entry")
+    assert [one.key for one in cache.entries() if one.key == pipeline(1).hex] == []

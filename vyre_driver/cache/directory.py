@@ -13,6 +13,8 @@ from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PipelineEntry, Verdict, dec
 from vyre_driver.cache.files import OPEN_TO_READ, publish, set_aside
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vyre_driver.cache._read import DirectoryFacts, FileFacts, Found
     from vyre_driver.cache.root import CacheRoot
     from vyre_driver.cache.tally import Tally
@@ -41,6 +43,11 @@ class CacheLookup(NamedTuple):
 
 
 NOTHING = CacheLookup(Verdict.MISS, None, Verdict.MISS.value)
+
+
+def most_telling(missed: Sequence[CacheLookup]) -> CacheLookup | None:
+    """Return the first of several layers' misses that is more than an entry's absence, else the first."""
+    return next((one for one in missed if one.verdict is not Verdict.MISS), missed[0] if missed else None)
 
 
 class EntryDirectory:

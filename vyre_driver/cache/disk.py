@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from vyre_driver import _fast, settings
 from vyre_driver.cache import default_root as places
 from vyre_driver.cache.device_ids import DeviceIds
-from vyre_driver.cache.directory import CacheLookup, EntryDirectory
+from vyre_driver.cache.directory import CacheLookup, EntryDirectory, most_telling
 from vyre_driver.cache.durable import PendingFlush
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PipelineEntry, Verdict, encode_entry, native_fits
 from vyre_driver.cache.evict import DEFAULT_MAX_BYTES
@@ -72,17 +72,17 @@ class DiskPipelineCache(CacheUpkeep):
         self._root_text = str(self._root)
         tally = Tally()
         place = None if self._root is None else CacheRoot(str(self._root), shared=shared)
+        self._base = None if base is None else os.path.abspath(base)  # noqa: PTH100 -- as above
+        below = None if self._base is None else CacheRoot(self._base)
         super().__init__(
-            None if place is None else EntryDirectory(place, tally, read_only=readonly, hmac_key=hmac_key), tally, max_bytes
+            None if place is None else EntryDirectory(place, tally, read_only=readonly, hmac_key=hmac_key),
+            None if below is None else EntryDirectory(below, tally, read_only=True, hmac_key=hmac_key),
+            tally,
+            max_bytes,
         )
         self._readonly = readonly
         self._pending = PendingFlush()
-        # Looked through in this order; only the first is ever written to.
-        self._layers: tuple[EntryDirectory, ...] = () if self._directory is None else (self._directory,)
         self.hmac_key = hmac_key
-        self._base = None if base is None else os.path.abspath(base)  # noqa: PTH100 -- as above
-        if self._base is not None:
-            self._layers += (EntryDirectory(CacheRoot(self._base), tally, read_only=True, hmac_key=hmac_key),)
 
     @classmethod
     def from_settings(cls, root: str | os.PathLike[str] | None = None) -> DiskPipelineCache:
@@ -131,16 +131,6 @@ class DiskPipelineCache(CacheUpkeep):
     def look_again(self, key: PipelineCacheKey) -> CacheLookup:
         """Return as ``get`` does, without counting it: for who has missed, and sees whether another has stored it since."""
         return self._look_up(key.digest)
-
-    def peek(self, key: PipelineCacheKey) -> CacheLookup:
-        """Return what ``get`` would; nothing is counted, touched or moved."""
-        onlookers = [EntryDirectory(one.root, Tally(), read_only=True, hmac_key=self.hmac_key) for one in self._layers]
-        found = [lookup for lookup in (one.get(key.digest) for one in onlookers) if lookup is not None]
-        hit = next((lookup for lookup in found if lookup.verdict is Verdict.HIT), None)
-        entry = self._memory.get(key.digest) if hit is None else None
-        if entry is not None:
-            return CacheLookup(Verdict.HIT, entry, "entry in memory")
-        return hit or next(iter(found), None) or self._miss_in_memory()
 
     def put(self, key: PipelineCacheKey, entry: PipelineEntry, *, only_new: bool = False) -> bool:
         """Publish an entry under its key; returns whether it is stored. Readers see the whole entry or none.
@@ -275,25 +265,17 @@ class DiskPipelineCache(CacheUpkeep):
 
     def _look_up(self, digest: bytes) -> CacheLookup:
         """Ask one layer after the other; what the first said of a miss counts, and memory has what could not be written."""
-        missed = None
+        missed: list[CacheLookup] = []
         for layer in self._layers:
             lookup = layer.get(digest)
             if lookup is not None:
                 if lookup.verdict is Verdict.HIT:
                     return lookup
-                if missed is None or missed.verdict is Verdict.MISS:
-                    missed = lookup
-        if missed is not None and not self._readonly:
-            return missed
+                missed.append(lookup)
         entry = self._memory.get(digest)
         if entry is not None:
             return CacheLookup(Verdict.HIT, entry, "entry in memory")
-        return missed or self._miss_in_memory()
-
-    def _miss_in_memory(self) -> CacheLookup:
-        refused = self._directory.refused if self._directory is not None else ""
-        where = f"memory only: {self._root} is not used, {refused}" if refused else "memory only"
-        return CacheLookup(Verdict.MISS, None, f"{Verdict.MISS.value} ({where})")
+        return most_telling(missed) or self._miss_in_memory("" if self._directory is None else self._directory.refused)
 
     def _note_written(self, place: str, size: int) -> None:
         """Remember what flush has to wait for, and prune when that is due."""

@@ -51,11 +51,16 @@ class Explanation:
             return self.reason
         if not self.nearest:
             return f"{self.reason}; there is no other entry to compare it with"
+        return f"{self.reason}; {self.nearest_in_words}"
+
+    @property
+    def nearest_in_words(self) -> str:
+        """What the nearest entry differs in; empty without one."""
+        if not self.nearest:
+            return ""
         first = self.nearest[0]
         told = "; ".join(first.differences) or "nothing in the manifest"
-        return (
-            f"{self.reason}; the nearest of {self.compared} entries is {first.key[:_SHOWN_HEX_DIGITS]}, which differs in {told}"
-        )
+        return f"the nearest of {self.compared} entries is {first.key[:_SHOWN_HEX_DIGITS]}, which differs in {told}"
 
 
 def nearest_entries(manifest: bytes, stored: Iterable[StoredEntry]) -> tuple[tuple[NearEntry, ...], int]:

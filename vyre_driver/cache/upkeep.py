@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.cache import evict, walk
 from vyre_driver.cache.check import CacheProblem, check_root, clear_root
-from vyre_driver.cache.directory import EntryDirectory
+from vyre_driver.cache.directory import CacheLookup, EntryDirectory, most_telling
 from vyre_driver.cache.entry import Verdict
 from vyre_driver.cache.explain import Explanation, nearest_entries
 from vyre_driver.cache.memory import MemoryEntries
@@ -25,9 +25,11 @@ _PRUNE_PART = 8
 class CacheUpkeep:
     """The root of a cache (None in memory), and what keeps it in order. All of it works while other processes get and put."""
 
-    def __init__(self, directory: EntryDirectory | None, tally: Tally, max_bytes: int) -> None:
+    def __init__(self, directory: EntryDirectory | None, base: EntryDirectory | None, tally: Tally, max_bytes: int) -> None:
         """Made by ``DiskPipelineCache``."""
         self._directory = directory
+        self._base_directory = base
+        self._layers = tuple(one for one in (directory, base) if one is not None)
         self._tally = tally
         self._memory = MemoryEntries()
         self._max_bytes = max_bytes
@@ -73,37 +75,49 @@ class CacheUpkeep:
         return sorted(found, key=lambda problem: problem.path)
 
     def entries(self) -> Iterator[walk.StoredEntry]:
-        """Yield what the headers of the entries below the root tell, unverified and in no order.
+        """Yield what the headers of the entries tell, unverified and in no order; those of the base that are not here too.
 
         Raises
         ------
         OSError
-            If the root cannot be read.
+            If a root cannot be read.
         """
-        if self._directory is not None and self._directory.is_usable():
-            yield from walk.stored_entries(self._directory.root)
+        told: set[str] = set()
+        for layer in self._layers:
+            if layer.is_usable():
+                for stored in walk.stored_entries(layer.root):
+                    if stored.key not in told:
+                        told.add(stored.key)
+                        yield stored
+
+    def peek(self, key: PipelineCacheKey) -> CacheLookup:
+        """Return what ``get`` would; nothing is counted, touched or moved."""
+        onlookers = [EntryDirectory(one.root, Tally(), read_only=True, hmac_key=one.hmac_key) for one in self._layers]
+        found = [lookup for lookup in (one.get(key.digest) for one in onlookers) if lookup is not None]
+        hit = next((lookup for lookup in found if lookup.verdict is Verdict.HIT), None)
+        entry = self._memory.get(key.digest) if hit is None else None
+        if entry is not None:
+            return CacheLookup(Verdict.HIT, entry, "entry in memory")
+        refused = next((one.refused for one in onlookers if one.refused), "")
+        return hit or most_telling(found) or self._miss_in_memory(refused)
+
+    def _miss_in_memory(self, refused: str) -> CacheLookup:
+        where = f"memory only: {self._layers[0].root.path} is not used, {refused}" if refused else "memory only"
+        return CacheLookup(Verdict.MISS, None, f"{Verdict.MISS.value} ({where})")
 
     def explain(self, key: PipelineCacheKey) -> Explanation:
         """Say what ``get`` of a key would come to and, on a miss, in which manifest fields the nearest entries differ.
 
         Nothing is changed or counted. Two entries are equally near when as many fields agree.
         """
-        reason = Verdict.MISS.value
-        if self._memory.get(key.digest) is not None:
-            return Explanation(Verdict.HIT, "entry in memory")
-        if self._directory is None:
-            return Explanation(Verdict.MISS, f"{reason} (memory only)")
-        onlooker = EntryDirectory(self._directory.root, Tally(), read_only=True, hmac_key=self._directory.hmac_key)
-        lookup = onlooker.get(key.digest)
-        if lookup is None:
-            return Explanation(Verdict.MISS, f"{reason} (memory only: {onlooker.root.path} is not used, {onlooker.refused})")
+        lookup = self.peek(key)
         if lookup.verdict is not Verdict.MISS:
             return Explanation(lookup.verdict, lookup.reason)
         try:
             nearest, compared = nearest_entries(key.manifest, self.entries())
         except OSError as error:
-            return Explanation(lookup.verdict, f"{reason}; the entries cannot be read: {error}")
-        return Explanation(Verdict.MISS, reason, nearest, compared)
+            return Explanation(lookup.verdict, f"{lookup.reason}; the entries cannot be read: {error}")
+        return Explanation(lookup.verdict, lookup.reason, nearest, compared)
 
     def clear(self) -> int:
         """Remove everything the cache holds, in memory too, but not the root; return how many files went.
@@ -143,17 +157,16 @@ class CacheUpkeep:
             reason=reason,
         )
 
-    def usage(self) -> walk.CacheUsage:
-        """Count the files below the root by kind, and the bytes the file system gave them; all are looked at.
+    def usage(self, *, base: bool = False) -> walk.CacheUsage:
+        """Count the files below the root, or the base, by kind, and the bytes the file system gave them; all are looked at.
 
         Raises
         ------
         OSError
             If the root cannot be read.
         """
-        if self._directory is None or not self._directory.is_usable():
-            return walk.CacheUsage()
-        return walk.usage(self._directory.root)
+        directory = self._base_directory if base else self._directory
+        return walk.CacheUsage() if directory is None or not directory.is_usable() else walk.usage(directory.root)
 
     def _prune_when_due(self, directory: EntryDirectory, written_bytes: int) -> None:
         """Prune after a put when enough was put, and after the first one when nobody has for a day."""

@@ -87,16 +87,16 @@ def run_dir(options: argparse.Namespace) -> int:
 def run_info(options: argparse.Namespace) -> int:
     """Count files, and say whether the root is used."""
     cache = open_cache(options)
-    usage, stats = cache.usage(), cache.stats()
+    usage, below, stats = cache.usage(), cache.usage(base=True), cache.stats()
     if options.json:
         told = {name: stats[name] for name in ("root", "refused", "readonly", "base", "sealed")}
-        print_json({**told, **dataclasses.asdict(usage)})
+        print_json({**told, **dataclasses.asdict(usage), "base_entries": below.entries})
         return 0
     print(
         f"{stats['root'] or 'memory only'}{', read-only' if stats['readonly'] else ''}{', sealed' if stats['sealed'] else ''}"
     )
     if stats["base"]:
-        print(f"base {stats['base']}")
+        print(f"base {stats['base']}, {below.entries} entries")
     if stats["refused"]:
         print(f"not used: {stats['refused']}")
     imported = f" ({usage.imported} imported)" if usage.imported else ""
@@ -112,6 +112,7 @@ def _listed(entry: StoredEntry) -> dict[str, Any]:
     fields = dict(entry.fields())
     return {
         "key": entry.key,
+        "path": entry.path,
         "bytes": entry.byte_len,
         "native_bytes": entry.header.native_bytes,
         "spirv_bytes": entry.header.spirv_bytes,
@@ -148,9 +149,8 @@ def run_show(options: argparse.Namespace) -> int:
     entry = find(open_cache(options), options.key)
     fields = {name: _shown(value) for name, value in entry.fields()}
     if options.json:
-        print_json({**_listed(entry), "path": entry.path, "manifest": fields})
+        print_json({**_listed(entry), "manifest": fields})
         return 0
-    print(entry.path)
     for name, value in {**_listed(entry), **fields}.items():
         print(f"  {printable(name)}: {printable(value)}")
     return 0

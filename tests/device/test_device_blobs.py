@@ -59,6 +59,14 @@ def test_what_the_driver_compiled_comes_back_to_it_in_the_next_process_byte_for_
     assert (second, seen(witness)) == ((True, {"blobs_given": 1, "blobs_taken": 1}), [header(physical_device) + PAYLOAD])
 
 
+def test_rule_c16_a_blob_that_grows_while_it_is_fetched_is_fetched_again(
+    witness: Path, physical_device: PhysicalDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WITNESS_GROWS", "1")
+    assert [use_driver()[0] for _ in range(2)] == [True, True]
+    assert seen(witness) == [b"", header(physical_device) + PAYLOAD]
+
+
 @pytest.mark.parametrize("size", [1, 3, 4096, 1_000_003])
 def test_a_blob_of_any_size_reaches_the_driver_unharmed(witness: Path, physical_device: PhysicalDevice, size: int) -> None:
     blob = header(physical_device) + np.random.default_rng(size).bytes(size)

@@ -117,7 +117,7 @@ def test_an_import_takes_what_is_for_the_devices_that_are_there(full: DiskPipeli
     assert import_bundle(cache, exported(full), trust=True, devices=here) == ImportReport(0, 2, 1, {})
 
 
-def test_nothing_is_imported_that_nobody_vouches_for(full: DiskPipelineCache, tmp_path: Path) -> None:
+def test_rule_c11_nothing_is_imported_that_nobody_vouches_for(full: DiskPipelineCache, tmp_path: Path) -> None:
     cache = DiskPipelineCache(tmp_path / "careful")
     kind, code, message = refusal(lambda: import_bundle(cache, exported(full)))
     assert (kind, code, "nothing vouches for the bundle" in message) == (InvalidBundle, 2206, True)

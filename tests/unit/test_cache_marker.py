@@ -140,7 +140,7 @@ def test_a_use_that_fails_leaves_no_marker_and_proves_nothing(root: Path) -> Non
     assert (marks(root), DiskPipelineCache(root).get(KEY).verdict) == ([], Verdict.HIT)
 
 
-def test_a_driver_that_died_is_found_at_the_next_start_and_the_entry_is_set_aside(root: Path) -> None:
+def test_rule_c25_a_driver_that_died_is_found_at_the_next_start_and_the_entry_is_set_aside(root: Path) -> None:
     die(root)
     cache = DiskPipelineCache(root)
     assert (Markers(cache).sweep(), cache.get(KEY).verdict) == ({KEY.digest: DIED}, Verdict.MISS)

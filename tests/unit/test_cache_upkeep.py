@@ -81,6 +81,25 @@ def test_what_was_not_used_for_90_days_goes_though_there_is_room(root: Path) -> 
     assert (cache.prune().entries, kept(root), cache.prune(max_age_s=DAY).entries, kept(root)) == (1, [2], 1, [])
 
 
+def test_rule_c29_entries_of_a_driver_that_is_gone_go_by_disuse(root: Path) -> None:
+    cache = DiskPipelineCache(root)
+    before, after = (cache_key(bytes([n]) * 32, manifest(driverInfo=f"Mesa {n}")) for n in (1, 2))
+    for one in (before, after):
+        cache.put(one, PipelineEntry(one.manifest, b"words"))
+        os.utime(path_of(root, one.digest[0]), (time.time() - 91 * DAY,) * 2)
+    assert (cache.get(after).verdict, cache.prune().entries, kept(root)) == (Verdict.HIT, 1, [2])
+
+
+def test_rule_c30_who_has_an_entry_open_reads_it_to_its_end_though_it_is_evicted(root: Path) -> None:
+    cache = fill(root, {1: 1})
+    whole = path_of(root, 1).read_bytes()
+    with path_of(root, 1).open("rb") as file:
+        begun = file.read(100)
+        assert (cache.prune(max_bytes=1).entries, kept(root)) == (1, [])
+        assert begun + file.read() == whole
+    assert (cache.get(key(1)).verdict, cache.check()) == (Verdict.MISS, [])
+
+
 def test_blocks_are_counted_and_not_bytes(root: Path) -> None:
     cache = fill(root, {1: 2, 2: 1}, size=10)
     size = blocks(root, 1)

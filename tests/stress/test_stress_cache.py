@@ -137,6 +137,9 @@ def test_16_processes_see_only_whole_entries(tmp_path: Path, keys: int, rounds: 
 
 def test_500_killed_writers_leave_whole_entries_and_temporary_files_that_are_swept(tmp_path: Path) -> None:
     root = tmp_path / "root"
+    DiskPipelineCache(root).put(
+        key(1), PipelineEntry(b"manifest", b"words")
+    )  # a writer killed while it makes the root leaves none
     done = subprocess.run(
         [sys.executable, "-c", KILLER, str(root), str(KILLS)],
         check=True,

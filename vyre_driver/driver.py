@@ -25,6 +25,7 @@ from vyre_driver.kernel import CompiledModule, Kernel, Trace
 from vyre_driver.requirements import check_requirements
 from vyre_driver.specialization import Specialization, specialize
 from vyre_driver.spirv.opcodes import SUBGROUP_CAPABILITIES
+from vyre_driver.spirv.validator import check_valid
 from vyre_driver.vulkan.blob import blob_fits
 from vyre_driver.vulkan.devices import enumerate_devices
 from vyre_driver.vulkan.selection import select_device
@@ -98,6 +99,8 @@ class Driver:
             2104 if the workgroup or the bindings are over a limit of the device.
         UnsupportedFeature
             1002 if the module needs a feature or SPIR-V version that is not there, or what kompute cannot bind.
+        InvalidModule
+            2101 if spirv-val is installed and refuses the module.
         CacheNotWarm
             2601 if there is no entry, after ``assert_warm`` or with VYRE_ASSERT_WARM.
         """
@@ -202,13 +205,16 @@ class Driver:
     def _resolve(self, key: PipelineCacheKey, lookup: CacheLookup, module: RunnableModule) -> tuple[PipelineEntry, str]:
         """Return the entry to run and the lookup's reason; on a miss a new entry, which is then stored.
 
-        A blob the device did not write is left out.
+        A blob the device did not write is left out. What the driver has not compiled yet is shown to the validator first.
         """
-        entry, reason = lookup.entry, lookup.reason
-        if entry is None:
+        found, reason = lookup.entry, lookup.reason
+        if found is None:
             reason = self.first_pipelines.miss_reason(key, reason)
+        entry = found
+        if entry is None or (entry.native and not blob_fits(entry.native, self.physical_device)):
             entry = PipelineEntry(key.manifest, module.code)
+        if not entry.native:
+            check_valid(module.code, module.reflection.capabilities, self.backend.api_version, module.name)
+        if found is None:
             self.cache.put(key, entry, only_new=lookup.verdict is Verdict.MISS)
-        if entry.native and not blob_fits(entry.native, self.physical_device):
-            entry = PipelineEntry(entry.manifest, entry.spirv)
         return entry, reason

@@ -110,6 +110,13 @@ ROBUST_ACCESS = Setting(
     "Switches robustBufferAccess on: what a shader reads or writes past a buffer's end harms nothing else. Costs speed.",
 )
 
+SPIRV_VAL = Setting(
+    "VYRE_SPIRV_VAL",
+    "a switch",
+    "on",
+    "Asks spirv-val, where it is installed, about each module that a driver is to compile, and refuses what it refuses.",
+)
+
 SETTINGS = (
     DEVICE,
     ALLOW_SOFTWARE,
@@ -123,6 +130,7 @@ SETTINGS = (
     LAYER,
     LAYER_HOOKS_OFF,
     ROBUST_ACCESS,
+    SPIRV_VAL,
 )
 
 

@@ -1,0 +1,101 @@
+"""What is made of spirv-val's answers; the tool itself is played by scripts."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from literals import refusal
+
+from vyre_driver.errors import InvalidModule, ToolUnavailable
+from vyre_driver.spirv import validator
+from vyre_driver.spirv.validator import check_valid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+API = [(1 << 22) | (minor << 12) for minor in range(5)]
+
+
+def refused(problem: str) -> tuple[type[InvalidModule], int, str]:
+    return InvalidModule, 2101, f"{problem}. Fix: correct the shader, or rebuild it with a newer compiler."
+
+
+@pytest.fixture
+def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Put a shell script in the place of spirv-val, first on PATH; it runs in ``tmp_path``."""
+
+    def put(script: str) -> None:
+        tool = tmp_path / "spirv-val"
+        tool.write_text(script if script.startswith("\0") else f"#!/bin/sh\ncd {tmp_path}\n{script}\n")
+        tool.chmod(0o755)
+        validator._complaint.cache_clear()  # noqa: SLF001 -- a script is replaced under its name
+
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    return put
+
+
+def test_what_is_accepted_passes(play: Callable[[str], None]) -> None:
+    play("cat >/dev/null")
+    check_valid(b"code", [1], API[1], "given")
+
+
+def test_what_is_refused_is_an_invalid_module_with_the_first_complaint(play: Callable[[str], None]) -> None:
+    play("cat >/dev/null; echo 'error: line 7: No such type.\n  %3 = OpLabel\nerror: line 8: No more.' >&2; exit 1")
+    problem = "given is not a valid SPIR-V module: spirv-val says line 7: No such type"
+    assert refusal(lambda: check_valid(b"code", [1], API[1], "given")) == refused(problem)
+
+
+def test_what_the_validator_dies_on_is_an_invalid_module(play: Callable[[str], None]) -> None:
+    play("kill -SEGV $$")
+    problem = "given is not a valid SPIR-V module: spirv-val says nothing: it died of signal 11"
+    assert refusal(lambda: check_valid(b"code", [1], API[1], "given")) == refused(problem)
+
+
+@pytest.mark.parametrize("script", ["echo usage; exit 1", "echo 'option unknown' >&2; exit 1"])
+def test_a_validator_that_does_not_take_our_options_is_no_judge(play: Callable[[str], None], script: str) -> None:
+    play(f"cat >/dev/null; {script}")
+    check_valid(b"code", [1], API[1], "given")
+
+
+def test_a_validator_that_does_not_know_a_capability_of_the_device_is_no_judge(play: Callable[[str], None]) -> None:
+    play("cat >/dev/null; echo 'error: line 1: Invalid capability operand: 6022' >&2; exit 1")
+    check_valid(b"code", [1, 6022], API[1], "given")
+    problem = "given is not a valid SPIR-V module: spirv-val says line 1: Invalid capability operand: 6022"
+    assert refusal(lambda: check_valid(b"code", [1, 602], API[1], "given")) == refused(problem)
+
+
+def test_a_validator_that_cannot_be_run_is_said_to_be_unavailable(play: Callable[[str], None], tmp_path: Path) -> None:
+    play("\0")
+    text = f"{tmp_path / 'spirv-val'} cannot be run (Exec format error). Fix: install it anew, or set VYRE_SPIRV_VAL=0."
+    assert refusal(lambda: check_valid(b"code", [1], API[1], "given")) == (ToolUnavailable, 2301, text)
+
+
+def test_a_validator_that_does_not_end_is_given_up(play: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    play("exec sleep 600")
+    monkeypatch.setattr(validator, "_TIMEOUT_S", 0.1)
+    problem = "spirv-val did not judge a module of 4 bytes in 0.1 s"
+    text = f"{problem}. Fix: make the shader smaller, or set VYRE_SPIRV_VAL=0."
+    assert refusal(lambda: check_valid(b"code", [1], API[1], "given")) == (ToolUnavailable, 2301, text)
+
+
+def test_a_module_is_shown_once_for_a_version_of_vulkan_as_it_is(play: Callable[[str], None], tmp_path: Path) -> None:
+    play('echo "$@" >>asked; cat >>asked; echo >>asked')
+    for version in (API[1], API[1], API[3], API[4]):
+        check_valid(b"code", [1], version, "given")
+    options = "--scalar-block-layout --allow-localsizeid -"
+    expected = [f"--target-env vulkan1.1 {options}", "code", f"--target-env vulkan1.3 {options}", "code"]
+    assert (tmp_path / "asked").read_text().splitlines() == expected
+
+
+def test_nobody_is_asked_where_none_is_installed_or_wanted(
+    play: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    play("cat >/dev/null; echo 'error: no' >&2; exit 1")
+    monkeypatch.setenv("VYRE_SPIRV_VAL", "0")
+    check_valid(b"code", [1], API[1], "given")
+    monkeypatch.delenv("VYRE_SPIRV_VAL")
+    monkeypatch.setenv("PATH", str(tmp_path / "home"))
+    check_valid(b"code", [1], API[1], "given")

@@ -1,0 +1,76 @@
+"""What the Khronos validator says of a module, where it is installed: spirv-val as a child process.
+
+A driver trusts its compiler's input, and some die on a module that breaks the rules inside its functions. Our own reading
+refuses what is badly framed or declared; the validator knows all the rules.
+
+Source: SPIRV-Tools' spirv-val; Vulkan 1.3, appendix "Vulkan Environment for SPIR-V".
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+from vyre_driver import settings
+from vyre_driver.errors import InvalidModule, ToolUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+TOOL = "spirv-val"
+_TIMEOUT_S = 120
+_MAX_KEPT = 64
+# The layouts of buffers and of LocalSizeId are what reflection reads, whatever the device says of them.
+_OPTIONS = ("--scalar-block-layout", "--allow-localsizeid")
+_UNKNOWN_CAPABILITY = re.compile(r"Invalid capability operand: (\d+)")
+
+
+def check_valid(code: bytes, capabilities: Collection[int], api_version: int, source: str) -> None:
+    """Return if spirv-val accepts the module for a device opened for this packed Vulkan version, or there is none to ask.
+
+    ``capabilities`` are the module's, each of which the device was found to have: a validator that does not know one of them is
+    older than the module and no judge of it. VYRE_SPIRV_VAL=0 asks nobody. Verdicts on the last 64 modules are kept.
+
+    Raises
+    ------
+    InvalidModule
+        2101 if it is refused, or the validator dies on it.
+    ToolUnavailable
+        2301 if the validator does not finish in 120 s.
+    """
+    tool = shutil.which(TOOL) if settings.switch(settings.SPIRV_VAL, unset=True) else None
+    if tool is None:
+        return
+    complaint = _complaint(tool, f"vulkan1.{min(api_version >> 12 & 0x3FF, 3)}", code)
+    unknown = _UNKNOWN_CAPABILITY.search(complaint)
+    if complaint and (unknown is None or int(unknown[1]) not in capabilities):
+        raise InvalidModule(
+            f"{source} is not a valid SPIR-V module: {TOOL} says {complaint}",
+            fix="correct the shader, or rebuild it with a newer compiler",
+            source=source,
+        )
+
+
+@functools.lru_cache(maxsize=_MAX_KEPT)
+def _complaint(tool: str, environment: str, code: bytes) -> str:
+    """Return the first of the validator's errors; nothing where it has none, or does not take our options."""
+    command = [tool, "--target-env", environment, *_OPTIONS, "-"]
+    try:
+        done = subprocess.run(command, input=code, capture_output=True, timeout=_TIMEOUT_S, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise ToolUnavailable(
+            f"{TOOL} did not judge a module of {len(code)} bytes in {_TIMEOUT_S} s",
+            fix="make the shader smaller, or set VYRE_SPIRV_VAL=0",
+            tool=TOOL,
+        ) from error
+    except OSError as error:
+        raise ToolUnavailable(
+            f"{tool} cannot be run ({error.strerror})", fix="install it anew, or set VYRE_SPIRV_VAL=0", tool=TOOL
+        ) from error
+    if done.returncode < 0:
+        return f"nothing: it died of signal {-done.returncode}"
+    said = done.stderr.decode("utf-8", "replace").partition("error: ")[2].splitlines()
+    return said[0].strip().rstrip(".") if done.returncode and said else ""

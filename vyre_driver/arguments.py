@@ -9,6 +9,7 @@ Source: Python's buffer protocol (PEP 3118), numpy's ``__array_interface__`` (ve
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,7 +19,7 @@ from vyre_driver.errors import InvalidInput
 from vyre_driver.numbers import is_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -43,16 +44,21 @@ class Resident(Protocol):
 class BufferArgument:
     """A checked argument of one dispatch.
 
-    ``data`` is contiguous and exactly ``byte_len`` bytes, or None for a fresh output or a resident buffer; ``position`` is its
-    place among the arrays of the call.
+    ``given`` is exactly ``byte_len`` bytes, contiguous or not, or None for a fresh output or a resident buffer; ``position`` is
+    its place among the arrays of the call.
     """
 
     binding: Binding
     position: int | None
-    data: NDArray[Any] | None
+    given: NDArray[Any] | None
     byte_len: int
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
+
+    @property
+    def data(self) -> NDArray[Any] | None:
+        """What was given, in one piece; copied where it was not, so its size had better be proven before."""
+        return None if self.given is None else np.ascontiguousarray(self.given)
 
     @property
     def element_count(self) -> int:
@@ -195,6 +201,11 @@ def _listed(bindings: Sequence[Binding]) -> str:
 
 def _checked_counts(plan: BindingPlan, out_counts: Mapping[str, int]) -> dict[str, int]:
     outputs = {binding.name: binding for binding in plan.descriptors if _starts_empty(binding)}
+    if not isinstance(out_counts, Mapping):
+        raise InvalidInput(
+            f"out_counts is of type {type(out_counts).__name__}, and counts are given by name",
+            fix="pass a dictionary from names to numbers of elements",
+        )
     for name, count in out_counts.items():
         if name not in outputs:
             raise InvalidInput(
@@ -203,7 +214,7 @@ def _checked_counts(plan: BindingPlan, out_counts: Mapping[str, int]) -> dict[st
                 binding=name,
             )
         fixed = outputs[name].element_count
-        if not is_whole(count) or operator.index(count) < 1 or (fixed and count != fixed):
+        if not is_whole(count) or isinstance(count, bool) or operator.index(count) < 1 or (fixed and count != fixed):
             wanted = f"{fixed}" if fixed else "1 or more"
             raise InvalidInput(
                 f"out_counts gives {name!r} {count!r} elements, and the {plan.subject} wants {wanted}",
@@ -236,7 +247,7 @@ def _check_array(binding: Binding, position: int, given: object) -> BufferArgume
         array = array.view(binding.dtype or np.uint8)
     _check_dtype(binding, array.dtype)
     check_byte_len(binding, array.nbytes)
-    return BufferArgument(binding, position, np.ascontiguousarray(array), array.nbytes, array.shape, array.dtype)
+    return BufferArgument(binding, position, array, array.nbytes, array.shape, array.dtype)
 
 
 def _check_dtype(binding: Binding, dtype: np.dtype[Any]) -> None:

@@ -7,6 +7,7 @@ SPIR-V; calling the ``Kernel`` walks from arrays to results.
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver import settings
@@ -18,12 +19,14 @@ from vyre_driver.batch import Batch
 from vyre_driver.binding import BindingPlan
 from vyre_driver.cache.disk import CacheLookup, DiskPipelineCache
 from vyre_driver.cache.entry import PipelineEntry, Verdict
+from vyre_driver.errors import InvalidInput
 from vyre_driver.first_pipeline import FirstPipelines
 from vyre_driver.geometry import local_size
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags, layout_digest, shader_digest
 from vyre_driver.kernel import CompiledModule, Kernel, Trace
 from vyre_driver.requirements import check_requirements
 from vyre_driver.specialization import Specialization, specialize
+from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.opcodes import SUBGROUP_CAPABILITIES
 from vyre_driver.spirv.validator import check_valid
 from vyre_driver.vulkan.blob import blob_fits
@@ -38,7 +41,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from vyre_driver.specialization import SpecMap
-    from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.spirv.runnable import RunnableModule
 
 
@@ -71,6 +73,8 @@ class Driver:
         VulkanUnavailable
             2001, DeviceNotFound 2002, SoftwareDeviceRefused 2003, BackendUnavailable 2004, UnsupportedFeature 1002,
             DispatchFailed 1005: if no such device can be opened.
+        InvalidInput
+            2201 if ``cache`` is neither a cache nor a path.
         InvalidSetting
             2401 if an environment variable cannot be meant.
         """
@@ -78,7 +82,7 @@ class Driver:
             allow_software = settings.switch(settings.ALLOW_SOFTWARE)
         wanted = settings.text(settings.DEVICE) if device is None else device
         self.physical_device = select_device(enumerate_devices(), wanted, allow_software=allow_software)
-        self.cache = cache if isinstance(cache, DiskPipelineCache) else DiskPipelineCache.from_settings(cache)
+        self.cache = cache if isinstance(cache, DiskPipelineCache) else DiskPipelineCache.from_settings(_directory(cache))
         self.backend = KomputeDevice(self.physical_device)
         self.first_pipelines = FirstPipelines(
             self.cache, self.physical_device, takes_blobs="pipeline_cache" in self.backend.hooks
@@ -93,6 +97,8 @@ class Driver:
 
         Raises
         ------
+        InvalidInput
+            2201 if it is no module.
         InvalidSpecialization
             2102 if a constant is unknown or does not fit its type.
         LimitExceeded
@@ -105,6 +111,11 @@ class Driver:
             2601 if there is no entry, after ``assert_warm`` or with VYRE_ASSERT_WARM.
         """
         began = time.perf_counter_ns()
+        if not isinstance(module, SpirvModule):
+            raise InvalidInput(
+                f"compile got something of type {type(module).__name__}, and compiles modules",
+                fix="make one with SpirvModule.from_file, from_bytes or from_glsl",
+            )
         runnable = module.runnable
         reflection = runnable.reflection
         check_requirements(reflection, self.physical_device, self.backend.features, self.backend.api_version)
@@ -218,3 +229,15 @@ class Driver:
         if found is None:
             self.cache.put(key, entry, only_new=lookup.verdict is Verdict.MISS)
         return entry, reason
+
+
+def _directory(given: object) -> Path | None:
+    try:
+        place = None if given is None else Path(given)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise InvalidInput(
+            f"cache is of type {type(given).__name__}", fix="pass a DiskPipelineCache, or a directory as text or Path"
+        ) from error
+    if place is not None and "\0" in str(place):
+        raise InvalidInput(f"the cache's directory {str(place)!r} holds a NUL character", fix="leave it out")
+    return place

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidInput, LimitExceeded
@@ -93,8 +94,10 @@ def _automatic(arguments: Sequence[BufferArgument], size: tuple[int, int, int]) 
 
 def _given(groups: Sequence[int]) -> tuple[int, int, int]:
     counts: list[int] = []
-    if isinstance(groups, Iterable) and all(is_whole(count) for count in groups):
-        counts = [operator.index(count) for count in groups]
+    if isinstance(groups, Iterable) and not isinstance(groups, (AbstractSet, Mapping, bytes, bytearray)):
+        given = list(groups)
+        if all(is_whole(count) and not isinstance(count, bool) for count in given):
+            counts = [operator.index(count) for count in given]
     if not 1 <= len(counts) <= 3 or min(counts) < 1:
         raise InvalidInput(
             f"groups is {groups}, which is not 1 to 3 numbers of at least 1", fix="give groups=(x, y, z)", groups=groups

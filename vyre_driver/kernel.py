@@ -274,8 +274,10 @@ class _Call:
 
 
 def _call_form(arrays: Sequence[object], groups: Sequence[int] | None, out_counts: Mapping[str, int] | None) -> object | None:
-    """Return what decides whether a call fits, to be compared; None when an argument is no array."""
-    if not all(type(array) is np.ndarray for array in arrays):
+    """Return what decides whether a call fits, to be compared; None when something is of an unusual type."""
+    if not all(type(array) is np.ndarray for array in arrays) or not _is_plain(groups):
+        return None
+    if out_counts and not (type(out_counts) is dict and all(type(count) is int for count in out_counts.values())):
         return None
     forms = tuple((array.dtype, array.shape) for array in arrays)  # type: ignore[attr-defined]
     return forms, None if groups is None else tuple(groups), None if not out_counts else tuple(out_counts.items())
@@ -285,7 +287,12 @@ def _binding_form(buffers: Sequence[object], groups: Sequence[int] | None, push_
     """Return what two bindings that were proven have in common; None when something is of an unusual type."""
     if not all(type(buffer) is Buffer for buffer in buffers):
         return None
-    if groups is not None and not (isinstance(groups, (tuple, list)) and all(type(count) is int for count in groups)):
+    if not _is_plain(groups):
         return None
     lifetimes = tuple([id(buffer.lifetime) for buffer in buffers])  # type: ignore[attr-defined]
     return lifetimes, None if groups is None else tuple(groups), push_words
+
+
+def _is_plain(groups: object) -> bool:
+    """Whether equal groups are the same groups: 1.0 equals 1, and is none."""
+    return groups is None or (isinstance(groups, (tuple, list)) and all(type(count) is int for count in groups))

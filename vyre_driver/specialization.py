@@ -7,7 +7,7 @@ that other vyre tools make of specialization, kept bit for bit (spec item 2.1); 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,8 +19,6 @@ from vyre_driver.errors import InvalidPushConstant, InvalidSpecialization
 from vyre_driver.spec_values import SpecKind, SpecMap, SpecValue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from vyre_driver.ir.program import Program
     from vyre_driver.spirv.contract import PushConstantMember, SpecConstant
 
@@ -73,11 +71,17 @@ def specialize(declared: Sequence[SpecConstant], given: Mapping[str, object] | S
     Raises
     ------
     InvalidSpecialization
-        2102 if a name is not declared, or a value does not fit its type.
+        2102 if they are not given by name, a name is not declared, or a value does not fit its type.
     """
-    values: dict[str, object] = dict(given)
+    try:
+        values: dict[str, object] = dict(given)
+    except (TypeError, ValueError) as error:
+        raise InvalidSpecialization(
+            f"specialization constants came as {type(given).__name__}, and are given by name",
+            fix="pass a dictionary from names to values",
+        ) from error
     names = [constant.name for constant in declared]
-    unknown = sorted(set(values) - set(names))
+    unknown = sorted(set(values) - set(names), key=str)
     if unknown:
         known = f"it has {', '.join(names)}" if names else "it has none"
         raise InvalidSpecialization(
@@ -118,10 +122,16 @@ def pack_push_constants(members: Sequence[PushConstantMember], byte_len: int, gi
     Raises
     ------
     InvalidPushConstant
-        2103 if a name is unknown or missing, or a value does not fit its type or its number of components.
+        2103 if they are not given by name, a name is unknown or missing, or a value does not fit its type or number of
+        components.
     """
+    if not isinstance(given, Mapping):
+        raise InvalidPushConstant(
+            f"push constants came as {type(given).__name__}, and are given by name",
+            fix="pass a dictionary from names to values",
+        )
     names = {member.name for member in members}
-    for name in sorted(set(given) - names):
+    for name in sorted(set(given) - names, key=str):
         raise InvalidPushConstant(f"the shader has no push constant {name!r}", fix="give only what it declares", constant=name)
     for member in members:
         if member.name not in given:

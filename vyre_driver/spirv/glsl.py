@@ -6,13 +6,10 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from vyre_driver.errors import FileUnusable, InvalidInput, ShaderSyntaxError, ToolUnavailable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 TOOL = "glslangValidator"
 TARGET = "vulkan1.1"  # what kompute's instance asks for
@@ -34,7 +31,7 @@ def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None
     ShaderSyntaxError
         2302 if the source does not compile; the message holds the compiler's lines.
     InvalidInput
-        2201 if a name in ``defines`` is no identifier.
+        2201 if ``source`` is neither, or a name in ``defines`` is no identifier.
     """
     tool = shutil.which(TOOL)
     if tool is None:
@@ -49,14 +46,20 @@ def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise FileUnusable(f"cannot read {source} ({reason})", fix="name a GLSL text file", path=str(source)) from error
-    else:
+    elif isinstance(source, str):
         text, name = source, "<source>"
+    else:
+        raise InvalidInput(
+            f"a GLSL source of type {type(source).__name__} is neither text nor a path", fix="pass its text, or a Path"
+        )
     return _run(tool, text, name, _define_flags(defines or {}))
 
 
 def _define_flags(defines: Mapping[str, object]) -> list[str]:
+    if not isinstance(defines, Mapping):
+        raise InvalidInput(f"defines is of type {type(defines).__name__}", fix="pass a dictionary from names to values")
     for name in defines:
-        if not _DEFINE.fullmatch(name):
+        if not isinstance(name, str) or not _DEFINE.fullmatch(name):
             raise InvalidInput(f"{name!r} is no preprocessor name", fix="use letters, digits and underscores", define=name)
         if "\0" in str(defines[name]):
             raise InvalidInput(f"the value of {name!r} holds a NUL character", fix="leave it out", define=name)

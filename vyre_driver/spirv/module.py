@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vyre_driver.errors import FileUnusable
+from vyre_driver.errors import FileUnusable, InvalidInput
 from vyre_driver.spirv.glsl import compile_glsl
 from vyre_driver.spirv.reflect import reflect
 from vyre_driver.spirv.runnable import RunnableModule, make_runnable
@@ -68,14 +68,22 @@ class SpirvModule:
 
     @classmethod
     def from_bytes(cls, code: bytes, *, name: str = "<bytes>", entry: str | None = None) -> SpirvModule:
-        """Read a module from bytes of either byte order.
+        """Read a module from bytes, or words in the host's memory, of either byte order.
 
         Raises
         ------
+        InvalidInput
+            2201 if ``code`` has no bytes.
         InvalidModule
             2101 if they are not a whole SPIR-V module.
         """
-        return cls(name, *reflect(bytes(code), name), entry)
+        try:
+            whole = memoryview(code).tobytes()
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(
+                f"{name} is of type {type(code).__name__}, which holds no bytes", fix="pass the bytes of a .spv file"
+            ) from error
+        return cls(name, *reflect(whole, name), entry)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], *, entry: str | None = None) -> SpirvModule:
@@ -85,10 +93,15 @@ class SpirvModule:
         ------
         FileUnusable
             2202 if the file cannot be read or is larger.
+        InvalidInput
+            2201 if ``path`` is no path.
         InvalidModule
             2101 as ``from_bytes``.
         """
-        path = Path(path)
+        try:
+            path = Path(path)
+        except TypeError as error:
+            raise InvalidInput(f"a path of type {type(path).__name__} is none", fix="pass text or a Path") from error
         try:
             with path.open("rb") as file:
                 code = file.read(_MAX_MODULE_BYTES + 1)

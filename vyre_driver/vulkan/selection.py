@@ -54,6 +54,8 @@ def select_device(
 
 
 def _fitting(devices: Sequence[PhysicalDevice], wanted: str | int) -> list[PhysicalDevice]:
+    if not isinstance(wanted, (int, str)) or isinstance(wanted, bool):
+        raise _no_device(wanted)
     if isinstance(wanted, int) or wanted.isdecimal():
         # A text of thousands of digits is no index, and Python refuses to read it.
         return [device for device in devices if len(str(wanted)) < _INDEX_DIGITS and device.index == int(wanted)]
@@ -68,7 +70,11 @@ def _fitting(devices: Sequence[PhysicalDevice], wanted: str | int) -> list[Physi
             return [device for device in devices if value in device.name.lower()]
         case "type" if value:
             return [device for device in devices if device.device_type.name.lower() == value]
-    raise DeviceNotFound(
+    raise _no_device(wanted)
+
+
+def _no_device(wanted: object) -> DeviceNotFound:
+    return DeviceNotFound(
         f"{wanted!r} does not say which device",
         fix="write uuid:, pci:, name: or type: and a value, or an index",
         wanted=wanted,

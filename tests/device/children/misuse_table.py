@@ -1,0 +1,362 @@
+"""The misuse matrix: what ends the interpreter, hangs, or silently computes garbage when kompute gets it.
+
+A row is what is wrong, the misuse as code, and the error it must end in; None where the driver makes it work. test_misuse.py
+runs each in a process of its own, the rows of ``MORE`` in ``make stress`` only.
+"""
+
+from __future__ import annotations
+
+import array
+import gc
+import os
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from vyre_driver import Driver, SpecValue, SpirvModule
+from vyre_driver.errors import (
+    DeviceNotFound,
+    DispatchFailed,
+    FileUnusable,
+    ForkError,
+    InvalidInput,
+    InvalidModule,
+    InvalidPushConstant,
+    InvalidSpecialization,
+    LimitExceeded,
+    ShaderSyntaxError,
+    UnsupportedFeature,
+    VyreError,
+)
+from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from vyre_driver import Kernel
+    from vyre_driver.backends.kompute.resident import Buffer
+    from vyre_driver.bound import BoundKernel
+
+CODE = shipped_module("saxpy").code
+X = np.arange(8, dtype=np.float32)
+ZERO = np.float32(0)
+PUSH = {"alpha": 2, "count": 8}
+WRITES = "layout(local_size_x = 64) in; layout(binding = 0) buffer Y { uint y[]; }; void main() { y[0] = 1u; }"
+FRESH = WRITES.replace("buffer", "writeonly buffer")
+SIZED = WRITES.replace("local_size_x = 64", "local_size_x_id = 0, local_size_y_id = 1")
+TYPED = "layout(constant_id = 0) const float F = 1; layout(constant_id = 1) const bool B = true;"
+TYPED += WRITES.replace("y[0] = 1u", "y[0] = B ? uint(F) : 0u")
+CAPABILITY_KERNEL, SPIRV_2 = 6, 0x0002_0000
+
+
+class Row(NamedTuple):
+    """One misuse; the code of ``error`` is its class's."""
+
+    name: str
+    misuse: Callable[[Driver], object]
+    error: type[VyreError] | None
+
+
+def words(change: Callable[[array.array[int]], object]) -> bytes:
+    """The saxpy shader's words with a change."""
+    made = array.array("I", CODE)
+    change(made)
+    return made.tobytes()
+
+
+def run(driver: Driver, code: Any) -> object:  # noqa: ANN401 -- what a caller may give
+    return driver.compile(SpirvModule.from_bytes(code, name="given"))(X, X, push=PUSH)
+
+
+def saxpy(driver: Driver, *arrays: object, **options: object) -> object:
+    given: dict[str, Any] = {"push": PUSH, **options}
+    return driver.compile(shipped_module("saxpy"))(*arrays, **given)
+
+
+def bind(driver: Driver, *buffers: Any, **options: object) -> BoundKernel:  # noqa: ANN401
+    given: dict[str, Any] = {"push": PUSH, **options}
+    return driver.compile(shipped_module("saxpy")).bind(*buffers, **given)
+
+
+def text(driver: Driver, body: str, specs: Any = None) -> Kernel:  # noqa: ANN401
+    """Compile GLSL text."""
+    return driver.compile(SpirvModule.from_glsl(f"#version 450\n{body}"), specs)
+
+
+def declaring(driver: Driver, declaration: str, use: str = "") -> Kernel:
+    """Compile a shader that writes 1, with something more in it."""
+    return text(driver, f"{declaration} {WRITES.replace('y[0] = 1u', f'y[0] = 1u; {use}')}")
+
+
+def specialized(driver: Driver, value: object) -> object:
+    return driver.compile(shipped_module("mandelbrot"), {"MAX_ITERATIONS": value})
+
+
+def second_of_two_drivers(driver: Driver) -> object:
+    with Driver() as other:
+        return bind(driver, driver.buffer(X), other.buffer(X))
+
+
+def closed_buffer(driver: Driver) -> object:
+    buffer = driver.buffer(X)
+    buffer.close()
+    return bind(driver, driver.buffer(X), buffer)
+
+
+def closed_before(driver: Driver, use: Callable[[BoundKernel, Buffer], object]) -> object:
+    """Use what a second driver made after that is closed."""
+    with Driver() as other:
+        buffer = other.buffer(X)
+        bound = bind(other, buffer, other.buffer(X))
+        future = bound.submit()
+    assert driver is not other
+    assert future is not None
+    return use(bound, buffer)
+
+
+def result_after_close(_: Driver) -> object:
+    with Driver() as other:
+        future = bind(other, other.buffer(X), other.buffer(X)).submit()
+    return future.result()
+
+
+def drop_everything_at_once(driver: Driver) -> None:
+    bind(driver, driver.buffer(X), driver.buffer(X)).submit()
+    gc.collect()
+
+
+def close_while_threads_run(_: Driver) -> None:
+    """Close a driver under threads that call it; each ends in a result or the first error that tells of it."""
+    found: list[VyreError] = []
+    other, started = Driver(), threading.Barrier(4)
+
+    def calls() -> None:
+        kernel = other.compile(shipped_module("saxpy"))
+        kernel(X, X, push=PUSH)
+        started.wait()
+        try:
+            while True:
+                kernel(X, X, push=PUSH)
+        except VyreError as error:
+            found.append(error)
+
+    threads = [threading.Thread(target=calls) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    started.wait()
+    other.close()
+    for thread in threads:
+        thread.join()
+    assert [type(error) for error in found] == [DispatchFailed] * 3
+    raise found[0]
+
+
+def use_in_a_fork(driver: Driver) -> None:
+    """Fork, use the driver in the child, and raise what the child raised."""
+    kernel = driver.compile(shipped_module("saxpy"))
+    pid = os.fork()
+    if pid == 0:
+        try:
+            kernel(X, X, push=PUSH)
+        except ForkError:
+            os._exit(5)
+        finally:
+            os._exit(6)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert status == 5
+    raise ForkError("the child raised it", fix="see the child")
+
+
+def groups_after_equal_ones(driver: Driver) -> object:
+    kernel = driver.compile(shipped_module("saxpy"))
+    kernel(X, X, push=PUSH, groups=(1,))
+    return kernel(X, X, push=PUSH, groups=(1.0,))  # type: ignore[arg-type]
+
+
+def limit(driver: Driver, name: str) -> int:
+    return int(getattr(driver.physical_device.limits, name))
+
+
+def endless(count: int) -> NDArray[np.float32]:
+    """An array of so many elements that takes four bytes."""
+    return np.lib.stride_tricks.as_strided(X, (count,), (0,))
+
+
+MATRIX = [
+    # What is no module.
+    Row("the magic number is wrong", lambda at: run(at, words(lambda w: w.__setitem__(0, 0x07230204))), InvalidModule),
+    Row("all words are big-endian", lambda at: run(at, words(lambda w: w.byteswap())), None),
+    Row(
+        "only the header is big-endian",
+        lambda at: run(at, np.frombuffer(CODE, "u4").byteswap()[:5].tobytes() + CODE[20:]),
+        InvalidModule,
+    ),
+    Row("there is only a header", lambda at: run(at, CODE[:20]), InvalidModule),
+    Row("the id bound is 0", lambda at: run(at, words(lambda w: w.__setitem__(3, 0))), InvalidModule),
+    Row("the id bound is huge", lambda at: run(at, words(lambda w: w.__setitem__(3, 2**32 - 1))), InvalidModule),
+    Row("the version is of tomorrow", lambda at: run(at, words(lambda w: w.__setitem__(1, SPIRV_2))), UnsupportedFeature),
+    Row("the module is a number", lambda at: run(at, 8), InvalidInput),
+    Row("compile gets bytes", lambda at: at.compile(CODE), InvalidInput),  # type: ignore[arg-type]
+    Row(
+        "the device lacks a capability",
+        lambda at: run(at, words(lambda w: w.__setitem__(6, CAPABILITY_KERNEL))),
+        UnsupportedFeature,
+    ),
+    # What kompute cannot bind.
+    Row("an image", lambda at: declaring(at, "layout(binding = 1, r32f) uniform image2D i;"), UnsupportedFeature),
+    Row("a sampler", lambda at: declaring(at, "layout(binding = 1) uniform sampler2D s;"), UnsupportedFeature),
+    Row(
+        "an array of buffers",
+        lambda at: declaring(at, "layout(binding = 1) buffer Z { uint z[]; } many[2];"),
+        UnsupportedFeature,
+    ),
+    Row("no buffer", lambda at: text(at, "layout(local_size_x = 1) in; void main() {}"), UnsupportedFeature),
+    Row(
+        "two buffers at one binding",
+        lambda at: declaring(at, "layout(binding = 0) buffer Z { uint z[]; };", "z[0] = 1u;"),
+        UnsupportedFeature,
+    ),
+    Row(
+        "a gap and another set",
+        lambda at: text(at, WRITES.replace("binding = 0", "set = 3, binding = 9"))(np.zeros(4, np.uint32)),
+        None,
+    ),
+    Row("an entry point of another name", lambda at: at.compile(SpirvModule.from_bytes(CODE, entry="other")), InvalidInput),
+    # Limits of the device.
+    Row(
+        "push constants over the limit",
+        lambda at: declaring(
+            at,
+            f"layout(push_constant) uniform P {{ uint p[{limit(at, 'max_push_constants_size') // 4 + 1}]; }};",
+            "y[1] = p[0];",
+        ),
+        LimitExceeded,
+    ),
+    Row(
+        "push constants of 64 bits",
+        lambda at: declaring(at, "layout(push_constant) uniform P { double p; };", "y[1] = uint(p);"),
+        UnsupportedFeature,
+    ),
+    Row("a workgroup over the limit", lambda at: text(at, SIZED, {"constant_0": 2**31}), LimitExceeded),
+    Row("a workgroup of nothing", lambda at: text(at, SIZED, {"constant_0": 0}), LimitExceeded),
+    Row(
+        "a workgroup whose product is over the limit",
+        lambda at: text(at, SIZED, {"constant_0": limit(at, "max_compute_work_group_invocations"), "constant_1": 2}),
+        LimitExceeded,
+    ),
+    Row(
+        "shared memory over the limit",
+        lambda at: declaring(
+            at, f"shared uint s[{limit(at, 'max_compute_shared_memory_size') // 4 + 1}];", "s[0] = 1u; y[1] = s[y[2]];"
+        ),
+        LimitExceeded,
+    ),
+    # Grids.
+    Row("a negative number of groups", lambda at: saxpy(at, X, X, groups=(-1,)), InvalidInput),
+    Row("a NaN for the groups", lambda at: saxpy(at, X, X, groups=(float("nan"),)), InvalidInput),
+    Row("a truth value for the groups", lambda at: saxpy(at, X, X, groups=(True,)), InvalidInput),
+    Row("a float for the groups, after an equal number", groups_after_equal_ones, InvalidInput),
+    Row("a bare number for the groups", lambda at: saxpy(at, X, X, groups=3), InvalidInput),
+    Row("groups that wrap around 2**32", lambda at: saxpy(at, X, X, groups=(2**32 + 1,)), LimitExceeded),
+    # Arrays.
+    Row("4 GiB, which wraps around to 0", lambda at: saxpy(at, endless(2**30), X), LimitExceeded),
+    Row("4 EiB", lambda at: saxpy(at, endless(2**60), X, groups=(1,)), LimitExceeded),
+    Row(
+        "every second element, and an array that is closed to writing",
+        lambda at: saxpy(at, np.repeat(X, 2)[::2], np.broadcast_to(ZERO, (8,))),
+        None,
+    ),
+    Row("one array twice", lambda at: saxpy(at, X, X), None),
+    Row(
+        "an output of more elements than there are numbers", lambda at: text(at, FRESH)(out_counts={"y": 2**70}), LimitExceeded
+    ),
+    Row("counts that have no names", lambda at: text(at, FRESH)(out_counts=[8]), InvalidInput),  # type: ignore[arg-type]
+    # Constants.
+    Row("a constant out of range", lambda at: specialized(at, 2**32), InvalidSpecialization),
+    Row("a typed constant of another type", lambda at: specialized(at, SpecValue.f32(1.0)), InvalidSpecialization),
+    Row("constants without names", lambda at: at.compile(shipped_module("saxpy"), [1]), InvalidSpecialization),  # type: ignore[arg-type]
+    Row(
+        "push constants that are too many",
+        lambda at: saxpy(at, X, X, push={"alpha": np.zeros(1000), "count": 8}),
+        InvalidPushConstant,
+    ),
+    Row("push constants without names", lambda at: saxpy(at, X, X, push=[2, 8]), InvalidPushConstant),
+    # Lives.
+    Row("an index of no device", lambda _: Driver(device=99), DeviceNotFound),
+    Row("a buffer of another driver", second_of_two_drivers, InvalidInput),
+    Row("a buffer that was freed", closed_buffer, DispatchFailed),
+    Row("a bound kernel of a closed driver", lambda at: closed_before(at, lambda bound, _: bound.run()), DispatchFailed),
+    Row("the result of work on a closed driver", result_after_close, DispatchFailed),
+    Row("work whose future and buffers are dropped at once", drop_everything_at_once, None),
+    Row("a driver that is closed under three threads", close_while_threads_run, DispatchFailed),
+    Row("a fork while a driver is open", use_in_a_fork, ForkError),
+]
+
+MORE = [
+    Row("the module is text", lambda at: run(at, "abc"), InvalidInput),
+    Row("the module is nothing", lambda at: run(at, None), InvalidInput),
+    Row("the module is a list of numbers", lambda at: run(at, [3, 2, 35, 7]), InvalidInput),
+    Row("the module is GLSL text", lambda at: run(at, WRITES.encode().ljust(128)), InvalidModule),
+    Row("the module is words in an array", lambda at: run(at, np.frombuffer(CODE, np.uint32)), None),
+    Row("compile gets nothing", lambda at: at.compile(None), InvalidInput),  # type: ignore[arg-type]
+    Row("a file that is not there", lambda at: at.compile(SpirvModule.from_file("/nonexistent.spv")), FileUnusable),
+    Row("a file that is a folder", lambda at: at.compile(SpirvModule.from_file("/")), FileUnusable),
+    Row("a path that is none", lambda _: SpirvModule.from_file(3), InvalidInput),  # type: ignore[arg-type]
+    Row("GLSL with an error", lambda at: text(at, "void main() { y }"), ShaderSyntaxError),
+    Row("GLSL as bytes", lambda _: SpirvModule.from_glsl(b"void main() {}"), InvalidInput),  # type: ignore[arg-type]
+    Row("definitions without names", lambda _: SpirvModule.from_glsl(WRITES, defines=["A"]), InvalidInput),  # type: ignore[arg-type]
+    Row("a texel buffer", lambda at: declaring(at, "layout(binding = 1, r32ui) uniform uimageBuffer t;"), UnsupportedFeature),
+    Row(
+        "a uniform block",
+        lambda at: declaring(at, "layout(binding = 1) uniform U { uint u; };", "y[1] = u;")(
+            np.zeros(4, np.uint32), np.zeros(1, np.uint32)
+        ),
+        None,
+    ),
+    Row(
+        "only buffers that are read",
+        lambda at: text(at, WRITES.replace("buffer", "readonly buffer").replace("y[0] = 1u;", "")),
+        UnsupportedFeature,
+    ),
+    Row(
+        "a constant of 64 bits",
+        lambda at: declaring(at, "layout(constant_id = 0) const double D = 1;", "y[1] = uint(D);"),
+        UnsupportedFeature,
+    ),
+    Row("a text for the groups", lambda at: saxpy(at, X, X, groups="111"), InvalidInput),
+    Row("a dictionary for the groups", lambda at: saxpy(at, X, X, groups={1: 1}), InvalidInput),
+    Row("groups in a list in a list", lambda at: saxpy(at, X, X, groups=[[1]]), InvalidInput),
+    Row("more groups than a word counts", lambda at: saxpy(at, X, X, groups=(2**70,)), LimitExceeded),
+    Row("groups of a binding that are none", lambda at: bind(at, at.buffer(X), at.buffer(X), groups=(0.5,)), InvalidInput),
+    Row("a structured array", lambda at: saxpy(at, np.zeros(8, "f4,f4"), X), InvalidInput),
+    Row("numbers of the other byte order", lambda at: saxpy(at, X.astype(">f4"), X), InvalidInput),
+    Row("an array that is none", lambda at: saxpy(at, None, X), InvalidInput),
+    Row("a resident buffer of 5 GiB", lambda at: at.buffer(endless(5 << 28)), LimitExceeded),
+    Row("a write of 4 EiB", lambda at: at.buffer(X).write(endless(2**60)), InvalidInput),
+    Row("a truth value for a count", lambda at: text(at, FRESH)(out_counts={"y": True}), InvalidInput),
+    Row("a text for a constant", lambda at: specialized(at, "1"), InvalidSpecialization),
+    Row("a number for a truth value", lambda at: text(at, TYPED, {"B": 2}), InvalidSpecialization),
+    Row("a float constant that overflows", lambda at: text(at, TYPED, {"F": 1e39}), InvalidSpecialization),
+    Row("names of constants that do not sort", lambda at: text(at, TYPED, {1: 1, "a": 2}), InvalidSpecialization),
+    Row("a push constant that overflows", lambda at: saxpy(at, X, X, push={"alpha": 10**400, "count": 8}), InvalidPushConstant),
+    Row(
+        "a NaN for a count in push constants",
+        lambda at: saxpy(at, X, X, push={"alpha": 1, "count": float("nan")}),
+        InvalidPushConstant,
+    ),
+    Row(
+        "a list of lists for a push constant",
+        lambda at: saxpy(at, X, X, push={"alpha": [[1]], "count": 8}),
+        InvalidPushConstant,
+    ),
+    Row("a time-out that is none", lambda at: saxpy(at, X, X, timeout=float("nan")), InvalidInput),
+    Row("a device that is none", lambda _: Driver(device=1.5), DeviceNotFound),  # type: ignore[arg-type]
+    Row("a negative device", lambda _: Driver(device=-1), DeviceNotFound),
+    Row("a cache that is none", lambda _: Driver(cache=5), InvalidInput),  # type: ignore[arg-type]
+    Row("too few buffers", lambda at: bind(at, at.buffer(X)), InvalidInput),
+    Row("arrays for buffers", lambda at: bind(at, X, X), InvalidInput),
+    Row("a buffer of a closed driver", lambda at: closed_before(at, lambda _, buffer: buffer.read()), DispatchFailed),
+]

@@ -56,6 +56,7 @@ class Driver:
         cache: DiskPipelineCache | str | os.PathLike[str] | None = None,
         *,
         allow_software: bool | None = None,
+        strict: bool | None = None,
     ) -> None:
         """Open a device.
 
@@ -67,6 +68,9 @@ class Driver:
             A cache, or a directory in place of VYRE_CACHE_DIR; all else is as the VYRE_CACHE_ variables say.
         allow_software
             Whether a CPU device will do; None takes VYRE_ALLOW_SOFTWARE.
+        strict
+            Whether calls are checked for outputs that the shader did not write and inputs that it changed, with robust access
+            on (:mod:`vyre_driver.strict`); None takes VYRE_STRICT.
 
         Raises
         ------
@@ -83,7 +87,8 @@ class Driver:
         wanted = settings.text(settings.DEVICE) if device is None else device
         self.physical_device = select_device(enumerate_devices(), wanted, allow_software=allow_software)
         self.cache = cache if isinstance(cache, DiskPipelineCache) else DiskPipelineCache.from_settings(_directory(cache))
-        self.backend = KomputeDevice(self.physical_device)
+        self.strict = settings.switch(settings.STRICT) if strict is None else strict
+        self.backend = KomputeDevice(self.physical_device, robust="the driver is strict" if self.strict else None)
         self.first_pipelines = FirstPipelines(
             self.cache, self.physical_device, takes_blobs="pipeline_cache" in self.backend.hooks
         )

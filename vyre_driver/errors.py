@@ -8,7 +8,9 @@
     |   |-- DispatchFailed            1005  RuntimeError
     |   |   |-- ForkError             2005
     |   |   |-- DeviceLost            2006
-    |   |   `-- DispatchTimeout       2007  TimeoutError
+    |   |   |-- DispatchTimeout       2007  TimeoutError
+    |   |   |-- OutputNotWritten      2008
+    |   |   `-- InputChanged          2009
     |   `-- InvalidProgram            1006  ValueError
     |       |-- InvalidModule         2101
     |       |-- InvalidSpecialization 2102
@@ -114,6 +116,18 @@ class DispatchTimeout(DispatchFailed, TimeoutError):
     """The work did not end in the time given; it is still running (``timeout_s``)."""
 
     code = 2007
+
+
+class OutputNotWritten(DispatchFailed):
+    """A shader left elements of an output unwritten (``binding``, ``count``, ``elements``, ``first_index``)."""
+
+    code = 2008
+
+
+class InputChanged(DispatchFailed):
+    """A dispatch changed a read-only buffer (``binding``, ``count``, ``elements``, ``first_index``)."""
+
+    code = 2009
 
 
 class InvalidProgram(BackendError, ValueError):

@@ -16,6 +16,7 @@ from vyre_driver.bound import BoundKernel, RecentBindings
 from vyre_driver.errors import DeviceOutOfMemory
 from vyre_driver.geometry import grid
 from vyre_driver.specialization import pack_push_constants
+from vyre_driver.strict import StrictCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,7 +86,7 @@ class Kernel:
         self._recent = RecentBindings()
         self._lock = threading.Lock()
 
-    def __call__(
+    def __call__(  # noqa: PLR0913 -- what a call can be told, by keyword
         self,
         *arrays: object,
         groups: Sequence[int] | None = None,
@@ -93,6 +94,7 @@ class Kernel:
         out_counts: Mapping[str, int] | None = None,
         split: bool = False,
         timeout: float | None = None,
+        strict: bool | None = None,
     ) -> NDArray[Any] | tuple[NDArray[Any], ...]:
         """Run the kernel once; one array comes back, or a tuple when the shader writes several.
 
@@ -112,6 +114,9 @@ class Kernel:
             Submit upload, dispatch and read-back one by one, so that ``trace`` can tell them apart.
         timeout
             Seconds to wait for each submission; None waits for ever.
+        strict
+            Whether to check that every element of write-only buffers is written and that read-only ones stay as they are; None
+            does as the driver. Runs the shader twice or more where poison is left (:mod:`vyre_driver.strict`).
 
         Raises
         ------
@@ -125,6 +130,8 @@ class Kernel:
             2007 if the work does not end in time; it is still running, and the next call waits for it.
         DispatchFailed
             1005 if the device fails or the driver is closed (DeviceLost 2006, ForkError 2005).
+        OutputNotWritten
+            2008, InputChanged 2009: what a strict call found.
         """
         push_words = self._push_words(push)
         form = _call_form(arrays, groups, out_counts)
@@ -137,7 +144,11 @@ class Kernel:
         else:
             contents = [None if position is None else np.ascontiguousarray(arrays[position]) for position in call.positions]
         call.recorded.used = next(self._uses)
-        outputs, stages = call.recorded.run(contents, call.outputs, push_words, split=split, timeout_s=timeout)
+        if self._driver.strict if strict is None else strict:
+            watched = StrictCall(call.recorded, self.plan, contents, call.outputs)
+            outputs, stages = watched.run(push_words, split=split, timeout_s=timeout)
+        else:
+            outputs, stages = call.recorded.run(contents, call.outputs, push_words, split=split, timeout_s=timeout)
         self._last = pipeline_ns, call.recorded.bound.facts, stages
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 

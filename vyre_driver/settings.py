@@ -117,6 +117,13 @@ SPIRV_VAL = Setting(
     "Asks spirv-val, where it is installed, about each module that a driver is to compile, and refuses what it refuses.",
 )
 
+STRICT = Setting(
+    "VYRE_STRICT",
+    "a switch",
+    "off",
+    "Makes a Driver strict whose `strict` argument is not given: the buffers of each call are checked, robust access is on.",
+)
+
 SETTINGS = (
     DEVICE,
     ALLOW_SOFTWARE,
@@ -131,6 +138,7 @@ SETTINGS = (
     LAYER_HOOKS_OFF,
     ROBUST_ACCESS,
     SPIRV_VAL,
+    STRICT,
 )
 
 

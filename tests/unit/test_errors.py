@@ -22,6 +22,8 @@ TREE = {
     "ForkError": (2005, "DispatchFailed", RuntimeError),
     "DeviceLost": (2006, "DispatchFailed", RuntimeError),
     "DispatchTimeout": (2007, "DispatchFailed", TimeoutError),
+    "OutputNotWritten": (2008, "DispatchFailed", RuntimeError),
+    "InputChanged": (2009, "DispatchFailed", RuntimeError),
     "InvalidProgram": (1006, "BackendError", ValueError),
     "InvalidModule": (2101, "InvalidProgram", ValueError),
     "InvalidSpecialization": (2102, "InvalidProgram", ValueError),

@@ -26,6 +26,7 @@ def test_the_table_names_every_variable_that_is_read() -> None:
         "VYRE_LAYER_HOOKS_OFF",
         "VYRE_ROBUST_ACCESS",
         "VYRE_SPIRV_VAL",
+        "VYRE_STRICT",
     ]
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _NUMPY = {"u": "uint", "i": "int", "f": "float"}
 _PYTHON = {"u": "int", "i": "int", "f": "float", "b": "bool"}
-_TAKEN = frozenset({"self", "groups", "push", "out_counts", "split", "timeout"})
+_TAKEN = frozenset({"self", "groups", "push", "out_counts", "split", "timeout", "strict"})
 _HEAD = """\
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypedDict, overload
@@ -117,6 +117,7 @@ def _call(found: Reflection, buffers: Sequence[BufferInterface], counts: str, re
     yield f"        {counts},"
     yield "        split: bool = False,"
     yield "        timeout: float | None = None,"
+    yield "        strict: bool | None = None,"
     yield f"    ) -> {returned}: ..."
 
 

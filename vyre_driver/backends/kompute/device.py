@@ -59,8 +59,8 @@ class KomputeDevice:
     from a crash by an error.
     """
 
-    def __init__(self, physical: PhysicalDevice) -> None:
-        """Open the device on its queue family for compute.
+    def __init__(self, physical: PhysicalDevice, *, robust: str | None = None) -> None:
+        """Open the device on its queue family for compute; ``robust`` says who wants robust access, where not the setting does.
 
         Raises
         ------
@@ -69,7 +69,7 @@ class KomputeDevice:
         ForkError
             2005 in a process forked after a device was opened, if this one is hardware: its driver would hang or crash.
         UnsupportedFeature
-            1002 if the device has no queue for compute, or cannot give the robust access that VYRE_ROBUST_ACCESS asks for.
+            1002 if the device has no queue for compute, or cannot give the robust access that was asked for.
         DispatchFailed
             1005 if kompute cannot open the device, or opens another one.
         InvalidSetting
@@ -83,7 +83,8 @@ class KomputeDevice:
         self.api = load_kompute()
         self.lock = threading.RLock()
         self.hooks = _hooks()
-        self._robust = settings.switch(settings.ROBUST_ACCESS)
+        is_set = settings.switch(settings.ROBUST_ACCESS)
+        self._robust = f"{settings.ROBUST_ACCESS.variable} is on" if is_set else robust
         self._family = family.index
         self._pid = os.getpid()
         self._allocated = 0
@@ -119,7 +120,7 @@ class KomputeDevice:
         if self._robust and _ROBUST_ACCESS not in self.features:
             self.close()
             raise UnsupportedFeature(
-                f"{settings.ROBUST_ACCESS.variable} is on, and {_ROBUST_ACCESS} cannot be had on {self.physical.name!r}",
+                f"{self._robust}, and {_ROBUST_ACCESS} cannot be had on {self.physical.name!r}",
                 fix="let the layer and its features hook be active (VYRE_LAYER, VYRE_LAYER_HOOKS_OFF), or switch it off",
                 feature=_ROBUST_ACCESS,
             )

@@ -163,21 +163,51 @@ class RecordedDispatch:
             1005, DeviceLost 2006, DispatchTimeout 2007, ForkError 2005: as they say.
         """
         with self._lock, self._device.in_use:
-            began = time.perf_counter_ns()
-            self._wait_for_earlier_work(timeout_s)
-            if self._push != push_words:
-                self._submissions, self._push = {}, push_words
-            for buffer, array in zip(self._inputs, contents, strict=True):
-                buffer.write(array)
-            if split and self._uploaded:
-                self._submission("upload").run(timeout_s)
-            uploaded = time.perf_counter_ns()
-            self._submission("dispatch" if split else "all").run(timeout_s)
-            dispatched = time.perf_counter_ns()
-            if split and self._read_back:
-                self._submission("readback").run(timeout_s)
-            results = [buffer.read(*form) for buffer, form in zip(self._outputs, outputs, strict=True)]
-            ended = time.perf_counter_ns()
+            return self._run(contents, outputs, push_words, split=split, timeout_s=timeout_s)
+
+    def run_and_look(  # noqa: PLR0913 -- as run, and where to look
+        self,
+        contents: Sequence[NDArray[Any] | None],
+        outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],
+        push_words: tuple[int, ...],
+        looked_at: Sequence[int],
+        *,
+        split: bool = False,
+        timeout_s: float | None = None,
+    ) -> tuple[list[NDArray[Any]], StageTimes, list[NDArray[np.uint8]]]:
+        """Do as ``run``, and return besides the bytes that the buffers at these places hold afterwards."""
+        with self._lock, self._device.in_use:
+            results, stages = self._run(contents, outputs, push_words, split=split, timeout_s=timeout_s)
+            buffers = [self._inputs[place] for place in looked_at]
+            tensors = [buffer.tensor for buffer in buffers if not buffer.is_shared]
+            if tensors:
+                Submission(self._device, [[self._device.api.sync_local(tensors)]], keep=self.bound).run(timeout_s)
+            return results, stages, [buffer.read((buffer.byte_len,), np.dtype(np.uint8)) for buffer in buffers]
+
+    def _run(
+        self,
+        contents: Sequence[NDArray[Any] | None],
+        outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],
+        push_words: tuple[int, ...],
+        *,
+        split: bool,
+        timeout_s: float | None,
+    ) -> tuple[list[NDArray[Any]], StageTimes]:
+        began = time.perf_counter_ns()
+        self._wait_for_earlier_work(timeout_s)
+        if self._push != push_words:
+            self._submissions, self._push = {}, push_words
+        for buffer, array in zip(self._inputs, contents, strict=True):
+            buffer.write(array)
+        if split and self._uploaded:
+            self._submission("upload").run(timeout_s)
+        uploaded = time.perf_counter_ns()
+        self._submission("dispatch" if split else "all").run(timeout_s)
+        dispatched = time.perf_counter_ns()
+        if split and self._read_back:
+            self._submission("readback").run(timeout_s)
+        results = [buffer.read(*form) for buffer, form in zip(self._outputs, outputs, strict=True)]
+        ended = time.perf_counter_ns()
         return results, StageTimes(uploaded - began, dispatched - uploaded, ended - dispatched)
 
     def _submission(self, stage: str) -> Submission:

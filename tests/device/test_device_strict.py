@@ -1,0 +1,233 @@
+"""Strict calls: what a shader leaves unwritten and what it changes is told, and a right shader is never blamed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from kernels import HEAD, glsl
+
+from vyre_driver import Driver, SpirvModule
+from vyre_driver.errors import InputChanged, OutputNotWritten, UnsupportedFeature
+from vyre_driver.spirv.rewrite import Rewrite, rewrite
+from vyre_driver.strict import POISONS
+
+if TYPE_CHECKING:
+    from conftest import CompileText
+
+    from vyre_driver import Kernel
+
+pytestmark = pytest.mark.device
+
+WRITE_MORE = (
+    "Fix: write each of them, or start more workgroups (groups=), or drop writeonly where the rest is to stay as given."
+)
+COPY = """
+layout(binding = 0) readonly buffer X { float x[]; };
+layout(binding = 1) writeonly buffer Y { float y[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < x.length()) y[i] = x[i]; }
+"""
+BYTES = """#version 450
+#extension GL_EXT_shader_explicit_arithmetic_types_int8 : require
+#extension GL_EXT_shader_8bit_storage : require
+layout(local_size_x = 64) in;
+layout(push_constant) uniform Push { uint written; };
+layout(binding = 0) writeonly buffer Y { uint8_t y[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < written) y[i] = uint8_t(i); }
+"""
+VECTORS = """
+layout(binding = 0) writeonly buffer Y { vec4 y[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i == 2u) y[i].xyz = vec3(1); else y[i] = vec4(1); }
+"""
+# Elements of 16 bytes, of which 12 are written; after a header that is not.
+PADDED = """
+struct Item { vec3 a; };
+layout(push_constant) uniform Push { uint left_out; };
+layout(binding = 0) writeonly buffer Y { uint size; Item items[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < items.length() && i != left_out) items[i].a = vec3(1); }
+"""
+IN_PLACE = """
+layout(binding = 0) buffer Y { float y[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i == 3u) y[i] += 1.0; }
+"""
+POISONER = """
+layout(push_constant) uniform Push { uint value; uint written; };
+layout(binding = 0) writeonly buffer Y { uint y[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < written) y[i] = value; }
+"""
+# Writes into x as well; closed_to_writing() makes a module of it that says it does not.
+STRAY = """
+layout(binding = 0) buffer X { float x[]; };
+layout(binding = 1) writeonly buffer Y { float y[]; };
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    if (i < y.length()) { y[i] = x[i]; if (i % 7u == 3u) x[i] = 2.0; }
+}
+"""
+ONES = np.ones(64, np.float32)
+
+
+def closed_to_writing(text: str, *names: str) -> SpirvModule:
+    """The module of a GLSL text with buffers decorated NonWritable that it writes."""
+    module = glsl(text)
+    ids = tuple(one.id for one in module.interface.resources if one.name in names)
+    return SpirvModule.from_bytes(rewrite(module.code, Rewrite(uniforms=ids), module.interface.first_function))
+
+
+def not_written(kernel: Kernel, *arrays: object, **options: object) -> tuple[str, dict[str, object]]:
+    with pytest.raises(OutputNotWritten) as found:
+        kernel(*arrays, strict=True, **options)  # type: ignore[arg-type]
+    return str(found.value), found.value.context
+
+
+def test_elements_that_a_shader_leaves_out_are_counted_and_the_first_is_named(compiled: CompileText) -> None:
+    found = not_written(compiled(COPY), ONES, out_counts={"y": 100})
+    assert found == (
+        f"output 'y' has 100 elements, and 36 of them were never written, the first at index 64. {WRITE_MORE}",
+        {"binding": "y", "count": 36, "elements": 100, "first_index": 64},
+    )
+
+
+def test_what_a_strict_call_returns_is_what_a_call_returns(compiled: CompileText) -> None:
+    x = np.arange(64, dtype=np.float32)
+    assert compiled(COPY)(x, out_counts={"y": 64}, strict=True).tolist() == x.tolist()
+
+
+def test_too_few_workgroups_are_noticed(compiled: CompileText) -> None:
+    _, context = not_written(compiled(COPY), np.ones(256, np.float32), out_counts={"y": 256}, groups=(3,))
+    assert context == {"binding": "y", "count": 64, "elements": 256, "first_index": 192}
+
+
+def test_an_array_given_for_a_write_only_buffer_is_poisoned_too_and_stays_as_it_is(compiled: CompileText) -> None:
+    given = np.full(65, 5, np.float32)
+    _, context = not_written(compiled(COPY), ONES, given)
+    assert (context, given.tolist()) == ({"binding": "y", "count": 1, "elements": 65, "first_index": 64}, [5.0] * 65)
+
+
+@pytest.mark.parametrize("poison", POISONS)
+@pytest.mark.parametrize("written", [64, 50])
+def test_a_shader_that_writes_the_poison_itself_is_not_blamed_for_it(compiled: CompileText, poison: int, written: int) -> None:
+    kernel, push = compiled(POISONER), {"value": poison * 0x1_0001, "written": written}
+    if written == 64:
+        assert kernel(out_counts={"y": 64}, push=push, strict=True).tolist() == [poison * 0x1_0001] * 64
+    else:
+        _, context = not_written(kernel, out_counts={"y": 64}, push=push)
+        assert context == {"binding": "y", "count": 14, "elements": 64, "first_index": 50}
+
+
+def test_bytes_of_every_value_are_told_from_bytes_left_out() -> None:
+    with Driver() as driver:
+        kernel = driver.compile(glsl(BYTES))
+        whole = kernel(out_counts={"y": 256}, push={"written": 256}, strict=True)
+        _, context = not_written(kernel, out_counts={"y": 256}, push={"written": 250})
+    assert (whole.tolist(), context) == (
+        list(range(256)),
+        {"binding": "y", "count": 6, "elements": 256, "first_index": 250},
+    )
+
+
+def test_a_component_left_out_of_a_vector_is_named(compiled: CompileText) -> None:
+    message, context = not_written(compiled(VECTORS), out_counts={"y": 64})
+    assert (
+        message.startswith("output 'y' has 64 elements, and 1 of them were never written, the first at index 2 (component 3)."),
+        context,
+    ) == (
+        True,
+        {"binding": "y", "count": 1, "elements": 64, "first_index": 2},
+    )
+
+
+def test_padding_and_headers_need_not_be_written(compiled: CompileText) -> None:
+    kernel = compiled(PADDED)
+    kernel(out_counts={"Y": 64}, groups=(1,), push={"left_out": 64}, strict=True)
+    _, context = not_written(kernel, out_counts={"Y": 64}, groups=(1,), push={"left_out": 9})
+    assert context == {"binding": "Y", "count": 1, "elements": 64, "first_index": 9}
+
+
+def test_buffers_that_are_read_and_written_are_not_poisoned(compiled: CompileText) -> None:
+    assert compiled(IN_PLACE)(ONES[:8], strict=True).tolist() == [1, 1, 1, 2, 1, 1, 1, 1]
+
+
+def test_a_read_only_buffer_that_changes_is_told_with_both_values(driver: Driver) -> None:
+    kernel = driver.compile(closed_to_writing(STRAY, "x"))
+    with pytest.raises(InputChanged) as found:
+        kernel(ONES, out_counts={"y": 64}, strict=True)
+    assert (str(found.value), found.value.context) == (
+        (
+            "input 'x' has 64 elements, and the dispatch changed 9 of them, the first at index 3 from 1.0 to 2.0. "
+            "Fix: declare what the shader writes without readonly, and check the indices of all that it writes."
+        ),
+        {"binding": "x", "count": 9, "elements": 64, "first_index": 3},
+    )
+
+
+def test_a_changed_structure_is_shown_by_its_bytes(driver: Driver) -> None:
+    text = """
+    struct Item { uint a; float b; };
+    layout(binding = 0) buffer X { uint size; Item items[]; };
+    layout(binding = 1) writeonly buffer Y { float y[]; };
+    void main() { uint i = gl_GlobalInvocationID.x; y[i] = items[i].b; if (i == 1u) items[i].a = 7u; }
+    """
+    with pytest.raises(InputChanged, match=r"input 'X' has 516 bytes, .* changed 1 of them, .* index 12 from 0x00 to 0x07\."):
+        driver.compile(closed_to_writing(text, "X"))(bytes(516), out_counts={"y": 64}, strict=True)
+
+
+def test_a_call_that_is_not_strict_sees_nothing_of_it(driver: Driver, compiled: CompileText) -> None:
+    stray = driver.compile(closed_to_writing(STRAY, "x"))(ONES, out_counts={"y": 64})
+    half = compiled(COPY)(ONES, out_counts={"y": 100})
+    assert (stray.tolist(), half.tolist()) == ([1] * 64, [1] * 64 + [0] * 36)
+
+
+def switched(strict: bool | None) -> tuple[bool, list[str]]:  # noqa: FBT001 -- as it is given
+    """Whether a driver reports what is left out, and which features it has of robust access."""
+    with Driver(strict=strict) as driver:
+        layer = driver.report()["layer"]
+        assert isinstance(layer, dict)
+        try:
+            driver.compile(glsl(COPY))(ONES, out_counts={"y": 100})
+        except OutputNotWritten:
+            return True, [one for one in layer["features"] if one.startswith("robust")]
+    return False, [one for one in layer["features"] if one.startswith("robust")]
+
+
+@pytest.mark.parametrize(
+    ("variable", "argument", "expected"),
+    [
+        (None, None, (False, [])),
+        (None, True, (True, ["robustBufferAccess"])),
+        ("1", None, (True, ["robustBufferAccess"])),
+        ("1", False, (False, [])),
+        ("0", None, (False, [])),
+        ("0", True, (True, ["robustBufferAccess"])),
+    ],
+)
+def test_a_driver_is_strict_by_its_argument_or_else_by_the_setting(
+    monkeypatch: pytest.MonkeyPatch,
+    variable: str | None,
+    argument: object,
+    expected: tuple[bool, list[str]],
+) -> None:
+    if variable is not None:
+        monkeypatch.setenv("VYRE_STRICT", variable)
+    assert switched(argument) == expected
+
+
+def test_a_strict_driver_is_lenient_where_a_call_says_so() -> None:
+    with Driver(strict=True) as driver:
+        assert driver.compile(glsl(COPY))(ONES, out_counts={"y": 65}, strict=False).tolist() == [1] * 64 + [0]
+
+
+@pytest.mark.parametrize(("variable", "value"), [("VYRE_LAYER", "0"), ("VYRE_LAYER_HOOKS_OFF", "features")])
+def test_a_strict_driver_without_robust_access_is_refused(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(UnsupportedFeature, match=r"^the driver is strict, and robustBufferAccess cannot be had on ") as refused:
+        Driver(strict=True)
+    assert refused.value.context == {"feature": "robustBufferAccess"}
+
+
+def test_bound_kernels_of_a_strict_driver_leave_resident_buffers_alone() -> None:
+    with Driver(strict=True) as driver:
+        x, y = driver.buffer(ONES), driver.buffer(np.full(65, 5, np.float32))
+        driver.compile(SpirvModule.from_glsl(HEAD + COPY)).bind(x, y).run()
+        assert y.read().tolist() == [1] * 64 + [5]

@@ -21,7 +21,7 @@ from vyre_driver.cache.disk import CacheLookup, DiskPipelineCache
 from vyre_driver.cache.entry import PipelineEntry, Verdict
 from vyre_driver.errors import InvalidInput
 from vyre_driver.first_pipeline import FirstPipelines
-from vyre_driver.geometry import local_size
+from vyre_driver.geometry import check_shared_memory, local_size
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags, layout_digest, shader_digest
 from vyre_driver.kernel import CompiledModule, Kernel, Trace
 from vyre_driver.requirements import check_requirements
@@ -105,9 +105,9 @@ class Driver:
         InvalidInput
             2201 if it is no module.
         InvalidSpecialization
-            2102 if a constant is unknown or does not fit its type.
+            2102 if a constant is unknown, does not fit its type, or leaves shared memory without a size.
         LimitExceeded
-            2104 if the workgroup or the bindings are over a limit of the device.
+            2104 if the workgroup, its shared memory or the bindings are over a limit of the device.
         UnsupportedFeature
             1002 if the module needs a feature or SPIR-V version that is not there, or what kompute cannot bind.
         InvalidModule
@@ -127,6 +127,7 @@ class Driver:
         plan = BindingPlan.from_reflection(reflection)
         specialization = specialize(reflection.spec_constants, {} if specs is None else specs)
         workgroup = local_size(reflection, specialization, self.physical_device.limits)
+        check_shared_memory(reflection, specialization, self.physical_device.limits)
         key = self._key(runnable, plan, specialization, workgroup)
         looked = time.perf_counter_ns()
         lookup = self.cache.get(key)

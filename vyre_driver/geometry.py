@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
-from vyre_driver.errors import InvalidInput, LimitExceeded
+from vyre_driver.errors import InvalidInput, InvalidSpecialization, LimitExceeded
 from vyre_driver.numbers import is_whole
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def local_size(reflection: Reflection, specialization: Specialization, limits: D
         2104 if an axis is 0 or over its limit, or their product is over the limit.
     """
     words = specialization.words
-    x, y, z = (axis.value if axis.spec_id is None else words[axis.spec_id] for axis in reflection.local_size)
+    x, y, z = (axis.specialized(words) for axis in reflection.local_size)
     for axis, size, limit in zip(_AXES, (x, y, z), limits.max_compute_work_group_size, strict=True):
         if not 1 <= size <= limit:
             raise LimitExceeded(
@@ -53,6 +53,38 @@ def local_size(reflection: Reflection, specialization: Specialization, limits: D
             limit=limits.max_compute_work_group_invocations,
         )
     return x, y, z
+
+
+def check_shared_memory(reflection: Reflection, specialization: Specialization, limits: DeviceLimits) -> None:
+    """Return if a workgroup's shared variables, after specialization, have a size each and fit together.
+
+    Raises
+    ------
+    InvalidSpecialization
+        2102 if an array is left without elements.
+    LimitExceeded
+        2104 if they take more bytes than ``maxComputeSharedMemorySize``.
+    """
+    words = specialization.words
+    sizes = {one.name: one.formula.value(words) for one in reflection.sized_shared if one.formula is not None}
+    for name, size in sizes.items():
+        if size < 1:
+            raise InvalidSpecialization(
+                f"the specialization constants give shared variable {name!r} {size} bytes",
+                fix="give constants that leave its arrays one element or more",
+                variable=name,
+            )
+    total = reflection.shared_bytes + sum(sizes.values())
+    if sizes and total > limits.max_compute_shared_memory_size:
+        largest = max(sizes, key=lambda name: sizes[name])
+        raise LimitExceeded(
+            f"the shader's workgroups share {total} bytes with these constants, {sizes[largest]} of them in {largest!r}, and "
+            f"the device allows {limits.max_compute_shared_memory_size} bytes",
+            fix="give smaller constants",
+            value=total,
+            limit=limits.max_compute_shared_memory_size,
+            variable=largest,
+        )
 
 
 def grid(

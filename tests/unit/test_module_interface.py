@@ -192,7 +192,7 @@ def test_a_shared_variable_without_a_name_is_numbered() -> None:
     assert found == (SharedVariable(22, "shared_22", 4, is_specialized=False),)
 
 
-@pytest.mark.parametrize("operation", [(169, 22, 22, 22), (128, 20, 22), (999, 22, 22)])
+@pytest.mark.parametrize("operation", [(109, 22), (169, 22, 22), (128, 20, 22), (81, 22, 0), (81,), (999, 22, 22)])
 def test_a_length_computed_in_an_unusual_way_is_unknown(operation: tuple[int, ...]) -> None:
     (found,) = assembled(array=op(28, 6, 5, 20), declarations=[*op(43, 10, 22, 7), *op(52, 10, 20, *operation)]).resources
     assert found.block is not None

@@ -68,7 +68,10 @@ def _as_data(module: SpirvModule) -> dict[str, Any]:
         "entry_points": [
             {
                 "name": one.name,
-                "local_size": [asdict(axis) for axis in one.local_size],
+                "local_size": [
+                    {"value": axis.value, "spec_id": axis.spec_id, "computed": axis.formula is not None}
+                    for axis in one.local_size
+                ],
                 "signature": signature(module.code, found, one),
             }
             for one in found.entry_points

@@ -17,7 +17,6 @@ from vyre_driver.spirv.interface import ComputeEntry, LocalSize, ModuleInterface
 from vyre_driver.spirv.layout import Element, Scalar, buffer_shape, packed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
     from vyre_driver.spirv.interface import Resource, SharedVariable
@@ -72,7 +71,7 @@ class PushConstantMember:
 class Reflection:
     """What a caller and a device must bring to run one entry point of a module.
 
-    ``shared_bytes`` is its workgroup memory; what specialization constants size is left out.
+    ``shared_bytes`` is its workgroup memory, without ``sized_shared``, the variables that specialization constants size.
     """
 
     version: tuple[int, int]
@@ -83,6 +82,7 @@ class Reflection:
     spec_constants: tuple[SpecConstant, ...]
     local_size: tuple[LocalSize, LocalSize, LocalSize]
     shared_bytes: int = 0
+    sized_shared: tuple[SharedVariable, ...] = ()
 
 
 def choose_entry(interface: ModuleInterface, wanted: str | None, source: str) -> ComputeEntry:
@@ -135,6 +135,7 @@ class _Contract:
 
     def made(self, entry: ComputeEntry) -> Reflection:
         buffers = self._buffers()
+        shared = [one for one in self._in.shared if self._is_used(one.id)]
         push_constants, push_constant_bytes = self._push_constants()
         return Reflection(
             version=self._in.version,
@@ -144,11 +145,9 @@ class _Contract:
             push_constant_bytes=push_constant_bytes,
             spec_constants=self._spec_constants(),
             local_size=entry.local_size,
-            shared_bytes=sum(self._sizes([one for one in self._in.shared if not one.is_specialized])),
+            shared_bytes=sum(one.byte_len for one in shared if not one.is_specialized),
+            sized_shared=tuple(one for one in shared if one.is_specialized),
         )
-
-    def _sizes(self, shared: Sequence[SharedVariable]) -> list[int]:
-        return [one.byte_len for one in shared if self._is_used(one.id)]
 
     def _is_used(self, variable: int) -> bool:
         return self._used is None or variable in self._used

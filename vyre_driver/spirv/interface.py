@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vyre_driver.spirv.formulas import Formula
     from vyre_driver.spirv.layout import Scalar, Struct
 
 
@@ -94,12 +97,16 @@ class PushConstantBlock:
 
 @dataclass(frozen=True, slots=True)
 class SharedVariable:
-    """A variable in workgroup memory; ``is_specialized`` says that ``byte_len`` holds for the constants' defaults only."""
+    """A variable in workgroup memory; ``is_specialized`` says that ``byte_len`` holds for the constants' defaults only.
+
+    ``formula`` gives its bytes for other values, None where they do not follow from whole numbers.
+    """
 
     id: int
     name: str
     byte_len: int
     is_specialized: bool
+    formula: Formula | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +121,17 @@ class SpecConstant:
 
 @dataclass(frozen=True, slots=True)
 class LocalSize:
-    """One axis of the workgroup size: a number, or a specialization constant's id and default."""
+    """One axis of the workgroup size: a number, a constant's SpecId and default, or a formula of several constants."""
 
     value: int
     spec_id: int | None = None
+    formula: Formula | None = None
+
+    def specialized(self, words: Sequence[int]) -> int:
+        """Return the axis, given the constants' bits by SpecId."""
+        if self.formula is not None:
+            return self.formula.value(words)
+        return self.value if self.spec_id is None else words[self.spec_id]
 
 
 @dataclass(frozen=True, slots=True)

@@ -124,6 +124,8 @@ class _Reader:
         for target, decorations in self._in.decorations.items():
             built_in = decorations.get(Decoration.BUILT_IN)
             sizes = self._in.constant(target) if built_in and built_in[0] == BUILT_IN_WORKGROUP_SIZE else None
+            if sizes is not None and sizes.op == Op.SpecConstantOp:
+                raise invalid(self._source, f"its workgroup size %{target} is computed as a whole, not axis by axis")
             if sizes is not None:
                 return self._local_size((MODE_LOCAL_SIZE_ID, sizes.operands))
         return None
@@ -131,6 +133,9 @@ class _Reader:
     def _local_axis(self, constant_id: int) -> LocalSize:
         spec_id = self._in.decorations.get(constant_id, {}).get(Decoration.SPEC_ID)
         constants = self._types.constants
+        formula = constants.formula(constant_id)
+        if formula is not None:
+            return LocalSize(formula.value(), None, formula if formula.is_specialized else None)
         return LocalSize(
             constants.number(constant_id), spec_id[0] if spec_id and constants.is_specialized(constant_id) else None
         )
@@ -274,5 +279,6 @@ class _Reader:
                 size, _ = self._types.shared_size(type_id)
                 is_specialized = self._types.is_sized_by_constants(type_id)
                 name = self._in.names.get(variable.id) or f"shared_{variable.id}"
-                found.append(SharedVariable(variable.id, name, size, is_specialized))
+                formula = self._types.shared_formula(type_id) if is_specialized else None
+                found.append(SharedVariable(variable.id, name, size, is_specialized, formula))
         return tuple(found)

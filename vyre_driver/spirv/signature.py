@@ -24,7 +24,7 @@ from vyre_driver.spirv.runnable import used_variables
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vyre_driver.spirv.interface import ComputeEntry, ModuleInterface, Resource, SpecConstant
+    from vyre_driver.spirv.interface import ComputeEntry, LocalSize, ModuleInterface, Resource, SpecConstant
 
 _FLOATS = {16: "<e", 32: "<f", 64: "<d"}
 _MAX_SIGNATURES = 16
@@ -130,9 +130,7 @@ def _lines(name: str, code: bytes, interface: ModuleInterface, entry: str | None
     yield f"{shown(name)}: SPIR-V {major}.{minor}, memory model {' '.join(interface.memory_model)}"
     yield from (f"  {line}" for line in signatures(code, interface, entry).splitlines())
     for one in interface.entry_points[:_MAX_SIGNATURES]:
-        axes = " x ".join(
-            str(axis.value) if axis.spec_id is None else f"{axis.value} (constant {axis.spec_id})" for axis in one.local_size
-        )
+        axes = " x ".join(map(_axis, one.local_size))
         yield f"  workgroup of {shown(one.name)}: {axes}"
     yield from (f"  {_resource_line(one)}" for one in interface.resources)
     for block in interface.push_constants:
@@ -151,6 +149,12 @@ def _lines(name: str, code: bytes, interface: ModuleInterface, entry: str | None
     if subgroup_uses(interface):
         yield f"  subgroups: {', '.join(subgroup_uses(interface))}"
     yield f"  limits: {', '.join(f'{limit} {least}' for limit, least in required_limits(interface).items())}"
+
+
+def _axis(axis: LocalSize) -> str:
+    if axis.formula is not None:
+        return f"{axis.value} (of constants)"
+    return str(axis.value) if axis.spec_id is None else f"{axis.value} (constant {axis.spec_id})"
 
 
 def _resource_line(resource: Resource) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.spirv.constants import ConstantTable
 from vyre_driver.spirv.declarations import invalid
+from vyre_driver.spirv.formulas import ALIGNED, NUMBER, PRODUCT, SUM
 from vyre_driver.spirv.layout import Address, Array, Element, Matrix, Member, MemoryType, Scalar, Struct, Vector
 from vyre_driver.spirv.opcodes import Decoration, Op, StorageClass
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from vyre_driver.spirv.declarations import Declarations, Instruction
+    from vyre_driver.spirv.formulas import Formula
 
 __all__ = ["Element", "Scalar", "TypeTable"]
 
@@ -39,6 +41,7 @@ class TypeTable:
         self._layouts: dict[tuple[int, int, bool], tuple[MemoryType, int]] = {}
         self._shared: dict[int, tuple[int, int]] = {}
         self._sized: dict[int, bool] = {}
+        self._places: dict[int, int | None] = {}
 
     def instruction(self, type_id: int) -> Instruction:
         """Return the instruction that declares the type."""
@@ -190,6 +193,35 @@ class TypeTable:
                     end, widest = _aligned(end, alignment) + size, max(widest, alignment)
                 return _aligned(end, widest), widest
         raise invalid(self._source, f"type %{type_id} has no size in workgroup memory")
+
+    def shared_formula(self, type_id: int) -> Formula | None:
+        """Return how the bytes that ``shared_size`` tells follow from constants; None where no whole numbers give a length."""
+        place = self._shared_place(type_id)
+        return None if place is None else self.constants.builder.formula(place)
+
+    def _shared_place(self, type_id: int) -> int | None:
+        """The types were measured before: they nest within bounds."""
+        if type_id not in self._places:
+            self._places[type_id] = self._sum_shared(type_id)
+        return self._places[type_id]
+
+    def _sum_shared(self, type_id: int) -> int | None:
+        add = self.constants.builder.add
+        size, widest = self.shared_size(type_id)
+        if not self.is_sized_by_constants(type_id):
+            return add(NUMBER, (size,))
+        op, operands = self.instruction(type_id)
+        if op == Op.TypeArray:
+            element, count = self._shared_place(operands[0]), self.constants.place(operands[1])
+            alignment = add(NUMBER, (self.shared_size(operands[0])[1],))
+            return None if element is None or count is None else add(PRODUCT, (add(ALIGNED, (element, alignment)), count))
+        end = add(NUMBER, (0,))
+        for member in operands:
+            inner, alignment = self._shared_place(member), add(NUMBER, (self.shared_size(member)[1],))
+            if inner is None:
+                return None
+            end = add(SUM, (add(ALIGNED, (end, alignment)), inner))
+        return add(ALIGNED, (end, add(NUMBER, (widest,))))
 
     def is_sized_by_constants(self, type_id: int, depth: int = 0) -> bool:
         """Whether specialization constants decide the length of an array in the type."""

@@ -67,7 +67,7 @@ def an_instruction(rng: random.Random, words: array.array[int]) -> array.array[i
 
 
 def mutated(rng: random.Random, corpus: list[bytes], real: int) -> bytes:
-    """A module, half the time one of the ``real`` first, with words changed, and instructions dropped, doubled, or another's."""
+    """A module, half the time one of the ``real`` first, with words changed, instructions dropped, doubled or of another."""
     words = array.array("I", corpus[rng.randrange(real if rng.random() < 0.5 else len(corpus))])
     for _ in range(rng.randint(1, 5)):
         places = starts(words)

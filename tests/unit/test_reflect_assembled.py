@@ -392,3 +392,15 @@ def test_an_empty_push_constant_block_takes_no_bytes() -> None:
 )
 def test_an_element_is_typed_where_numpy_has_its_type(scalar: list[int], expected: Element) -> None:
     assert reflect(float=scalar, stride=op(71, 6, 6, expected.stride)).buffers[0].element == expected
+
+
+@pytest.mark.parametrize("own", [20, 23], ids=["before", "after"])
+def test_of_two_unnamed_constants_of_one_id_the_one_that_no_vector_is_made_of_counts(own: int) -> None:
+    sizing = 43 - own
+    parts = {
+        "local size": op(331, 3, 38, sizing, 22, 22),
+        "decorations": [*op(71, 20, 1, 0), *op(71, 23, 1, 0)],
+        "declarations": [*op(50, 10, own, 256), *op(50, 10, sizing, 1), *op(43, 10, 22, 1)],
+    }
+    found = SpirvModule.from_bytes(assemble(BASE | parts)).reflection
+    assert (found.spec_constants, found.local_size[0]) == ((SpecConstant("constant_0", 0, U32, 256),), LocalSize(1, 0))

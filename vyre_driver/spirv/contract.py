@@ -215,7 +215,8 @@ class _Contract:
     def _spec_constants(self) -> tuple[SpecConstant, ...]:
         """One constant an id: a workgroup size by id has one of its own beside that which the shader names.
 
-        kompute gives every constant a value, so both have that of the named one, by default too.
+        kompute gives every constant a value, so both have that of the named one, by default too; where no names are left, of
+        the one that is no part of a vector.
         """
         found: dict[int, SpecConstant] = {}
         for constant in self._in.spec_constants:
@@ -224,6 +225,8 @@ class _Contract:
             unnamed = f"constant_{constant.spec_id}"
             if (other.name == unnamed) != (constant.name == unnamed):
                 found[constant.spec_id] = constant if other.name == unnamed else other
+            elif other.scalar == constant.scalar and other.is_of_vector != constant.is_of_vector:
+                found[constant.spec_id] = constant if other.is_of_vector else other
             elif (other.scalar, other.default_bits) != (constant.scalar, constant.default_bits):
                 raise self._unsupported(
                     f"specialization constants {other.name!r} and {constant.name!r} both have id {constant.spec_id}, and "

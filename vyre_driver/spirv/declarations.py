@@ -15,7 +15,7 @@ from typing import NamedTuple
 from vyre_driver import _fast
 from vyre_driver.errors import InvalidModule
 from vyre_driver.spirv import _scan
-from vyre_driver.spirv.opcodes import LEAST_OPERANDS, Op
+from vyre_driver.spirv.opcodes import LEAST_OPERANDS, MODE_LOCAL_SIZE_ID, Op
 
 HEADER_WORDS = 5
 MAX_BOUND = 0x3FFFFF  # SPIR-V 2.17, universal limit on ids
@@ -91,6 +91,12 @@ class Declarations:
         """Return a constant or specialization constant."""
         found = self._constants.get(constant_id)
         return None if found is None else Constant(*found)
+
+    def parts_of_vectors(self) -> frozenset[int]:
+        """Return the ids of the constants that composite specialization constants, or a LocalSizeId, are made of."""
+        composites = (operands for op, _, operands in self._constants.values() if op == Op.SpecConstantComposite)
+        sizes = (operands for _, mode, operands in self.modes if mode == MODE_LOCAL_SIZE_ID)
+        return frozenset(one for operands in (*composites, *sizes) for one in operands)
 
 
 def read_declarations(module: bytes, source: str) -> tuple[bytes, Declarations]:

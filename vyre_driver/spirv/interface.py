@@ -6,7 +6,7 @@ Source: SPIR-V 1.6; Vulkan 1.3, "Shader Interfaces" and "Specialization Constant
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -111,12 +111,16 @@ class SharedVariable:
 
 @dataclass(frozen=True, slots=True)
 class SpecConstant:
-    """A specialization constant: its SpecId, its type, and the bits of its default."""
+    """A specialization constant: its SpecId, its type, and the bits of its default.
+
+    ``is_of_vector`` says that a constant vector, or the workgroup's size, is made of it: compilers add such ones.
+    """
 
     name: str
     spec_id: int
     scalar: Scalar
     default_bits: int
+    is_of_vector: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

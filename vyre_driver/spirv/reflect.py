@@ -255,7 +255,7 @@ class _Reader:
         return tuple(blocks)
 
     def spec_constants(self) -> tuple[SpecConstant, ...]:
-        found = []
+        found, parts = [], self._in.parts_of_vectors()
         for constant_id, decorations in self._in.decorations.items():
             spec_id = decorations.get(Decoration.SPEC_ID)
             constant = self._in.constant(constant_id) if spec_id else None
@@ -268,7 +268,7 @@ class _Reader:
             bits = int(constant.op == Op.SpecConstantTrue)
             if constant.op == Op.SpecConstant:
                 bits = sum(word << 32 * at for at, word in enumerate(constant.operands)) & (1 << scalar.bits) - 1
-            found.append(SpecConstant(name, spec_id[0], scalar, bits))
+            found.append(SpecConstant(name, spec_id[0], scalar, bits, is_of_vector=constant_id in parts))
         return tuple(sorted(found, key=lambda constant: constant.spec_id))
 
     def shared(self) -> tuple[SharedVariable, ...]:

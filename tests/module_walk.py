@@ -45,7 +45,7 @@ def outcome(code: bytes) -> str:
         module = SpirvModule.from_bytes(code)
     except InvalidModule:
         return "unread"
-    for line in (*str(module).split("\n"), module.signature):
+    for line in (*str(module).split("\n"), *module.signature.split("\n")):
         assert line.isprintable(), line
     try:
         runnable = module.runnable

@@ -1,0 +1,65 @@
+"""Run modules once each, on made-up arrays: ``run_modules.py FOLDER NAME...``.
+
+Prints a line of JSON for each before it is begun and after it has ended: what came of it, or which refusal.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vyre_driver import Driver, SpirvModule, VyreError
+from vyre_driver.errors import DispatchTimeout
+
+if TYPE_CHECKING:
+    from vyre_driver.binding import Binding
+    from vyre_driver.spirv.contract import PushConstantMember
+
+ELEMENTS = 4096
+TIMEOUT_S = 20.0
+GAVE_UP = 75  # the exit status after a dispatch that did not end: the driver would wait for it
+
+
+def contents(rng: random.Random, binding: Binding) -> bytes:
+    """Small numbers, as words: an index among them stays small, a float is next to nothing."""
+    size = binding.static_byte_len or binding.header_bytes + ELEMENTS * binding.stride
+    words = b"".join(rng.choice((0, 1, 2, 3)).to_bytes(4, "little") for _ in range(min(size, 1024) // 4 + 1))
+    return (words * (size // len(words) + 1))[:size]
+
+
+def value(member: PushConstantMember) -> object:
+    one = 0.5 if member.scalar.kind == "f" else 1
+    return one if member.components == 1 else [one] * member.components
+
+
+def run(driver: Driver, name: str, code: bytes) -> str:
+    """Return ``ran``, or which error refused it."""
+    try:
+        module = SpirvModule.from_bytes(code, name="foreign")
+        kernel = driver.compile(module)
+        rng = random.Random(1)  # noqa: S311 -- no secret
+        arrays = [contents(rng, binding) for binding in kernel.plan.descriptors]
+        push = {member.name: value(member) for member in module.reflection.push_constants}
+        kernel(*arrays, groups=(2, 1, 1), push=push, timeout=TIMEOUT_S)
+    except DispatchTimeout as error:
+        print(json.dumps([name, f"{type(error).__name__} {error.code}"]), flush=True)
+        os._exit(GAVE_UP)
+    except VyreError as error:
+        return f"{type(error).__name__} {error.code}: {error.problem}"
+    return "ran"
+
+
+def main() -> None:
+    folder, names = Path(sys.argv[1]), sys.argv[2:]
+    with Driver() as driver:
+        for name in names:
+            print(json.dumps([name, None]), flush=True)
+            print(json.dumps([name, run(driver, name, (folder / name).read_bytes())]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

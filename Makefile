@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test stress check sanitize fuzz clean
+.PHONY: help setup demo test stress check sanitize fuzz foreign clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 14
@@ -28,6 +28,9 @@ fuzz: setup  ## hostile containers and modules, ten minutes each (with atheris w
 	.venv/bin/python tests/fuzz/fuzz_wire.py 600
 	.venv/bin/python tests/fuzz/fuzz_spirv.py 600
 	.venv/bin/python tests/fuzz/fuzz_c_table.py 300
+
+foreign: setup  ## download public packages with compute shaders to build/foreign, reflect and run what they ship
+	VYRE_ALLOW_SOFTWARE=1 VYRE_ROBUST_ACCESS=1 .venv/bin/python tests/foreign/survey.py build/foreign
 
 clean:  ## remove .venv and everything that was built
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -15,7 +15,7 @@ from vyre_driver.backends.kompute.resident import Buffer, check_buffers
 from vyre_driver.bound import BoundKernel, RecentBindings
 from vyre_driver.errors import DeviceOutOfMemory
 from vyre_driver.geometry import grid
-from vyre_driver.specialization import pack_push_constants
+from vyre_driver.push_constants import pack_push_constants
 from vyre_driver.strict import StrictCall
 
 if TYPE_CHECKING:

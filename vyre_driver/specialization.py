@@ -1,4 +1,4 @@
-"""Specialization and push constants: what the caller names becomes the 32-bit words that the pipeline is given.
+"""Specialization constants: what the caller names becomes the 32-bit words that the pipeline is given.
 
 Values are packed as raw bits, whatever their type: kompute takes one array of one type for all of them. Beside that, the keys
 that other vyre tools make of specialization, kept bit for bit (spec item 2.1); they select nothing alone.
@@ -7,20 +7,20 @@ that other vyre tools make of specialization, kept bit for bit (spec item 2.1); 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 from blake3 import blake3
 
 from vyre_driver import _fast, key_fields
-from vyre_driver.errors import InvalidPushConstant, InvalidSpecialization
+from vyre_driver.errors import InvalidSpecialization
 from vyre_driver.spec_values import SpecKind, SpecMap, SpecValue
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from vyre_driver.ir.program import Program
-    from vyre_driver.spirv.contract import PushConstantMember, SpecConstant
+    from vyre_driver.spirv.contract import SpecConstant
 
 __all__ = [
     "SpecCacheKey",
@@ -29,7 +29,6 @@ __all__ = [
     "SpecValue",
     "Specialization",
     "SpecializedConstant",
-    "pack_push_constants",
     "specialize",
     "versioned_specialization_artifact_key",
     "vsa_specialization_key",
@@ -114,58 +113,6 @@ def _bits(constant: SpecConstant, value: object) -> int:
     if value.type_name != str(constant.scalar):
         raise TypeError(f"{value!r} is a {value.type_name}")
     return value.bits
-
-
-def pack_push_constants(members: Sequence[PushConstantMember], byte_len: int, given: Mapping[str, object]) -> tuple[int, ...]:
-    """Return the push-constant block as 32-bit words; every member must be given, a vector as a sequence or array.
-
-    Raises
-    ------
-    InvalidPushConstant
-        2103 if they are not given by name, a name is unknown or missing, or a value does not fit its type or number of
-        components.
-    """
-    if not isinstance(given, Mapping):
-        raise InvalidPushConstant(
-            f"push constants came as {type(given).__name__}, and are given by name",
-            fix="pass a dictionary from names to values",
-        )
-    names = {member.name for member in members}
-    for name in sorted(set(given) - names, key=str):
-        raise InvalidPushConstant(f"the shader has no push constant {name!r}", fix="give only what it declares", constant=name)
-    for member in members:
-        if member.name not in given:
-            raise InvalidPushConstant(
-                f"push constant {member.name!r} ({member.scalar}) was not given",
-                fix=f"give it, for example push={{{member.name!r}: 1}} or --push {member.name}=1",
-                constant=member.name,
-            )
-    words = [0] * (byte_len // 4)
-    for member in members:
-        first = member.offset // 4
-        words[first : first + member.components] = _push_words(member, given[member.name])
-    return tuple(words)
-
-
-def _push_words(member: PushConstantMember, value: object) -> list[int]:
-    values = [value]
-    if isinstance(value, np.ndarray):
-        values = list(value.ravel())
-    elif isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
-        values = list(value)
-    shape = str(member.scalar) if member.components == 1 else f"{member.components} x {member.scalar}"
-    if len(values) != member.components:
-        raise InvalidPushConstant(
-            f"push constant {member.name!r} is {shape} and got {len(values)} value(s)",
-            fix=f"give {member.components} value(s)",
-            constant=member.name,
-        )
-    try:
-        return [member.scalar.encode(one) for one in values]
-    except (TypeError, OverflowError) as error:
-        raise InvalidPushConstant(
-            f"push constant {member.name!r} is {shape}, and {error}", fix=f"give {shape}", constant=member.name, value=value
-        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,13 +164,14 @@ layout(constant_id = 3) const uint N = 8u;
 layout(constant_id = 4) const int M = 2;
 struct Pair { vec3 a; float b[N]; };
 shared float plain[16];
+shared vec3 corners[N];
 shared Pair pairs[M * 2 + 1];
 shared uint tile[N / 3u + (N >> 1)][3];
 layout(binding = 0) buffer Y { float y[]; };
 void main() {
     uint i = gl_GlobalInvocationID.x;
-    plain[0] = 1.0; pairs[0].a = vec3(y[i]); tile[0][1] = 2u; barrier();
-    y[i] = pairs[0].a.x + plain[0] + float(tile[0][1]);
+    plain[0] = 1.0; corners[0] = vec3(1); pairs[0].a = vec3(y[i]); tile[0][1] = 2u; barrier();
+    y[i] = pairs[0].a.x + corners[0].x + plain[0] + float(tile[0][1]);
 }
 """
 
@@ -186,16 +187,18 @@ def shared(found: Reflection, **specs: object) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("specs", "pairs", "tile"),
-    [({}, 5 * 48, 6 * 12), ({"N": 3}, 5 * 32, 2 * 12), ({"N": 100, "M": 0}, 416, 83 * 12)],
+    ("specs", "pairs", "tile", "corners"),
+    [({}, 5 * 48, 6 * 12, 128), ({"N": 3}, 5 * 32, 2 * 12, 48), ({"N": 100, "M": 0}, 416, 83 * 12, 1600)],
 )
-def test_shared_memory_follows_the_constants(sized: Reflection, specs: dict[str, object], pairs: int, tile: int) -> None:
-    assert (sized.shared_bytes, shared(sized, **specs)) == (64, {"pairs": pairs, "tile": tile})
+def test_shared_memory_follows_the_constants(
+    sized: Reflection, specs: dict[str, object], pairs: int, tile: int, corners: int
+) -> None:
+    assert (sized.shared_bytes, shared(sized, **specs)) == (64, {"pairs": pairs, "tile": tile, "corners": corners})
 
 
 def test_shared_memory_over_the_limit_is_refused_with_the_largest_variable(sized: Reflection) -> None:
     specialization = specialize(sized.spec_constants, {"N": 2000})
-    expected = 64 + 5 * 8016 + (666 + 1000) * 12
+    expected = 64 + 5 * 8016 + (666 + 1000) * 12 + 32000
     message = (
         f"the shader's workgroups share {expected} bytes with these constants, 40080 of them in 'pairs', and the device allows "
         "32768 bytes. Fix: give smaller constants."
@@ -203,7 +206,7 @@ def test_shared_memory_over_the_limit_is_refused_with_the_largest_variable(sized
     assert refusal(lambda: check_shared_memory(sized, specialization, LIMITS)) == (LimitExceeded, 2104, message)
 
 
-@pytest.mark.parametrize(("specs", "variable"), [({"N": 0}, "tile"), ({"N": 1}, "tile")])
+@pytest.mark.parametrize(("specs", "variable"), [({"N": 0}, "corners"), ({"N": 1}, "tile")])
 def test_shared_memory_without_elements_is_refused(sized: Reflection, specs: dict[str, object], variable: str) -> None:
     message = (
         f"the specialization constants give shared variable {variable!r} 0 bytes. "

@@ -370,7 +370,7 @@ def test_a_buffer_is_closed_when_its_variable_is_decorated() -> None:
 
 def test_push_constants_without_names_are_numbered() -> None:
     found = reflect(decorations=PUSH_DECORATIONS, declarations=PUSH_TYPES)
-    assert (found.push_constants, found.push_constant_bytes) == ((PushConstantMember("member_0", 0, U32, 1),), 4)
+    assert (found.push_constants, found.push_constant_bytes) == ((PushConstantMember("member_0", 0, U32),), 4)
 
 
 def test_an_empty_push_constant_block_takes_no_bytes() -> None:

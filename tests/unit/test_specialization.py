@@ -8,15 +8,16 @@ from literals import BOOL, F32, I32, U32, refusal
 
 from vyre_driver.errors import InvalidPushConstant, InvalidSpecialization
 from vyre_driver.ir.dtypes import DataType
+from vyre_driver.push_constants import pack_push_constants
 from vyre_driver.specialization import (
     Specialization,
     SpecializedConstant,
     SpecMap,
     SpecValue,
-    pack_push_constants,
     specialize,
 )
 from vyre_driver.spirv.contract import PushConstantMember, SpecConstant
+from vyre_driver.spirv.layout import Vector
 
 COUNT = SpecConstant("count", 0, U32, 256)
 SHIFT = SpecConstant("shift", 2, I32, 0xFFFF_FFFF)
@@ -24,9 +25,9 @@ SCALE = SpecConstant("scale", 5, F32, 0x3F80_0000)
 FAST = SpecConstant("fast", 6, BOOL, 1)
 DECLARED = (COUNT, SHIFT, SCALE, FAST)
 
-ALPHA = PushConstantMember("alpha", 0, F32, 1)
-SIZE = PushConstantMember("size", 8, U32, 2)
-OFFSET = PushConstantMember("offset", 20, I32, 1)
+ALPHA = PushConstantMember("alpha", 0, F32)
+SIZE = PushConstantMember("size", 8, Vector(U32, 2))
+OFFSET = PushConstantMember("offset", 20, I32)
 PUSH = (ALPHA, SIZE, OFFSET)
 
 
@@ -102,7 +103,7 @@ VECTORS = [[3, 4], (3, 4), range(3, 5), np.array([3, 4]), np.array([3, 4], np.ui
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: type(vector).__name__)
 def test_a_vector_is_given_as_any_sequence(vector: object) -> None:
-    assert pack_push_constants((PushConstantMember("size", 0, U32, 2),), 8, {"size": vector}) == (3, 4)
+    assert pack_push_constants((PushConstantMember("size", 0, Vector(U32, 2)),), 8, {"size": vector}) == (3, 4)
 
 
 @pytest.mark.parametrize("value", [0.5, [0.5], np.float32(0.5)])

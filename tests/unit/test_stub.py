@@ -151,3 +151,11 @@ def test_a_type_checker_finds_each_wrong_call(check_types: object) -> None:
         if not any(one.startswith(f"use.py:{first + at}:") and complaint in one for one in said.splitlines())
     ]
     assert (status, missed) == (1, []), said
+
+
+def test_a_block_larger_than_any_device_has_room_for_is_typed_without_laying_it_out() -> None:
+    text = "layout(push_constant) uniform Push { float huge[300000000]; };\nlayout(binding = 0) buffer Y { float y[]; };"
+    found = stub_of(
+        SpirvModule.from_glsl(f"#version 450\nlayout(local_size_x = 1) in;\n{text}\nvoid main() {{ y[0] = huge[1]; }}\n")
+    )
+    assert "'huge': Sequence[float] | NDArray[Any],  # 300000000 x f32" in found

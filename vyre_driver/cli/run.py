@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.console import Console
 
 from vyre_driver.binding import BindingPlan, BindingRole
@@ -13,6 +15,8 @@ from vyre_driver.cli.files import OutputFile, read_array
 from vyre_driver.cli.options import add_device, add_json, add_shader, load_shader, pairs, print_json, whole_numbers
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidCommand, InvalidInput, InvalidPushConstant, InvalidSpecialization
+from vyre_driver.push_constants import numbers_of
+from vyre_driver.spirv.layout import shown
 
 if TYPE_CHECKING:
     import argparse
@@ -93,14 +97,24 @@ def _push(reflection: Reflection, given: Mapping[str, str]) -> dict[str, object]
 
 
 def _push_value(member: PushConstantMember, text: str) -> object:
+    numbers = numbers_of(member.type)
+    if numbers is None:
+        raise InvalidPushConstant(
+            f"--push {member.name}={text}: {member.name!r} is {shown(str(member.type))}, which has structures in it",
+            fix="call the kernel from Python",
+            constant=member.name,
+        )
+    count = math.prod(numbers.shape)
     try:
-        values = [member.scalar.parse(part) for part in text.split(",")]
+        values = [numbers.scalar.parse(part) for part in text.split(",")]
     except ValueError as error:
         raise InvalidPushConstant(
-            f"--push {member.name}={text}: {member.name!r} is {member.components} x {member.scalar} ({error})",
-            fix=f"give {member.components} value(s), separated by commas",
+            f"--push {member.name}={text}: {member.name!r} is {count} x {numbers.scalar} ({error})",
+            fix=f"give {count} value(s), separated by commas",
             constant=member.name,
         ) from error
+    if len(numbers.shape) > 1 and len(values) == count:
+        return np.array(values, object).reshape(numbers.shape)
     return values if len(values) > 1 else values[0]
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.spirv.declarations import invalid
 from vyre_driver.spirv.interface import ComputeEntry, LocalSize, ModuleInterface, ResourceKind, SpecConstant
-from vyre_driver.spirv.layout import Element, Scalar, buffer_shape, packed
+from vyre_driver.spirv.layout import Address, Array, Element, Matrix, MemoryType, Scalar, Struct, buffer_shape
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -59,12 +59,11 @@ class BufferInterface:
 
 @dataclass(frozen=True, slots=True)
 class PushConstantMember:
-    """A member of the push-constant block: ``components`` 32-bit scalars at byte ``offset``."""
+    """A member of the push-constant block at byte ``offset``."""
 
     name: str
     offset: int
-    scalar: Scalar
-    components: int
+    type: MemoryType
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,18 +198,41 @@ class _Contract:
         members = tuple(self._push_constant(member) for member in blocks[0].block.members)
         if len({member.name for member in members}) < len(members):
             raise self._unsupported(f"two push constants of {blocks[0].name!r} have one name", "give each a name")
-        return members, max((member.offset + 4 * member.components for member in members), default=0)
+        return members, -(-max((member.offset + member.type.byte_len for member in members), default=0) // 4) * 4
 
     def _push_constant(self, member: Member) -> PushConstantMember:
-        inner = packed(member.type)
-        if inner is None or inner[0].bits != _WORD_BITS or inner[0].kind == "b":
-            raise self._unsupported(
-                f"push constant {member.name!r} is not made of 32-bit scalars", "use int, uint, float and vectors of them"
-            )
-        if member.offset % 4:
-            problem = f"push constant {member.name!r} has offset {member.offset}, which is not a multiple of 4"
+        self._check_pushed(member.name, member.type, member.offset)
+        return PushConstantMember(member.name, member.offset, member.type)
+
+    def _check_pushed(self, path: str, found: MemoryType, offset: int) -> None:
+        """Refuse what cannot be given by value, and numbers that are not placed on multiples of their size."""
+        match found:
+            case Struct():
+                if len({member.name for member in found.members}) < len(found.members):
+                    raise self._unsupported(f"two members of push constant {path!r} have one name", "give each a name")
+                for member in found.members:
+                    self._check_pushed(f"{path}.{member.name}", member.type, offset + member.offset)
+            case Array():
+                if found.is_open:
+                    raise self._unsupported(
+                        f"push constant {path!r} is an array whose length the shader does not fix", "give it a length"
+                    )
+                self._check_placed(path, found.stride, found.element)
+                self._check_pushed(path, found.element, offset)
+            case Address():
+                raise self._unsupported(f"push constant {path!r} is a device address", "bind the buffer it points to")
+            case _:
+                self._check_placed(path, offset, found)
+                if isinstance(found, Matrix):
+                    self._check_placed(path, found.stride, found)
+
+    def _check_placed(self, path: str, place: int, found: MemoryType) -> None:
+        scalar = found if isinstance(found, Scalar) else getattr(found, "scalar", None)
+        if scalar is not None and scalar.kind == "b":
+            raise self._unsupported(f"push constant {path!r} is made of truth values", "use uint")
+        if scalar is not None and place % scalar.byte_len:
+            problem = f"push constant {path!r} has offset {place}, which is not a multiple of {scalar.byte_len}"
             raise invalid(self._source, problem)
-        return PushConstantMember(member.name, member.offset, *inner)
 
     def _spec_constants(self) -> tuple[SpecConstant, ...]:
         """One constant an id: a workgroup size by id has one of its own beside that which the shader names.

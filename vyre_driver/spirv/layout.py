@@ -16,6 +16,7 @@ from typing import TypeAlias, Union
 import numpy as np
 
 _MAX_SHOWN = 32
+_FLOAT_FORMATS = {16: "<e", 32: "<f", 64: "<d"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Scalar:
         return None if self.kind == "b" else f"<{self.kind}{self.bits // 8}"
 
     def encode(self, value: object) -> int:
-        """Return the 32 bits that stand for ``value``.
+        """Return the bits that stand for ``value``.
 
         Integers take whole numbers in range, floats any real number in range, bools only True and False.
 
@@ -60,7 +61,7 @@ class Scalar:
         if self.kind == "f":
             if not isinstance(value, (int, float, np.integer, np.floating)):
                 raise TypeError(f"{value!r} is not a real number")
-            return int.from_bytes(struct.pack("<f", float(value)), "little")
+            return int.from_bytes(struct.pack(_FLOAT_FORMATS[self.bits], float(value)), "little")
         return self._encode_integer(operator.index(value))  # type: ignore[arg-type]
 
     def parse(self, text: str) -> int | float | bool:
@@ -78,10 +79,11 @@ class Scalar:
         return float(text) if self.kind == "f" else int(text, 0)
 
     def _encode_integer(self, value: int) -> int:
-        low, high = (0, 2**32 - 1) if self.kind == "u" else (-(2**31), 2**31 - 1)
+        high = (1 << self.bits - (self.kind == "i")) - 1
+        low = -high - 1 if self.kind == "i" else 0
         if not low <= value <= high:
             raise OverflowError(f"{value} is not between {low} and {high}")
-        return value & 0xFFFF_FFFF
+        return value & (1 << self.bits) - 1
 
 
 @dataclass(frozen=True, slots=True)

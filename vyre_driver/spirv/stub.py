@@ -10,13 +10,15 @@ import keyword
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre_driver.spirv.layout import shown
+from vyre_driver.push_constants import numbers_of
+from vyre_driver.spirv.layout import Scalar, Struct, Vector, shown
 from vyre_driver.spirv.signature import default_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from vyre_driver.spirv.contract import BufferInterface, PushConstantMember, Reflection, SpecConstant
+    from vyre_driver.spirv.layout import MemoryType
     from vyre_driver.spirv.module import SpirvModule
 
 _NUMPY = {"u": "uint", "i": "int", "f": "float"}
@@ -77,10 +79,29 @@ def _spec_field(constant: SpecConstant) -> _Field:
 
 
 def _push_field(member: PushConstantMember) -> _Field:
-    one = _PYTHON[member.scalar.kind]
-    if member.components == 1:
-        return _Field(member.name, one, str(member.scalar))
-    return _Field(member.name, f"Sequence[{one}] | NDArray[Any]", f"{member.components} x {member.scalar}")
+    return _Field(member.name, _push_type(member.type), _push_comment(member.type))
+
+
+def _push_type(found: MemoryType) -> str:
+    match found:
+        case Scalar():
+            return _PYTHON[found.kind]
+        case Vector(scalar):
+            return f"Sequence[{_PYTHON[scalar.kind]}] | NDArray[Any]"
+        case Struct():
+            return "Mapping[str, Any]"
+    numbers = numbers_of(found)
+    if numbers is not None and len(numbers.shape) == 1:
+        return f"Sequence[{_PYTHON[numbers.scalar.kind]}] | NDArray[Any]"
+    return "Sequence[Any] | NDArray[Any]" if numbers is not None else "Sequence[Any]"
+
+
+def _push_comment(found: MemoryType) -> str:
+    numbers = numbers_of(found)
+    if numbers is None or not numbers.shape:
+        return shown(str(found))
+    count = " x ".join(map(str, numbers.shape))
+    return f"{count} x {numbers.scalar}"
 
 
 def _array(buffer: BufferInterface) -> str:

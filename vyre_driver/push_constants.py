@@ -84,10 +84,9 @@ def _write_members(
 ) -> None:
     names = {member.name for member in members}
     for name in sorted(set(given) - names, key=str):
+        unknown = _path(prefix, name) if prefix else name
         raise InvalidPushConstant(
-            f"the shader has no push constant {_path(prefix, name)!r}",
-            fix="give only what it declares",
-            constant=_path(prefix, name),
+            f"the shader has no push constant {unknown!r}", fix="give only what it declares", constant=unknown
         )
     for member in members:
         path = _path(prefix, member.name)

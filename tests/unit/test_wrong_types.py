@@ -10,7 +10,8 @@ from literals import LIMITS, U32
 from vyre_driver import SpirvModule
 from vyre_driver.errors import DeviceNotFound, InvalidInput, InvalidPushConstant, InvalidSpecialization, VyreError
 from vyre_driver.geometry import grid
-from vyre_driver.specialization import pack_push_constants, specialize
+from vyre_driver.push_constants import pack_push_constants
+from vyre_driver.specialization import specialize
 from vyre_driver.spirv.contract import PushConstantMember
 from vyre_driver.spirv.interface import SpecConstant
 from vyre_driver.vulkan.selection import select_device
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TILE = [SpecConstant("TILE", 0, U32, 16)]
-COUNT = [PushConstantMember("count", 0, U32, 1)]
+COUNT = [PushConstantMember("count", 0, U32)]
 BY_NAME = "Fix: pass a dictionary from names to values."
 
 

@@ -49,6 +49,9 @@ FRESH = WRITES.replace("buffer", "writeonly buffer")
 SIZED = WRITES.replace("local_size_x = 64", "local_size_x_id = 0, local_size_y_id = 1")
 TYPED = "layout(constant_id = 0) const float F = 1; layout(constant_id = 1) const bool B = true;"
 TYPED += WRITES.replace("y[0] = 1u", "y[0] = B ? uint(F) : 0u")
+ADDRESSES = """#extension GL_EXT_buffer_reference : require
+layout(buffer_reference) buffer R { uint x; };
+layout(push_constant) uniform P { R p; };"""
 CAPABILITY_KERNEL, SPIRV_2 = 6, 0x0002_0000
 
 
@@ -236,9 +239,16 @@ MATRIX = [
         LimitExceeded,
     ),
     Row(
-        "push constants of 64 bits",
-        lambda at: declaring(at, "layout(push_constant) uniform P { double p; };", "y[1] = uint(p);"),
+        "push constants that are addresses",
+        lambda at: declaring(at, ADDRESSES, "p.x = 1u;"),
         UnsupportedFeature,
+    ),
+    Row(
+        "a matrix of push constants of another shape",
+        lambda at: declaring(at, "layout(push_constant) uniform P { mat4 p; };", "y[1] = uint(p[0][0]);")(
+            np.zeros(8, np.uint32), groups=(1,), push={"p": np.eye(3)}
+        ),
+        InvalidPushConstant,
     ),
     Row("a workgroup over the limit", lambda at: text(at, SIZED, {"constant_0": 2**31}), LimitExceeded),
     Row("a workgroup of nothing", lambda at: text(at, SIZED, {"constant_0": 0}), LimitExceeded),

@@ -31,7 +31,7 @@ def use(reflection: Reflection) -> None:
 
 
 def _unnamed(reflection: Reflection) -> Reflection:
-    return replace(reflection, buffers=tuple(replace(one, name="") for one in reflection.buffers))
+    return replace(reflection, buffers=tuple(replace(one, name="", aliases=()) for one in reflection.buffers))
 
 
 def outcome(code: bytes) -> str:

@@ -34,6 +34,24 @@ void main() {
     z[i] = ivec4(push.size, atomicAdd(store.count, 1u), int(one.a));
 }
 """,
+    "views of one buffer": """
+#extension GL_EXT_shader_16bit_storage : require
+layout(local_size_x = 64) in;
+struct Pair { float scale; uint words[3]; };
+layout(set = 1, binding = 4) buffer A { float a[]; };
+layout(set = 1, binding = 4) readonly buffer A4 { vec4 a4[]; };
+layout(set = 1, binding = 4) readonly buffer AP { Pair ap[]; };
+layout(set = 1, binding = 7) writeonly buffer Z { uint first; uint z[]; };
+layout(set = 1, binding = 7) buffer ZH { float16_t zh[32]; };
+layout(binding = 0) uniform U { vec4 u; };
+layout(binding = 0) uniform V { mat2 v; float w; };
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    a[i] = a4[i].x * u.y + ap[i].scale * v[1][1] * w;
+    z[i] = ap[i].words[2];
+    zh[i % 32] = float16_t(a[i]);
+}
+""",
     "nothing bindable": """
 layout(local_size_x = 4, local_size_y = 4) in;
 layout(set = 0, binding = 0, rgba8) uniform writeonly image2D picture;

@@ -227,6 +227,8 @@ def _checked_counts(plan: BindingPlan, out_counts: Mapping[str, int]) -> dict[st
 
 def _fresh_output(binding: Binding, count: int) -> BufferArgument:
     size = binding.header_bytes + count * binding.stride
+    if size < binding.view_byte_len:
+        check_byte_len(binding, size)
     dtype = binding.dtype
     if dtype is None:
         return BufferArgument(binding, None, None, size, (size,), np.dtype(np.uint8))
@@ -291,11 +293,14 @@ def misfit(binding: Binding, size: int) -> InvalidInput | None:
             expected_bytes=fixed,
             received_bytes=size,
         )
-    if size < header + stride:
+    least = binding.least_byte_len
+    if size < least:
+        of_what = "of one element" if least == header + stride else "that the largest of the shader's views of it takes"
         return InvalidInput(
-            f"{what} has {size} bytes, less than the {header + stride} bytes of one element",
-            fix="pass at least one element",
+            f"{what} has {size} bytes, less than the {least} bytes {of_what}",
+            fix="pass at least one element" if least == header + stride else f"pass {least} bytes or more",
             binding=binding.name,
+            expected_bytes=least,
             received_bytes=size,
         )
     if (size - header) % stride:

@@ -82,8 +82,9 @@ class Binding:
 
     ``buffer_index`` is its place among the declarations. ``element_count`` is 0 when it is left to run time, and
     ``static_byte_len`` is None then. ``input_index`` and ``output_index`` are its places among inputs and outputs, None without
-    one. A shader's buffer has its ``element``, and ``header_bytes`` before the first one; a program's has its ``data_type``,
-    and ``output_byte_range`` as (start, end) where only so much is read back.
+    one. A shader's buffer has its ``element``, and ``header_bytes`` before the first one, and ``view_byte_len`` where several
+    variables share it: what the largest of them takes at least. A program's has its ``data_type``, and ``output_byte_range`` as
+    (start, end) where only so much is read back.
     """
 
     name: str
@@ -100,6 +101,12 @@ class Binding:
     element: Element | None = None
     data_type: DataType | None = None
     output_byte_range: tuple[int, int] | None = None
+    view_byte_len: int = 0
+
+    @property
+    def least_byte_len(self) -> int:
+        """Bytes that a shader's buffer has at least: its header and an element, or what the largest of its views takes."""
+        return max(self.header_bytes + self.stride, self.view_byte_len)
 
     @property
     def stride(self) -> int:
@@ -326,7 +333,7 @@ class BindingPlan:
             raise lengths_error(self, *fault)
 
     def _measured(self) -> _fast.InputLengths:
-        least = tuple([one.header_bytes + one.stride if one.element is not None else 0 for one in self.bindings])
+        least = tuple([one.least_byte_len if one.element is not None else 0 for one in self.bindings])
         made = _fast.InputLengths(self.bindings, least, np.ndarray, arguments.byte_len)
         object.__setattr__(self, "_inputs", made)  # a thread that makes another meanwhile makes the same
         return made
@@ -361,4 +368,5 @@ def _bind(place: int, buffer: BufferInterface, inputs: Iterator[int], outputs: I
         output_index=next(outputs) if role.produces_output else None,
         header_bytes=buffer.header_bytes,
         element=buffer.element,
+        view_byte_len=buffer.least_bytes,
     )

@@ -105,5 +105,5 @@ def test_a_shader_is_summed_up_as_the_same_data_as_before(path: Path, run_cli: R
     assert found == json.loads(path.with_suffix(".spirv.json").read_text("utf-8"))
 
 
-def test_there_are_two_shaders_to_sum_up() -> None:
-    assert [path.stem for path in SHADERS] == ["everything", "foreign"]
+def test_there_are_three_shaders_to_sum_up() -> None:
+    assert [path.stem for path in SHADERS] == ["everything", "foreign", "views"]

@@ -345,13 +345,9 @@ REFUSED = {
         "'sizes' is an array of 3 descriptors, and kompute binds single buffers",
         "declare a buffer for each, or put their contents into one",
     ),
-    "layout(set = 0, binding = 9) buffer Block { float data[]; };": (
-        "binding 9 belongs to both 'data' and 'result'",
-        "give each buffer a binding of its own",
-    ),
     "layout(set = 2, binding = 1) buffer A { float a[]; }; layout(set = 2, binding = 1) uniform B { float b; };": (
-        "binding 1 of set 2 belongs to both 'a' and 'b'",
-        "give each buffer a binding of its own",
+        "binding 1 of set 2 belongs to both 'a', a storage buffer, and 'b', a uniform block",
+        "give each a binding of its own",
     ),
 }
 

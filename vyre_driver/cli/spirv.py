@@ -11,7 +11,15 @@ from vyre_driver.errors import VyreError
 from vyre_driver.spirv.contract import choose_entry
 from vyre_driver.spirv.layout import Array, Matrix, Struct
 from vyre_driver.spirv.opcodes import capability_name
-from vyre_driver.spirv.signature import default_of, required_features, required_limits, signature, subgroup_uses, type_text
+from vyre_driver.spirv.signature import (
+    default_of,
+    first_at_bindings,
+    required_features,
+    required_limits,
+    signature,
+    subgroup_uses,
+    type_text,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -57,6 +65,7 @@ def _refusal(module: SpirvModule) -> str | None:
 
 def _as_data(module: SpirvModule) -> dict[str, Any]:
     found, refusal = module.interface, _refusal(module)
+    firsts = first_at_bindings(found)
     return {
         "name": module.name,
         "byte_len": len(module.code),
@@ -76,7 +85,7 @@ def _as_data(module: SpirvModule) -> dict[str, Any]:
             }
             for one in found.entry_points
         ],
-        "resources": [_resource(one) for one in found.resources],
+        "resources": [_resource(one, firsts[one.set, one.binding]) for one in found.resources],
         "push_constants": [{"name": one.name, **_layout(one.block)} for one in found.push_constants],
         "spec_constants": [
             {"id": one.spec_id, "name": one.name, "type": str(one.scalar), "default": _default(one)}
@@ -104,12 +113,13 @@ def _runs(module: SpirvModule) -> dict[str, Any]:
     return {"entry": made.entry, "rewritten": made.is_rewritten, "bindings": [asdict(one) for one in made.bindings]}
 
 
-def _resource(resource: Resource) -> dict[str, Any]:
+def _resource(resource: Resource, first: Resource) -> dict[str, Any]:
     return {
         "name": resource.name,
         "kind": resource.kind.value,
         "set": resource.set,
         "binding": resource.binding,
+        "same_as": None if first is resource else first.name,
         "descriptors": resource.count,
         "access": resource.access,
         "type": type_text(resource),

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.spirv.declarations import invalid
 from vyre_driver.spirv.interface import ComputeEntry, LocalSize, ModuleInterface, ResourceKind, SpecConstant
-from vyre_driver.spirv.layout import Address, Array, Element, Matrix, MemoryType, Scalar, Struct, buffer_shape
+from vyre_driver.spirv.layout import Address, Array, Element, Matrix, MemoryType, Scalar, Struct
+from vyre_driver.spirv.slots import shape_of_views
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from collections.abc import Set as AbstractSet
 
     from vyre_driver.spirv.interface import Resource, SharedVariable
     from vyre_driver.spirv.layout import Member
+    from vyre_driver.spirv.slots import Slot
 
 __all__ = ["BufferInterface", "LocalSize", "PushConstantMember", "Reflection", "SpecConstant", "choose_entry", "contract_of"]
 
@@ -45,7 +48,8 @@ class BufferInterface:
     """A buffer of the shader, bound as a storage buffer at ``binding`` of set 0.
 
     ``header_bytes`` stand before the first element; ``count`` is the number of elements, None when it is sized at run time;
-    ``readable`` and ``writable`` are what the shader's decorations leave open to it.
+    ``readable`` and ``writable`` are what the shader's decorations leave open to it. Of several variables at one binding,
+    ``aliases`` names all but the first, and ``least_bytes`` is what the largest of them takes at least (0: one element).
     """
 
     name: str
@@ -55,6 +59,8 @@ class BufferInterface:
     header_bytes: int
     element: Element
     count: int | None
+    aliases: tuple[str, ...] = ()
+    least_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +119,10 @@ def choose_entry(interface: ModuleInterface, wanted: str | None, source: str) ->
     return by_name[ENTRY_POINT]
 
 
-def contract_of(interface: ModuleInterface, entry: ComputeEntry, used: AbstractSet[int] | None, source: str) -> Reflection:
-    """Return the contract of an entry point that uses these variables by id (None: all there are).
+def contract_of(
+    interface: ModuleInterface, entry: ComputeEntry, slots: Sequence[Slot], used: AbstractSet[int] | None, source: str
+) -> Reflection:
+    """Return the contract of an entry point that has these bindings and uses these variables by id (None: all there are).
 
     Raises
     ------
@@ -123,7 +131,7 @@ def contract_of(interface: ModuleInterface, entry: ComputeEntry, used: AbstractS
     InvalidModule
         2101 if its push constants are not placed on words.
     """
-    return _Contract(interface, used, source).made(entry)
+    return _Contract(interface, used, source).made(entry, slots)
 
 
 class _Contract:
@@ -132,8 +140,8 @@ class _Contract:
         self._used = used
         self._source = source
 
-    def made(self, entry: ComputeEntry) -> Reflection:
-        buffers = self._buffers()
+    def made(self, entry: ComputeEntry, slots: Sequence[Slot]) -> Reflection:
+        buffers = self._buffers(slots)
         shared = [one for one in self._in.shared if self._is_used(one.id)]
         push_constants, push_constant_bytes = self._push_constants()
         return Reflection(
@@ -151,23 +159,26 @@ class _Contract:
     def _is_used(self, variable: int) -> bool:
         return self._used is None or variable in self._used
 
-    def _buffers(self) -> tuple[BufferInterface, ...]:
-        resources = [one for one in self._in.resources if self._is_used(one.id)]
-        taken: dict[tuple[int, int], Resource] = {}
-        for resource in resources:
-            self._check_kind(resource)
-            other = taken.setdefault((resource.set, resource.binding), resource)
-            if other is not resource:
-                where = f"binding {resource.binding}" + (f" of set {resource.set}" if resource.set else "")
+    def _buffers(self, slots: Sequence[Slot]) -> tuple[BufferInterface, ...]:
+        taken: dict[tuple[int, int], Slot] = {}
+        for slot in slots:
+            for resource in slot.variables:
+                self._check_kind(resource)
+            place = slot.variables[0].set, slot.variables[0].binding
+            other = taken.setdefault(place, slot)
+            if other is not slot:
+                where = f"binding {place[1]}" + (f" of set {place[0]}" if place[0] else "")
                 raise self._unsupported(
-                    f"{where} belongs to both {other.name!r} and {resource.name!r}", "give each buffer a binding of its own"
+                    f"{where} belongs to both {other.name!r}, a {other.views[0].kind.value}, and {slot.name!r}, a "
+                    f"{slot.views[0].kind.value}",
+                    "give each a binding of its own",
                 )
-        if not any(resource.writable for resource in resources):
+        if not any(slot.writable for slot in slots):
             raise self._unsupported("it has no storage buffer to write to, so it cannot have a result", "add an output buffer")
-        names = [resource.name for resource in resources]
+        names = [slot.name for slot in slots]
         if len(set(names)) != len(names):
             raise self._unsupported(f"two of its buffers have one name ({', '.join(sorted(names))})", "give each a name")
-        return tuple(self._buffer(slot, resource) for slot, resource in enumerate(resources))
+        return tuple(self._buffer(place, slot) for place, slot in enumerate(slots))
 
     def _check_kind(self, resource: Resource) -> None:
         if not resource.kind.is_buffer:
@@ -182,11 +193,12 @@ class _Contract:
                 "declare a buffer for each, or put their contents into one",
             )
 
-    def _buffer(self, slot: int, resource: Resource) -> BufferInterface:
-        if resource.block is None or not resource.min_byte_len:
-            raise invalid(self._source, f"buffer structure %{resource.block_id} takes no bytes")
-        shape = buffer_shape(resource.block)
-        return BufferInterface(resource.name, slot, resource.readable, resource.writable, *shape)
+    def _buffer(self, place: int, slot: Slot) -> BufferInterface:
+        for one in slot.variables:
+            if one.block is None or not one.min_byte_len:
+                raise invalid(self._source, f"buffer structure %{one.block_id} takes no bytes")
+        header, element, count, least = shape_of_views([one.block for one in slot.views if one.block is not None])
+        return BufferInterface(slot.name, place, slot.readable, slot.writable, header, element, count, slot.aliases, least)
 
     def _push_constants(self) -> tuple[tuple[PushConstantMember, ...], int]:
         blocks = [one for one in self._in.push_constants if self._is_used(one.id)]

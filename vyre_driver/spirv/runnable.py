@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import UnsupportedFeature
-from vyre_driver.spirv import _scan
 from vyre_driver.spirv.contract import ENTRY_POINT, choose_entry, contract_of
 from vyre_driver.spirv.interface import ResourceKind
 from vyre_driver.spirv.reflect import reflect
 from vyre_driver.spirv.rewrite import Rewrite, UniformForm, rewrite
+from vyre_driver.spirv.slots import slots_of, used_variables
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vyre_driver.spirv.contract import Reflection
     from vyre_driver.spirv.interface import ComputeEntry, ModuleInterface, Resource
 
@@ -22,7 +24,7 @@ _STORAGE_CLASS_EXTENSION = "SPV_KHR_storage_buffer_storage_class"
 
 @dataclass(frozen=True, slots=True)
 class BoundResource:
-    """Where a buffer stands in the module (``set``, ``binding``) and in what is run: ``slot`` of set 0."""
+    """Where a variable stands in the module (``set``, ``binding``) and in what is run: ``slot`` of set 0, others there too."""
 
     name: str
     set: int
@@ -58,42 +60,23 @@ def make_runnable(name: str, code: bytes, interface: ModuleInterface, entry: str
         2101 if its push constants are not placed on words.
     """
     chosen = choose_entry(interface, entry, name)
-    used = used_variables(code, interface, chosen)
-    reflection = contract_of(interface, chosen, used, name)
-    resources = [one for one in interface.resources if used is None or one.id in used]
-    changes = _changes(interface, resources, chosen, name)
+    slots = slots_of(code, interface, chosen)
+    reflection = contract_of(interface, chosen, slots, used_variables(code, interface, chosen), name)
+    placed = [(one, place) for place, slot in enumerate(slots) for one in slot.variables]
+    changes = _changes(interface, placed, chosen, name)
     runnable = code
     if changes != Rewrite():
         runnable = rewrite(code, changes, interface.first_function)
-        _check_rewritten(runnable, resources, name)
-    bindings = tuple(BoundResource(one.name, one.set, one.binding, slot) for slot, one in enumerate(resources))
+        _check_rewritten(runnable, placed, name)
+    bindings = tuple(BoundResource(one.name, one.set, one.binding, place) for one, place in placed)
     return RunnableModule(name, runnable, reflection, chosen.name, bindings, runnable is not code)
 
 
-def used_variables(code: bytes, interface: ModuleInterface, entry: ComputeEntry) -> frozenset[int] | None:
-    """Return the ids of the variables that an entry point's functions name; None, all, when there is one entry point only.
-
-    One entry point keeps the buffers that it declares and leaves alone: who calls it counts by the declarations.
-    """
-    if len(interface.entry_points) == 1:
-        return None
-    variables = {one.id for group in (interface.resources, interface.push_constants, interface.shared) for one in group}
-    start = interface.first_function
-    uses = _scan.function_uses(code, start, variables | _scan.functions(code, start))
-    reached, waiting = set[int](), [entry.function_id]
-    while waiting:
-        one = waiting.pop()
-        if one not in reached:
-            reached.add(one)
-            waiting.extend(uses.get(one, ()))
-    return frozenset(reached & variables)
-
-
-def _changes(interface: ModuleInterface, resources: list[Resource], entry: ComputeEntry, source: str) -> Rewrite:
-    moved = any((one.set, one.binding) != (0, slot) for slot, one in enumerate(resources))
-    uniforms = [one for one in resources if one.kind is ResourceKind.UNIFORM_BLOCK]
+def _changes(interface: ModuleInterface, placed: Sequence[tuple[Resource, int]], entry: ComputeEntry, source: str) -> Rewrite:
+    moved = any((one.set, one.binding) != (0, place) for one, place in placed)
+    uniforms = [one for one, _ in placed if one.kind is ResourceKind.UNIFORM_BLOCK]
     return Rewrite(
-        slots=tuple((one.id, slot) for slot, one in enumerate(resources)) if moved else (),
+        slots=tuple((one.id, place) for one, place in placed) if moved else (),
         entry=None if entry.name == ENTRY_POINT else entry.name,
         uniforms=tuple(one.id for one in uniforms),
         uniform_blocks=tuple(dict.fromkeys(one.block_id for one in uniforms)),
@@ -119,14 +102,14 @@ def _uniform_form(interface: ModuleInterface, uniforms: list[Resource], source: 
     return UniformForm.BUFFER_BLOCK
 
 
-def _check_rewritten(code: bytes, resources: list[Resource], source: str) -> None:
+def _check_rewritten(code: bytes, placed: Sequence[tuple[Resource, int]], source: str) -> None:
     """Read what was written: a module that the rewriting did not understand must not reach a driver."""
     _, made = reflect(code, source)
     found = {one.id: (one.kind, one.set, one.binding) for one in made.resources}
-    for slot, one in enumerate(resources):
-        if found.get(one.id) != (ResourceKind.STORAGE_BUFFER, 0, slot):
+    for one, place in placed:
+        if found.get(one.id) != (ResourceKind.STORAGE_BUFFER, 0, place):
             raise UnsupportedFeature(
-                f"{source} cannot run through kompute: {one.name!r} could not be made a storage buffer at binding {slot}",
+                f"{source} cannot run through kompute: {one.name!r} could not be made a storage buffer at binding {place}",
                 fix="make it one in the shader, in set 0",
                 source=source,
             )

@@ -1,7 +1,8 @@
 """A module as text: its entry points as signatures, a summary of all it declares, and what it asks of a device.
 
 ``kernel(x: f32[n] in, y: f32[n] inout; TILE: u32 = 16; push: alpha f32)``: buffers in the order of set and binding with type
-and access, specialization constants with their defaults, push constants. Names are escaped where a terminal would obey them.
+and access, specialization constants with their defaults, push constants. Several variables at one binding stand as
+``x|x4: f32[n]|vec4<f32>[n] in``. Names are escaped where a terminal would obey them.
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from vyre_driver.spirv.opcodes import (
     SUBGROUP_USES,
     capability_name,
 )
-from vyre_driver.spirv.runnable import used_variables
+from vyre_driver.spirv.slots import slots_of, used_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vyre_driver.spirv.interface import ComputeEntry, LocalSize, ModuleInterface, Resource, SpecConstant
+    from vyre_driver.spirv.slots import Slot
 
 _FLOATS = {16: "<e", 32: "<f", 64: "<d"}
 _MAX_SIGNATURES = 16
@@ -70,16 +72,21 @@ def type_text(resource: Resource) -> str:
 def signature(code: bytes, interface: ModuleInterface, entry: ComputeEntry) -> str:
     """Return the signature of one entry point: of ``main`` as ``kernel``, of others by their names."""
     used = used_variables(code, interface, entry)
-    resources = [one for one in interface.resources if used is None or one.id in used]
     blocks = [one.block for one in interface.push_constants if used is None or one.id in used]
     push = ", ".join(f"{shown(member.name)} {member.type}" for block in blocks for member in block.members)
     parts = [
-        ", ".join(f"{shown(one.name)}: {type_text(one)} {one.access}" for one in resources),
+        ", ".join(_slot_text(one) for one in slots_of(code, interface, entry)),
         ", ".join(f"{shown(one.name)}: {one.scalar} = {default_text(one)}" for one in interface.spec_constants),
         f"push: {push}" if push else "",
     ]
     name = "kernel" if entry.name == ENTRY_POINT else shown(entry.name)
     return f"{name}({'; '.join(part for part in parts if part)})"
+
+
+def _slot_text(slot: Slot) -> str:
+    names = "|".join(map(shown, (slot.name, *slot.aliases)))
+    types = "|".join(dict.fromkeys(map(type_text, slot.views)))
+    return f"{names}: {types} {slot.access}"
 
 
 def signatures(code: bytes, interface: ModuleInterface, entry: str | None) -> str:
@@ -109,10 +116,10 @@ def required_limits(interface: ModuleInterface) -> dict[str, int | list[int]]:
         "maxComputeWorkGroupInvocations": max(x * y * z for x, y, z in sizes),
     }
     storage_images = {ResourceKind.STORAGE_IMAGE, ResourceKind.STORAGE_TEXEL_BUFFER}
-    buffers = sum(one.count or 1 for one in interface.resources if one.kind.is_buffer)
+    by_place = {(one.set, one.binding): one.count or 1 for one in interface.resources if one.kind.is_buffer}
     images = sum(one.count or 1 for one in interface.resources if one.kind in storage_images)
     counted = {
-        "maxPerStageDescriptorStorageBuffers": buffers,
+        "maxPerStageDescriptorStorageBuffers": sum(by_place.values()),
         "maxPerStageDescriptorStorageImages": images,
         "maxPushConstantsSize": max((one.block.byte_len for one in interface.push_constants), default=0),
         "maxComputeSharedMemorySize": sum(one.byte_len for one in interface.shared),
@@ -132,7 +139,8 @@ def _lines(name: str, code: bytes, interface: ModuleInterface, entry: str | None
     for one in interface.entry_points[:_MAX_SIGNATURES]:
         axes = " x ".join(map(_axis, one.local_size))
         yield f"  workgroup of {shown(one.name)}: {axes}"
-    yield from (f"  {_resource_line(one)}" for one in interface.resources)
+    firsts = first_at_bindings(interface)
+    yield from (f"  {_resource_line(one, firsts[one.set, one.binding])}" for one in interface.resources)
     for block in interface.push_constants:
         yield f"  push constants {shown(block.name)}: {block.block.byte_len} bytes"
         for member in block.block.members:
@@ -157,8 +165,15 @@ def _axis(axis: LocalSize) -> str:
     return str(axis.value) if axis.spec_id is None else f"{axis.value} (constant {axis.spec_id})"
 
 
-def _resource_line(resource: Resource) -> str:
+def first_at_bindings(interface: ModuleInterface) -> dict[tuple[int, int], Resource]:
+    """Return the variable that is declared first at each set and binding."""
+    return {(one.set, one.binding): one for one in reversed(interface.resources)}
+
+
+def _resource_line(resource: Resource, first: Resource) -> str:
     place = f"set {resource.set} binding {resource.binding} {shown(resource.name)}"
+    shared = "" if first is resource else f", the same as {shown(first.name)}"
     if resource.block is None:
-        return f"{place}: {type_text(resource)} {resource.access}"
-    return f"{place}: {resource.kind.value} {resource.access}, {type_text(resource)}, {resource.min_byte_len} bytes or more"
+        return f"{place}: {type_text(resource)} {resource.access}{shared}"
+    least = f"{resource.min_byte_len} bytes or more"
+    return f"{place}: {resource.kind.value} {resource.access}, {type_text(resource)}, {least}{shared}"

@@ -21,6 +21,7 @@ SECOND_BUFFER = [*op(71, 25, 2), *op(72, 25, 0, 35, 0), *op(71, 26, 34, 0), *op(
 SECOND_TYPES = [*op(30, 25, 6), *op(32, 27, 12, 25), *op(59, 27, 26, 12)]
 LOAD = op(61, 5, 60, 9)  # names the buffer
 PUSH_DECORATIONS = [*op(71, 31, 2), *op(72, 31, 0, 35, 0)]
+PUSHED = [*op(30, 31, 34), *op(32, 32, 9, 31), *op(59, 32, 35, 9)]  # a push-constant block with one %34
 PUSH_TYPES = [*op(30, 31, 10), *op(32, 32, 9, 31), *op(59, 32, 33, 9)]
 
 
@@ -221,6 +222,14 @@ MALFORMED = {
     "push constant 'member_0' has offset 6, which is not a multiple of 4": {
         "decorations": [*op(71, 31, 2), *op(72, 31, 0, 35, 6)],
         "declarations": PUSH_TYPES,
+    },
+    "push constant 'member_0' has elements of 12 bytes each, 4 bytes apart": {
+        "decorations": [*op(71, 31, 2), *op(72, 31, 0, 35, 0), *op(71, 34, 6, 4)],
+        "declarations": [*op(23, 33, 5, 3), *op(43, 10, 36, 3), *op(28, 34, 33, 36), *PUSHED],
+    },
+    "push constant 'member_0' has rows of 8 bytes each, 4 bytes apart": {
+        "decorations": [*op(71, 31, 2), *op(72, 31, 0, 35, 0), *op(72, 31, 0, 4), *op(72, 31, 0, 7, 4)],
+        "declarations": [*op(23, 33, 5, 3), *op(24, 34, 33, 2), *PUSHED],
     },
 }
 

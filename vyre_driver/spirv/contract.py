@@ -230,6 +230,7 @@ class _Contract:
                         f"push constant {path!r} is an array whose length the shader does not fix", "give it a length"
                     )
                 self._check_placed(path, found.stride, found.element)
+                self._check_apart(path, "elements", found.element.byte_len, found.stride)
                 self._check_pushed(path, found.element, offset)
             case Address():
                 raise self._unsupported(f"push constant {path!r} is a device address", "bind the buffer it points to")
@@ -237,6 +238,8 @@ class _Contract:
                 self._check_placed(path, offset, found)
                 if isinstance(found, Matrix):
                     self._check_placed(path, found.stride, found)
+                    row = found.scalar.byte_len * found.columns if found.row_major else 0  # columns are apart already
+                    self._check_apart(path, "rows", row, found.stride)
 
     def _check_placed(self, path: str, place: int, found: MemoryType) -> None:
         scalar = found if isinstance(found, Scalar) else getattr(found, "scalar", None)
@@ -244,6 +247,12 @@ class _Contract:
             raise self._unsupported(f"push constant {path!r} is made of truth values", "use uint")
         if scalar is not None and place % scalar.byte_len:
             problem = f"push constant {path!r} has offset {place}, which is not a multiple of {scalar.byte_len}"
+            raise invalid(self._source, problem)
+
+    def _check_apart(self, path: str, parts: str, byte_len: int, stride: int) -> None:
+        """Refuse parts that overlap: the last would end behind what the block is counted to take."""
+        if stride < byte_len:
+            problem = f"push constant {path!r} has {parts} of {byte_len} bytes each, {stride} bytes apart"
             raise invalid(self._source, problem)
 
     def _spec_constants(self) -> tuple[SpecConstant, ...]:

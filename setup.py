@@ -122,6 +122,7 @@ setup(
             extension("vyre_driver.ir._wire_scan"),
             extension("vyre_driver.ir._wire_terms"),
             extension("vyre_driver.spirv._scan"),
+            extension("vyre_driver.spirv._shape"),
             extension("vyre_driver.vulkan._vulkan", "vyre_driver/vulkan/layer_features.c", libraries=("dl",)),
             extension(LAYER, *LAYER_SOURCES, libraries=("pthread",)),
         ]

@@ -9,7 +9,6 @@ Python raise MemoryError) ends the run with the input's hex.
 from __future__ import annotations
 
 import argparse
-import array
 import random
 import resource
 import sys
@@ -29,13 +28,11 @@ except ImportError:
 with atheris.instrument_imports(include=["vyre_driver"]) if atheris else nullcontext():
     from module_walk import outcome
 
+from mutations import LARGEST_WORDS, mutated, mutated_body
 from spirv_corpus import modules
 
 SLOW_S = 5.0
 MOST_BYTES = 3 << 30
-LARGEST_WORDS = 1 << 14
-HEADER = 5
-NUMBERS = [0, 1, 2, 3, 5, 12, 17, 25, 33, 34, 35, 38, 54, 56, 59, 64, 1024, 0xFFFF, 1 << 16, 0x3FFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF]
 
 outcomes: Counter[str] = Counter()
 slowest = (0.0, 0)
@@ -51,52 +48,6 @@ def try_input(data: bytes) -> None:
     assert took < SLOW_S, f"{len(data)} bytes took {took:.1f} s"
 
 
-def starts(words: array.array[int]) -> list[int]:
-    """The word at which each instruction begins, and the end."""
-    found, at = [], HEADER
-    while at < len(words) and words[at] >> 16:
-        found.append(at)
-        at += words[at] >> 16
-    return [*found, min(at, len(words))]
-
-
-def an_instruction(rng: random.Random, words: array.array[int]) -> array.array[int]:
-    places = starts(words)
-    at = rng.randrange(max(1, len(places) - 1))
-    return words[places[at] : places[at + 1]] if len(places) > 1 else array.array("I")
-
-
-def mutated(rng: random.Random, corpus: list[bytes], real: int) -> bytes:
-    """A module, half the time one of the ``real`` first, with words changed, instructions dropped, doubled or of another."""
-    words = array.array("I", corpus[rng.randrange(real if rng.random() < 0.5 else len(corpus))])
-    for _ in range(rng.randint(1, 5)):
-        places = starts(words)
-        at = rng.randrange(len(words))
-        place = rng.choice(places)
-        match rng.randrange(9):
-            case 0:
-                words[at] ^= 1 << rng.randrange(32)
-            case 1:
-                words[at] = rng.choice(NUMBERS)
-            case 2:
-                words[at] = words[rng.randrange(len(words))]
-            case 3:
-                words[place:place] = an_instruction(rng, words)
-            case 4:
-                words[place:place] = an_instruction(rng, array.array("I", rng.choice(corpus)))
-            case 5 if place < len(words):
-                del words[place : place + max(1, words[place] >> 16)]
-            case 6:
-                words[place:place] = an_instruction(rng, words) * rng.choice([2, 30, 300])
-            case 7 if place + 1 < len(words):
-                words[place + 1] = (
-                    rng.choice([words[3] - 1, rng.randrange(max(1, words[3])), rng.choice(NUMBERS)]) & 0xFFFF_FFFF
-                )
-            case _:
-                words[at] = (words[at] + rng.choice([1, -1, 1 << 16, -(1 << 16)])) & 0xFFFF_FFFF
-    return words[:LARGEST_WORDS].tobytes()
-
-
 def loop(seconds: float, seed: int) -> None:
     """Mutate for a time; what can still be run is mutated further."""
     rng = random.Random(seed)  # noqa: S311 -- no secret
@@ -104,7 +55,7 @@ def loop(seconds: float, seed: int) -> None:
     real = len(corpus)
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        data = mutated(rng, corpus, real)
+        data = mutated(rng, corpus, real) if rng.random() < 0.8 else mutated_body(rng, rng.choice(corpus))
         before = outcomes["usable"]
         try:
             try_input(data)

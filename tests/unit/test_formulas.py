@@ -108,7 +108,7 @@ def test_truth_values_are_combined(opcode: int, results: str) -> None:
             LESS,
             2**32 - 1,
         ),
-        ([*op(51, 2, 30, 21, 20), *op(52, 10, 22, 81, 30, 1)], 9, 9),
+        ([*op(23, 90, 10, 2), *op(51, 90, 30, 21, 20), *op(52, 10, 22, 81, 30, 1)], 9, 9),
     ],
     ids=["negative", "complement", "not", "widened", "widened and divided", "sign", "part of a composite"],
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 # A second buffer of floats, %26 at binding 1, and a push-constant block %31 with one uint.
 SECOND_BUFFER = [*op(71, 25, 2), *op(72, 25, 0, 35, 0), *op(71, 26, 34, 0), *op(71, 26, 33, 1)]
 SECOND_TYPES = [*op(30, 25, 6), *op(32, 27, 12, 25), *op(59, 27, 26, 12)]
-LOAD = op(61, 5, 60, 9)  # names the buffer
+LOAD = op(61, 7, 60, 9)  # names the buffer
 PUSH_DECORATIONS = [*op(71, 31, 2), *op(72, 31, 0, 35, 0)]
 PUSHED = [*op(30, 31, 34), *op(32, 32, 9, 31), *op(59, 32, 35, 9)]  # a push-constant block with one %34
 PUSH_TYPES = [*op(30, 31, 10), *op(32, 32, 9, 31), *op(59, 32, 33, 9)]

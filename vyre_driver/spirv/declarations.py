@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from vyre_driver import _fast
 from vyre_driver.errors import InvalidModule
-from vyre_driver.spirv import _scan
+from vyre_driver.spirv import _scan, _shape
 from vyre_driver.spirv.opcodes import LEAST_OPERANDS, MODE_LOCAL_SIZE_ID, Op
 
 HEADER_WORDS = 5
@@ -116,6 +116,21 @@ def read_declarations(module: bytes, source: str) -> tuple[bytes, Declarations]:
     if fault:
         raise invalid(source, _complaint(fault, word, Op(op), number, words[3]))
     return code, Declarations(words, first_function, tables)
+
+
+def check_shape(code: bytes, source: str) -> None:
+    """Return if every instruction of a framed module stands where it may and uses ids that are there, of the right kind.
+
+    Raises
+    ------
+    InvalidModule
+        2101 if not.
+    """
+    fault, word, number = _shape.check(code)
+    if fault:
+        words = array.array("I", code[: 4 * (word + 1)])
+        what = f"the instruction at word {word} (opcode {words[word] & 0xFFFF})"
+        raise invalid(source, _shape.FAULTS[fault].format(what=what, number=number, bound=words[3]))
 
 
 def _complaint(fault: int, word: int, op: Op, number: int, bound: int) -> str:

@@ -1,7 +1,7 @@
 """SPIR-V -> what it declares: entry points, resources, push constants, specialization constants, shared memory, capabilities.
 
-Reads everything, whether this driver can run it or not, and refuses only what is no proper module: the bytes are untrusted. It
-does not judge function bodies, and it knows no device.
+Reads everything, whether this driver can run it or not, and refuses only what is no proper module: the bytes are untrusted. Of
+function bodies it knows where instructions stand and which ids they use, not what they compute; and it knows no device.
 
 Source: SPIR-V 1.6; Vulkan 1.3, "Shader Interfaces" and "Specialization Constants".
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.spirv import _scan
-from vyre_driver.spirv.declarations import invalid, read_declarations
+from vyre_driver.spirv.declarations import check_shape, invalid, read_declarations
 from vyre_driver.spirv.interface import (
     ComputeEntry,
     Image,
@@ -61,7 +61,7 @@ def reflect(module: bytes, source: str) -> tuple[bytes, ModuleInterface]:
     host_order, declarations = read_declarations(module, source)
     reader = _Reader(declarations, source)
     addressing, memory = declarations.memory_model
-    return host_order, ModuleInterface(
+    found = ModuleInterface(
         version=declarations.version,
         generator=declarations.generator,
         memory_model=(ADDRESSING_MODELS.get(addressing, str(addressing)), MEMORY_MODELS.get(memory, str(memory))),
@@ -76,6 +76,8 @@ def reflect(module: bytes, source: str) -> tuple[bytes, ModuleInterface]:
         has_buffer_blocks=any(Decoration.BUFFER_BLOCK in one for one in declarations.decorations.values()),
         first_function=declarations.first_function,
     )
+    check_shape(host_order, source)
+    return host_order, found
 
 
 class _Reader:

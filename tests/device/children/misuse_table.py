@@ -53,6 +53,7 @@ ADDRESSES = """#extension GL_EXT_buffer_reference : require
 layout(buffer_reference) buffer R { uint x; };
 layout(push_constant) uniform P { R p; };"""
 CAPABILITY_KERNEL, SPIRV_2 = 6, 0x0002_0000
+FUNCTION, ACCESS_CHAIN, LOAD, RETURN = 54, 65, 61, 253
 
 
 class Row(NamedTuple):
@@ -68,6 +69,27 @@ def words(change: Callable[[array.array[int]], object]) -> bytes:
     made = array.array("I", CODE)
     change(made)
     return made.tobytes()
+
+
+def body(opcode: int, change: Callable[[array.array[int], int], object]) -> bytes:
+    """The saxpy shader's words with a change at the first instruction of this opcode in its functions."""
+    made = array.array("I", CODE)
+    at, in_functions = 5, False
+    while not (in_functions and made[at] & 0xFFFF == opcode):
+        in_functions |= made[at] & 0xFFFF == FUNCTION
+        at += made[at] >> 16
+    change(made, at)
+    return made.tobytes()
+
+
+def use_what_nothing_defines(made: array.array[int], at: int) -> None:
+    made[at + 3] = made[3]
+    made[3] += 1
+
+
+def follow_an_index_twice(made: array.array[int], at: int) -> None:
+    made.insert(at + 4, made[at + 4])
+    made[at] += 1 << 16
 
 
 def run(driver: Driver, code: Any) -> object:  # noqa: ANN401 -- what a caller may give
@@ -201,6 +223,18 @@ MATRIX = [
     Row("the id bound is 0", lambda at: run(at, words(lambda w: w.__setitem__(3, 0))), InvalidModule),
     Row("the id bound is huge", lambda at: run(at, words(lambda w: w.__setitem__(3, 2**32 - 1))), InvalidModule),
     Row("the version is of tomorrow", lambda at: run(at, words(lambda w: w.__setitem__(1, SPIRV_2))), UnsupportedFeature),
+    # What is framed and declared as it should be, and breaks the rules in its functions: drivers die of it.
+    Row("a function uses what nothing defines", lambda at: run(at, body(LOAD, use_what_nothing_defines)), InvalidModule),
+    Row(
+        "a function has a block without an end",
+        lambda at: run(at, body(RETURN, lambda w, at: w.__delitem__(at))),
+        InvalidModule,
+    ),
+    Row(
+        "a function follows an index too far",
+        lambda at: run(at, body(ACCESS_CHAIN, follow_an_index_twice)),
+        InvalidModule,
+    ),
     Row("the module is a number", lambda at: run(at, 8), InvalidInput),
     Row("compile gets bytes", lambda at: at.compile(CODE), InvalidInput),  # type: ignore[arg-type]
     Row(

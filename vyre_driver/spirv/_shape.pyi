@@ -1,0 +1,7 @@
+SHAPES: dict[str, tuple[int, ...]]
+DECLARING: tuple[int, ...]
+ANYWHERE: tuple[int, ...]
+TERMINATING: tuple[int, ...]
+FAULTS: tuple[str, ...]
+
+def check(module: bytes) -> tuple[int, int, int]: ...

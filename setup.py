@@ -117,6 +117,7 @@ setup(
     ext_modules=cythonize(
         [
             extension("vyre_driver._fast"),
+            extension("vyre_driver._proof"),
             extension("vyre_driver.cache._read"),
             extension("vyre_driver.ir._seal"),
             extension("vyre_driver.ir._wire_scan"),

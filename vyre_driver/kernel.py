@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from vyre_driver import _proof
 from vyre_driver.backends.kompute.pipeline import BoundPipeline, PipelineSource, RecordedDispatch, StageTimes
 from vyre_driver.backends.kompute.resident import Buffer, check_buffers
 from vyre_driver.bound import BoundKernel, RecentBindings
 from vyre_driver.errors import DeviceOutOfMemory
 from vyre_driver.geometry import grid
-from vyre_driver.push_constants import pack_push_constants
+from vyre_driver.push_constants import pack_push_constants, packer_of
 from vyre_driver.strict import StrictCall
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ class Kernel:
         self._trace = trace
         self._last: tuple[int, PipelineFacts | None, StageTimes | None] = (0, None, None)
         self._calls: OrderedDict[object, _Call] = OrderedDict()
+        self._latest: tuple[_proof.Form, _Call] | None = None  # of the calls above, the one that was found last
+        self._packer = packer_of(compiled.reflection.push_constants, compiled.reflection.push_constant_bytes)
         self._uses = itertools.count()
         self._source = compiled.source
         self._has_pipeline = False
@@ -133,16 +136,7 @@ class Kernel:
         OutputNotWritten
             2008, InputChanged 2009: what a strict call found.
         """
-        push_words = self._push_words(push)
-        form = _call_form(arrays, groups, out_counts)
-        call = self._calls.get(form) if form is not None else None
-        pipeline_ns = 0
-        if call is None:
-            call, contents, pipeline_ns = self._prepare(arrays, groups, out_counts or {})
-            if form is not None:
-                self._remember(form, call)
-        else:
-            contents = [None if position is None else np.ascontiguousarray(arrays[position]) for position in call.positions]
+        call, contents, push_words, pipeline_ns = self._proven(arrays, groups, push, out_counts)
         call.recorded.used = next(self._uses)
         if self._driver.strict if strict is None else strict:
             watched = StrictCall(call.recorded, self.plan, contents, call.outputs)
@@ -190,6 +184,27 @@ class Kernel:
         memory = {argument.binding.binding: buffer.memory for argument, buffer in zip(arguments, buffers, strict=True)}
         return self._made(lambda source: BoundPipeline(self._driver.backend, source, memory, counts), lambda made: made)
 
+    def _proven(
+        self,
+        arrays: tuple[object, ...],
+        groups: Sequence[int] | None,
+        push: Mapping[str, object] | None,
+        out_counts: Mapping[str, int] | None,
+    ) -> tuple[_Call, list[NDArray[Any] | None], tuple[int, ...], int]:
+        """Prove a call, or find that it has the form of one that was proven; returns also the push constants' words."""
+        push_words = self._push_words(push)
+        latest = self._latest
+        call = latest[1] if latest is not None and _proof.has_form(latest[0], arrays, groups, out_counts, np.ndarray) else None
+        if call is None:
+            form = _proof.call_form(arrays, groups, out_counts, np.ndarray)
+            call = self._calls.get(form)
+            if call is None:
+                call, contents, pipeline_ns = self._prepare(arrays, groups, out_counts or {})
+                self._remember(form, call)
+                return call, contents, push_words, pipeline_ns
+            self._remember(form, call)
+        return call, _proof.in_one_piece(arrays, call.positions, np.ascontiguousarray), push_words, 0
+
     def _prepare(
         self, arrays: Sequence[object], groups: Sequence[int] | None, out_counts: Mapping[str, int]
     ) -> tuple[_Call, list[NDArray[Any] | None], int]:
@@ -204,10 +219,13 @@ class Kernel:
         )
         return call, [one.data for one in arguments], recorded.bound.pipeline_ns if made else 0
 
-    def _remember(self, form: object, call: _Call) -> None:
+    def _remember(self, form: _proof.Form | None, call: _Call) -> None:
         """Keep a proven call: another with arrays of the same types and shapes needs no proof."""
         with self._lock:
+            if form is None or call.recorded not in self._recorded.values():
+                return  # of an unusual form, or let go meanwhile by another thread
             self._calls[form] = call
+            self._latest = form, call
             while len(self._calls) > _MAX_CALLS:
                 self._calls.popitem(last=False)
 
@@ -215,6 +233,9 @@ class Kernel:
         reflection = self._compiled.reflection
         if not push and not reflection.push_constants:
             return ()
+        words = self._packer.pack(push) if self._packer is not None else None
+        if words is not None:
+            return words
         return pack_push_constants(reflection.push_constants, reflection.push_constant_bytes, push or {})
 
     def _recorded_for(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]) -> tuple[RecordedDispatch, bool]:
@@ -265,6 +286,8 @@ class Kernel:
     def _drop_oldest(self) -> None:
         dropped = self._recorded.pop(min(self._recorded, key=lambda shape: self._recorded[shape].used))
         self._calls = OrderedDict((form, call) for form, call in self._calls.items() if call.recorded is not dropped)
+        if self._latest is not None and self._latest[1].recorded is dropped:
+            self._latest = None
 
     def _keep_blob(self, bound: BoundPipeline) -> None:
         """Store what the driver compiled, once: the next process makes its pipeline of it."""
@@ -284,26 +307,12 @@ class _Call:
     outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
 
 
-def _call_form(arrays: Sequence[object], groups: Sequence[int] | None, out_counts: Mapping[str, int] | None) -> object | None:
-    """Return what decides whether a call fits, to be compared; None when something is of an unusual type."""
-    if not all(type(array) is np.ndarray for array in arrays) or not _is_plain(groups):
-        return None
-    if out_counts and not (type(out_counts) is dict and all(type(count) is int for count in out_counts.values())):
-        return None
-    forms = tuple((array.dtype, array.shape) for array in arrays)  # type: ignore[attr-defined]
-    return forms, None if groups is None else tuple(groups), None if not out_counts else tuple(out_counts.items())
-
-
 def _binding_form(buffers: Sequence[object], groups: Sequence[int] | None, push_words: tuple[int, ...]) -> object | None:
     """Return what two bindings that were proven have in common; None when something is of an unusual type."""
-    if not all(type(buffer) is Buffer for buffer in buffers):
+    for buffer in buffers:
+        if type(buffer) is not Buffer:
+            return None
+    plain = _proof.call_form((), groups, None, np.ndarray)  # of the groups
+    if plain is None:
         return None
-    if not _is_plain(groups):
-        return None
-    lifetimes = tuple([id(buffer.lifetime) for buffer in buffers])  # type: ignore[attr-defined]
-    return lifetimes, None if groups is None else tuple(groups), push_words
-
-
-def _is_plain(groups: object) -> bool:
-    """Whether equal groups are the same groups: 1.0 equals 1, and is none."""
-    return groups is None or (isinstance(groups, (tuple, list)) and all(type(count) is int for count in groups))
+    return tuple([id(buffer.lifetime) for buffer in buffers]), plain[1], push_words  # type: ignore[attr-defined]

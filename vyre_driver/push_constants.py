@@ -16,12 +16,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from vyre_driver import _proof
 from vyre_driver.errors import InvalidPushConstant
 from vyre_driver.spirv.layout import Array, Matrix, Scalar, Struct, Vector
 
 if TYPE_CHECKING:
     from vyre_driver.spirv.contract import PushConstantMember
     from vyre_driver.spirv.layout import Member, MemoryType
+
+_WORD_BITS = 32
+_MAX_PACKED_BYTES = 256  # what _proof.PushPacker has room for
 
 
 class Numbers(NamedTuple):
@@ -59,6 +63,17 @@ def _offsets(found: MemoryType) -> tuple[int, ...]:
             inner = _offsets(element)
             return tuple(stride * at + offset for at in range(count) for offset in inner)
     return (0,)
+
+
+def packer_of(members: Sequence[PushConstantMember], byte_len: int) -> _proof.PushPacker | None:
+    """Return what packs plain numbers fast, None for a block of anything but single numbers of 32 bits, 256 bytes at most."""
+    scalars = [member.type for member in members if isinstance(member.type, Scalar)]
+    if not members or len(scalars) < len(members) or byte_len > _MAX_PACKED_BYTES:
+        return None
+    if any(scalar.bits != _WORD_BITS or scalar.kind == "b" for scalar in scalars):
+        return None
+    places = [(member.name, member.offset, scalar.kind) for member, scalar in zip(members, scalars, strict=True)]
+    return _proof.PushPacker(tuple(places), byte_len // 4)
 
 
 def pack_push_constants(members: Sequence[PushConstantMember], byte_len: int, given: Mapping[str, object]) -> tuple[int, ...]:

@@ -37,7 +37,18 @@ ENVIRONMENT = {
 }
 MEMCHECK = (str(shutil.which("valgrind")), "--quiet", "--num-callers=40", "--leak-check=full", "--show-leak-kinds=definite")
 OURS = frozenset(
-    {"_layer.c", "_vulkan.c", "_fast.c", "_read.c", "_scan.c", "_seal.c", "_shape.c", "_wire_scan.c", "_wire_terms.c"}
+    {
+        "_layer.c",
+        "_vulkan.c",
+        "_fast.c",
+        "_proof.c",
+        "_read.c",
+        "_scan.c",
+        "_seal.c",
+        "_shape.c",
+        "_wire_scan.c",
+        "_wire_terms.c",
+    }
     | {path.name for path in LAYER.glob("*.c")}
 )
 # Tests of the extensions that draw no thousands of examples: under memcheck Python takes some fifty times as long.

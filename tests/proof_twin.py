@@ -1,0 +1,34 @@
+"""Plain twins of the compiled proof of a warm call (vyre_driver/_proof.pyx)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def call_form(arrays: tuple[Any, ...], groups: Any, out_counts: Any) -> tuple[Any, Any, Any] | None:  # noqa: ANN401 -- any call
+    """What decides whether a call fits; None when something is of an unusual type."""
+    if not all(type(array) is np.ndarray for array in arrays):
+        return None
+    if groups is not None and not (type(groups) in {tuple, list} and all(type(count) is int for count in groups)):
+        return None
+    if out_counts and not (type(out_counts) is dict and all(type(count) is int for count in out_counts.values())):
+        return None
+    forms = tuple((array.dtype, array.shape) for array in arrays)
+    return forms, None if groups is None else tuple(groups), tuple(out_counts.items()) if out_counts else None
+
+
+def has_form(form: object, arrays: tuple[Any, ...], groups: object, out_counts: object) -> bool:
+    """Whether a call has that form."""
+    return call_form(arrays, groups, out_counts) == form
+
+
+def in_one_piece(
+    arrays: tuple[Any, ...], positions: tuple[int | None, ...], copied: Callable[[Any], Any]
+) -> list[np.ndarray[Any, Any] | None]:
+    """The arrays at these positions, each contiguous and with an axis."""
+    return [None if place is None else copied(arrays[place]) for place in positions]

@@ -1,0 +1,160 @@
+"""The compiled proof of a warm call says what its plain twin says, of every call."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+import numpy as np
+import proof_twin
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vyre_driver import _proof
+from vyre_driver.errors import InvalidPushConstant
+from vyre_driver.push_constants import pack_push_constants, packer_of
+from vyre_driver.spirv.contract import PushConstantMember
+from vyre_driver.spirv.layout import MemoryType, Scalar, Vector
+
+Call: TypeAlias = tuple[tuple[Any, ...], Any, Any]
+
+
+class Marked(np.ndarray):  # type: ignore[type-arg]
+    """A subclass, which may mean anything by its shape."""
+
+
+ARRAYS = st.sampled_from(
+    [
+        np.zeros(4, np.float32),
+        np.ones(4, "<f4"),
+        np.zeros(4, ">f4"),
+        np.zeros((2, 2), np.float32),
+        np.zeros((2, 4), np.float32)[:, ::2],
+        np.zeros(4, np.uint32),
+        np.zeros((), np.float32),
+        np.zeros(0, np.float32),
+        np.zeros(4, np.float32).view(Marked),
+        np.zeros(2, "f4,f4"),
+        b"1234",
+        [1.0],
+        None,
+    ]
+)
+COUNTS = st.sampled_from([1, 2, 64, 2**70, True, 1.0, np.int64(1), "1", None, -1])
+GROUPS = (
+    st.none()
+    | st.lists(COUNTS, max_size=4)
+    | st.tuples(COUNTS)
+    | st.tuples(COUNTS, COUNTS)
+    | st.sampled_from([3, "11", {1: 1}])
+)
+OUT_COUNTS = (
+    st.none() | st.dictionaries(st.sampled_from(["y", "z"]), COUNTS, max_size=2) | st.sampled_from([[], (), [("y", 1)], "y"])
+)
+CALLS = st.tuples(st.lists(ARRAYS, max_size=4).map(tuple), GROUPS, OUT_COUNTS)
+
+
+@given(CALLS)
+def test_the_form_of_a_call_is_the_twins(call: Call) -> None:
+    assert _proof.call_form(*call, np.ndarray) == proof_twin.call_form(*call)
+
+
+@given(CALLS, CALLS)
+def test_a_call_has_the_form_that_the_twin_says(first: Call, second: Call) -> None:
+    form = proof_twin.call_form(*first)
+    if form is not None:
+        assert _proof.has_form(form, *second, np.ndarray) is proof_twin.has_form(form, *second)
+        assert _proof.has_form(form, *first, np.ndarray) is True
+
+
+@given(CALLS, st.integers(0, 2), st.data())
+def test_a_call_that_differs_in_one_thing_has_another_form_where_the_twin_says_so(
+    call: Call, place: int, data: st.DataObject
+) -> None:
+    form = proof_twin.call_form(*call)
+    if form is not None:
+        changed: list[Any] = list(call)
+        changed[place] = data.draw(CALLS)[place]
+        assert _proof.has_form(form, *changed, np.ndarray) is proof_twin.has_form(form, *changed)
+
+
+@given(st.lists(ARRAYS.filter(lambda one: isinstance(one, np.ndarray)), min_size=1, max_size=4), st.data())
+def test_arrays_are_in_one_piece_as_the_twins_are(arrays: list[Any], data: st.DataObject) -> None:
+    positions = tuple(data.draw(st.lists(st.none() | st.integers(0, len(arrays) - 1), max_size=4)))
+    found = _proof.in_one_piece(tuple(arrays), positions, np.ascontiguousarray)
+    expected = proof_twin.in_one_piece(tuple(arrays), positions, np.ascontiguousarray)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        if one is None or other is None:
+            assert one is other
+            continue
+        assert (one.dtype, one.shape, one.flags.c_contiguous, one.tobytes()) == (
+            other.dtype,
+            other.shape,
+            True,
+            other.tobytes(),
+        )
+
+
+KINDS = [Scalar("u", 32), Scalar("i", 32), Scalar("f", 32)]
+VALUES = (
+    st.integers(-(2**33), 2**33)
+    | st.floats(width=32)
+    | st.floats()
+    | st.sampled_from([True, None, "1", 10**400, 2**64, -0.0, math.nan, 1e39, np.float32(2), np.int64(3), [1], np.ones(1)])
+)
+
+
+@given(st.lists(st.sampled_from(KINDS), min_size=1, max_size=6), st.data())
+def test_what_is_packed_is_what_the_plain_packing_gives(kinds: list[Scalar], data: st.DataObject) -> None:
+    places = data.draw(st.permutations(range(8)))
+    members = [PushConstantMember(f"m{at}", 4 * places[at], kind) for at, kind in enumerate(kinds)]
+    names = st.sampled_from([one.name for one in members] + ["other"])
+    push = data.draw(st.fixed_dictionaries({one.name: VALUES for one in members}) | st.dictionaries(names, VALUES))
+    packer = packer_of(members, 32)
+    assert packer is not None
+    found = packer.pack(push)
+    try:
+        assert found in {None, pack_push_constants(members, 32, push)}
+    except InvalidPushConstant:
+        assert found is None
+
+
+@given(st.lists(st.sampled_from(KINDS), min_size=1, max_size=6), st.data())
+def test_plain_numbers_that_fit_are_packed(kinds: list[Scalar], data: st.DataObject) -> None:
+    fitting = {"u": st.integers(0, 2**32 - 1), "i": st.integers(-(2**31), 2**31 - 1), "f": st.floats(width=32, allow_nan=False)}
+    members = [PushConstantMember(f"m{at}", 4 * at, kind) for at, kind in enumerate(kinds)]
+    push = {one.name: data.draw(fitting[kind.kind]) for one, kind in zip(members, kinds, strict=True)}
+    packer = packer_of(members, 4 * len(members))
+    assert packer is not None
+    assert packer.pack(push) == pack_push_constants(members, 4 * len(members), push)
+
+
+@pytest.mark.parametrize(
+    ("types", "byte_len"),
+    [
+        ([], 0),
+        ([Vector(Scalar("f", 32), 2)], 8),
+        ([Scalar("f", 64)], 8),
+        ([Scalar("u", 16)], 4),
+        ([Scalar("u", 32)], 260),
+    ],
+)
+def test_a_block_of_anything_else_is_left_to_the_plain_packing(types: list[MemoryType], byte_len: int) -> None:
+    assert packer_of([PushConstantMember("m", 0, one) for one in types], byte_len) is None
+
+
+@pytest.mark.parametrize(
+    ("members", "words", "problem"),
+    [
+        ((("m", 2, "u"),), 1, "'m' is at byte 2 of 4"),
+        ((("m", 4, "u"),), 1, "'m' is at byte 4 of 4"),
+        ((("m", -4, "u"),), 1, "'m' is at byte -4 of 4"),
+        ((), 65, "0 push constants in 65 words, and there are 64 at most"),
+        ((), -1, "0 push constants in -1 words, and there are 64 at most"),
+    ],
+)
+def test_a_place_outside_the_block_is_refused(members: tuple[tuple[str, int, str], ...], words: int, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        _proof.PushPacker(members, words)

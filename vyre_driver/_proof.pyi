@@ -1,0 +1,24 @@
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+Form: TypeAlias = tuple[object, object, object]
+
+def call_form(
+    arrays: tuple[object, ...], groups: Sequence[int] | None, out_counts: Mapping[str, int] | None, array_type: type
+) -> Form | None: ...
+def has_form(
+    form: Form,
+    arrays: tuple[object, ...],
+    groups: Sequence[int] | None,
+    out_counts: Mapping[str, int] | None,
+    array_type: type,
+) -> bool: ...
+def in_one_piece(
+    arrays: tuple[object, ...], positions: tuple[int | None, ...], copied: Callable[[Any], NDArray[Any]]
+) -> list[NDArray[Any] | None]: ...
+
+class PushPacker:
+    def __init__(self, members: tuple[tuple[str, int, str], ...], word_count: int) -> None: ...
+    def pack(self, given: object) -> tuple[int, ...] | None: ...

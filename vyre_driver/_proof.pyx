@@ -1,0 +1,197 @@
+# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
+"""The proof of a call that fits like one before: types, shapes and counts compared, push constants packed.
+
+What is out of the ordinary is left to the plain code, which proves it from the ground up or says what is wrong.
+Nothing here imports the rest of the package. Plain twins stand in tests/proof_twin.py.
+"""
+
+from cpython.dict cimport PyDict_GetItemWithError
+from cpython.float cimport PyFloat_AS_DOUBLE
+from cpython.object cimport Py_EQ, PyObject, PyObject_RichCompareBool
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
+from libc.math cimport isinf, isnan
+from libc.stdint cimport uint32_t
+from libc.string cimport memcpy, memset
+
+cdef extern from "Python.h":
+    long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
+
+cdef enum:
+    MOST_WORDS = 64
+    UNSIGNED = 0
+    SIGNED = 1
+    FLOAT = 2
+
+
+cdef bint are_plain(object counts) noexcept:
+    """Whether these are exact whole numbers in a tuple or list."""
+    cdef object one
+    if type(counts) is tuple:
+        for one in <tuple> counts:
+            if type(one) is not int:
+                return False
+        return True
+    if type(counts) is list:
+        for one in <list> counts:
+            if type(one) is not int:
+                return False
+        return True
+    return False
+
+
+cdef object plain_counts(object out_counts):
+    """Return (name, count) pairs of a dictionary of exact whole numbers, None of no counts at all, False of anything else."""
+    cdef object count
+    if out_counts is None:
+        return None
+    if type(out_counts) is not dict:
+        return False if out_counts else None
+    for count in (<dict> out_counts).values():
+        if type(count) is not int:
+            return False
+    return tuple((<dict> out_counts).items()) if out_counts else None
+
+
+def call_form(tuple arrays not None, object groups, object out_counts, type array_type not None) -> tuple | None:
+    """Return what decides whether a call fits, to be compared: (dtype, shape) of each array, groups, counts.
+
+    None when something is of an unusual type: 1.0 equals 1, and is no number of workgroups.
+    """
+    cdef object array, counts
+    cdef list forms = []
+    if groups is not None and not are_plain(groups):
+        return None
+    counts = plain_counts(out_counts)
+    if counts is False:
+        return None
+    for array in arrays:
+        if type(array) is not array_type:
+            return None
+        forms.append((array.dtype, array.shape))
+    return tuple(forms), None if groups is None else tuple(groups), counts
+
+
+def has_form(tuple form not None, tuple arrays not None, object groups, object out_counts, type array_type not None) -> bool:
+    """Whether ``call_form`` of a call equals ``form``, which it gave before."""
+    cdef tuple forms = <tuple> form[0]
+    cdef tuple one
+    cdef object array, held
+    cdef Py_ssize_t i
+    if len(arrays) != len(forms):
+        return False
+    for i in range(len(arrays)):
+        array, one = arrays[i], <tuple> forms[i]
+        if type(array) is not array_type:
+            return False
+        held = array.dtype
+        if held is not one[0] and not PyObject_RichCompareBool(held, one[0], Py_EQ):
+            return False
+        if not PyObject_RichCompareBool(array.shape, one[1], Py_EQ):
+            return False
+    if groups is None or form[1] is None:
+        if groups is not form[1]:
+            return False
+    elif not are_plain(groups) or not PyObject_RichCompareBool(
+        groups if type(groups) is tuple else tuple(groups), form[1], Py_EQ
+    ):
+        return False
+    if out_counts is None:
+        return form[2] is None
+    held = plain_counts(out_counts)
+    return held is not False and held == form[2]
+
+
+def in_one_piece(tuple arrays not None, tuple positions not None, object copied) -> list:
+    """Return the array at each position, None for None; what is not contiguous, or has no axis, as ``copied`` gives it."""
+    cdef object place, array
+    cdef list found = []
+    for place in positions:
+        if place is None:
+            found.append(None)
+            continue
+        array = arrays[<Py_ssize_t> place]
+        found.append(array if array.flags.c_contiguous and array.ndim else copied(array))
+    return found
+
+
+cdef class PushPacker:
+    """Packs push constants that are all single numbers of 32 bits, at multiples of 4 bytes.
+
+    ``members`` are (name, byte offset, ``u``, ``i`` or ``f``); ``word_count`` is the block's length, at most 64.
+    """
+
+    cdef tuple _names
+    cdef uint32_t[MOST_WORDS] _places
+    cdef int[MOST_WORDS] _kinds
+    cdef Py_ssize_t _word_count
+
+    def __cinit__(self, tuple members not None, Py_ssize_t word_count):
+        cdef Py_ssize_t i
+        if not 0 <= word_count <= MOST_WORDS or len(members) > MOST_WORDS:
+            raise ValueError(f"{len(members)} push constants in {word_count} words, and there are {MOST_WORDS} at most")
+        self._names = tuple([name for name, _, _ in members])
+        self._word_count = word_count
+        for i in range(len(members)):
+            _, offset, kind = members[i]
+            if offset % 4 or not 0 <= offset // 4 < word_count:
+                raise ValueError(f"{self._names[i]!r} is at byte {offset} of {4 * word_count}")
+            self._places[i] = offset // 4
+            self._kinds[i] = {"u": UNSIGNED, "i": SIGNED, "f": FLOAT}[kind]
+
+    def pack(self, object given) -> tuple[int, ...] | None:
+        """Return the block as words; None unless ``given`` is a dict of just these names to plain numbers that fit."""
+        cdef uint32_t[MOST_WORDS] words
+        cdef PyObject* found
+        cdef Py_ssize_t i
+        if type(given) is not dict or len(<dict> given) != len(self._names):
+            return None
+        memset(words, 0, 4 * self._word_count)
+        for i in range(len(self._names)):
+            found = PyDict_GetItemWithError(given, self._names[i])
+            if found == NULL or not packed(<object> found, self._kinds[i], &words[self._places[i]]):
+                return None
+        return words_of(words, self._word_count)
+
+
+cdef tuple words_of(const uint32_t* words, Py_ssize_t count):
+    cdef tuple made = PyTuple_New(count)
+    cdef Py_ssize_t i
+    cdef object word
+    for i in range(count):
+        word = words[i]
+        Py_INCREF(word)
+        PyTuple_SET_ITEM(made, i, word)
+    return made
+
+
+cdef bint packed(object value, int kind, uint32_t* word) except -1:
+    """Write a number's bits; tells whether it is of an exact plain type and in range."""
+    cdef long long number
+    cdef int overflow = 0
+    cdef double wide
+    cdef float narrow
+    if kind != FLOAT:
+        if type(value) is not int:
+            return False
+        number = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow or number < (-0x80000000LL if kind == SIGNED else 0):
+            return False
+        if number > (0x7FFFFFFFLL if kind == SIGNED else 0xFFFFFFFFLL):
+            return False
+        word[0] = <uint32_t> number
+        return True
+    if type(value) is float:
+        wide = PyFloat_AS_DOUBLE(value)
+    elif type(value) is int:
+        number = PyLong_AsLongLongAndOverflow(value, &overflow)
+        if overflow:
+            return False
+        wide = <double> number
+    else:
+        return False
+    narrow = <float> wide
+    if isnan(wide) or (isinf(narrow) and not isinf(wide)):
+        return False
+    memcpy(word, &narrow, 4)
+    return True

@@ -17,7 +17,7 @@ LEAST = {
 }
 TYPES = {*range(19, 31), 32, 5341}
 CONSTANTS = {*range(41, 45), *range(48, 53)}
-DECORATIONS = {1, 2, 3, 4, 6, 7, 11, 24, 25, 33, 34, 35}
+DECORATIONS = {1, 2, 3, 4, 6, 7, 11, 19, 24, 25, 33, 34, 35}
 TEXT_AT = {5: 1, 6: 2, 10: 0, 15: 2}
 LITERALS_ONLY = {8, 79, 81, 82, *range(246, 252), 317}
 MOST_IDS = 0x400000

@@ -168,7 +168,7 @@ def check_resident(plan: BindingPlan, buffers: Sequence[Resident]) -> tuple[Buff
     Raises
     ------
     InvalidInput
-        2201 if their number is wrong, or one's type or size does not fit.
+        2201 if their number is wrong, one's type or size does not fit, or one buffer is given where the shader forbids that.
     """
     bindings = plan.descriptors
     if len(buffers) != len(bindings):
@@ -178,7 +178,24 @@ def check_resident(plan: BindingPlan, buffers: Sequence[Resident]) -> tuple[Buff
             expected=len(bindings),
             received=len(buffers),
         )
+    for place, buffer in enumerate(buffers):
+        for other in range(place):
+            if buffers[other] is buffer:
+                _check_aliased(bindings[other], bindings[place])
     return tuple(_check_resident(binding, buffer) for binding, buffer in zip(bindings, buffers, strict=True))
+
+
+def _check_aliased(one: Binding, other: Binding) -> None:
+    """Return if one buffer may be both: neither is written, or neither is declared ``restrict``."""
+    declared = next((binding for binding in (one, other) if binding.restrict), None)
+    if declared is not None and (one.role.produces_output or other.role.produces_output):
+        raise InvalidInput(
+            f"{one.described} (binding {one.binding}) and {other.described} (binding {other.binding}) are the same buffer, and "
+            f"the {one.subject} declares {declared.name!r} restrict",
+            fix="bind a copy, or drop restrict from the shader",
+            binding=declared.name,
+            bindings=(one.binding, other.binding),
+        )
 
 
 def _starts_empty(binding: Binding) -> bool:

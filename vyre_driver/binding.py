@@ -82,9 +82,9 @@ class Binding:
 
     ``buffer_index`` is its place among the declarations. ``element_count`` is 0 when it is left to run time, and
     ``static_byte_len`` is None then. ``input_index`` and ``output_index`` are its places among inputs and outputs, None without
-    one. A shader's buffer has its ``element``, and ``header_bytes`` before the first one, and ``view_byte_len`` where several
-    variables share it: what the largest of them takes at least. A program's has its ``data_type``, and ``output_byte_range`` as
-    (start, end) where only so much is read back.
+    one. A shader's buffer has its ``element``, and ``header_bytes`` before the first one; ``view_byte_len`` is what the largest
+    of several variables takes at least that share it, and ``restrict`` as the shader declares it. A program's has its
+    ``data_type``, and ``output_byte_range`` as (start, end) where only so much is read back.
     """
 
     name: str
@@ -102,6 +102,7 @@ class Binding:
     data_type: DataType | None = None
     output_byte_range: tuple[int, int] | None = None
     view_byte_len: int = 0
+    restrict: bool = False
 
     @property
     def least_byte_len(self) -> int:
@@ -369,4 +370,5 @@ def _bind(place: int, buffer: BufferInterface, inputs: Iterator[int], outputs: I
         header_bytes=buffer.header_bytes,
         element=buffer.element,
         view_byte_len=buffer.least_bytes,
+        restrict=buffer.restrict,
     )

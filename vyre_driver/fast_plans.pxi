@@ -188,6 +188,7 @@ cdef object binding_value(type kind, object buffer, tuple roles, const vyre_bind
     PyObject_GenericSetAttr(made, "data_type", buffer.element)
     PyObject_GenericSetAttr(made, "output_byte_range", buffer.output_byte_range)
     PyObject_GenericSetAttr(made, "view_byte_len", 0)
+    PyObject_GenericSetAttr(made, "restrict", False)
     return made
 
 

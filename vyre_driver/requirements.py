@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from vyre_driver.spirv.contract import Reflection
-    from vyre_driver.vulkan.devices import PhysicalDevice
+    from vyre_driver.vulkan.devices import DeviceLimits, PhysicalDevice
 
 # Of Vulkan 1.0 to 1.3.
 _MAX_SPIRV_VERSION = {0: (1, 0), 1: (1, 3), 2: (1, 5), 3: (1, 6)}
@@ -46,29 +46,38 @@ def check_requirements(reflection: Reflection, device: PhysicalDevice, features:
         )
     for capability in reflection.capabilities:
         _check_capability(capability, device, features)
-    limits = device.limits
+    _check_limits(reflection, device.limits)
+
+
+def _check_limits(reflection: Reflection, limits: DeviceLimits) -> None:
     slots = max(buffer.binding for buffer in reflection.buffers) + 1
     if slots > limits.max_per_stage_descriptor_storage_buffers:
+        most = limits.max_per_stage_descriptor_storage_buffers
+        first = next(buffer.name for buffer in reflection.buffers if buffer.binding >= most)
         raise LimitExceeded(
-            f"the shader binds {slots} storage buffers, and the device allows "
-            f"{limits.max_per_stage_descriptor_storage_buffers}",
+            f"the shader binds {slots} storage buffers, and the device allows {most}: {first!r} is one too many",
             fix="use fewer buffers",
             value=slots,
-            limit=limits.max_per_stage_descriptor_storage_buffers,
+            limit=most,
+            binding=first,
         )
     if reflection.push_constant_bytes > limits.max_push_constants_size:
+        ends = {one.offset + one.type.byte_len: one.name for one in reflection.push_constants}
+        last = ends[max(ends)] if ends else ""
         raise LimitExceeded(
-            f"the shader's push constants take {reflection.push_constant_bytes} bytes, and the device allows "
-            f"{limits.max_push_constants_size} bytes",
+            f"the shader's push constants take {reflection.push_constant_bytes} bytes, the last of them {last!r}, and the "
+            f"device allows {limits.max_push_constants_size} bytes",
             fix="move some of them into a buffer",
             value=reflection.push_constant_bytes,
             limit=limits.max_push_constants_size,
+            constant=last,
         )
     if reflection.shared_bytes > limits.max_compute_shared_memory_size:
         raise LimitExceeded(
-            f"the shader's workgroups share {reflection.shared_bytes} bytes, and the device allows "
-            f"{limits.max_compute_shared_memory_size} bytes",
+            f"the shader's workgroups share {reflection.shared_bytes} bytes, the largest part of them in "
+            f"{reflection.largest_shared!r}, and the device allows {limits.max_compute_shared_memory_size} bytes",
             fix="use smaller shared arrays",
+            variable=reflection.largest_shared,
             value=reflection.shared_bytes,
             limit=limits.max_compute_shared_memory_size,
         )

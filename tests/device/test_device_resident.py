@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 from kernels import SHIFT, STEP, Spin
 
+from vyre_driver.errors import InvalidInput
+
 if TYPE_CHECKING:
     from conftest import CompileText
     from numpy.typing import NDArray
@@ -133,6 +135,18 @@ def test_one_buffer_may_be_read_and_written_under_two_bindings(driver: Driver, s
     both = driver.buffer(np.arange(8, dtype=np.float32))
     saxpy.bind(both, both, push={"alpha": 2, "count": 8}).run()
     assert both.read().tolist() == [3 * i for i in range(8)]
+
+
+def test_one_buffer_for_two_of_a_shader_that_declares_one_restrict_is_refused(driver: Driver, compiled: CompileText) -> None:
+    kernel = compiled(
+        "layout(binding = 0) readonly restrict buffer X { uint x[]; };\nlayout(binding = 1) buffer Y { uint y[]; };\n"
+        "void main() { uint i = gl_GlobalInvocationID.x; if (i < y.length()) y[i] += x[i]; }"
+    )
+    one, other = (driver.buffer(np.arange(4, dtype=np.uint32)) for _ in range(2))
+    with pytest.raises(InvalidInput, match=r"input 'x' \(binding 0\) and input_output 'y' \(binding 1\) are the same buffer"):
+        kernel.bind(one, one)
+    kernel.bind(one, other).run()
+    assert other.read().tolist() == [0, 2, 4, 6]
 
 
 def test_two_buffers_may_change_places(driver: Driver, compiled: CompileText) -> None:

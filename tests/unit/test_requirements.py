@@ -9,6 +9,8 @@ from literals import DEVICE, buffer, device, reflection, refusal
 
 from vyre_driver import requirements
 from vyre_driver.errors import LimitExceeded, UnsupportedFeature
+from vyre_driver.spirv.contract import PushConstantMember
+from vyre_driver.spirv.layout import Scalar
 
 if TYPE_CHECKING:
     from vyre_driver.spirv.contract import Reflection
@@ -90,7 +92,7 @@ def test_buffers_exactly_at_the_limit_are_accepted() -> None:
 
 @pytest.mark.parametrize("bindings", [range(9), [8], [0, 8]])
 def test_bindings_over_the_limit_are_refused_gaps_counted(bindings: list[int]) -> None:
-    message = "the shader binds 9 storage buffers, and the device allows 8. Fix: use fewer buffers."
+    message = "the shader binds 9 storage buffers, and the device allows 8: 'b8' is one too many. Fix: use fewer buffers."
     given = reflection(*(buffer(f"b{at}", at) for at in bindings))
     assert refusal(lambda: check_requirements(given, DEVICE)) == (LimitExceeded, 2104, message)
 
@@ -101,9 +103,11 @@ def test_push_constants_exactly_at_the_limit_are_accepted() -> None:
 
 def test_push_constants_over_the_limit_are_refused() -> None:
     message = (
-        "the shader's push constants take 132 bytes, and the device allows 128 bytes. Fix: move some of them into a buffer."
+        "the shader's push constants take 132 bytes, the last of them 'beta', and the device allows 128 bytes. "
+        "Fix: move some of them into a buffer."
     )
-    given = reflection(push_constant_bytes=132)
+    members = PushConstantMember("beta", 128, Scalar("f", 32)), PushConstantMember("alpha", 0, Scalar("f", 32))
+    given = reflection(push_constants=members, push_constant_bytes=132)
     assert refusal(lambda: check_requirements(given, DEVICE)) == (LimitExceeded, 2104, message)
 
 
@@ -112,8 +116,11 @@ def test_shared_memory_exactly_at_the_limit_is_accepted() -> None:
 
 
 def test_shared_memory_over_the_limit_is_refused() -> None:
-    message = "the shader's workgroups share 32769 bytes, and the device allows 32768 bytes. Fix: use smaller shared arrays."
-    given = reflection(shared_bytes=32769)
+    message = (
+        "the shader's workgroups share 32769 bytes, the largest part of them in 'tile', and the device allows 32768 bytes. "
+        "Fix: use smaller shared arrays."
+    )
+    given = reflection(shared_bytes=32769, largest_shared="tile")
     assert refusal(lambda: check_requirements(given, DEVICE)) == (LimitExceeded, 2104, message)
 
 

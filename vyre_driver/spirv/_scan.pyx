@@ -108,7 +108,7 @@ cdef bint is_constant(uint32_t opcode) noexcept nogil:
 
 cdef bint is_read(uint32_t decoration) noexcept nogil:
     """Whether a decoration says how a resource is bound and laid out; others are not kept, which bounds what groups copy."""
-    return decoration in (1, 2, 3, 4, 6, 7, 11, 24, 25, 33, 34, 35)
+    return decoration in (1, 2, 3, 4, 6, 7, 11, 19, 24, 25, 33, 34, 35)
 
 
 cdef tuple words_of(const uint32_t* words, uint32_t count):

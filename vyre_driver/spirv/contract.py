@@ -8,7 +8,7 @@ Source: Vulkan 1.3, "Shader Interfaces"; design of kompute 0.9.0 (docs/kompute.m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
@@ -50,6 +50,7 @@ class BufferInterface:
     ``header_bytes`` stand before the first element; ``count`` is the number of elements, None when it is sized at run time;
     ``readable`` and ``writable`` are what the shader's decorations leave open to it. Of several variables at one binding,
     ``aliases`` names all but the first, and ``least_bytes`` is what the largest of them takes at least (0: one element).
+    ``restrict`` says that the shader declares it so: no other binding may be the same memory while one of the two is written.
     """
 
     name: str
@@ -61,6 +62,7 @@ class BufferInterface:
     count: int | None
     aliases: tuple[str, ...] = ()
     least_bytes: int = 0
+    restrict: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,8 @@ class PushConstantMember:
 class Reflection:
     """What a caller and a device must bring to run one entry point of a module.
 
-    ``shared_bytes`` is its workgroup memory, without ``sized_shared``, the variables that specialization constants size.
+    ``shared_bytes`` is its workgroup memory, without ``sized_shared``, the variables that specialization constants size;
+    ``largest_shared`` names the largest part of it.
     """
 
     version: tuple[int, int]
@@ -88,6 +91,7 @@ class Reflection:
     local_size: tuple[LocalSize, LocalSize, LocalSize]
     shared_bytes: int = 0
     sized_shared: tuple[SharedVariable, ...] = ()
+    largest_shared: str = field(default="", compare=False)
 
 
 def choose_entry(interface: ModuleInterface, wanted: str | None, source: str) -> ComputeEntry:
@@ -143,6 +147,7 @@ class _Contract:
     def made(self, entry: ComputeEntry, slots: Sequence[Slot]) -> Reflection:
         buffers = self._buffers(slots)
         shared = [one for one in self._in.shared if self._is_used(one.id)]
+        fixed = [one for one in shared if not one.is_specialized]
         push_constants, push_constant_bytes = self._push_constants()
         return Reflection(
             version=self._in.version,
@@ -152,7 +157,8 @@ class _Contract:
             push_constant_bytes=push_constant_bytes,
             spec_constants=self._spec_constants(),
             local_size=entry.local_size,
-            shared_bytes=sum(one.byte_len for one in shared if not one.is_specialized),
+            shared_bytes=sum(one.byte_len for one in fixed),
+            largest_shared=max(fixed, key=lambda one: one.byte_len).name if fixed else "",
             sized_shared=tuple(one for one in shared if one.is_specialized),
         )
 
@@ -198,7 +204,9 @@ class _Contract:
             if one.block is None or not one.min_byte_len:
                 raise invalid(self._source, f"buffer structure %{one.block_id} takes no bytes")
         header, element, count, least = shape_of_views([one.block for one in slot.views if one.block is not None])
-        return BufferInterface(slot.name, place, slot.readable, slot.writable, header, element, count, slot.aliases, least)
+        return BufferInterface(
+            slot.name, place, slot.readable, slot.writable, header, element, count, slot.aliases, least, slot.restrict
+        )
 
     def _push_constants(self) -> tuple[tuple[PushConstantMember, ...], int]:
         blocks = [one for one in self._in.push_constants if self._is_used(one.id)]

@@ -53,7 +53,7 @@ class Resource:
 
     ``id`` and ``block_id`` are the module's ids of the variable and of its structure (0 without one). ``count`` is the number
     of descriptors: None for one that is no array, 0 for a run-time array. ``readable`` and ``writable`` are what the
-    decorations leave open to the shader.
+    decorations leave open to the shader; ``restrict`` says that nothing else may be the memory that it names.
     """
 
     id: int
@@ -67,6 +67,7 @@ class Resource:
     block_id: int = 0
     block: Struct | None = None
     image: Image | None = None
+    restrict: bool = False
 
     @property
     def access(self) -> str:

@@ -111,6 +111,7 @@ class Decoration(IntEnum):
     ARRAY_STRIDE = 6
     MATRIX_STRIDE = 7
     BUILT_IN = 11
+    RESTRICT = 19
     NON_WRITABLE = 24
     NON_READABLE = 25
     BINDING = 33

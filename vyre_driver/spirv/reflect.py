@@ -166,6 +166,7 @@ class _Reader:
             block_id=type_id if block else 0,
             block=block,
             image=self._image(image_id),
+            restrict=block is not None and self._is_restrict(variable, type_id, len(block.members)),
         )
 
     def _descriptors(self, type_id: int) -> tuple[int, int | None]:
@@ -223,6 +224,11 @@ class _Reader:
             writable &= any(member.writable for member in block.members)
         storage = {ResourceKind.STORAGE_BUFFER, ResourceKind.STORAGE_IMAGE, ResourceKind.STORAGE_TEXEL_BUFFER}
         return readable, writable and kind in storage
+
+    def _is_restrict(self, variable: Variable, type_id: int, members: int) -> bool:
+        """Whether the variable is so decorated, or a member of its block, as older compilers do."""
+        places = (self._in.member_decorations.get((type_id, at), {}) for at in range(members))
+        return any(Decoration.RESTRICT in one for one in (self._in.decorations.get(variable.id, {}), *places))
 
     def _pointee(self, variable: Variable) -> int:
         op, operands = self._types.instruction(variable.pointer_type_id)

@@ -54,6 +54,11 @@ class Slot:
         return any(one.writable for one in self.views)
 
     @property
+    def restrict(self) -> bool:
+        """Whether a view is declared so."""
+        return any(one.restrict for one in self.views)
+
+    @property
     def access(self) -> str:
         """Return ``in``, ``out`` or ``inout``."""
         if not self.writable:

@@ -10,7 +10,11 @@
     |   |   |-- DeviceLost            2006
     |   |   |-- DispatchTimeout       2007  TimeoutError
     |   |   |-- OutputNotWritten      2008
-    |   |   `-- InputChanged          2009
+    |   |   |-- InputChanged          2009
+    |   |   |-- ExecutionFault        2010
+    |   |   |   |-- Trapped           2011
+    |   |   |   `-- DivergentBarrier  2013
+    |   |   `-- StepBudgetExceeded    2012
     |   `-- InvalidProgram            1006  ValueError
     |       |-- InvalidModule         2101
     |       |-- InvalidSpecialization 2102
@@ -128,6 +132,30 @@ class InputChanged(DispatchFailed):
     """A dispatch changed a read-only buffer (``binding``, ``count``, ``elements``, ``first_index``)."""
 
     code = 2009
+
+
+class ExecutionFault(DispatchFailed):
+    """An invocation did what has no result, such as an i32 division by zero (``invocation``, ``path``)."""
+
+    code = 2010
+
+
+class Trapped(ExecutionFault):
+    """The program stopped itself (``address``, ``tag``)."""
+
+    code = 2011
+
+
+class StepBudgetExceeded(DispatchFailed):
+    """An invocation ran more statements than it was given (``limit``)."""
+
+    code = 2012
+
+
+class DivergentBarrier(ExecutionFault):
+    """Only some of the invocations that a barrier waits for have reached it."""
+
+    code = 2013
 
 
 class InvalidProgram(BackendError, ValueError):

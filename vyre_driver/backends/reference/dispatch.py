@@ -1,0 +1,187 @@
+"""One dispatch of a program on the reference interpreter: arrays in, arrays out.
+
+Source: spec items 1.7 and 8 (what is brought, what comes back); sizes, counts and grids are those of every backend
+(docs/binding.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from vyre_driver.backends.reference.memory import Buffer
+from vyre_driver.backends.reference.order import AccessLog
+from vyre_driver.backends.reference.schedule import LOCKSTEP_INVOCATIONS, Schedule
+from vyre_driver.backends.reference.script import prepare
+from vyre_driver.backends.reference.unit import Grid
+from vyre_driver.backends.reference.values import layout_of
+from vyre_driver.binding import BindingPlan
+from vyre_driver.dispatch_parameters import covering_grid, dispatch_element_count
+from vyre_driver.errors import InvalidInput, InvalidProgram, InvalidSpecialization
+from vyre_driver.ir.stats import ProgramCapability
+from vyre_driver.ir.validate import validate
+from vyre_driver.numbers import is_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.arguments import BufferArgument
+    from vyre_driver.backends.reference.script import Script
+    from vyre_driver.ir.program import Program
+    from vyre_driver.spec_values import SpecMap
+
+DEFAULT_STEP_BUDGET = 1 << 24
+_U32_MAX = 2**32 - 1
+
+
+class Interpretation(NamedTuple):
+    """What a dispatch gave: arrays in the order of the outputs' bindings.
+
+    ``order_mattered``: an invocation touched what another one wrote, with no barrier between, so that a device, which has no
+    order, may give something else. Atomics of one statement do not count, though what each finds depends on the order too.
+    """
+
+    outputs: tuple[NDArray[Any], ...]
+    grid: tuple[int, int, int]
+    order_mattered: bool
+
+
+def run(  # noqa: PLR0913 -- what a dispatch is made of
+    program: Program,
+    inputs: Sequence[object],
+    *,
+    specs: Mapping[str, object] | SpecMap | None = None,
+    grid: Sequence[int] | None = None,
+    element_counts: Mapping[str, int] | None = None,
+    step_budget: int = DEFAULT_STEP_BUDGET,
+) -> tuple[NDArray[Any], ...]:
+    """Run a program and return its outputs; see :func:`interpret`."""
+    return interpret(program, inputs, specs=specs, grid=grid, element_counts=element_counts, step_budget=step_budget).outputs
+
+
+def interpret(  # noqa: PLR0913 -- what a dispatch is made of
+    program: Program,
+    inputs: Sequence[object],
+    *,
+    specs: Mapping[str, object] | SpecMap | None = None,
+    grid: Sequence[int] | None = None,
+    element_counts: Mapping[str, int] | None = None,
+    step_budget: int = DEFAULT_STEP_BUDGET,
+    lockstep: int = LOCKSTEP_INVOCATIONS,
+) -> Interpretation:
+    """Run a program by the semantics that every backend is held to.
+
+    Parameters
+    ----------
+    inputs
+        In the order of the bindings, as ``BindingPlan.check_arguments`` takes them; none is written to. Outputs begin as zeros.
+    specs
+        Specialization values. A program declares no constants of its own, so there is none to give.
+    grid
+        Workgroups along x, y and z; None covers the elements of the dispatch.
+    element_counts
+        Elements of the outputs whose count is left to run time, by name.
+    step_budget
+        The most statements and turns of loops that one invocation may run.
+    lockstep
+        About how many invocations to run at once (at least a workgroup): a matter of speed and memory alone.
+
+    Raises
+    ------
+    InvalidProgram
+        1006 if the validator refuses it, or a count does not fulfil its shape predicate; LimitExceeded 2104 for its sizes.
+    InvalidInput
+        2201 if an array or the grid does not fit.
+    InvalidSpecialization
+        2102 if a specialization value is given.
+    UnsupportedFeature
+        1002 if the interpreter does not run a part of it, which is named.
+    ExecutionFault
+        2008, Trapped 2009, DivergentBarrier 2011: if an invocation does what has no result.
+    StepBudgetExceeded
+        2010 if an invocation runs too long.
+    """
+    validate(program)
+    if specs is not None and len(specs):
+        names = ", ".join(sorted(str(one if isinstance(one, str) else one[0]) for one in specs))
+        raise InvalidSpecialization(
+            f"the program declares no specialization constants, and got {names}", fix="leave specs out", given=names
+        )
+    script = prepare(program)
+    plan, arguments = _plan(program, inputs, element_counts or {})
+    shape = Grid(program.workgroup_size, _grid(grid, plan, program))
+    memory = _memory(script, plan, arguments)
+    schedule = Schedule(script, shape, memory, step_budget, max(1, lockstep))
+    schedule.run()
+    outputs = [
+        _output(argument, memory[argument.binding.buffer_index])
+        for argument in arguments
+        if argument.binding.output_index is not None
+    ]
+    return Interpretation(tuple(outputs), shape.groups, schedule.order_mattered)
+
+
+def _plan(
+    program: Program, inputs: Sequence[object], counts: Mapping[str, int]
+) -> tuple[BindingPlan, tuple[BufferArgument, ...]]:
+    """Return the plan with the counts of this call, and what was given for each descriptor."""
+    plan = BindingPlan.build(program)
+    plan.descriptor_slots()
+    arguments = plan.check_arguments(inputs, counts)
+    found = {one.binding.buffer_index: one.element_count for one in arguments}
+    for one in arguments:
+        declared = program.buffers[one.binding.buffer_index]
+        predicate = declared.shape_predicate
+        if predicate is not None and not predicate.holds(one.element_count):
+            raise InvalidProgram(
+                f"{predicate.describe()} does not hold for {one.binding.name!r}: count={one.element_count}",
+                fix="give a buffer of another size",
+                binding=one.binding.name,
+                count=one.element_count,
+            )
+    bindings = tuple(replace(one, element_count=found.get(one.buffer_index, one.element_count)) for one in plan.bindings)
+    return replace(plan, bindings=bindings), arguments
+
+
+def _grid(given: Sequence[int] | None, plan: BindingPlan, program: Program) -> tuple[int, int, int]:
+    if given is None:
+        has_atomics = bool(program.stats().capabilities & ProgramCapability.ATOMICS)
+        return covering_grid(dispatch_element_count(plan, has_atomics=has_atomics), program.workgroup_size)
+    sizes = tuple(given)
+    if len(sizes) != 3 or not all(is_whole(size) and 1 <= size <= _U32_MAX for size in sizes):
+        raise InvalidInput(f"the grid is {sizes!r}", fix="give (x, y, z), each 1 to 2**32 - 1 workgroups", value=sizes)
+    x, y, z = (int(size) for size in sizes)
+    return x, y, z
+
+
+def _memory(script: Script, plan: BindingPlan, arguments: Sequence[BufferArgument]) -> list[Buffer | None]:
+    """Return the buffers of the dispatch, in the order of the declarations; None for workgroup memory."""
+    given = {one.binding.buffer_index: one for one in arguments}
+    found: list[Buffer | None] = [None] * len(script.buffers)
+    for binding in plan.descriptors:
+        declared = script.buffers[binding.buffer_index]
+        argument, layout = given[binding.buffer_index], layout_of(declared.element)
+        data = np.zeros(argument.byte_len, np.uint8)
+        if binding.role.consumes_input and argument.data is not None:
+            data[:] = argument.data.reshape(-1).view(np.uint8)
+        elements = data.view(layout.dtype).reshape(-1, *layout.shape)
+        logged = declared.name in script.logged
+        found[binding.buffer_index] = Buffer(
+            declared.element, elements, len(elements), shared=False, log=AccessLog(len(elements)) if logged else None
+        )
+    return found
+
+
+def _output(argument: BufferArgument, buffer: Buffer | None) -> NDArray[Any]:
+    """Return what comes back of a buffer: all in its own type and shape, or the bytes of its range."""
+    raw = np.zeros(0, np.uint8) if buffer is None else buffer.raw
+    start, size = argument.binding.readback_slice(argument.byte_len)
+    data = raw[start : start + size]
+    if size == argument.byte_len:
+        return data.view(argument.dtype).reshape(argument.shape).copy()
+    whole = size % argument.dtype.itemsize == 0
+    return data.copy().view(argument.dtype) if whole else data.copy()

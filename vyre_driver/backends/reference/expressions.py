@@ -1,0 +1,359 @@
+"""Expressions as functions that give the values of the active invocations of a unit.
+
+Source: spec items 1.6 and 1.7. Types are those of the validator, which has passed the program.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import numpy as np
+
+from vyre_driver.backends.reference import atomics, casts, floats, integers, subgroups
+from vyre_driver.backends.reference.unit import SUBGROUP_LANES
+from vyre_driver.backends.reference.values import INTEGERS, VECTORS, word_of
+from vyre_driver.errors import UnsupportedFeature
+from vyre_driver.ir import expressions as ex
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expression_text import operator_text
+from vyre_driver.ir.literal_types import WIDE_LITERALS
+from vyre_driver.ir.operators import AtomicOp, BinOp, UnOp
+from vyre_driver.ir.terms import Traits
+from vyre_driver.ir.walks import OPERANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from vyre_driver.backends.reference.unit import Unit
+    from vyre_driver.backends.reference.values import Values
+    from vyre_driver.ir.arithmetic import Expr
+    from vyre_driver.ir.buffers import BufferDecl
+
+    Evaluate = Callable[[Unit], Values]
+
+_PURE = Traits.NO_READS | Traits.NO_WRITES
+_COMPARISONS: dict[BinOp, Callable[[Any, Any], Any]] = {
+    BinOp.EQ: np.equal,
+    BinOp.NE: np.not_equal,
+    BinOp.LT: np.less,
+    BinOp.GT: np.greater,
+    BinOp.LE: np.less_equal,
+    BinOp.GE: np.greater_equal,
+}
+
+
+class Value(NamedTuple):
+    """An expression made ready: what evaluates it, its type, and whether an f32 is canonical already."""
+
+    run: Evaluate
+    dtype: DataType
+    is_canonical: bool = False
+
+
+class Variable(NamedTuple):
+    """A variable in scope: its place among a unit's variables, and its type."""
+
+    slot: int
+    dtype: DataType
+
+
+class ExpressionCompiler:
+    """Makes the expressions of one program ready; ``scope`` holds the variables that may be named."""
+
+    def __init__(self, buffers: Mapping[str, tuple[int, BufferDecl]]) -> None:
+        """Name buffers by their places."""
+        self.scope: dict[str, Variable] = {}
+        self.has_subgroups = False
+        self._buffers = buffers
+        self._known: dict[int, Value] = {}
+        self._shared: set[int] = set()
+
+    def joint(self, *roots: Expr) -> tuple[list[Value], bool]:
+        """Make the expressions of one statement ready; returns them, and whether ``unit.memo`` is to be cleared after them.
+
+        A part without effects that stands in several places is evaluated once for the statement.
+        """
+        writes = not all(root.traits & Traits.NO_WRITES for root in roots)
+        wanted = _PURE if writes else Traits.NO_WRITES
+        self._known.clear()
+        self._shared = _shared_parts(roots, wanted)
+        return [self._value(root) for root in roots], bool(self._shared)
+
+    def _value(self, expr: Expr) -> Value:
+        known = self._known.get(id(expr))
+        if known is None:
+            known = _HANDLERS[type(expr)](self, expr) if type(expr) in _HANDLERS else _refuse(type(expr).__name__)
+            if id(expr) in self._shared:
+                known = known._replace(run=_remembered(id(expr), known.run))
+            self._known[id(expr)] = known
+        return known
+
+    def literal(self, expr: Any) -> Value:  # noqa: ANN401 -- one of the literals
+        """Return one shared value."""
+        if isinstance(expr, ex.LitF32):
+            values = np.array([expr.bits], np.uint32).view(np.float32)
+            return Value(
+                lambda _unit: values, DataType.F32, bool((floats.canonical(values).view(np.uint32) == expr.bits).all())
+            )
+        dtype = expr.dtype
+        one = np.array([expr.value], word_of(dtype))
+        return Value(lambda _unit: one, dtype)
+
+    def opaque(self, expr: ex.OpaqueExpr) -> Value:
+        """Return a 64-bit literal; nothing else is known of extensions."""
+        dtype = WIDE_LITERALS.get(expr.kind)
+        if dtype is None:
+            _refuse(f"the opaque expression {expr.kind!r}")
+        values = np.frombuffer(expr.payload, word_of(dtype))
+        return Value(lambda _unit: values, dtype)
+
+    def var(self, expr: ex.Var) -> Value:
+        """Return a variable of the active invocations."""
+        slot, dtype = self.scope[expr.name]
+        return Value(lambda unit: unit.of_active(unit.variables[slot]), dtype)
+
+    def load(self, expr: ex.Load) -> Value:
+        """Return elements of a buffer, of a bytes buffer what follows the index."""
+        place, declared = self._buffers[expr.buffer]
+        index = self._value(expr.index).run
+        if declared.element == DataType.Bytes:
+            return Value(lambda unit: unit.buffers[place].load_bytes(index(unit)), DataType.Bytes)
+        return Value(lambda unit: unit.buffers[place].load(unit, index(unit)), declared.element)
+
+    def buf_len(self, expr: ex.BufLen) -> Value:
+        """Return the number of elements."""
+        place, _ = self._buffers[expr.buffer]
+        return Value(lambda unit: np.array([unit.buffers[place].count & 0xFFFF_FFFF], np.uint32), DataType.U32)
+
+    def index(self, expr: Any) -> Value:  # noqa: ANN401 -- one of the three ids
+        """Return an index along an axis."""
+        axis = expr.axis
+        if isinstance(expr, ex.InvocationId):
+            return Value(lambda unit: unit.of_active(unit.invocation_ids[axis]), DataType.U32)
+        if isinstance(expr, ex.WorkgroupId):
+            return Value(lambda unit: unit.of_active(unit.workgroup_ids[axis]), DataType.U32)
+        return Value(lambda unit: unit.of_active(unit.local_ids[axis]), DataType.U32)
+
+    def binary(self, expr: ex.Binary) -> Value:
+        """Return what an operator makes of two values."""
+        op = expr.op
+        left, right = self._value(expr.left), self._value(expr.right)
+        if not isinstance(op, BinOp):
+            _refuse(f"the opaque operator {op.extension_id:#010x}")
+        if op in {BinOp.AND, BinOp.OR}:
+            combine = np.logical_and if op is BinOp.AND else np.logical_or
+            return Value(_of_two(combine, _truth(left), _truth(right)), DataType.Bool)
+        if op in _COMPARISONS:
+            return Value(_comparison(op, left, right), DataType.Bool)
+        if left.dtype == DataType.F32:
+            function = floats.BINARY[op]
+            first, second = _flushed(left), _flushed(right)
+            return Value(lambda unit: floats.canonical(function(first(unit), second(unit))), DataType.F32, is_canonical=True)
+        if op in {BinOp.DIV, BinOp.MOD}:
+            return Value(_division(op, left, right), left.dtype)
+        return Value(_of_two(integers.BINARY[op], left.run, right.run), left.dtype)
+
+    def unary(self, expr: ex.Unary) -> Value:
+        """Return what an operator makes of a value."""
+        op, operand = expr.op, self._value(expr.operand)
+        if not isinstance(op, UnOp):
+            _refuse(f"the opaque operator {op.extension_id:#010x}")
+        if op is UnOp.LOGICAL_NOT:
+            is_true = _truth(operand)
+            return Value(lambda unit: ~is_true(unit), DataType.Bool)
+        if op in floats.PREDICATES:
+            test, own = floats.PREDICATES[op], operand.run
+            return Value(lambda unit: test(own(unit)), DataType.Bool)
+        if operand.dtype == DataType.F32:
+            function, flat = floats.UNARY[op], _flushed(operand)
+            return Value(lambda unit: floats.canonical(function(flat(unit))), DataType.F32, is_canonical=True)
+        of_integer, run = integers.UNARY[op], operand.run
+        return Value(lambda unit: of_integer(run(unit)), operand.dtype)
+
+    def select(self, expr: ex.Select) -> Value:
+        """Return one value or the other; both are evaluated."""
+        is_true = _truth(self._value(expr.cond))
+        first, second = self._value(expr.true_value), self._value(expr.false_value)
+
+        def run(unit: Unit) -> Values:
+            chosen, one, other = is_true(unit), first.run(unit), second.run(unit)
+            return np.where(chosen.reshape(-1, *[1] * (one.ndim - 1)), one, other)
+
+        return Value(run, first.dtype, first.is_canonical and second.is_canonical)
+
+    def cast(self, expr: ex.Cast) -> Value:
+        """Return a value as another type."""
+        inner, target = self._value(expr.value), expr.target
+        if inner.dtype == target:
+            return inner
+        run, source = inner.run, inner.dtype
+        return Value(lambda unit: casts.cast(run(unit), source, target), target, is_canonical=True)
+
+    def atomic(self, expr: ex.Atomic) -> Value:
+        """Return what an atomic found."""
+        return Value(self.atomic_run(expr, is_used=True), DataType.U32)
+
+    def atomic_run(self, expr: ex.Atomic, *, is_used: bool) -> Evaluate:
+        """Return what applies an atomic, and whose result may be left out when it is not used."""
+        op = expr.op
+        if not isinstance(op, AtomicOp) or op not in atomics.SUPPORTED:
+            _refuse(f"the atomic {operator_text(op)}")
+        place, _ = self._buffers[expr.buffer]
+        index, value = self._value(expr.index).run, self._value(expr.value).run
+        wanted = None if expr.expected is None else self._value(expr.expected).run
+
+        def run(unit: Unit) -> Values:
+            at = index(unit)
+            expected = None if wanted is None else wanted(unit)
+            return unit.buffers[place].atomic(unit, op, at, value(unit), expected, is_used=is_used)
+
+        return run
+
+    def fma(self, expr: ex.Fma) -> Value:
+        """Return a product and sum, rounded once."""
+        a, b, c = (_flushed(self._value(one)) for one in (expr.a, expr.b, expr.c))
+        return Value(lambda unit: floats.fma(a(unit), b(unit), c(unit)), DataType.F32, is_canonical=True)
+
+    def subgroup_add(self, expr: ex.SubgroupAdd) -> Value:
+        """Return the sum over the subgroup."""
+        self.has_subgroups = True
+        inner = self._value(expr.value)
+        return Value(lambda unit: subgroups.add(unit, inner.run(unit)), inner.dtype, is_canonical=True)
+
+    def subgroup_shuffle(self, expr: ex.SubgroupShuffle) -> Value:
+        """Return the value of another lane."""
+        self.has_subgroups = True
+        inner, lane = self._value(expr.value), self._value(expr.lane)
+        return Value(lambda unit: subgroups.shuffle(unit, inner.run(unit), lane.run(unit)), inner.dtype)
+
+    def subgroup_ballot(self, expr: ex.SubgroupBallot) -> Value:
+        """Return a bit a lane."""
+        self.has_subgroups = True
+        is_true = _truth(self._value(expr.cond))
+        return Value(lambda unit: subgroups.ballot(unit, is_true(unit)), DataType.U32)
+
+    def subgroup_lane(self, _expr: ex.SubgroupLocalId) -> Value:
+        """Return the lane."""
+        return Value(lambda unit: unit.of_active(unit.subgroup_lane.astype(np.uint32)), DataType.U32)
+
+    def subgroup_size(self, _expr: ex.SubgroupSize) -> Value:
+        """Return the number of lanes."""
+        size = np.array([SUBGROUP_LANES], np.uint32)
+        return Value(lambda _unit: size, DataType.U32)
+
+
+_HANDLERS: dict[type[Expr], Callable[[ExpressionCompiler, Any], Value]] = {
+    ex.LitU32: ExpressionCompiler.literal,
+    ex.LitI32: ExpressionCompiler.literal,
+    ex.LitBool: ExpressionCompiler.literal,
+    ex.LitF32: ExpressionCompiler.literal,
+    ex.OpaqueExpr: ExpressionCompiler.opaque,
+    ex.Var: ExpressionCompiler.var,
+    ex.Load: ExpressionCompiler.load,
+    ex.BufLen: ExpressionCompiler.buf_len,
+    ex.InvocationId: ExpressionCompiler.index,
+    ex.WorkgroupId: ExpressionCompiler.index,
+    ex.LocalId: ExpressionCompiler.index,
+    ex.Binary: ExpressionCompiler.binary,
+    ex.Unary: ExpressionCompiler.unary,
+    ex.Select: ExpressionCompiler.select,
+    ex.Cast: ExpressionCompiler.cast,
+    ex.Atomic: ExpressionCompiler.atomic,
+    ex.Fma: ExpressionCompiler.fma,
+    ex.SubgroupAdd: ExpressionCompiler.subgroup_add,
+    ex.SubgroupShuffle: ExpressionCompiler.subgroup_shuffle,
+    ex.SubgroupBallot: ExpressionCompiler.subgroup_ballot,
+    ex.SubgroupLocalId: ExpressionCompiler.subgroup_lane,
+    ex.SubgroupSize: ExpressionCompiler.subgroup_size,
+}
+
+
+def _refuse(what: str) -> NoReturn:
+    raise UnsupportedFeature(
+        f"the reference interpreter does not run {what}", fix="write the program without it, or run it elsewhere", needs=what
+    )
+
+
+def refuse_node(what: str) -> NoReturn:
+    """Raise UnsupportedFeature 1002 for a statement or an expression."""
+    _refuse(what)
+
+
+def _shared_parts(roots: tuple[Expr, ...], wanted: int) -> set[int]:
+    """Return the ids of the terms with operands and these traits that stand in several places."""
+    seen: set[int] = set()
+    found: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        term = waiting.pop()
+        operands = OPERANDS.get(type(term))
+        if operands is None:
+            continue
+        if id(term) in seen:
+            if term.traits & wanted == wanted:
+                found.add(id(term))
+            continue
+        seen.add(id(term))
+        waiting.extend(operands(term))
+    return found
+
+
+def _remembered(key: int, run: Evaluate) -> Evaluate:
+    def once(unit: Unit) -> Values:
+        known = unit.memo.get(key)
+        if known is None:
+            known = unit.memo[key] = run(unit)
+        return known
+
+    return once
+
+
+def _of_two(function: Callable[[Values, Values], Any], left: Evaluate, right: Evaluate) -> Evaluate:
+    return lambda unit: function(left(unit), right(unit))
+
+
+def _flushed(value: Value) -> Evaluate:
+    run = value.run
+    return run if value.is_canonical else lambda unit: floats.flushed(run(unit))
+
+
+def _truth(value: Value) -> Evaluate:
+    run = value.run
+    return run if value.dtype == DataType.Bool else lambda unit: casts.truth(run(unit))
+
+
+def truth_of(value: Value) -> Evaluate:
+    """Return what evaluates a condition, which is u32 or bool."""
+    return _truth(value)
+
+
+def _comparison(op: BinOp, left: Value, right: Value) -> Evaluate:
+    dtype, compare = left.dtype, _COMPARISONS[op]
+    if dtype == DataType.F32:
+        return _of_two(compare, _flushed(left), _flushed(right))
+    if dtype in INTEGERS or dtype == DataType.Bool:
+        return _of_two(compare, left.run, right.run)
+    if dtype not in VECTORS or op not in {BinOp.EQ, BinOp.NE}:
+        _refuse(f"{op.name} of {dtype}")
+    differ = _of_two(lambda one, other: (one != other).any(axis=1), left.run, right.run)
+    return differ if op is BinOp.NE else lambda unit: ~differ(unit)
+
+
+def _division(op: BinOp, left: Value, right: Value) -> Evaluate:
+    is_signed = left.dtype == DataType.I32
+    function = integers.DIVISION[op, is_signed]
+    if not is_signed:
+        return _of_two(function, left.run, right.run)
+
+    def run(unit: Unit) -> Values:
+        dividend, divisor = left.run(unit), right.run(unit)
+        wrong = integers.has_no_quotient(dividend, divisor)
+        if wrong.any():
+            first = int(np.argmax(wrong))
+            pair = [int(one[first if len(one) > 1 else 0]) for one in (dividend, divisor)]
+            name = "remainder" if op is BinOp.MOD else "quotient"
+            fix = "guard the division: of i32, the divisor may not be 0, nor -1 under the least number"
+            raise unit.fault(f"the i32 {name} of {pair[0]} by {pair[1]} does not exist", fix, first)
+        return function(dividend, divisor)
+
+    return run

@@ -1,0 +1,145 @@
+"""The buffers of a program: loads, stores and atomics of many invocations at once.
+
+A load out of range gives zero, a store nothing, an atomic 0 and no effect. Source: spec item 1.7, memory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.backends.reference import atomics
+from vyre_driver.backends.reference.order import AccessLog
+from vyre_driver.backends.reference.values import layout_of, spread
+from vyre_driver.ir.dtypes import DataType
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from vyre_driver.backends.reference.unit import Unit
+    from vyre_driver.backends.reference.values import Values
+    from vyre_driver.ir.operators import AtomicOp
+
+    Places = NDArray[np.int64]
+
+
+class Buffer:
+    """One buffer: ``count`` elements, of a shared one so many for each workgroup of a unit.
+
+    With a ``log`` its accesses are held against the order, and what is overwritten is kept until the unit has run.
+    """
+
+    def __init__(self, dtype: DataType, data: NDArray[Any], count: int, *, shared: bool, log: AccessLog | None) -> None:
+        """Take elements as they lie in memory."""
+        self.dtype = dtype
+        self.data = data
+        self.count = count
+        self._shared = shared
+        self._log = log
+        self._overwritten: list[tuple[Places, NDArray[Any]]] = []
+
+    @classmethod
+    def zeroed(cls, dtype: DataType, count: int, groups: int, *, logged: bool) -> Buffer:
+        """Return workgroup memory for so many workgroups."""
+        layout = layout_of(dtype)
+        data = np.zeros((count * groups, *layout.shape), layout.dtype)
+        return cls(dtype, data, count, shared=True, log=AccessLog(len(data)) if logged else None)
+
+    @property
+    def raw(self) -> NDArray[np.uint8]:
+        """The bytes, to be written to."""
+        return self.data.reshape(-1).view(np.uint8)
+
+    def load(self, unit: Unit, index: Values) -> Values:
+        """Return elements for the active invocations of a unit."""
+        inside, all_inside, places = self._places(unit, index)
+        if self._log is not None and unit.watched:
+            lanes = spread(unit.lanes, unit.active_count)
+            every = places if len(places) == len(lanes) else np.repeat(places, len(lanes))
+            reached = slice(None) if all_inside else spread(inside, len(lanes))
+            self._log.reading(unit, lanes[reached], every[reached])
+        if all_inside:
+            found = self.data[places]
+        else:
+            found = np.zeros((len(places), *self.data.shape[1:]), self.data.dtype)
+            found[inside] = self.data[places[inside]]
+        return found != 0 if self.dtype == DataType.Bool else found
+
+    def store(self, unit: Unit, index: Values, values: Values) -> None:
+        """Write elements; of several on one place the last stays."""
+        lanes, inside, places = self._reached(unit, index)
+        values = spread(values, len(inside))[inside]
+        if self._log is not None and unit.watched:
+            self._keep(self._log, unit, places)
+            self._log.writing(unit, lanes, places)
+        self.data[places] = values
+
+    def atomic(  # noqa: PLR0913 -- the fields of an atomic
+        self, unit: Unit, op: AtomicOp, index: Values, values: Values, expected: Values | None, *, is_used: bool
+    ) -> Values:
+        """Apply an atomic, and return what was there; zeros when nobody uses it."""
+        lanes, inside, places = self._reached(unit, index)
+        count = len(inside)
+        result = np.zeros(count, np.uint32)
+        values = spread(values, count)[inside]
+        kind, combine = (0, None) if is_used else atomics.COMMUTING.get(op, (0, None))
+        if self._log is not None and unit.watched:
+            self._keep(self._log, unit, places)
+            if kind:
+                self._log.combining(unit, lanes, places, kind)
+            else:
+                self._log.writing(unit, lanes, places)
+        if combine is not None:
+            combine.at(self.data, places, values)
+        else:
+            wanted = None if expected is None else spread(expected, count)[inside]
+            result[inside] = atomics.update(self.data, op, places, values, wanted)
+        return result
+
+    def load_bytes(self, index: Values) -> Values:
+        """Return the bytes from each index to the end."""
+        found = np.empty(len(index), object)
+        found[:] = [self.raw[place:].tobytes() for place in index.tolist()]
+        return found
+
+    def store_bytes(self, place: int, data: bytes) -> None:
+        """Write bytes at a byte offset; those beyond the end are dropped."""
+        room = self.raw[place : place + len(data)]
+        room[:] = np.frombuffer(data, np.uint8)[: len(room)]
+
+    def roll_back(self) -> None:
+        """Undo what was written since :meth:`settle`."""
+        for places, old in reversed(self._overwritten):
+            self.data[places] = old
+        self.settle()
+
+    def settle(self) -> None:
+        """Forget what was overwritten."""
+        self._overwritten.clear()
+
+    def _keep(self, log: AccessLog, unit: Unit, places: Places) -> None:
+        """Keep what is about to be overwritten for the first time in this unit."""
+        if not self._shared:
+            fresh = log.fresh(unit, places)
+            if len(fresh):
+                self._overwritten.append((fresh, self.data[fresh]))
+
+    def _places(self, unit: Unit, index: Values) -> tuple[NDArray[np.bool_], bool, Places]:
+        """Return which are in range, whether all are, and the places in memory."""
+        places = index.astype(np.int64)
+        inside = places < self.count
+        if self._shared and unit.groups > 1:
+            places = places + unit.group_of[unit.lanes] * self.count
+            inside = spread(inside, len(places))
+        return inside, bool(inside.all()), places
+
+    def _reached(self, unit: Unit, index: Values) -> tuple[Places, Any, Places]:
+        """Return the active invocations whose index is in range, which they are, and their places."""
+        count = unit.active_count
+        inside, all_inside, places = self._places(unit, index)
+        places, lanes = spread(places, count), unit.lanes
+        if all_inside:
+            return lanes, np.ones(count, np.bool_), places
+        inside = spread(inside, count)
+        return lanes[inside], inside, places[inside]

@@ -1,0 +1,324 @@
+"""Statements as generators over a unit, which stop at every barrier.
+
+Source: spec items 1.5 and 1.7.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.backends.reference.expressions import ExpressionCompiler, Variable, refuse_node, truth_of
+from vyre_driver.backends.reference.unit import Copy
+from vyre_driver.backends.reference.values import spread
+from vyre_driver.errors import Trapped
+from vyre_driver.ir import nodes as nd
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expressions import Atomic, Var
+from vyre_driver.ir.terms import Traits, terms_within
+from vyre_driver.ir.walks import OPERANDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+    from vyre_driver.backends.reference.expressions import Evaluate
+    from vyre_driver.backends.reference.unit import Places, Unit
+    from vyre_driver.backends.reference.values import Values
+    from vyre_driver.ir.buffers import BufferDecl
+    from vyre_driver.ir.operators import MemoryOrdering
+    from vyre_driver.ir.program import Program
+    from vyre_driver.ir.statements import Node
+
+    Steps = Generator[MemoryOrdering, None, None]
+    Statement = Callable[[Unit], Steps | None]
+
+
+class StatementCompiler:
+    """Makes the statements of one program ready."""
+
+    def __init__(self, program: Program, buffers: Mapping[str, tuple[int, BufferDecl]]) -> None:
+        """Look at the whole program for what is read."""
+        self._expressions = ExpressionCompiler(buffers)
+        self._buffers = buffers
+        self.variable_count = 0
+        self.paths: list[str] = []
+        self.read = {term.name for term in terms_within(*program.entry) if isinstance(term, Var)}
+        self.one_by_one = any(one.element == DataType.Bytes for _, one in buffers.values())
+
+    @property
+    def has_subgroups(self) -> bool:
+        """Whether invocations of a subgroup tell each other something."""
+        return self._expressions.has_subgroups
+
+    def body(self, nodes: Sequence[Node], path: str) -> Callable[[Unit], Steps]:
+        """Make a body ready; what it declares is out of scope after it."""
+        outside = dict(self._expressions.scope)
+        statements = [self._statement(node, f"{path}[{place}]") for place, node in enumerate(nodes)]
+        self._expressions.scope = outside
+
+        def run(unit: Unit) -> Steps:
+            for statement in statements:
+                steps = statement(unit)
+                if steps is not None:
+                    yield from steps
+                if unit.ended is not None and not unit.active_count:
+                    return
+
+        return run
+
+    def _statement(self, node: Node, path: str) -> Statement:
+        handler = _HANDLERS.get(type(node))
+        if handler is None:
+            refuse_node(f"{node.kind!r}" if isinstance(node, nd.OpaqueNode) else f"{type(node).__name__} at {path}")
+        place = len(self.paths)
+        self.paths.append(path)
+        inner = handler(self, node, path)
+        cost = _cost(node)
+
+        def run(unit: Unit) -> Steps | None:
+            unit.place = place
+            unit.spend(cost)
+            return inner(unit)
+
+        return run
+
+    def _new_slot(self) -> int:
+        self.variable_count += 1
+        return self.variable_count - 1
+
+    def _evaluated(self, *roots: Any) -> tuple[Callable[[Unit], list[Values]], list[DataType]]:  # noqa: ANN401 -- expressions
+        """Return what evaluates the expressions of a statement, from left to right, and their types."""
+        values, forget = self._expressions.joint(*roots)
+        runs = [value.run for value in values]
+
+        def run(unit: Unit) -> list[Values]:
+            found = [one(unit) for one in runs]
+            if forget:
+                unit.memo.clear()
+            return found
+
+        return run, [value.dtype for value in values]
+
+    def let(self, node: nd.Let, _path: str) -> Statement:
+        """Declare a variable."""
+        evaluate, dtype = self._assigned(node)
+        slot = self._new_slot()
+        self._expressions.scope[node.name] = Variable(slot, dtype)
+
+        def run(unit: Unit) -> None:
+            unit.variables[slot] = unit.declared(evaluate(unit))
+
+        return run
+
+    def assign(self, node: nd.Assign, _path: str) -> Statement:
+        """Change a variable."""
+        evaluate, _ = self._assigned(node)
+        slot = self._expressions.scope[node.name].slot
+
+        def run(unit: Unit) -> None:
+            unit.variables[slot] = unit.merged(unit.variables[slot], evaluate(unit))
+
+        return run
+
+    def _assigned(self, node: nd.Let | nd.Assign) -> tuple[Evaluate, DataType]:
+        """Return what evaluates a variable's value; an atomic's may be left out when the variable is never read."""
+        if isinstance(node.value, Atomic) and node.name not in self.read:
+            _, forget = self._expressions.joint(*OPERANDS[Atomic](node.value))
+            apply = self._expressions.atomic_run(node.value, is_used=False)
+            return _forgetting(apply) if forget else apply, DataType.U32
+        evaluate, (dtype,) = self._evaluated(node.value)
+        return lambda unit: evaluate(unit)[0], dtype
+
+    def store(self, node: nd.Store, _path: str) -> Statement:
+        """Write an element."""
+        place, declared = self._buffers[node.buffer]
+        evaluate, (_, dtype) = self._evaluated(node.index, node.value)
+        if DataType.Bytes in {declared.element, dtype}:
+            return _store_bytes(place, declared, evaluate)
+
+        def run(unit: Unit) -> None:
+            index, values = evaluate(unit)
+            unit.buffers[place].store(unit, index, values)
+
+        return run
+
+    def if_(self, node: nd.If, path: str) -> Statement:
+        """Run one body for those whose condition holds, and the other for the rest."""
+        (cond,), forget = self._expressions.joint(node.cond)
+        is_true = truth_of(cond)
+        then, otherwise = self.body(node.then, f"{path}.then"), self.body(node.otherwise, f"{path}.otherwise")
+
+        def run(unit: Unit) -> Steps:
+            before = unit.active
+            chosen = spread(is_true(unit), unit.active_count)
+            if forget:
+                unit.memo.clear()
+            lanes = unit.lanes
+            for body, taken in ((then, chosen), (otherwise, ~chosen)):
+                if taken.any():
+                    unit.active = before if taken.all() else lanes[taken]
+                    yield from body(unit)
+            unit.active = unit.remaining(before)
+
+        return run
+
+    def loop(self, node: nd.Loop, path: str) -> Statement:
+        """Run a body as often as the bounds say, which are evaluated once."""
+        evaluate, _ = self._evaluated(node.start, node.stop)
+        slot, outside = self._new_slot(), dict(self._expressions.scope)
+        self._expressions.scope[node.var] = Variable(slot, DataType.U32)
+        body = self.body(node.body, f"{path}.body")
+        self._expressions.scope = outside
+
+        def run(unit: Unit) -> Steps:
+            before = unit.active
+            start, stop = evaluate(unit)
+            if len(start) == len(stop) == 1:
+                yield from _turns(unit, slot, int(start[0]), int(stop[0]), body)
+            else:
+                yield from _own_turns(unit, slot, start, stop, body)
+            unit.active = unit.remaining(before)
+
+        return run
+
+    def nested(self, node: nd.Block | nd.Region, path: str) -> Statement:
+        """Run a body in a scope of its own."""
+        return self.body(node.body, f"{path}.body")
+
+    def return_(self, _node: nd.Return, _path: str) -> Statement:
+        """End the active invocations."""
+        return lambda unit: unit.end()
+
+    def barrier(self, node: nd.Barrier, _path: str) -> Statement:
+        """Stop for the others."""
+        ordering = node.ordering
+
+        def run(unit: Unit) -> Steps:
+            place = unit.place
+            yield ordering
+            unit.place = place
+
+        return run
+
+    def trap(self, node: nd.Trap, _path: str) -> Statement:
+        """Raise what the program asks for."""
+        evaluate, _ = self._evaluated(node.address)
+        tag = node.tag
+
+        def run(unit: Unit) -> None:
+            address = int(evaluate(unit)[0][0])
+            fix = "look for the trap's tag in the program: it was told to stop here"
+            raise unit.fault(
+                f"the program trapped with {tag!r} at address {address}", fix, 0, Trapped, address=address, tag=tag
+            )
+
+        return run
+
+    def copy(self, node: nd.AsyncLoad | nd.AsyncStore, _path: str) -> Statement:
+        """Queue a copy; the offset is that of the side away from the invocations."""
+        self.one_by_one = True
+        evaluate, _ = self._evaluated(node.offset, node.size)
+        source, destination = self._buffers[node.source][0], self._buffers[node.destination][0]
+        loads, tag = isinstance(node, nd.AsyncLoad), node.tag
+
+        def run(unit: Unit) -> None:
+            offset, size = (int(one[0]) for one in evaluate(unit))
+            ends = (offset, 0) if loads else (0, offset)
+            waiting = Copy(unit.buffers[source], unit.buffers[destination], *ends, size)
+            unit.copies.setdefault(tag, []).append(waiting)
+
+        return run
+
+    def wait(self, node: nd.AsyncWait, _path: str) -> Statement:
+        """Do the copies of a tag, in the order in which they were queued."""
+        self.one_by_one = True
+        tag = node.tag
+
+        def run(unit: Unit) -> None:
+            for one in unit.copies.pop(tag, ()):
+                found = one.source.raw[one.source_offset : one.source_offset + one.size].tobytes()
+                one.destination.store_bytes(one.destination_offset, found)
+
+        return run
+
+
+_HANDLERS: dict[type[Node], Callable[[StatementCompiler, Any, str], Statement]] = {
+    nd.Let: StatementCompiler.let,
+    nd.Assign: StatementCompiler.assign,
+    nd.Store: StatementCompiler.store,
+    nd.If: StatementCompiler.if_,
+    nd.Loop: StatementCompiler.loop,
+    nd.Block: StatementCompiler.nested,
+    nd.Region: StatementCompiler.nested,
+    nd.Return: StatementCompiler.return_,
+    nd.Barrier: StatementCompiler.barrier,
+    nd.Trap: StatementCompiler.trap,
+    nd.AsyncLoad: StatementCompiler.copy,
+    nd.AsyncStore: StatementCompiler.copy,
+    nd.AsyncWait: StatementCompiler.wait,
+}
+
+
+def _cost(node: Node) -> int:
+    """Return the steps of a statement: one, or one for each part where atomics keep parts from being evaluated only once."""
+    roots = OPERANDS[type(node)](node) if type(node) in OPERANDS else ()
+    return 1 if all(root.traits & Traits.NO_WRITES for root in roots) else sum(root.term_count for root in roots)
+
+
+def _forgetting(evaluate: Evaluate) -> Evaluate:
+    def run(unit: Unit) -> Values:
+        found = evaluate(unit)
+        unit.memo.clear()
+        return found
+
+    return run
+
+
+def _turns(unit: Unit, slot: int, start: int, stop: int, body: Callable[[Unit], Steps]) -> Steps:
+    """Run turns that all active invocations take alike."""
+    before = unit.active
+    for turn in range(start, stop):
+        unit.active = unit.remaining(before)
+        if not unit.active_count:
+            return
+        unit.spend()
+        unit.variables[slot] = np.array([turn], np.uint32)
+        yield from body(unit)
+
+
+def _own_turns(unit: Unit, slot: int, start: Values, stop: Values, body: Callable[[Unit], Steps]) -> Steps:
+    """Run turns that each active invocation counts for itself."""
+    lanes: Places = unit.lanes
+    turn = spread(start, len(lanes)).astype(np.int64)
+    last = spread(stop, len(lanes)).astype(np.int64)
+    while True:
+        stays = turn < last
+        if unit.ended is not None:
+            stays &= ~unit.ended[lanes]
+        if not stays.all():
+            lanes, turn, last = lanes[stays], turn[stays], last[stays]
+        if not len(lanes):
+            return
+        unit.active = None if len(lanes) == unit.count else lanes
+        unit.spend()
+        unit.variables[slot] = unit.declared(turn.astype(np.uint32))
+        yield from body(unit)
+        turn = turn + 1
+
+
+def _store_bytes(place: int, declared: BufferDecl, evaluate: Callable[[Unit], list[Values]]) -> Statement:
+    """Return what stores bytes, or a word into bytes; a word takes the first bytes, and zeros for those that are missing."""
+    width = 0 if declared.element == DataType.Bytes else 4
+
+    def run(unit: Unit) -> None:
+        index, values = evaluate(unit)
+        at, value = int(index[0]), values[0]
+        data = value if isinstance(value, bytes) else int(value).to_bytes(4, "little")
+        buffer = unit.buffers[place]
+        if not width:
+            buffer.store_bytes(at, data)
+        elif at < buffer.count:
+            buffer.store_bytes(at * width, data[:width].ljust(width, b"\0"))
+
+    return run

@@ -1,0 +1,62 @@
+"""What the invocations of a subgroup tell each other; those that are not active take no part.
+
+A subgroup is 32 consecutive invocations of a workgroup, the last one of a workgroup perhaps fewer.
+Source: spec item 1.7, parallelism.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vyre_driver.backends.reference import floats
+from vyre_driver.backends.reference.unit import SUBGROUP_LANES
+from vyre_driver.backends.reference.values import spread
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from vyre_driver.backends.reference.unit import Unit
+    from vyre_driver.backends.reference.values import Values
+
+
+def _slots(unit: Unit) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """Return the subgroup and the lane of each active invocation, and how many subgroups there are."""
+    lanes = unit.lanes
+    return unit.subgroup_of[lanes], unit.subgroup_lane[lanes], int(unit.subgroup_of[-1]) + 1
+
+
+def add(unit: Unit, values: Values) -> Values:
+    """Return the sum over each subgroup; integers wrap, f32 are added from lane 0 up, to 0.0."""
+    groups, lanes, count = _slots(unit)
+    table = np.zeros((count, SUBGROUP_LANES), values.dtype)
+    table[groups, lanes] = spread(values, len(lanes))
+    if values.dtype != np.float32:
+        return np.asarray(np.add.reduce(table, axis=1, dtype=values.dtype)[groups])
+    table = floats.flushed(table)
+    there = np.zeros(table.shape, np.bool_)
+    there[groups, lanes] = True
+    total = np.zeros(count, np.float32)
+    for lane in range(SUBGROUP_LANES):
+        total = np.where(there[:, lane], floats.canonical(total + table[:, lane]), total)
+    return total[groups]
+
+
+def shuffle(unit: Unit, values: Values, wanted: Values) -> Values:
+    """Return the value of another lane; zero where that is not there or not active."""
+    groups, lanes, count = _slots(unit)
+    table = np.zeros((count, SUBGROUP_LANES, *values.shape[1:]), values.dtype)
+    table[groups, lanes] = spread(values, len(lanes))
+    wanted = spread(wanted, len(lanes)).astype(np.int64)
+    there = wanted < SUBGROUP_LANES
+    found = table[groups, np.where(there, wanted, 0)]
+    return np.where(there.reshape(-1, *[1] * (values.ndim - 1)), found, np.zeros(1, values.dtype))
+
+
+def ballot(unit: Unit, conditions: Values) -> Values:
+    """Return a bit for each active lane whose condition holds."""
+    groups, lanes, count = _slots(unit)
+    table = np.zeros((count, SUBGROUP_LANES), np.uint32)
+    table[groups, lanes] = spread(conditions, len(lanes)).astype(np.uint32) << lanes.astype(np.uint32)
+    return np.asarray(np.bitwise_or.reduce(table, axis=1)[groups])

@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test stress check sanitize fuzz foreign clean
+.PHONY: help setup demo test stress check conform sanitize fuzz foreign clean
 
 help:  ## list the targets
 	@sed -nE 's/^([a-z]+):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 14
@@ -15,6 +15,10 @@ test: check  ## check, then run the tests
 
 stress: setup  ## run the tests that take minutes
 	.venv/bin/python -m pytest tests/stress
+
+conform: setup  ## 20,000 random programs on every backend against the reference
+	.venv/bin/vyre-driver conform --backend cpu-ref --count 20000 --subgroups
+	.venv/bin/vyre-driver conform --backend kompute --count 20000
 
 check: setup  ## formatting, lint, types
 	.venv/bin/ruff format --check && .venv/bin/ruff check

@@ -88,7 +88,7 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     step_budget
         The most statements and turns of loops that one invocation may run.
     lockstep
-        About how many invocations to run at once (at least a workgroup): a matter of speed and memory alone.
+        About how many invocations to run at once, at least a workgroup; 0 runs each alone. The result is the same.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     plan, arguments = _plan(program, inputs, element_counts or {})
     shape = Grid(program.workgroup_size, _grid(grid, plan, program))
     memory = _memory(script, plan, arguments)
-    schedule = Schedule(script, shape, memory, step_budget, max(1, lockstep))
+    schedule = Schedule(script, shape, memory, step_budget, lockstep)
     schedule.run()
     outputs = [
         _output(argument, memory[argument.binding.buffer_index])

@@ -48,7 +48,7 @@ def _divide_signed(left: Values, right: Values) -> Values:
 
 
 def _count(right: Values) -> Values:
-    return right & right.dtype.type(right.dtype.itemsize * 8 - 1)
+    return np.asarray(right & right.dtype.type(right.dtype.itemsize * 8 - 1))
 
 
 def _rotate_left(left: Values, right: Values) -> Values:

@@ -73,12 +73,13 @@ class Schedule:
     def _run_groups(self, first: int, count: int) -> None:
         """Run whole workgroups: together if that may be, else in halves, else one invocation after the other."""
         width = self._grid.group_invocations
-        if not self._script.one_by_one and self._succeeds(first * width, count * width):
+        apart = self._script.one_by_one or not self._lockstep
+        if not apart and self._succeeds(first * width, count * width):
             return
         if count > 1 and not self._script.has_grid_barriers:
             self._run_groups(first, count // 2)
             self._run_groups(first + count // 2, count - count // 2)
-        elif self._script.needs_whole_groups or self._script.one_by_one:
+        elif self._script.needs_whole_groups or apart:
             self._run_apart(first, count)
         else:
             self._run_halves(first * width, first * width, width)

@@ -1,0 +1,180 @@
+"""Hand-written cases: every operator on every type that it takes, at the edges; every cast; memory, control, and the grid.
+
+Which types an operator takes is asked of the validator's own table, so that none is forgotten.
+Source: spec items 1.2, 1.7, 1.9; for the functions that are not exact, the Vulkan specification, "Precision of GLSL.std.450
+instructions" (absolute errors of sine and cosine, of the logarithm near 1, and what the others inherit).
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.conformance.case import ELEMENTARY, EXACT, TRANSCENDENTAL, Case, Tolerance
+from vyre_driver.conformance.flow_cases import flow_cases
+from vyre_driver.conformance.words import NUMPY, edges
+from vyre_driver.ir import builders as ir
+from vyre_driver.ir.buffers import BufferDecl
+from vyre_driver.ir.cast_table import is_castable
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.operator_types import Mismatch, binary_type, unary_type
+from vyre_driver.ir.operators import BinOp, UnOp
+from vyre_driver.ir.program import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.conformance.options import Options
+    from vyre_driver.ir.arithmetic import Expr
+
+_F32, _I32 = DataType.F32, DataType.I32
+_VECTORS = {DataType.Vec2U32: 2, DataType.Vec4U32: 4}
+_NARROW = (DataType.U8, DataType.I8, DataType.U16, DataType.I16)
+_ANGLES = Tolerance(128, 2.0**-11)
+_INHERITED = Tolerance(4096, 2.0**-11)
+_TOLERANCES: dict[UnOp | BinOp, Tolerance] = {
+    BinOp.DIV: ELEMENTARY,
+    UnOp.SQRT: TRANSCENDENTAL,
+    UnOp.INVERSE_SQRT: TRANSCENDENTAL,
+    UnOp.RECIPROCAL: ELEMENTARY,
+    UnOp.SIN: _ANGLES,
+    UnOp.COS: _ANGLES,
+    UnOp.TAN: _INHERITED,
+    UnOp.ACOS: _INHERITED,
+    UnOp.ASIN: _INHERITED,
+    UnOp.ATAN: _INHERITED,
+    UnOp.LOG: Tolerance(128, 2.0**-21),
+    UnOp.LOG2: Tolerance(128, 2.0**-21),
+    UnOp.EXP: TRANSCENDENTAL,
+    UnOp.EXP2: TRANSCENDENTAL,
+    UnOp.SINH: Tolerance(128, 2.0**-20),
+    UnOp.COSH: TRANSCENDENTAL,
+    UnOp.TANH: Tolerance(128, 2.0**-20),
+}
+_SMOOTH = (-3.0, -1.0, -0.75, -0.5, -0.001, 0.0, 0.001, 0.25, 0.5, 0.999, 1.0, 1.5, 2.0, 3.0)
+_DOMAINS: dict[UnOp, tuple[float, ...]] = {
+    UnOp.ACOS: tuple(one for one in _SMOOTH if abs(one) <= 1),
+    UnOp.ASIN: tuple(one for one in _SMOOTH if abs(one) <= 1),
+    UnOp.LOG: (0.001, 0.25, 0.5, 0.999, 1.0, 1.5, 2.0, 1000.0, 1e30),
+    UnOp.LOG2: (0.001, 0.25, 0.5, 0.999, 1.0, 1.5, 2.0, 1000.0, 1e30),
+    UnOp.SQRT: (0.0, 0.25, 1.0, 2.0, 3.0, 1e30, float("inf")),
+    UnOp.INVERSE_SQRT: (0.25, 1.0, 2.0, 3.0, 1e30),
+    UnOp.RECIPROCAL: (0.25, -1.0, 2.0, 3.0, -7.0, 1e30),
+}
+
+
+def hand_written(options: Options) -> Iterator[Case]:
+    """Yield every hand-written case that these options allow."""
+    yield from _binary_cases(options)
+    yield from _unary_cases(options)
+    yield from _cast_cases(options)
+    yield from _choice_cases()
+    yield from flow_cases(options)
+
+
+def elementwise(  # noqa: PLR0913 -- the parts of a case
+    name: str,
+    types: Sequence[DataType],
+    arrays: Sequence[NDArray[Any]],
+    make: Callable[..., Expr],
+    result: DataType,
+    *,
+    tolerance: Tolerance = EXACT,
+) -> Case:
+    """Return the case of one expression for each element; ``make`` takes what stands there in each input."""
+    count = len(arrays[0])
+    inputs = [BufferDecl.read(f"in{place}", place, one) for place, one in enumerate(types)]
+    out = BufferDecl.output("out", len(inputs), result).with_count(count)
+    i = ir.gid_x()
+    body = [ir.if_(i < ir.buf_len(out), [ir.store(out, i, make(*[ir.load(one, i) for one in inputs]))])]
+    program = Program.wrapped([*inputs, out], (32, 1, 1), body)
+    return Case(name, program, tuple(arrays), (-(-count // 32), 1, 1), tolerance)
+
+
+def _types(options: Options) -> list[DataType]:
+    found = [DataType.U32, DataType.I32, DataType.F32, DataType.Bool]
+    if options.u64:
+        found += [DataType.U64, DataType.I64]
+    return found + (list(_NARROW) if options.narrow else [])
+
+
+def _binary_cases(options: Options) -> Iterator[Case]:
+    for op, dtype in product(BinOp, _types(options)):
+        result = binary_type(op, dtype, dtype)
+        if result is None or isinstance(result, Mismatch):
+            continue
+        every = edges(dtype)
+        left, right = (np.array(side, every.dtype) for side in zip(*product(every, every), strict=True))
+        if op in {BinOp.DIV, BinOp.MOD} and dtype == _I32:
+            kept = (right != 0) & ~((left == np.iinfo(np.int32).min) & (right == -1))
+            left, right = left[kept], right[kept]
+        if op is BinOp.DIV and dtype == _F32:  # where devices are held to a few steps: neither tiny nor huge
+            kept = (np.abs(right) >= 0.5) & (np.abs(right) <= 1e9) & ~((np.abs(left) < 1e-9) & (left != 0))
+            left, right = left[kept], right[kept]
+
+        def make(a: Expr, b: Expr, op: BinOp = op) -> Expr:
+            return ir.binop(op, a, b)
+
+        tolerance = _TOLERANCES.get(op, EXACT)
+        yield elementwise(f"{op.name} of {dtype}", [dtype, dtype], [left, right], make, result, tolerance=tolerance)
+
+
+def _unary_cases(options: Options) -> Iterator[Case]:
+    for op, dtype in product(UnOp, _types(options)):
+        result = unary_type(op, dtype)
+        if result is None or isinstance(result, Mismatch):
+            continue
+        smooth = _DOMAINS.get(op, _SMOOTH)
+        given = np.array(smooth, np.float32) if dtype == _F32 and op in _TOLERANCES else edges(dtype)
+
+        def make(a: Expr, op: UnOp = op) -> Expr:
+            return ir.unop(op, a)
+
+        tolerance = _TOLERANCES.get(op, EXACT) if dtype == _F32 else EXACT
+        yield elementwise(f"{op.name} of {dtype}", [dtype], [given], make, result, tolerance=tolerance)
+
+
+def _cast_cases(options: Options) -> Iterator[Case]:
+    types = [*_types(options), *_VECTORS]
+    for source, target in product(types, types):
+        if source == target or not is_castable(source, target):
+            continue
+        if source in _VECTORS:
+            words = edges(DataType.U32)[: 12 // _VECTORS[source] * _VECTORS[source]]
+            given = np.array([*words, *[0] * _VECTORS[source]], np.uint32).reshape(-1, _VECTORS[source])
+        else:
+            given = edges(source)
+
+        def make(a: Expr, target: DataType = target) -> Expr:
+            return ir.cast(target, a)
+
+        yield elementwise(f"cast of {source} to {target}", [source], [given], make, target)
+
+
+def _choice_cases() -> Iterator[Case]:
+    floats = edges(_F32)
+    triples = [np.array(side, np.float32) for side in zip(*product(floats[:8], floats, floats[::3]), strict=True)]
+    yield elementwise("fma", [_F32] * 3, triples, ir.fma, _F32)
+    near = np.array([1 + 2.0**-12, 1 + 2.0**-23, 3.0, -(1 + 2.0**-12)], np.float32)
+    far = np.array([-(1 + 2.0**-11), -1.0, -9.0, 2.0**-60], np.float32)
+    yield elementwise("fma that cancels", [_F32] * 2, [near, far], lambda a, b: ir.fma(a, a, b), _F32)
+    for dtype in (DataType.U32, DataType.Bool):
+        conditions = edges(dtype)
+        values = np.arange(len(conditions), dtype=np.uint32)
+        others = values + np.uint32(100)
+        types = [dtype, DataType.U32, DataType.U32]
+        yield elementwise(f"select by {dtype}", types, [conditions, values, others], ir.select, DataType.U32)
+        mixed = (BinOp.AND, BinOp.OR)
+        for op in mixed:
+            other = DataType.U32 if dtype == DataType.Bool else DataType.Bool
+            pairs = list(product(edges(dtype), edges(other)))
+            sides = [np.array(side, NUMPY[one]) for side, one in zip(zip(*pairs, strict=True), (dtype, other), strict=True)]
+
+            def make(a: Expr, b: Expr, op: BinOp = op) -> Expr:
+                return ir.binop(op, a, b)
+
+            yield elementwise(f"{op.name} of {dtype} and {other}", [dtype, other], sides, make, DataType.Bool)

@@ -1,0 +1,213 @@
+"""Random expressions of a type, which no input makes an error, and of which f32 is the same on every right device.
+
+Division, roots and functions may be some steps of the last place off on a device. What is computed of them would be off by any
+amount, or be another branch: they are *inexact*, and stay out of everything but what keeps them as near as they were.
+
+Source: spec items 1.7 and 1.8 (operator typing), 8.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from vyre_driver.conformance.words import F32_EDGES, I32_EDGES, U32_EDGES, U64_EDGES
+from vyre_driver.ir import builders as ir
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expression_rules import is_zero
+from vyre_driver.ir.operators import BinOp, UnOp
+
+if TYPE_CHECKING:
+    from vyre_driver.conformance.dice import Dice
+    from vyre_driver.conformance.options import Options
+    from vyre_driver.ir.arithmetic import Expr
+    from vyre_driver.ir.buffers import BufferDecl
+
+U32, I32, U64, F32, BOOL = DataType.U32, DataType.I32, DataType.U64, DataType.F32, DataType.Bool
+
+_BITS = (BinOp.BIT_AND, BinOp.BIT_OR, BinOp.BIT_XOR)
+_BOTH = (BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.MIN, BinOp.MAX, *_BITS, BinOp.WRAPPING_ADD, BinOp.WRAPPING_SUB)
+BINARY = {
+    U32: (
+        *_BOTH,
+        BinOp.DIV,
+        BinOp.MOD,
+        BinOp.SHL,
+        BinOp.SHR,
+        BinOp.ROTATE_LEFT,
+        BinOp.ROTATE_RIGHT,
+        BinOp.ABS_DIFF,
+        BinOp.SATURATING_ADD,
+        BinOp.SATURATING_SUB,
+        BinOp.SATURATING_MUL,
+        BinOp.MUL_HIGH,
+    ),
+    I32: (*_BOTH, BinOp.DIV, BinOp.MOD),
+    U64: (BinOp.WRAPPING_ADD, BinOp.WRAPPING_SUB, BinOp.MUL_HIGH),
+    F32: (BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.MIN, BinOp.MAX, BinOp.ABS_DIFF),
+}
+_WORDS = (UnOp.BIT_NOT, UnOp.POPCOUNT, UnOp.CLZ, UnOp.CTZ, UnOp.REVERSE_BITS)
+UNARY = {
+    U32: (*_WORDS, UnOp.NEGATE),
+    I32: _WORDS,
+    U64: _WORDS,
+    F32: (UnOp.NEGATE, UnOp.ABS, UnOp.FLOOR, UnOp.CEIL, UnOp.TRUNC, UnOp.ROUND, UnOp.SIGN),
+}
+INEXACT = (UnOp.SQRT, UnOp.RECIPROCAL, UnOp.INVERSE_SQRT)
+SOURCES = {U32: (I32, F32, BOOL), I32: (U32, F32, BOOL), F32: (U32, I32, BOOL), U64: (U32, I32, BOOL), BOOL: (U32, I32, F32)}
+COMPARISONS = (BinOp.EQ, BinOp.NE, BinOp.LT, BinOp.GT, BinOp.LE, BinOp.GE)
+
+
+class Known(NamedTuple):
+    """A variable in scope."""
+
+    name: str
+    dtype: DataType
+    is_assignable: bool = True
+
+
+class ExpressionMaker:
+    """Makes expressions; ``variables`` are in scope, ``readable`` may be loaded from at any index and ``own`` at one's own."""
+
+    def __init__(self, dice: Dice, options: Options, readable: dict[DataType, list[BufferDecl]], own_index: Expr) -> None:
+        """Begin without variables."""
+        self.variables: list[Known] = []
+        self.own: dict[DataType, list[BufferDecl]] = {}
+        self._dice = dice
+        self._options = options
+        self._readable = readable
+        self._own_index = own_index
+        self._recent: list[Expr] = []
+
+    def make(self, dtype: DataType, depth: int | None = None) -> Expr:
+        """Return an expression of a type, as deep as said."""
+        left = self._options.depth if depth is None else depth
+        if left <= 0 or self._dice.chance(12):
+            return self._leaf(dtype)
+        ways = [self._binary, self._binary, self._binary, self._unary, self._select, self._cast, self._special]
+        return self._dice.pick(ways)(dtype, left - 1)
+
+    def inexact(self) -> Expr:
+        """Return an f32 that a device may get slightly wrong."""
+        dice, operand = self._dice, self.make(F32, 2)
+        way = dice.below(3)
+        if way == 0:
+            return ir.select(self.make(BOOL, 1), ir.unop(dice.pick(INEXACT), ir.absolute(operand) + 0.25), self.make(F32, 1))
+        if way == 1:
+            return ir.unop(dice.pick((UnOp.NEGATE, UnOp.ABS)), ir.binop(BinOp.DIV, operand, self._divisor()))
+        return ir.binop(BinOp.DIV, operand, self._divisor())
+
+    def condition(self, depth: int = 2) -> Expr:
+        """Return a condition, which is u32 in one of five."""
+        return self.make(U32 if self._dice.chance(20) else BOOL, depth)
+
+    def index(self) -> Expr:
+        """Return an index, often out of range."""
+        dice = self._dice
+        way = dice.below(4)
+        if way == 0:
+            return self._own_index
+        if way == 1:
+            return ir.u32(dice.pick((0, 1, 5, 63, 1 << 31, 0xFFFF_FFFF)))
+        any_index = self.make(U32, 1)
+        return any_index if way == 2 else ir.binop(BinOp.MOD, any_index, ir.u32(dice.between(1, 80)))
+
+    def _divisor(self) -> Expr:
+        return ir.f32(self._dice.pick((0.5, -1.5, 3.0, 7.0, -10.0, 100.0)))
+
+    def _leaf(self, dtype: DataType) -> Expr:
+        dice = self._dice
+        known = [one for one in self.variables if one.dtype == dtype]
+        loads = [*self._readable.get(dtype, []), *self.own.get(dtype, [])]
+        way = dice.below(10)
+        if known and way < 4:
+            return ir.var(dice.pick(known).name, dtype)
+        if loads and way < 8:
+            buffer = dice.pick(loads)
+            own = buffer in self.own.get(dtype, [])
+            return ir.load(buffer, self._own_index if own or dice.chance(60) else ir.u32(dice.below(90)))
+        return self._id() if dtype == U32 and way < 9 else self._literal(dtype)
+
+    def _literal(self, dtype: DataType) -> Expr:
+        dice = self._dice
+        if dtype == BOOL:
+            return ir.boolean(dice.chance(50))
+        if dtype == F32:
+            return ir.f32(dice.pick(F32_EDGES) if dice.chance(50) else dice.between(-4096, 4096) / 16)
+        if dtype == I32:
+            return ir.i32(dice.pick(I32_EDGES) if dice.chance(60) else dice.between(-1000, 1000))
+        if dtype == U64:
+            return ir.u64(dice.pick(U64_EDGES))
+        return ir.u32(dice.pick(U32_EDGES) if dice.chance(60) else dice.below(1000))
+
+    def _id(self) -> Expr:
+        dice = self._dice
+        buffers = [one for many in self._readable.values() for one in many]
+        choices = [ir.gid_x(), ir.gid_y(), ir.gid_z(), ir.lid_x(), ir.lid_y(), ir.lid_z(), ir.wid_x(), ir.wid_y(), ir.wid_z()]
+        return ir.buf_len(dice.pick(buffers)) if buffers and dice.chance(20) else dice.pick(choices)
+
+    def _binary(self, dtype: DataType, left: int) -> Expr:
+        dice = self._dice
+        if dtype == BOOL:
+            kinds = [U32, I32, F32, BOOL, *([U64] if self._options.u64 else [])]
+            kind = dice.pick(kinds)
+            op = dice.pick(COMPARISONS[:2] if kind == BOOL else COMPARISONS)
+            return ir.binop(op, self.make(kind, left), self.make(kind, left))
+        op = dice.pick(BINARY[dtype])
+        first = self.make(dtype, left)
+        if op in {BinOp.DIV, BinOp.MOD} and dtype == I32:
+            return ir.binop(op, first, self._signed_divisor(left))
+        second = self.make(dtype, left)
+        if op in {BinOp.DIV, BinOp.MOD} and is_zero(second):
+            second = ir.u32(3)
+        if dtype == F32 and op is BinOp.MUL:
+            second = self._factor(second)
+        return ir.binop(op, first, second)
+
+    def _factor(self, expr: Expr) -> Expr:
+        """Return a value that makes products neither vanish nor overflow soon."""
+        return ir.minimum(ir.maximum(expr, ir.f32(-64.0)), ir.f32(64.0)) if self._dice.chance(80) else ir.f32(0.5)
+
+    def _signed_divisor(self, left: int) -> Expr:
+        """Return an i32 that every i32 may be divided by."""
+        if self._dice.chance(40):
+            return ir.i32(self._dice.pick((1, 2, 3, -2, -3, 10, 2**31 - 1, -(2**31))))
+        return ir.cast(I32, ir.binop(BinOp.MOD, self.make(U32, left), ir.u32(1000)) + 1)
+
+    def _unary(self, dtype: DataType, left: int) -> Expr:
+        dice = self._dice
+        if dtype != BOOL:
+            return ir.unop(dice.pick(UNARY[dtype]), self.make(dtype, left))
+        if dice.chance(50):
+            return ir.unop(UnOp.LOGICAL_NOT, self.condition(left))
+        return ir.unop(dice.pick((UnOp.IS_NAN, UnOp.IS_INF, UnOp.IS_FINITE)), self.make(F32, left))
+
+    def _select(self, dtype: DataType, left: int) -> Expr:
+        return ir.select(self.condition(left), self.make(dtype, left), self.make(dtype, left))
+
+    def _cast(self, dtype: DataType, left: int) -> Expr:
+        sources = [*SOURCES[dtype], *([U64] if dtype in {U32, I32, BOOL} and self._options.u64 else [])]
+        return ir.cast(dtype, self.make(self._dice.pick(sources), left))
+
+    def _special(self, dtype: DataType, left: int) -> Expr:
+        dice = self._dice
+        if self._recent and dice.chance(30):
+            again = [one for one in self._recent if one.dtype == dtype]
+            if again:
+                return dice.pick(again)
+        if dtype == F32:
+            return ir.fma(self.make(F32, left), self._factor(self.make(F32, left)), self.make(F32, left))
+        if dtype == BOOL:
+            return ir.binop(dice.pick((BinOp.AND, BinOp.OR)), self.condition(left), self.condition(left))
+        narrow = [one for kind, many in self._readable.items() if kind not in BINARY and kind != BOOL for one in many]
+        if narrow and dtype in {U32, I32, U64}:
+            return ir.cast(dtype, ir.load(dice.pick(narrow), self._own_index))
+        readable = self._readable.get(dtype)
+        return ir.load(dice.pick(readable), self.index()) if readable else self._leaf(dtype)
+
+    def remember(self, expr: Expr) -> None:
+        """Keep an expression of values that do not change, to stand in others again."""
+        self._recent = [*self._recent[-3:], expr]
+
+    def forget(self) -> None:
+        """Keep no expression: a name has another value, or none."""
+        self._recent = []

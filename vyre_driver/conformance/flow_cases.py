@@ -1,0 +1,237 @@
+"""Hand-written cases of memory, control flow, the grid, workgroups and atomics.
+
+Source: spec items 1.5 to 1.7.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vyre_driver.conformance.case import EXACT, Case
+from vyre_driver.conformance.words import NUMPY, edges
+from vyre_driver.ir import builders as ir
+from vyre_driver.ir.buffers import BufferDecl
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.operators import AtomicOp, BinOp
+from vyre_driver.ir.program import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.conformance.options import Options
+    from vyre_driver.ir.arithmetic import Expr
+    from vyre_driver.ir.statements import Node
+
+U32, F32, BOOL = DataType.U32, DataType.F32, DataType.Bool
+_ONES = 0xFFFF_FFFF
+
+
+def flow_cases(options: Options) -> Iterator[Case]:
+    """Yield the cases that these options allow."""
+    yield from _memory_cases(options)
+    yield from _loop_cases()
+    yield from _branch_cases()
+    yield from _grid_cases()
+    if options.shared:
+        yield from _workgroup_cases()
+    if options.atomics:
+        yield from _atomic_cases()
+    if options.subgroups:
+        yield from _subgroup_cases()
+
+
+def _case(
+    name: str,
+    buffers: Sequence[BufferDecl],
+    body: Sequence[Node],
+    *inputs: NDArray[np.generic],
+    size: tuple[int, int, int] = (8, 1, 1),
+    grid: tuple[int, int, int] = (1, 1, 1),
+) -> Case:
+    return Case(name, Program.wrapped(list(buffers), size, list(body)), inputs, grid, EXACT)
+
+
+def _out(count: int, binding: int = 0, dtype: DataType = U32) -> BufferDecl:
+    return BufferDecl.output("out", binding, dtype).with_count(count)
+
+
+def _memory_cases(options: Options) -> Iterator[Case]:
+    i = ir.gid_x()
+    types = [U32, DataType.I32, F32, BOOL]
+    types += [DataType.U64, DataType.I64] if options.u64 else []
+    types += [DataType.U8, DataType.I8, DataType.U16, DataType.I16] if options.narrow else []
+    for dtype in types:
+        source, out = BufferDecl.read("in", 0, dtype), _out(8, 1, dtype)
+        values = edges(dtype)[:4]
+        for name, index in (("past the end", i), ("far out of range", i + (_ONES - 5)), ("by a constant", ir.u32(3))):
+            yield _case(f"load of {dtype} {name}", [source, out], [ir.store(out, i, ir.load(source, index))], values)
+        both = BufferDecl.read_write("both", 0, dtype)
+        moved = [ir.store(both, i + 2, ir.load(source.name, i))]
+        for name, start in (("past the end", 0), ("far out of range", _ONES - 3)):
+            node = ir.store(both, i + start, ir.load("in", i))
+            yield _case(f"store of {dtype} {name}", [both, BufferDecl.read("in", 1, dtype)], [node], values, np.roll(values, 1))
+        yield _case(f"store of {dtype} shifted", [both, BufferDecl.read("in", 1, dtype)], moved, values, np.roll(values, 2))
+    for dtype, width in ((DataType.Vec2U32, 2), (DataType.Vec4U32, 4)):
+        source, out = BufferDecl.read("in", 0, dtype), _out(8, 1, dtype)
+        words = np.arange(1, 5 * width + 1, dtype=np.uint32).reshape(5, width)
+        yield _case(f"load of {dtype} past the end", [source, out], [ir.store(out, i, ir.load(source, i))], words)
+    lengths = _out(2, 2)
+    body = [ir.store(lengths, 0, ir.buf_len("in")), ir.store(lengths, 1, ir.buf_len("fixed"))]
+    buffers = [BufferDecl.read("in", 0, F32), BufferDecl.read("fixed", 1, F32).with_count(3), lengths]
+    yield _case("lengths of buffers", buffers, body, np.zeros(5, np.float32), np.zeros(3, np.float32), size=(1, 1, 1))
+
+
+def _loop_cases() -> Iterator[Case]:
+    i, total, out = ir.gid_x(), ir.var("total", U32), _out(8)
+    bounds: dict[str, tuple[Expr | int, Expr | int]] = {
+        "empty": (3, 3),
+        "backwards": (5, 2),
+        "to a bound of its own": (0, i),
+        "from a bound of its own": (i, 5),
+        "at the end of u32": (_ONES - 2, _ONES),
+    }
+    for name, (start, stop) in bounds.items():
+        body = [
+            ir.let(total, 7),
+            ir.loop("k", start, stop, lambda k: [ir.assign(total, total * 3 + k)]),
+            ir.store(out, i, total),
+        ]
+        yield _case(f"loop {name}", [out], body)
+    stop = ir.var("stop", U32)
+    body = [
+        ir.let(total, 0),
+        ir.let(stop, 4),
+        ir.loop("k", 0, stop, lambda k: [ir.assign(stop, stop + 1), ir.assign(total, total + k)]),
+        ir.store(out, i, total + stop * 100),
+    ]
+    yield _case("loop whose bound changes inside", [out], body)
+    body = [
+        ir.let(total, 0),
+        ir.loop(
+            "k",
+            0,
+            10,
+            lambda k: [
+                ir.if_(k.eq(i), [ir.store(out, i, total + 1000), ir.return_()]),
+                ir.assign(total, total + k),
+                ir.loop("m", k, 4, lambda m: [ir.if_(m.eq(i), [ir.assign(total, total + 50)])]),
+            ],
+        ),
+        ir.store(out, i, total),
+    ]
+    yield _case("return out of nested loops", [out], body, size=(16, 1, 1))
+
+
+def _branch_cases() -> Iterator[Case]:
+    i, x, out = ir.gid_x(), ir.var("x", U32), _out(8)
+    body = [
+        ir.let(x, i * 10),
+        ir.if_(
+            i < 5,
+            [ir.assign(x, x + 1), ir.if_((i & 1).eq(0), [ir.assign(x, x + 2)], [ir.if_(i > 2, [ir.return_()])])],
+            [ir.assign(x, x * 2)],
+        ),
+        ir.store(out, i, x),
+    ]
+    yield _case("branches in branches", [out], body)
+    body = [ir.let(x, i), ir.if_(i & 6, [ir.assign(x, 100)]), ir.block(ir.let("y", x + 1), ir.store(out, i, ir.var("y", U32)))]
+    yield _case("branch by a number", [out], body)
+    y = ir.var("y", U32)
+    body = [
+        ir.let(x, i),
+        ir.let(y, x),
+        ir.assign(x, x + 1),
+        ir.if_(i < 3, [ir.assign(x, y + 5)]),
+        ir.store(out, i, x * 100 + y),
+    ]
+    yield _case("a copy does not follow what it was copied from", [out], body)
+
+
+def _grid_cases() -> Iterator[Case]:
+    size, grid = (3, 2, 4), (2, 3, 2)
+    width, height, depth = (one * other for one, other in zip(size, grid, strict=True))
+    place = ir.gid_x() + ir.gid_y() * width + ir.gid_z() * (width * height)
+    out = _out(width * height * depth)
+    ids = {
+        "ids in the grid": (ir.gid_x(), ir.gid_y(), ir.gid_z()),
+        "ids of workgroups": (ir.wid_x(), ir.wid_y(), ir.wid_z()),
+        "ids in workgroups": (ir.lid_x(), ir.lid_y(), ir.lid_z()),
+    }
+    for name, (x, y, z) in ids.items():
+        yield _case(name, [out], [ir.store(out, place, x + y * 100 + z * 10000)], size=size, grid=grid)
+
+
+def _workgroup_cases() -> Iterator[Case]:
+    i, lane = ir.gid_x(), ir.lid_x()
+    for dtype in (U32, F32, BOOL):
+        shared, out = BufferDecl.workgroup("shared", 16, dtype), _out(24, 0, dtype)
+        yield _case(
+            f"workgroup memory of {dtype} begins as zeros",
+            [out, shared],
+            [ir.store(out, i, ir.load(shared, lane))],
+            grid=(3, 1, 1),
+        )
+    shared, source, out = BufferDecl.workgroup("shared", 8, U32), BufferDecl.read("in", 0, U32), _out(24, 1)
+    values = np.arange(100, 124, dtype=np.uint32)
+    body = [ir.store(shared, lane, ir.load(source, i)), ir.barrier(), ir.store(out, i, ir.load(shared, ir.u32(7) - lane))]
+    yield _case("exchange through workgroup memory", [source, out, shared], body, values, grid=(3, 1, 1))
+    total = ir.var("total", U32)
+    body = [
+        ir.let(total, ir.load(source, i)),
+        ir.loop(
+            "k",
+            0,
+            3,
+            lambda k: [
+                ir.store(shared, lane, total),
+                ir.barrier(),
+                ir.assign(total, total + ir.load(shared, lane + (ir.u32(1) << k))),
+                ir.barrier(),
+            ],
+        ),
+        ir.store(out, i, total),
+    ]
+    yield _case("barriers in a loop", [source, out, shared], body, values, grid=(3, 1, 1))
+    body = [ir.store(shared, lane + 4, i), ir.barrier(), ir.store(out, i, ir.load(shared, lane + 4))]
+    yield _case("workgroup memory out of range", [_out(24), shared], body, grid=(2, 1, 1))
+
+
+def _atomic_cases() -> Iterator[Case]:
+    i, out = ir.gid_x(), _out(20, 1)
+    buffer = BufferDecl.read_write("words", 0, U32)
+    words = np.array([5, 0, _ONES, 1 << 31, 12345], np.uint32)
+    operands = (0, 1, 0x8000_0001, _ONES)
+    ops = [op for op in AtomicOp if op not in {AtomicOp.COMPARE_EXCHANGE_WEAK, AtomicOp.FETCH_NAND}]
+    for op in ops:
+        nodes: list[Node] = []
+        for place, value in enumerate(operands):
+            for index in range(5):
+                expected = ir.u32(5) if op is AtomicOp.COMPARE_EXCHANGE else None
+                found = ir.atomic(op, buffer, index, value, expected=expected)
+                nodes.append(ir.store(out, place * 5 + index, found))
+        yield _case(f"atomic {op.name} and what it finds", [buffer, out], nodes, words, size=(1, 1, 1))
+    for op in (AtomicOp.ADD, AtomicOp.MIN, AtomicOp.MAX, AtomicOp.AND, AtomicOp.OR, AtomicOp.XOR):
+        node = ir.let("before", ir.atomic(op, buffer, ir.binop(BinOp.MOD, i, ir.u32(7)), i * 0x9E37_79B9))
+        yield _case(f"atomic {op.name} of many, some out of range", [buffer], [node], words, size=(64, 1, 1), grid=(3, 1, 1))
+    body = [ir.store(out, i, ir.atomic_add(buffer, i + 5, 1))]
+    yield _case("atomic out of range finds zero", [buffer, out], body, words)
+
+
+def _subgroup_cases() -> Iterator[Case]:
+    i, lane = ir.gid_x(), ir.subgroup_local_id()
+    for dtype in (U32, DataType.I32):
+        source, out = BufferDecl.read("in", 0, dtype), _out(64, 1, dtype)
+        values = np.resize(edges(dtype), 64).astype(NUMPY[dtype])
+        loaded = ir.load(source, i)
+        yield _case(
+            f"subgroup sum of {dtype}", [source, out], [ir.store(out, i, ir.subgroup_add(loaded))], values, size=(64, 1, 1)
+        )
+        taken = ir.subgroup_shuffle(loaded, (lane * 5 + 3) & 31)
+        yield _case(f"shuffle of {dtype}", [source, out], [ir.store(out, i, taken)], values, size=(64, 1, 1))
+    out = _out(64)
+    yield _case("ballot", [out], [ir.store(out, i, ir.subgroup_ballot((i & 5).eq(4)))], size=(64, 1, 1))
+    yield _case("lane and size", [out], [ir.store(out, i, lane + ir.subgroup_size() * 100)], size=(64, 1, 1))

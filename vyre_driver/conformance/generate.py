@@ -1,0 +1,125 @@
+"""Random valid programs with their inputs, the same for one seed on every machine and every version of Python.
+
+Source: spec items 1.5 to 1.8.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.conformance import words
+from vyre_driver.conformance.case import Case
+from vyre_driver.conformance.dice import Dice
+from vyre_driver.conformance.expression_maker import BOOL, F32, I32, U32, U64, ExpressionMaker
+from vyre_driver.conformance.options import Options
+from vyre_driver.conformance.statement_maker import StatementMaker
+from vyre_driver.ir import builders as ir
+from vyre_driver.ir.buffers import BufferDecl
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.operators import AtomicOp
+from vyre_driver.ir.program import ROOT_GENERATOR, Program
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from vyre_driver.ir.arithmetic import Expr
+
+_SIZES = ((1, 1, 1), (4, 1, 1), (8, 1, 1), (32, 1, 1), (33, 1, 1), (64, 1, 1), (4, 4, 1), (8, 3, 1), (2, 3, 4), (1, 5, 1))
+_GRIDS = ((1, 1, 1), (1, 1, 1), (2, 1, 1), (3, 1, 1), (2, 2, 1), (1, 2, 2))
+_NARROW = (DataType.U8, DataType.I8, DataType.U16, DataType.I16)
+_COUNTING = (AtomicOp.ADD, AtomicOp.MIN, AtomicOp.MAX, AtomicOp.AND, AtomicOp.OR, AtomicOp.XOR)
+_NAMES = {U32: "words", I32: "signed", F32: "floats", BOOL: "flags", U64: "wide"}
+
+
+class _Buffers:
+    """The buffers of a program, numbered as they come, and the inputs of those that take one."""
+
+    def __init__(self, dice: Dice) -> None:
+        self.declared: list[BufferDecl] = []
+        self.inputs: list[NDArray[Any]] = []
+        self._dice = dice
+
+    def read(self, name: str, dtype: DataType, count: int) -> BufferDecl:
+        made = BufferDecl.read(name, len(self.declared), dtype)
+        return self._with_input(made.with_count(count) if self._dice.chance(50) else made, count)
+
+    def written(self, name: str, dtype: DataType, count: int) -> BufferDecl:
+        """Declare an output, which begins as zeros, or a buffer that is input and output."""
+        if self._dice.chance(50):
+            made = BufferDecl.output(name, len(self.declared), dtype).with_count(count)
+            if any(one.is_output for one in self.declared):
+                made = BufferDecl.read_write(name, len(self.declared), dtype)
+                return self._with_input(made.with_count(count), count)
+            self.declared.append(made)
+            return made
+        return self._with_input(BufferDecl.read_write(name, len(self.declared), dtype), count)
+
+    def _with_input(self, made: BufferDecl, count: int) -> BufferDecl:
+        self.declared.append(made)
+        self.inputs.append(words.array(self._dice, made.element, count))
+        return made
+
+
+def generate(seed: int, options: Options | None = None) -> Case:
+    """Return the program of a seed (any whole number) with inputs and grid; it is valid, and no invocation of it faults."""
+    options = Options() if options is None else options
+    dice = Dice(seed)
+    size, grid = dice.pick(_SIZES), dice.pick(_GRIDS)
+    total = size[0] * size[1] * size[2] * grid[0] * grid[1] * grid[2]
+    own = _own_index(size, grid)
+    buffers = _Buffers(dice)
+    readable = {
+        dtype: [buffers.read(f"{_NAMES[dtype]}_in", dtype, max(1, total + dice.between(-3, 3)))]
+        for dtype in _types(dice, options)
+    }
+    outputs = {
+        dtype: [buffers.written(f"{name}_out", dtype, max(1, total + dice.between(-2, 2)))]
+        for dtype, name in _output_names(dice, options).items()
+    }
+    expressions = ExpressionMaker(dice, options, readable, own)
+    expressions.own = {dtype: list(many) for dtype, many in outputs.items() if dtype in _NAMES}
+    if options.inexact and dice.chance(40):
+        outputs.setdefault(F32, []).append(buffers.written("quotients", F32, total))
+    counters = _counters(dice, options, buffers)
+    shared = _shared(dice, options, size)
+    writer = StatementMaker(dice, options, expressions, own, outputs, shared, counters)
+    x, y, _ = size
+    nodes = writer.top()
+    if shared:
+        nodes = [ir.let("own_place", ir.lid_x() + ir.lid_y() * x + ir.lid_z() * (x * y)), *nodes]
+    program = Program.new([*buffers.declared, *shared.values()], size, [ir.region(ROOT_GENERATOR, *nodes)])
+    return Case(f"seed {seed}", program, tuple(buffers.inputs), grid)
+
+
+def _own_index(size: tuple[int, int, int], grid: tuple[int, int, int]) -> Expr:
+    """Return the number of an invocation in the grid, another one for each."""
+    width, height = size[0] * grid[0], size[1] * grid[1]
+    if height * size[2] * grid[2] == 1:
+        return ir.gid_x()
+    return ir.gid_x() + ir.gid_y() * width + ir.gid_z() * (width * height)
+
+
+def _types(dice: Dice, options: Options) -> list[DataType]:
+    return [one for one in (U32, I32, F32, BOOL, *([U64] if options.u64 else [])) if dice.chance(70)]
+
+
+def _output_names(dice: Dice, options: Options) -> dict[DataType, str]:
+    found = {one: _NAMES[one] for one in _types(dice, options)}
+    if options.narrow and dice.chance(30):
+        found[dice.pick(_NARROW)] = "narrow"
+    return found or {U32: _NAMES[U32]}
+
+
+def _counters(dice: Dice, options: Options, buffers: _Buffers) -> list[tuple[BufferDecl, AtomicOp]]:
+    if not options.atomics or dice.chance(50):
+        return []
+    made = BufferDecl.read_write("counters", len(buffers.declared), U32).with_count(dice.between(1, 9))
+    return [(buffers._with_input(made, made.count), dice.pick(_COUNTING))]  # noqa: SLF001 -- of this module
+
+
+def _shared(dice: Dice, options: Options, size: tuple[int, int, int]) -> dict[DataType, BufferDecl]:
+    if not options.shared or dice.chance(50):
+        return {}
+    x, y, z = size
+    dtype = dice.pick([U32, I32, F32, BOOL])
+    return {dtype: BufferDecl.workgroup("shared", x * y * z, dtype)}

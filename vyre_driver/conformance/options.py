@@ -1,0 +1,24 @@
+"""What random programs are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a generated program may use beyond u32, i32, f32 and bool, and how large it gets.
+
+    ``narrow``: buffers of 8- and 16-bit elements. ``unordered``: programs whose result depends on the order of invocations,
+    which only interpreters agree on. ``subgroups``: for backends whose subgroups have 32 lanes.
+    """
+
+    u64: bool = True
+    narrow: bool = True
+    atomics: bool = True
+    shared: bool = True
+    subgroups: bool = False
+    inexact: bool = True
+    unordered: bool = False
+    statements: int = 10
+    depth: int = 4

@@ -1,0 +1,186 @@
+"""Random statements whose result does not depend on the order of invocations.
+
+An invocation stores to its own element of an output, and loads that element only. Workgroup memory is exchanged: each
+invocation stores its own element, all meet at a barrier, each loads any element, all meet again. A buffer of counters knows one
+kind of atomic, whose results nobody uses. Nothing returns before the last barrier.
+
+Source: spec items 1.7 and 1.8 (V010, R020).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.conformance.expression_maker import BOOL, F32, I32, U32, U64, Known
+from vyre_driver.ir import builders as ir
+from vyre_driver.ir.operators import BinOp, MemoryOrdering
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vyre_driver.conformance.dice import Dice
+    from vyre_driver.conformance.expression_maker import ExpressionMaker
+    from vyre_driver.conformance.options import Options
+    from vyre_driver.ir.arithmetic import Expr
+    from vyre_driver.ir.buffers import BufferDecl
+    from vyre_driver.ir.dtypes import DataType
+    from vyre_driver.ir.operators import AtomicOp
+    from vyre_driver.ir.statements import Node
+
+_ORDERINGS = (MemoryOrdering.SEQ_CST, MemoryOrdering.ACQ_REL)
+
+
+class StatementMaker:
+    """Makes bodies; each statement made counts against ``left``."""
+
+    def __init__(  # noqa: PLR0913 -- what programs are made of
+        self,
+        dice: Dice,
+        options: Options,
+        expressions: ExpressionMaker,
+        own_index: Expr,
+        outputs: dict[DataType, list[BufferDecl]],
+        shared: dict[DataType, BufferDecl],
+        counters: list[tuple[BufferDecl, AtomicOp]],
+    ) -> None:
+        """Write to these buffers."""
+        self.left = options.statements
+        self._dice = dice
+        self._options = options
+        self._expressions = expressions
+        self._own_index = own_index
+        self._outputs = outputs
+        self._shared = shared
+        self._counters = counters
+        self._names = 0
+        self._types = [U32, I32, F32, BOOL, *([U64] if options.u64 else [])]
+
+    def body(self, nesting: int, *, is_uniform: bool) -> list[Node]:
+        """Return the statements of a body in a scope of its own; ``is_uniform``: all of the workgroup come here."""
+        made = self._expressions
+        outside = list(made.variables)
+        made.forget()
+        nodes: list[Node] = []
+        for _ in range(self._dice.between(1, 4)):
+            if self.left > 0:
+                self.left -= 1
+                nodes += self._statement(nesting, is_uniform=is_uniform)
+        made.variables = outside
+        made.forget()
+        return nodes
+
+    def top(self) -> list[Node]:
+        """Return the body of a program."""
+        nodes: list[Node] = []
+        while self.left > 0:
+            self.left -= 1
+            nodes += self._statement(0, is_uniform=True)
+        if self._dice.chance(20):
+            nodes.append(ir.if_(self._expressions.condition(), [ir.return_()]))
+            nodes += self._stores(1)
+        return [*nodes, *self._stores(3)]
+
+    def _stores(self, count: int) -> list[Node]:
+        return [node for _ in range(count) for node in self._store()]
+
+    def _statement(self, nesting: int, *, is_uniform: bool) -> list[Node]:
+        ways: list[Callable[[], list[Node]]] = [self._let, self._let, self._let, self._store, self._store]
+        if any(one.is_assignable for one in self._expressions.variables):
+            ways += [self._assign, self._assign]
+        if self._counters:
+            ways.append(self._atomic)
+        if self._shared and is_uniform:
+            ways += [self._exchange, self._exchange]
+        if nesting < 3:
+            ways += [
+                lambda: self._if(nesting, is_uniform=is_uniform),
+                lambda: self._if(nesting, is_uniform=is_uniform),
+                lambda: self._loop(nesting, is_uniform=is_uniform),
+                lambda: self._nested(nesting, is_uniform=is_uniform),
+            ]
+        return self._dice.pick(ways)()
+
+    def _name(self) -> str:
+        self._names += 1
+        return f"v{self._names}"
+
+    def _let(self) -> list[Node]:
+        dtype, name = self._dice.pick(self._types), self._name()
+        value = self._expressions.make(dtype)
+        self._expressions.remember(value)
+        self._expressions.variables.append(Known(name, dtype))
+        return [ir.let(name, value)]
+
+    def _assign(self) -> list[Node]:
+        known = self._dice.pick([one for one in self._expressions.variables if one.is_assignable])
+        value = self._expressions.make(known.dtype)
+        self._expressions.forget()
+        return [ir.assign(known.name, value)]
+
+    def _store(self) -> list[Node]:
+        """Store to one's own element, behind a guard or not."""
+        dice, made = self._dice, self._expressions
+        dtype = dice.pick(list(self._outputs))
+        buffer = dice.pick(self._outputs[dtype])
+        scattered = self._options.unordered and dice.chance(30)
+        index = ir.binop(BinOp.MOD, made.make(U32, 1), ir.u32(dice.between(1, 80))) if scattered else self._own_index
+        if buffer.name == "quotients":
+            value = made.inexact()
+        elif dtype in self._types:
+            value = made.make(dtype)
+        else:
+            value = ir.cast(dtype, made.make(U32))
+        made.forget()
+        node = ir.store(buffer, index, value)
+        return [ir.if_(self._own_index < ir.buf_len(buffer), [node])] if dice.chance(40) else [node]
+
+    def _atomic(self) -> list[Node]:
+        buffer, op = self._dice.pick(self._counters)
+        index = ir.binop(BinOp.MOD, self._expressions.make(U32, 2), ir.u32(12))
+        value = self._expressions.make(U32, 2)
+        name = self._name()
+        node = ir.let(name, ir.atomic(op, buffer, index, value))
+        if self._options.unordered:
+            self._expressions.variables.append(Known(name, U32))
+            return [node]
+        return [ir.if_(self._expressions.condition(), [node])] if self._dice.chance(50) else [node]
+
+    def _exchange(self) -> list[Node]:
+        dice, made = self._dice, self._expressions
+        dtype = dice.pick(list(self._shared))
+        buffer = self._shared[dtype]
+        own = ir.var("own_place", U32)
+        name, value = self._name(), made.make(dtype)
+        again = [ir.store(buffer, own, made.make(dtype))] if dice.chance(30) else []
+        place = made.make(U32, 2)
+        at = ir.binop(BinOp.MOD, place, ir.u32(buffer.count + 2)) if dice.chance(70) else place
+        made.variables.append(Known(name, dtype))
+        made.forget()
+        store = ir.store(buffer, own, value)
+        return [store, *again, ir.barrier(dice.pick(_ORDERINGS)), ir.let(name, ir.load(buffer, at)), ir.barrier()]
+
+    def _if(self, nesting: int, *, is_uniform: bool) -> list[Node]:
+        dice = self._dice
+        alike = is_uniform and dice.chance(40)
+        cond = ir.binop(BinOp.LT, ir.wid_x(), ir.u32(dice.below(3))) if alike else self._expressions.condition()
+        then = self.body(nesting + 1, is_uniform=alike)
+        otherwise = self.body(nesting + 1, is_uniform=alike) if dice.chance(50) else []
+        return [ir.if_(cond, then, otherwise)]
+
+    def _loop(self, nesting: int, *, is_uniform: bool) -> list[Node]:
+        dice, made = self._dice, self._expressions
+        alike = dice.chance(50)
+        start: Expr = ir.u32(dice.pick((0, 0, 1, 5)))
+        stop: Expr = ir.u32(dice.below(7))
+        if not alike:
+            stop = ir.binop(BinOp.MOD, made.make(U32, 1), ir.u32(6))
+            start = ir.binop(BinOp.MOD, made.make(U32, 1), ir.u32(4)) if dice.chance(30) else start
+        name = self._name()
+        made.variables.append(Known(name, U32, is_assignable=False))
+        body = self.body(nesting + 1, is_uniform=is_uniform and alike)
+        made.variables.pop()
+        return [ir.loop(name, start, stop, body)]
+
+    def _nested(self, nesting: int, *, is_uniform: bool) -> list[Node]:
+        body = self.body(nesting + 1, is_uniform=is_uniform)
+        return [ir.block(*body) if self._dice.chance(50) else ir.region("vyre.conformance", *body)]

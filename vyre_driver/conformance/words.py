@@ -1,0 +1,66 @@
+"""Numbers that find mistakes: the edges of every type, and between them anything.
+
+The first twelve u32 are upstream's witness. Source: spec item 8, canonical u32 witness.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.ir.dtypes import DataType
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from vyre_driver.conformance.dice import Dice
+
+WITNESS = (0, 1, 2, 3, 2**32 - 1, 2**32 - 2, 1 << 31, 2**31 - 1, 0xAAAAAAAA, 0x55555555, 0xDEADBEEF, 0xCAFEF00D)
+U32_EDGES = (*WITNESS, 31, 32, 33, 63, 64, 255, 256, 65535, 65536)
+I32_EDGES = (0, 1, -1, 2, -2, 7, -7, 2**31 - 1, -(2**31), -(2**31) + 1, 65536, -65536)
+U64_EDGES = (0, 1, 2**32 - 1, 2**32, 2**32 + 1, 2**63 - 1, 2**63, 2**64 - 1, 0xDEADBEEFCAFEF00D, 0xAAAAAAAA55555555)
+F32_EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.25, -100.0, 8388607.5, 16777216.0, 2147483648.0, -2147483648.0)
+F32_SPECIAL = (float("inf"), float("-inf"), float("nan"), 3.4028234663852886e38, 1.1754943508222875e-38, 4294967296.0, -1e30)
+
+NUMPY: dict[DataType, np.dtype[Any]] = {
+    DataType.U8: np.dtype(np.uint8),
+    DataType.U16: np.dtype(np.uint16),
+    DataType.U32: np.dtype(np.uint32),
+    DataType.U64: np.dtype(np.uint64),
+    DataType.I8: np.dtype(np.int8),
+    DataType.I16: np.dtype(np.int16),
+    DataType.I32: np.dtype(np.int32),
+    DataType.I64: np.dtype(np.int64),
+    DataType.F32: np.dtype(np.float32),
+    DataType.Bool: np.dtype(np.uint32),
+}
+
+
+def edges(dtype: DataType) -> NDArray[Any]:
+    """Return the edges of a type, as elements of a buffer; a bool is a word, true when it is not zero."""
+    if dtype == DataType.F32:
+        return np.array([*F32_EDGES, *F32_SPECIAL], np.float32)
+    if dtype == DataType.Bool:
+        return np.array([0, 1, 2, 1 << 31], np.uint32)
+    known = {DataType.U32: U32_EDGES, DataType.I32: I32_EDGES, DataType.U64: U64_EDGES}
+    if dtype in known:
+        return np.array(known[dtype], NUMPY[dtype])
+    limits = np.iinfo(NUMPY[dtype])
+    return np.array([0, 1, 2, limits.max, limits.max - 1, limits.min, limits.min + 1], NUMPY[dtype])
+
+
+def array(dice: Dice, dtype: DataType, count: int) -> NDArray[Any]:
+    """Return elements, half of them edges."""
+    made = [_element(dice, dtype) for _ in range(count)]
+    return np.array(made, NUMPY[dtype])
+
+
+def _element(dice: Dice, dtype: DataType) -> Any:  # noqa: ANN401 -- a number that the type holds
+    if dtype == DataType.F32:
+        return dice.pick(F32_EDGES) if dice.chance(50) else dice.between(-4096, 4096) / 16
+    if dice.chance(50):
+        return edges(dtype)[dice.below(len(edges(dtype)))]
+    word = dice.word() | dice.word() << 32
+    width = NUMPY[dtype].itemsize
+    return int.from_bytes(word.to_bytes(8, "little")[:width], "little", signed=NUMPY[dtype].kind == "i")

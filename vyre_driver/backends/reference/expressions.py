@@ -17,7 +17,7 @@ from vyre_driver.ir import expressions as ex
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expression_text import operator_text
 from vyre_driver.ir.literal_types import WIDE_LITERALS
-from vyre_driver.ir.operators import AtomicOp, BinOp, UnOp
+from vyre_driver.ir.operators import UNPACKING, AtomicOp, BinOp, UnOp
 from vyre_driver.ir.terms import Traits
 from vyre_driver.ir.walks import OPERANDS
 
@@ -137,9 +137,9 @@ class ExpressionCompiler:
     def binary(self, expr: ex.Binary) -> Value:
         """Return what an operator makes of two values."""
         op = expr.op
-        left, right = self._value(expr.left), self._value(expr.right)
         if not isinstance(op, BinOp):
             _refuse(f"the opaque operator {op.extension_id:#010x}")
+        left, right = self._value(expr.left), self._value(expr.right)
         if op in {BinOp.AND, BinOp.OR}:
             combine = np.logical_and if op is BinOp.AND else np.logical_or
             return Value(_of_two(combine, _truth(left), _truth(right)), DataType.Bool)
@@ -155,9 +155,12 @@ class ExpressionCompiler:
 
     def unary(self, expr: ex.Unary) -> Value:
         """Return what an operator makes of a value."""
-        op, operand = expr.op, self._value(expr.operand)
+        op = expr.op
         if not isinstance(op, UnOp):
             _refuse(f"the opaque operator {op.extension_id:#010x}")
+        if op in UNPACKING:
+            _refuse(op.name)
+        operand = self._value(expr.operand)
         if op is UnOp.LOGICAL_NOT:
             is_true = _truth(operand)
             return Value(lambda unit: ~is_true(unit), DataType.Bool)

@@ -1,7 +1,8 @@
 """Make a program that fails smaller, as long as it fails.
 
-What is tried: fewer workgroups; without a statement; a body in the place of what holds it; a part of an expression, or a
-literal, in the place of the expression. What became invalid, or depends on the order of invocations, is no failure.
+What is tried: one workgroup, one invocation; without statements; a body in the place of what holds it; a part of an expression,
+or a literal, in the place of the expression; without a buffer, or with fewer elements in it.
+What became invalid, or depends on the order of invocations, is no failure.
 
 Source: spec items 1.5 and 1.6.
 """
@@ -9,12 +10,14 @@ Source: spec items 1.5 and 1.6.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.binding import BindingPlan
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Call, Load
-from vyre_driver.ir.program import ROOT_GENERATOR, Program
+from vyre_driver.ir.program import ROOT_GENERATOR
 from vyre_driver.ir.statements import Block, If, Let, Loop, Region
 from vyre_driver.ir.walks import BODY_FIELDS, EXPRESSION_FIELDS
 
@@ -43,50 +46,101 @@ _ONES: dict[DataType, Expr] = {
 
 
 def shrunk(case: Case, fails: Callable[[Case], bool], *, attempts: int = MAX_ATTEMPTS) -> Case:
-    """Return a case as small as could be found that still fails; ``fails`` is asked at most ``attempts`` times."""
+    """Return a case as small as could be found that still fails; ``fails`` is asked at most ``attempts`` times.
+
+    After a success the next try is what follows it: what came before has failed already, and is tried again in the next pass.
+    """
     left = attempts
-    found = True
-    while found and left > 0:
-        found = False
-        for smaller in _smaller(case):
-            if left <= 0:
-                break
-            left -= 1
-            if fails(smaller):
-                case, found = smaller, True
-                break
-    return case
+    while True:
+        before = case
+        for ways in (_of_size, _of_statements, _of_parts, _without_buffers, _of_counts):
+            place = 0
+            while left > 0:
+                for smaller in islice(ways(case), place, place + left):
+                    left -= 1
+                    if fails(smaller):
+                        case = smaller
+                        break
+                    place += 1
+                else:
+                    break
+        if case is before or left <= 0:
+            return case
 
 
-def _smaller(case: Case) -> Iterator[Case]:
+def _of_size(case: Case) -> Iterator[Case]:
     for axis in range(3):
         if case.grid[axis] > 1:
-            x, y, z = (1 if place == axis else size for place, size in enumerate(case.grid))
-            yield replace(case, grid=(x, y, z))
-    for entry in _bodies(case.program.entry):
-        if entry:
-            whole = entry if all(isinstance(node, Region) for node in entry) else (Region(ROOT_GENERATOR, None, entry),)
-            program = case.program
-            yield replace(case, program=Program.new(program.buffers, program.workgroup_size, whole))
+            yield replace(case, grid=_one_along(axis, case.grid))
+    program = case.program
+    for axis in range(3):
+        if program.workgroup_size[axis] > 1:
+            yield replace(case, program=program.with_workgroup_size(_one_along(axis, program.workgroup_size)))
 
 
-def _bodies(nodes: Sequence[Node]) -> Iterator[tuple[Node, ...]]:
-    """Yield bodies that are one step smaller, those with the most left out first."""
+def _one_along(axis: int, sizes: tuple[int, int, int]) -> tuple[int, int, int]:
+    x, y, z = (1 if place == axis else size for place, size in enumerate(sizes))
+    return x, y, z
+
+
+def _without_buffers(case: Case) -> Iterator[Case]:
+    program = case.program
+    for binding in reversed(BindingPlan.build(program).bindings):
+        buffers = [one for place, one in enumerate(program.buffers) if place != binding.buffer_index]
+        inputs = tuple(one for place, one in enumerate(case.inputs) if place != binding.input_index)
+        yield replace(case, program=program.with_rewritten_buffers(buffers), inputs=inputs)
+
+
+def _of_statements(case: Case) -> Iterator[Case]:
+    return _with_bodies(case, parts=False)
+
+
+def _of_parts(case: Case) -> Iterator[Case]:
+    return _with_bodies(case, parts=True)
+
+
+def _with_bodies(case: Case, *, parts: bool) -> Iterator[Case]:
+    entry = case.program.entry
+    sole = entry[0] if len(entry) == 1 else None
+    inside = sole.body if isinstance(sole, Region) else entry
+    for body in _bodies(inside, parts=parts):
+        yield replace(case, program=case.program.with_rewritten_entry([Region(ROOT_GENERATOR, None, body)]))
+
+
+def _of_counts(case: Case) -> Iterator[Case]:
+    """Yield cases with one element or half as many in a buffer outside workgroup memory."""
+    program = case.program
+    for binding in BindingPlan.build(program).descriptors:
+        given = None if binding.input_index is None else case.inputs[binding.input_index]
+        count = binding.element_count or (0 if given is None else len(given))
+        for fewer in sorted({1, count // 2} - {0, count}):
+            buffers, inputs = list(program.buffers), list(case.inputs)
+            if binding.element_count:
+                buffers[binding.buffer_index] = buffers[binding.buffer_index].with_count(fewer)
+            if binding.input_index is not None and given is not None:
+                inputs[binding.input_index] = given[:fewer]
+            yield replace(case, program=program.with_rewritten_buffers(buffers), inputs=tuple(inputs))
+
+
+def _bodies(nodes: Sequence[Node], *, parts: bool) -> Iterator[tuple[Node, ...]]:
+    """Yield bodies that are one step smaller: without statements, those with the most left out first, or in ``parts``."""
     body = tuple(nodes)
-    half = len(body) // 2
-    if half > 1:
-        yield body[half:]
-        yield body[:half]
-    for place in reversed(range(len(body))):
-        yield body[:place] + body[place + 1 :]
+    if not parts:
+        size = (len(body) + 1) // 2
+        while size > 0:
+            for end in range(len(body), 0, -size):
+                yield body[: max(0, end - size)] + body[end:]
+            size //= 2
     for place, node in enumerate(body):
-        for instead in _instead(node):
+        for instead in _instead(node, parts=parts):
             yield body[:place] + instead + body[place + 1 :]
 
 
-def _instead(node: Any) -> Iterator[tuple[Node, ...]]:  # noqa: ANN401 -- any node
+def _instead(node: Any, *, parts: bool) -> Iterator[tuple[Node, ...]]:  # noqa: ANN401 -- any node
     """Yield what may stand in the place of a node."""
-    if isinstance(node, If):
+    if parts:
+        yield from ((changed,) for changed in _with_smaller_parts(node))
+    elif isinstance(node, If):
         yield node.then
         yield node.otherwise
     elif isinstance(node, Loop):
@@ -94,10 +148,8 @@ def _instead(node: Any) -> Iterator[tuple[Node, ...]]:  # noqa: ANN401 -- any no
     elif isinstance(node, Block | Region):
         yield node.body
     for field in BODY_FIELDS.get(type(node), ()):
-        for smaller in _bodies(getattr(node, field)):
+        for smaller in _bodies(getattr(node, field), parts=parts):
             yield (replace(node, **{field: smaller}),)
-    for changed in _with_smaller_parts(node):
-        yield (changed,)
 
 
 def _with_smaller_parts(term: Any) -> Iterator[Any]:  # noqa: ANN401 -- an expression or a node

@@ -18,12 +18,15 @@ from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.compare import DEFAULT_RULES, Difference, Rules, difference
 from vyre_driver.conformance.generate import generate
 from vyre_driver.conformance.options import Options
-from vyre_driver.conformance.shrink import MAX_ATTEMPTS, shrunk
-from vyre_driver.errors import DispatchFailed, InvalidProgram, UnsupportedFeature, VyreError
+from vyre_driver.conformance.shrink import shrunk
+from vyre_driver.errors import DispatchFailed, InvalidInput, InvalidProgram, UnsupportedFeature, VyreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from numpy.typing import NDArray
+
+    from vyre_driver.backends.reference import Interpretation
     from vyre_driver.conformance.case import Case, RunProgram
     from vyre_driver.ir.program import Program
 
@@ -107,8 +110,8 @@ def ask(
         if why is None:
             report.agreed += 1
             continue
-        smallest = _smallest(backend, case, rules) if shrink else case
-        report.failures.append(Failure(case.name, why, smallest, _verdict_or_refusal(backend, smallest, rules) or why))
+        smallest, smallest_why = _smallest(backend, case, rules) if shrink else (case, why)
+        report.failures.append(Failure(case.name, why, smallest, smallest_why or why))
         if len(report.failures) >= max_failures:
             break
     return report
@@ -122,7 +125,14 @@ def verdict(backend: RunProgram, case: Case, rules: Rules = DEFAULT_RULES) -> st
     UnsupportedFeature
         1002 if the backend refuses the program.
     """
-    expected = interpret(case.program, case.inputs, grid=case.grid, element_counts=case.element_counts).outputs
+    return _judged(backend, case, _reference(case).outputs, rules)
+
+
+def _reference(case: Case) -> Interpretation:
+    return interpret(case.program, case.inputs, grid=case.grid, element_counts=case.element_counts)
+
+
+def _judged(backend: RunProgram, case: Case, expected: Sequence[NDArray[Any]], rules: Rules) -> str | None:
     try:
         received = backend(case.program, case.inputs, grid=case.grid, element_counts=case.element_counts)
     except UnsupportedFeature:
@@ -133,23 +143,22 @@ def verdict(backend: RunProgram, case: Case, rules: Rules = DEFAULT_RULES) -> st
     return None if found is None else str(found)
 
 
-def _verdict_or_refusal(backend: RunProgram, case: Case, rules: Rules) -> str | None:
-    try:
-        return verdict(backend, case, rules)
-    except UnsupportedFeature:
-        return None
+def _smallest(backend: RunProgram, case: Case, rules: Rules) -> tuple[Case, str]:
+    """Return what is left of a failing case after shrinking, and why it fails."""
+    last: list[str] = []
 
-
-def _smallest(backend: RunProgram, case: Case, rules: Rules) -> Case:
     def fails(smaller: Case) -> bool:
         try:
-            if interpret(smaller.program, smaller.inputs, grid=smaller.grid, element_counts=case.element_counts).order_mattered:
-                return False
-        except (InvalidProgram, DispatchFailed):
-            return False
-        return _verdict_or_refusal(backend, smaller, rules) is not None
+            known = _reference(smaller)
+            why = None if known.order_mattered else _judged(backend, smaller, known.outputs, rules)
+        except (InvalidProgram, InvalidInput, DispatchFailed, UnsupportedFeature):
+            return False  # no such program, one without a result, or one that the backend does not run
+        if why is not None:
+            last[:] = [why]
+        return why is not None
 
-    return replace(shrunk(case, fails, attempts=MAX_ATTEMPTS), name=f"{case.name}, shrunk")
+    smallest = shrunk(case, fails)
+    return replace(smallest, name=f"{case.name}, shrunk"), last[0] if last else ""
 
 
 def as_data(report: Report) -> dict[str, Any]:

@@ -35,6 +35,7 @@ class Buffer:
         self.dtype = dtype
         self.data = data
         self.count = count
+        self._is_bool = dtype == DataType.Bool
         self._shared = shared
         self._log = log
         self._overwritten: list[tuple[Places, NDArray[Any]]] = []
@@ -64,7 +65,7 @@ class Buffer:
         else:
             found = np.zeros((len(places), *self.data.shape[1:]), self.data.dtype)
             found[inside] = self.data[places[inside]]
-        return found != 0 if self.dtype == DataType.Bool else found
+        return found != 0 if self._is_bool else found
 
     def store(self, unit: Unit, index: Values, values: Values) -> None:
         """Write elements; of several on one place the last stays."""

@@ -1,0 +1,230 @@
+"""Every backend that is here answers as the reference does, and the package notices one that does not."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from blake3 import blake3
+
+from vyre_driver.backends.reference import interpret
+from vyre_driver.cli import main
+from vyre_driver.conformance.adapters import driver_backend, one_by_one, run_reference
+from vyre_driver.conformance.case import ELEMENTARY, EXACT, Case, Tolerance
+from vyre_driver.conformance.cases import hand_written
+from vyre_driver.conformance.compare import DEFAULT_RULES, Rules, difference, float_differences
+from vyre_driver.conformance.generate import generate
+from vyre_driver.conformance.options import Options
+from vyre_driver.conformance.suite import Report, ask, random_cases, run
+from vyre_driver.errors import DispatchFailed, UnsupportedFeature
+from vyre_driver.ir import builders as ir
+from vyre_driver.ir.buffers import BufferDecl
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expressions import Atomic, Binary, Load
+from vyre_driver.ir.operators import BinOp, UnOp
+from vyre_driver.ir.program import Program
+from vyre_driver.ir.statements import Assign, Barrier, If, Loop, Return
+from vyre_driver.ir.terms import terms_within
+from vyre_driver.ir.validate import validate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+EVERYTHING = Options(subgroups=True)
+OUT = BufferDecl.output("out", 0, DataType.F32).with_count(1)
+
+# BLAKE3 of program, inputs and grid of a seed: the same everywhere, or a reported seed would mean nothing.
+GOLDEN = [
+    "9552a13c64a9f5fc",
+    "346e9411ca1b093f",
+    "b8637d78ca6d667e",
+    "02357e93ff837ac1",
+    "540b01d052400698",
+    "0478c75f14cb8808",
+    "004c5dcf2ce7cdc1",
+    "53e674b98a61e8c3",
+    "13c5b255d6652af2",
+    "ba7c96d17173eac5",
+    "e358a968357239a1",
+    "2d3d63a94edebff1",
+    "725ef0a1e93772a2",
+    "bdefae971f19cf77",
+    "1488d8882fb17f13",
+    "7caf517a6f0cd9d3",
+    "556bfd08874a0e18",
+    "3ba24a98708e24b9",
+    "2cdd10eed1065d9a",
+    "724e3d91b3b86d15",
+]
+
+
+def case_digest(case: Case) -> str:
+    data = blake3(case.program.digest())
+    for array in case.inputs:
+        data.update(f"{array.dtype.str}{array.shape}".encode())
+        data.update(array.tobytes())
+    data.update(repr(case.grid).encode())
+    return data.hexdigest()[:16]
+
+
+def test_a_seed_gives_the_same_program_everywhere() -> None:
+    assert [case_digest(generate(seed)) for seed in range(20)] == GOLDEN
+
+
+def test_the_reference_gives_the_same_whether_invocations_run_together_or_alone() -> None:
+    """Programs of full size: tests/properties/test_reference.py, and ``make conform``."""
+    report = run(one_by_one, seed=0, count=300, options=Options(subgroups=True, statements=6, depth=3))
+    by_hand = len(list(hand_written(EVERYTHING)))
+    assert (report.asked, report.agreed, report.failures) == (300 + by_hand, 300 + by_hand, [])
+
+
+def test_generated_programs_are_valid_and_do_not_depend_on_the_order_of_invocations() -> None:
+    for case in random_cases(1000, 60, EVERYTHING):
+        validate(case.program)
+        assert not interpret(case.program, case.inputs, grid=case.grid).order_mattered, case.program
+
+
+def test_generated_programs_hold_every_kind_of_statement_and_operator() -> None:
+    terms = [term for case in random_cases(0, 200, EVERYTHING) for term in terms_within(*case.program.entry)]
+    kinds = {type(term) for term in terms}
+    operators = {term.op for term in terms if hasattr(term, "op")}
+    waves = {BinOp.SHUFFLE, BinOp.BALLOT, BinOp.WAVE_REDUCE, BinOp.WAVE_BROADCAST}
+    assert {Assign, Barrier, If, Loop, Return, Atomic, Load, Binary} <= kinds
+    assert set(BinOp) - operators == waves
+    assert {UnOp.SQRT, UnOp.ROUND, UnOp.CLZ, UnOp.IS_NAN, UnOp.REVERSE_BITS} <= operators
+
+
+def test_every_hand_written_case_has_a_name_of_its_own() -> None:
+    names = [case.name for case in hand_written(EVERYTHING)]
+    assert len(set(names)) == len(names)
+
+
+class Wrong:
+    """The reference, but for one thing."""
+
+    def __init__(self, spoil: Any) -> None:  # noqa: ANN401 -- a function of program and outputs
+        self.spoil = spoil
+
+    def __call__(self, program: Program, inputs: Sequence[NDArray[Any]], **how: Any) -> Sequence[NDArray[Any]]:  # noqa: ANN401 -- of a backend
+        return self.spoil(program, run_reference(program, inputs, **how))
+
+
+def uses(program: Program, op: BinOp) -> bool:
+    return any(isinstance(term, Binary) and term.op is op for term in terms_within(*program.entry))
+
+
+def spoil_rotations(program: Program, outputs: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+    return [~one.view(np.uint8) for one in outputs] if uses(program, BinOp.ROTATE_LEFT) else outputs
+
+
+def test_a_wrong_backend_is_found_and_what_it_fails_at_is_shrunk() -> None:
+    report = ask(Wrong(spoil_rotations), random_cases(0, 60), max_failures=1)
+    (failure,) = report.failures
+    small = failure.smallest.program
+    assert uses(small, BinOp.ROTATE_LEFT)
+    assert small.stats().node_count <= 2
+    assert failure.smallest.grid == (1, 1, 1)
+    assert str(report).splitlines()[-1] == f"failed {failure.name}: {failure.why}"
+    text = failure.describe(lambda _: "OpNop")
+    assert (text.startswith(f"{failure.name}: "), "rotate_left(" in text, text.endswith("OpNop")) == (True, True, True)
+
+
+def test_a_backend_that_raises_has_failed_and_one_that_refuses_has_not() -> None:
+    def failing(program: Program, *_: object, **_how: object) -> Sequence[NDArray[Any]]:
+        if program.workgroup_size == (1, 1, 1):
+            raise UnsupportedFeature("no single invocations", fix="use more")
+        raise DispatchFailed("the device is tired", fix="wait")
+
+    cases = [generate(seed) for seed in range(40)]
+    alone = sum(case.program.workgroup_size == (1, 1, 1) for case in cases)
+    report = ask(failing, cases, max_failures=100, shrink=False)
+    assert (report.agreed, report.unsupported, len(report.failures)) == (0, {"no single invocations": alone}, 40 - alone)
+    assert report.failures[0].why == "DispatchFailed 1005: the device is tired. Fix: wait."
+    assert alone > 0
+
+
+def one(bits: int, tolerance: Tolerance = EXACT) -> tuple[Case, list[NDArray[Any]]]:
+    program = Program.wrapped([OUT], (1, 1, 1), [ir.store(OUT, 0, ir.f32(0.0))])
+    return Case("one", program, (), (1, 1, 1), tolerance), [np.array([bits], np.uint32).view(np.float32)]
+
+
+@pytest.mark.parametrize(
+    ("expected", "received", "rules", "agrees"),
+    [
+        (0x3F800000, 0x3F800000, DEFAULT_RULES, True),
+        (0x3F800000, 0x3F800004, DEFAULT_RULES, True),
+        (0x3F800000, 0x3F800005, DEFAULT_RULES, False),
+        (0x00000002, 0x80000002, DEFAULT_RULES, True),
+        (0x00000002, 0x80000003, DEFAULT_RULES, False),
+        (0x00000000, 0x80000000, DEFAULT_RULES, True),
+        (0x7F7FFFFF, 0x7F800000, DEFAULT_RULES, True),
+        (0x7FC00000, 0xFFC12345, DEFAULT_RULES, True),
+        (0x7FC00000, 0xFFC12345, Rules(strict_nans=True), False),
+        (0x7FC00000, 0x7FC00000, Rules(strict_nans=True), True),
+        (0x7FC00000, 0x7F800000, DEFAULT_RULES, False),
+        (0x7F800000, 0x7FC00000, DEFAULT_RULES, False),
+        (0x00000000, 0x007FFFFF, DEFAULT_RULES, False),
+        (0x00000000, 0x007FFFFF, Rules(ignore_subnormals=True), True),
+        (0x00000000, 0x807FFFFF, Rules(ignore_subnormals=True), True),
+        (0x3F800000, 0x007FFFFF, Rules(ignore_subnormals=True), False),
+    ],
+)
+def test_f32_are_compared_by_steps_of_the_last_place(expected: int, received: int, rules: Rules, agrees: bool) -> None:  # noqa: FBT001 -- a parameter of the test
+    case, wanted = one(expected, ELEMENTARY)
+    found = difference(case, wanted, one(received)[1], rules)
+    assert (found is None) is agrees
+
+
+def test_an_absolute_tolerance_counts_beside_the_steps() -> None:
+    words = [np.array([1.0, 1e-6, 1e-6], np.float32).view(np.uint32), np.array([1.0, -1e-6, 1e-2], np.float32).view(np.uint32)]
+    assert float_differences(*words, Tolerance(0, 2.0**-11)).tolist() == [False, False, True]
+
+
+def test_a_difference_is_told_with_its_place_and_both_values() -> None:
+    words = BufferDecl.read_write("words", 3, DataType.U16)
+    case = Case("words", Program.wrapped([words], (1, 1, 1), []), (), (1, 1, 1))
+    expected, received = np.array([1, 2, 3], np.uint16), np.array([1, 5, 7], np.uint16)
+    assert (
+        str(difference(case, [expected], [received]))
+        == "words[1] is 5 (0x00000005), and should be 2 (0x00000002) (2 elements differ)"
+    )
+    assert str(difference(case, [expected], [received[:1]])) == "words[0] is 2 bytes, and should be 6 bytes"
+    assert str(difference(case, [expected], [])) == "outputs[0] is 0 arrays, and should be 1 arrays"
+    f32_case, wanted = one(0x3F800000)
+    told = str(difference(f32_case, wanted, one(0x40000000)[1]))
+    assert told == "out[0] is 2.0 (0x40000000), and should be 1.0 (0x3f800000)"
+
+
+def test_the_verb_tells_what_came_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    status = main(["conform", "--backend", "cpu-ref", "--count", "3", "--seed", "7", "--no-cases", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    del found["seconds"]
+    facts = {"schema": 1, "backend": "cpu-ref", "seed": 7, "count": 3}
+    assert (status, found) == (0, {**facts, "asked": 3, "agreed": 3, "unsupported": {}, "failed": []})
+
+
+def test_the_verb_prints_a_failure_and_ends_with_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from vyre_driver.conformance import adapters
+
+    def spoil(_program: Program, outputs: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
+        return [~one.view(np.uint8) for one in outputs]
+
+    monkeypatch.setattr(adapters, "one_by_one", Wrong(spoil))
+    status = main(["conform", "--backend", "cpu-ref", "--count", "1", "--no-cases"])
+    printed = capsys.readouterr().out
+    assert (status, printed.startswith("seed 0: "), "asked 1, agreed 0, failed 1\n" in printed) == (1, True, True)
+
+
+def test_numbers_below_zero_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["conform", "--backend", "cpu-ref", "--count", "-1"]) == 2
+    assert "error 2501: --seed 0 --count -1 is below 0" in capsys.readouterr().err
+
+
+def test_a_driver_that_takes_no_programs_says_so() -> None:
+    report: Report = ask(driver_backend(object()), random_cases(0, 3))  # type: ignore[arg-type] # it is asked for one attribute
+    assert (report.asked, report.failures) == (3, [])
+    assert dict(report.unsupported) == {"this driver compiles SPIR-V modules and no programs yet": 3}

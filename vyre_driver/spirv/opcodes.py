@@ -1,4 +1,4 @@
-"""The SPIR-V numbers that reflection reads.
+"""The SPIR-V numbers that reflection reads and the builder writes; those of function bodies are in instructions.py.
 
 Source: SPIR-V 1.6, sections 3.3 (execution model), 3.4 (addressing model), 3.5 (memory model), 3.6 (execution mode), 3.7
 (storage class), 3.8 (dimension), 3.20 (decoration), 3.21 (built-in), 3.31 (capability), 3.42 (instructions).
@@ -15,6 +15,7 @@ class Op(IntEnum):
     Name = 5
     MemberName = 6
     Extension = 10
+    ExtInstImport = 11
     MemoryModel = 14
     EntryPoint = 15
     ExecutionMode = 16
@@ -32,6 +33,7 @@ class Op(IntEnum):
     TypeRuntimeArray = 29
     TypeStruct = 30
     TypePointer = 32
+    TypeFunction = 33
     TypeForwardPointer = 39
     ConstantTrue = 41
     ConstantFalse = 42
@@ -94,8 +96,10 @@ class StorageClass(IntEnum):
     """Storage classes of module-scope variables."""
 
     UNIFORM_CONSTANT = 0
+    INPUT = 1
     UNIFORM = 2
     WORKGROUP = 4
+    FUNCTION = 7
     PUSH_CONSTANT = 9
     STORAGE_BUFFER = 12
     PHYSICAL_STORAGE_BUFFER = 5349
@@ -112,17 +116,32 @@ class Decoration(IntEnum):
     MATRIX_STRIDE = 7
     BUILT_IN = 11
     RESTRICT = 19
+    COHERENT = 23
     NON_WRITABLE = 24
     NON_READABLE = 25
     BINDING = 33
     DESCRIPTOR_SET = 34
     OFFSET = 35
+    NO_CONTRACTION = 42
+
+
+class BuiltIn(IntEnum):
+    """Variables that the device fills."""
+
+    WORKGROUP_ID = 26
+    LOCAL_INVOCATION_ID = 27
+    GLOBAL_INVOCATION_ID = 28
+    LOCAL_INVOCATION_INDEX = 29
+    SUBGROUP_SIZE = 36
+    SUBGROUP_LOCAL_INVOCATION_ID = 41
 
 
 GL_COMPUTE = 5
 BUILT_IN_WORKGROUP_SIZE = 25
 MODE_LOCAL_SIZE = 17
 MODE_LOCAL_SIZE_ID = 38
+MODE_DENORM_FLUSH_TO_ZERO = 4460
+MODE_SIGNED_ZERO_INF_NAN_PRESERVE = 4461
 
 # What any Vulkan 1.1 device with a compute queue accepts without a feature being enabled (Vulkan 1.3, appendix "SPIR-V
 # Environment"); the GroupNonUniform family depends on the subgroup operations the device reports.
@@ -147,6 +166,8 @@ FEATURE_OF_CAPABILITY = {
     4448: "storageBuffer8BitAccess",
     4449: "uniformAndStorageBuffer8BitAccess",
     4450: "storagePushConstant8",
+    4465: "shaderDenormFlushToZeroFloat32",
+    4466: "shaderSignedZeroInfNanPreserveFloat32",
     5345: "vulkanMemoryModel",
     5346: "vulkanMemoryModelDeviceScope",
     6016: "shaderIntegerDotProduct",
@@ -202,6 +223,8 @@ CAPABILITY_NAMES = {
     4448: "StorageBuffer8BitAccess",
     4449: "UniformAndStorageBuffer8BitAccess",
     4450: "StoragePushConstant8",
+    4465: "DenormFlushToZero",
+    4466: "SignedZeroInfNanPreserve",
     5055: "ShaderClockKHR",
     5301: "ShaderNonUniform",
     5345: "VulkanMemoryModel",

@@ -1,0 +1,171 @@
+"""The buffers of a program as variables of the module: storage blocks, workgroup arrays, and the counts that are pushed.
+
+Source: SPIR-V 1.6, 3.20 (decorations); Vulkan 1.3, "Standard Storage Buffer Layout", "Resource Interface"; what kompute binds
+(docs/kompute.md).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.binding import BindingRole
+from vyre_driver.spirv.emit.code import cannot
+from vyre_driver.spirv.emit.kinds import Form, Kind, kind_of
+from vyre_driver.spirv.emit.target import EmittedBinding, count_members
+from vyre_driver.spirv.instructions import Ins
+from vyre_driver.spirv.opcodes import Decoration, Op, StorageClass
+
+if TYPE_CHECKING:
+    from vyre_driver.binding import Binding, BindingPlan
+    from vyre_driver.ir.terms import Term
+    from vyre_driver.spirv.emit.code import Code
+    from vyre_driver.spirv.emit.survey import Survey
+
+STORAGE_8, STORAGE_16 = "storageBuffer8BitAccess", "storageBuffer16BitAccess"
+_CAPABILITY = {8: 4448, 16: 4433}
+_WORD_BITS = 32
+
+
+class Buffer:
+    """A buffer: its kind (None: it cannot be loaded from or stored to), its variable, and the epoch of its contents.
+
+    ``count`` is 0 where run time decides. ``packed`` says that several elements share a word. ``element`` is the type of an
+    element in memory.
+    """
+
+    def __init__(self, binding: Binding, kind: Kind | None, count: int, *, is_shared: bool) -> None:
+        """Begin without a variable."""
+        self.name = binding.name
+        self.kind = kind
+        self.count = count
+        self.is_shared = is_shared
+        self.packed = False
+        self.writable = is_shared
+        self.epoch = 0
+        self.element = 0
+        self.pointer = 0
+        self.variable = 0
+
+
+class Buffers:
+    """The buffers of one program by name."""
+
+    def __init__(self, code: Code, plan: BindingPlan, uses: Survey) -> None:
+        """Declare every descriptor, the workgroup memory that is used, and the block of counts."""
+        self._code = code
+        self._uses = uses
+        self._epoch = 0
+        self.shared_bytes = 0
+        self.by_name: dict[str, Buffer] = {}
+        self.bindings = tuple(self._storage(slot, one) for slot, one in enumerate(plan.descriptors))
+        used = uses.loaded | uses.stored | uses.measured
+        for binding in plan.bindings:
+            if binding.role is BindingRole.SHARED and binding.name in used:
+                self._workgroup(binding)
+        self._counts = {one.buffer: place for place, one in enumerate(count_members(plan))}
+        self._push = 0
+
+    def named(self, name: str, term: Term | None = None) -> Buffer:
+        """Return a buffer whose elements can be read and written; refuses others."""
+        found = self.by_name[name]
+        if found.kind is None:
+            cannot(
+                term, f"buffer {name!r} has elements of a type that has no lowering", "elements of 8, 16, 32, 64 or 128 bits"
+            )
+        return found
+
+    def changed(self, *buffers: Buffer) -> None:
+        """Forget what was loaded of buffers; of all that may be written when none is named."""
+        for one in buffers or self.by_name.values():
+            if one.writable:
+                self._epoch += 1
+                one.epoch = self._epoch
+
+    def length(self, name: str) -> int:
+        """Return the elements of a buffer (u32)."""
+        found = self.by_name.get(name)
+        count = found.count if found is not None else 0
+        return self._code.const(count) if count else self._pushed(name)
+
+    def _pushed(self, name: str) -> int:
+        code = self._code
+        pointer = code.module.type(Op.TypePointer, StorageClass.PUSH_CONSTANT, code.u32)
+        at = code.const(self._counts[name])
+        place = code.early(("place of count", name), Ins.AccessChain, pointer, self._push_block(), at)
+        return code.early(("count", name), Ins.Load, code.u32, place)
+
+    def _push_block(self) -> int:
+        if not self._push:
+            module = self._code.module
+            struct = module.name(module.struct_type(*(self._code.u32,) * len(self._counts)), "Counts")
+            module.decorate(struct, Decoration.BLOCK)
+            for name, place in self._counts.items():
+                module.member_name(struct, place, f"count_{name}")
+                module.member_decorate(struct, place, Decoration.OFFSET, 4 * place)
+            pointer = module.type(Op.TypePointer, StorageClass.PUSH_CONSTANT, struct)
+            self._push = module.name(module.global_variable(pointer, StorageClass.PUSH_CONSTANT), "counts")
+        return self._push
+
+    def _storage(self, slot: int, binding: Binding) -> EmittedBinding:
+        module = self._code.module
+        kind = None if binding.data_type is None else kind_of(binding.data_type)
+        made = Buffer(binding, kind, binding.element_count if binding.static_byte_len else 0, is_shared=False)
+        name = made.name
+        made.writable = name in self._uses.stored or name in self._uses.atomic
+        made.element, stride = self._element(made, used=name in self._uses.loaded | self._uses.stored)
+        array = module.array_type(Op.TypeRuntimeArray, made.element, stride=stride)
+        struct = module.name(module.struct_type(array), f"Buffer_{name}")
+        module.member_name(struct, 0, "elements")
+        module.decorate(struct, Decoration.BLOCK)
+        module.member_decorate(struct, 0, Decoration.OFFSET, 0)
+        reads = name in self._uses.loaded or name in self._uses.atomic or made.packed
+        if not made.writable:
+            module.member_decorate(struct, 0, Decoration.NON_WRITABLE)
+        if self._uses.is_shared_between_invocations(name):
+            module.member_decorate(struct, 0, Decoration.COHERENT)
+        made.pointer = module.type(Op.TypePointer, StorageClass.STORAGE_BUFFER, made.element)
+        pointer = module.type(Op.TypePointer, StorageClass.STORAGE_BUFFER, struct)
+        made.variable = module.name(module.global_variable(pointer, StorageClass.STORAGE_BUFFER), name)
+        module.decorate(made.variable, Decoration.DESCRIPTOR_SET, 0)
+        module.decorate(made.variable, Decoration.BINDING, slot)
+        self.by_name[name] = made
+        return EmittedBinding(name, slot, reads, made.writable)
+
+    def _element(self, made: Buffer, *, used: bool) -> tuple[int, int]:
+        """Return the type of an element in memory, and the bytes from one to the next."""
+        code, kind = self._code, made.kind
+        if kind is None or not used:
+            return code.u32, 4
+        if kind.bits >= _WORD_BITS:
+            return self._register_type(kind), kind.bits // 8
+        feature = STORAGE_8 if kind.bits == 8 else STORAGE_16
+        if feature not in code.target.features:
+            made.packed = True
+            return code.u32, 4
+        code.require(feature, _CAPABILITY[kind.bits])
+        if kind.bits == 8:
+            code.module.extension("SPV_KHR_8bit_storage")  # in SPIR-V itself from 1.5 on
+        return code.module.type(Op.TypeInt, kind.bits, 0), kind.bits // 8
+
+    def _register_type(self, kind: Kind) -> int:
+        return self._code.u32 if kind.form is Form.BOOL else self._code.type_of(kind.form)
+
+    def _workgroup(self, binding: Binding) -> None:
+        code, module = self._code, self._code.module
+        kind = None if binding.data_type is None else kind_of(binding.data_type)
+        made = Buffer(binding, kind, binding.element_count, is_shared=True)
+        if kind is None or not made.count:
+            self.by_name[made.name] = made
+            return
+        made.element = self._register_type(kind)
+        array = module.array_type(Op.TypeArray, made.element, code.const(made.count))
+        made.pointer = module.type(Op.TypePointer, StorageClass.WORKGROUP, made.element)
+        pointer = module.type(Op.TypePointer, StorageClass.WORKGROUP, array)
+        made.variable = module.name(module.global_variable(pointer, StorageClass.WORKGROUP), made.name)
+        self.shared_bytes += made.count * max(kind.bits // 8, 4)
+        self.by_name[made.name] = made
+
+    @property
+    def shared(self) -> list[Buffer]:
+        """The workgroup memory that is used."""
+        return [one for one in self.by_name.values() if one.is_shared and one.variable]

@@ -1,0 +1,138 @@
+"""Casts, and what counts as true.
+
+Source: spec items 1.7 (casts) and 1.9; SPIR-V 1.6, OpConvertFToU and OpConvertFToS (undefined out of range, so they get numbers
+in range only).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.spirv.emit import floats, integers, wide
+from vyre_driver.spirv.emit.code import U32_MAX, Value, cannot
+from vyre_driver.spirv.emit.kinds import Form, Kind
+from vyre_driver.spirv.instructions import Ins
+
+if TYPE_CHECKING:
+    from vyre_driver.ir.terms import Term
+    from vyre_driver.spirv.emit.code import Code
+
+_TWO_TO_31, _TWO_TO_32, _MINUS_TWO_TO_31 = 0x4F00_0000, 0x4F80_0000, 0xCF00_0000
+
+
+def truth(code: Code, value: Value) -> int:
+    """Return whether a value of any castable kind is not zero, as a bool."""
+    match value.kind.form:
+        case Form.BOOL:
+            return value.id
+        case Form.U32:
+            return code.op(Ins.INotEqual, code.bool, value.id, code.const(0))
+        case Form.I32:
+            return code.op(Ins.INotEqual, code.bool, value.id, code.const_i32(0))
+        case Form.F32:
+            return floats.is_nonzero(code, value.id)
+    words = words_of(code, value)
+    some = words[0]
+    for one in words[1:]:
+        some = code.op(Ins.BitwiseOr, code.u32, some, one)
+    return code.op(Ins.INotEqual, code.bool, some, code.const(0))
+
+
+def words_of(code: Code, value: Value) -> list[int]:
+    """Return the bits of a value as words, the lowest first; a bool is 0 or 1."""
+    match value.kind.form:
+        case Form.U32:
+            return [value.id]
+        case Form.I32 | Form.F32:
+            return [code.op(Ins.Bitcast, code.u32, value.id)]
+        case Form.BOOL:
+            return [as_number(code, value.id)]
+        case Form.WIDE:
+            return list(wide.halves(code, value.id))
+    count = value.kind.bits // 32
+    return [code.op(Ins.CompositeExtract, code.u32, value.id, place) for place in range(count)]
+
+
+def as_number(code: Code, condition: int) -> int:
+    """Return 1 where a bool holds, else 0, as a u32."""
+    made = code.op(Ins.Select, code.u32, condition, code.const(1), code.const(0))
+    code.ranges.setdefault(made, (0, 1))
+    return made
+
+
+def cast(code: Code, term: Term, value: Value, target: Kind) -> Value:
+    """Return a value as another kind; the pair is in the cast table."""
+    if value.kind == target:
+        return value
+    if target.form is Form.BOOL:
+        return Value(truth(code, value), target)
+    if target.form is Form.F32:
+        return Value(_to_float(code, value), target)
+    if value.kind.form is Form.F32:
+        made = _float_to_unsigned(code, value.id) if target.form is Form.U32 else _float_to_signed(code, value.id)
+        return Value(made, target)
+    words = words_of(code, value)
+    if target.form in {Form.UVEC2, Form.UVEC4}:
+        count = target.bits // 32
+        words = (words + [code.const(0)] * count)[:count]
+        return Value(code.op(Ins.CompositeConstruct, code.type_of(target.form), *words), target)
+    if target.form is Form.WIDE:
+        return Value(wide.joined(code, words[0], words[1] if len(words) > 1 else _upper_word(code, value, words[0])), target)
+    if target.form not in {Form.U32, Form.I32}:
+        cannot(term, f"a cast of {value.kind.name} to {target.name}", "a cast of the table")
+    return Value(_of_word(code, words[0], value, target), target)
+
+
+def _upper_word(code: Code, value: Value, low: int) -> int:
+    """Return what stands above a word: its sign, where it has one."""
+    if not value.kind.signed:
+        return code.const(0)
+    shifted = code.op(Ins.ShiftRightArithmetic, code.i32, value.id, code.const(31))
+    del low
+    return code.op(Ins.Bitcast, code.u32, shifted)
+
+
+def _of_word(code: Code, word: int, value: Value, target: Kind) -> int:
+    """Return the low bits of a word as an integer of 8, 16 or 32 bits."""
+    made = word
+    if target.bits < 32 and not (value.kind.bits <= target.bits and value.kind.signed == target.signed):
+        if target.signed:
+            signed = code.op(Ins.Bitcast, code.i32, word)
+            return code.op(Ins.BitFieldSExtract, code.i32, signed, code.const(0), code.const(target.bits))
+        made = integers.bit_and(code, word, code.const((1 << target.bits) - 1))
+    return code.op(Ins.Bitcast, code.i32, made) if target.form is Form.I32 else made
+
+
+def _to_float(code: Code, value: Value) -> int:
+    """Return an integer or a bool as the nearest f32."""
+    if value.kind.form is Form.BOOL:
+        made = code.op(Ins.Select, code.f32, value.id, code.const_f32(floats.ONE), code.const_f32(0))
+    else:
+        opcode = Ins.ConvertSToF if value.kind.form is Form.I32 else Ins.ConvertUToF
+        made = code.op(opcode, code.f32, value.id)
+    code.canonical.add(made)
+    return made
+
+
+def _float_to_unsigned(code: Code, operand: int) -> int:
+    """Return f32 cut to a u32: clamped, 0 for a NaN."""
+    limit = code.const_f32(_TWO_TO_32)
+    positive = code.op(Ins.FOrdGreaterThan, code.bool, operand, code.const_f32(0))
+    fits = code.op(Ins.LogicalAnd, code.bool, positive, code.op(Ins.FOrdLessThan, code.bool, operand, limit))
+    safe = code.op(Ins.Select, code.f32, fits, operand, code.const_f32(0))
+    made = code.op(Ins.ConvertFToU, code.u32, safe)
+    over = code.op(Ins.FOrdGreaterThanEqual, code.bool, operand, limit)
+    return code.op(Ins.Select, code.u32, over, code.const(U32_MAX), made)
+
+
+def _float_to_signed(code: Code, operand: int) -> int:
+    """Return f32 cut to an i32: clamped, 0 for a NaN."""
+    high, low = code.const_f32(_TWO_TO_31), code.const_f32(_MINUS_TWO_TO_31)
+    above = code.op(Ins.FOrdGreaterThan, code.bool, operand, low)
+    fits = code.op(Ins.LogicalAnd, code.bool, above, code.op(Ins.FOrdLessThan, code.bool, operand, high))
+    safe = code.op(Ins.Select, code.f32, fits, operand, code.const_f32(0))
+    made = code.op(Ins.ConvertFToS, code.i32, safe)
+    over = code.op(Ins.FOrdGreaterThanEqual, code.bool, operand, high)
+    under = code.op(Ins.FOrdLessThanEqual, code.bool, operand, low)
+    capped = code.op(Ins.Select, code.i32, over, code.const_i32(0x7FFF_FFFF), made)
+    return code.op(Ins.Select, code.i32, under, code.const_i32(0x8000_0000), capped)

@@ -1,0 +1,376 @@
+"""The function that grows: instructions, each value computed once, what is known of values, and the blocks they stand in.
+
+A value is known where the block that computed it dominates: scopes follow the program's nesting, and closing one forgets what
+it computed (a value numbering over the dominator tree). What reads memory is known as long as its epoch.
+
+Source: SPIR-V 1.6, 2.11 (structured control flow), 2.16.1 (universal validation rules).
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from vyre_driver.spirv.emit.kinds import Form, Kind
+from vyre_driver.spirv.instructions import GLSL_STD_450, LOOP_CONTROL_NONE, SELECTION_CONTROL_NONE, Ins
+from vyre_driver.spirv.opcodes import Op, StorageClass
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vyre_driver.ir.terms import Term
+    from vyre_driver.spirv.builder import ModuleBuilder
+    from vyre_driver.spirv.emit.target import Target
+
+U32_MAX = 0xFFFF_FFFF
+MAX_WORDS = 1 << 22
+FULL = (0, U32_MAX)
+
+
+class Value(NamedTuple):
+    """A computed value: its id, and how it is held."""
+
+    id: int
+    kind: Kind
+
+
+class CannotLower(Exception):
+    """Raised inside the emitter: this term cannot be lowered, and why; the entry makes an UnsupportedFeature of it."""
+
+    def __init__(self, term: Term | None, problem: str, needs: str) -> None:
+        """Keep the term whose path is wanted (None: the statement), what is wrong, and what would be needed."""
+        super().__init__(problem)
+        self.term = term
+        self.problem = problem
+        self.needs = needs
+
+
+def cannot(term: Term | None, problem: str, needs: str) -> NoReturn:
+    """Refuse a term."""
+    raise CannotLower(term, problem, needs)
+
+
+class Code:
+    """The body of ``main``; see the module."""
+
+    def __init__(self, module: ModuleBuilder, target: Target) -> None:
+        """Begin with an empty block."""
+        self.module = module
+        self.target = target
+        self.features: set[str] = set()
+        self.void = module.type(Op.TypeVoid)
+        self.bool = module.type(Op.TypeBool)
+        self.u32 = module.type(Op.TypeInt, 32, 0)
+        self.variables: list[int] = []
+        self.prologue: list[int] = []
+        self.words: list[int] = []
+        self.first_block = module.new_id()
+        self.block = self.first_block
+        self.terminated = False
+        self.ranges: dict[int, tuple[int, int]] = {}
+        self.canonical: set[int] = set()  # floats that are no subnormals
+        self._known: dict[object, int] = {}
+        self._below: set[tuple[int, int]] = set()
+        self._conditions: dict[int, tuple[int, ...]] = {}
+        self._undo: list[list[tuple[str, object, object]]] = [[]]
+
+    # Types and constants
+
+    @property
+    def i32(self) -> int:
+        """The type of signed words."""
+        return self.module.type(Op.TypeInt, 32, 1)
+
+    @property
+    def f32(self) -> int:
+        """The type of floats."""
+        return self.module.type(Op.TypeFloat, 32)
+
+    @property
+    def f64(self) -> int:
+        """The type of double floats."""
+        self.require("shaderFloat64", 10)
+        return self.module.type(Op.TypeFloat, 64)
+
+    def vector(self, count: int, component: int | None = None) -> int:
+        """Return the type of vectors, of u32 unless another component is given."""
+        return self.module.type(Op.TypeVector, self.u32 if component is None else component, count)
+
+    @property
+    def has_wide(self) -> bool:
+        """Whether 64-bit integers are the device's own."""
+        return "shaderInt64" in self.target.features
+
+    @property
+    def u64(self) -> int:
+        """The type of 64-bit integers, where the device has them."""
+        self.require("shaderInt64", 11)
+        return self.module.type(Op.TypeInt, 64, 0)
+
+    def type_of(self, form: Form) -> int:
+        """Return the type of what a form holds."""
+        match form:
+            case Form.U32:
+                return self.u32
+            case Form.I32:
+                return self.i32
+            case Form.F32:
+                return self.f32
+            case Form.BOOL:
+                return self.bool
+            case Form.UVEC4:
+                return self.vector(4)
+            case Form.WIDE if self.has_wide:
+                return self.u64
+        return self.vector(2)
+
+    def const(self, value: int) -> int:
+        """Return a u32."""
+        made = self.module.constant(Op.Constant, self.u32, value)
+        self.ranges[made] = (value, value)
+        return made
+
+    def const_i32(self, value: int) -> int:
+        """Return an i32."""
+        return self.module.constant(Op.Constant, self.i32, value & U32_MAX)
+
+    def const_f32(self, bits: int) -> int:
+        """Return an f32 by its bits."""
+        made = self.module.constant(Op.Constant, self.f32, bits)
+        if bits & 0x7F80_0000 or not bits & 0x7FFF_FFFF:
+            self.canonical.add(made)
+        return made
+
+    def const_bool(self, *, value: bool) -> int:
+        """Return a bool."""
+        return self.module.constant(Op.ConstantTrue if value else Op.ConstantFalse, self.bool)
+
+    def zero(self, form: Form) -> int:
+        """Return the zero of a form."""
+        if form is Form.BOOL:
+            return self.const_bool(value=False)
+        if form is Form.F32:
+            return self.const_f32(0)
+        if form is Form.WIDE and self.has_wide:
+            return self.module.constant(Op.Constant, self.u64, 0, 0)
+        if form in {Form.WIDE, Form.UVEC2, Form.UVEC4}:
+            zeros = (self.const(0),) * (4 if form is Form.UVEC4 else 2)
+            return self.module.constant(Op.ConstantComposite, self.type_of(form), *zeros)
+        return self.const(0) if form is Form.U32 else self.const_i32(0)
+
+    def require(self, feature: str, capability: int) -> None:
+        """Note a device feature that the code relies on, and declare its capability."""
+        self.features.add(feature)
+        self.module.capability(capability)
+
+    # Instructions
+
+    def op(self, opcode: int, type_id: int, *operands: int) -> int:
+        """Return the result of an instruction without side effects; one that was computed already is not again."""
+        key = (opcode, type_id, *operands)
+        found = self._known.get(key)
+        return self.remember(key, self.result(opcode, type_id, *operands)) if found is None else found
+
+    def remember(self, key: object, made: int) -> int:
+        """Note a value under a key as long as the scope is open; returns it."""
+        self._undo[-1].append(("known", key, None))
+        self._known[key] = made
+        return made
+
+    def keep(self, key: object, made: int) -> int:
+        """Note what is declared outside the function under a key; returns it."""
+        self._known[key] = made
+        return made
+
+    def recall(self, key: object) -> int | None:
+        """Return the value that is known under a key."""
+        return self._known.get(key)
+
+    def result(self, opcode: int, type_id: int, *operands: int) -> int:
+        """Return the result of an instruction that is always emitted."""
+        made = self.module.new_id()
+        words = self.words
+        words.append(len(operands) + 3 << 16 | opcode)
+        words.append(type_id)
+        words.append(made)
+        words.extend(operands)
+        if len(words) > MAX_WORDS:
+            cannot(None, f"the code passes {4 * MAX_WORDS} bytes", "fewer repeated expressions that write memory")
+        return made
+
+    def effect(self, opcode: int, *operands: int) -> None:
+        """Emit an instruction without result."""
+        self.words.append(len(operands) + 1 << 16 | opcode)
+        self.words.extend(operands)
+
+    def glsl(self, number: int, type_id: int, *operands: int) -> int:
+        """Return the result of an extended instruction."""
+        return self.op(Ins.ExtInst, type_id, self.module.ext_inst_import(GLSL_STD_450), number, *operands)
+
+    def early(self, key: object, opcode: int, type_id: int, *operands: int) -> int:
+        """Return a value that is loaded at the function's head, once, and known everywhere."""
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self.module.new_id()
+            self.prologue += [len(operands) + 3 << 16 | opcode, type_id, found, *operands]
+        return found
+
+    def variable(self, type_id: int) -> int:
+        """Return a variable of the function."""
+        pointer = self.module.type(Op.TypePointer, StorageClass.FUNCTION, type_id)
+        made = self.module.new_id()
+        self.variables += [4 << 16 | Ins.Variable, pointer, made, StorageClass.FUNCTION]
+        return made
+
+    def select(self, form: Form, condition: int, yes: int, no: int) -> int:
+        """Return one value or the other; a vector takes a condition for each component before SPIR-V 1.4."""
+        type_id = self.type_of(form)
+        count = 4 if form is Form.UVEC4 else 2 if form is Form.UVEC2 or (form is Form.WIDE and not self.has_wide) else 1
+        if count > 1:
+            condition = self.op(Ins.CompositeConstruct, self.vector(count, self.bool), *(condition,) * count)
+        return self.op(Ins.Select, type_id, condition, yes, no)
+
+    # What is known of values
+
+    def range_of(self, value: int) -> tuple[int, int]:
+        """Return the least and the greatest that a u32 can be here."""
+        return self.ranges.get(value, FULL)
+
+    def narrow(self, value: int, low: int, high: int) -> None:
+        """Note bounds of a u32 that hold as long as the scope is open."""
+        old = self.ranges.get(value)
+        least, most = old or FULL
+        new = max(low, least), min(high, most)
+        if new != old and new[0] <= new[1]:
+            self._undo[-1].append(("range", value, old))
+            self.ranges[value] = new
+
+    def know_below(self, left: int, right: int) -> None:
+        """Note that one u32 is less than another as long as the scope is open."""
+        if (left, right) not in self._below:
+            self._undo[-1].append(("below", (left, right), None))
+            self._below.add((left, right))
+        least, most = self.range_of(left), self.range_of(right)
+        if most[1]:
+            self.narrow(left, 0, most[1] - 1)
+        if least[0] < U32_MAX:
+            self.narrow(right, least[0] + 1, U32_MAX)
+
+    def is_below(self, left: int, right: int) -> bool:
+        """Return whether one u32 is certainly less than another."""
+        return (left, right) in self._below or self.range_of(left)[1] < self.range_of(right)[0]
+
+    def note_condition(self, condition: int, *facts: int) -> None:
+        """Remember what a condition compares, for :meth:`assume`: an opcode and its operands."""
+        self._conditions[condition] = facts
+
+    def assume(self, condition: int, *, holds: bool) -> None:
+        """Take a condition for true, or false, as long as the scope is open."""
+        opcode, *operands = self._conditions.get(condition, (0,))
+        if opcode == Ins.LogicalNot:
+            self.assume(operands[0], holds=not holds)
+        elif opcode == (Ins.LogicalAnd if holds else Ins.LogicalOr):
+            for one in operands:
+                self.assume(one, holds=holds)
+        elif opcode == Ins.IEqual and holds:
+            self.narrow(operands[0], *self.range_of(operands[1]))
+        elif opcode in _ORDERS:
+            swapped, strict = _ORDERS[opcode]
+            low, high = operands if swapped != holds else operands[::-1]
+            if strict == holds:
+                self.know_below(low, high)
+            else:
+                self.narrow(low, 0, self.range_of(high)[1])
+                self.narrow(high, self.range_of(low)[0], U32_MAX)
+
+    # Blocks
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Forget at the end what was computed and noted inside."""
+        self._undo.append([])
+        try:
+            yield
+        finally:
+            for what, key, old in reversed(self._undo.pop()):
+                if what == "known":
+                    self._known.pop(key, None)
+                elif what == "below":
+                    self._below.discard(key)  # type: ignore[arg-type]
+                elif old is None:
+                    self.ranges.pop(key, None)  # type: ignore[call-overload]
+                else:
+                    self.ranges[key] = old  # type: ignore[index, assignment]
+
+    def label(self, block: int) -> None:
+        """Begin a block."""
+        self.words += [2 << 16 | Ins.Label, block]
+        self.block = block
+        self.terminated = False
+
+    def branch(self, block: int) -> None:
+        """End the block, unless it has ended already, and go on in another."""
+        if not self.terminated:
+            self.effect(Ins.Branch, block)
+            self.terminated = True
+
+    def leave(self) -> None:
+        """End the invocation."""
+        self.effect(Ins.Return)
+        self.terminated = True
+
+    def split(self, condition: int, yes: int, no: int, merge: int) -> None:
+        """End the block with a selection that joins again in ``merge``."""
+        self.effect(Ins.SelectionMerge, merge, SELECTION_CONTROL_NONE)
+        self.effect(Ins.BranchConditional, condition, yes, no)
+        self.terminated = True
+
+    @contextmanager
+    def when(self, condition: int) -> Iterator[None]:
+        """Put what is emitted inside into a branch that is taken where the condition holds."""
+        yes, merge = self.module.new_id(), self.module.new_id()
+        self.split(condition, yes, merge, merge)
+        self.label(yes)
+        with self.scope():
+            self.assume(condition, holds=True)
+            yield
+        self.branch(merge)
+        self.label(merge)
+
+    @contextmanager
+    def counting(self, start: int, stop: int, step: int | None = None) -> Iterator[int]:
+        """Repeat what is emitted inside with a u32 from ``start`` while below ``stop``; gives its id.
+
+        With the default step of 1 it cannot pass the greatest u32; for another the caller proves that.
+        """
+        header, test, body, follow, merge = (self.module.new_id() for _ in range(5))
+        index, following = self.module.new_id(), self.module.new_id()
+        before = self.block
+        self.branch(header)
+        self.label(header)
+        self.words += [7 << 16 | Ins.Phi, self.u32, index, start, before, following, follow]
+        self.effect(Ins.LoopMerge, merge, follow, LOOP_CONTROL_NONE)
+        self.branch(test)
+        self.label(test)
+        with self.scope():
+            within = self.op(Ins.ULessThan, self.bool, index, stop)
+            self.effect(Ins.BranchConditional, within, body, merge)
+            self.terminated = True
+            self.label(body)
+            self.narrow(index, self.range_of(start)[0], U32_MAX)
+            self.know_below(index, stop)
+            yield index
+        self.branch(follow)
+        self.label(follow)
+        self.words += [5 << 16 | Ins.IAdd, self.u32, following, index, self.const(1) if step is None else step]
+        self.branch(header)
+        self.label(merge)
+
+
+# Whether the greater stands first, and whether the two may not be equal.
+_ORDERS = {
+    int(Ins.ULessThan): (False, True),
+    int(Ins.UGreaterThan): (True, True),
+    int(Ins.ULessThanEqual): (False, False),
+    int(Ins.UGreaterThanEqual): (True, False),
+}

@@ -1,0 +1,183 @@
+"""A whole program as a SPIR-V module.
+
+Source: SPIR-V 1.6, 2.4 (logical layout), 3.6 (execution modes), 3.21 (WorkgroupSize); Vulkan 1.3, "Vulkan Environment for SPIR-V".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.errors import UnsupportedFeature
+from vyre_driver.ir.walks import operand_paths
+from vyre_driver.spirv.builder import ModuleBuilder
+from vyre_driver.spirv.emit.buffers import Buffers
+from vyre_driver.spirv.emit.code import CannotLower, Code, Value
+from vyre_driver.spirv.emit.expressions import Expressions
+from vyre_driver.spirv.emit.kinds import BOOL, F32, I32, U32
+from vyre_driver.spirv.emit.memory import Memory
+from vyre_driver.spirv.emit.specialized import WORKGROUP_NAMES, spec_constants
+from vyre_driver.spirv.emit.statements import Statements
+from vyre_driver.spirv.emit.survey import survey
+from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, EmittedModule, Target, count_members
+from vyre_driver.spirv.emit.variables import Variables
+from vyre_driver.spirv.instructions import FUNCTION_CONTROL_NONE, Ins
+from vyre_driver.spirv.opcodes import (
+    BUILT_IN_WORKGROUP_SIZE,
+    GL_COMPUTE,
+    MODE_DENORM_FLUSH_TO_ZERO,
+    MODE_LOCAL_SIZE,
+    MODE_SIGNED_ZERO_INF_NAN_PRESERVE,
+    BuiltIn,
+    Decoration,
+    Op,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vyre_driver.binding import BindingPlan
+    from vyre_driver.ir.program import Program
+    from vyre_driver.ir.terms import Term
+    from vyre_driver.spirv.interface import SpecConstant
+
+_SHADER = 1
+_GLSL450 = 1
+_KINDS = {"u": U32, "i": I32, "f": F32, "b": BOOL}
+
+
+def emit(program: Program, plan: BindingPlan, specs: Iterable[str] = (), target: Target | None = None) -> EmittedModule:
+    """Lower a valid program.
+
+    Parameters
+    ----------
+    plan
+        The plan of its buffers, without inputs.
+    specs
+        The names of the lets that become specialization constants.
+    target
+        What the code may rely on; None is a device without features.
+
+    Raises
+    ------
+    UnsupportedFeature
+        1002 if something has no lowering: ``path`` says where it stands, ``needs`` what would be needed.
+    InvalidSpecialization
+        2102 if a name is that of no literal.
+    """
+    return _Emitter(program, plan, spec_constants(program, specs), Target() if target is None else target).made()
+
+
+class _Emitter:
+    def __init__(self, program: Program, plan: BindingPlan, constants: tuple[SpecConstant, ...], target: Target) -> None:
+        self._program = program
+        self._plan = plan
+        self._constants = constants
+        self._module = ModuleBuilder()
+        self._module.capability(_SHADER)
+        self._module.memory_model(0, _GLSL450)
+        self._main = self._module.name(self._module.new_id(), "main")
+        code = self._code = Code(self._module, target)
+        uses = survey(program)
+        values = self._spec_values()
+        self._buffers = Buffers(code, plan, uses)
+        self._memory = Memory(code, self._buffers, uses)
+        variables = Variables(code, uses)
+        self._expressions = Expressions(code, self._buffers, self._memory, variables, program.workgroup_size)
+        self._statements = Statements(code, self._buffers, self._memory, variables, self._expressions, values)
+
+    def made(self) -> EmittedModule:
+        try:
+            self._clear_workgroup_memory()
+            self._statements.program(self._program)
+        except CannotLower as refused:
+            raise self._refusal(refused) from None
+        self._memory.relax()
+        self._finish()
+        counts = count_members(self._plan)
+        return EmittedModule(
+            code=self._module.build(),
+            version=(1, 3),
+            capabilities=self._module.capabilities,
+            features=frozenset(self._code.features),
+            spec_ids=tuple((one.name, one.spec_id) for one in self._constants),
+            counts=counts,
+            push_constant_bytes=4 * len(counts),
+            bindings=self._buffers.bindings,
+            proven_size=self._program.workgroup_size,
+            shared_bytes=self._buffers.shared_bytes,
+        )
+
+    def _refusal(self, refused: CannotLower) -> UnsupportedFeature:
+        path = self._statements.path(self._program) or "entry"
+        node: Term | None = self._statements.node
+        if refused.term is not None and node is not None and refused.term is not node:
+            inside = operand_paths(node, {id(refused.term)}).get(id(refused.term))
+            path += "" if inside is None else f".{inside}"
+        return UnsupportedFeature(
+            f"the program cannot be lowered to SPIR-V: {refused.problem}, at {path}; it would need {refused.needs}",
+            fix="rewrite that part, or run the program on a backend that has it",
+            path=path,
+            needs=refused.needs,
+        )
+
+    def _spec_values(self) -> dict[str, Value]:
+        """Declare the workgroup size and the constants; returns the values of the latter by name."""
+        module, code = self._module, self._code
+        values: dict[str, Value] = {}
+        size = []
+        for constant in self._constants:
+            kind = _KINDS[constant.scalar.kind]
+            if kind is BOOL:
+                opcode = Op.SpecConstantTrue if constant.default_bits else Op.SpecConstantFalse
+                made = module.spec_constant(opcode, code.bool)
+            else:
+                made = module.spec_constant(Op.SpecConstant, code.type_of(kind.form), constant.default_bits)
+            module.decorate(made, Decoration.SPEC_ID, constant.spec_id)
+            if constant.spec_id < len(WORKGROUP_NAMES):
+                size.append(made)
+            else:
+                values[constant.name] = Value(module.name(made, constant.name), kind)
+        whole = module.spec_constant(Op.SpecConstantComposite, code.vector(3), *size)
+        module.decorate(whole, Decoration.BUILT_IN, BUILT_IN_WORKGROUP_SIZE)
+        self._size = size
+        return values
+
+    def _clear_workgroup_memory(self) -> None:
+        """Write zeros to all of it, each invocation its share, before any of them goes on."""
+        code = self._code
+        if not self._buffers.shared:
+            return
+        own = self._expressions.builtins.scalar(BuiltIn.LOCAL_INVOCATION_INDEX, "gl_LocalInvocationIndex")
+        x, y, z = self._size
+        step = code.op(Ins.IMul, code.u32, code.op(Ins.IMul, code.u32, x, y), z)
+        for buffer in self._buffers.shared:
+            with code.counting(own, code.const(buffer.count), step) as index:
+                self._memory.clear(buffer, index)
+        self._memory.barrier()
+
+    def _finish(self) -> None:
+        module, code = self._module, self._code
+        if not code.terminated:
+            code.leave()
+        function_type = module.type(Op.TypeFunction, code.void)
+        module.function += [5 << 16 | Ins.Function, code.void, self._main, FUNCTION_CONTROL_NONE, function_type]
+        module.function += [2 << 16 | Ins.Label, code.first_block]
+        module.function += code.variables + code.prologue + code.words
+        module.function.append(1 << 16 | Ins.FunctionEnd)
+        interface = list(self._expressions.builtins.interface.values())
+        module.entry_point(GL_COMPUTE, self._main, "main", interface)
+        module.execution_mode(self._main, MODE_LOCAL_SIZE, *self._program.workgroup_size)
+        self._float_controls()
+
+    def _float_controls(self) -> None:
+        module, code = self._module, self._code
+        if not module.declares(Op.TypeFloat, 32):
+            return
+        modes = [(PRESERVE, 4466, MODE_SIGNED_ZERO_INF_NAN_PRESERVE)]
+        if code.target.strict:
+            modes.append((FLUSH, 4465, MODE_DENORM_FLUSH_TO_ZERO))
+        for feature, capability, mode in modes:
+            if feature in code.target.features:
+                code.require(feature, capability)
+                module.extension("SPV_KHR_float_controls")
+                module.execution_mode(self._main, mode, 32)

@@ -1,0 +1,200 @@
+"""Expressions: each is emitted when it is needed, operands from left to right, and once as far as nothing wrote meanwhile.
+
+Source: spec items 1.6 and 1.7.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.ir.arithmetic import Binary, LitBool, LitF32, LitI32, LitU32, OpaqueExpr, Unary, Var
+from vyre_driver.ir.expressions import (
+    Atomic,
+    BufLen,
+    Call,
+    Cast,
+    Fma,
+    InvocationId,
+    Load,
+    LocalId,
+    Select,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupLocalId,
+    SubgroupShuffle,
+    SubgroupSize,
+    WorkgroupId,
+)
+from vyre_driver.ir.literal_types import WIDE_LITERALS
+from vyre_driver.ir.terms import Traits
+from vyre_driver.spirv.emit import casts, floats, operators, subgroups, wide
+from vyre_driver.spirv.emit.code import Code, Value, cannot
+from vyre_driver.spirv.emit.kinds import BOOL, F32, I32, U32, Form, kind_of
+from vyre_driver.spirv.instructions import Ins
+from vyre_driver.spirv.opcodes import BuiltIn, Op, StorageClass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vyre_driver.ir.expressions import Expr
+    from vyre_driver.spirv.emit.buffers import Buffers
+    from vyre_driver.spirv.emit.memory import Memory
+    from vyre_driver.spirv.emit.variables import Variables
+
+_IDS = {
+    InvocationId: (BuiltIn.GLOBAL_INVOCATION_ID, "gl_GlobalInvocationID"),
+    WorkgroupId: (BuiltIn.WORKGROUP_ID, "gl_WorkGroupID"),
+    LocalId: (BuiltIn.LOCAL_INVOCATION_ID, "gl_LocalInvocationID"),
+}
+
+
+class Builtins:
+    """What the device fills: declared when first used."""
+
+    def __init__(self, code: Code) -> None:
+        """Declare nothing yet."""
+        self._code = code
+        self.interface: dict[int, int] = {}
+
+    def variable(self, built_in: BuiltIn, name: str, type_id: int) -> int:
+        """Return an input variable."""
+        found = self.interface.get(built_in)
+        if found is None:
+            module = self._code.module
+            pointer = module.type(Op.TypePointer, StorageClass.INPUT, type_id)
+            found = module.name(module.global_variable(pointer, StorageClass.INPUT), name)
+            module.decorate(found, 11, built_in)
+            self.interface[built_in] = found
+        return found
+
+    def axis(self, built_in: BuiltIn, name: str, axis: int) -> int:
+        """Return one component of a vector of three."""
+        code = self._code
+        vector = self.variable(built_in, name, code.vector(3))
+        pointer = code.module.type(Op.TypePointer, StorageClass.INPUT, code.u32)
+        place = code.early((name, axis, "place"), Ins.AccessChain, pointer, vector, code.const(axis))
+        return code.early((name, axis), Ins.Load, code.u32, place)
+
+    def scalar(self, built_in: BuiltIn, name: str) -> int:
+        """Return a number."""
+        code = self._code
+        return code.early(name, Ins.Load, code.u32, self.variable(built_in, name, code.u32))
+
+
+class Expressions:
+    """Gives the value of any expression."""
+
+    def __init__(self, code: Code, buffers: Buffers, memory: Memory, variables: Variables, size: tuple[int, int, int]) -> None:
+        """Emit into ``code``; ``size`` is the workgroup's."""
+        self._code = code
+        self._buffers = buffers
+        self._memory = memory
+        self._variables = variables
+        self._size = size
+        self.builtins = Builtins(code)
+        self._memo: dict[int, Value] = {}
+        handlers: dict[type[Expr], Callable[[Any], Value]] = {
+            LitU32: lambda term: Value(code.const(term.value), U32),
+            LitI32: lambda term: Value(code.const_i32(term.value), I32),
+            LitF32: lambda term: Value(code.const_f32(term.bits), F32),
+            LitBool: lambda term: Value(code.const_bool(value=term.value), BOOL),
+            OpaqueExpr: self._opaque,
+            Var: lambda term: variables.read(term.name),
+            BufLen: lambda term: Value(buffers.length(term.buffer), U32),
+            Load: lambda term: memory.load(term, term.buffer, self.value(term.index).id),
+            InvocationId: self._index,
+            WorkgroupId: self._index,
+            LocalId: self._index,
+            Binary: self._binary,
+            Unary: lambda term: operators.unary(code, term, term.op, self.value(term.operand)),
+            Select: self._select,
+            Cast: self._cast,
+            Fma: self._fma,
+            Atomic: self._atomic,
+            Call: self._call,
+            SubgroupAdd: lambda term: subgroups.add(code, term, self.value(term.value)),
+            SubgroupShuffle: self._shuffle,
+            SubgroupBallot: lambda term: subgroups.ballot(code, self.condition(term.cond)),
+            SubgroupLocalId: lambda _: self._subgroup_fact(BuiltIn.SUBGROUP_LOCAL_INVOCATION_ID, "gl_SubgroupInvocationID"),
+            SubgroupSize: lambda _: self._subgroup_fact(BuiltIn.SUBGROUP_SIZE, "gl_SubgroupSize"),
+        }
+        self._handlers = handlers
+
+    def value(self, term: Expr) -> Value:
+        """Return the value of an expression."""
+        found = self._memo.get(id(term))
+        if found is not None:
+            return found
+        made = self._handlers[type(term)](term)
+        if term.traits & Traits.NO_WRITES:
+            self._memo[id(term)] = made
+        else:
+            self._memo.clear()
+        return made
+
+    def condition(self, term: Expr) -> int:
+        """Return whether a u32 or a bool holds, as a bool."""
+        return casts.truth(self._code, self.value(term))
+
+    def forget(self) -> None:
+        """Begin another statement: what this one emitted may stand in a branch."""
+        self._memo.clear()
+
+    def _binary(self, term: Binary) -> Value:
+        left = self.value(term.left)
+        return operators.binary(self._code, term, term.op, left, self.value(term.right))
+
+    def _index(self, term: InvocationId | WorkgroupId | LocalId) -> Value:
+        built_in, name = _IDS[type(term)]
+        made = self.builtins.axis(built_in, name, term.axis)
+        if isinstance(term, LocalId):
+            self._code.ranges.setdefault(made, (0, self._size[term.axis] - 1))
+        return Value(made, U32)
+
+    def _opaque(self, term: OpaqueExpr) -> Value:
+        dtype = WIDE_LITERALS.get(term.kind)
+        kind = None if dtype is None else kind_of(dtype)
+        if kind is None:
+            cannot(term, f"an expression of kind {term.kind!r}", "an extension that lowers it")
+        return Value(wide.constant(self._code, int.from_bytes(term.payload, "little")), kind)
+
+    def _select(self, term: Select) -> Value:
+        condition = self.condition(term.cond)
+        yes, no = self.value(term.true_value), self.value(term.false_value)
+        if yes.kind != no.kind:
+            cannot(term, f"a select of {yes.kind.name} and {no.kind.name}", "two values of one type")
+        made = self._code.select(yes.kind.form, condition, yes.id, no.id)
+        if yes.kind.form is Form.F32:
+            floats.kept(self._code, made, yes.id, no.id)
+        elif yes.kind.form is Form.U32:
+            (low, high), (least, most) = self._code.range_of(yes.id), self._code.range_of(no.id)
+            self._code.ranges.setdefault(made, (min(low, least), max(high, most)))
+        return Value(made, yes.kind)
+
+    def _cast(self, term: Cast) -> Value:
+        target = kind_of(term.target)
+        value = self.value(term.value)
+        if target is None:
+            cannot(term, f"a cast to {term.target}", "a type of 8, 16, 32, 64 or 128 bits")
+        return casts.cast(self._code, term, value, target)
+
+    def _fma(self, term: Fma) -> Value:
+        operands = [self.value(one).id for one in (term.a, term.b, term.c)]
+        return Value(floats.fma(self._code, *operands), F32)
+
+    def _atomic(self, term: Atomic) -> Value:
+        index = self.value(term.index).id
+        expected = None if term.expected is None else self.value(term.expected).id
+        return self._memory.atomic(term, index, expected, self.value(term.value).id)
+
+    def _shuffle(self, term: SubgroupShuffle) -> Value:
+        value, lane = self.value(term.value), self.value(term.lane)
+        size = self._subgroup_fact(BuiltIn.SUBGROUP_SIZE, "gl_SubgroupSize")
+        return subgroups.shuffle(self._code, value, lane.id, size.id)
+
+    def _subgroup_fact(self, built_in: BuiltIn, name: str) -> Value:
+        self._code.module.capability(subgroups.BASIC)
+        return Value(self.builtins.scalar(built_in, name), U32)
+
+    def _call(self, term: Call) -> Value:
+        cannot(term, f"a call of {term.op_id!r}", "the operation's body in place of the call")

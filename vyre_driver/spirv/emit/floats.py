@@ -1,0 +1,209 @@
+"""Operators on f32.
+
+The IR's results have no subnormals. Where the device flushes them on request (DenormFlushToZero) nothing is emitted for that;
+elsewhere operands and results are flushed by their bits, as long as the target is strict. A product and a sum stay two
+roundings (NoContraction), an fma is one.
+
+Source: spec item 1.7 (floats); SPIR-V 1.6, 3.20 (NoContraction); "SPIR-V Extended Instructions for GLSL", section 2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.spirv.emit.target import FLUSH
+from vyre_driver.spirv.instructions import Glsl, Ins
+from vyre_driver.spirv.opcodes import Decoration
+
+if TYPE_CHECKING:
+    from vyre_driver.spirv.emit.code import Code
+
+MAGNITUDE, SIGN, INFINITY, LEAST_NORMAL = 0x7FFF_FFFF, 0x8000_0000, 0x7F80_0000, 0x0080_0000
+ONE, HALF, QUIET_NAN = 0x3F80_0000, 0x3F00_0000, 0x7FC0_0000
+
+# What gives no subnormals, whatever it is given.
+_NEVER_SUBNORMAL = frozenset({Glsl.Floor, Glsl.Ceil, Glsl.Trunc, Glsl.Sqrt, Glsl.InverseSqrt, Glsl.Cosh, Glsl.Cos, Glsl.Acos})
+
+
+def bits(code: Code, operand: int) -> int:
+    """Return the bits as a u32."""
+    return code.op(Ins.Bitcast, code.u32, operand)
+
+
+def of_bits(code: Code, operand: int) -> int:
+    """Return a u32 as the bits of a float."""
+    return code.op(Ins.Bitcast, code.f32, operand)
+
+
+def magnitude(code: Code, operand: int) -> int:
+    """Return the bits without the sign."""
+    return code.op(Ins.BitwiseAnd, code.u32, bits(code, operand), code.const(MAGNITUDE))
+
+
+def flushed(code: Code, operand: int) -> int:
+    """Return a float with a subnormal made the zero of its sign, unless the device does that or the target is not strict."""
+    if operand in code.canonical or not code.target.strict or FLUSH in code.target.features:
+        return operand
+    tiny = code.op(Ins.ULessThan, code.bool, magnitude(code, operand), code.const(LEAST_NORMAL))
+    zero = of_bits(code, code.op(Ins.BitwiseAnd, code.u32, bits(code, operand), code.const(SIGN)))
+    made = code.op(Ins.Select, code.f32, tiny, zero, operand)
+    code.canonical.add(made)
+    return made
+
+
+def exact(code: Code, opcode: int, type_id: int, *operands: int) -> int:
+    """Return the result of an arithmetic instruction that is rounded by itself."""
+    key = (opcode, type_id, *operands)
+    found = code.recall(key)
+    if found is None:
+        found = code.remember(key, code.result(opcode, type_id, *operands))
+        code.module.decorate(found, Decoration.NO_CONTRACTION)
+    return found
+
+
+def arithmetic(code: Code, opcode: int, *operands: int) -> int:
+    """Return the result of FAdd, FSub, FMul or FDiv."""
+    return flushed(code, exact(code, opcode, code.f32, *(flushed(code, one) for one in operands)))
+
+
+def kept(code: Code, made: int, *operands: int) -> int:
+    """Return a value that is one of the operands, or one of them with another sign: no subnormal where they are none."""
+    if all(one in code.canonical for one in operands):
+        code.canonical.add(made)
+    return made
+
+
+def negate(code: Code, operand: int) -> int:
+    """Return the negation."""
+    clean = flushed(code, operand)
+    return kept(code, code.op(Ins.FNegate, code.f32, clean), clean)
+
+
+def extended(code: Code, number: int, *operands: int) -> int:
+    """Return the result of a function of GLSL.std.450."""
+    made = code.glsl(number, code.f32, *(flushed(code, one) for one in operands))
+    if number in _NEVER_SUBNORMAL:
+        code.canonical.add(made)
+        return made
+    return flushed(code, made)
+
+
+def choose(code: Code, number: int, left: int, right: int) -> int:
+    """Return NMin or NMax: of a number and a NaN the number."""
+    left, right = flushed(code, left), flushed(code, right)
+    return kept(code, code.glsl(number, code.f32, left, right), left, right)
+
+
+def absolute(code: Code, operand: int) -> int:
+    """Return the magnitude."""
+    clean = flushed(code, operand)
+    return kept(code, code.glsl(Glsl.FAbs, code.f32, clean), clean)
+
+
+def abs_diff(code: Code, left: int, right: int) -> int:
+    """Return the distance of two numbers."""
+    return absolute(code, arithmetic(code, Ins.FSub, left, right))
+
+
+def rounded(code: Code, operand: int) -> int:
+    """Return the nearest whole number, of two the one away from zero.
+
+    What is left of the number without its fraction is exact, so that it tells on which side of the middle it lies.
+    """
+    clean = flushed(code, operand)
+    whole = code.glsl(Glsl.Trunc, code.f32, clean)
+    rest = code.glsl(Glsl.FAbs, code.f32, exact(code, Ins.FSub, code.f32, clean, whole))
+    away = code.op(Ins.FOrdGreaterThanEqual, code.bool, rest, code.const_f32(HALF))
+    sign = code.op(Ins.BitwiseAnd, code.u32, bits(code, clean), code.const(SIGN))
+    step = of_bits(code, code.op(Ins.BitwiseOr, code.u32, sign, code.const(ONE)))
+    made = code.op(Ins.Select, code.f32, away, exact(code, Ins.FAdd, code.f32, whole, step), whole)
+    code.canonical.add(made)
+    return made
+
+
+def sign(code: Code, operand: int) -> int:
+    """Return 1 or -1, 0 of both zeros, NaN of NaN."""
+    size = magnitude(code, flushed(code, operand))
+    signed = code.op(Ins.BitwiseOr, code.u32, _sign_bit(code, operand), code.const(ONE))
+    is_zero = code.op(Ins.ULessThan, code.bool, size, code.const(LEAST_NORMAL))
+    found = code.op(Ins.Select, code.u32, is_zero, code.const(0), signed)
+    no_number = code.op(Ins.UGreaterThan, code.bool, size, code.const(INFINITY))
+    made = of_bits(code, code.op(Ins.Select, code.u32, no_number, code.const(QUIET_NAN), found))
+    code.canonical.add(made)
+    return made
+
+
+def _sign_bit(code: Code, operand: int) -> int:
+    return code.op(Ins.BitwiseAnd, code.u32, bits(code, flushed(code, operand)), code.const(SIGN))
+
+
+def is_nan(code: Code, operand: int) -> int:
+    """Return whether it is a NaN, by its bits: a compiler may take comparisons for those of numbers."""
+    return code.op(Ins.UGreaterThan, code.bool, magnitude(code, operand), code.const(INFINITY))
+
+
+def is_inf(code: Code, operand: int) -> int:
+    """Return whether it is an infinity."""
+    return code.op(Ins.IEqual, code.bool, magnitude(code, operand), code.const(INFINITY))
+
+
+def is_finite(code: Code, operand: int) -> int:
+    """Return whether it is neither."""
+    return code.op(Ins.ULessThan, code.bool, magnitude(code, operand), code.const(INFINITY))
+
+
+def is_nonzero(code: Code, operand: int) -> int:
+    """Return whether it is no zero; a subnormal is one."""
+    return code.op(Ins.UGreaterThanEqual, code.bool, magnitude(code, operand), code.const(LEAST_NORMAL))
+
+
+def reciprocal(code: Code, operand: int) -> int:
+    """Return 1 / operand."""
+    return arithmetic(code, Ins.FDiv, code.const_f32(ONE), operand)
+
+
+def fma(code: Code, a: int, b: int, c: int) -> int:
+    """Return a * b + c, rounded once."""
+    if code.target.fuses or not code.target.strict:
+        return extended(code, Glsl.Fma, a, b, c)
+    clean = [code.op(Ins.FConvert, code.f64, flushed(code, one)) for one in (a, b, c)]
+    return flushed(code, code.op(Ins.FConvert, code.f32, _odd_sum(code, clean)))
+
+
+def _odd_sum(code: Code, operands: list[int]) -> int:
+    """Return a * b + c in f64, rounded to odd: rounded again to f32 it is as if rounded once.
+
+    The product of two f32 is exact in f64. What the sum lost is exact too (Knuth's two-sum); where something was lost and the
+    last bit is even, the neighbour on that side is odd, and the last bit then tells that there is more (Boldo and Melquiond).
+    """
+    f64 = code.f64
+    product = exact(code, Ins.FMul, f64, operands[0], operands[1])
+    total = exact(code, Ins.FAdd, f64, product, operands[2])
+    part = exact(code, Ins.FSub, f64, total, product)
+    rest = exact(code, Ins.FSub, f64, product, exact(code, Ins.FSub, f64, total, part))
+    lost = exact(code, Ins.FAdd, f64, rest, exact(code, Ins.FSub, f64, operands[2], part))
+    pair = code.vector(2)
+    words = [code.op(Ins.CompositeExtract, code.u32, code.op(Ins.Bitcast, pair, total), place) for place in (0, 1)]
+    lost_words = [code.op(Ins.CompositeExtract, code.u32, code.op(Ins.Bitcast, pair, lost), place) for place in (0, 1)]
+    size = code.op(Ins.BitwiseAnd, code.u32, lost_words[1], code.const(MAGNITUDE))
+    is_some = code.op(Ins.LogicalAnd, code.bool, *_finite_and_nonzero(code, size, lost_words[0]))
+    is_even = code.op(Ins.IEqual, code.bool, code.op(Ins.BitwiseAnd, code.u32, words[0], code.const(1)), code.const(0))
+    changes = code.op(Ins.LogicalAnd, code.bool, is_some, is_even)
+    signs = code.op(Ins.BitwiseXor, code.u32, lost_words[1], words[1])
+    outwards = code.op(Ins.ULessThan, code.bool, signs, code.const(SIGN))
+    up = code.op(Ins.BitwiseOr, code.u32, words[0], code.const(1))  # it is even
+    down = code.op(Ins.ISub, code.u32, words[0], code.const(1))
+    borrows = code.op(Ins.IEqual, code.bool, words[0], code.const(0))
+    below = code.op(Ins.Select, code.u32, borrows, code.op(Ins.ISub, code.u32, words[1], code.const(1)), words[1])
+    odd = (
+        code.op(Ins.Select, code.u32, outwards, up, down),
+        code.op(Ins.Select, code.u32, outwards, words[1], below),
+    )
+    chosen = [code.op(Ins.Select, code.u32, changes, new, old) for new, old in zip(odd, words, strict=True)]
+    return code.op(Ins.Bitcast, f64, code.op(Ins.CompositeConstruct, pair, *chosen))
+
+
+def _finite_and_nonzero(code: Code, high: int, low: int) -> tuple[int, int]:
+    is_finite = code.op(Ins.ULessThan, code.bool, high, code.const(0x7FF0_0000))
+    any_bit = code.op(Ins.BitwiseOr, code.u32, high, low)
+    return is_finite, code.op(Ins.INotEqual, code.bool, any_bit, code.const(0))

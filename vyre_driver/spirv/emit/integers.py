@@ -1,0 +1,240 @@
+"""Operators on words: u32 and i32, with every edge that the IR defines (docs/lowering.md).
+
+Source: spec item 1.7 (integers); SPIR-V 1.6, 3.42.13 and 3.42.14; Vulkan 1.3, "Precision and Operation of SPIR-V Instructions"
+(OpSRem and OpSMod are undefined for negative operands there, so remainders are computed of quotients).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.spirv.emit.code import U32_MAX
+from vyre_driver.spirv.emit.kinds import Form
+from vyre_driver.spirv.instructions import Glsl, Ins
+
+if TYPE_CHECKING:
+    from vyre_driver.spirv.emit.code import Code
+
+_LEAST = 0x8000_0000
+_NEGATIVE_ONE = U32_MAX
+_SHIFT_MASK = 31
+
+
+def add(code: Code, left: int, right: int) -> int:
+    """Return the wrapped sum of u32, with its range."""
+    made = code.op(Ins.IAdd, code.u32, left, right)
+    (low, high), (least, most) = code.range_of(left), code.range_of(right)
+    if high + most <= U32_MAX:
+        code.ranges.setdefault(made, (low + least, high + most))
+    return made
+
+
+def sub(code: Code, left: int, right: int) -> int:
+    """Return the wrapped difference of u32, with its range."""
+    made = code.op(Ins.ISub, code.u32, left, right)
+    (low, high), (least, most) = code.range_of(left), code.range_of(right)
+    if low >= most:
+        code.ranges.setdefault(made, (low - most, high - least))
+    return made
+
+
+def mul(code: Code, left: int, right: int) -> int:
+    """Return the wrapped product of u32, with its range."""
+    made = code.op(Ins.IMul, code.u32, left, right)
+    (low, high), (least, most) = code.range_of(left), code.range_of(right)
+    if high * most <= U32_MAX:
+        code.ranges.setdefault(made, (low * least, high * most))
+    return made
+
+
+def divide(code: Code, left: int, right: int) -> int:
+    """Return the quotient of u32; all ones for a zero divisor."""
+    (low, high), (least, most) = code.range_of(left), code.range_of(right)
+    if least:
+        made = code.op(Ins.UDiv, code.u32, left, right)
+        code.ranges.setdefault(made, (low // most, high // least))
+        return made
+    is_zero = code.op(Ins.IEqual, code.bool, right, code.const(0))
+    safe = code.op(Ins.Select, code.u32, is_zero, code.const(1), right)
+    quotient = code.op(Ins.UDiv, code.u32, left, safe)
+    return code.op(Ins.Select, code.u32, is_zero, code.const(U32_MAX), quotient)
+
+
+def modulo(code: Code, left: int, right: int) -> int:
+    """Return the remainder of u32; 0 for a zero divisor."""
+    least, most = code.range_of(right)
+    if not least:  # the remainder of 1 is 0
+        is_zero = code.op(Ins.IEqual, code.bool, right, code.const(0))
+        right = code.op(Ins.Select, code.u32, is_zero, code.const(1), right)
+    made = code.op(Ins.UMod, code.u32, left, right)
+    code.ranges.setdefault(made, (0, min(code.range_of(left)[1], max(most, 1) - 1)))
+    return made
+
+
+def _safe_divisor(code: Code, left: int, right: int) -> tuple[int, int]:
+    """Return a divisor that neither is zero nor overflows, and whether the given one is zero."""
+    is_zero = code.op(Ins.IEqual, code.bool, right, code.const_i32(0))
+    is_least = code.op(Ins.IEqual, code.bool, left, code.const_i32(_LEAST))
+    is_negative_one = code.op(Ins.IEqual, code.bool, right, code.const_i32(_NEGATIVE_ONE))
+    overflows = code.op(Ins.LogicalAnd, code.bool, is_least, is_negative_one)
+    unsafe = code.op(Ins.LogicalOr, code.bool, is_zero, overflows)
+    return code.op(Ins.Select, code.i32, unsafe, code.const_i32(1), right), is_zero
+
+
+def divide_signed(code: Code, left: int, right: int) -> int:
+    """Return the quotient of i32, rounded to zero; 0 for a zero divisor, and the least number by -1 wraps.
+
+    The oracle stops with an error in both cases; these are the values of upstream's constant folder, and harm no device.
+    """
+    divisor, is_zero = _safe_divisor(code, left, right)
+    quotient = code.op(Ins.SDiv, code.i32, left, divisor)
+    return code.op(Ins.Select, code.i32, is_zero, code.const_i32(0), quotient)
+
+
+def modulo_signed(code: Code, left: int, right: int) -> int:
+    """Return the remainder of i32, with the sign of the dividend; 0 where the quotient is not defined."""
+    divisor, _ = _safe_divisor(code, left, right)
+    quotient = code.op(Ins.SDiv, code.i32, left, divisor)
+    return code.op(Ins.ISub, code.i32, left, code.op(Ins.IMul, code.i32, quotient, divisor))
+
+
+def _count(code: Code, right: int) -> int:
+    """Return a shift's count modulo 32."""
+    low, high = code.range_of(right)
+    if high <= _SHIFT_MASK:
+        return right
+    return code.const(low & _SHIFT_MASK) if low == high else bit_and(code, right, code.const(_SHIFT_MASK))
+
+
+def bit_and(code: Code, left: int, right: int) -> int:
+    """Return the bits that both u32 have, with its range."""
+    made = code.op(Ins.BitwiseAnd, code.u32, left, right)
+    code.ranges.setdefault(made, (0, min(code.range_of(left)[1], code.range_of(right)[1])))
+    return made
+
+
+def shift_left(code: Code, left: int, right: int) -> int:
+    """Return u32 shifted up by the count modulo 32."""
+    count = _count(code, right)
+    made = code.op(Ins.ShiftLeftLogical, code.u32, left, count)
+    (low, high), (least, most) = code.range_of(left), code.range_of(count)
+    if high << most <= U32_MAX:
+        code.ranges.setdefault(made, (low << least, high << most))
+    return made
+
+
+def shift_right(code: Code, left: int, right: int) -> int:
+    """Return u32 shifted down by the count modulo 32."""
+    count = _count(code, right)
+    made = code.op(Ins.ShiftRightLogical, code.u32, left, count)
+    (low, high), (least, most) = code.range_of(left), code.range_of(count)
+    code.ranges.setdefault(made, (low >> most, high >> least))
+    return made
+
+
+def rotate_left(code: Code, left: int, right: int) -> int:
+    """Return u32 rotated up by the count modulo 32."""
+    back = bit_and(code, code.op(Ins.ISub, code.u32, code.const(0), right), code.const(_SHIFT_MASK))
+    return code.op(Ins.BitwiseOr, code.u32, shift_left(code, left, right), shift_right(code, left, back))
+
+
+def rotate_right(code: Code, left: int, right: int) -> int:
+    """Return u32 rotated down by the count modulo 32."""
+    back = bit_and(code, code.op(Ins.ISub, code.u32, code.const(0), right), code.const(_SHIFT_MASK))
+    return code.op(Ins.BitwiseOr, code.u32, shift_right(code, left, right), shift_left(code, left, back))
+
+
+def saturating_add(code: Code, left: int, right: int) -> int:
+    """Return the sum of u32, at most all ones."""
+    total = code.op(Ins.IAdd, code.u32, left, right)
+    wrapped = code.op(Ins.ULessThan, code.bool, total, left)
+    return code.op(Ins.Select, code.u32, wrapped, code.const(U32_MAX), total)
+
+
+def saturating_sub(code: Code, left: int, right: int) -> int:
+    """Return the difference of u32, at least 0."""
+    made = code.op(Ins.ISub, code.u32, left, code.glsl(Glsl.UMin, code.u32, left, right))
+    code.ranges.setdefault(made, (0, code.range_of(left)[1]))
+    return made
+
+
+def saturating_mul(code: Code, left: int, right: int) -> int:
+    """Return the product of u32, at most all ones."""
+    low, high = wide_product(code, left, right)
+    fits = code.op(Ins.IEqual, code.bool, high, code.const(0))
+    return code.op(Ins.Select, code.u32, fits, low, code.const(U32_MAX))
+
+
+def wide_product(code: Code, left: int, right: int) -> tuple[int, int]:
+    """Return the low and the high word of a product of u32."""
+    both = code.op(Ins.UMulExtended, pair_struct(code), left, right)
+    return tuple(code.op(Ins.CompositeExtract, code.u32, both, place) for place in (0, 1))  # type: ignore[return-value]
+
+
+def pair_struct(code: Code) -> int:
+    """Return the type of two u32 that extended arithmetic gives."""
+    known = code.recall("pair of u32")
+    if known is None:
+        known = code.module.struct_type(code.u32, code.u32)
+        code.keep("pair of u32", known)
+    return known
+
+
+def mul_high(code: Code, left: int, right: int) -> int:
+    """Return the high word of a product of u32."""
+    return wide_product(code, left, right)[1]
+
+
+def abs_diff(code: Code, left: int, right: int) -> int:
+    """Return the distance of two u32."""
+    most, least = maximum(code, left, right), minimum(code, left, right)
+    return code.op(Ins.ISub, code.u32, most, least)
+
+
+def minimum(code: Code, left: int, right: int) -> int:
+    """Return the lesser u32, with its range."""
+    made = code.glsl(Glsl.UMin, code.u32, left, right)
+    (low, high), (least, most) = code.range_of(left), code.range_of(right)
+    code.ranges.setdefault(made, (min(low, least), min(high, most)))
+    return made
+
+
+def maximum(code: Code, left: int, right: int) -> int:
+    """Return the greater u32, with its range."""
+    made = code.glsl(Glsl.UMax, code.u32, left, right)
+    (low, high), (least, most) = code.range_of(left), code.range_of(right)
+    code.ranges.setdefault(made, (max(low, least), max(high, most)))
+    return made
+
+
+def popcount(code: Code, operand: int) -> int:
+    """Return how many bits of a u32 are set."""
+    made = code.op(Ins.BitCount, code.u32, operand)
+    code.ranges.setdefault(made, (0, 32))
+    return made
+
+
+def clz(code: Code, operand: int) -> int:
+    """Return the zeros above the highest bit of a u32; 32 of 0, for which FindUMsb gives -1."""
+    highest = code.glsl(Glsl.FindUMsb, code.u32, operand)
+    made = code.op(Ins.ISub, code.u32, code.const(31), highest)
+    code.ranges.setdefault(made, (0, 32))
+    return made
+
+
+def ctz(code: Code, operand: int) -> int:
+    """Return the zeros below the lowest bit of a u32; 32 of 0."""
+    lowest = code.glsl(Glsl.FindILsb, code.u32, operand)
+    made = code.glsl(Glsl.UMin, code.u32, lowest, code.const(32))  # of 0 it is all ones
+    code.ranges.setdefault(made, (0, 32))
+    return made
+
+
+def reverse_bits(code: Code, operand: int) -> int:
+    """Return a u32 with its bits in the opposite order."""
+    return code.op(Ins.BitReverse, code.u32, operand)
+
+
+def as_u32(code: Code, operand: int, form: Form) -> int:
+    """Return the bits of an i32 or f32 as a u32; a u32 as it is."""
+    return operand if form is Form.U32 else code.op(Ins.Bitcast, code.u32, operand)

@@ -1,0 +1,214 @@
+"""Loads, stores and atomics, each inside its buffer: out of range a load gives zero, a store and an atomic do nothing.
+
+A check is left out where the index is certainly below the count: by the ranges of both, or because a condition on the way here
+compared just these two.
+
+Source: spec item 1.7 (memory); SPIR-V 1.6, 3.25 (memory semantics); Vulkan 1.3, "Memory Model".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.ir.operators import AtomicOp, MemoryOrdering, OpaqueOp
+from vyre_driver.spirv.emit.buffers import Buffer, Buffers
+from vyre_driver.spirv.emit.casts import as_number
+from vyre_driver.spirv.emit.code import Code, Value, cannot
+from vyre_driver.spirv.emit.kinds import U32, Form, Kind
+from vyre_driver.spirv.instructions import Ins, Scope, Semantics
+
+if TYPE_CHECKING:
+    from vyre_driver.ir.expressions import Atomic
+    from vyre_driver.ir.terms import Term
+    from vyre_driver.spirv.emit.survey import Survey
+
+_ATOMICS = {
+    AtomicOp.ADD: Ins.AtomicIAdd,
+    AtomicOp.OR: Ins.AtomicOr,
+    AtomicOp.AND: Ins.AtomicAnd,
+    AtomicOp.XOR: Ins.AtomicXor,
+    AtomicOp.MIN: Ins.AtomicUMin,
+    AtomicOp.MAX: Ins.AtomicUMax,
+    AtomicOp.LRU_UPDATE: Ins.AtomicUMax,
+    AtomicOp.EXCHANGE: Ins.AtomicExchange,
+    AtomicOp.COMPARE_EXCHANGE: Ins.AtomicCompareExchange,
+}
+_ORDERS = {
+    MemoryOrdering.ACQUIRE: Semantics.ACQUIRE,
+    MemoryOrdering.RELEASE: Semantics.RELEASE,
+    MemoryOrdering.ACQ_REL: Semantics.ACQUIRE_RELEASE,
+    MemoryOrdering.SEQ_CST: Semantics.ACQUIRE_RELEASE,  # Vulkan has nothing stronger
+}
+
+
+class Memory:
+    """What the code does with its buffers."""
+
+    def __init__(self, code: Code, buffers: Buffers, uses: Survey) -> None:
+        """Work on these buffers."""
+        self._code = code
+        self._buffers = buffers
+        self._uses = uses
+        self._orders: list[tuple[int, int]] = []  # where in the words an atomic's semantics stand, and in how many loops
+        self.loops = 0
+
+    def load(self, term: Term, name: str, index: int) -> Value:
+        """Return an element."""
+        code, buffer = self._code, self._buffers.named(name, term)
+        kind = buffer.kind or U32
+        key = ("load", name, index, buffer.epoch)
+        found = code.recall(key)
+        if found is not None:
+            return Value(found, kind)
+        inside = self._check(name, index)
+        safe = index if inside is None else code.op(Ins.Select, code.u32, inside, index, code.const(0))
+        made = self._read(buffer, kind, safe)
+        if inside is not None:
+            made = code.select(kind.form, inside, made, code.zero(kind.form))
+        return Value(code.remember(key, made), kind)
+
+    def store(self, term: Term, name: str, index: int, value: Value) -> None:
+        """Write an element."""
+        buffer = self._buffers.named(name, term)
+        if buffer.kind != value.kind:
+            cannot(term, f"a store of {value.kind.name} to buffer {name!r}", "a value of the type of its elements")
+        inside = self._check(name, index)
+        if inside is None:
+            self._write(buffer, index, value)
+        else:
+            with self._code.when(inside):
+                self._write(buffer, index, value)
+        self._buffers.changed(buffer)
+
+    def clear(self, buffer: Buffer, index: int) -> None:
+        """Write zero to an element that is there."""
+        kind = buffer.kind or U32
+        self._write(buffer, index, Value(self._code.zero(kind.form), kind))
+
+    def _check(self, name: str, index: int) -> int | None:
+        """Return whether an index is inside as a condition, or None when it certainly is."""
+        code, length = self._code, self._buffers.length(name)
+        if code.is_below(index, length):
+            return None
+        made = code.op(Ins.ULessThan, code.bool, index, length)
+        code.note_condition(made, Ins.ULessThan, index, length)
+        return made
+
+    def _place(self, buffer: Buffer, index: int) -> int:
+        code = self._code
+        if buffer.is_shared:
+            return code.op(Ins.AccessChain, buffer.pointer, buffer.variable, index)
+        return code.op(Ins.AccessChain, buffer.pointer, buffer.variable, code.const_i32(0), index)
+
+    def _read(self, buffer: Buffer, kind: Kind, index: int) -> int:
+        code = self._code
+        if buffer.packed:
+            return self._unpack(buffer, kind, index)
+        made = code.result(Ins.Load, buffer.element, self._place(buffer, index))
+        if kind.form is Form.BOOL:
+            return code.op(Ins.INotEqual, code.bool, made, code.const(0))
+        if kind.bits < 32 and not buffer.is_shared:
+            return code.op(Ins.SConvert, code.i32, made) if kind.signed else code.op(Ins.UConvert, code.u32, made)
+        return made
+
+    def _write(self, buffer: Buffer, index: int, value: Value) -> None:
+        code, made = self._code, value.id
+        if value.kind.form is Form.BOOL:
+            made = as_number(code, made)
+        if value.kind.bits < 32 and not buffer.is_shared:
+            word = code.op(Ins.Bitcast, code.u32, made) if value.kind.form is Form.I32 else made
+            if buffer.packed:
+                self._pack(buffer, value.kind, index, word)
+                return
+            made = code.op(Ins.UConvert, buffer.element, word)
+        code.effect(Ins.Store, self._place(buffer, index), made)
+
+    def _in_word(self, kind: Kind, index: int) -> tuple[int, int]:
+        """Return the word that an element of less than 32 bits lies in, and its first bit there."""
+        code = self._code
+        each = 32 // kind.bits
+        word = code.op(Ins.ShiftRightLogical, code.u32, index, code.const(each.bit_length() - 1))
+        place = code.op(Ins.BitwiseAnd, code.u32, index, code.const(each - 1))
+        return word, code.op(Ins.ShiftLeftLogical, code.u32, place, code.const(kind.bits.bit_length() - 1))
+
+    def _unpack(self, buffer: Buffer, kind: Kind, index: int) -> int:
+        code = self._code
+        word, first = self._in_word(kind, index)
+        made = code.result(Ins.Load, code.u32, self._place(buffer, word))
+        width = code.const(kind.bits)
+        if kind.signed:
+            signed = code.op(Ins.Bitcast, code.i32, made)
+            return code.op(Ins.BitFieldSExtract, code.i32, signed, first, width)
+        return code.op(Ins.BitFieldUExtract, code.u32, made, first, width)
+
+    def _pack(self, buffer: Buffer, kind: Kind, index: int, value: int) -> None:
+        """Clear the element's bits and set them, both atomically: other invocations own the rest of the word."""
+        code = self._code
+        word, first = self._in_word(kind, index)
+        mask = code.const((1 << kind.bits) - 1)
+        own = code.op(Ins.ShiftLeftLogical, code.u32, mask, first)
+        clean = code.op(Ins.BitwiseAnd, code.u32, value, mask)
+        bits = code.op(Ins.ShiftLeftLogical, code.u32, clean, first)
+        place, device, relaxed = self._place(buffer, word), code.const(Scope.DEVICE), code.const(Semantics.RELAXED)
+        code.result(Ins.AtomicAnd, code.u32, place, device, relaxed, code.op(Ins.Not, code.u32, own))
+        code.result(Ins.AtomicOr, code.u32, place, device, relaxed, bits)
+
+    def atomic(self, term: Atomic, index: int, expected: int | None, value: int) -> Value:
+        """Return what stood at an index before an operation on it."""
+        code, buffer = self._code, self._buffers.named(term.buffer, term)
+        opcode = None if isinstance(term.op, OpaqueOp) else _ATOMICS.get(term.op)
+        if opcode is None:
+            name = "an opaque operator" if isinstance(term.op, OpaqueOp) else term.op.name
+            cannot(term, f"{name} as an atomic", "one of " + ", ".join(op.name for op in _ATOMICS))
+        inside = self._check(term.buffer, index)
+        before, merge = code.block, code.module.new_id()
+        if inside is not None:
+            branch = code.module.new_id()
+            code.split(inside, branch, merge, merge)
+            code.label(branch)
+        with code.scope():
+            made = self._modify(term, opcode, buffer, index, expected, value)
+        if inside is not None:
+            end = code.block
+            code.branch(merge)
+            code.label(merge)
+            made = code.result(Ins.Phi, code.u32, made, end, code.const(0), before)
+        self._buffers.changed(buffer)
+        return Value(made, U32)
+
+    def _modify(self, term: Atomic, opcode: int, buffer: Buffer, index: int, expected: int | None, value: int) -> int:
+        code = self._code
+        place, scope = self._place(buffer, index), code.const(Scope.DEVICE)
+        order = code.const(self._semantics(term.ordering))
+        if opcode != Ins.AtomicCompareExchange:
+            made = code.result(opcode, code.u32, place, scope, order, value)
+            self._orders.append((len(code.words) - 2, self.loops))
+            return made
+        failed = code.const(self._semantics(MemoryOrdering.ACQUIRE) if term.ordering in _ORDERS else 0)
+        compared = code.const(0) if expected is None else expected
+        made = code.result(opcode, code.u32, place, scope, order, failed, value, compared)
+        self._orders.append((len(code.words) - 3, self.loops))
+        self._orders.append((len(code.words) - 4, self.loops))
+        return made
+
+    def _semantics(self, ordering: MemoryOrdering) -> int:
+        order = _ORDERS.get(ordering)
+        if order is None:
+            return Semantics.RELAXED
+        return order | Semantics.UNIFORM_MEMORY | (Semantics.WORKGROUP_MEMORY if self._buffers.shared else 0)
+
+    def relax(self) -> None:
+        """Take the order off an atomic that has nothing to order: the only one of its invocation, beside no plain store."""
+        if len(self._orders) == 1 and not self._orders[0][1] and not self._uses.stored:
+            self._code.words[self._orders[0][0]] = self._code.const(Semantics.RELAXED)
+
+    def barrier(self) -> None:
+        """Wait for the workgroup; what its invocations wrote is visible to all of them after that, whatever the order."""
+        code = self._code
+        semantics = Semantics.ACQUIRE_RELEASE | Semantics.WORKGROUP_MEMORY
+        between = (one for one in self._buffers.by_name if self._uses.is_shared_between_invocations(one))
+        if any(not self._buffers.by_name[one].is_shared for one in between):
+            semantics |= Semantics.UNIFORM_MEMORY
+        workgroup = code.const(Scope.WORKGROUP)
+        code.effect(Ins.ControlBarrier, workgroup, workgroup, code.const(semantics))
+        self._buffers.changed()

@@ -1,0 +1,209 @@
+"""Which function lowers which operator on which kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.ir.operators import BinOp, OpaqueOp, UnOp
+from vyre_driver.spirv.emit import casts, floats, integers, wide
+from vyre_driver.spirv.emit.code import Value, cannot
+from vyre_driver.spirv.emit.kinds import BOOL, Form
+from vyre_driver.spirv.instructions import Glsl, Ins
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vyre_driver.ir.terms import Term
+    from vyre_driver.spirv.emit.code import Code
+
+
+def _signed(opcode: int) -> Callable[[Code, int, int], int]:
+    return lambda code, left, right: code.op(opcode, code.i32, left, right)
+
+
+def _signed_glsl(number: int) -> Callable[[Code, int, int], int]:
+    return lambda code, left, right: code.glsl(number, code.i32, left, right)
+
+
+def _unsigned(opcode: int) -> Callable[[Code, int, int], int]:
+    return lambda code, left, right: code.op(opcode, code.u32, left, right)
+
+
+def _float(opcode: int) -> Callable[[Code, int, int], int]:
+    return lambda code, left, right: floats.arithmetic(code, opcode, left, right)
+
+
+def _function(number: int) -> Callable[[Code, int], int]:
+    return lambda code, operand: floats.extended(code, number, operand)
+
+
+def _by_bits(function: Callable[[Code, int], int]) -> Callable[[Code, int], int]:
+    """Return an operator of u32 for i32."""
+    return lambda code, operand: code.op(Ins.Bitcast, code.i32, function(code, code.op(Ins.Bitcast, code.u32, operand)))
+
+
+_BINARY: dict[tuple[BinOp, Form], Callable[[Code, int, int], int]] = {
+    (BinOp.ADD, Form.U32): integers.add,
+    (BinOp.SUB, Form.U32): integers.sub,
+    (BinOp.MUL, Form.U32): integers.mul,
+    (BinOp.DIV, Form.U32): integers.divide,
+    (BinOp.MOD, Form.U32): integers.modulo,
+    (BinOp.BIT_AND, Form.U32): integers.bit_and,
+    (BinOp.BIT_OR, Form.U32): _unsigned(Ins.BitwiseOr),
+    (BinOp.BIT_XOR, Form.U32): _unsigned(Ins.BitwiseXor),
+    (BinOp.SHL, Form.U32): integers.shift_left,
+    (BinOp.SHR, Form.U32): integers.shift_right,
+    (BinOp.ABS_DIFF, Form.U32): integers.abs_diff,
+    (BinOp.MIN, Form.U32): integers.minimum,
+    (BinOp.MAX, Form.U32): integers.maximum,
+    (BinOp.SATURATING_ADD, Form.U32): integers.saturating_add,
+    (BinOp.SATURATING_SUB, Form.U32): integers.saturating_sub,
+    (BinOp.SATURATING_MUL, Form.U32): integers.saturating_mul,
+    (BinOp.ROTATE_LEFT, Form.U32): integers.rotate_left,
+    (BinOp.ROTATE_RIGHT, Form.U32): integers.rotate_right,
+    (BinOp.WRAPPING_ADD, Form.U32): integers.add,
+    (BinOp.WRAPPING_SUB, Form.U32): integers.sub,
+    (BinOp.MUL_HIGH, Form.U32): integers.mul_high,
+    (BinOp.ADD, Form.I32): _signed(Ins.IAdd),
+    (BinOp.SUB, Form.I32): _signed(Ins.ISub),
+    (BinOp.MUL, Form.I32): _signed(Ins.IMul),
+    (BinOp.DIV, Form.I32): integers.divide_signed,
+    (BinOp.MOD, Form.I32): integers.modulo_signed,
+    (BinOp.BIT_AND, Form.I32): _signed(Ins.BitwiseAnd),
+    (BinOp.BIT_OR, Form.I32): _signed(Ins.BitwiseOr),
+    (BinOp.BIT_XOR, Form.I32): _signed(Ins.BitwiseXor),
+    (BinOp.MIN, Form.I32): _signed_glsl(Glsl.SMin),
+    (BinOp.MAX, Form.I32): _signed_glsl(Glsl.SMax),
+    (BinOp.WRAPPING_ADD, Form.I32): _signed(Ins.IAdd),
+    (BinOp.WRAPPING_SUB, Form.I32): _signed(Ins.ISub),
+    (BinOp.ADD, Form.F32): _float(Ins.FAdd),
+    (BinOp.SUB, Form.F32): _float(Ins.FSub),
+    (BinOp.MUL, Form.F32): _float(Ins.FMul),
+    (BinOp.DIV, Form.F32): _float(Ins.FDiv),
+    (BinOp.MIN, Form.F32): lambda code, left, right: floats.choose(code, Glsl.NMin, left, right),
+    (BinOp.MAX, Form.F32): lambda code, left, right: floats.choose(code, Glsl.NMax, left, right),
+    (BinOp.ABS_DIFF, Form.F32): floats.abs_diff,
+    (BinOp.WRAPPING_ADD, Form.WIDE): wide.add,
+    (BinOp.WRAPPING_SUB, Form.WIDE): wide.sub,
+    (BinOp.MUL_HIGH, Form.WIDE): wide.mul_high,
+}
+_FUNCTIONS = {
+    UnOp.COS: Glsl.Cos,
+    UnOp.SIN: Glsl.Sin,
+    UnOp.SQRT: Glsl.Sqrt,
+    UnOp.FLOOR: Glsl.Floor,
+    UnOp.CEIL: Glsl.Ceil,
+    UnOp.TRUNC: Glsl.Trunc,
+    UnOp.EXP: Glsl.Exp,
+    UnOp.LOG: Glsl.Log,
+    UnOp.LOG2: Glsl.Log2,
+    UnOp.EXP2: Glsl.Exp2,
+    UnOp.TAN: Glsl.Tan,
+    UnOp.ACOS: Glsl.Acos,
+    UnOp.ASIN: Glsl.Asin,
+    UnOp.ATAN: Glsl.Atan,
+    UnOp.TANH: Glsl.Tanh,
+    UnOp.SINH: Glsl.Sinh,
+    UnOp.COSH: Glsl.Cosh,
+    UnOp.INVERSE_SQRT: Glsl.InverseSqrt,
+}
+_COUNTING: dict[UnOp, tuple[Callable[[Code, int], int], Callable[[Code, int], int]]] = {
+    UnOp.POPCOUNT: (integers.popcount, wide.popcount),
+    UnOp.CLZ: (integers.clz, wide.clz),
+    UnOp.CTZ: (integers.ctz, wide.ctz),
+    UnOp.REVERSE_BITS: (integers.reverse_bits, wide.reverse_bits),
+}
+_UNARY: dict[tuple[UnOp, Form], Callable[[Code, int], int]] = {
+    **{(op, Form.F32): _function(number) for op, number in _FUNCTIONS.items()},
+    **{(op, Form.U32): narrow for op, (narrow, _) in _COUNTING.items()},
+    **{(op, Form.I32): _by_bits(narrow) for op, (narrow, _) in _COUNTING.items()},
+    **{(op, Form.WIDE): broad for op, (_, broad) in _COUNTING.items()},
+    (UnOp.NEGATE, Form.U32): lambda code, operand: code.op(Ins.ISub, code.u32, code.const(0), operand),
+    (UnOp.NEGATE, Form.F32): floats.negate,
+    (UnOp.BIT_NOT, Form.U32): lambda code, operand: code.op(Ins.Not, code.u32, operand),
+    (UnOp.BIT_NOT, Form.I32): lambda code, operand: code.op(Ins.Not, code.i32, operand),
+    (UnOp.BIT_NOT, Form.WIDE): wide.invert,
+    (UnOp.ABS, Form.F32): floats.absolute,
+    (UnOp.ROUND, Form.F32): floats.rounded,
+    (UnOp.SIGN, Form.F32): floats.sign,
+    (UnOp.RECIPROCAL, Form.F32): floats.reciprocal,
+}
+_PREDICATES: dict[UnOp, Callable[[Code, int], int]] = {
+    UnOp.IS_NAN: floats.is_nan,
+    UnOp.IS_INF: floats.is_inf,
+    UnOp.IS_FINITE: floats.is_finite,
+}
+_COMPARE: dict[BinOp, dict[Form, int]] = {
+    BinOp.EQ: {Form.U32: Ins.IEqual, Form.I32: Ins.IEqual, Form.F32: Ins.FOrdEqual, Form.BOOL: Ins.LogicalEqual},
+    BinOp.NE: {Form.U32: Ins.INotEqual, Form.I32: Ins.INotEqual, Form.F32: Ins.FUnordNotEqual, Form.BOOL: Ins.LogicalNotEqual},
+    BinOp.LT: {Form.U32: Ins.ULessThan, Form.I32: Ins.SLessThan, Form.F32: Ins.FOrdLessThan},
+    BinOp.GT: {Form.U32: Ins.UGreaterThan, Form.I32: Ins.SGreaterThan, Form.F32: Ins.FOrdGreaterThan},
+    BinOp.LE: {Form.U32: Ins.ULessThanEqual, Form.I32: Ins.SLessThanEqual, Form.F32: Ins.FOrdLessThanEqual},
+    BinOp.GE: {Form.U32: Ins.UGreaterThanEqual, Form.I32: Ins.SGreaterThanEqual, Form.F32: Ins.FOrdGreaterThanEqual},
+}
+_LOGIC = {BinOp.AND: Ins.LogicalAnd, BinOp.OR: Ins.LogicalOr}
+_OWN = "an operator of the IR's own, on a type that it defines it for"
+
+
+def binary(code: Code, term: Term, op: BinOp | OpaqueOp, left: Value, right: Value) -> Value:
+    """Return ``left op right``."""
+    if isinstance(op, OpaqueOp):
+        cannot(term, f"opaque operator {op.extension_id:#010x}", _OWN)
+    if op in _LOGIC:
+        operands = casts.truth(code, left), casts.truth(code, right)
+        made = code.op(_LOGIC[op], code.bool, *operands)
+        code.note_condition(made, _LOGIC[op], *operands)
+        return Value(made, BOOL)
+    if not left.kind.computes or left.kind != right.kind:
+        cannot(
+            term, f"{op.name} of {left.kind.name} and {right.kind.name}", "operands of one type out of u32, i32, u64, f32, bool"
+        )
+    if op in _COMPARE:
+        return Value(_compare(code, term, op, left, right), BOOL)
+    function = _BINARY.get((op, left.kind.form))
+    if function is None:
+        cannot(term, f"{op.name} of {left.kind.name}", _OWN)
+    return Value(function(code, left.id, right.id), left.kind)
+
+
+def _compare(code: Code, term: Term, op: BinOp, left: Value, right: Value) -> int:
+    form = left.kind.form
+    if form is Form.WIDE:
+        return _compare_wide(code, op, left.id, right.id)
+    opcode = _COMPARE[op].get(form)
+    if opcode is None:
+        cannot(term, f"{op.name} of {left.kind.name}", _OWN)
+    operands = left.id, right.id
+    if form is Form.F32:
+        operands = floats.flushed(code, left.id), floats.flushed(code, right.id)
+    made = code.op(opcode, code.bool, *operands)
+    if form is Form.U32:
+        code.note_condition(made, opcode, *operands)
+    return made
+
+
+def _compare_wide(code: Code, op: BinOp, left: int, right: int) -> int:
+    if op in {BinOp.EQ, BinOp.NE}:
+        made = wide.equal(code, left, right)
+        return made if op is BinOp.EQ else code.op(Ins.LogicalNot, code.bool, made)
+    if op in {BinOp.GT, BinOp.LE}:
+        left, right = right, left
+    made = wide.less(code, left, right)
+    return made if op in {BinOp.LT, BinOp.GT} else code.op(Ins.LogicalNot, code.bool, made)
+
+
+def unary(code: Code, term: Term, op: UnOp | OpaqueOp, operand: Value) -> Value:
+    """Return ``op operand``."""
+    if isinstance(op, OpaqueOp):
+        cannot(term, f"opaque operator {op.extension_id:#010x}", _OWN)
+    if op is UnOp.LOGICAL_NOT:
+        condition = casts.truth(code, operand)
+        made = code.op(Ins.LogicalNot, code.bool, condition)
+        code.note_condition(made, Ins.LogicalNot, condition)
+        return Value(made, BOOL)
+    if op in _PREDICATES and operand.kind.form is Form.F32:
+        return Value(_PREDICATES[op](code, operand.id), BOOL)
+    function = _UNARY.get((op, operand.kind.form)) if operand.kind.computes else None
+    if function is None:
+        cannot(term, f"{op.name} of {operand.kind.name}", _OWN)
+    return Value(function(code, operand.id), operand.kind)

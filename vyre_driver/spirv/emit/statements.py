@@ -1,0 +1,161 @@
+"""Statements: structured control flow, and what is refused.
+
+Source: spec items 1.5 and 1.7; SPIR-V 1.6, 2.11 (structured control flow).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.ir.operators import MemoryOrdering
+from vyre_driver.ir.program import ROOT_GENERATOR
+from vyre_driver.ir.statements import Assign, Barrier, Block, If, Let, Loop, Region, Return, Store
+from vyre_driver.spirv.emit.code import CannotLower, Code, Value, cannot
+from vyre_driver.spirv.emit.kinds import U32
+from vyre_driver.spirv.instructions import Ins
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from vyre_driver.ir.program import Program
+    from vyre_driver.ir.statements import Node
+    from vyre_driver.spirv.emit.buffers import Buffers
+    from vyre_driver.spirv.emit.expressions import Expressions
+    from vyre_driver.spirv.emit.memory import Memory
+    from vyre_driver.spirv.emit.variables import Variables
+
+_NEEDS = {
+    "IndirectDispatch": "a dispatch whose grid the device reads, which kompute does not record",
+    "AsyncLoad": "copies that run beside the invocations",
+    "AsyncStore": "copies that run beside the invocations",
+    "AsyncWait": "copies that run beside the invocations",
+    "Trap": "a trap that the host learns of, which SPIR-V does not have",
+    "Resume": "a trap that the host learns of, which SPIR-V does not have",
+    "AllReduce": "several devices that work together",
+    "AllGather": "several devices that work together",
+    "ReduceScatter": "several devices that work together",
+    "Broadcast": "several devices that work together",
+    "OpaqueNode": "an extension that lowers it",
+}
+
+
+class Statements:
+    """Emits the nodes of a program; ``path`` says where it is."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 -- what statements are made of
+        self,
+        code: Code,
+        buffers: Buffers,
+        memory: Memory,
+        variables: Variables,
+        expressions: Expressions,
+        constants: Mapping[str, Value],
+    ) -> None:
+        """Emit into ``code``; ``constants`` are the specialized values of lets by name."""
+        self._code = code
+        self._buffers = buffers
+        self._memory = memory
+        self._variables = variables
+        self._expressions = expressions
+        self._constants = constants
+        self._frames: list[tuple[str, int]] = []
+        self.node: Node | None = None
+        self._handlers: dict[type[Node], Callable[[Any], None]] = {
+            Let: self._let,
+            Assign: self._assign,
+            Store: self._store,
+            If: self._if,
+            Loop: self._loop,
+            Return: lambda _: code.leave(),
+            Block: lambda node: self._body("body", node.body),
+            Region: lambda node: self._body("body", node.body),
+            Barrier: self._barrier,
+        }
+
+    def program(self, program: Program) -> None:
+        """Emit the whole program."""
+        self._body("entry", program.entry)
+
+    def path(self, program: Program) -> str:
+        """Return the path of the statement at hand, as the validator writes it."""
+        frames = self._frames
+        sole = program.entry[0] if len(program.entry) == 1 else None
+        if isinstance(sole, Region) and sole.generator == ROOT_GENERATOR and len(frames) > 1:
+            frames = frames[1:]
+        return ".".join(f"{field}[{place}]" for field, place in frames)
+
+    def _body(self, field: str, nodes: tuple[Node, ...]) -> None:
+        with self._variables.scope():
+            for place, node in enumerate(nodes):
+                if self._code.terminated:
+                    break
+                self._frames.append((field, place))
+                self.node = node
+                self._expressions.forget()
+                self._emit(node)
+                self._frames.pop()
+
+    def _emit(self, node: Node) -> None:
+        handler = self._handlers.get(type(node))
+        if handler is None:
+            name = type(node).__name__
+            raise CannotLower(None, f"{name} has no lowering", _NEEDS.get(name, "an extension that lowers it"))
+        handler(node)
+
+    def _let(self, node: Let) -> None:
+        given = self._constants.get(node.name)
+        self._variables.declare(node.name, self._expressions.value(node.value) if given is None else given)
+
+    def _assign(self, node: Assign) -> None:
+        self._variables.assign(node.name, self._expressions.value(node.value))
+
+    def _store(self, node: Store) -> None:
+        index = self._expressions.value(node.index)
+        self._memory.store(node, node.buffer, index.id, self._expressions.value(node.value))
+
+    def _if(self, node: If) -> None:
+        code = self._code
+        condition = self._expressions.condition(node.cond)
+        yes, no, merge = code.module.new_id(), code.module.new_id(), code.module.new_id()
+        code.split(condition, yes, no if node.otherwise else merge, merge)
+        ends = [self._branch(yes, condition, "then", node.then, merge, holds=True)]
+        if node.otherwise:
+            ends.append(self._branch(no, condition, "otherwise", node.otherwise, merge, holds=False))
+        code.label(merge)
+        if len(ends) == 2 and all(ends):  # nothing comes here
+            code.effect(Ins.Unreachable)
+            code.terminated = True
+        elif any(ends):
+            code.assume(condition, holds=not ends[0])
+
+    def _branch(self, block: int, condition: int, field: str, nodes: tuple[Node, ...], merge: int, *, holds: bool) -> bool:
+        """Emit one side of an if; returns whether it left the invocation."""
+        code = self._code
+        code.label(block)
+        with code.scope():
+            code.assume(condition, holds=holds)
+            self._body(field, nodes)
+        left = code.terminated
+        code.branch(merge)
+        return left
+
+    def _loop(self, node: Loop) -> None:
+        code = self._code
+        start = self._expressions.value(node.start)
+        stop = self._expressions.value(node.stop)
+        self._forget()
+        self._memory.loops += 1
+        with self._variables.scope(), code.counting(start.id, stop.id) as index:
+            self._variables.declare(node.var, Value(index, U32))
+            self._body("body", node.body)
+        self._memory.loops -= 1
+        self._forget()
+
+    def _forget(self) -> None:
+        self._variables.forget()
+        self._buffers.changed()
+
+    def _barrier(self, node: Barrier) -> None:
+        if node.ordering is MemoryOrdering.GRID_SYNC:
+            cannot(None, "a barrier of the whole grid", "a dispatch whose workgroups are all resident at once")
+        self._memory.barrier()

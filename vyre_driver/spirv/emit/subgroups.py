@@ -1,0 +1,81 @@
+"""What the invocations of one subgroup compute together; how many they are is the device's choice.
+
+Source: spec item 1.7 (parallelism); SPIR-V 1.6, 3.42.24 (non-uniform instructions).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.spirv.emit import casts, floats, wide
+from vyre_driver.spirv.emit.code import Value, cannot
+from vyre_driver.spirv.emit.kinds import F32, U32, Form
+from vyre_driver.spirv.instructions import GROUP_REDUCE, Ins, Scope
+
+if TYPE_CHECKING:
+    from vyre_driver.ir.terms import Term
+    from vyre_driver.spirv.emit.code import Code
+
+BASIC, _ARITHMETIC, _BALLOT, _SHUFFLE = 61, 63, 64, 65
+_PART_BITS = 16
+
+
+def add(code: Code, term: Term, value: Value) -> Value:
+    """Return the sum over the active invocations; of floats in the device's order."""
+    code.module.capability(BASIC)
+    code.module.capability(_ARITHMETIC)
+    scope = code.const(Scope.SUBGROUP)
+    form = value.kind.form
+    if value.kind == F32:
+        clean = floats.flushed(code, value.id)
+        made = code.result(Ins.GroupNonUniformFAdd, code.f32, scope, GROUP_REDUCE, clean)
+        return Value(floats.flushed(code, made), F32)
+    if not value.kind.computes or form not in {Form.U32, Form.I32, Form.WIDE}:
+        cannot(term, f"a subgroup sum of {value.kind.name}", "u32, i32, u64 or f32")
+    if form is Form.WIDE:
+        return Value(_add_wide(code, value.id, scope), value.kind)
+    made = code.result(Ins.GroupNonUniformIAdd, code.type_of(form), scope, GROUP_REDUCE, value.id)
+    return Value(made, value.kind)
+
+
+def _add_wide(code: Code, operand: int, scope: int) -> int:
+    """Return a sum of u64 of four sums of 16 bits each: no subgroup is so large that one of them passes a word."""
+    total = wide.constant(code, 0)
+    mask, shift = code.const((1 << _PART_BITS) - 1), code.const(_PART_BITS)
+    for place, word in enumerate(wide.halves(code, operand)):
+        parts = code.op(Ins.BitwiseAnd, code.u32, word, mask), code.op(Ins.ShiftRightLogical, code.u32, word, shift)
+        sums = [code.result(Ins.GroupNonUniformIAdd, code.u32, scope, GROUP_REDUCE, part) for part in parts]
+        for upper, one in enumerate(sums):
+            low = code.op(Ins.ShiftLeftLogical, code.u32, one, shift) if upper else one
+            high = code.op(Ins.ShiftRightLogical, code.u32, one, shift) if upper else code.const(0)
+            pair = (code.const(0), low) if place else (low, high)
+            total = wide.add(code, total, wide.joined(code, *pair))
+    return total
+
+
+def ballot(code: Code, condition: int) -> Value:
+    """Return a bit for each of the first 32 invocations whose condition holds."""
+    code.module.capability(BASIC)
+    code.module.capability(_BALLOT)
+    bits = code.result(Ins.GroupNonUniformBallot, code.vector(4), code.const(Scope.SUBGROUP), condition)
+    return Value(code.op(Ins.CompositeExtract, code.u32, bits, 0), U32)
+
+
+def shuffle(code: Code, value: Value, lane: int, size: int) -> Value:
+    """Return the value of another invocation; zero where the subgroup has none of that number."""
+    code.module.capability(BASIC)
+    code.module.capability(_SHUFFLE)
+    scope, zero = code.const(Scope.SUBGROUP), code.const(0)
+    inside = code.op(Ins.ULessThan, code.bool, lane, size)
+    safe = code.op(Ins.Select, code.u32, inside, lane, zero)
+    words = casts.words_of(code, value)
+    moved = [code.result(Ins.GroupNonUniformShuffle, code.u32, scope, word, safe) for word in words]
+    kept = [code.op(Ins.Select, code.u32, inside, word, zero) for word in moved]
+    form = value.kind.form
+    if form is Form.BOOL:
+        return Value(code.op(Ins.INotEqual, code.bool, kept[0], zero), value.kind)
+    if form is Form.WIDE:
+        return Value(wide.joined(code, *kept), value.kind)
+    if form in {Form.UVEC2, Form.UVEC4}:
+        return Value(code.op(Ins.CompositeConstruct, code.type_of(form), *kept), value.kind)
+    return Value(kept[0] if form is Form.U32 else code.op(Ins.Bitcast, code.type_of(form), kept[0]), value.kind)

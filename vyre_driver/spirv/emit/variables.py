@@ -1,0 +1,95 @@
+"""The variables of a program: those that are never assigned are values, the others variables of the function."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from vyre_driver.spirv.emit.code import Code, Value, cannot
+from vyre_driver.spirv.emit.kinds import Form, Kind
+from vyre_driver.spirv.instructions import Ins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vyre_driver.spirv.emit.survey import Survey
+
+
+class _Slot:
+    """A variable of the function; ``version`` changes with its contents."""
+
+    def __init__(self, variable: int, kind: Kind, *, is_canonical: bool) -> None:
+        self.variable = variable
+        self.kind = kind
+        self.is_canonical = is_canonical
+        self.version = 0
+
+
+class Variables:
+    """The variables in sight, by name."""
+
+    def __init__(self, code: Code, uses: Survey) -> None:
+        """Begin without any."""
+        self._code = code
+        self._uses = uses
+        self._in_sight: dict[str, Value | _Slot] = {}
+        self._outside: list[dict[str, Value | _Slot | None]] = []
+        self._versions = 0
+
+    @contextmanager
+    def scope(self) -> Iterator[None]:
+        """Take the variables that are declared inside out of sight at the end."""
+        self._outside.append({})
+        yield
+        for name, before in self._outside.pop().items():
+            if before is None:
+                del self._in_sight[name]
+            else:
+                self._in_sight[name] = before
+
+    def declare(self, name: str, value: Value) -> None:
+        """Declare a variable."""
+        self._outside[-1].setdefault(name, self._in_sight.get(name))
+        if name not in self._uses.assigned:
+            self._in_sight[name] = value
+            return
+        code = self._code
+        variable = code.module.name(code.variable(code.type_of(value.kind.form)), name)
+        is_canonical = value.kind.form is Form.F32 and name not in self._uses.uncomputed
+        slot = self._in_sight[name] = _Slot(variable, value.kind, is_canonical=is_canonical)
+        self._put(slot, value)
+
+    def assign(self, name: str, value: Value) -> None:
+        """Give a declared variable another value."""
+        slot = self._in_sight[name]
+        if not isinstance(slot, _Slot) or slot.kind != value.kind:
+            cannot(None, f"an assignment of {value.kind.name} to {name!r}", f"a value of {slot.kind.name}")
+        self._put(slot, value)
+
+    def _put(self, slot: _Slot, value: Value) -> None:
+        self._code.effect(Ins.Store, slot.variable, value.id)
+        self._renew(slot)
+        self._code.remember((slot.variable, slot.version), value.id)
+
+    def read(self, name: str) -> Value:
+        """Return what a variable holds."""
+        slot = self._in_sight[name]
+        if isinstance(slot, Value):
+            return slot
+        code, key = self._code, (slot.variable, slot.version)
+        found = code.recall(key)
+        if found is None:
+            found = code.remember(key, code.result(Ins.Load, code.type_of(slot.kind.form), slot.variable))
+            if slot.is_canonical:
+                code.canonical.add(found)
+        return Value(found, slot.kind)
+
+    def forget(self) -> None:
+        """Take every variable for changed, as at the head of a loop."""
+        for slot in self._in_sight.values():
+            if isinstance(slot, _Slot):
+                self._renew(slot)
+
+    def _renew(self, slot: _Slot) -> None:
+        self._versions += 1
+        slot.version = self._versions

@@ -28,7 +28,7 @@ class BoundKernel:
         """Record it; made by ``Kernel.bind``."""
         self.pipeline = pipeline
         self.push_words = push_words
-        roles = [binding.role for binding in plan.bindings]
+        roles = [binding.role for binding in plan.descriptors]
         memory = [id(buffer.memory) for buffer in buffers]
         self.reads = frozenset(one for one, role in zip(memory, roles, strict=True) if role.consumes_input)
         self.writes = frozenset(one for one, role in zip(memory, roles, strict=True) if role.produces_output)

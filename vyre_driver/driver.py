@@ -7,6 +7,7 @@ SPIR-V; calling the ``Kernel`` walks from arrays to results.
 from __future__ import annotations
 
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from vyre_driver.arguments import as_array
 from vyre_driver.backends.kompute.device import BACKEND_ID, KomputeDevice
 from vyre_driver.backends.kompute.pipeline import PipelineSource
 from vyre_driver.backends.kompute.resident import Buffer
+from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.batch import Batch
 from vyre_driver.binding import BindingPlan
 from vyre_driver.cache.disk import CacheLookup, DiskPipelineCache
@@ -22,7 +24,7 @@ from vyre_driver.cache.entry import PipelineEntry, Verdict
 from vyre_driver.errors import InvalidInput
 from vyre_driver.first_pipeline import FirstPipelines
 from vyre_driver.geometry import check_shared_memory, local_size
-from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags, layout_digest, shader_digest
+from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags, layout_digest, program_digest, shader_digest
 from vyre_driver.kernel import CompiledModule, Kernel, Trace
 from vyre_driver.requirements import check_requirements
 from vyre_driver.specialization import Specialization, specialize
@@ -35,11 +37,14 @@ from vyre_driver.vulkan.selection import select_device
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Callable, Collection, Mapping
     from types import TracebackType
 
     from numpy.typing import DTypeLike
 
+    from vyre_driver.backends.dispatch_config import DispatchConfig
+    from vyre_driver.ir.program import Program
+    from vyre_driver.program_source import ProgramSource
     from vyre_driver.specialization import SpecMap
     from vyre_driver.spirv.runnable import RunnableModule
 
@@ -93,34 +98,42 @@ class Driver:
             self.cache, self.physical_device, takes_blobs="pipeline_cache" in self.backend.hooks
         )
 
-    def compile(self, module: SpirvModule, specs: Mapping[str, object] | SpecMap | None = None) -> Kernel:
-        """Prove that the device can run the module with these specialization constants, and fetch or store its entry.
+    def compile(
+        self,
+        module: SpirvModule | Program,
+        specs: Mapping[str, object] | SpecMap | None = None,
+        config: DispatchConfig | None = None,
+    ) -> Kernel:
+        """Prove that the device can run a module or a program with these constants, and fetch or store its entry.
 
-        ``specs`` gives values by name: plain ones, or typed ones (``SpecValue``), which must be of the declared type.
+        ``specs`` gives values by name: plain ones, or typed ones (``SpecValue``), which must be of the declared type; of a
+        program they take the place of the literals of the lets with these names. ``config`` is for programs: its ulp budget
+        lets floats be the device's own, its workgroup override replaces the program's size. A program is lowered only when
+        the cache has no entry (docs/lowering.md).
 
         The pipeline itself is made at the first call, when the buffers' sizes are known: kompute needs them.
 
         Raises
         ------
         InvalidInput
-            2201 if it is no module.
+            2201 if it is neither.
         InvalidSpecialization
             2102 if a constant is unknown, does not fit its type, or leaves shared memory without a size.
         LimitExceeded
             2104 if the workgroup, its shared memory or the bindings are over a limit of the device.
+        InvalidProgram
+            1006 with all that the validator of programs found.
         UnsupportedFeature
-            1002 if the module needs a feature or SPIR-V version that is not there, or what kompute cannot bind.
+            1002 if the module needs a feature or SPIR-V version that is not there, or what kompute cannot bind; if a part of
+            the program has no lowering.
         InvalidModule
-            2101 if spirv-val is installed and refuses the module.
+            2101 if spirv-val is installed and refuses the code.
         CacheNotWarm
             2601 if there is no entry, after ``assert_warm`` or with VYRE_ASSERT_WARM.
         """
-        began = time.perf_counter_ns()
         if not isinstance(module, SpirvModule):
-            raise InvalidInput(
-                f"compile got something of type {type(module).__name__}, and compiles modules",
-                fix="make one with SpirvModule.from_file, from_bytes or from_glsl",
-            )
+            return self._compile_program(module, specs, config)
+        began = time.perf_counter_ns()
         runnable = module.runnable
         reflection = runnable.reflection
         check_requirements(reflection, self.physical_device, self.backend.features, self.backend.api_version)
@@ -129,14 +142,53 @@ class Driver:
         workgroup = local_size(reflection, specialization, self.physical_device.limits)
         check_shared_memory(reflection, specialization, self.physical_device.limits)
         key = self._key(runnable, plan, specialization, workgroup)
-        looked = time.perf_counter_ns()
-        lookup = self.cache.get(key)
-        lookup_ns = time.perf_counter_ns() - looked
-        entry, reason = self._resolve(key, lookup, runnable)
+        entry, lookup, reason, lookup_ns = self._resolve(
+            key, lambda: runnable.code, runnable.name, reflection.capabilities
+        )
         source = PipelineSource(entry.spirv, specialization.words, reflection.push_constant_bytes, entry.native)
-        compiled = CompiledModule(key, reflection, plan, workgroup, source)
+        compiled = CompiledModule(key, reflection.push_constants, plan, workgroup, source)
         compile_ns = time.perf_counter_ns() - began
         return Kernel(self, compiled, Trace(key.hex, lookup.verdict, reason, compile_ns, lookup_ns, 0, None, None))
+
+    def _compile_program(
+        self, program: Program, specs: Mapping[str, object] | SpecMap | None, config: DispatchConfig | None
+    ) -> Kernel:
+        began = time.perf_counter_ns()
+        programs = import_module("vyre_driver.program_source")  # late: most need no programs
+        device, features = self.physical_device, self.backend.features
+        profile = DeviceProfile.from_physical_device(device, features, backend=BACKEND_ID)
+        target = programs.target_for(device, features, config)
+        prepared: ProgramSource = programs.prepare(program, specs, config, profile, target)
+        programs.check_limits(prepared, device.limits)
+        key = self._program_key(prepared, config)
+        entry, lookup, reason, lookup_ns = self._resolve(key, lambda: prepared.lower(device.limits), "the lowered program")
+        words, push_bytes = prepared.specialization.words, prepared.push_constant_bytes
+        source = PipelineSource(entry.spirv, words, push_bytes, entry.native)
+        compiled = CompiledModule(key, (), prepared.plan, prepared.rules.workgroup, source, prepared.rules)
+        compile_ns = time.perf_counter_ns() - began
+        return Kernel(self, compiled, Trace(key.hex, lookup.verdict, reason, compile_ns, lookup_ns, 0, None, None))
+
+    def _program_key(self, prepared: ProgramSource, config: DispatchConfig | None) -> PipelineCacheKey:
+        flags = PipelineFeatureFlags(0)
+        if prepared.uses_subgroups:
+            flags |= PipelineFeatureFlags.SUBGROUP_OPS
+        if prepared.push_constant_bytes:
+            flags |= PipelineFeatureFlags.PUSH_CONSTANTS
+        return PipelineCacheKey.new(
+            program_digest(prepared.program),
+            layout_digest(prepared.plan),
+            prepared.push_constant_bytes,
+            prepared.rules.workgroup,
+            flags,
+            BACKEND_ID,
+            backend_flavour=self.backend.api.flavour,
+            specialization=prepared.specialization,
+            device=self.physical_device,
+            config=config,
+            emitter_version=prepared.target.emitter_version,
+            emitter_options=prepared.target.options(),
+            enabled_features=sorted(self.backend.features),
+        )
 
     def buffer(self, array: object) -> Buffer:
         """Return a resident buffer that holds a copy of the array; bytes become one of uint8.
@@ -219,22 +271,27 @@ class Driver:
             enabled_features=sorted(self.backend.features),
         )
 
-    def _resolve(self, key: PipelineCacheKey, lookup: CacheLookup, module: RunnableModule) -> tuple[PipelineEntry, str]:
-        """Return the entry to run and the lookup's reason; on a miss a new entry, which is then stored.
+    def _resolve(
+        self, key: PipelineCacheKey, code: Callable[[], bytes], name: str, capabilities: Collection[int] = ()
+    ) -> tuple[PipelineEntry, CacheLookup, str, int]:
+        """Return the entry to run, the lookup, its reason and its ns; on a miss one of ``code()``, which is stored.
 
         A blob the device did not write is left out. What the driver has not compiled yet is shown to the validator first.
         """
-        found, reason = lookup.entry, lookup.reason
-        if found is None:
+        looked = time.perf_counter_ns()
+        lookup = self.cache.get(key)
+        lookup_ns = time.perf_counter_ns() - looked
+        entry, reason = lookup.entry, lookup.reason
+        if entry is None:
             reason = self.first_pipelines.miss_reason(key, reason)
-        entry = found
-        if entry is None or (entry.native and not blob_fits(entry.native, self.physical_device)):
-            entry = PipelineEntry(key.manifest, module.code)
+            entry = PipelineEntry(key.manifest, code())
+        elif entry.native and not blob_fits(entry.native, self.physical_device):
+            entry = PipelineEntry(entry.manifest, entry.spirv)
         if not entry.native:
-            check_valid(module.code, module.reflection.capabilities, self.backend.api_version, module.name)
-        if found is None:
+            check_valid(entry.spirv, capabilities, self.backend.api_version, name)
+        if lookup.entry is None:
             self.cache.put(key, entry, only_new=lookup.verdict is Verdict.MISS)
-        return entry, reason
+        return entry, lookup, reason, lookup_ns
 
 
 def _directory(given: object) -> Path | None:

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from vyre_driver.cache.entry import Verdict
     from vyre_driver.driver import Driver
     from vyre_driver.identity import PipelineCacheKey
-    from vyre_driver.spirv.contract import Reflection
+    from vyre_driver.program_rules import ProgramRules
+    from vyre_driver.spirv.contract import PushConstantMember
     from vyre_driver.vulkan._layer import PipelineFacts
 
 _Made = TypeVar("_Made")
@@ -59,13 +60,14 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class CompiledModule:
-    """What ``Driver.compile`` proved and found, before there are buffers."""
+    """What ``Driver.compile`` proved and found, before there are buffers; ``rules`` are those of a program."""
 
     key: PipelineCacheKey
-    reflection: Reflection
+    push_constants: tuple[PushConstantMember, ...]
     plan: BindingPlan
     workgroup: tuple[int, int, int]
     source: PipelineSource
+    rules: ProgramRules | None = None
 
 
 class Kernel:
@@ -81,7 +83,7 @@ class Kernel:
         self._last: tuple[int, PipelineFacts | None, StageTimes | None] = (0, None, None)
         self._calls: OrderedDict[object, _Call] = OrderedDict()
         self._latest: tuple[_proof.Form, _Call] | None = None  # of the calls above, the one that was found last
-        self._packer = packer_of(compiled.reflection.push_constants, compiled.reflection.push_constant_bytes)
+        self._packer = packer_of(compiled.push_constants, compiled.source.push_constant_bytes)
         self._uses = itertools.count()
         self._source = compiled.source
         self._has_pipeline = False
@@ -138,12 +140,15 @@ class Kernel:
         """
         call, contents, push_words, pipeline_ns = self._proven(arrays, groups, push, out_counts)
         call.recorded.used = next(self._uses)
+        push_words += call.counts
         if self._driver.strict if strict is None else strict:
             watched = StrictCall(call.recorded, self.plan, contents, call.outputs)
             outputs, stages = watched.run(push_words, split=split, timeout_s=timeout)
         else:
             outputs, stages = call.recorded.run(contents, call.outputs, push_words, split=split, timeout_s=timeout)
         self._last = pipeline_ns, call.recorded.bound.facts, stages
+        if self._compiled.rules is not None:
+            outputs = self._compiled.rules.trimmed(outputs)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     @property
@@ -171,18 +176,30 @@ class Kernel:
         form = _binding_form(buffers, groups, push_words)
         bound = self._recent.find(form) if form is not None else None
         if bound is None:
-            bound = BoundKernel(self._bound_pipeline(buffers, groups), self.plan, push_words, buffers)
+            pipeline, counts = self._bound_pipeline(buffers, groups)
+            bound = BoundKernel(pipeline, self.plan, push_words + counts, buffers)
             if form is not None:
                 self._recent.remember(form, bound, buffers)
         return bound
 
-    def _bound_pipeline(self, buffers: Sequence[Buffer], groups: Sequence[int] | None) -> BoundPipeline:
-        """Prove that the buffers fit, and make a pipeline on them."""
+    def _bound_pipeline(self, buffers: Sequence[Buffer], groups: Sequence[int] | None) -> tuple[BoundPipeline, tuple[int, ...]]:
+        """Prove that the buffers fit, and make a pipeline on them; returns it and the counts that a program is told."""
         check_buffers(self._driver.backend, buffers)
         arguments = self.plan.check_resident(buffers)
-        counts = grid(groups, arguments, self.workgroup, self._driver.physical_device.limits)
-        memory = {argument.binding.binding: buffer.memory for argument, buffer in zip(arguments, buffers, strict=True)}
-        return self._made(lambda source: BoundPipeline(self._driver.backend, source, memory, counts), lambda made: made)
+        counts, shape = self._counts(arguments), self._grid(groups, arguments)
+        memory = {slot: buffer.memory for slot, buffer in enumerate(buffers)}
+        made = self._made(lambda source: BoundPipeline(self._driver.backend, source, memory, shape), lambda made: made)
+        return made, counts
+
+    def _counts(self, arguments: Sequence[BufferArgument]) -> tuple[int, ...]:
+        rules = self._compiled.rules
+        return () if rules is None else rules.push_words(arguments)
+
+    def _grid(self, groups: Sequence[int] | None, arguments: Sequence[BufferArgument]) -> tuple[int, int, int]:
+        rules = self._compiled.rules
+        if groups is None and rules is not None:
+            groups = rules.groups(arguments)
+        return grid(groups, arguments, self.workgroup, self._driver.physical_device.limits)
 
     def _proven(
         self,
@@ -210,12 +227,13 @@ class Kernel:
     ) -> tuple[_Call, list[NDArray[Any] | None], int]:
         """Prove that the call fits; returns it, the contents, and the ns its pipeline took if that was made just now."""
         arguments = self.plan.check_arguments(arrays, out_counts)
-        counts = grid(groups, arguments, self.workgroup, self._driver.physical_device.limits)
-        recorded, made = self._recorded_for(arguments, counts)
+        counts = self._counts(arguments)
+        recorded, made = self._recorded_for(arguments, self._grid(groups, arguments))
         call = _Call(
             recorded,
             tuple(one.position for one in arguments),
-            tuple((one.shape, one.dtype) for one in arguments if one.binding.role.produces_output),
+            tuple((one.shape, one.dtype) for one in arguments if one.binding.output_index is not None),
+            counts,
         )
         return call, [one.data for one in arguments], recorded.bound.pipeline_ns if made else 0
 
@@ -230,13 +248,13 @@ class Kernel:
                 self._calls.popitem(last=False)
 
     def _push_words(self, push: Mapping[str, object] | None) -> tuple[int, ...]:
-        reflection = self._compiled.reflection
-        if not push and not reflection.push_constants:
+        members = self._compiled.push_constants
+        if not push and not members:
             return ()
         words = self._packer.pack(push) if self._packer is not None else None
         if words is not None:
             return words
-        return pack_push_constants(reflection.push_constants, reflection.push_constant_bytes, push or {})
+        return pack_push_constants(members, self._source.push_constant_bytes, push or {})
 
     def _recorded_for(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]) -> tuple[RecordedDispatch, bool]:
         """Return the recorded dispatch for these sizes and this grid, and whether it was made just now."""
@@ -300,11 +318,15 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A proven call: where each buffer's array stands among those given (None: it starts with zeros), and what comes back."""
+    """A proven call: where each buffer's array stands among those given (None: it starts with zeros), and what comes back.
+
+    ``counts`` are what a program is told.
+    """
 
     recorded: RecordedDispatch
     positions: tuple[int | None, ...]
     outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+    counts: tuple[int, ...]
 
 
 def _binding_form(buffers: Sequence[object], groups: Sequence[int] | None, push_words: tuple[int, ...]) -> object | None:

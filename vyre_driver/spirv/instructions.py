@@ -1,7 +1,7 @@
 """The SPIR-V numbers of function bodies, as the emitter writes them.
 
-Source: SPIR-V 1.6, sections 3.25 (memory semantics), 3.27 (scope), 3.29 (group operation), 3.42 (instructions); "SPIR-V Extended
-Instructions for GLSL", section 2 (numbers of the instructions).
+Source: SPIR-V 1.6, sections 3.25 (memory semantics), 3.27 (scope), 3.29 (group operation), 3.42 (instructions); "SPIR-V
+Extended Instructions for GLSL", section 2 (numbers of the instructions).
 """
 
 from __future__ import annotations

@@ -130,10 +130,10 @@ class RecordedDispatch:
         check_sizes(device, [(argument.binding.name, argument.byte_len) for argument in arguments])
         device.check_available(sum(padded(argument.byte_len) for argument in arguments))
         self._device = device
-        buffers = {argument.binding.binding: TensorBuffer(device, argument.byte_len) for argument in arguments}
-        self.bound = BoundPipeline(device, source, buffers, groups)
-        self._inputs = [buffers[one.binding.binding] for one in arguments]
-        self._outputs = [buffers[one.binding.binding] for one in arguments if one.binding.role.produces_output]
+        self._inputs = [TensorBuffer(device, argument.byte_len) for argument in arguments]
+        self.bound = BoundPipeline(device, source, dict(enumerate(self._inputs)), groups)
+        both = zip(arguments, self._inputs, strict=True)
+        self._outputs = [buffer for one, buffer in both if one.binding.output_index is not None]
         self._uploaded = [buffer.tensor for buffer in self._inputs if not buffer.is_mapped]
         self._read_back = [buffer.tensor for buffer in self._outputs if not buffer.is_shared]
         self._submissions: dict[str, Submission] = {}

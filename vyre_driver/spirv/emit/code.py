@@ -9,7 +9,7 @@ Source: SPIR-V 1.6, 2.11 (structured control flow), 2.16.1 (universal validation
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
 
 from vyre_driver.spirv.emit.kinds import Form, Kind
 from vyre_driver.spirv.instructions import GLSL_STD_450, LOOP_CONTROL_NONE, SELECTION_CONTROL_NONE, Ins
@@ -296,11 +296,11 @@ class Code:
                 if what == "known":
                     self._known.pop(key, None)
                 elif what == "below":
-                    self._below.discard(key)  # type: ignore[arg-type]
+                    self._below.discard(cast("tuple[int, int]", key))
                 elif old is None:
-                    self.ranges.pop(key, None)  # type: ignore[call-overload]
+                    self.ranges.pop(cast("int", key), None)
                 else:
-                    self.ranges[key] = old  # type: ignore[index, assignment]
+                    self.ranges[cast("int", key)] = cast("tuple[int, int]", old)
 
     def label(self, block: int) -> None:
         """Begin a block."""

@@ -1,6 +1,7 @@
 """A whole program as a SPIR-V module.
 
-Source: SPIR-V 1.6, 2.4 (logical layout), 3.6 (execution modes), 3.21 (WorkgroupSize); Vulkan 1.3, "Vulkan Environment for SPIR-V".
+Source: SPIR-V 1.6, 2.4 (logical layout), 3.6 (execution modes), 3.21 (WorkgroupSize); Vulkan 1.3,
+"Vulkan Environment for SPIR-V".
 """
 
 from __future__ import annotations

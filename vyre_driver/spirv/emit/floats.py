@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vyre_driver.spirv.emit.code import cannot
 from vyre_driver.spirv.emit.target import FLUSH
 from vyre_driver.spirv.instructions import Glsl, Ins
 from vyre_driver.spirv.opcodes import Decoration
@@ -166,6 +167,8 @@ def fma(code: Code, a: int, b: int, c: int) -> int:
     """Return a * b + c, rounded once."""
     if code.target.fuses or not code.target.strict:
         return extended(code, Glsl.Fma, a, b, c)
+    if "shaderFloat64" not in code.target.features:
+        cannot(None, "an fma that rounds once", "shaderFloat64, or a configuration with a ulp budget")
     clean = [code.op(Ins.FConvert, code.f64, flushed(code, one)) for one in (a, b, c)]
     return flushed(code, code.op(Ins.FConvert, code.f32, _odd_sum(code, clean)))
 

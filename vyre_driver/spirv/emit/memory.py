@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering, OpaqueOp
-from vyre_driver.spirv.emit.buffers import Buffer, Buffers
 from vyre_driver.spirv.emit.casts import as_number
 from vyre_driver.spirv.emit.code import Code, Value, cannot
 from vyre_driver.spirv.emit.kinds import U32, Form, Kind
@@ -20,6 +19,7 @@ from vyre_driver.spirv.instructions import Ins, Scope, Semantics
 if TYPE_CHECKING:
     from vyre_driver.ir.expressions import Atomic
     from vyre_driver.ir.terms import Term
+    from vyre_driver.spirv.emit.buffers import Buffer, Buffers
     from vyre_driver.spirv.emit.survey import Survey
 
 _ATOMICS = {
@@ -167,7 +167,7 @@ class Memory:
             code.split(inside, branch, merge, merge)
             code.label(branch)
         with code.scope():
-            made = self._modify(term, opcode, buffer, index, expected, value)
+            made = self._modify(term, opcode, self._place(buffer, index), expected, value)
         if inside is not None:
             end = code.block
             code.branch(merge)
@@ -176,9 +176,9 @@ class Memory:
         self._buffers.changed(buffer)
         return Value(made, U32)
 
-    def _modify(self, term: Atomic, opcode: int, buffer: Buffer, index: int, expected: int | None, value: int) -> int:
+    def _modify(self, term: Atomic, opcode: int, place: int, expected: int | None, value: int) -> int:
         code = self._code
-        place, scope = self._place(buffer, index), code.const(Scope.DEVICE)
+        scope = code.const(Scope.DEVICE)
         order = code.const(self._semantics(term.ordering))
         if opcode != Ins.AtomicCompareExchange:
             made = code.result(opcode, code.u32, place, scope, order, value)

@@ -42,7 +42,7 @@ _NEEDS = {
 class Statements:
     """Emits the nodes of a program; ``path`` says where it is."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 -- what statements are made of
+    def __init__(  # noqa: PLR0913 -- what statements are made of
         self,
         code: Code,
         buffers: Buffers,
@@ -128,7 +128,9 @@ class Statements:
         elif any(ends):
             code.assume(condition, holds=not ends[0])
 
-    def _branch(self, block: int, condition: int, field: str, nodes: tuple[Node, ...], merge: int, *, holds: bool) -> bool:
+    def _branch(  # noqa: PLR0913 -- an edge of the control flow
+        self, block: int, condition: int, field: str, nodes: tuple[Node, ...], merge: int, *, holds: bool
+    ) -> bool:
         """Emit one side of an if; returns whether it left the invocation."""
         code = self._code
         code.label(block)

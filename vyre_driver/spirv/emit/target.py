@@ -27,6 +27,11 @@ class Target:
     strict: bool = True
     fuses: bool = True
 
+    @property
+    def emitter_version(self) -> int:
+        """The version of what makes the code."""
+        return EMITTER_VERSION
+
     def options(self) -> dict[str, int]:
         """Return what changes the code beside the features, for a key."""
         return {"strict": int(self.strict), "fuses": int(self.fuses)}

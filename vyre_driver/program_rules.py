@@ -1,0 +1,77 @@
+"""What a kernel of a program does by itself at each call: counts that are pushed, the grid, and which bytes come back.
+
+Source: spec item 2.2 (dispatch parameters), docs/binding.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.dispatch_parameters import covering_grid, dispatch_element_count
+from vyre_driver.errors import InvalidProgram
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.arguments import BufferArgument
+    from vyre_driver.binding import Binding, BindingPlan
+    from vyre_driver.ir.predicates import ShapePredicate
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRules:
+    """The rules of one program.
+
+    ``counted_slots`` are the descriptors whose element count is pushed, in the order of the push constants; ``predicates`` has
+    the shape predicate of each descriptor, or None.
+    """
+
+    plan: BindingPlan
+    workgroup: tuple[int, int, int]
+    has_atomics: bool
+    counted_slots: tuple[int, ...]
+    predicates: tuple[ShapePredicate | None, ...]
+
+    def push_words(self, arguments: Sequence[BufferArgument]) -> tuple[int, ...]:
+        """Return the push constants of a call: the elements of each buffer that run time sizes.
+
+        Raises
+        ------
+        InvalidProgram
+            1006 if a count does not fulfil its buffer's shape predicate.
+        """
+        for one, predicate in zip(arguments, self.predicates, strict=True):
+            if predicate is not None and not predicate.holds(one.element_count):
+                raise InvalidProgram(
+                    f"buffer {one.binding.name!r} has {one.element_count} elements, and its shape predicate is {predicate}",
+                    fix="pass a buffer whose count fulfils it",
+                    binding=one.binding.name,
+                    count=one.element_count,
+                )
+        return tuple(arguments[slot].element_count for slot in self.counted_slots)
+
+    def groups(self, arguments: Sequence[BufferArgument]) -> tuple[int, int, int]:
+        """Return the workgroups that cover the elements of a call; raises LimitExceeded 2104 past 2**32 - 1 along an axis."""
+        found = {one.binding.buffer_index: one.element_count for one in arguments}
+        counted = [replace(one, element_count=found.get(one.buffer_index, one.element_count)) for one in self.plan.bindings]
+        count = dispatch_element_count(replace(self.plan, bindings=tuple(counted)), has_atomics=self.has_atomics)
+        return covering_grid(count, self.workgroup)
+
+    def trimmed(self, outputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Return what comes back of the outputs: their output ranges."""
+        givers = [one for one in self.plan.descriptors if one.output_index is not None]
+        return [_trimmed(binding, array) for binding, array in zip(givers, outputs, strict=True)]
+
+
+def _trimmed(binding: Binding, array: NDArray[Any]) -> NDArray[Any]:
+    """Return what comes back of an output: its ``output_byte_range``, as elements where it cuts none, else as bytes."""
+    if binding.output_byte_range is None:
+        return array
+    start, length = binding.readback_slice(array.nbytes)
+    part = array.reshape(-1).view(np.uint8)[start : start + length].copy()
+    return part.view(array.dtype) if not (start % array.itemsize or length % array.itemsize) else part

@@ -1,0 +1,147 @@
+"""A program on its way to a kernel: validated, planned and specialized, and lowered only when no cache has its code.
+
+Source: spec items 1.8, 2.1 and 2.2; docs/lowering.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+from vyre_driver.backends.dispatch_config import DispatchConfig
+from vyre_driver.binding import BindingPlan
+from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
+from vyre_driver.ir.program import Program
+from vyre_driver.ir.stats import ProgramCapability
+from vyre_driver.ir.validate import validate
+from vyre_driver.program_rules import ProgramRules
+from vyre_driver.specialization import Specialization, specialize
+from vyre_driver.spirv.emit.entry import emit
+from vyre_driver.spirv.emit.specialized import spec_constants
+from vyre_driver.spirv.emit.target import Target, count_members
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from vyre_driver.backends.profile import DeviceProfile
+    from vyre_driver.specialization import SpecMap
+    from vyre_driver.vulkan.devices import DeviceLimits, PhysicalDevice
+
+_LLVMPIPE = 13  # VK_DRIVER_ID_MESA_LLVMPIPE: its fma is a product and a sum
+_HONOURED = frozenset({"ulp_budget", "workgroup_override", "profile", "label"})
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramSource:
+    """A program that may run, as far as is known without lowering it."""
+
+    program: Program
+    plan: BindingPlan
+    names: tuple[str, ...]
+    specialization: Specialization
+    target: Target
+    rules: ProgramRules
+
+    @property
+    def push_constant_bytes(self) -> int:
+        """The bytes of the counts that are pushed."""
+        return 4 * len(self.rules.counted_slots)
+
+    @property
+    def uses_subgroups(self) -> bool:
+        """Whether it looks at or depends on subgroups."""
+        return bool(self.program.stats().capabilities & ProgramCapability.SUBGROUP)
+
+    def lower(self, limits: DeviceLimits) -> bytes:
+        """Return its SPIR-V in host byte order.
+
+        Raises
+        ------
+        UnsupportedFeature
+            1002 if a part of it has no lowering.
+        LimitExceeded
+            2104 if its workgroup memory does not fit.
+        """
+        made = emit(self.program, self.plan, self.names, self.target)
+        if made.shared_bytes > limits.max_compute_shared_memory_size:
+            raise LimitExceeded(
+                f"the program's workgroups share {made.shared_bytes} bytes, and the device allows "
+                f"{limits.max_compute_shared_memory_size} bytes",
+                fix="use smaller workgroup buffers",
+                value=made.shared_bytes,
+                limit=limits.max_compute_shared_memory_size,
+            )
+        return made.code
+
+
+def prepare(
+    program: object,
+    specs: Mapping[str, object] | SpecMap | None,
+    config: DispatchConfig | None,
+    profile: DeviceProfile,
+    target: Target,
+) -> ProgramSource:
+    """Prove that a device of this profile can run a program.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if it is no program.
+    InvalidProgram
+        1006 if the validator or the planner refuses it.
+    InvalidSpecialization
+        2102 if a constant is unknown or does not fit its type.
+    UnsupportedFeature
+        1002 if the configuration wishes for what is not there.
+    """
+    if not isinstance(program, Program):
+        raise InvalidInput(
+            f"compile got something of type {type(program).__name__}", fix="give a SpirvModule or a Program", received=program
+        )
+    _check_config(config)
+    if config is not None and config.workgroup_override is not None:
+        program = program.with_workgroup_size(config.workgroup_override)
+    validate(program, profile)
+    plan = BindingPlan.build(program)
+    plan.descriptor_slots()  # refuses two descriptors of one number
+    names = () if specs is None else tuple(dict(specs))
+    rules = ProgramRules(
+        plan,
+        program.workgroup_size,
+        bool(program.stats().capabilities & ProgramCapability.ATOMICS),
+        tuple(member.slot for member in count_members(plan)),
+        tuple(program.buffers[one.buffer_index].shape_predicate for one in plan.descriptors),
+    )
+    specialization = specialize(spec_constants(program, names), {} if specs is None else specs)
+    return ProgramSource(program, plan, names, specialization, target, rules)
+
+
+def target_for(device: PhysicalDevice, features: Collection[str], config: DispatchConfig | None) -> Target:
+    """Return what code for a device may rely on; a ulp budget gives up what would cost instructions."""
+    strict = config is None or not config.ulp_budget
+    return Target(frozenset(features), strict=strict, fuses=device.driver_id != _LLVMPIPE)
+
+
+def check_limits(source: ProgramSource, limits: DeviceLimits) -> None:
+    """Return if the device can bind so many buffers and push so many bytes; raises LimitExceeded 2104."""
+    wanted = [
+        ("buffers", len(source.plan.descriptors), limits.max_per_stage_descriptor_storage_buffers, "use fewer buffers"),
+        ("bytes of counts to push", source.push_constant_bytes, limits.max_push_constants_size, "declare some of the counts"),
+    ]
+    for what, value, limit, fix in wanted:
+        if value > limit:
+            raise LimitExceeded(
+                f"the program has {value} {what}, and the device allows {limit}", fix=fix, value=value, limit=limit
+            )
+
+
+def _check_config(config: DispatchConfig | None) -> None:
+    """Refuse wishes that nothing here would fulfil."""
+    for field in fields(DispatchConfig):
+        value = None if config is None else getattr(config, field.name)
+        if value not in {None, field.default} and field.name not in _HONOURED:
+            raise UnsupportedFeature(
+                f"the configuration asks for {field.name} = {value!r}, which compiled programs do not take",
+                fix="leave it out; groups and timeout are given with the call",
+                field=field.name,
+            )

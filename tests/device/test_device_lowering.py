@@ -1,0 +1,369 @@
+"""Programs on a device give what the reference interpreter gives, operator by operator and for random programs."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from vyre_driver import Driver
+from vyre_driver.backends.reference import interpret
+from vyre_driver.binding import BindingPlan
+from vyre_driver.errors import InvalidSpecialization, UnsupportedFeature
+from vyre_driver.ir import (
+    BufferDecl,
+    DataType,
+    Program,
+    assign,
+    atomic,
+    atomic_add,
+    atomic_compare_exchange,
+    barrier,
+    binop,
+    buf_len,
+    cast,
+    f32,
+    fma,
+    gid_x,
+    i32,
+    if_,
+    let,
+    lid_x,
+    load,
+    loop,
+    return_,
+    select,
+    store,
+    trap,
+    u32,
+    unop,
+    var,
+)
+from vyre_driver.ir.operators import AtomicOp, BinOp, UnOp
+from vyre_driver.spirv.emit import Target, emit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.ir.expressions import Expr
+
+pytestmark = pytest.mark.device
+
+U32, I32, F32, U64, BOOL = DataType.U32, DataType.I32, DataType.F32, DataType.U64, DataType.Bool
+WORDS = [0, 1, 2, 3, 5, 31, 32, 33, 255, 256, 65535, 65536, 2**31 - 1, 2**31, 2**31 + 1, 2**32 - 2, 2**32 - 1, 0xDEADBEEF]
+FLOATS = [
+    *(0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, 3.1415927, 1e-38, -1e-38, 1.1754944e-38, 1e-45, -1e-40),
+    *(16777216.0, 8388609.0, 2147483648.0, -2147483648.0, 4294967296.0, 4e9, 1e30, 3.4e38, -3.4e38, 1e-20),
+    *(np.inf, -np.inf, np.nan, 0.1, 1e10, 7.0),
+]
+WIDE = [0, 1, 2**32 - 1, 2**32, 2**63, 2**64 - 1, 0xDEADBEEFCAFEF00D, 7, 2**40 + 3]
+
+
+def values(dtype: DataType) -> NDArray[Any]:
+    if dtype == F32:
+        return np.array(FLOATS, np.float32)
+    if dtype == U64:
+        return np.array(WIDE, np.uint64)
+    words = np.array(WORDS, np.uint32)
+    return words.view(np.int32) if dtype == I32 else words
+
+
+def pairs(dtype: DataType) -> tuple[NDArray[Any], NDArray[Any]]:
+    one = values(dtype)
+    return np.repeat(one, len(one)), np.tile(one, len(one))
+
+
+def same(found: NDArray[Any], wanted: NDArray[Any], ulps: int = 0) -> None:
+    """Equal bit by bit; floats within so many units in the last place, and any NaN for a NaN."""
+    if found.dtype != np.float32:
+        np.testing.assert_array_equal(found, wanted)
+        return
+    both_nan = np.isnan(found) & np.isnan(wanted)
+    a, b = (np.where(v.view(np.int32) < 0, -(v.view(np.int32) & 0x7FFFFFFF), v.view(np.int32)).astype(np.int64) for v in (found, wanted))
+    far = ~both_nan & (np.abs(a - b) > ulps)
+    assert not far.any(), (np.flatnonzero(far)[:8], found[far][:8], wanted[far][:8])
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    with Driver(allow_software=True, cache=tmp_path_factory.mktemp("pipelines")) as driver:
+        yield driver
+
+
+def elementwise(inputs: list[DataType], output: DataType, expression: Any) -> Program:  # noqa: ANN401 -- a function of loads
+    buffers = [BufferDecl.read(f"in{place}", place, dtype) for place, dtype in enumerate(inputs)]
+    out = BufferDecl.output("out", len(inputs), output)
+    loads = [load(buffer, gid_x()) for buffer in buffers]
+    return Program.wrapped([*buffers, out], (64, 1, 1), [if_(gid_x() < buf_len(out), [store(out, gid_x(), expression(*loads))])])
+
+
+def compare(driver: Driver, program: Program, inputs: list[NDArray[Any]], ulps: int = 0) -> None:
+    outputs = [one.name for one in BindingPlan.build(program).descriptors if one.output_index is not None and one.input_index is None]
+    counts = {name: len(inputs[0]) for name in outputs if not program.buffer(name).count}  # type: ignore[union-attr]
+    with np.errstate(all="ignore"):
+        wanted = interpret(program, inputs, element_counts=counts).outputs
+    found = driver.compile(program)(*inputs, out_counts=counts)
+    for one, other in zip(found if isinstance(found, tuple) else (found,), wanted, strict=True):
+        same(one, np.asarray(other).reshape(one.shape), ulps)
+
+
+INTEGER = [BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.BIT_AND, BinOp.BIT_OR, BinOp.BIT_XOR, BinOp.MIN, BinOp.MAX]
+WRAPPING = [BinOp.WRAPPING_ADD, BinOp.WRAPPING_SUB]
+UNSIGNED = [BinOp.DIV, BinOp.MOD, BinOp.SHL, BinOp.SHR, BinOp.ROTATE_LEFT, BinOp.ROTATE_RIGHT, BinOp.ABS_DIFF, BinOp.MUL_HIGH]
+SATURATING = [BinOp.SATURATING_ADD, BinOp.SATURATING_SUB, BinOp.SATURATING_MUL]
+ORDER = [BinOp.EQ, BinOp.NE, BinOp.LT, BinOp.GT, BinOp.LE, BinOp.GE]
+CASES = [
+    *((op, U32) for op in [*INTEGER, *WRAPPING, *UNSIGNED, *SATURATING]),
+    *((op, I32) for op in [*INTEGER, *WRAPPING]),
+    *((op, F32) for op in [BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.DIV, BinOp.MIN, BinOp.MAX, BinOp.ABS_DIFF]),
+    *((op, U64) for op in [*WRAPPING, BinOp.MUL_HIGH]),
+]
+
+
+@pytest.mark.parametrize(("op", "dtype"), CASES, ids=str)
+def test_a_binary_operator_gives_what_the_reference_gives(opened: Driver, op: BinOp, dtype: DataType) -> None:
+    ulps = 1 if op in {BinOp.MIN, BinOp.MAX} else 0  # which zero of two, the reference leaves open
+    compare(opened, elementwise([dtype, dtype], dtype, lambda a, b: binop(op, a, b)), list(pairs(dtype)), ulps)
+
+
+@pytest.mark.parametrize("op", [BinOp.DIV, BinOp.MOD])
+def test_a_signed_division_gives_what_the_reference_gives_where_it_is_defined(opened: Driver, op: BinOp) -> None:
+    left, right = pairs(I32)
+    defined = (right != 0) & ~((left == -(2**31)) & (right == -1))
+    compare(opened, elementwise([I32, I32], I32, lambda a, b: binop(op, a, b)), [left[defined], right[defined]])
+
+
+@pytest.mark.parametrize("op", ORDER, ids=str)
+@pytest.mark.parametrize("dtype", [U32, I32, F32, U64], ids=str)
+def test_a_comparison_gives_what_the_reference_gives(opened: Driver, op: BinOp, dtype: DataType) -> None:
+    program = elementwise([dtype, dtype], U32, lambda a, b: cast(U32, binop(op, a, b)) + select(binop(op, a, b).not_(), 2, u32(0)))
+    compare(opened, program, list(pairs(dtype)))
+
+
+BITS = [UnOp.BIT_NOT, UnOp.POPCOUNT, UnOp.CLZ, UnOp.CTZ, UnOp.REVERSE_BITS]
+EXACT = [UnOp.NEGATE, UnOp.ABS, UnOp.SQRT, UnOp.FLOOR, UnOp.CEIL, UnOp.ROUND, UnOp.TRUNC, UnOp.SIGN, UnOp.RECIPROCAL]
+
+
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [(UnOp.NEGATE, U32), *((op, dtype) for op in BITS for dtype in (U32, I32, U64)), *((op, F32) for op in EXACT)],
+    ids=str,
+)
+def test_a_unary_operator_gives_what_the_reference_gives(opened: Driver, op: UnOp, dtype: DataType) -> None:
+    compare(opened, elementwise([dtype], dtype, lambda a: unop(op, a)), [values(dtype)])
+
+
+@pytest.mark.parametrize("op", [UnOp.IS_NAN, UnOp.IS_INF, UnOp.IS_FINITE], ids=str)
+def test_a_question_about_a_float_gives_what_the_reference_gives(opened: Driver, op: UnOp) -> None:
+    compare(opened, elementwise([F32], U32, lambda a: cast(U32, unop(op, a))), [values(F32)])
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [(F32, U32), (F32, I32), (U32, F32), (I32, F32), (U32, I32), (I32, U32), (U32, U64), (I32, U64), (U64, U32), (U64, I32)],
+    ids=str,
+)
+def test_a_cast_gives_what_the_reference_gives(opened: Driver, source: DataType, target: DataType) -> None:
+    compare(opened, elementwise([source], target, lambda a: cast(target, a)), [values(source)])
+
+
+@pytest.mark.parametrize("source", [U32, I32, F32, U64], ids=str)
+def test_what_counts_as_true_is_what_the_reference_says(opened: Driver, source: DataType) -> None:
+    compare(opened, elementwise([source], U32, lambda a: cast(U32, cast(BOOL, a))), [values(source)])
+
+
+def test_an_fma_rounds_once(opened: Driver) -> None:
+    rng = np.random.default_rng(3)
+    a, b = (rng.standard_normal(20_000).astype(np.float32) for _ in range(2))
+    c = np.where(rng.random(20_000) < 0.7, -(a * b), rng.standard_normal(20_000)).astype(np.float32)
+    edges = [np.concatenate([one, other]) for one, other in zip((a, b, c), (*pairs(F32), pairs(F32)[1][::-1]), strict=True)]
+    compare(opened, elementwise([F32, F32, F32], F32, fma), edges)
+
+
+def test_out_of_range_a_load_gives_zero_a_store_and_an_atomic_do_nothing(opened: Driver) -> None:
+    data = BufferDecl.read("data", 0, U32).with_count(8)
+    kept = BufferDecl.read_write("kept", 1, U32).with_count(8)
+    counts = BufferDecl.read_write("counts", 2, U32).with_count(4)
+    seen = BufferDecl.output("seen", 3, U32).with_count(64)
+    i = gid_x()
+    body = [
+        store(kept, i + 4, load(data, i) + 1),
+        store(seen, i, atomic_add(counts, i, 7) + load(data, u32(2**32 - 1)) + load(data, i * 3)),
+    ]
+    program = Program.wrapped([data, kept, counts, seen], (64, 1, 1), body)
+    inputs = [np.arange(8, dtype=np.uint32), np.full(8, 9, np.uint32), np.full(4, 5, np.uint32)]
+    compare(opened, program, inputs)
+
+
+@pytest.mark.parametrize("op", [one for one in AtomicOp if one.name not in {"COMPARE_EXCHANGE_WEAK", "FETCH_NAND"}], ids=str)
+def test_an_atomic_gives_what_was_there(opened: Driver, op: AtomicOp) -> None:
+    data, before = BufferDecl.read_write("data", 0, U32), BufferDecl.output("before", 1, U32)
+    value = gid_x() * 0x9E3779B9
+    changed = (
+        atomic_compare_exchange(data, gid_x(), 1, value) if op is AtomicOp.COMPARE_EXCHANGE else atomic(op, data, gid_x(), value)
+    )
+    compare(opened, Program.wrapped([data, before], (64, 1, 1), [store(before, gid_x(), changed)]), [values(U32)])
+
+
+@pytest.mark.parametrize("dtype", ["U8", "U16", "I8", "I16", "F16", "I64", "F64", "Bool", "Vec2U32", "Vec4U32"])
+def test_elements_of_any_width_are_copied_whole(opened: Driver, dtype: str) -> None:
+    kind = getattr(DataType, dtype)
+    source, target = BufferDecl.read("source", 0, kind), BufferDecl.read_write("target", 1, kind)
+    program = Program.wrapped([source, target], (64, 1, 1), [store(target, gid_x(), load(source, gid_x() + 1))])
+    data = np.random.default_rng(1).integers(1, 255, 64 * (kind.size_bytes or 0), dtype=np.uint8)
+    if dtype == "Bool":
+        data = (data.view(np.uint32) % 2).astype(np.uint32).view(np.uint8)
+    shift = kind.size_bytes or 0
+    found = np.asarray(opened.compile(program)(data.tobytes(), bytes(len(data))))
+    assert found.view(np.uint8).reshape(-1).tobytes() == data.tobytes()[shift:] + bytes(shift)
+
+
+def test_a_let_of_a_literal_is_specialized_by_its_name(opened: Driver) -> None:
+    out = BufferDecl.output("out", 0, U32).with_count(4)
+    program = Program.wrapped([out], (4, 1, 1), [let("SCALE", u32(3)), store(out, gid_x(), gid_x() * var("SCALE", U32))])
+    found = [opened.compile(program, specs)().tolist() for specs in (None, {"SCALE": 5}, {"SCALE": 3})]
+    assert found == [[0, 3, 6, 9], [0, 5, 10, 15], [0, 3, 6, 9]]
+    with pytest.raises(InvalidSpecialization, match="no such let"):
+        opened.compile(program, {"OTHER": 5})
+
+
+def test_what_has_no_lowering_is_refused_with_its_place(opened: Driver) -> None:
+    out = BufferDecl.output("out", 0, U32).with_count(4)
+    program = Program.wrapped([out], (4, 1, 1), [store(out, 0, u32(1)), if_(gid_x() < 1, [trap(u32(0), "t")])])
+    with pytest.raises(UnsupportedFeature) as refused:
+        emit(program, BindingPlan.build(program))
+    assert (refused.value.code, refused.value.context["path"]) == (1002, "body[1].then[0]")
+    del opened
+
+
+class Dice:
+    """Random programs: every invocation works on its own elements, so that no order matters."""
+
+    def __init__(self, seed: int) -> None:
+        self.roll = random.Random(seed)  # noqa: S311 -- programs, no secrets
+        self.names: dict[DataType, list[str]] = {U32: [], I32: [], F32: []}
+        self.mutable: list[tuple[str, DataType]] = []
+        self.count = 0
+        self.buffers = {
+            U32: BufferDecl.read_write("words", 0, U32),
+            I32: BufferDecl.read_write("signed", 1, I32),
+            F32: BufferDecl.read_write("floats", 2, F32),
+        }
+        self.shared = BufferDecl.workgroup("shared", 64, U32)
+
+    def index(self) -> Expr:
+        return self.roll.choice([gid_x(), gid_x() + 0, lid_x() + 1000, u32(70)])
+
+    def expression(self, dtype: DataType, depth: int) -> Any:  # noqa: ANN401, C901, PLR0912 -- one case a kind
+        roll = self.roll
+        kind = roll.randrange(9 if depth else 3)
+        inner = depth - 1
+        match kind:
+            case 0:
+                literal = {U32: lambda: u32(roll.choice(WORDS)), I32: lambda: i32(roll.choice(WORDS[:13]) * roll.choice([1, -1]))}
+                return literal.get(dtype, lambda: f32(float(np.float32(roll.choice(FLOATS)))))()
+            case 1:
+                return load(self.buffers[dtype], self.index())
+            case 2:
+                names = self.names[dtype]
+                return var(roll.choice(names), dtype) if names else self.expression(dtype, 0)
+            case 3 | 4:
+                options = {U32: [*INTEGER, *WRAPPING, *UNSIGNED, *SATURATING], I32: [*INTEGER, *WRAPPING]}
+                op = roll.choice(options.get(dtype, [BinOp.ADD, BinOp.SUB, BinOp.MUL, BinOp.DIV]))
+                right = self.expression(dtype, inner)
+                if op in {BinOp.DIV, BinOp.MOD}:  # never a literal 0
+                    right = load(self.buffers[F32], self.index()) if dtype == F32 else right & 7
+                return binop(op, self.expression(dtype, inner), right)
+            case 5:
+                options = {U32: BITS, I32: BITS}
+                op = roll.choice(options.get(dtype, [UnOp.NEGATE, UnOp.ABS, UnOp.FLOOR, UnOp.ROUND, UnOp.SIGN, UnOp.SQRT]))
+                return unop(op, self.expression(dtype, inner))
+            case 6:
+                return select(self.condition(inner), self.expression(dtype, inner), self.expression(dtype, inner))
+            case 7:
+                source = roll.choice([one for one in (U32, I32, F32) if one != dtype])
+                return cast(dtype, self.expression(source, inner))
+        if dtype == F32:
+            return fma(*(self.expression(F32, inner) for _ in range(3)))
+        return cast(dtype, self.condition(inner))
+
+    def condition(self, depth: int) -> Expr:
+        dtype = self.roll.choice([U32, I32, F32])
+        inner = max(depth - 1, 0)
+        made = binop(self.roll.choice(ORDER), self.expression(dtype, inner), self.expression(dtype, inner))
+        return made.not_() if self.roll.random() < 0.2 else made
+
+    def body(self, depth: int, *, in_loop: bool = False) -> list[Any]:
+        nodes: list[Any] = []
+        known = {dtype: list(names) for dtype, names in self.names.items()}
+        mutable = list(self.mutable)
+        for _ in range(self.roll.randrange(1, 5)):
+            nodes.append(self.statement(depth, in_loop=in_loop))
+        self.names, self.mutable = known, mutable
+        return nodes
+
+    def statement(self, depth: int, *, in_loop: bool) -> Any:  # noqa: ANN401 -- any node
+        roll = self.roll
+        dtype = roll.choice([U32, I32, F32])
+        match roll.randrange(7 if depth else 4):
+            case 0 | 1:
+                self.count += 1
+                name = f"v{self.count}"
+                made = let(name, self.expression(dtype, 3))
+                self.names[dtype].append(name)
+                self.mutable.append((name, dtype))
+                return made
+            case 2 if self.mutable:
+                name, own = roll.choice(self.mutable)
+                return assign(name, self.expression(own, 3))
+            case 4:
+                return if_(self.condition(2), self.body(depth - 1), self.body(depth - 1) if roll.random() < 0.5 else [])
+            case 5 if not in_loop:
+                self.count += 1
+                return loop(f"k{self.count}", 0, self.expression(U32, 1) & 3, self.body(depth - 1, in_loop=True))
+            case 6:
+                return if_(gid_x() >= 60, [return_()])
+        return store(self.buffers[dtype], gid_x(), self.expression(dtype, 3))
+
+    def program(self) -> Program:
+        start = [store(self.shared, lid_x(), gid_x() * 7), barrier(), let("other", load(self.shared, lid_x() ^ 1))]
+        self.names[U32].append("other")
+        stores = [store(buffer, gid_x(), self.expression(dtype, 3)) for dtype, buffer in self.buffers.items()]
+        return Program.wrapped([*self.buffers.values(), self.shared], (64, 1, 1), [*start, *self.body(3), *stores])
+
+
+def random_inputs(seed: int) -> list[NDArray[Any]]:
+    rng = np.random.default_rng(seed)
+    words = rng.choice(np.array(WORDS, np.uint32), 64)
+    return [words, rng.choice(words.view(np.int32), 64), rng.choice(np.array(FLOATS, np.float32), 64)]
+
+
+@pytest.mark.parametrize("first", range(0, 60, 10))
+def test_random_programs_give_what_the_reference_gives(opened: Driver, first: int) -> None:
+    for seed in range(first, first + 10):
+        program = Dice(seed).program()
+        try:
+            compare(opened, program, random_inputs(seed))
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}\n{program}") from error
+
+
+FEATURES = {"shaderInt64", "shaderFloat64", "storageBuffer8BitAccess", "storageBuffer16BitAccess"}
+CONTROLS = {"shaderDenormFlushToZeroFloat32", "shaderSignedZeroInfNanPreserveFloat32"}
+
+
+@pytest.mark.validation
+@pytest.mark.parametrize("target", [Target(), Target(frozenset(FEATURES), fuses=False), Target(frozenset(FEATURES | CONTROLS))])
+def test_what_is_emitted_passes_the_validator(tmp_path: Path, target: Target) -> None:
+    file = tmp_path / "module.spv"
+    for seed in range(25):
+        program = Dice(seed).program()
+        file.write_bytes(emit(program, BindingPlan.build(program), (), target).code)
+        done = subprocess.run(["/usr/bin/env", "spirv-val", "--target-env", "vulkan1.1", file], capture_output=True, check=False)
+        assert (done.returncode, done.stdout + done.stderr) == (0, b""), program

@@ -85,7 +85,10 @@ def same(found: NDArray[Any], wanted: NDArray[Any], ulps: int = 0) -> None:
         np.testing.assert_array_equal(found, wanted)
         return
     both_nan = np.isnan(found) & np.isnan(wanted)
-    a, b = (np.where(v.view(np.int32) < 0, -(v.view(np.int32) & 0x7FFFFFFF), v.view(np.int32)).astype(np.int64) for v in (found, wanted))
+    a, b = (
+        np.where(v.view(np.int32) < 0, -(v.view(np.int32) & 0x7FFFFFFF), v.view(np.int32)).astype(np.int64)
+        for v in (found, wanted)
+    )
     far = ~both_nan & (np.abs(a - b) > ulps)
     assert not far.any(), (np.flatnonzero(far)[:8], found[far][:8], wanted[far][:8])
 
@@ -100,11 +103,15 @@ def elementwise(inputs: list[DataType], output: DataType, expression: Any) -> Pr
     buffers = [BufferDecl.read(f"in{place}", place, dtype) for place, dtype in enumerate(inputs)]
     out = BufferDecl.output("out", len(inputs), output)
     loads = [load(buffer, gid_x()) for buffer in buffers]
-    return Program.wrapped([*buffers, out], (64, 1, 1), [if_(gid_x() < buf_len(out), [store(out, gid_x(), expression(*loads))])])
+    return Program.wrapped(
+        [*buffers, out], (64, 1, 1), [if_(gid_x() < buf_len(out), [store(out, gid_x(), expression(*loads))])]
+    )
 
 
 def compare(driver: Driver, program: Program, inputs: list[NDArray[Any]], ulps: int = 0) -> None:
-    outputs = [one.name for one in BindingPlan.build(program).descriptors if one.output_index is not None and one.input_index is None]
+    outputs = [
+        one.name for one in BindingPlan.build(program).descriptors if one.output_index is not None and one.input_index is None
+    ]
     counts = {name: len(inputs[0]) for name in outputs if not program.buffer(name).count}  # type: ignore[union-attr]
     with np.errstate(all="ignore"):
         wanted = interpret(program, inputs, element_counts=counts).outputs
@@ -142,7 +149,9 @@ def test_a_signed_division_gives_what_the_reference_gives_where_it_is_defined(op
 @pytest.mark.parametrize("op", ORDER, ids=str)
 @pytest.mark.parametrize("dtype", [U32, I32, F32, U64], ids=str)
 def test_a_comparison_gives_what_the_reference_gives(opened: Driver, op: BinOp, dtype: DataType) -> None:
-    program = elementwise([dtype, dtype], U32, lambda a, b: cast(U32, binop(op, a, b)) + select(binop(op, a, b).not_(), 2, u32(0)))
+    program = elementwise(
+        [dtype, dtype], U32, lambda a, b: cast(U32, binop(op, a, b)) + select(binop(op, a, b).not_(), 2, u32(0))
+    )
     compare(opened, program, list(pairs(dtype)))
 
 
@@ -206,7 +215,9 @@ def test_an_atomic_gives_what_was_there(opened: Driver, op: AtomicOp) -> None:
     data, before = BufferDecl.read_write("data", 0, U32), BufferDecl.output("before", 1, U32)
     value = gid_x() * 0x9E3779B9
     changed = (
-        atomic_compare_exchange(data, gid_x(), 1, value) if op is AtomicOp.COMPARE_EXCHANGE else atomic(op, data, gid_x(), value)
+        atomic_compare_exchange(data, gid_x(), 1, value)
+        if op is AtomicOp.COMPARE_EXCHANGE
+        else atomic(op, data, gid_x(), value)
     )
     compare(opened, Program.wrapped([data, before], (64, 1, 1), [store(before, gid_x(), changed)]), [values(U32)])
 
@@ -266,7 +277,10 @@ class Dice:
         inner = depth - 1
         match kind:
             case 0:
-                literal = {U32: lambda: u32(roll.choice(WORDS)), I32: lambda: i32(roll.choice(WORDS[:13]) * roll.choice([1, -1]))}
+                literal = {
+                    U32: lambda: u32(roll.choice(WORDS)),
+                    I32: lambda: i32(roll.choice(WORDS[:13]) * roll.choice([1, -1])),
+                }
                 return literal.get(dtype, lambda: f32(float(np.float32(roll.choice(FLOATS)))))()
             case 1:
                 return load(self.buffers[dtype], self.index())
@@ -365,5 +379,7 @@ def test_what_is_emitted_passes_the_validator(tmp_path: Path, target: Target) ->
     for seed in range(25):
         program = Dice(seed).program()
         file.write_bytes(emit(program, BindingPlan.build(program), (), target).code)
-        done = subprocess.run(["/usr/bin/env", "spirv-val", "--target-env", "vulkan1.1", file], capture_output=True, check=False)
+        done = subprocess.run(
+            ["/usr/bin/env", "spirv-val", "--target-env", "vulkan1.1", file], capture_output=True, check=False
+        )
         assert (done.returncode, done.stdout + done.stderr) == (0, b""), program

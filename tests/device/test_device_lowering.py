@@ -271,7 +271,7 @@ class Dice:
     def index(self) -> Expr:
         return self.roll.choice([gid_x(), gid_x() + 0, lid_x() + 1000, u32(70)])
 
-    def expression(self, dtype: DataType, depth: int) -> Any:  # noqa: ANN401, C901, PLR0912 -- one case a kind
+    def expression(self, dtype: DataType, depth: int) -> Any:  # noqa: ANN401 -- one case a kind
         roll = self.roll
         kind = roll.randrange(9 if depth else 3)
         inner = depth - 1
@@ -314,11 +314,9 @@ class Dice:
         return made.not_() if self.roll.random() < 0.2 else made
 
     def body(self, depth: int, *, in_loop: bool = False) -> list[Any]:
-        nodes: list[Any] = []
         known = {dtype: list(names) for dtype, names in self.names.items()}
         mutable = list(self.mutable)
-        for _ in range(self.roll.randrange(1, 5)):
-            nodes.append(self.statement(depth, in_loop=in_loop))
+        nodes = [self.statement(depth, in_loop=in_loop) for _ in range(self.roll.randrange(1, 5))]
         self.names, self.mutable = known, mutable
         return nodes
 

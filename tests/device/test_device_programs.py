@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import runpy
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from vyre_driver import Driver
 from vyre_driver.backends.dispatch_config import DispatchConfig
 from vyre_driver.cache.entry import Verdict
 from vyre_driver.errors import InvalidInput, InvalidPushConstant, UnsupportedFeature
@@ -17,6 +16,9 @@ from vyre_driver.ir import BufferDecl, DataType, Program, assign, gid_x, if_, le
 from vyre_driver.spirv.emit import entry
 
 pytestmark = pytest.mark.device
+
+if TYPE_CHECKING:
+    from vyre_driver import Driver
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 U32 = DataType.U32
@@ -90,7 +92,8 @@ def test_binding_numbers_may_have_gaps_and_any_order(driver: Driver) -> None:
 @pytest.mark.parametrize("guard", ["<=", "not >", "return if >="])
 def test_a_guard_that_lets_one_too_many_through_proves_nothing(driver: Driver, guard: str) -> None:
     data, kept = BufferDecl.read_write("data", 0, U32).with_count(4), BufferDecl.read_write("kept", 1, U32).with_count(4)
-    i, body = gid_x(), [store(data, i, u32(7)), store(kept, i, load(data, i) + 1)]
+    i = gid_x()
+    body = [store(data, i, u32(7)), store(kept, i, load(data, i) + 1)]
     nodes = {
         "<=": [if_(i <= 4, body)],
         "not >": [if_(i > 4, [], body)],

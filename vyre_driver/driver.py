@@ -142,9 +142,7 @@ class Driver:
         workgroup = local_size(reflection, specialization, self.physical_device.limits)
         check_shared_memory(reflection, specialization, self.physical_device.limits)
         key = self._key(runnable, plan, specialization, workgroup)
-        entry, lookup, reason, lookup_ns = self._resolve(
-            key, lambda: runnable.code, runnable.name, reflection.capabilities
-        )
+        entry, lookup, reason, lookup_ns = self._resolve(key, lambda: runnable.code, runnable.name, reflection.capabilities)
         source = PipelineSource(entry.spirv, specialization.words, reflection.push_constant_bytes, entry.native)
         compiled = CompiledModule(key, reflection.push_constants, plan, workgroup, source)
         compile_ns = time.perf_counter_ns() - began

@@ -104,7 +104,7 @@ class ModuleBuilder:
 
     def type(self, opcode: int, *operands: int) -> int:
         """Declare a type that is no aggregate, once."""
-        key = (opcode, *operands)
+        key = (int(opcode), *operands)
         found = self._declared.get(key)
         if found is None:
             found = self._declared[key] = self.new_id()
@@ -113,11 +113,11 @@ class ModuleBuilder:
 
     def declares(self, opcode: int, *operands: int) -> bool:
         """Return whether a type or constant is declared."""
-        return (opcode, *operands) in self._declared
+        return (int(opcode), *operands) in self._declared
 
     def array_type(self, opcode: int, *operands: int, stride: int | None = None) -> int:
         """Declare an array, once for each stride in bytes (None: without layout)."""
-        key = (opcode, *operands, "stride", stride)
+        key = (int(opcode), *operands, "stride", stride)
         found = self._declared.get(key)
         if found is None:
             found = self._declared[key] = self.new_id()
@@ -134,7 +134,7 @@ class ModuleBuilder:
 
     def constant(self, opcode: int, type_id: int, *operands: int) -> int:
         """Declare a constant, once; not for specialization constants."""
-        key = (opcode, type_id, *operands)
+        key = (int(opcode), type_id, *operands)
         found = self._declared.get(key)
         if found is None:
             found = self._declared[key] = self.new_id()

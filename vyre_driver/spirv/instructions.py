@@ -9,8 +9,11 @@ from __future__ import annotations
 from enum import IntEnum
 
 
-class Ins(IntEnum):
-    """Opcodes of functions; names as in the specification without their ``Op``."""
+class Ins:
+    """Opcodes of functions; names as in the specification without their ``Op``.
+
+    Plain numbers, as those below: members of an enumeration hash slowly, and these are in every key of a value.
+    """
 
     ExtInst = 12
     Function = 54
@@ -103,7 +106,7 @@ class Ins(IntEnum):
     GroupNonUniformFAdd = 350
 
 
-class Glsl(IntEnum):
+class Glsl:
     """Instructions of ``GLSL.std.450``."""
 
     Trunc = 3

@@ -23,6 +23,8 @@ class Form(enum.Enum):
     UVEC2 = "uvec2"
     UVEC4 = "uvec4"
 
+    __hash__ = object.__hash__  # that of Enum is slow, and every operator looks a form up
+
 
 class Kind(NamedTuple):
     """A data type as it is lowered: ``bits`` in memory, and whether arithmetic is defined on it."""

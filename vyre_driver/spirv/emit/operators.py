@@ -42,7 +42,7 @@ def _by_bits(function: Callable[[Code, int], int]) -> Callable[[Code, int], int]
     return lambda code, operand: code.op(Ins.Bitcast, code.i32, function(code, code.op(Ins.Bitcast, code.u32, operand)))
 
 
-_BINARY: dict[tuple[BinOp, Form], Callable[[Code, int, int], int]] = {
+_BINARY_OPERATORS: dict[tuple[BinOp, Form], Callable[[Code, int, int], int]] = {
     (BinOp.ADD, Form.U32): integers.add,
     (BinOp.SUB, Form.U32): integers.sub,
     (BinOp.MUL, Form.U32): integers.mul,
@@ -142,6 +142,7 @@ _COMPARE: dict[BinOp, dict[Form, int]] = {
     BinOp.GE: {Form.U32: Ins.UGreaterThanEqual, Form.I32: Ins.SGreaterThanEqual, Form.F32: Ins.FOrdGreaterThanEqual},
 }
 _LOGIC = {BinOp.AND: Ins.LogicalAnd, BinOp.OR: Ins.LogicalOr}
+_BINARY = {(op.wire_tag, form): function for (op, form), function in _BINARY_OPERATORS.items()}  # tags hash faster than members
 _OWN = "an operator of the IR's own, on a type that it defines it for"
 
 
@@ -149,6 +150,9 @@ def binary(code: Code, term: Term, op: BinOp | OpaqueOp, left: Value, right: Val
     """Return ``left op right``."""
     if isinstance(op, OpaqueOp):
         cannot(term, f"opaque operator {op.extension_id:#010x}", _OWN)
+    function = _BINARY.get((op.wire_tag, left.kind.form)) if left.kind is right.kind and left.kind.computes else None
+    if function is not None:
+        return Value(function(code, left.id, right.id), left.kind)
     if op in _LOGIC:
         operands = casts.truth(code, left), casts.truth(code, right)
         made = code.op(_LOGIC[op], code.bool, *operands)
@@ -160,10 +164,7 @@ def binary(code: Code, term: Term, op: BinOp | OpaqueOp, left: Value, right: Val
         )
     if op in _COMPARE:
         return Value(_compare(code, term, op, left, right), BOOL)
-    function = _BINARY.get((op, left.kind.form))
-    if function is None:
-        cannot(term, f"{op.name} of {left.kind.name}", _OWN)
-    return Value(function(code, left.id, right.id), left.kind)
+    return cannot(term, f"{op.name} of {left.kind.name}", _OWN)
 
 
 def _compare(code: Code, term: Term, op: BinOp, left: Value, right: Value) -> int:
@@ -172,7 +173,7 @@ def _compare(code: Code, term: Term, op: BinOp, left: Value, right: Value) -> in
         return _compare_wide(code, op, left.id, right.id)
     opcode = _COMPARE[op].get(form)
     if opcode is None:
-        cannot(term, f"{op.name} of {left.kind.name}", _OWN)
+        return cannot(term, f"{op.name} of {left.kind.name}", _OWN)
     operands = left.id, right.id
     if form is Form.F32:
         operands = floats.flushed(code, left.id), floats.flushed(code, right.id)

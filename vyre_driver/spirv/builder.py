@@ -33,7 +33,7 @@ class ModuleBuilder:
         """Begin an empty module of a packed version, for example 0x00010300."""
         self.version = version
         self.function: list[int] = []
-        self._bound = 1
+        self.bound = 1  # the least id that nothing has; Code.result takes it in place
         self._capabilities: list[int] = []
         self._extensions: list[str] = []
         self._imports: dict[str, int] = {}
@@ -47,8 +47,8 @@ class ModuleBuilder:
 
     def new_id(self) -> int:
         """Return an id that nothing has yet."""
-        made = self._bound
-        self._bound = made + 1
+        made = self.bound
+        self.bound = made + 1
         return made
 
     @property
@@ -155,7 +155,7 @@ class ModuleBuilder:
 
     def build(self) -> bytes:
         """Return the module in the host's byte order."""
-        words = [MAGIC, self.version, GENERATOR, self._bound, 0]
+        words = [MAGIC, self.version, GENERATOR, self.bound, 0]
         for number in self._capabilities:
             words += _instruction(Op.Capability, number)
         for name in self._extensions:

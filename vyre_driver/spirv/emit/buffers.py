@@ -89,6 +89,9 @@ class Buffers:
 
     def _pushed(self, name: str) -> int:
         code = self._code
+        known = code.recall(("count", name))
+        if known is not None:
+            return known
         pointer = code.module.type(Op.TypePointer, StorageClass.PUSH_CONSTANT, code.u32)
         at = code.const(self._counts[name])
         place = code.early(("place of count", name), Ins.AccessChain, pointer, self._push_block(), at)

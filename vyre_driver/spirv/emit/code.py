@@ -9,7 +9,7 @@ Source: SPIR-V 1.6, 2.11 (structured control flow), 2.16.1 (universal validation
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from vyre_driver.spirv.emit.kinds import Form, Kind
 from vyre_driver.spirv.instructions import GLSL_STD_450, LOOP_CONTROL_NONE, SELECTION_CONTROL_NONE, Ins
@@ -72,19 +72,27 @@ class Code:
         self._known: dict[object, int] = {}
         self._below: set[tuple[int, int]] = set()
         self._conditions: dict[int, tuple[int, ...]] = {}
-        self._undo: list[list[tuple[str, object, object]]] = [[]]
+        self._words: dict[int, int] = {}
+        self._i32 = self._f32 = 0
+        # What the scopes have to forget, the innermost last: keys of _known, and what facts were before.
+        self._keys: list[object] = []
+        self._facts: list[tuple[int | tuple[int, int], tuple[int, int] | None]] = []
 
     # Types and constants
 
     @property
     def i32(self) -> int:
         """The type of signed words."""
-        return self.module.type(Op.TypeInt, 32, 1)
+        if not self._i32:
+            self._i32 = self.module.type(Op.TypeInt, 32, 1)
+        return self._i32
 
     @property
     def f32(self) -> int:
         """The type of floats."""
-        return self.module.type(Op.TypeFloat, 32)
+        if not self._f32:
+            self._f32 = self.module.type(Op.TypeFloat, 32)
+        return self._f32
 
     @property
     def f64(self) -> int:
@@ -126,8 +134,10 @@ class Code:
 
     def const(self, value: int) -> int:
         """Return a u32."""
-        made = self.module.constant(Op.Constant, self.u32, value)
-        self.ranges[made] = (value, value)
+        made = self._words.get(value)
+        if made is None:
+            made = self._words[value] = self.module.constant(Op.Constant, self.u32, value)
+            self.ranges[made] = (value, value)
         return made
 
     def const_i32(self, value: int) -> int:
@@ -169,11 +179,14 @@ class Code:
         """Return the result of an instruction without side effects; one that was computed already is not again."""
         key = (opcode, type_id, *operands)
         found = self._known.get(key)
-        return self.remember(key, self.result(opcode, type_id, *operands)) if found is None else found
+        if found is None:
+            found = self._known[key] = self.result(opcode, type_id, *operands)
+            self._keys.append(key)
+        return found
 
     def remember(self, key: object, made: int) -> int:
         """Note a value under a key as long as the scope is open; returns it."""
-        self._undo[-1].append(("known", key, None))
+        self._keys.append(key)
         self._known[key] = made
         return made
 
@@ -188,20 +201,17 @@ class Code:
 
     def result(self, opcode: int, type_id: int, *operands: int) -> int:
         """Return the result of an instruction that is always emitted."""
-        made = self.module.new_id()
-        words = self.words
-        words.append(len(operands) + 3 << 16 | opcode)
-        words.append(type_id)
-        words.append(made)
-        words.extend(operands)
+        module, words = self.module, self.words
+        made = module.bound
+        module.bound = made + 1
+        words += (len(operands) + 3 << 16 | opcode, type_id, made, *operands)
         if len(words) > MAX_WORDS:
             cannot(None, f"the code passes {4 * MAX_WORDS} bytes", "fewer repeated expressions that write memory")
         return made
 
     def effect(self, opcode: int, *operands: int) -> None:
         """Emit an instruction without result."""
-        self.words.append(len(operands) + 1 << 16 | opcode)
-        self.words.extend(operands)
+        self.words += (len(operands) + 1 << 16 | opcode, *operands)
 
     def glsl(self, number: int, type_id: int, *operands: int) -> int:
         """Return the result of an extended instruction."""
@@ -242,13 +252,13 @@ class Code:
         least, most = old or FULL
         new = max(low, least), min(high, most)
         if new != old and new[0] <= new[1]:
-            self._undo[-1].append(("range", value, old))
+            self._facts.append((value, old))
             self.ranges[value] = new
 
     def know_below(self, left: int, right: int) -> None:
         """Note that one u32 is less than another as long as the scope is open."""
         if (left, right) not in self._below:
-            self._undo[-1].append(("below", (left, right), None))
+            self._facts.append(((left, right), None))
             self._below.add((left, right))
         least, most = self.range_of(left), self.range_of(right)
         if most[1]:
@@ -288,19 +298,21 @@ class Code:
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Forget at the end what was computed and noted inside."""
-        self._undo.append([])
+        outer, self._keys = self._keys, []
+        facts, self._facts = self._facts, []
         try:
             yield
         finally:
-            for what, key, old in reversed(self._undo.pop()):
-                if what == "known":
-                    self._known.pop(key, None)
-                elif what == "below":
-                    self._below.discard(cast("tuple[int, int]", key))
+            for key in self._keys:
+                self._known.pop(key, None)
+            for fact, old in reversed(self._facts):
+                if isinstance(fact, tuple):
+                    self._below.discard(fact)
                 elif old is None:
-                    self.ranges.pop(cast("int", key), None)
+                    self.ranges.pop(fact, None)
                 else:
-                    self.ranges[cast("int", key)] = cast("tuple[int, int]", old)
+                    self.ranges[fact] = old
+            self._keys, self._facts = outer, facts
 
     def label(self, block: int) -> None:
         """Begin a block."""

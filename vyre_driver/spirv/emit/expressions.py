@@ -70,6 +70,9 @@ class Builtins:
     def axis(self, built_in: BuiltIn, name: str, axis: int) -> int:
         """Return one component of a vector of three."""
         code = self._code
+        known = code.recall((name, axis))
+        if known is not None:
+            return known
         vector = self.variable(built_in, name, code.vector(3))
         pointer = code.module.type(Op.TypePointer, StorageClass.INPUT, code.u32)
         place = code.early((name, axis, "place"), Ins.AccessChain, pointer, vector, code.const(axis))
@@ -78,7 +81,8 @@ class Builtins:
     def scalar(self, built_in: BuiltIn, name: str) -> int:
         """Return a number."""
         code = self._code
-        return code.early(name, Ins.Load, code.u32, self.variable(built_in, name, code.u32))
+        known = code.recall(name)
+        return code.early(name, Ins.Load, code.u32, self.variable(built_in, name, code.u32)) if known is None else known
 
 
 class Expressions:

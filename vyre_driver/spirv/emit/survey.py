@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vyre_driver.ir.arithmetic import Binary, LitF32, Unary
 from vyre_driver.ir.expressions import Atomic, BufLen, Cast, Fma, Load
 from vyre_driver.ir.statements import Assign, Barrier, Let, Store
-from vyre_driver.ir.terms import terms_within
+from vyre_driver.ir.walks import BODY_FIELDS, OPERANDS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.terms import Term
 
@@ -41,25 +43,47 @@ class Survey:
 def survey(program: Program) -> Survey:
     """Walk every different term of a program once."""
     found = Survey()
-    for term in terms_within(*program.entry):
-        _note(found, term)
+    seen: set[int] = set()
+    waiting: list[Term] = list(program.entry)
+    while waiting:
+        term = waiting.pop()
+        cls = type(term)
+        operands = OPERANDS.get(cls)
+        bodies = BODY_FIELDS.get(cls, ())
+        if operands is not None or bodies:  # leaves are told apart faster than remembered
+            if id(term) in seen:
+                continue
+            seen.add(id(term))
+        note = _NOTES.get(cls)
+        if note is not None:
+            note(found, term)
+        if operands is not None:
+            waiting.extend(operands(term))
+        for field_name in bodies:
+            waiting.extend(getattr(term, field_name))
     return found
 
 
-def _note(found: Survey, term: Term) -> None:
-    match term:
-        case Load():
-            found.loaded.add(term.buffer)
-        case Store():
-            found.stored.add(term.buffer)
-        case Atomic():
-            found.atomic.add(term.buffer)
-        case BufLen():
-            found.measured.add(term.buffer)
-        case Assign() | Let():
-            if isinstance(term, Assign):
-                found.assigned.add(term.name)
-            if not isinstance(term.value, Binary | Unary | Fma | Cast | LitF32):
-                found.uncomputed.add(term.name)
-        case Barrier():
-            found.has_barrier = True
+def _assigned(found: Survey, term: Assign) -> None:
+    found.assigned.add(term.name)
+    _given(found, term)
+
+
+def _given(found: Survey, term: Assign | Let) -> None:
+    if not isinstance(term.value, Binary | Unary | Fma | Cast | LitF32):
+        found.uncomputed.add(term.name)
+
+
+def _waits(found: Survey, _: Barrier) -> None:
+    found.has_barrier = True
+
+
+_NOTES: dict[type[Term], Callable[[Survey, Any], None]] = {
+    Load: lambda found, term: found.loaded.add(term.buffer),
+    Store: lambda found, term: found.stored.add(term.buffer),
+    Atomic: lambda found, term: found.atomic.add(term.buffer),
+    BufLen: lambda found, term: found.measured.add(term.buffer),
+    Assign: _assigned,
+    Let: _given,
+    Barrier: _waits,
+}

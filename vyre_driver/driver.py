@@ -155,7 +155,7 @@ class Driver:
         programs = import_module("vyre_driver.program_source")  # late: most need no programs
         device, features = self.physical_device, self.backend.features
         profile = DeviceProfile.from_physical_device(device, features, backend=BACKEND_ID)
-        target = programs.target_for(device, features, config)
+        target = programs.target_for(device, features, self.backend.api_version, config)
         prepared: ProgramSource = programs.prepare(program, specs, config, profile, target)
         programs.check_limits(prepared, device.limits)
         key = self._program_key(prepared, config)
@@ -185,7 +185,7 @@ class Driver:
             config=config,
             emitter_version=prepared.target.emitter_version,
             emitter_options=prepared.target.options(),
-            enabled_features=sorted(self.backend.features),
+            enabled_features=sorted(prepared.target.features),
         )
 
     def buffer(self, array: object) -> Buffer:

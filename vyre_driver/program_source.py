@@ -18,7 +18,7 @@ from vyre_driver.program_rules import ProgramRules
 from vyre_driver.specialization import Specialization, specialize
 from vyre_driver.spirv.emit.entry import emit
 from vyre_driver.spirv.emit.specialized import spec_constants
-from vyre_driver.spirv.emit.target import Target, count_members
+from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, Target, count_members
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from vyre_driver.specialization import SpecMap
     from vyre_driver.vulkan.devices import DeviceLimits, PhysicalDevice
 
-_LLVMPIPE = 13  # VK_DRIVER_ID_MESA_LLVMPIPE: its fma is a product and a sum
+_VULKAN_1_2 = 1 << 22 | 2 << 12
+# Float controls, and what else a device has to have for one width to be told by itself.
+_CONTROLS = {PRESERVE: PRESERVE, FLUSH: "denormBehaviorIndependence", ROUND_TO_EVEN: "roundingModeIndependence"}
+# Vulkan allows an fma to be a product and a sum, and has no fact that tells: VK_DRIVER_ID_NVIDIA_PROPRIETARY rounds once.
+_FUSING = frozenset({4})
 _HONOURED = frozenset({"ulp_budget", "workgroup_override", "profile", "label"})
 
 
@@ -116,10 +120,15 @@ def prepare(
     return ProgramSource(program, plan, names, specialization, target, rules)
 
 
-def target_for(device: PhysicalDevice, features: Collection[str], config: DispatchConfig | None) -> Target:
-    """Return what code for a device may rely on; a ulp budget gives up what would cost instructions."""
+def target_for(device: PhysicalDevice, features: Collection[str], api_version: int, config: DispatchConfig | None) -> Target:
+    """Return what code for a device may rely on that is open with these features for this packed Vulkan version.
+
+    A ulp budget gives up what would cost instructions. Float controls are Vulkan's own from 1.2 on.
+    """
     strict = config is None or not config.ulp_budget
-    return Target(frozenset(features), strict=strict, fuses=device.driver_id != _LLVMPIPE)
+    has = device.float_controls if api_version >= _VULKAN_1_2 else frozenset()
+    controls = {name for name, beside in _CONTROLS.items() if name in has and beside in has}
+    return Target(frozenset(features) | controls, strict=strict, fuses=device.driver_id in _FUSING)
 
 
 def check_limits(source: ProgramSource, limits: DeviceLimits) -> None:

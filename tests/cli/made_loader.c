@@ -156,6 +156,16 @@ static int fill_of_new(VkBaseOutStructure *at) {
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV:
       fill(at, 2, 241);
       return 1;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES:
+      *(VkPhysicalDeviceFloatControlsProperties *)at = (VkPhysicalDeviceFloatControlsProperties){
+          .sType = at->sType,
+          .pNext = at->pNext,
+          .denormBehaviorIndependence = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE,
+          .roundingModeIndependence = VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_ALL,
+          .shaderSignedZeroInfNanPreserveFloat16 = VK_TRUE,
+          .shaderDenormFlushToZeroFloat32 = VK_TRUE,
+      };
+      return 1;
     case MATRIX_PROPERTIES:
       fill(at, 1, 251);
       return 1;

@@ -71,6 +71,7 @@ OLD: dict[str, Any] = {
     "cooperative_matrix_stages": 0,
     "cooperative_matrices": [],
     "pipeline_binary": None,
+    "float_controls": [],
     "extensions": [],
     "features": ["shaderInt64"],
     "loader_version": "1.4.300",
@@ -136,6 +137,7 @@ NEW: dict[str, Any] = {
         "precompiled_internal_cache": True,
         "compressed_data": False,
     },
+    "float_controls": ["roundingModeIndependence", "shaderDenormFlushToZeroFloat32", "shaderSignedZeroInfNanPreserveFloat16"],
     "extensions": [
         "VK_EXT_memory_budget",
         "VK_EXT_pci_bus_info",

@@ -92,6 +92,7 @@ DEVICE = PhysicalDevice(
         precompiled_internal_cache=False,
         compressed_data=True,
     ),
+    float_controls=frozenset({"shaderDenormFlushToZeroFloat32", "denormBehaviorIndependence"}),
     extensions=frozenset({"VK_EXT_pci_bus_info"}),
     features=frozenset(),
     loader_version=1 << 22 | 3 << 12,

@@ -72,6 +72,7 @@ def _as_data(device: PhysicalDevice) -> dict[str, object]:
     data["pci"] = device.pci_address
     data["extensions"] = sorted(device.extensions)
     data["features"] = sorted(device.features)
+    data["float_controls"] = sorted(device.float_controls)
     for family, as_data in zip(device.queue_families, data["queue_families"], strict=True):
         as_data["compute_only"] = family.compute_only
     data["loader_version"] = format_version(device.loader_version)

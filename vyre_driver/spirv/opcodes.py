@@ -142,6 +142,7 @@ MODE_LOCAL_SIZE = 17
 MODE_LOCAL_SIZE_ID = 38
 MODE_DENORM_FLUSH_TO_ZERO = 4460
 MODE_SIGNED_ZERO_INF_NAN_PRESERVE = 4461
+MODE_ROUNDING_MODE_RTE = 4462
 
 # What any Vulkan 1.1 device with a compute queue accepts without a feature being enabled (Vulkan 1.3, appendix "SPIR-V
 # Environment"); the GroupNonUniform family depends on the subgroup operations the device reports.
@@ -168,6 +169,7 @@ FEATURE_OF_CAPABILITY = {
     4450: "storagePushConstant8",
     4465: "shaderDenormFlushToZeroFloat32",
     4466: "shaderSignedZeroInfNanPreserveFloat32",
+    4467: "shaderRoundingModeRTEFloat32",
     5345: "vulkanMemoryModel",
     5346: "vulkanMemoryModelDeviceScope",
     6016: "shaderIntegerDotProduct",
@@ -225,6 +227,7 @@ CAPABILITY_NAMES = {
     4450: "StoragePushConstant8",
     4465: "DenormFlushToZero",
     4466: "SignedZeroInfNanPreserve",
+    4467: "RoundingModeRTE",
     5055: "ShaderClockKHR",
     5301: "ShaderNonUniform",
     5345: "VulkanMemoryModel",

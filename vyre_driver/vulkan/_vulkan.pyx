@@ -47,6 +47,7 @@ cdef struct Properties:
     VkPhysicalDeviceDriverProperties driver
     VkPhysicalDeviceSubgroupSizeControlProperties subgroup_size
     VkPhysicalDeviceRobustness2PropertiesEXT robustness2
+    VkPhysicalDeviceFloatControlsProperties float_controls
     VkPhysicalDevicePCIBusInfoPropertiesEXT pci
     VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia
     VkPhysicalDeviceShaderCoreProperties2AMD amd
@@ -193,6 +194,8 @@ cdef void read_properties(Loader* vk, VkPhysicalDevice device, uint32_t usable, 
          usable >= VK_API_VERSION_1_3 or "VK_EXT_subgroup_size_control" in extensions)
     link(head, &found.robustness2, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ROBUSTNESS_2_PROPERTIES_EXT,
          "VK_EXT_robustness2" in extensions)
+    link(head, &found.float_controls, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES,
+         usable >= VK_API_VERSION_1_2 or "VK_KHR_shader_float_controls" in extensions)
     link(head, &found.pci, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT, "VK_EXT_pci_bus_info" in extensions)
     link(head, &found.nvidia, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV,
          "VK_NV_shader_sm_builtins" in extensions)
@@ -233,6 +236,34 @@ cdef tuple subgroup_size_facts(Properties* found):
     return (sizes.minSubgroupSize, sizes.maxSubgroupSize, sizes.maxComputeWorkgroupSubgroups, sizes.requiredSubgroupSizeStages)
 
 
+cdef frozenset float_control_names(Properties* found):
+    cdef VkPhysicalDeviceFloatControlsProperties* controls = &found.float_controls
+    # Independence is a number; a device that tells nothing has zeros everywhere, and no control to be independent.
+    cdef list told = [
+        ("shaderSignedZeroInfNanPreserveFloat16", controls.shaderSignedZeroInfNanPreserveFloat16),
+        ("shaderSignedZeroInfNanPreserveFloat32", controls.shaderSignedZeroInfNanPreserveFloat32),
+        ("shaderSignedZeroInfNanPreserveFloat64", controls.shaderSignedZeroInfNanPreserveFloat64),
+        ("shaderDenormPreserveFloat16", controls.shaderDenormPreserveFloat16),
+        ("shaderDenormPreserveFloat32", controls.shaderDenormPreserveFloat32),
+        ("shaderDenormPreserveFloat64", controls.shaderDenormPreserveFloat64),
+        ("shaderDenormFlushToZeroFloat16", controls.shaderDenormFlushToZeroFloat16),
+        ("shaderDenormFlushToZeroFloat32", controls.shaderDenormFlushToZeroFloat32),
+        ("shaderDenormFlushToZeroFloat64", controls.shaderDenormFlushToZeroFloat64),
+        ("shaderRoundingModeRTEFloat16", controls.shaderRoundingModeRTEFloat16),
+        ("shaderRoundingModeRTEFloat32", controls.shaderRoundingModeRTEFloat32),
+        ("shaderRoundingModeRTEFloat64", controls.shaderRoundingModeRTEFloat64),
+        ("shaderRoundingModeRTZFloat16", controls.shaderRoundingModeRTZFloat16),
+        ("shaderRoundingModeRTZFloat32", controls.shaderRoundingModeRTZFloat32),
+        ("shaderRoundingModeRTZFloat64", controls.shaderRoundingModeRTZFloat64),
+    ]
+    names = frozenset([name for name, has in told if has])
+    if names and controls.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE:
+        names |= {"denormBehaviorIndependence"}
+    if names and controls.roundingModeIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE:
+        names |= {"roundingModeIndependence"}
+    return names
+
+
 cdef tuple pipeline_binary_facts(Properties* found):
     cdef vyre_pipeline_binary_properties* binary = &found.pipeline_binary
     return (
@@ -269,6 +300,7 @@ cdef dict device_facts(Loader* vk, VkPhysicalDevice device, uint32_t instance_ve
         "cooperative_matrix_stages": found.matrix.cooperativeMatrixSupportedStages,
         "cooperative_matrices": matrix_facts(vk, device) if chained and "VK_KHR_cooperative_matrix" in extensions else [],
         "pipeline_binary": pipeline_binary_facts(&found) if chained and "VK_KHR_pipeline_binary" in extensions else None,
+        "float_controls": float_control_names(&found),
         "extensions": extensions,
         "features": feature_names(vk, device, usable),
     }

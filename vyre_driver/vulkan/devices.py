@@ -114,7 +114,8 @@ class PhysicalDevice:
     ``features`` are the device features the layer knows, by Vulkan's names; ``loader_version`` is the loader's own.
     ``memory_heaps`` are pairs of bytes and ``VkMemoryHeapFlagBits``. ``memory_budget`` has one entry a heap, or none where the
     device does not tell; it changes from moment to moment and takes no part in comparisons. ``compute_units`` are streaming
-    multiprocessors or their like, 0 where unknown.
+    multiprocessors or their like, 0 where unknown. ``float_controls`` are the members of
+    ``VkPhysicalDeviceFloatControlsProperties`` that are true, the two independences where they are not NONE.
     """
 
     index: int
@@ -145,6 +146,7 @@ class PhysicalDevice:
     cooperative_matrix_stages: int
     cooperative_matrices: tuple[CooperativeMatrixShape, ...]
     pipeline_binary: PipelineBinaryProperties | None
+    float_controls: frozenset[str]
     extensions: frozenset[str]
     features: frozenset[str]
     loader_version: int

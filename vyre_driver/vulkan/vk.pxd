@@ -35,6 +35,8 @@ cdef extern from "vulkan/vulkan.h" nogil:
     enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES
     enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES
     enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ROBUSTNESS_2_PROPERTIES_EXT
+    enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES
+    enum: VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE
     enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV
     enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_2_AMD
     enum: VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2
@@ -97,6 +99,24 @@ cdef extern from "vulkan/vulkan.h" nogil:
         uint32_t requiredSubgroupSizeStages
     ctypedef struct VkPhysicalDeviceRobustness2PropertiesEXT:
         VkDeviceSize robustStorageBufferAccessSizeAlignment
+    ctypedef struct VkPhysicalDeviceFloatControlsProperties:
+        int32_t denormBehaviorIndependence
+        int32_t roundingModeIndependence
+        VkBool32 shaderSignedZeroInfNanPreserveFloat16
+        VkBool32 shaderSignedZeroInfNanPreserveFloat32
+        VkBool32 shaderSignedZeroInfNanPreserveFloat64
+        VkBool32 shaderDenormPreserveFloat16
+        VkBool32 shaderDenormPreserveFloat32
+        VkBool32 shaderDenormPreserveFloat64
+        VkBool32 shaderDenormFlushToZeroFloat16
+        VkBool32 shaderDenormFlushToZeroFloat32
+        VkBool32 shaderDenormFlushToZeroFloat64
+        VkBool32 shaderRoundingModeRTEFloat16
+        VkBool32 shaderRoundingModeRTEFloat32
+        VkBool32 shaderRoundingModeRTEFloat64
+        VkBool32 shaderRoundingModeRTZFloat16
+        VkBool32 shaderRoundingModeRTZFloat32
+        VkBool32 shaderRoundingModeRTZFloat64
     ctypedef struct VkPhysicalDeviceShaderSMBuiltinsPropertiesNV:
         uint32_t shaderSMCount
     ctypedef struct VkPhysicalDeviceShaderCoreProperties2AMD:

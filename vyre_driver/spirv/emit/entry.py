@@ -19,7 +19,7 @@ from vyre_driver.spirv.emit.memory import Memory
 from vyre_driver.spirv.emit.specialized import WORKGROUP_NAMES, spec_constants
 from vyre_driver.spirv.emit.statements import Statements
 from vyre_driver.spirv.emit.survey import survey
-from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, EmittedModule, Target, count_members
+from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, EmittedModule, Target, count_members
 from vyre_driver.spirv.emit.variables import Variables
 from vyre_driver.spirv.instructions import FUNCTION_CONTROL_NONE, Ins
 from vyre_driver.spirv.opcodes import (
@@ -27,6 +27,7 @@ from vyre_driver.spirv.opcodes import (
     GL_COMPUTE,
     MODE_DENORM_FLUSH_TO_ZERO,
     MODE_LOCAL_SIZE,
+    MODE_ROUNDING_MODE_RTE,
     MODE_SIGNED_ZERO_INF_NAN_PRESERVE,
     BuiltIn,
     Decoration,
@@ -171,12 +172,13 @@ class _Emitter:
         self._float_controls()
 
     def _float_controls(self) -> None:
+        """Ask for the IR's floats where the device can be asked: Vulkan leaves subnormals, signs, NaNs and rounding to it."""
         module, code = self._module, self._code
         if not module.declares(Op.TypeFloat, 32):
             return
         modes = [(PRESERVE, 4466, MODE_SIGNED_ZERO_INF_NAN_PRESERVE)]
         if code.target.strict:
-            modes.append((FLUSH, 4465, MODE_DENORM_FLUSH_TO_ZERO))
+            modes += [(FLUSH, 4465, MODE_DENORM_FLUSH_TO_ZERO), (ROUND_TO_EVEN, 4467, MODE_ROUNDING_MODE_RTE)]
         for feature, capability, mode in modes:
             if feature in code.target.features:
                 code.require(feature, capability)

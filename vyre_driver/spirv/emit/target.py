@@ -12,13 +12,14 @@ EMITTER_VERSION = 1
 """In every key. Whatever changes the bytes of a program must raise it; a golden digest holds this."""
 
 FLUSH, PRESERVE = "shaderDenormFlushToZeroFloat32", "shaderSignedZeroInfNanPreserveFloat32"
+ROUND_TO_EVEN = "shaderRoundingModeRTEFloat32"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """What the code may rely on.
 
-    ``features`` are the device features that are switched on, by Vulkan's names, and the float controls that the device has.
+    ``features`` are the device features that are switched on, by Vulkan's names, and the float controls that may be used.
     ``strict`` keeps the semantics of floats where they cost instructions: results without subnormals, an fma that rounds once;
     without it they are the device's own. ``fuses`` says that the device's own fma rounds once.
     """

@@ -32,6 +32,9 @@ _VULKAN_1_2 = 1 << 22 | 2 << 12
 _CONTROLS = {PRESERVE: PRESERVE, FLUSH: "denormBehaviorIndependence", ROUND_TO_EVEN: "roundingModeIndependence"}
 # Vulkan allows an fma to be a product and a sum, and has no fact that tells: VK_DRIVER_ID_NVIDIA_PROPRIETARY rounds once.
 _FUSING = frozenset({4})
+# VK_DRIVER_ID_MESA_LLVMPIPE: a memory barrier, which the order of an atomic becomes, makes the invocations wait as one of the
+# workgroup does, and those that do not come there, or come less often, never go on.
+_LLVMPIPE = 13
 _HONOURED = frozenset({"ulp_budget", "workgroup_override", "profile", "label"})
 
 
@@ -128,7 +131,8 @@ def target_for(device: PhysicalDevice, features: Collection[str], api_version: i
     strict = config is None or not config.ulp_budget
     has = device.float_controls if api_version >= _VULKAN_1_2 else frozenset()
     controls = {name for name, beside in _CONTROLS.items() if name in has and beside in has}
-    return Target(frozenset(features) | controls, strict=strict, fuses=device.driver_id in _FUSING)
+    fuses, fences = device.driver_id in _FUSING, device.driver_id != _LLVMPIPE
+    return Target(frozenset(features) | controls, strict=strict, fuses=fuses, fences=fences)
 
 
 def check_limits(source: ProgramSource, limits: DeviceLimits) -> None:

@@ -381,3 +381,12 @@ def test_what_is_emitted_passes_the_validator(tmp_path: Path, target: Target) ->
             ["/usr/bin/env", "spirv-val", "--target-env", "vulkan1.1", file], capture_output=True, check=False
         )
         assert (done.returncode, done.stdout + done.stderr) == (0, b""), program
+
+
+def test_an_atomic_with_an_order_in_a_loop_of_different_lengths_holds_nobody_up(opened: Driver) -> None:
+    """llvmpipe makes a barrier of the workgroup of its order, at which whoever takes more turns ends."""
+    out, counters = BufferDecl.read_write("out", 0, U32), BufferDecl.read_write("counters", 1, U32).with_count(1)
+    body = [loop("k", 1, gid_x(), [let("found", atomic_add(counters, 0, 1))]), store(out, gid_x(), u32(7))]
+    program = Program.wrapped([out, counters], (32, 1, 1), body)
+    found = opened.compile(program)(np.zeros(32, np.uint32), np.zeros(1, np.uint32), groups=(1, 1, 1))
+    assert [one.tolist() for one in found] == [[7] * 32, [sum(range(31))]]

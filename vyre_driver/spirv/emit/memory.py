@@ -193,7 +193,7 @@ class Memory:
 
     def _semantics(self, ordering: MemoryOrdering) -> int:
         order = _ORDERS.get(ordering)
-        if order is None:
+        if order is None or not self._code.target.fences:
             return Semantics.RELAXED
         return order | Semantics.UNIFORM_MEMORY | (Semantics.WORKGROUP_MEMORY if self._buffers.shared else 0)
 

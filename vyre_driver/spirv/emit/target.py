@@ -21,12 +21,14 @@ class Target:
 
     ``features`` are the device features that are switched on, by Vulkan's names, and the float controls that may be used.
     ``strict`` keeps the semantics of floats where they cost instructions: results without subnormals, an fma that rounds once;
-    without it they are the device's own. ``fuses`` says that the device's own fma rounds once.
+    without it they are the device's own. ``fuses`` says that the device's own fma rounds once, ``fences`` that atomics with an
+    order may stand where only some invocations come.
     """
 
     features: frozenset[str] = frozenset()
     strict: bool = True
     fuses: bool = True
+    fences: bool = True
 
     @property
     def emitter_version(self) -> int:
@@ -35,7 +37,7 @@ class Target:
 
     def options(self) -> dict[str, int]:
         """Return what changes the code beside the features, for a key."""
-        return {"strict": int(self.strict), "fuses": int(self.fuses)}
+        return {"strict": int(self.strict), "fuses": int(self.fuses), "fences": int(self.fences)}
 
 
 @dataclass(frozen=True, slots=True)

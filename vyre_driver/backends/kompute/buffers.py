@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from vyre_driver.backends.kompute.device import KomputeDevice
 
 _WORD_BYTES = 4
+_BYTES_IN_BUFFERS = "storageBuffer8BitAccess"
 _MAX_TENSOR_BYTES = 2**32 - _WORD_BYTES  # kompute counts bytes in a uint32
 
 
@@ -44,6 +45,8 @@ class TensorBuffer:
             1001 if the device has not so much left.
         """
         words = padded(byte_len) // _WORD_BYTES
+        # Who has no bytes in buffers reads and writes the last ones as part of their word.
+        seen = byte_len if _BYTES_IN_BUFFERS in device.features else words * _WORD_BYTES
         self.byte_len = byte_len
         self.is_shared = device.shares_memory
         kind = device.api.tensor_types.host if self.is_shared else device.api.tensor_types.device
@@ -52,13 +55,13 @@ class TensorBuffer:
             self.tensor, mapped = device.call_kompute(
                 "allocate a buffer",
                 lambda manager: _layer.create_buffer(
-                    device.layer, lambda: manager.tensor_t(np.zeros(words, np.uint32), kind), byte_len, not self.is_shared
+                    device.layer, lambda: manager.tensor_t(np.zeros(words, np.uint32), kind), seen, not self.is_shared
                 ),
             )
         except BaseException:
             del self._reservation  # the error's traceback would keep it
             raise
-        self._mapped: NDArray[np.uint8] | None = None if mapped is None else np.frombuffer(mapped, np.uint8)
+        self._mapped: NDArray[np.uint8] | None = None if mapped is None else np.frombuffer(mapped, np.uint8)[:byte_len]
         self.is_mapped = self.is_shared or mapped is not None
         device.keep_handle(self)
 

@@ -26,9 +26,11 @@ from vyre_driver.errors import VyreError
 from vyre_driver.vulkan import enumerate_devices, select_device
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from vyre_driver.ir import Program
+    from vyre_driver.spirv.emit import EmittedModule, Target
     from vyre_driver.vulkan import PhysicalDevice
 
 REQUIRED = frozenset(os.environ.get("VYRE_REQUIRE", "").split(","))
@@ -146,6 +148,33 @@ def _environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv(variable, value)
     if request.node.get_closest_marker("device") is not None:
         monkeypatch.setenv("VYRE_ALLOW_SOFTWARE", "1")
+
+
+class Lower(Protocol):
+    """Lower a program; what comes of it has to pass the validator for Vulkan 1.1, where that is installed."""
+
+    def __call__(self, program: Program, specs: Iterable[str] = (), target: Target | None = None) -> EmittedModule: ...
+
+
+@pytest.fixture
+def lower() -> Lower:
+    """The one way by which tests lower programs without a device (on one, the driver asks the validator itself)."""
+    from vyre_driver.binding import BindingPlan
+    from vyre_driver.spirv.emit import emit
+
+    tool = shutil.which("spirv-val")
+
+    def lowered(program: Program, specs: Iterable[str] = (), target: Target | None = None) -> EmittedModule:
+        made = emit(program, BindingPlan.build(program), specs, target)
+        if tool is not None:
+            command = [tool, "--target-env", "vulkan1.1", "-"]
+            done = subprocess.run(command, input=made.code, capture_output=True, check=False)
+            assert (done.returncode, done.stdout + done.stderr) == (0, b""), program
+        elif "validation" in REQUIRED:
+            pytest.fail("VYRE_REQUIRE=validation: spirv-val is not installed", pytrace=False)
+        return made
+
+    return lowered
 
 
 @pytest.fixture

@@ -83,6 +83,7 @@ class Ins:
     BitReverse = 204
     BitCount = 205
     ControlBarrier = 224
+    AtomicLoad = 227
     AtomicExchange = 229
     AtomicCompareExchange = 230
     AtomicIAdd = 234

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from vyre_driver.spirv.emit.kinds import Form, Kind
-from vyre_driver.spirv.instructions import GLSL_STD_450, LOOP_CONTROL_NONE, SELECTION_CONTROL_NONE, Ins
+from vyre_driver.spirv.instructions import GLSL_STD_450, SELECTION_CONTROL_NONE, Ins
 from vyre_driver.spirv.opcodes import Op, StorageClass
 
 if TYPE_CHECKING:
@@ -336,47 +336,6 @@ class Code:
         self.effect(Ins.SelectionMerge, merge, SELECTION_CONTROL_NONE)
         self.effect(Ins.BranchConditional, condition, yes, no)
         self.terminated = True
-
-    @contextmanager
-    def when(self, condition: int) -> Iterator[None]:
-        """Put what is emitted inside into a branch that is taken where the condition holds."""
-        yes, merge = self.module.new_id(), self.module.new_id()
-        self.split(condition, yes, merge, merge)
-        self.label(yes)
-        with self.scope():
-            self.assume(condition, holds=True)
-            yield
-        self.branch(merge)
-        self.label(merge)
-
-    @contextmanager
-    def counting(self, start: int, stop: int, step: int | None = None) -> Iterator[int]:
-        """Repeat what is emitted inside with a u32 from ``start`` while below ``stop``; gives its id.
-
-        With the default step of 1 it cannot pass the greatest u32; for another the caller proves that.
-        """
-        header, test, body, follow, merge = (self.module.new_id() for _ in range(5))
-        index, following = self.module.new_id(), self.module.new_id()
-        before = self.block
-        self.branch(header)
-        self.label(header)
-        self.words += [7 << 16 | Ins.Phi, self.u32, index, start, before, following, follow]
-        self.effect(Ins.LoopMerge, merge, follow, LOOP_CONTROL_NONE)
-        self.branch(test)
-        self.label(test)
-        with self.scope():
-            within = self.op(Ins.ULessThan, self.bool, index, stop)
-            self.effect(Ins.BranchConditional, within, body, merge)
-            self.terminated = True
-            self.label(body)
-            self.narrow(index, self.range_of(start)[0], U32_MAX)
-            self.know_below(index, stop)
-            yield index
-        self.branch(follow)
-        self.label(follow)
-        self.words += [5 << 16 | Ins.IAdd, self.u32, following, index, self.const(1) if step is None else step]
-        self.branch(header)
-        self.label(merge)
 
 
 # Whether the greater stands first, and whether the two may not be equal.

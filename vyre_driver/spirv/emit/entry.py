@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir.walks import operand_paths
 from vyre_driver.spirv.builder import ModuleBuilder
+from vyre_driver.spirv.emit.blocks import counting
 from vyre_driver.spirv.emit.buffers import Buffers
 from vyre_driver.spirv.emit.code import CannotLower, Code, Value
 from vyre_driver.spirv.emit.expressions import Expressions
@@ -153,7 +154,7 @@ class _Emitter:
         x, y, z = self._size
         step = code.op(Ins.IMul, code.u32, code.op(Ins.IMul, code.u32, x, y), z)
         for buffer in self._buffers.shared:
-            with code.counting(own, code.const(buffer.count), step) as index:
+            with counting(code, own, code.const(buffer.count), step) as index:
                 self._memory.clear(buffer, index)
         self._memory.barrier()
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering, OpaqueOp
+from vyre_driver.spirv.emit.blocks import retrying, when
 from vyre_driver.spirv.emit.casts import as_number
 from vyre_driver.spirv.emit.code import Code, Value, cannot
 from vyre_driver.spirv.emit.kinds import U32, Form, Kind
@@ -32,6 +33,8 @@ _ATOMICS = {
     AtomicOp.LRU_UPDATE: Ins.AtomicUMax,
     AtomicOp.EXCHANGE: Ins.AtomicExchange,
     AtomicOp.COMPARE_EXCHANGE: Ins.AtomicCompareExchange,
+    AtomicOp.COMPARE_EXCHANGE_WEAK: Ins.AtomicCompareExchange,  # which may fail without a reason, and need not
+    AtomicOp.FETCH_NAND: Ins.AtomicCompareExchange,
 }
 _ORDERS = {
     MemoryOrdering.ACQUIRE: Semantics.ACQUIRE,
@@ -76,7 +79,7 @@ class Memory:
         if inside is None:
             self._write(buffer, index, value)
         else:
-            with self._code.when(inside):
+            with when(self._code, inside):
                 self._write(buffer, index, value)
         self._buffers.changed(buffer)
 
@@ -134,7 +137,11 @@ class Memory:
     def _unpack(self, buffer: Buffer, kind: Kind, index: int) -> int:
         code = self._code
         word, first = self._in_word(kind, index)
-        made = code.result(Ins.Load, code.u32, self._place(buffer, word))
+        place = self._place(buffer, word)
+        if buffer.writable:  # others may be writing the rest of the word
+            made = code.result(Ins.AtomicLoad, code.u32, place, code.const(Scope.DEVICE), code.const(Semantics.RELAXED))
+        else:
+            made = code.result(Ins.Load, code.u32, place)
         width = code.const(kind.bits)
         if kind.signed:
             signed = code.op(Ins.Bitcast, code.i32, made)
@@ -167,7 +174,11 @@ class Memory:
             code.split(inside, branch, merge, merge)
             code.label(branch)
         with code.scope():
-            made = self._modify(term, opcode, self._place(buffer, index), expected, value)
+            place = self._place(buffer, index)
+            if term.op is AtomicOp.FETCH_NAND:
+                made = self._fetch_nand(term, place, value)
+            else:
+                made = self._modify(term, opcode, place, expected, value)
         if inside is not None:
             end = code.block
             code.branch(merge)
@@ -184,12 +195,26 @@ class Memory:
             made = code.result(opcode, code.u32, place, scope, order, value)
             self._orders.append((len(code.words) - 2, self.loops))
             return made
-        failed = code.const(self._semantics(MemoryOrdering.ACQUIRE) if term.ordering in _ORDERS else 0)
-        compared = code.const(0) if expected is None else expected
-        made = code.result(opcode, code.u32, place, scope, order, failed, value, compared)
-        self._orders.append((len(code.words) - 3, self.loops))
-        self._orders.append((len(code.words) - 4, self.loops))
+        return self._compare_exchange(term, place, code.const(0) if expected is None else expected, value)
+
+    def _compare_exchange(self, term: Atomic, place: int, expected: int, value: int) -> int:
+        code = self._code
+        orders = term.ordering, MemoryOrdering.ACQUIRE if term.ordering in _ORDERS else MemoryOrdering.RELAXED
+        taken, failed = (code.const(self._semantics(one)) for one in orders)
+        made = code.result(Ins.AtomicCompareExchange, code.u32, place, code.const(Scope.DEVICE), taken, failed, value, expected)
+        self._orders += [(len(code.words) - 4, self.loops), (len(code.words) - 3, self.loops)]
         return made
+
+    def _fetch_nand(self, term: Atomic, place: int, value: int) -> int:
+        """Replace what is there by its negated conjunction with a value, trying anew as long as others were faster."""
+        code = self._code
+        relaxed = code.const(Semantics.RELAXED)
+        first = code.result(Ins.AtomicLoad, code.u32, place, code.const(Scope.DEVICE), relaxed)
+        with retrying(code, first) as (before, leave):
+            both = code.op(Ins.BitwiseAnd, code.u32, before, value)
+            found = self._compare_exchange(term, place, before, code.op(Ins.Not, code.u32, both))
+            leave(code.op(Ins.IEqual, code.bool, found, before), found)
+        return before
 
     def _semantics(self, ordering: MemoryOrdering) -> int:
         order = _ORDERS.get(ordering)

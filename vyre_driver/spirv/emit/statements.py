@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.program import ROOT_GENERATOR
 from vyre_driver.ir.statements import Assign, Barrier, Block, If, Let, Loop, Region, Return, Store
+from vyre_driver.spirv.emit.blocks import counting
 from vyre_driver.spirv.emit.code import CannotLower, Code, Value, cannot
 from vyre_driver.spirv.emit.kinds import U32
 from vyre_driver.spirv.instructions import Ins
@@ -147,7 +148,7 @@ class Statements:
         stop = self._expressions.value(node.stop)
         self._forget()
         self._memory.loops += 1
-        with self._variables.scope(), code.counting(start.id, stop.id) as index:
+        with self._variables.scope(), counting(code, start.id, stop.id) as index:
             self._variables.declare(node.var, Value(index, U32))
             self._body("body", node.body)
         self._memory.loops -= 1

@@ -1,0 +1,88 @@
+"""Blocks that what is emitted inside stands in: a branch, a counting loop, a loop until something succeeds.
+
+Source: SPIR-V 1.6, 2.11 (structured control flow).
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from vyre_driver.spirv.emit.code import U32_MAX
+from vyre_driver.spirv.instructions import LOOP_CONTROL_NONE, Ins
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from vyre_driver.spirv.emit.code import Code
+
+
+@contextmanager
+def when(code: Code, condition: int) -> Iterator[None]:
+    """Put what is emitted inside into a branch that is taken where the condition holds."""
+    yes, merge = code.module.new_id(), code.module.new_id()
+    code.split(condition, yes, merge, merge)
+    code.label(yes)
+    with code.scope():
+        code.assume(condition, holds=True)
+        yield
+    code.branch(merge)
+    code.label(merge)
+
+
+@contextmanager
+def counting(code: Code, start: int, stop: int, step: int | None = None) -> Iterator[int]:
+    """Repeat what is emitted inside with a u32 from ``start`` while below ``stop``; gives its id.
+
+    With the default step of 1 it cannot pass the greatest u32; for another the caller proves that.
+    """
+    header, test, body, follow, merge = (code.module.new_id() for _ in range(5))
+    index, following = code.module.new_id(), code.module.new_id()
+    before = code.block
+    code.branch(header)
+    code.label(header)
+    code.words += [7 << 16 | Ins.Phi, code.u32, index, start, before, following, follow]
+    code.effect(Ins.LoopMerge, merge, follow, LOOP_CONTROL_NONE)
+    code.branch(test)
+    code.label(test)
+    with code.scope():
+        within = code.op(Ins.ULessThan, code.bool, index, stop)
+        code.effect(Ins.BranchConditional, within, body, merge)
+        code.terminated = True
+        code.label(body)
+        code.narrow(index, code.range_of(start)[0], U32_MAX)
+        code.know_below(index, stop)
+        yield index
+    code.branch(follow)
+    code.label(follow)
+    code.words += [5 << 16 | Ins.IAdd, code.u32, following, index, code.const(1) if step is None else step]
+    code.branch(header)
+    code.label(merge)
+
+
+@contextmanager
+def retrying(code: Code, first: int) -> Iterator[tuple[int, Callable[[int, int], None]]]:
+    """Repeat what is emitted inside, with a u32 that is ``first`` at first.
+
+    Gives its id, and a function that ends the turn: told whether to leave, and the u32 of the next turn.
+    """
+    header, body, follow, merge, held = (code.module.new_id() for _ in range(5))
+    before = code.block
+    code.branch(header)
+    code.label(header)
+    phi = len(code.words) + 5
+    code.words += [7 << 16 | Ins.Phi, code.u32, held, first, before, 0, follow]
+    code.effect(Ins.LoopMerge, merge, follow, LOOP_CONTROL_NONE)
+    code.branch(body)
+    code.label(body)
+
+    def leave(condition: int, following: int) -> None:
+        code.words[phi] = following
+        code.effect(Ins.BranchConditional, condition, merge, follow)
+        code.terminated = True
+
+    with code.scope():
+        yield held, leave
+    code.label(follow)
+    code.branch(header)
+    code.label(merge)

@@ -158,14 +158,21 @@ class Lower(Protocol):
 
 @pytest.fixture
 def lower() -> Lower:
-    """The one way by which tests lower programs without a device (on one, the driver asks the validator itself)."""
+    """The one way by which tests lower programs without a device (on one, the driver asks the validator itself).
+
+    What a module declares beyond every device's capabilities has to be a feature that it names and that the target has.
+    """
     from vyre_driver.binding import BindingPlan
-    from vyre_driver.spirv.emit import emit
+    from vyre_driver.spirv.emit import Target, emit
+    from vyre_driver.spirv.opcodes import CORE_CAPABILITIES, FEATURE_OF_CAPABILITY, SUBGROUP_CAPABILITIES
 
     tool = shutil.which("spirv-val")
 
     def lowered(program: Program, specs: Iterable[str] = (), target: Target | None = None) -> EmittedModule:
+        target = Target() if target is None else target
         made = emit(program, BindingPlan.build(program), specs, target)
+        beyond = set(made.capabilities) - CORE_CAPABILITIES - SUBGROUP_CAPABILITIES.keys()
+        assert {FEATURE_OF_CAPABILITY[one] for one in beyond} == made.features <= target.features
         if tool is not None:
             command = [tool, "--target-env", "vulkan1.1", "-"]
             done = subprocess.run(command, input=made.code, capture_output=True, check=False)

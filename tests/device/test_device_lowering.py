@@ -187,6 +187,57 @@ def test_what_counts_as_true_is_what_the_reference_says(opened: Driver, source: 
     compare(opened, elementwise([source], U32, lambda a: cast(U32, cast(BOOL, a))), [values(source)])
 
 
+@pytest.mark.parametrize("op", [BinOp.AND, BinOp.OR], ids=str)
+@pytest.mark.parametrize("both", [False, True], ids=["numbers", "a number and a bool"])
+def test_a_logical_operator_takes_numbers_and_bools(opened: Driver, op: BinOp, *, both: bool) -> None:
+    program = elementwise([U32, U32], U32, lambda a, b: cast(U32, binop(op, a, b > 3 if both else b)))
+    compare(opened, program, list(pairs(U32)))
+
+
+@pytest.mark.parametrize("op", [BinOp.EQ, BinOp.NE, BinOp.AND, BinOp.OR], ids=str)
+def test_bools_are_compared_and_combined_as_the_reference_does(opened: Driver, op: BinOp) -> None:
+    bools = [np.array([0, 0, 1, 1, 7, 7, 0, 1], np.uint32), np.array([0, 1, 0, 1, 1, 7, 7, 0], np.uint32)]
+    program = elementwise([BOOL, BOOL], BOOL, lambda a, b: select(a.not_(), b, binop(op, a, b)))
+    found = opened.compile(program)(*bools, out_counts={"out": 8})
+    left, right = (one != 0 for one in bools)
+    truth = {BinOp.EQ: left == right, BinOp.NE: left != right, BinOp.AND: left & right, BinOp.OR: left | right}[op]
+    assert np.asarray(found).view(np.uint32).tolist() == np.where(~left, right, truth).astype(int).tolist()
+
+
+@pytest.mark.parametrize("op", [BinOp.DIV, BinOp.MOD])
+def test_a_signed_division_without_a_result_gives_what_is_documented(opened: Driver, op: BinOp) -> None:
+    """The reference stops there: a quotient by 0 is 0, the least number by -1 wraps, and the remainders are 0."""
+    left, right = np.array([5, -5, 0, -(2**31), -(2**31)], np.int32), np.array([0, 0, 0, -1, 0], np.int32)
+    found = opened.compile(elementwise([I32, I32], I32, lambda a, b: binop(op, a, b)))(left, right, out_counts={"out": 5})
+    assert found.tolist() == {BinOp.DIV: [0, 0, 0, -(2**31), 0], BinOp.MOD: [0, 0, 0, 0, 0]}[op]
+
+
+@pytest.mark.parametrize(
+    ("op", "ulps"),
+    [
+        *((op, 128) for op in (UnOp.EXP, UnOp.LOG, UnOp.LOG2, UnOp.INVERSE_SQRT, UnOp.COSH)),
+        *((op, 4) for op in (UnOp.SIN, UnOp.COS, UnOp.TAN, UnOp.EXP2)),
+        *((op, 4096) for op in (UnOp.ACOS, UnOp.ASIN, UnOp.ATAN, UnOp.SINH, UnOp.TANH)),
+    ],
+    ids=str,
+)
+def test_a_function_of_a_float_is_as_near_to_the_reference_as_vulkan_says(opened: Driver, op: UnOp, ulps: int) -> None:
+    """128 steps for transcendental ones; in Vulkan 4096 for inverse ones, and for what subtracts exponentials."""
+    given = np.array([0.0, 1.0, 0.03, 0.25, 0.5, 0.75, 0.9, 0.99, 0.125, 0.6, np.nan], np.float32)
+    compare(opened, elementwise([F32], F32, lambda a: unop(op, a)), [given], ulps)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [(source, target) for source in (U32, I32, BOOL) for target in ("Vec2U32", "Vec4U32")] + [(U64, "Vec2U32")],
+    ids=str,
+)
+def test_a_scalar_fills_the_low_words_of_a_vector_and_comes_out_of_them(opened: Driver, source: DataType, target: str) -> None:
+    vector = getattr(DataType, target)
+    given = np.array([0, 1, 1, 0], np.uint32) if source == BOOL else values(source)
+    compare(opened, elementwise([source], U32, lambda a: cast(U32, cast(U64, cast(vector, a)))), [given])
+
+
 def test_an_fma_rounds_once(opened: Driver) -> None:
     rng = np.random.default_rng(3)
     a, b = (rng.standard_normal(20_000).astype(np.float32) for _ in range(2))

@@ -192,3 +192,23 @@ def test_the_ir_knows_errors_and_numbers_of_the_package_and_nothing_else(imports
         if name.startswith("vyre_driver.ir") and not foreign.startswith("vyre_driver.ir")
     }
     assert found == {"vyre_driver.errors", "vyre_driver.numbers"}
+
+
+def test_lowering_knows_programs_plans_and_the_builder_and_neither_device_nor_cache(imports: dict[str, set[str]]) -> None:
+    found = {
+        foreign
+        for name, imported in imports.items()
+        for foreign in imported
+        if name.startswith("vyre_driver.spirv.emit") and not foreign.startswith(("vyre_driver.spirv.emit", "vyre_driver.ir"))
+    }
+    spirv = {f"vyre_driver.spirv.{part}" for part in ("builder", "instructions", "interface", "layout", "opcodes")}
+    assert found == {"vyre_driver.binding", "vyre_driver.errors", *spirv}
+
+
+def test_reading_modules_needs_no_lowering(imports: dict[str, set[str]]) -> None:
+    found = {
+        name
+        for name, imported in imports.items()
+        if below(imported, "spirv.emit") and not name.startswith("vyre_driver.spirv.emit")
+    }
+    assert found == {"vyre_driver.program_source"}

@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 import array
+import runpy
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from blake3 import blake3
 
-from vyre_driver.ir import BinOp, BufferDecl, DataType, Program, binop, buf_len, gid_x, if_, lid_x, load, return_, store, u32
-from vyre_driver.spirv.emit import EMITTER_VERSION
+from vyre_driver.ir import (
+    AtomicOp,
+    BinOp,
+    BufferDecl,
+    DataType,
+    Program,
+    atomic,
+    binop,
+    buf_len,
+    gid_x,
+    if_,
+    lid_x,
+    load,
+    return_,
+    store,
+    u32,
+)
+from vyre_driver.spirv.emit import EMITTER_VERSION, Target
+from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
 from vyre_driver.spirv.instructions import Ins
 
 if TYPE_CHECKING:
     from conftest import Lower
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 ORDERS = {Ins.ULessThan, Ins.UGreaterThan, Ins.ULessThanEqual, Ins.UGreaterThanEqual}
 FIXED = BufferDecl.read_write("fixed", 0, DataType.U32).with_count(64)
 OPEN = BufferDecl.read_write("open", 1, DataType.U32)
@@ -73,12 +93,27 @@ def test_equal_expressions_are_emitted_once_until_something_is_written(lower: Lo
     assert (found.count(Ins.IMul), found.count(Ins.IAdd)) == (2, 1)
 
 
-def test_the_bytes_of_a_program_change_with_the_emitter_version_only(lower: Lower) -> None:
+EVERYTHING = frozenset({"shaderInt64", "shaderFloat64", "storageBuffer8BitAccess", FLUSH, PRESERVE, ROUND_TO_EVEN})
+TARGETS = [Target(), Target(frozenset({"shaderFloat64"}), fuses=False, fences=False), Target(EVERYTHING), Target(strict=False)]
+
+
+def programs() -> list[Program]:
+    """The examples, and what they leave out: divisions, bytes, 64 bits, atomics in a row."""
+    small = BufferDecl.read_write("small", 2, DataType.U8)
+    wide = BufferDecl.read_write("wide", 3, DataType.U64)
+    nand = atomic(AtomicOp.FETCH_NAND, FIXED, INDEX, 5)
+    others = [
+        if_(INDEX < LENGTH, [store(OPEN, INDEX, load(FIXED, INDEX) / load(OPEN, INDEX))]),
+        store(small, INDEX, load(small, INDEX + 1)),
+        store(wide, INDEX, binop(BinOp.MUL_HIGH, load(wide, INDEX), binop(BinOp.WRAPPING_ADD, load(wide, 1), load(wide, 2)))),
+        store(OPEN, INDEX, nand + atomic(AtomicOp.MAX, OPEN, 0, 1)),
+    ]
+    made = {name: runpy.run_path(str(EXAMPLES / f"{name}.py"))[name] for name in ("saxpy", "histogram", "matmul", "prefix_sum")}
+    examples = [made["saxpy"](2.0), made["histogram"](256), made["matmul"](64), made["prefix_sum"]()]
+    return [*examples, Program.wrapped([FIXED, OPEN, small, wide], (64, 1, 1), others)]
+
+
+def test_the_bytes_of_programs_change_with_the_emitter_version_only(lower: Lower) -> None:
     """When this fails, raise EMITTER_VERSION with the digest: caches hold what the old one emitted."""
-    one = program(if_(INDEX < LENGTH, [store(OPEN, INDEX, load(FIXED, INDEX) / load(OPEN, INDEX))]))
-    first, second = lower(one).code, lower(one).code
-    assert (EMITTER_VERSION, blake3(first).hexdigest()[:16], first == second) == (
-        1,
-        "7bec8ed99b532580",
-        True,
-    )
+    first, second = ([lower(one, (), target).code for one in programs() for target in TARGETS] for _ in range(2))
+    assert (EMITTER_VERSION, blake3(b"".join(first)).hexdigest()[:16], first == second) == (2, "9a29356d5f920c9f", True)

@@ -47,14 +47,11 @@ def survey(program: Program) -> Survey:
     waiting: list[Term] = list(program.entry)
     while waiting:
         term = waiting.pop()
-        cls = type(term)
-        operands = OPERANDS.get(cls)
-        bodies = BODY_FIELDS.get(cls, ())
-        if operands is not None or bodies:  # leaves are told apart faster than remembered
-            if id(term) in seen:
-                continue
-            seen.add(id(term))
-        note = _NOTES.get(cls)
+        known = _KINDS.get(type(term))
+        if known is None or id(term) in seen:  # leaves are not even remembered
+            continue
+        seen.add(id(term))
+        note, operands, bodies = known
         if note is not None:
             note(found, term)
         if operands is not None:
@@ -87,3 +84,5 @@ _NOTES: dict[type[Term], Callable[[Survey, Any], None]] = {
     Let: _given,
     Barrier: _waits,
 }
+# What to do with a term that says or holds something; the others are not there.
+_KINDS = {cls: (_NOTES.get(cls), OPERANDS.get(cls), BODY_FIELDS.get(cls, ())) for cls in {*_NOTES, *OPERANDS, *BODY_FIELDS}}

@@ -21,6 +21,7 @@ from vyre_driver.ir import (
     buf_len,
     gid_x,
     if_,
+    let,
     lid_x,
     load,
     return_,
@@ -52,7 +53,7 @@ def instructions(code: bytes) -> list[int]:
     return found
 
 
-INDEX, LENGTH = gid_x(), buf_len(OPEN)
+INDEX, LENGTH, NEXT = gid_x(), buf_len(OPEN), gid_x() + 1
 WRITE = store(OPEN, INDEX, u32(1))
 
 
@@ -76,6 +77,8 @@ WRITE = store(OPEN, INDEX, u32(1))
         ([if_(INDEX < 64, [store(FIXED, INDEX, u32(1))])], 1),
         ([if_(INDEX <= 63, [store(FIXED, INDEX, u32(1))])], 1),
         ([if_(INDEX <= 64, [store(FIXED, INDEX, u32(1))])], 2),
+        # What a guard proves of a value that was computed before it holds inside the guard only.
+        ([let("next", NEXT), if_(INDEX < 8, [store(FIXED, NEXT, u32(1))]), store(FIXED, NEXT, u32(2))], 2),
     ],
 )
 def test_an_index_is_compared_once_where_a_guard_proves_it_and_again_where_none_does(

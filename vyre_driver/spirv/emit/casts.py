@@ -56,7 +56,7 @@ def words_of(code: Code, value: Value) -> list[int]:
 def as_number(code: Code, condition: int) -> int:
     """Return 1 where a bool holds, else 0, as a u32."""
     made = code.op(Ins.Select, code.u32, condition, code.const(1), code.const(0))
-    code.ranges.setdefault(made, (0, 1))
+    code.narrow(made, 0, 1)
     return made
 
 

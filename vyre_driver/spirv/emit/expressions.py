@@ -172,7 +172,7 @@ class Expressions:
             floats.kept(self._code, made, yes.id, no.id)
         elif yes.kind.form is Form.U32:
             (low, high), (least, most) = self._code.range_of(yes.id), self._code.range_of(no.id)
-            self._code.ranges.setdefault(made, (min(low, least), max(high, most)))
+            self._code.narrow(made, min(low, least), max(high, most))
         return Value(made, yes.kind)
 
     def _cast(self, term: Cast) -> Value:

@@ -25,7 +25,7 @@ def add(code: Code, left: int, right: int) -> int:
     made = code.op(Ins.IAdd, code.u32, left, right)
     (low, high), (least, most) = code.range_of(left), code.range_of(right)
     if high + most <= U32_MAX:
-        code.ranges.setdefault(made, (low + least, high + most))
+        code.narrow(made, low + least, high + most)
     return made
 
 
@@ -34,7 +34,7 @@ def sub(code: Code, left: int, right: int) -> int:
     made = code.op(Ins.ISub, code.u32, left, right)
     (low, high), (least, most) = code.range_of(left), code.range_of(right)
     if low >= most:
-        code.ranges.setdefault(made, (low - most, high - least))
+        code.narrow(made, low - most, high - least)
     return made
 
 
@@ -43,7 +43,7 @@ def mul(code: Code, left: int, right: int) -> int:
     made = code.op(Ins.IMul, code.u32, left, right)
     (low, high), (least, most) = code.range_of(left), code.range_of(right)
     if high * most <= U32_MAX:
-        code.ranges.setdefault(made, (low * least, high * most))
+        code.narrow(made, low * least, high * most)
     return made
 
 
@@ -52,7 +52,7 @@ def divide(code: Code, left: int, right: int) -> int:
     (low, high), (least, most) = code.range_of(left), code.range_of(right)
     if least:
         made = code.op(Ins.UDiv, code.u32, left, right)
-        code.ranges.setdefault(made, (low // most, high // least))
+        code.narrow(made, low // most, high // least)
         return made
     is_zero = code.op(Ins.IEqual, code.bool, right, code.const(0))
     safe = code.op(Ins.Select, code.u32, is_zero, code.const(1), right)
@@ -67,7 +67,7 @@ def modulo(code: Code, left: int, right: int) -> int:
         is_zero = code.op(Ins.IEqual, code.bool, right, code.const(0))
         right = code.op(Ins.Select, code.u32, is_zero, code.const(1), right)
     made = code.op(Ins.UMod, code.u32, left, right)
-    code.ranges.setdefault(made, (0, min(code.range_of(left)[1], max(most, 1) - 1)))
+    code.narrow(made, 0, min(code.range_of(left)[1], max(most, 1) - 1))
     return made
 
 
@@ -109,7 +109,7 @@ def _count(code: Code, right: int) -> int:
 def bit_and(code: Code, left: int, right: int) -> int:
     """Return the bits that both u32 have, with its range."""
     made = code.op(Ins.BitwiseAnd, code.u32, left, right)
-    code.ranges.setdefault(made, (0, min(code.range_of(left)[1], code.range_of(right)[1])))
+    code.narrow(made, 0, min(code.range_of(left)[1], code.range_of(right)[1]))
     return made
 
 
@@ -119,7 +119,7 @@ def shift_left(code: Code, left: int, right: int) -> int:
     made = code.op(Ins.ShiftLeftLogical, code.u32, left, count)
     (low, high), (least, most) = code.range_of(left), code.range_of(count)
     if high << most <= U32_MAX:
-        code.ranges.setdefault(made, (low << least, high << most))
+        code.narrow(made, low << least, high << most)
     return made
 
 
@@ -128,7 +128,7 @@ def shift_right(code: Code, left: int, right: int) -> int:
     count = _count(code, right)
     made = code.op(Ins.ShiftRightLogical, code.u32, left, count)
     (low, high), (least, most) = code.range_of(left), code.range_of(count)
-    code.ranges.setdefault(made, (low >> most, high >> least))
+    code.narrow(made, low >> most, high >> least)
     return made
 
 
@@ -154,7 +154,7 @@ def saturating_add(code: Code, left: int, right: int) -> int:
 def saturating_sub(code: Code, left: int, right: int) -> int:
     """Return the difference of u32, at least 0."""
     made = code.op(Ins.ISub, code.u32, left, code.glsl(Glsl.UMin, code.u32, left, right))
-    code.ranges.setdefault(made, (0, code.range_of(left)[1]))
+    code.narrow(made, 0, code.range_of(left)[1])
     return made
 
 
@@ -195,7 +195,7 @@ def minimum(code: Code, left: int, right: int) -> int:
     """Return the lesser u32, with its range."""
     made = code.glsl(Glsl.UMin, code.u32, left, right)
     (low, high), (least, most) = code.range_of(left), code.range_of(right)
-    code.ranges.setdefault(made, (min(low, least), min(high, most)))
+    code.narrow(made, min(low, least), min(high, most))
     return made
 
 
@@ -203,14 +203,14 @@ def maximum(code: Code, left: int, right: int) -> int:
     """Return the greater u32, with its range."""
     made = code.glsl(Glsl.UMax, code.u32, left, right)
     (low, high), (least, most) = code.range_of(left), code.range_of(right)
-    code.ranges.setdefault(made, (max(low, least), max(high, most)))
+    code.narrow(made, max(low, least), max(high, most))
     return made
 
 
 def popcount(code: Code, operand: int) -> int:
     """Return how many bits of a u32 are set."""
     made = code.op(Ins.BitCount, code.u32, operand)
-    code.ranges.setdefault(made, (0, 32))
+    code.narrow(made, 0, 32)
     return made
 
 
@@ -218,7 +218,7 @@ def clz(code: Code, operand: int) -> int:
     """Return the zeros above the highest bit of a u32; 32 of 0, for which FindUMsb gives -1."""
     highest = code.glsl(Glsl.FindUMsb, code.u32, operand)
     made = code.op(Ins.ISub, code.u32, code.const(31), highest)
-    code.ranges.setdefault(made, (0, 32))
+    code.narrow(made, 0, 32)
     return made
 
 
@@ -226,7 +226,7 @@ def ctz(code: Code, operand: int) -> int:
     """Return the zeros below the lowest bit of a u32; 32 of 0."""
     lowest = code.glsl(Glsl.FindILsb, code.u32, operand)
     made = code.glsl(Glsl.UMin, code.u32, lowest, code.const(32))  # of 0 it is all ones
-    code.ranges.setdefault(made, (0, 32))
+    code.narrow(made, 0, 32)
     return made
 
 

@@ -1,0 +1,126 @@
+"""Runs one invocation of a lowered program of u32 words in plain Python, and watches every index.
+
+Only what such programs are lowered to is known; anything else ends with a KeyError. Values are u32 and bools as Python has
+them, pointers are pairs of a variable and an index.
+"""
+
+from __future__ import annotations
+
+import array
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.spirv.instructions import Glsl, Ins
+from vyre_driver.spirv.opcodes import Op
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+U32 = 0xFFFF_FFFF
+LOCAL, GLOBAL = "gl_LocalInvocationID", "gl_GlobalInvocationID"
+
+BINARY: dict[int, Callable[[int, int], int]] = {
+    Ins.IAdd: lambda a, b: (a + b) & U32,
+    Ins.ISub: lambda a, b: (a - b) & U32,
+    Ins.IMul: lambda a, b: (a * b) & U32,
+    Ins.UDiv: lambda a, b: a // b,
+    Ins.UMod: lambda a, b: a % b,
+    Ins.ShiftLeftLogical: lambda a, b: (a << b) & U32,
+    Ins.ShiftRightLogical: lambda a, b: a >> b,
+    Ins.BitwiseAnd: lambda a, b: a & b,
+    Ins.BitwiseOr: lambda a, b: a | b,
+    Ins.BitwiseXor: lambda a, b: a ^ b,
+    Ins.IEqual: lambda a, b: a == b,
+    Ins.INotEqual: lambda a, b: a != b,
+    Ins.ULessThan: lambda a, b: a < b,
+    Ins.UGreaterThan: lambda a, b: a > b,
+    Ins.ULessThanEqual: lambda a, b: a <= b,
+    Ins.UGreaterThanEqual: lambda a, b: a >= b,
+    Ins.LogicalAnd: lambda a, b: a and b,
+    Ins.LogicalOr: lambda a, b: a or b,
+}
+EXTENDED = {Glsl.UMin: min, Glsl.UMax: max}
+
+
+class OutOfRange(AssertionError):
+    """An index that is not below its buffer's count."""
+
+
+def decoded(code: bytes) -> list[tuple[int, list[int]]]:
+    words, found, at = array.array("I", code), [], 5
+    while at < len(words):
+        found.append((words[at] & 0xFFFF, list(words[at + 1 : at + (words[at] >> 16)])))
+        at += words[at] >> 16
+    return found
+
+
+class Machine:
+    """A module, and the memory of one invocation: buffers by name, which it changes."""
+
+    def __init__(self, code: bytes) -> None:
+        self.names: dict[int, str] = {}
+        self.constants: dict[int, Any] = {}
+        self.blocks: dict[int, list[tuple[int, list[int]]]] = {}
+        block: list[tuple[int, list[int]]] | None = None
+        self.first = 0
+        for opcode, operands in decoded(code):
+            if opcode == Op.Name:
+                text = array.array("I", operands[1:]).tobytes()
+                self.names[operands[0]] = text[: text.index(0)].decode()
+            elif opcode in {Op.Constant, Op.SpecConstant}:
+                self.constants[operands[1]] = operands[2]
+            elif opcode in {Op.ConstantTrue, Op.ConstantFalse}:
+                self.constants[operands[1]] = opcode == Op.ConstantTrue
+            elif opcode == Ins.Label:
+                block = self.blocks[operands[0]] = []
+                self.first = self.first or operands[0]
+            elif block is not None:
+                block.append((opcode, operands))
+
+    def run(self, index: int, size: int, buffers: dict[str, list[int]], counts: list[int]) -> None:
+        """Run the invocation ``index``; ``counts`` are what is pushed."""
+        self.values: dict[int, Any] = dict(self.constants)
+        self.memory: dict[Any, list[int]] = {"counts": counts, LOCAL: [index % size], GLOBAL: [index], **buffers}
+        block, came = self.first, 0
+        while block:
+            block, came = self._block(block, came), block
+
+    def _block(self, block: int, came: int) -> int:
+        for opcode, operands in self.blocks[block]:
+            match opcode:
+                case Ins.Branch:
+                    return operands[0]
+                case Ins.BranchConditional:
+                    return operands[1] if self.values[operands[0]] else operands[2]
+                case Ins.Return:
+                    return 0
+                case Ins.Store:
+                    name, place = self.values[operands[0]]
+                    self.memory[name][place] = self.values[operands[1]]
+                case Ins.SelectionMerge | Ins.LoopMerge:
+                    continue
+                case _:
+                    self.values[operands[1]] = self._result(opcode, operands[1], operands[2:], came)
+        raise AssertionError("a block without an end")
+
+    def _result(self, opcode: int, made: int, operands: list[int], came: int) -> Any:  # noqa: ANN401 -- a u32, a bool or a pointer
+        values = self.values
+        if opcode == Ins.Variable:
+            self.memory[made] = [0]
+            return made, 0
+        if opcode == Ins.AccessChain:
+            name, place = self.names[operands[0]], values[operands[-1]]
+            if place >= len(self.memory[name]):
+                raise OutOfRange(f"{name}[{place}] of {len(self.memory[name])}")
+            return name, place
+        if opcode == Ins.Load:
+            name, place = values[operands[0]]
+            return self.memory[name][place]
+        if opcode == Ins.Phi:
+            return values[operands[operands.index(came, 1) - 1]]
+        if opcode == Ins.Select:
+            return values[operands[1] if values[operands[0]] else operands[2]]
+        if opcode == Ins.LogicalNot:
+            return not values[operands[0]]
+        if opcode == Ins.ExtInst:
+            return EXTENDED[operands[1]](*(values[one] for one in operands[2:]))
+        return BINARY[opcode](*(values[one] for one in operands))

@@ -155,7 +155,7 @@ class Driver:
         programs = import_module("vyre_driver.program_source")  # late: most need no programs
         device, features = self.physical_device, self.backend.features
         profile = DeviceProfile.from_physical_device(device, features, backend=BACKEND_ID)
-        target = programs.target_for(device, features, self.backend.api_version, config)
+        target = programs.target_for(device, features, config, self.backend.api_version)
         prepared: ProgramSource = programs.prepare(program, specs, config, profile, target)
         programs.check_limits(prepared, device.limits)
         key = self._program_key(prepared, config)

@@ -125,13 +125,17 @@ def prepare(
     return ProgramSource(program, plan, names, specialization, target, rules)
 
 
-def target_for(device: PhysicalDevice, features: Collection[str], api_version: int, config: DispatchConfig | None) -> Target:
+def target_for(
+    device: PhysicalDevice, features: Collection[str], config: DispatchConfig | None, api_version: int | None = None
+) -> Target:
     """Return what code for a device may rely on that is open with these features for this packed Vulkan version.
 
-    A ulp budget gives up what would cost instructions. Float controls are Vulkan's own from 1.2 on.
+    None is the device's own version. A ulp budget gives up what would cost instructions. Float controls are Vulkan's own from
+    1.2 on.
     """
     strict = config is None or not config.ulp_budget
-    has = device.float_controls if api_version >= _VULKAN_1_2 else frozenset()
+    version = device.api_version if api_version is None else api_version
+    has = device.float_controls if version >= _VULKAN_1_2 else frozenset()
     controls = {name for name, beside in _CONTROLS.items() if name in has and beside in has}
     fuses, fences = device.driver_id in _FUSING, device.driver_id != _LLVMPIPE
     return Target(frozenset(features) | controls, strict=strict, fuses=fuses, fences=fences)

@@ -1,0 +1,44 @@
+"""What lowered code relies on, by what the device says and how it was opened."""
+
+from __future__ import annotations
+
+import pytest
+from literals import device
+
+from vyre_driver.backends.dispatch_config import DispatchConfig
+from vyre_driver.program_source import target_for
+from vyre_driver.spirv.emit import Target
+from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
+
+VULKAN_1_1, VULKAN_1_2 = 1 << 22 | 1 << 12, 1 << 22 | 2 << 12
+NVIDIA, LLVMPIPE, RADV = 4, 13, 3
+ALL = frozenset({FLUSH, PRESERVE, ROUND_TO_EVEN, "denormBehaviorIndependence", "roundingModeIndependence"})
+
+
+@pytest.mark.parametrize(
+    ("told", "version", "controls"),
+    [
+        (ALL, VULKAN_1_2, {FLUSH, PRESERVE, ROUND_TO_EVEN}),
+        (ALL, None, {FLUSH, PRESERVE, ROUND_TO_EVEN}),
+        (ALL, VULKAN_1_1, set()),  # there it would be an extension, which nobody switches on
+        (ALL - {"denormBehaviorIndependence"}, VULKAN_1_2, {PRESERVE, ROUND_TO_EVEN}),
+        (ALL - {"roundingModeIndependence"}, VULKAN_1_2, {FLUSH, PRESERVE}),
+        ({"shaderDenormPreserveFloat32", "denormBehaviorIndependence"}, VULKAN_1_2, set()),
+    ],
+)
+def test_float_controls_are_used_where_one_width_may_be_told_by_itself(
+    told: frozenset[str], version: int | None, controls: set[str]
+) -> None:
+    found = target_for(device(float_controls=frozenset(told)), {"shaderInt64"}, None, version)
+    assert found.features == controls | {"shaderInt64"}
+
+
+@pytest.mark.parametrize(
+    ("driver_id", "fuses", "fences"), [(NVIDIA, True, True), (LLVMPIPE, False, False), (RADV, False, True)]
+)
+def test_an_fma_is_the_devices_own_where_that_was_tried_and_atomics_keep_their_order_where_that_is_harmless(
+    driver_id: int, *, fuses: bool, fences: bool
+) -> None:
+    one = device(driver_id=driver_id, float_controls=frozenset())
+    found = [target_for(one, (), config) for config in (None, DispatchConfig(ulp_budget=0), DispatchConfig(ulp_budget=1))]
+    assert found == [Target(strict=strict, fuses=fuses, fences=fences) for strict in (True, True, False)]

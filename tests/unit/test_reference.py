@@ -60,7 +60,7 @@ def test_a_trap_names_tag_address_invocation_and_statement() -> None:
     with pytest.raises(Trapped, match=r"trapped with 'why' at address 50, in invocation \(5, 0, 0\)") as caught:
         run(program([ir.if_(I >= 5, [ir.trap(I * 10, "why")])]), ())
     assert (caught.value.code, caught.value.context) == (
-        2009,
+        2011,
         {"invocation": (5, 0, 0), "address": 50, "tag": "why", "path": "entry[0].body[0].then[0]"},
     )
 
@@ -74,7 +74,7 @@ def test_of_several_faults_the_first_in_the_order_of_invocations_is_raised() -> 
     ]
     with pytest.raises(ExecutionFault, match=r"quotient of 10 by 0 does not exist, in invocation \(2, 0, 0\)") as caught:
         run(program(body, signed), [np.zeros(8, np.int32)])
-    assert (caught.value.code, caught.value.context["path"]) == (2008, "entry[0].body[1]")
+    assert (caught.value.code, caught.value.context["path"]) == (2010, "entry[0].body[1]")
 
 
 @pytest.mark.parametrize(("a", "b"), [(1, 0), (0, 0), (-(2**31), -1)])
@@ -111,7 +111,7 @@ def test_the_step_budget_counts_statements_and_turns_of_one_invocation(bound: in
         return
     with pytest.raises(StepBudgetExceeded, match="more than 9 statements") as caught:
         run(body, (), grid=(1, 1, 1), step_budget=bound)
-    assert (caught.value.code, caught.value.context) == (2010, {"limit": 9})
+    assert (caught.value.code, caught.value.context) == (2012, {"limit": 9})
 
 
 def test_a_loop_that_never_ends_is_stopped() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 
 from vyre_driver.backends.reference import run as run_reference
 from vyre_driver.backends.reference.dispatch import interpret
-from vyre_driver.errors import UnsupportedFeature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,12 +42,7 @@ def driver_backend(driver: Driver) -> RunProgram:
         grid: tuple[int, int, int],
         element_counts: Mapping[str, int],
     ) -> Sequence[NDArray[Any]]:
-        if not getattr(driver, "compiles_programs", False):
-            raise UnsupportedFeature(
-                "this driver compiles SPIR-V modules and no programs yet",
-                fix="use a version whose Driver.compile takes programs",
-            )
-        kernel: Any = driver.compile(program)  # type: ignore[arg-type] # once it takes programs
+        kernel = driver.compile(program)
         made = kernel(*inputs, groups=grid, out_counts=dict(element_counts))
         return (made,) if isinstance(made, np.ndarray) else tuple(made)
 

@@ -101,9 +101,9 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     UnsupportedFeature
         1002 if the interpreter does not run a part of it, which is named.
     ExecutionFault
-        2008, Trapped 2009, DivergentBarrier 2011: if an invocation does what has no result.
+        2010, Trapped 2011, DivergentBarrier 2013: if an invocation does what has no result.
     StepBudgetExceeded
-        2010 if an invocation runs too long.
+        2012 if an invocation runs too long.
     """
     validate(program)
     if specs is not None and len(specs):

@@ -50,9 +50,9 @@ class Schedule:
         Raises
         ------
         ExecutionFault
-            2008 and below, of the first invocation that has one.
+            2010 and below, of the first invocation that has one.
         StepBudgetExceeded
-            2010 if an invocation runs too long.
+            2012 if an invocation runs too long.
         """
         width, total = self._grid.group_invocations, self._grid.group_count
         step = total if self._script.has_grid_barriers else max(1, self._lockstep // width)

@@ -182,7 +182,7 @@ class Unit:
         Raises
         ------
         StepBudgetExceeded
-            2010 if one of them has taken more than it was given.
+            2012 if one of them has taken more than it was given.
         """
         if self.active is None:
             self._steps += steps

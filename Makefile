@@ -16,9 +16,10 @@ test: check  ## check, then run the tests
 stress: setup  ## run the tests that take minutes
 	.venv/bin/python -m pytest tests/stress
 
-conform: setup  ## 20,000 random programs on every backend against the reference
-	.venv/bin/vyre-driver conform --backend cpu-ref --count 20000 --subgroups
-	.venv/bin/vyre-driver conform --backend kompute --count 20000
+conform: setup  ## 20,000 random programs on every backend against the reference; goes on where it was stopped
+	mkdir -p build
+	.venv/bin/vyre-driver conform --backend cpu-ref --count 20000 --subgroups --batch 500 --journal build/conform-cpu-ref.jsonl
+	.venv/bin/vyre-driver conform --backend kompute --count 20000 --batch 500 --journal build/conform-kompute.jsonl
 
 check: setup  ## formatting, lint, types
 	.venv/bin/ruff format --check && .venv/bin/ruff check

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from vyre_driver.cli.options import add_device, add_json, print_json
 from vyre_driver.errors import InvalidCommand, UnsupportedFeature
@@ -12,8 +13,7 @@ from vyre_driver.errors import InvalidCommand, UnsupportedFeature
 if TYPE_CHECKING:
     import argparse
 
-    from vyre_driver.conformance.case import RunProgram
-    from vyre_driver.conformance.suite import Report
+    from vyre_driver.conformance.batches import Tally
 
 BACKENDS = ("kompute", "cpu-ref")
 
@@ -31,6 +31,16 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     parser.add_argument("--no-cases", action="store_true", help="leave the hand-written cases out")
     parser.add_argument("--subgroups", action="store_true", help="use subgroup operations too; the device's must have 32 lanes")
+    parser.add_argument("--no-shrink", action="store_true", help="tell of failing programs as they are")
+    parser.add_argument("--max-failures", type=int, default=10, metavar="N", help="stop after so many (default: 10)")
+    parser.add_argument(
+        "--batch",
+        type=int,
+        default=0,
+        metavar="N",
+        help="ask so many at a time in a child process, whose death is a failure with a seed (default: ask all here)",
+    )
+    parser.add_argument("--journal", type=Path, metavar="FILE", help="with --batch: keep what is done, and go on from there")
     parser.add_argument("--allow-software", action="store_true", help="accept a CPU device")
     add_device(parser)
     add_json(parser)
@@ -39,42 +49,66 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 def run(options: argparse.Namespace) -> int:
     """Ask, and print what came of it; 1 when an answer was wrong."""
-    from vyre_driver.conformance import suite  # noqa: PLC0415 -- the other verbs need no programs
-    from vyre_driver.conformance.options import Options  # noqa: PLC0415 -- the same
-
-    if options.count < 0 or options.seed < 0:
-        raise InvalidCommand(f"--seed {options.seed} --count {options.count} is below 0", fix="give numbers from 0 up")
+    _check(options)
     began = time.perf_counter()
-    with_subgroups = Options(subgroups=options.subgroups)
-    with ExitStack() as stack:
-        backend = _backend(options, stack)
-        report = suite.run(backend, options.seed, options.count, options=with_subgroups, by_hand=not options.no_cases)
+    tally = _asked(options)
     seconds = time.perf_counter() - began
-    if report.asked and sum(report.unsupported.values()) == report.asked:
-        reason = next(iter(report.unsupported))
+    if tally.asked and tally.unsupported.total() == tally.asked:
+        reason = next(iter(tally.unsupported))
         raise UnsupportedFeature(f"{options.backend} refused every program: {reason}", fix="choose another backend")
     if options.json:
         facts = {"backend": options.backend, "seed": options.seed, "count": options.count, "seconds": round(seconds, 3)}
-        print_json({**facts, **suite.as_data(report)})
+        print_json({**facts, **tally.as_data()})
     else:
-        _print(report, seconds)
-    return 1 if report.failures else 0
+        _print(tally, seconds)
+    return 1 if tally.failed else 0
 
 
-def _print(report: Report, seconds: float) -> None:
-    for failure in report.failures:
-        print(failure.describe())
+def _check(options: argparse.Namespace) -> None:
+    numbers = {"--seed": options.seed, "--count": options.count, "--batch": options.batch}
+    if min(numbers.values()) < 0:
+        given = " ".join(f"{name} {value}" for name, value in numbers.items())
+        raise InvalidCommand(f"{given} is below 0", fix="give numbers from 0 up")
+    if options.max_failures < 1:
+        raise InvalidCommand(f"--max-failures {options.max_failures} is below 1", fix="give a number from 1 up")
+    if options.journal is not None and not options.batch:
+        raise InvalidCommand("--journal is given without --batch", fix="add --batch 500")
+
+
+def _asked(options: argparse.Namespace) -> Tally:
+    from vyre_driver.conformance import batches, jobs, suite  # noqa: PLC0415 -- the other verbs need no programs
+
+    common: dict[str, Any] = {
+        "backend": options.backend,
+        "subgroups": options.subgroups,
+        "shrink": not options.no_shrink,
+        "device": options.device,
+        "allow_software": options.allow_software or None,
+    }
+    todo = [jobs.Job(first=options.seed, count=options.count, **common)]
+    if not options.no_cases:
+        by_hand = jobs.Job(first=0, count=2**32, by_hand=True, **common)
+        todo.insert(0, jobs.Job(first=0, count=sum(1 for _ in by_hand.cases()), by_hand=True, **common))
+    with ExitStack() as stack:
+        backend = todo[0].open(stack)  # also where children ask, so that a device that is not there is told of once
+        if not options.batch:
+            tally = batches.Tally()
+            for case in (case for job in todo for case in job.cases()):
+                tally.add(jobs.answer_data(suite.answer(backend, case, shrink=not options.no_shrink)))
+                if len(tally.failed) >= options.max_failures:
+                    break
+            return tally
+    parts = (part for job in todo for part in batches.batches(job, options.batch))
+    return batches.run_batches(parts, journal=options.journal, max_failures=options.max_failures)
+
+
+def _print(tally: Tally, seconds: float) -> None:
+    for failure in tally.failed:
+        print(failure["text"])
         print()
-    print(report)
+    print(f"asked {tally.asked}, agreed {tally.agreed}, failed {len(tally.failed)}")
+    for reason, count in tally.unsupported.most_common():
+        print(f"unsupported {count}: {reason}")
+    for failure in tally.failed:
+        print(f"failed {failure['case']}: {failure['why']}")
     print(f"{seconds:.1f} s")
-
-
-def _backend(options: argparse.Namespace, stack: ExitStack) -> RunProgram:
-    from vyre_driver.conformance import adapters  # noqa: PLC0415 -- the other verbs need no programs
-
-    if options.backend == "cpu-ref":
-        return adapters.one_by_one
-    from vyre_driver.driver import Driver  # noqa: PLC0415 -- cpu-ref needs no device
-
-    driver = stack.enter_context(Driver(options.device, allow_software=options.allow_software or None))
-    return adapters.driver_backend(driver)

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import tempfile
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_driver.backends.reference import BACKEND_ID as REFERENCE
 from vyre_driver.backends.reference import run as run_reference
 from vyre_driver.backends.reference.dispatch import interpret
+from vyre_driver.errors import UnsupportedFeature
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import ExitStack
 
     from numpy.typing import NDArray
 
@@ -18,7 +25,13 @@ if TYPE_CHECKING:
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
 
-__all__ = ["driver_backend", "one_by_one", "run_reference"]
+__all__ = ["BACKENDS", "DriverBackend", "one_by_one", "open_backend", "run_reference"]
+
+KOMPUTE = "kompute"
+BACKENDS = (KOMPUTE, REFERENCE)
+_DISASSEMBLER = "spirv-dis"
+_TIMEOUT_S = 60
+_WORDS_A_LINE = 8
 
 
 def one_by_one(
@@ -32,18 +45,63 @@ def one_by_one(
     return interpret(program, inputs, grid=grid, element_counts=element_counts, lockstep=0).outputs
 
 
-def driver_backend(driver: Driver) -> RunProgram:
-    """Return a driver as a backend; each program is compiled by ``Driver.compile`` and called once."""
+class DriverBackend:
+    """A driver as a backend; each program is compiled by ``Driver.compile`` and called once."""
 
-    def run(
+    def __init__(self, driver: Driver) -> None:
+        """Ask this driver."""
+        self._driver = driver
+
+    def __call__(
+        self,
         program: Program,
         inputs: Sequence[NDArray[Any]],
         *,
         grid: tuple[int, int, int],
         element_counts: Mapping[str, int],
     ) -> Sequence[NDArray[Any]]:
-        kernel = driver.compile(program)
-        made = kernel(*inputs, groups=grid, out_counts=dict(element_counts))
+        """Compile and run it."""
+        made = self._driver.compile(program)(*inputs, groups=grid, out_counts=dict(element_counts))
         return (made,) if isinstance(made, np.ndarray) else tuple(made)
 
-    return run
+    def assembly(self, program: Program) -> str:
+        """Return the program's SPIR-V for this driver's device, as :func:`shown`."""
+        source, driver = import_module("vyre_driver.program_source"), self._driver
+        profiles = import_module("vyre_driver.backends.profile")
+        device, features = driver.physical_device, driver.backend.features
+        profile = profiles.DeviceProfile.from_physical_device(device, features, backend=KOMPUTE)
+        prepared = source.prepare(program, None, None, profile, source.target_for(device, features, None))
+        return shown(prepared.lower(device.limits))
+
+
+def shown(code: bytes) -> str:
+    """Return SPIR-V, in the host's byte order, as spirv-dis shows it, or as words of eight hex digits without that."""
+    tool = shutil.which(_DISASSEMBLER)
+    if tool is not None:
+        command = [tool, "--no-color", "--no-header", "-"]
+        done = subprocess.run(command, input=code, capture_output=True, timeout=_TIMEOUT_S, check=False)
+        if not done.returncode:
+            return done.stdout.decode("utf-8", "replace").rstrip()
+    words = [f"{word:08x}" for word in np.frombuffer(code, np.uint32)]
+    return "\n".join(" ".join(words[place : place + _WORDS_A_LINE]) for place in range(0, len(words), _WORDS_A_LINE))
+
+
+def open_backend(name: str, stack: ExitStack, *, device: str | None = None, allow_software: bool | None = None) -> RunProgram:
+    """Return one of ``BACKENDS`` until the stack is closed; ``cpu-ref`` is the reference one by one, against itself.
+
+    A device's driver keeps what it compiles in a cache of its own, which goes with it.
+
+    Raises
+    ------
+    UnsupportedFeature
+        1002 if there is no backend of this name.
+    VyreError
+        What ``Driver`` raises if the device cannot be opened.
+    """
+    if name == REFERENCE:
+        return one_by_one
+    if name != KOMPUTE:
+        raise UnsupportedFeature(f"there is no backend {name!r}", fix=f"choose one of {', '.join(BACKENDS)}", backend=name)
+    driver_class = import_module("vyre_driver.driver").Driver  # late: cpu-ref needs no device
+    cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="vyre-conform-"))
+    return DriverBackend(stack.enter_context(driver_class(device, cache=cache, allow_software=allow_software)))

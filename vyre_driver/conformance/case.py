@@ -50,7 +50,10 @@ TRANSCENDENTAL = Tolerance(128)  # spec item 8: the functions that IEEE 754 leav
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A program with its inputs (in the order of the bindings) and its grid in workgroups; ``tolerance`` is for f32."""
+    """A program with its inputs (in the order of the bindings) and its grid in workgroups.
+
+    ``tolerance`` is for f32, ``tolerances`` for outputs of these names in its place.
+    """
 
     name: str
     program: Program
@@ -58,3 +61,4 @@ class Case:
     grid: tuple[int, int, int]
     tolerance: Tolerance = ELEMENTARY
     element_counts: Mapping[str, int] = field(default_factory=dict)
+    tolerances: Mapping[str, Tolerance] = field(default_factory=dict)

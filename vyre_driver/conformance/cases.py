@@ -1,8 +1,7 @@
 """Hand-written cases: every operator on every type that it takes, at the edges; every cast; memory, control, and the grid.
 
 Which types an operator takes is asked of the validator's own table, so that none is forgotten.
-Source: spec items 1.2, 1.7, 1.9; for the functions that are not exact, the Vulkan specification, "Precision of GLSL.std.450
-instructions" (absolute errors of sine and cosine, of the logarithm near 1, and what the others inherit).
+Source: spec items 1.2, 1.7, 1.9.
 """
 
 from __future__ import annotations
@@ -12,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.conformance.case import ELEMENTARY, EXACT, TRANSCENDENTAL, Case, Tolerance
+from vyre_driver.conformance.case import EXACT, Case, Tolerance
 from vyre_driver.conformance.flow_cases import flow_cases
+from vyre_driver.conformance.tolerances import TOLERANCES
 from vyre_driver.conformance.words import NUMPY, edges
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
@@ -34,27 +34,6 @@ if TYPE_CHECKING:
 _F32, _I32 = DataType.F32, DataType.I32
 _VECTORS = {DataType.Vec2U32: 2, DataType.Vec4U32: 4}
 _NARROW = (DataType.U8, DataType.I8, DataType.U16, DataType.I16)
-_ANGLES = Tolerance(128, 2.0**-11)
-_INHERITED = Tolerance(4096, 2.0**-11)
-_TOLERANCES: dict[UnOp | BinOp, Tolerance] = {
-    BinOp.DIV: ELEMENTARY,
-    UnOp.SQRT: TRANSCENDENTAL,
-    UnOp.INVERSE_SQRT: TRANSCENDENTAL,
-    UnOp.RECIPROCAL: ELEMENTARY,
-    UnOp.SIN: _ANGLES,
-    UnOp.COS: _ANGLES,
-    UnOp.TAN: _INHERITED,
-    UnOp.ACOS: _INHERITED,
-    UnOp.ASIN: _INHERITED,
-    UnOp.ATAN: _INHERITED,
-    UnOp.LOG: Tolerance(128, 2.0**-21),
-    UnOp.LOG2: Tolerance(128, 2.0**-21),
-    UnOp.EXP: TRANSCENDENTAL,
-    UnOp.EXP2: TRANSCENDENTAL,
-    UnOp.SINH: Tolerance(128, 2.0**-20),
-    UnOp.COSH: TRANSCENDENTAL,
-    UnOp.TANH: Tolerance(128, 2.0**-20),
-}
 _SMOOTH = (-3.0, -1.0, -0.75, -0.5, -0.001, 0.0, 0.001, 0.25, 0.5, 0.999, 1.0, 1.5, 2.0, 3.0)
 _DOMAINS: dict[UnOp, tuple[float, ...]] = {
     UnOp.ACOS: tuple(one for one in _SMOOTH if abs(one) <= 1),
@@ -119,7 +98,7 @@ def _binary_cases(options: Options) -> Iterator[Case]:
         def make(a: Expr, b: Expr, op: BinOp = op) -> Expr:
             return ir.binop(op, a, b)
 
-        tolerance = _TOLERANCES.get(op, EXACT)
+        tolerance = TOLERANCES.get(op, EXACT)
         yield elementwise(f"{op.name} of {dtype}", [dtype, dtype], [left, right], make, result, tolerance=tolerance)
 
 
@@ -129,12 +108,12 @@ def _unary_cases(options: Options) -> Iterator[Case]:
         if result is None or isinstance(result, Mismatch):
             continue
         smooth = _DOMAINS.get(op, _SMOOTH)
-        given = np.array(smooth, np.float32) if dtype == _F32 and op in _TOLERANCES else edges(dtype)
+        given = np.array(smooth, np.float32) if dtype == _F32 and op in TOLERANCES else edges(dtype)
 
         def make(a: Expr, op: UnOp = op) -> Expr:
             return ir.unop(op, a)
 
-        tolerance = _TOLERANCES.get(op, EXACT) if dtype == _F32 else EXACT
+        tolerance = TOLERANCES.get(op, EXACT) if dtype == _F32 else EXACT
         yield elementwise(f"{op.name} of {dtype}", [dtype], [given], make, result, tolerance=tolerance)
 
 

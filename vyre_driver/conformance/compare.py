@@ -65,7 +65,8 @@ def difference(
         is_float = binding.data_type == DataType.F32 and wanted.nbytes % 4 == 0
         width = 4 if is_float or wanted.nbytes % 4 == 0 else 1
         one, other = _words(wanted, width), _words(got, width)
-        wrong = float_differences(one, other, case.tolerance, rules) if is_float else one != other
+        tolerance = case.tolerances.get(binding.name, case.tolerance)
+        wrong = float_differences(one, other, tolerance, rules) if is_float else one != other
         if wrong.any():
             place = int(np.argmax(wrong))
             element = place * width // max(1, binding.stride)

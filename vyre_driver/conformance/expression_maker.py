@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from vyre_driver.conformance.tolerances import RANGES
 from vyre_driver.conformance.words import F32_EDGES, I32_EDGES, U32_EDGES, U64_EDGES
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.dtypes import DataType
@@ -89,12 +90,16 @@ class ExpressionMaker:
     def inexact(self) -> Expr:
         """Return an f32 that a device may get slightly wrong."""
         dice, operand = self._dice, self.make(F32, 2)
-        way = dice.below(3)
+        way = dice.below(4)
         if way == 0:
-            return ir.select(self.make(BOOL, 1), ir.unop(dice.pick(INEXACT), ir.absolute(operand) + 0.25), self.make(F32, 1))
+            op = dice.pick(tuple(RANGES))
+            lowest, highest = RANGES[op]
+            within = ir.minimum(ir.maximum(operand, ir.f32(lowest)), ir.f32(highest))
+            return ir.select(self.make(BOOL, 1), ir.unop(op, within), self.make(F32, 1))
         if way == 1:
-            return ir.unop(dice.pick((UnOp.NEGATE, UnOp.ABS)), ir.binop(BinOp.DIV, operand, self._divisor()))
-        return ir.binop(BinOp.DIV, operand, self._divisor())
+            return ir.select(self.make(BOOL, 1), ir.unop(dice.pick(INEXACT), ir.absolute(operand) + 0.25), self.make(F32, 1))
+        quotient = ir.binop(BinOp.DIV, operand, self._divisor())
+        return ir.unop(dice.pick((UnOp.NEGATE, UnOp.ABS)), quotient) if way == 2 else quotient
 
     def condition(self, depth: int = 2) -> Expr:
         """Return a condition, which is u32 in one of five."""

@@ -13,6 +13,7 @@ from vyre_driver.conformance.dice import Dice
 from vyre_driver.conformance.expression_maker import BOOL, F32, I32, U32, U64, ExpressionMaker
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.statement_maker import StatementMaker
+from vyre_driver.conformance.tolerances import tolerance_of
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
@@ -28,6 +29,7 @@ _SIZES = ((1, 1, 1), (4, 1, 1), (8, 1, 1), (32, 1, 1), (33, 1, 1), (64, 1, 1), (
 _GRIDS = ((1, 1, 1), (1, 1, 1), (2, 1, 1), (3, 1, 1), (2, 2, 1), (1, 2, 2))
 _NARROW = (DataType.U8, DataType.I8, DataType.U16, DataType.I16)
 _COUNTING = (AtomicOp.ADD, AtomicOp.MIN, AtomicOp.MAX, AtomicOp.AND, AtomicOp.OR, AtomicOp.XOR)
+_INEXACT = "quotients"
 _NAMES = {U32: "words", I32: "signed", F32: "floats", BOOL: "flags", U64: "wide"}
 
 
@@ -79,7 +81,7 @@ def generate(seed: int, options: Options | None = None) -> Case:
     expressions = ExpressionMaker(dice, options, readable, own)
     expressions.own = {dtype: list(many) for dtype, many in outputs.items() if dtype in _NAMES}
     if options.inexact and dice.chance(40):
-        outputs.setdefault(F32, []).append(buffers.written("quotients", F32, total))
+        outputs.setdefault(F32, []).append(buffers.written(_INEXACT, F32, total))
     counters = _counters(dice, options, buffers)
     shared = _shared(dice, options, size)
     writer = StatementMaker(dice, options, expressions, own, outputs, shared, counters)
@@ -88,7 +90,8 @@ def generate(seed: int, options: Options | None = None) -> Case:
     if shared:
         nodes = [ir.let("own_place", ir.lid_x() + ir.lid_y() * x + ir.lid_z() * (x * y)), *nodes]
     program = Program.new([*buffers.declared, *shared.values()], size, [ir.region(ROOT_GENERATOR, *nodes)])
-    return Case(f"seed {seed}", program, tuple(buffers.inputs), grid)
+    inexact = {_INEXACT: tolerance_of(program)}
+    return Case(f"seed {seed}", program, tuple(buffers.inputs), grid, tolerances=inexact)
 
 
 def _own_index(size: tuple[int, int, int], grid: tuple[int, int, int]) -> Expr:

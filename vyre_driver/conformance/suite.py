@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
-from vyre_driver.backends.reference import interpret
+from vyre_driver.backends.reference import DEFAULT_STEP_BUDGET, interpret
 from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.compare import DEFAULT_RULES, Difference, Rules, difference
 from vyre_driver.conformance.generate import generate
@@ -22,7 +23,7 @@ from vyre_driver.conformance.shrink import shrunk
 from vyre_driver.errors import DispatchFailed, InvalidInput, InvalidProgram, UnsupportedFeature, VyreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,24 +32,41 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
 
 _REASON_CHARACTERS = 120
+_SHRINKING_STEP_BUDGET = 1 << 14  # a loop that lost its bound while shrinking would run for minutes
+
+
+@runtime_checkable
+class ShowsAssembly(Protocol):
+    """What a backend may have beside being called: ``assembly`` gives the code of a program as text."""
+
+    def assembly(self, program: Program) -> str:
+        """Return it."""
+        ...
 
 
 class Failure(NamedTuple):
-    """A case that a backend answered otherwise, why, and what is left of it after shrinking."""
+    """A case that a backend answered otherwise, why, and what is left of it after shrinking, with its code as text."""
 
     name: str
     why: str
     smallest: Case
     smallest_why: str
+    assembly: str = ""
 
-    def describe(self, assembly: Callable[[Program], str] | None = None) -> str:
-        """Return the small program as text, with its SPIR-V where the backend can give it."""
+    def describe(self) -> str:
+        """Return the small program as text, its inputs, and its code where the backend gives that."""
         lines = [f"{self.name}: {self.why}", f"shrunk, with a grid of {self.smallest.grid} workgroups: {self.smallest_why}"]
         lines.append(str(self.smallest.program))
         lines += [f"  input {place}: {array!r}" for place, array in enumerate(self.smallest.inputs)]
-        if assembly is not None:
-            lines.append(assembly(self.smallest.program))
-        return "\n".join(lines)
+        return "\n".join([*lines, self.assembly] if self.assembly else lines)
+
+
+class Answer(NamedTuple):
+    """What came of one case: agreed, unless it was refused for a reason or failed."""
+
+    name: str
+    refusal: str | None = None
+    failure: Failure | None = None
 
 
 @dataclass(slots=True)
@@ -59,6 +77,16 @@ class Report:
     agreed: int = 0
     unsupported: Counter[str] = field(default_factory=Counter)
     failures: list[Failure] = field(default_factory=list)
+
+    def add(self, answer: Answer) -> None:
+        """Count one more case."""
+        self.asked += 1
+        if answer.failure is not None:
+            self.failures.append(answer.failure)
+        elif answer.refusal is not None:
+            self.unsupported[answer.refusal] += 1
+        else:
+            self.agreed += 1
 
     def __str__(self) -> str:
         """Return a table of a few lines."""
@@ -86,13 +114,8 @@ def run(  # noqa: PLR0913 -- which backend, which questions, which rules
 ) -> Report:
     """Ask the hand-written cases, then random ones from ``seed`` on; stop after ``max_failures``."""
     options = Options() if options is None else options
-    cases = [*hand_written(options)] if by_hand else []
-    return ask(backend, _both(cases, random_cases(seed, count, options)), rules=rules, max_failures=max_failures)
-
-
-def _both(first: Iterable[Case], second: Iterable[Case]) -> Iterator[Case]:
-    yield from first
-    yield from second
+    cases = hand_written(options) if by_hand else iter(())
+    return ask(backend, chain(cases, random_cases(seed, count, options)), rules=rules, max_failures=max_failures)
 
 
 def ask(
@@ -101,20 +124,31 @@ def ask(
     """Ask a backend these cases."""
     report = Report()
     for case in cases:
-        report.asked += 1
-        try:
-            why = verdict(backend, case, rules)
-        except UnsupportedFeature as refusal:
-            report.unsupported[refusal.problem[:_REASON_CHARACTERS]] += 1
-            continue
-        if why is None:
-            report.agreed += 1
-            continue
-        smallest, smallest_why = _smallest(backend, case, rules) if shrink else (case, why)
-        report.failures.append(Failure(case.name, why, smallest, smallest_why or why))
+        report.add(answer(backend, case, rules, shrink=shrink))
         if len(report.failures) >= max_failures:
             break
     return report
+
+
+def answer(backend: RunProgram, case: Case, rules: Rules = DEFAULT_RULES, *, shrink: bool = True) -> Answer:
+    """Return what a backend says to one case."""
+    try:
+        why = verdict(backend, case, rules)
+    except UnsupportedFeature as refusal:
+        return Answer(case.name, refusal=refusal.problem[:_REASON_CHARACTERS])
+    if why is None:
+        return Answer(case.name)
+    smallest, smallest_why = _smallest(backend, case, rules) if shrink else (case, why)
+    return Answer(case.name, failure=Failure(case.name, why, smallest, smallest_why or why, _assembly(backend, smallest)))
+
+
+def _assembly(backend: RunProgram, case: Case) -> str:
+    if not isinstance(backend, ShowsAssembly):
+        return ""
+    try:
+        return backend.assembly(case.program)
+    except VyreError as error:  # perhaps the very failure
+        return f"no code: {type(error).__name__} {error.code}: {error}"
 
 
 def verdict(backend: RunProgram, case: Case, rules: Rules = DEFAULT_RULES) -> str | None:
@@ -128,8 +162,8 @@ def verdict(backend: RunProgram, case: Case, rules: Rules = DEFAULT_RULES) -> st
     return _judged(backend, case, _reference(case).outputs, rules)
 
 
-def _reference(case: Case) -> Interpretation:
-    return interpret(case.program, case.inputs, grid=case.grid, element_counts=case.element_counts)
+def _reference(case: Case, step_budget: int = DEFAULT_STEP_BUDGET) -> Interpretation:
+    return interpret(case.program, case.inputs, grid=case.grid, element_counts=case.element_counts, step_budget=step_budget)
 
 
 def _judged(backend: RunProgram, case: Case, expected: Sequence[NDArray[Any]], rules: Rules) -> str | None:
@@ -149,7 +183,7 @@ def _smallest(backend: RunProgram, case: Case, rules: Rules) -> tuple[Case, str]
 
     def fails(smaller: Case) -> bool:
         try:
-            known = _reference(smaller)
+            known = _reference(smaller, _SHRINKING_STEP_BUDGET)
             why = None if known.order_mattered else _judged(backend, smaller, known.outputs, rules)
         except (InvalidProgram, InvalidInput, DispatchFailed, UnsupportedFeature):
             return False  # no such program, one without a result, or one that the backend does not run
@@ -167,8 +201,12 @@ def as_data(report: Report) -> dict[str, Any]:
         "asked": report.asked,
         "agreed": report.agreed,
         "unsupported": dict(report.unsupported.most_common()),
-        "failed": [
-            {"case": one.name, "why": one.why, "grid": list(one.smallest.grid), "program": str(one.smallest.program)}
-            for one in report.failures
-        ],
+        "failed": [failure_data(one) for one in report.failures],
     }
+
+
+def failure_data(failure: Failure) -> dict[str, Any]:
+    """Return a failure as plain data; ``text`` is what :meth:`Failure.describe` prints."""
+    smallest = failure.smallest
+    told = {"case": failure.name, "why": failure.why, "grid": list(smallest.grid), "program": str(smallest.program)}
+    return {**told, "text": failure.describe()}

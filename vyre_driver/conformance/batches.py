@@ -1,0 +1,181 @@
+"""Many cases in child processes: one that ends its process, or hangs, is a failure with a name, and the others are asked still.
+
+A driver that crashes, leaks or never comes back does so in the child. What was done is written to a journal, batch by batch, so
+that a run that is stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.errors import FileUnusable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from vyre_driver.conformance.jobs import Job
+
+DEFAULT_BATCH = 500
+ANSWER_TIMEOUT_S = 300.0
+_ERROR_CHARACTERS = 300
+_CHUNK_BYTES = 1 << 16
+
+
+@dataclass(slots=True)
+class Tally:
+    """What came of many cases, as plain data; ``failed`` holds what ``suite.failure_data`` tells of each failure."""
+
+    asked: int = 0
+    agreed: int = 0
+    unsupported: Counter[str] = field(default_factory=Counter)
+    failed: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, answer: dict[str, Any]) -> None:
+        """Count one more answer, as ``jobs.answer_data`` has it."""
+        self.asked += 1
+        if "failed" in answer:
+            self.failed.append(answer["failed"])
+        elif "refused" in answer:
+            self.unsupported[answer["refused"]] += 1
+        else:
+            self.agreed += 1
+
+    def merge(self, other: Tally) -> None:
+        """Count what another one has counted."""
+        self.asked += other.asked
+        self.agreed += other.agreed
+        self.unsupported.update(other.unsupported)
+        self.failed += other.failed
+
+    def as_data(self) -> dict[str, Any]:
+        """Return it as plain data."""
+        return {
+            "asked": self.asked,
+            "agreed": self.agreed,
+            "unsupported": dict(self.unsupported.most_common()),
+            "failed": self.failed,
+        }
+
+
+def batches(job: Job, size: int = DEFAULT_BATCH) -> Iterator[Job]:
+    """Cut a job into jobs of at most ``size`` cases."""
+    for done in range(0, job.count, size):
+        yield replace(job.without(done), count=min(size, job.count - done))
+
+
+def run_batches(
+    jobs: Iterator[Job], *, journal: Path | None = None, max_failures: int = 10, timeout_s: float = ANSWER_TIMEOUT_S
+) -> Tally:
+    """Do each job in a process of its own, but those that the journal has; stop when so many cases have failed.
+
+    ``timeout_s`` is how long one answer may take.
+
+    Raises
+    ------
+    FileUnusable
+        2202 if the journal can be neither read nor written, or holds something else.
+    """
+    known = {} if journal is None else _read(journal)
+    total = Tally()
+    for job in jobs:
+        found = known.get(job.line)
+        if found is None:
+            found = run_job(job, timeout_s=timeout_s, max_failures=max_failures - len(total.failed))
+            if journal is not None and found.asked == job.count:
+                _append(journal, job, found)
+        total.merge(found)
+        if len(total.failed) >= max_failures:
+            break
+    return total
+
+
+def run_job(job: Job, *, timeout_s: float = ANSWER_TIMEOUT_S, max_failures: int = 10) -> Tally:
+    """Do a job in child processes, another one after each that ended before it was done."""
+    tally = Tally()
+    while tally.asked < job.count:
+        left = job.without(tally.asked)
+        ended = _run_child(left, tally, timeout_s)
+        if tally.asked < job.count:
+            name = job.name(tally.asked)
+            tally.add(
+                {"case": name, "failed": {"case": name, "why": ended, "grid": [], "program": "", "text": f"{name}: {ended}"}}
+            )
+        if len(tally.failed) >= max_failures:
+            break
+    return tally
+
+
+def _run_child(job: Job, tally: Tally, timeout_s: float) -> str:
+    """Count the answers of one child; returns how it ended."""
+    command = [sys.executable, "-m", "vyre_driver.conformance.jobs", job.line]
+    with tempfile.TemporaryFile() as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as child:
+        try:
+            for line in _lines(child, timeout_s):
+                tally.add(json.loads(line))
+        except TimeoutError:
+            child.kill()
+            return f"no answer in {timeout_s:g} s"
+        except BaseException:
+            child.kill()
+            raise
+        status = child.wait()
+        errors.seek(0)
+        said = errors.read().decode("utf-8", "replace").strip()
+    if status < 0:
+        return f"the process ended with signal {-status} ({signal.Signals(-status).name})"
+    return f"the process ended with status {status}: {said[-_ERROR_CHARACTERS:]}"
+
+
+def _lines(child: subprocess.Popen[bytes], timeout_s: float) -> Iterator[bytes]:
+    """Yield what a child prints, line by line; raises TimeoutError when a line takes longer."""
+    assert child.stdout is not None  # noqa: S101 -- it was asked for
+    file, rest = child.stdout.fileno(), b""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        ready, _, _ = select.select([file], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            raise TimeoutError
+        data = child.stdout.read1(_CHUNK_BYTES)  # type: ignore[attr-defined] # a buffered reader has it
+        if not data:
+            return
+        *lines, rest = (rest + data).split(b"\n")
+        if lines:
+            deadline = time.monotonic() + timeout_s
+        yield from lines
+
+
+def _read(journal: Path) -> dict[str, Tally]:
+    """Return what a journal has, by the jobs' lines; a last line that was cut off is taken out of it."""
+    found = {}
+    try:
+        text = journal.read_text("utf-8") if journal.exists() else ""
+        whole = text[: text.rfind("\n") + 1]
+        for line in whole.splitlines():
+            entry = json.loads(line)
+            data = entry["found"]
+            tally = Tally(data["asked"], data["agreed"], Counter(data["unsupported"]), data["failed"])
+            found[json.dumps(entry["job"], sort_keys=True)] = tally
+        if whole != text:
+            journal.write_text(whole, "utf-8")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise FileUnusable(f"{journal} is no journal of this command ({error})", fix="name another file") from error
+    return found
+
+
+def _append(journal: Path, job: Job, found: Tally) -> None:
+    entry = json.dumps({"job": json.loads(job.line), "found": found.as_data()})
+    try:
+        with journal.open("a", encoding="utf-8") as file:
+            file.write(entry + "\n")
+    except OSError as error:
+        raise FileUnusable(f"{journal} cannot be written ({error.strerror})", fix="name a file that can") from error

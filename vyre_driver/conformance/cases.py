@@ -13,6 +13,7 @@ import numpy as np
 
 from vyre_driver.conformance.case import EXACT, Case, Tolerance
 from vyre_driver.conformance.flow_cases import flow_cases
+from vyre_driver.conformance.node_cases import node_cases
 from vyre_driver.conformance.tolerances import TOLERANCES
 from vyre_driver.conformance.words import NUMPY, edges
 from vyre_driver.ir import builders as ir
@@ -53,6 +54,7 @@ def hand_written(options: Options) -> Iterator[Case]:
     yield from _cast_cases(options)
     yield from _choice_cases()
     yield from flow_cases(options)
+    yield from node_cases(options)
 
 
 def elementwise(  # noqa: PLR0913 -- the parts of a case

@@ -199,7 +199,7 @@ class ExpressionMaker:
             again = [one for one in self._recent if one.dtype == dtype]
             if again:
                 return dice.pick(again)
-        if dtype == F32:
+        if dtype == F32 and self._options.fma:
             return ir.fma(self.make(F32, left), self._factor(self.make(F32, left)), self.make(F32, left))
         if dtype == BOOL:
             return ir.binop(dice.pick((BinOp.AND, BinOp.OR)), self.condition(left), self.condition(left))

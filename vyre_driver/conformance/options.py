@@ -10,7 +10,8 @@ class Options:
     """What a generated program may use beyond u32, i32, f32 and bool, and how large it gets.
 
     ``narrow``: buffers of 8- and 16-bit elements. ``unordered``: programs whose result depends on the order of invocations,
-    which only interpreters agree on. ``subgroups``: for backends whose subgroups have 32 lanes.
+    which only interpreters agree on. ``subgroups``: for backends whose subgroups have 32 lanes. ``fma``: for those whose fma
+    rounds once.
     """
 
     u64: bool = True
@@ -19,6 +20,7 @@ class Options:
     shared: bool = True
     subgroups: bool = False
     inexact: bool = True
+    fma: bool = True
     unordered: bool = False
     statements: int = 10
     depth: int = 4

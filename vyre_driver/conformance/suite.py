@@ -20,7 +20,7 @@ from vyre_driver.conformance.compare import DEFAULT_RULES, Difference, Rules, di
 from vyre_driver.conformance.generate import generate
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.shrink import shrunk
-from vyre_driver.errors import DispatchFailed, InvalidInput, InvalidProgram, UnsupportedFeature, VyreError
+from vyre_driver.errors import DispatchFailed, InvalidInput, InvalidProgram, LimitExceeded, UnsupportedFeature, VyreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -67,6 +67,14 @@ class Answer(NamedTuple):
     name: str
     refusal: str | None = None
     failure: Failure | None = None
+
+
+class _Otherwise(NamedTuple):
+    """What a backend did instead: gave other numbers, raised an error (its name and code), or refused."""
+
+    text: str
+    error: str = ""
+    is_refusal: bool = False
 
 
 @dataclass(slots=True)
@@ -132,14 +140,13 @@ def ask(
 
 def answer(backend: RunProgram, case: Case, rules: Rules = DEFAULT_RULES, *, shrink: bool = True) -> Answer:
     """Return what a backend says to one case."""
-    try:
-        why = verdict(backend, case, rules)
-    except UnsupportedFeature as refusal:
-        return Answer(case.name, refusal=refusal.problem[:_REASON_CHARACTERS])
-    if why is None:
+    found = _judged(backend, case, _reference(case).outputs, rules)
+    if found is None:
         return Answer(case.name)
-    smallest, smallest_why = _smallest(backend, case, rules) if shrink else (case, why)
-    return Answer(case.name, failure=Failure(case.name, why, smallest, smallest_why or why, _assembly(backend, smallest)))
+    if found.is_refusal:
+        return Answer(case.name, refusal=found.text[:_REASON_CHARACTERS])
+    smallest, last = _smallest(backend, case, rules, found) if shrink else (case, found)
+    return Answer(case.name, failure=Failure(case.name, found.text, smallest, last.text, _assembly(backend, smallest)))
 
 
 def _assembly(backend: RunProgram, case: Case) -> str:
@@ -151,48 +158,42 @@ def _assembly(backend: RunProgram, case: Case) -> str:
         return f"no code: {type(error).__name__} {error.code}: {error}"
 
 
-def verdict(backend: RunProgram, case: Case, rules: Rules = DEFAULT_RULES) -> str | None:
-    """Return how a backend's answer differs, None when it agrees.
-
-    Raises
-    ------
-    UnsupportedFeature
-        1002 if the backend refuses the program.
-    """
-    return _judged(backend, case, _reference(case).outputs, rules)
-
-
 def _reference(case: Case, step_budget: int = DEFAULT_STEP_BUDGET) -> Interpretation:
     return interpret(case.program, case.inputs, grid=case.grid, element_counts=case.element_counts, step_budget=step_budget)
 
 
-def _judged(backend: RunProgram, case: Case, expected: Sequence[NDArray[Any]], rules: Rules) -> str | None:
+def _judged(backend: RunProgram, case: Case, expected: Sequence[NDArray[Any]], rules: Rules) -> _Otherwise | None:
+    """Return how a backend's answer is not the expected one."""
     try:
         received = backend(case.program, case.inputs, grid=case.grid, element_counts=case.element_counts)
-    except UnsupportedFeature:
-        raise
     except VyreError as error:
-        return f"{type(error).__name__} {error.code}: {error}"
+        if (
+            isinstance(error, UnsupportedFeature | LimitExceeded) or type(error) is InvalidProgram
+        ):  # for want of a device's feature
+            return _Otherwise(error.problem, is_refusal=True)
+        name = f"{type(error).__name__} {error.code}"
+        return _Otherwise(f"{name}: {error}", error=name)
     found: Difference | None = difference(case, expected, received, rules)
-    return None if found is None else str(found)
+    return None if found is None else _Otherwise(str(found))
 
 
-def _smallest(backend: RunProgram, case: Case, rules: Rules) -> tuple[Case, str]:
-    """Return what is left of a failing case after shrinking, and why it fails."""
-    last: list[str] = []
+def _smallest(backend: RunProgram, case: Case, rules: Rules, first: _Otherwise) -> tuple[Case, _Otherwise]:
+    """Return what is left of a failing case after shrinking, and why it fails: by the same error, or by a wrong number too."""
+    last = [first]
 
     def fails(smaller: Case) -> bool:
         try:
             known = _reference(smaller, _SHRINKING_STEP_BUDGET)
-            why = None if known.order_mattered else _judged(backend, smaller, known.outputs, rules)
+            found = None if known.order_mattered else _judged(backend, smaller, known.outputs, rules)
         except (InvalidProgram, InvalidInput, DispatchFailed, UnsupportedFeature):
-            return False  # no such program, one without a result, or one that the backend does not run
-        if why is not None:
-            last[:] = [why]
-        return why is not None
+            return False  # no such program, or one without a result
+        if found is None or (found.error, found.is_refusal) != (first.error, False):
+            return False
+        last[:] = [found]
+        return True
 
     smallest = shrunk(case, fails)
-    return replace(smallest, name=f"{case.name}, shrunk"), last[0] if last else ""
+    return replace(smallest, name=f"{case.name}, shrunk"), last[0]
 
 
 def as_data(report: Report) -> dict[str, Any]:

@@ -1,0 +1,71 @@
+"""The device answers as the reference does, with all its features and with none."""
+
+from __future__ import annotations
+
+import re
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from vyre_driver.conformance.adapters import open_backend
+from vyre_driver.conformance.cases import hand_written
+from vyre_driver.conformance.options import Options
+from vyre_driver.conformance.suite import Report, answer, ask, random_cases
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vyre_driver.conformance.case import RunProgram
+
+# The emitter compares words and pairs of words; the reference every type with itself.
+IS_COMPARISON = re.compile(r"(EQ|NE|LT|GT|LE|GE) of (u8|i8|u16|i16|i64|vec2<u32>|vec4<u32>)")
+pytestmark = pytest.mark.device
+
+
+@pytest.fixture
+def kompute() -> Iterator[RunProgram]:
+    with ExitStack() as stack:
+        yield open_backend("kompute", stack, allow_software=True)
+
+
+# Beginnings of the names of hand-written cases that the emitter refuses, with the reason.
+REFUSED = {
+    "copies in and out": "AsyncLoad has no lowering",
+    "bytes as a word": "elements of a type that has no lowering",
+    "a trap that nobody reaches": "the device has no traps",
+    "barrier GRID_SYNC": "a barrier of the whole grid",
+}
+
+
+def told(report: Report) -> str:
+    return "\n".join(one.describe() for one in report.failures)
+
+
+def test_the_hand_written_cases_agree_and_what_is_refused_is_known(kompute: RunProgram) -> None:
+    answers = [answer(kompute, case) for case in hand_written(Options())]
+    failed = [one.failure.describe() for one in answers if one.failure is not None]
+    refused = {one.name: one.refusal for one in answers if one.refusal is not None}
+    assert failed == []
+    assert {name for name in refused if not IS_COMPARISON.fullmatch(name)} == set(REFUSED)
+    assert [name for name, reason in REFUSED.items() if reason not in str(refused[name])] == []
+
+
+@pytest.mark.parametrize("seed", range(0, 300, 100))
+def test_random_programs_agree(kompute: RunProgram, seed: int) -> None:
+    report = ask(kompute, random_cases(seed, 100))
+    assert (report.agreed, report.failures) == (100, []), told(report)
+
+
+def test_what_is_lowered_for_a_device_without_features_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """64-bit integers as pairs of words, and elements of 8 and 16 bits in words that others write to.
+
+    Without the layer no feature is switched on.
+    """
+    monkeypatch.setenv("VYRE_LAYER", "0")
+    with ExitStack() as stack:
+        bare = open_backend("kompute", stack, allow_software=True)
+        by_hand = ask(bare, hand_written(Options()))
+        random = ask(bare, random_cases(300, 60, Options(fma=False)))
+    assert (by_hand.failures, random.failures, random.agreed) == ([], [], 60), told(by_hand) + told(random)
+    assert by_hand.agreed > 300

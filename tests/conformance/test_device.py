@@ -12,6 +12,7 @@ from vyre_driver.conformance.adapters import open_backend
 from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.suite import Report, answer, ask, random_cases
+from vyre_driver.ir.stats import ProgramCapability
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,3 +70,11 @@ def test_what_is_lowered_for_a_device_without_features_agrees(monkeypatch: pytes
         random = ask(bare, random_cases(300, 60, Options(fma=False)))
     assert (by_hand.failures, random.failures, random.agreed) == ([], [], 60), told(by_hand) + told(random)
     assert by_hand.agreed > 300
+
+
+def test_subgroups_agree_in_the_size_that_the_device_has(kompute: RunProgram) -> None:
+    options = Options(subgroups=True, subgroup_lanes=getattr(kompute, "subgroup_lanes", 0))
+    cases = [case for case in hand_written(options) if case.program.stats().capabilities & ProgramCapability.SUBGROUP]
+    by_hand, random = ask(kompute, cases), ask(kompute, random_cases(0, 40, options))
+    assert (by_hand.failures, random.failures) == ([], []), told(by_hand) + told(random)
+    assert (by_hand.agreed, random.agreed) == (6, 40)

@@ -31,6 +31,7 @@ from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import AtomicOp, BinOp, CollectiveOp, MemoryOrdering, OpaqueOp, UnOp
 from vyre_driver.ir.predicates import AtLeast
 from vyre_driver.ir.program import Program
+from vyre_driver.specialization import SpecMap, SpecValue
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -400,10 +401,55 @@ def test_a_grid_that_cannot_be_is_refused(grid: Any) -> None:  # noqa: ANN401 --
         run(program([]), (), grid=grid)
 
 
-def test_specialization_values_are_refused_for_there_is_nothing_to_specialize() -> None:
-    assert len(run(program([]), (), specs={})) == 1
-    with pytest.raises(InvalidSpecialization, match="no specialization constants, and got TILE"):
+def test_a_let_of_a_literal_is_specialized_by_its_name() -> None:
+    lets = [ir.let("SCALE", ir.u32(3)), ir.let("LEAST", ir.i32(-5)), ir.let("NEGATE", ir.boolean(False))]
+    signed = ir.var("LEAST", I32) * ir.cast(I32, ir.var("SCALE", U32))
+    body = [*lets, ir.store(OUT, I, ir.select(ir.var("NEGATE", DataType.Bool), ir.u32(0), ir.cast(U32, signed)))]
+    found = [
+        result(body, specs=specs)[0]
+        for specs in (None, {}, {"SCALE": 4}, {"LEAST": -(2**31)}, {"NEGATE": True}, SpecMap({"SCALE": SpecValue.u32(1)}))
+    ]
+    assert found == [2**32 - 15, 2**32 - 15, 2**32 - 20, 2**31, 0, 2**32 - 5]
+    floats = BufferDecl.read_write("floats", 0, F32)
+    node = [ir.let("x", ir.f32(1.0)), ir.store(floats, I, ir.var("x", F32))]
+    assert run(program(node, floats), [np.zeros(1, np.float32)], specs={"x": 2.5})[0].tolist() == [2.5]
+
+
+def test_what_cannot_be_specialized_is_refused() -> None:
+    with pytest.raises(InvalidSpecialization, match="cannot be specialized by 'TILE': it has no such let"):
         run(program([]), (), specs={"TILE": 4})
+    with pytest.raises(InvalidSpecialization, match="specialization constant 'x' is a u32"):
+        run(program([ir.let("x", ir.u32(1))]), (), specs={"x": 1.5})
+
+
+@pytest.mark.parametrize("lanes", [1, 8, 64])
+def test_subgroups_may_have_other_sizes(lanes: int) -> None:
+    out = BufferDecl.output("out", 0, U32).with_count(128)
+    sums, size = ir.subgroup_add(ir.u32(1)), ir.subgroup_size()
+    found = interpret(program([ir.store(out, I, sums * 1000 + size)], out, size=(128, 1, 1)), (), subgroup_lanes=lanes)
+    assert found.outputs[0].tolist() == [lanes * 1000 + lanes] * 128
+    ballot = program([ir.store(out, I, ir.subgroup_ballot(True))], out, size=(128, 1, 1))
+    assert set(interpret(ballot, (), subgroup_lanes=lanes).outputs[0].tolist()) == {(1 << min(lanes, 32)) - 1}
+
+
+@pytest.mark.parametrize("lanes", [0, 3, 256])
+def test_subgroups_of_other_than_a_power_of_two_are_refused(lanes: int) -> None:
+    with pytest.raises(InvalidInput, match=f"subgroups of {lanes} lanes"):
+        interpret(program([]), (), subgroup_lanes=lanes)
+
+
+@pytest.mark.parametrize(
+    ("value", "index", "met"), [(I, ir.u32(3), True), (ir.u32(9), ir.u32(3), False), (I, I, False), (I, I & 6, True)]
+)
+def test_it_is_told_when_different_values_are_stored_to_one_element(value: Any, index: Any, met: bool) -> None:  # noqa: ANN401, FBT001 -- parameters of the test
+    found = interpret(program([ir.store(WORDS, index, value)], WORDS), [np.zeros(8, np.uint32)])
+    assert (found.order_mattered, found.stores_met) == (False, met)
+
+
+def test_one_nan_stored_by_all_is_one_value() -> None:
+    floats = BufferDecl.read_write("floats", 0, F32)
+    found = interpret(program([ir.store(floats, 0, ir.f32(float("nan")))], floats), [np.zeros(1, np.float32)])
+    assert not found.stores_met
 
 
 def test_workgroup_memory_has_a_limit() -> None:

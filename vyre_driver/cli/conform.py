@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vyre_driver.cli.options import add_device, add_json, print_json
 from vyre_driver.errors import InvalidCommand, UnsupportedFeature
@@ -30,7 +31,9 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         help="kompute, or cpu-ref: the reference in lockstep against itself one by one (default: kompute)",
     )
     parser.add_argument("--no-cases", action="store_true", help="leave the hand-written cases out")
-    parser.add_argument("--subgroups", action="store_true", help="use subgroup operations too; the device's must have 32 lanes")
+    parser.add_argument(
+        "--subgroups", action="store_true", help="use subgroup operations too, of as many lanes as the device has"
+    )
     parser.add_argument("--no-shrink", action="store_true", help="tell of failing programs as they are")
     parser.add_argument("--max-failures", type=int, default=10, metavar="N", help="stop after so many (default: 10)")
     parser.add_argument(
@@ -78,19 +81,16 @@ def _check(options: argparse.Namespace) -> None:
 def _asked(options: argparse.Namespace) -> Tally:
     from vyre_driver.conformance import batches, jobs, suite  # noqa: PLC0415 -- the other verbs need no programs
 
-    common: dict[str, Any] = {
-        "backend": options.backend,
-        "subgroups": options.subgroups,
-        "shrink": not options.no_shrink,
-        "device": options.device,
-        "allow_software": options.allow_software or None,
-    }
-    todo = [jobs.Job(first=options.seed, count=options.count, **common)]
-    if not options.no_cases:
-        by_hand = jobs.Job(first=0, count=2**32, by_hand=True, **common)
-        todo.insert(0, jobs.Job(first=0, count=sum(1 for _ in by_hand.cases()), by_hand=True, **common))
+    how = {"shrink": not options.no_shrink, "device": options.device, "allow_software": options.allow_software or None}
+    job = jobs.Job(options.backend, options.seed, options.count, **how)
     with ExitStack() as stack:
-        backend = todo[0].open(stack)  # also where children ask, so that a device that is not there is told of once
+        backend = job.open(stack)  # also where children ask, so that a device that is not there is told of once
+        if options.subgroups:
+            job = replace(job, subgroup_lanes=getattr(backend, "subgroup_lanes", 32))
+        todo = [job]
+        if not options.no_cases:
+            every = replace(job, first=0, count=2**32, by_hand=True)
+            todo.insert(0, replace(every, count=sum(1 for _ in every.cases())))
         if not options.batch:
             tally = batches.Tally()
             for case in (case for job in todo for case in job.cases()):

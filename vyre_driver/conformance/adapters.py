@@ -51,6 +51,7 @@ class DriverBackend:
     def __init__(self, driver: Driver) -> None:
         """Ask this driver."""
         self._driver = driver
+        self.subgroup_lanes = driver.physical_device.subgroup_size
 
     def __call__(
         self,

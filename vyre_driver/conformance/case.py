@@ -52,7 +52,8 @@ TRANSCENDENTAL = Tolerance(128)  # spec item 8: the functions that IEEE 754 leav
 class Case:
     """A program with its inputs (in the order of the bindings) and its grid in workgroups.
 
-    ``tolerance`` is for f32, ``tolerances`` for outputs of these names in its place.
+    ``tolerance`` is for f32, ``tolerances`` for outputs of these names in its place. ``subgroup_lanes`` is how many the
+    reference gives a subgroup.
     """
 
     name: str
@@ -62,3 +63,4 @@ class Case:
     tolerance: Tolerance = ELEMENTARY
     element_counts: Mapping[str, int] = field(default_factory=dict)
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
+    subgroup_lanes: int = 32

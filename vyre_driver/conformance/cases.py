@@ -6,6 +6,7 @@ Source: spec items 1.2, 1.7, 1.9.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,11 @@ _DOMAINS: dict[UnOp, tuple[float, ...]] = {
 
 def hand_written(options: Options) -> Iterator[Case]:
     """Yield every hand-written case that these options allow."""
+    for case in _every_case(options):
+        yield replace(case, subgroup_lanes=options.subgroup_lanes)
+
+
+def _every_case(options: Options) -> Iterator[Case]:
     yield from _binary_cases(options)
     yield from _unary_cases(options)
     yield from _cast_cases(options)

@@ -21,6 +21,10 @@ class Dice:
         """Begin the stream of a seed."""
         self._source = random.Random(seed)  # noqa: S311 -- to be repeated, not to be secret
 
+    def filler(self) -> Dice:
+        """Return the dice that the elements of buffers are thrown with: there are many of them, and few of them matter."""
+        return self
+
     def word(self) -> int:
         """Return any u32."""
         return self._source.getrandbits(32)

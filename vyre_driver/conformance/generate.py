@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.arithmetic import Expr
 
 _SIZES = ((1, 1, 1), (4, 1, 1), (8, 1, 1), (32, 1, 1), (33, 1, 1), (64, 1, 1), (4, 4, 1), (8, 3, 1), (2, 3, 4), (1, 5, 1))
+_FLAT_SIZES = tuple(size for size in _SIZES if size[1:] == (1, 1))
 _GRIDS = ((1, 1, 1), (1, 1, 1), (2, 1, 1), (3, 1, 1), (2, 2, 1), (1, 2, 2))
 _NARROW = (DataType.U8, DataType.I8, DataType.U16, DataType.I16)
 _COUNTING = (AtomicOp.ADD, AtomicOp.MIN, AtomicOp.MAX, AtomicOp.AND, AtomicOp.OR, AtomicOp.XOR)
@@ -58,15 +59,18 @@ class _Buffers:
 
     def _with_input(self, made: BufferDecl, count: int) -> BufferDecl:
         self.declared.append(made)
-        self.inputs.append(words.array(self._dice, made.element, count))
+        self.inputs.append(words.array(self._dice.filler(), made.element, count))
         return made
 
 
 def generate(seed: int, options: Options | None = None) -> Case:
     """Return the program of a seed (any whole number) with inputs and grid; it is valid, and no invocation of it faults."""
-    options = Options() if options is None else options
-    dice = Dice(seed)
-    size, grid = dice.pick(_SIZES), dice.pick(_GRIDS)
+    return made_with(Dice(seed), Options() if options is None else options, f"seed {seed}")
+
+
+def made_with(dice: Dice, options: Options, name: str) -> Case:
+    """Return a program made by these choices; see :func:`generate`."""
+    size, grid = dice.pick(_FLAT_SIZES if options.subgroups else _SIZES), dice.pick(_GRIDS)
     total = size[0] * size[1] * size[2] * grid[0] * grid[1] * grid[2]
     own = _own_index(size, grid)
     buffers = _Buffers(dice)
@@ -91,7 +95,7 @@ def generate(seed: int, options: Options | None = None) -> Case:
         nodes = [ir.let("own_place", ir.lid_x() + ir.lid_y() * x + ir.lid_z() * (x * y)), *nodes]
     program = Program.new([*buffers.declared, *shared.values()], size, [ir.region(ROOT_GENERATOR, *nodes)])
     inexact = {_INEXACT: tolerance_of(program)}
-    return Case(f"seed {seed}", program, tuple(buffers.inputs), grid, tolerances=inexact)
+    return Case(name, program, tuple(buffers.inputs), grid, tolerances=inexact, subgroup_lanes=options.subgroup_lanes)
 
 
 def _own_index(size: tuple[int, int, int], grid: tuple[int, int, int]) -> Expr:

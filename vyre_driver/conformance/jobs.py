@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.backends.reference.unit import SUBGROUP_LANES
 from vyre_driver.conformance.adapters import open_backend
 from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.options import Options
@@ -27,13 +28,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """``count`` cases from number ``first`` on: seeds, or ``by_hand`` places among the hand-written cases."""
+    """``count`` cases from number ``first`` on: seeds, or ``by_hand`` places among the hand-written cases.
+
+    With ``subgroup_lanes`` they use subgroups of so many.
+    """
 
     backend: str
     first: int
     count: int
     by_hand: bool = False
-    subgroups: bool = False
+    subgroup_lanes: int = 0
     shrink: bool = True
     device: str | None = None
     allow_software: bool | None = None
@@ -45,7 +49,7 @@ class Job:
 
     def cases(self) -> Iterator[Case]:
         """Yield the cases."""
-        options = Options(subgroups=self.subgroups)
+        options = Options(subgroups=bool(self.subgroup_lanes), subgroup_lanes=self.subgroup_lanes or SUBGROUP_LANES)
         if self.by_hand:
             return islice(hand_written(options), self.first, self.first + self.count)
         return random_cases(self.first, self.count, options)

@@ -10,8 +10,9 @@ class Options:
     """What a generated program may use beyond u32, i32, f32 and bool, and how large it gets.
 
     ``narrow``: buffers of 8- and 16-bit elements. ``unordered``: programs whose result depends on the order of invocations,
-    which only interpreters agree on. ``subgroups``: for backends whose subgroups have 32 lanes. ``fma``: for those whose fma
-    rounds once.
+    which only interpreters agree on. ``subgroups``: with what the lanes of a subgroup tell each other, ``subgroup_lanes`` of
+    them, in workgroups along x, for how others are cut into subgroups is the device's. ``fma``: for backends whose fma rounds
+    once.
     """
 
     u64: bool = True
@@ -21,6 +22,7 @@ class Options:
     subgroups: bool = False
     inexact: bool = True
     fma: bool = True
+    subgroup_lanes: int = 32
     unordered: bool = False
     statements: int = 10
     depth: int = 4

@@ -91,6 +91,8 @@ class StatementMaker:
             ways.append(self._atomic)
         if self._shared and is_uniform:
             ways += [self._exchange, self._exchange]
+        if self._options.subgroups and is_uniform:
+            ways += [self._subgroup, self._subgroup]
         if nesting < 3:
             ways += [
                 lambda: self._if(nesting, is_uniform=is_uniform),
@@ -158,6 +160,24 @@ class StatementMaker:
         made.forget()
         store = ir.store(buffer, own, value)
         return [store, *again, ir.barrier(dice.pick(_ORDERINGS)), ir.let(name, ir.load(buffer, at)), ir.barrier()]
+
+    def _subgroup(self) -> list[Node]:
+        """Tell other lanes something, where all of them come."""
+        dice, made = self._dice, self._expressions
+        way, dtype = dice.below(4), U32
+        if way == 0:
+            dtype = dice.pick((U32, I32))
+            value: Expr = ir.subgroup_add(made.make(dtype))
+        elif way == 1:
+            value = ir.subgroup_ballot(made.make(BOOL))
+        elif way == 2:
+            dtype = dice.pick(self._types)
+            value = ir.subgroup_shuffle(made.make(dtype), ir.binop(BinOp.MOD, made.make(U32, 2), ir.u32(40)))
+        else:
+            value = ir.subgroup_local_id() + ir.subgroup_size() * 100
+        name = self._name()
+        made.variables.append(Known(name, dtype))
+        return [ir.let(name, value)]
 
     def _if(self, nesting: int, *, is_uniform: bool) -> list[Node]:
         dice = self._dice

@@ -159,7 +159,14 @@ def _assembly(backend: RunProgram, case: Case) -> str:
 
 
 def _reference(case: Case, step_budget: int = DEFAULT_STEP_BUDGET) -> Interpretation:
-    return interpret(case.program, case.inputs, grid=case.grid, element_counts=case.element_counts, step_budget=step_budget)
+    return interpret(
+        case.program,
+        case.inputs,
+        grid=case.grid,
+        element_counts=case.element_counts,
+        step_budget=step_budget,
+        subgroup_lanes=case.subgroup_lanes,
+    )
 
 
 def _judged(backend: RunProgram, case: Case, expected: Sequence[NDArray[Any]], rules: Rules) -> _Otherwise | None:
@@ -184,7 +191,7 @@ def _smallest(backend: RunProgram, case: Case, rules: Rules, first: _Otherwise) 
     def fails(smaller: Case) -> bool:
         try:
             known = _reference(smaller, _SHRINKING_STEP_BUDGET)
-            found = None if known.order_mattered else _judged(backend, smaller, known.outputs, rules)
+            found = None if known.order_mattered or known.stores_met else _judged(backend, smaller, known.outputs, rules)
         except (InvalidProgram, InvalidInput, DispatchFailed, UnsupportedFeature):
             return False  # no such program, or one without a result
         if found is None or (found.error, found.is_refusal) != (first.error, False):

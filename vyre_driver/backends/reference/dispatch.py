@@ -15,11 +15,12 @@ from vyre_driver.backends.reference.memory import Buffer
 from vyre_driver.backends.reference.order import AccessLog
 from vyre_driver.backends.reference.schedule import LOCKSTEP_INVOCATIONS, Schedule
 from vyre_driver.backends.reference.script import prepare
-from vyre_driver.backends.reference.unit import Grid
+from vyre_driver.backends.reference.specialized import specialized_literals
+from vyre_driver.backends.reference.unit import SUBGROUP_LANES, Grid
 from vyre_driver.backends.reference.values import layout_of
 from vyre_driver.binding import BindingPlan
 from vyre_driver.dispatch_parameters import covering_grid, dispatch_element_count
-from vyre_driver.errors import InvalidInput, InvalidProgram, InvalidSpecialization
+from vyre_driver.errors import InvalidInput, InvalidProgram
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validate import validate
 from vyre_driver.numbers import is_whole
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 DEFAULT_STEP_BUDGET = 1 << 24
 _U32_MAX = 2**32 - 1
+_LANES = frozenset(1 << power for power in range(8))
 
 
 class Interpretation(NamedTuple):
@@ -43,11 +45,15 @@ class Interpretation(NamedTuple):
 
     ``order_mattered``: an invocation touched what another one wrote, with no barrier between, so that a device, which has no
     order, may give something else. Atomics of one statement do not count, though what each finds depends on the order too.
+
+    ``stores_met``: a statement stored different values to one element; the last stays here, and any of them on a device. Where
+    order mattered, this was not watched throughout.
     """
 
     outputs: tuple[NDArray[Any], ...]
     grid: tuple[int, int, int]
     order_mattered: bool
+    stores_met: bool = False
 
 
 def run(  # noqa: PLR0913 -- what a dispatch is made of
@@ -72,6 +78,7 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     element_counts: Mapping[str, int] | None = None,
     step_budget: int = DEFAULT_STEP_BUDGET,
     lockstep: int = LOCKSTEP_INVOCATIONS,
+    subgroup_lanes: int = SUBGROUP_LANES,
 ) -> Interpretation:
     """Run a program by the semantics that every backend is held to.
 
@@ -80,7 +87,7 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     inputs
         In the order of the bindings, as ``BindingPlan.check_arguments`` takes them; none is written to. Outputs begin as zeros.
     specs
-        Specialization values. A program declares no constants of its own, so there is none to give.
+        Values by name, in the place of the literals of the lets with these names.
     grid
         Workgroups along x, y and z; None covers the elements of the dispatch.
     element_counts
@@ -89,15 +96,17 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
         The most statements and turns of loops that one invocation may run.
     lockstep
         About how many invocations to run at once, at least a workgroup; 0 runs each alone. The result is the same.
+    subgroup_lanes
+        The invocations of a subgroup, a power of two up to 128: 32 by the semantics, another number for a device that has it.
 
     Raises
     ------
     InvalidProgram
         1006 if the validator refuses it, or a count does not fulfil its shape predicate; LimitExceeded 2104 for its sizes.
     InvalidInput
-        2201 if an array or the grid does not fit.
+        2201 if an array or the grid does not fit, or subgroups cannot have so many lanes.
     InvalidSpecialization
-        2102 if a specialization value is given.
+        2102 if a name is that of no let of a literal, or its value does not fit.
     UnsupportedFeature
         1002 if the interpreter does not run a part of it, which is named.
     ExecutionFault
@@ -106,14 +115,11 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
         2012 if an invocation runs too long.
     """
     validate(program)
-    if specs is not None and len(specs):
-        names = ", ".join(sorted(str(one if isinstance(one, str) else one[0]) for one in specs))
-        raise InvalidSpecialization(
-            f"the program declares no specialization constants, and got {names}", fix="leave specs out", given=names
-        )
-    script = prepare(program)
+    if subgroup_lanes not in _LANES:
+        raise InvalidInput(f"subgroups of {subgroup_lanes!r} lanes", fix="give a power of two, 1 to 128", value=subgroup_lanes)
+    script = prepare(program, specialized_literals(program, specs))
     plan, arguments = _plan(program, inputs, element_counts or {})
-    shape = Grid(program.workgroup_size, _grid(grid, plan, program))
+    shape = Grid(program.workgroup_size, _grid(grid, plan, program), subgroup_lanes)
     memory = _memory(script, plan, arguments)
     schedule = Schedule(script, shape, memory, step_budget, lockstep)
     schedule.run()
@@ -122,7 +128,7 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
         for argument in arguments
         if argument.binding.output_index is not None
     ]
-    return Interpretation(tuple(outputs), shape.groups, schedule.order_mattered)
+    return Interpretation(tuple(outputs), shape.groups, schedule.order_mattered, schedule.stores_met)
 
 
 def _plan(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 
 from vyre_driver.backends.reference import atomics, casts, floats, integers, subgroups
-from vyre_driver.backends.reference.unit import SUBGROUP_LANES
 from vyre_driver.backends.reference.values import INTEGERS, VECTORS, word_of
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import expressions as ex
@@ -241,8 +240,7 @@ class ExpressionCompiler:
 
     def subgroup_size(self, _expr: ex.SubgroupSize) -> Value:
         """Return the number of lanes."""
-        size = np.array([SUBGROUP_LANES], np.uint32)
-        return Value(lambda _unit: size, DataType.U32)
+        return Value(lambda unit: np.array([unit.grid.lanes], np.uint32), DataType.U32)
 
 
 _HANDLERS: dict[type[Expr], Callable[[ExpressionCompiler, Any], Value]] = {

@@ -75,6 +75,8 @@ class Buffer:
             self._keep(self._log, unit, places)
             self._log.writing(unit, lanes, places)
         self.data[places] = values
+        if unit.watched and not unit.stores_met:
+            unit.stores_met = self.data[places].tobytes() != np.ascontiguousarray(values, self.data.dtype).tobytes()
 
     def atomic(  # noqa: PLR0913 -- the fields of an atomic
         self, unit: Unit, op: AtomicOp, index: Values, values: Values, expected: Values | None, *, is_used: bool

@@ -16,7 +16,7 @@ import numpy as np
 
 from vyre_driver.backends.reference.memory import Buffer
 from vyre_driver.backends.reference.order import OrderMatters
-from vyre_driver.backends.reference.unit import SUBGROUP_LANES, Unit
+from vyre_driver.backends.reference.unit import Unit
 from vyre_driver.errors import DivergentBarrier, ExecutionFault
 from vyre_driver.ir.operators import MemoryOrdering
 
@@ -31,18 +31,23 @@ LOCKSTEP_INVOCATIONS = 1 << 16
 
 
 class Schedule:
-    """One dispatch of a script over the buffers of a call; ``order_mattered`` tells whether invocations had to be run apart."""
+    """One dispatch of a script over the buffers of a call.
+
+    ``order_mattered`` tells whether invocations had to be run apart, ``stores_met`` whether those of one statement stored
+    different values to one element.
+    """
 
     def __init__(self, script: Script, grid: Grid, buffers: list[Buffer | None], budget: int, lockstep: int) -> None:
         """Take the buffers outside workgroup memory, in the order of the declarations, None for those inside."""
         self.order_mattered = False
+        self.stores_met = False
         self._script = script
         self._grid = grid
         self._buffers = buffers
         self._budget = budget
         self._lockstep = lockstep
         self._clock = 1
-        self._atom = SUBGROUP_LANES if script.has_subgroups else 1
+        self._atom = grid.lanes if script.has_subgroups else 1
 
     def run(self) -> None:
         """Run every workgroup.
@@ -117,6 +122,7 @@ class Schedule:
             for buffer in self._buffers:
                 if buffer is not None:
                     buffer.settle()
+            self.stores_met |= unit.stores_met
             return True
         for buffer in self._buffers:
             if buffer is not None:

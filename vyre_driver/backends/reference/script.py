@@ -18,10 +18,11 @@ from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.terms import terms_within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from vyre_driver.backends.reference.statements import Steps
     from vyre_driver.backends.reference.unit import Unit
+    from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.program import Program
 
@@ -63,8 +64,8 @@ def is_shared(buffer: BufferDecl) -> bool:
     return buffer.access is BufferAccess.WORKGROUP or buffer.kind is MemoryKind.SHARED
 
 
-def prepare(program: Program) -> Script:
-    """Return a validated program made ready.
+def prepare(program: Program, specialized: Mapping[str, Expr] | None = None) -> Script:
+    """Return a validated program made ready, with other literals for the lets of these names.
 
     Raises
     ------
@@ -75,7 +76,7 @@ def prepare(program: Program) -> Script:
     """
     buffers = program.buffers
     _check_shared(buffers)
-    compiler = StatementCompiler(program, {one.name: (place, one) for place, one in enumerate(buffers)})
+    compiler = StatementCompiler(program, {one.name: (place, one) for place, one in enumerate(buffers)}, specialized or {})
     run = compiler.body(program.entry, "entry")
     terms = list(terms_within(*program.entry))
     barriers = [term for term in terms if isinstance(term, Barrier)]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vyre_driver.backends.reference.expressions import Evaluate
     from vyre_driver.backends.reference.unit import Places, Unit
     from vyre_driver.backends.reference.values import Values
+    from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.operators import MemoryOrdering
     from vyre_driver.ir.program import Program
@@ -37,8 +38,11 @@ if TYPE_CHECKING:
 class StatementCompiler:
     """Makes the statements of one program ready."""
 
-    def __init__(self, program: Program, buffers: Mapping[str, tuple[int, BufferDecl]]) -> None:
-        """Look at the whole program for what is read."""
+    def __init__(
+        self, program: Program, buffers: Mapping[str, tuple[int, BufferDecl]], specialized: Mapping[str, Expr]
+    ) -> None:
+        """Look at the whole program for what is read; lets of names that are ``specialized`` have these values."""
+        self._specialized = specialized
         self._expressions = ExpressionCompiler(buffers)
         self._buffers = buffers
         self.variable_count = 0
@@ -127,7 +131,8 @@ class StatementCompiler:
             _, forget = self._expressions.joint(*OPERANDS[Atomic](node.value))
             apply = self._expressions.atomic_run(node.value, is_used=False)
             return _forgetting(apply) if forget else apply, DataType.U32
-        evaluate, (dtype,) = self._evaluated(node.value)
+        given = self._specialized.get(node.name) if isinstance(node, nd.Let) else None
+        evaluate, (dtype,) = self._evaluated(node.value if given is None else given)
         return lambda unit: evaluate(unit)[0], dtype
 
     def store(self, node: nd.Store, _path: str) -> Statement:

@@ -1,6 +1,6 @@
 """What the invocations of a subgroup tell each other; those that are not active take no part.
 
-A subgroup is 32 consecutive invocations of a workgroup, the last one of a workgroup perhaps fewer.
+A subgroup is so many consecutive invocations of a workgroup, 32 unless told otherwise, the last one perhaps fewer.
 Source: spec item 1.7, parallelism.
 """
 
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.backends.reference import floats
-from vyre_driver.backends.reference.unit import SUBGROUP_LANES
 from vyre_driver.backends.reference.values import spread
 
 if TYPE_CHECKING:
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 
     from vyre_driver.backends.reference.unit import Unit
     from vyre_driver.backends.reference.values import Values
+
+BALLOT_LANES = 32
 
 
 def _slots(unit: Unit) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
@@ -30,7 +31,7 @@ def _slots(unit: Unit) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
 def add(unit: Unit, values: Values) -> Values:
     """Return the sum over each subgroup; integers wrap, f32 are added from lane 0 up, to 0.0."""
     groups, lanes, count = _slots(unit)
-    table = np.zeros((count, SUBGROUP_LANES), values.dtype)
+    table = np.zeros((count, unit.grid.lanes), values.dtype)
     table[groups, lanes] = spread(values, len(lanes))
     if values.dtype != np.float32:
         return np.asarray(np.add.reduce(table, axis=1, dtype=values.dtype)[groups])
@@ -38,7 +39,7 @@ def add(unit: Unit, values: Values) -> Values:
     there = np.zeros(table.shape, np.bool_)
     there[groups, lanes] = True
     total = np.zeros(count, np.float32)
-    for lane in range(SUBGROUP_LANES):
+    for lane in range(unit.grid.lanes):
         total = np.where(there[:, lane], floats.canonical(total + table[:, lane]), total)
     return total[groups]
 
@@ -46,17 +47,18 @@ def add(unit: Unit, values: Values) -> Values:
 def shuffle(unit: Unit, values: Values, wanted: Values) -> Values:
     """Return the value of another lane; zero where that is not there or not active."""
     groups, lanes, count = _slots(unit)
-    table = np.zeros((count, SUBGROUP_LANES, *values.shape[1:]), values.dtype)
+    table = np.zeros((count, unit.grid.lanes, *values.shape[1:]), values.dtype)
     table[groups, lanes] = spread(values, len(lanes))
     wanted = spread(wanted, len(lanes)).astype(np.int64)
-    there = wanted < SUBGROUP_LANES
+    there = wanted < unit.grid.lanes
     found = table[groups, np.where(there, wanted, 0)]
     return np.where(there.reshape(-1, *[1] * (values.ndim - 1)), found, np.zeros(1, values.dtype))
 
 
 def ballot(unit: Unit, conditions: Values) -> Values:
-    """Return a bit for each active lane whose condition holds."""
+    """Return a bit for each active lane whose condition holds, of the first 32."""
     groups, lanes, count = _slots(unit)
-    table = np.zeros((count, SUBGROUP_LANES), np.uint32)
-    table[groups, lanes] = spread(conditions, len(lanes)).astype(np.uint32) << lanes.astype(np.uint32)
+    conditions = spread(conditions, len(lanes)) & (lanes < BALLOT_LANES)
+    table = np.zeros((count, unit.grid.lanes), np.uint32)
+    table[groups, lanes] = conditions.astype(np.uint32) << (lanes % BALLOT_LANES).astype(np.uint32)
     return np.asarray(np.bitwise_or.reduce(table, axis=1)[groups])

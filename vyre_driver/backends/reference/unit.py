@@ -24,10 +24,11 @@ SUBGROUP_LANES = 32
 
 
 class Grid(NamedTuple):
-    """Invocations of a workgroup and workgroups of the dispatch, along x, y and z."""
+    """Invocations of a workgroup and workgroups of the dispatch, along x, y and z; the lanes of a subgroup."""
 
     workgroup: tuple[int, int, int]
     groups: tuple[int, int, int]
+    lanes: int = SUBGROUP_LANES
 
     @property
     def group_invocations(self) -> int:
@@ -56,7 +57,8 @@ class Unit:
     """``count`` invocations from number ``start`` of the grid.
 
     ``active`` holds the numbers within the unit of those that run the statement at hand, None for all. ``buffers`` and
-    ``variables`` are in the order of the script. ``watched``: accesses are held against the order. ``since`` and ``began``
+    ``variables`` are in the order of the script. ``watched``: accesses are held against the order. ``stores_met``: of different
+    values that a statement stored to one element, one has stayed. ``since`` and ``began``
     bound the phases (:mod:`vyre_driver.backends.reference.order`) that an access may clash with, and of what is rolled back.
     """
 
@@ -71,6 +73,7 @@ class Unit:
         self.variables: list[Any] = [None] * variables
         self.active: Places | None = None
         self.watched = False
+        self.stores_met = False
         self.since = self.began = 1
         self.place = 0
         self.memo: dict[int, Values] = {}
@@ -114,14 +117,14 @@ class Unit:
     @cached_property
     def subgroup_of(self) -> Places:
         """The number within the unit of each one's subgroup."""
-        in_group = -(-self.grid.group_invocations // SUBGROUP_LANES)
-        number = self._group * in_group + self._local // SUBGROUP_LANES
+        in_group = -(-self.grid.group_invocations // self.grid.lanes)
+        number = self._group * in_group + self._local // self.grid.lanes
         return np.asarray(number - number[0])
 
     @cached_property
     def subgroup_lane(self) -> Places:
         """The number of each within its subgroup."""
-        return self._local % SUBGROUP_LANES
+        return self._local % self.grid.lanes
 
     @cached_property
     def local_ids(self) -> tuple[Values, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -230,3 +231,12 @@ def test_numbers_below_zero_are_refused(capsys: pytest.CaptureFixture[str]) -> N
     assert "error 2501: --max-failures 0 is below 1" in capsys.readouterr().err
     assert main(["conform", "--backend", "cpu-ref", "--journal", "done"]) == 2
     assert "error 2501: --journal is given without --batch" in capsys.readouterr().err
+
+
+def test_the_example_for_backends_of_other_packages_runs() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text("utf-8")
+    example = text.partition("```python\n")[2].partition("```")[0]
+    found: dict[str, Any] = {}
+    exec(compile(example, "docs/conformance.md", "exec"), found)  # noqa: S102 -- our own text
+    asked = 20 + len(list(hand_written(Options())))
+    assert (found["report"].asked, found["report"].agreed) == (asked, asked)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from vyre_driver.conformance.adapters import open_backend
+from vyre_driver.conformance.case import EXACT
 from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.suite import Report, answer, ask, random_cases
@@ -53,8 +55,8 @@ def test_the_hand_written_cases_agree_and_what_is_refused_is_known(kompute: RunP
 
 
 @pytest.mark.parametrize("seed", range(0, 300, 100))
-def test_random_programs_agree(kompute: RunProgram, seed: int) -> None:
-    report = ask(kompute, random_cases(seed, 100))
+def test_random_programs_agree_bit_for_bit_but_for_quotients_and_functions(kompute: RunProgram, seed: int) -> None:
+    report = ask(kompute, (replace(case, tolerance=EXACT) for case in random_cases(seed, 100)))
     assert (report.agreed, report.failures) == (100, []), told(report)
 
 

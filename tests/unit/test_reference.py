@@ -422,14 +422,17 @@ def test_what_cannot_be_specialized_is_refused() -> None:
         run(program([ir.let("x", ir.u32(1))]), (), specs={"x": 1.5})
 
 
+@pytest.mark.parametrize("lockstep", [1 << 16, 0])
 @pytest.mark.parametrize("lanes", [1, 8, 64])
-def test_subgroups_may_have_other_sizes(lanes: int) -> None:
+def test_subgroups_may_have_other_sizes(lanes: int, lockstep: int) -> None:
     out = BufferDecl.output("out", 0, U32).with_count(128)
-    sums, size = ir.subgroup_add(ir.u32(1)), ir.subgroup_size()
-    found = interpret(program([ir.store(out, I, sums * 1000 + size)], out, size=(128, 1, 1)), (), subgroup_lanes=lanes)
+    how: dict[str, int] = {"subgroup_lanes": lanes, "lockstep": lockstep}
+    sums, size, lane = ir.subgroup_add(ir.u32(1)), ir.subgroup_size(), ir.subgroup_local_id()
+    found = interpret(program([ir.store(out, I, sums * 1000 + size)], out, size=(128, 1, 1)), (), **how)
     assert found.outputs[0].tolist() == [lanes * 1000 + lanes] * 128
-    ballot = program([ir.store(out, I, ir.subgroup_ballot(True))], out, size=(128, 1, 1))
-    assert set(interpret(ballot, (), subgroup_lanes=lanes).outputs[0].tolist()) == {(1 << min(lanes, 32)) - 1}
+    for cond, expected in ((ir.boolean(True), (1 << min(lanes, 32)) - 1), (lane >= 32, 0), (lane.eq(0), 1)):
+        ballot = program([ir.store(out, I, ir.subgroup_ballot(cond))], out, size=(128, 1, 1))
+        assert set(interpret(ballot, (), **how).outputs[0].tolist()) == {expected}
 
 
 @pytest.mark.parametrize("lanes", [0, 3, 256])

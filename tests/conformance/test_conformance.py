@@ -77,7 +77,7 @@ def test_a_seed_gives_the_same_program_everywhere() -> None:
 
 
 def test_the_reference_gives_the_same_whether_invocations_run_together_or_alone() -> None:
-    """Programs of full size: tests/properties/test_reference.py, and ``make conform``."""
+    """Programs of full size: tests/properties/test_reference_twin.py, and ``make conform``."""
     report = run(one_by_one, seed=0, count=300, options=Options(subgroups=True, statements=6, depth=3))
     by_hand = len(list(hand_written(EVERYTHING)))
     assert (report.asked, report.agreed, report.failures) == (300 + by_hand, 300 + by_hand, [])

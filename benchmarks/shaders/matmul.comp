@@ -12,12 +12,16 @@ layout(constant_id = 0) const uint N = 1024u;
 void main() {
   uint row = gl_GlobalInvocationID.y, column = gl_GlobalInvocationID.x;
   uint y = gl_LocalInvocationID.y, x = gl_LocalInvocationID.x;
+#ifdef PRECISE
+  precise float total = 0.0;
+#else
   float total = 0.0;
+#endif
   for (uint tile = 0u; tile < N / 16u; tile++) {
     tile_a[y * 16u + x] = a[row * N + tile * 16u + x];
     tile_b[y * 16u + x] = b[(tile * 16u + y) * N + column];
     barrier();
-    for (uint k = 0u; k < 16u; k++) total = fma(tile_a[y * 16u + k], tile_b[k * 16u + x], total);
+    for (uint k = 0u; k < 16u; k++) total = total + tile_a[y * 16u + k] * tile_b[k * 16u + x];
     barrier();
   }
   c[row * N + column] = total;

@@ -1,7 +1,7 @@
 """Arrays, programs and shaders in, results out: the Vulkan driver layer of the vyre GPU compiler.
 
-Importing this touches neither Vulkan nor kompute nor the disk. ``Program``, ``DataType`` and ``get_include`` are imported when
-first asked for.
+Importing this touches neither Vulkan nor kompute nor the disk. What is not needed by everybody is imported when first asked
+for.
 """
 
 from importlib import import_module
@@ -14,15 +14,30 @@ from vyre_driver.specialization import SpecMap, SpecValue
 from vyre_driver.spirv import SpirvModule
 
 if TYPE_CHECKING:
+    from vyre_driver.backends.acquisition import acquire, acquire_preferred_dispatch_backend
     from vyre_driver.embedding import get_include
     from vyre_driver.ir.dtypes import DataType
     from vyre_driver.ir.program import Program
 
-__all__ = ["DataType", "Driver", "Kernel", "Program", "SpecMap", "SpecValue", "SpirvModule", "VyreError", "get_include"]
+__all__ = [
+    "DataType",
+    "Driver",
+    "Kernel",
+    "Program",
+    "SpecMap",
+    "SpecValue",
+    "SpirvModule",
+    "VyreError",
+    "acquire",
+    "acquire_preferred_dispatch_backend",
+    "get_include",
+]
 
 _LATE = {
     "DataType": "vyre_driver.ir.dtypes",
     "Program": "vyre_driver.ir.program",
+    "acquire": "vyre_driver.backends.acquisition",
+    "acquire_preferred_dispatch_backend": "vyre_driver.backends.acquisition",
     "get_include": "vyre_driver.embedding",
 }
 

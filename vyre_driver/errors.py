@@ -5,6 +5,8 @@
     |   |-- DeviceOutOfMemory         1001  MemoryError
     |   |-- UnsupportedFeature        1002  NotImplementedError
     |   |-- KernelCompileFailed       1004  RuntimeError
+    |   |-- BackendNotFound           2014  LookupError
+    |   |-- NoUsableBackend           2015  RuntimeError
     |   |-- DispatchFailed            1005  RuntimeError
     |   |   |-- ForkError             2005
     |   |   |-- DeviceLost            2006
@@ -32,6 +34,7 @@
     |-- InvalidBlob                   2204  ValueError
     |-- CacheUnusable                 2205  OSError
     |-- InvalidBundle                 2206  ValueError
+    |-- InvalidRegistration           2207  ValueError
     |-- ToolUnavailable               2301  OSError
     |-- ShaderSyntaxError             2302  ValueError
     |-- InvalidSetting                2401  ValueError
@@ -158,6 +161,18 @@ class DivergentBarrier(ExecutionFault):
     code = 2013
 
 
+class BackendNotFound(BackendError, LookupError):
+    """No backend has the given id (``wanted``, ``near``)."""
+
+    code = 2014
+
+
+class NoUsableBackend(BackendError, RuntimeError):
+    """No backend that dispatches can be had without being named (``tried``: why not, by id)."""
+
+    code = 2015
+
+
 class InvalidProgram(BackendError, ValueError):
     """The program cannot run anywhere as it is."""
 
@@ -264,6 +279,12 @@ class InvalidBundle(VyreError, ValueError):
     """The file is no bundle of cache entries, or nothing vouches for it."""
 
     code = 2206
+
+
+class InvalidRegistration(VyreError, ValueError):
+    """What is registered is no backend, or its id is taken (``backend``, ``sources``)."""
+
+    code = 2207
 
 
 class ToolUnavailable(VyreError, OSError):

@@ -8,6 +8,7 @@ that cannot be meant is refused with the variable's name, never guessed at.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -46,6 +47,24 @@ ALLOW_SOFTWARE = Setting(
     "a switch",
     "off",
     "Lets a Driver open a Vulkan device of type CPU (llvmpipe and its like).",
+)
+BACKEND = Setting(
+    "VYRE_BACKEND",
+    "the id of a backend",
+    "the best one",
+    "Which backend `acquire_preferred_dispatch_backend` takes. An interpreter, too, counts as asked for then.",
+)
+DISABLE_PLUGINS = Setting(
+    "VYRE_DISABLE_PLUGINS",
+    "a switch",
+    "off",
+    "Leaves out backends of other packages: none of their code is imported.",
+)
+PLUGIN_TIMEOUT = Setting(
+    "VYRE_PLUGIN_TIMEOUT",
+    "a number of seconds above 0",
+    "`10`",
+    "How long the import of another package's backend may take before it counts as broken.",
 )
 CACHE_DIR = Setting(
     "VYRE_CACHE_DIR",
@@ -127,6 +146,9 @@ STRICT = Setting(
 SETTINGS = (
     DEVICE,
     ALLOW_SOFTWARE,
+    BACKEND,
+    DISABLE_PLUGINS,
+    PLUGIN_TIMEOUT,
     CACHE_DIR,
     CACHE_DISABLE,
     CACHE_READONLY,
@@ -211,6 +233,31 @@ def byte_size(setting: Setting) -> int | None:
             value=value,
         )
     return size
+
+
+def seconds(setting: Setting) -> float | None:
+    """Return the variable's number of seconds, above 0 and finite, or None when it is unset.
+
+    Raises
+    ------
+    InvalidSetting
+        2401 if the value is no such number.
+    """
+    value = text(setting)
+    if value is None:
+        return None
+    try:
+        found = float(value)
+    except ValueError:
+        found = math.nan
+    if not 0 < found < math.inf:
+        raise InvalidSetting(
+            f"{setting.variable} is {value!r}, which is no number of seconds above 0",
+            fix=f"set {setting.variable} to a number such as 2.5, or unset it",
+            variable=setting.variable,
+            value=value,
+        )
+    return found
 
 
 def absolute_path(setting: Setting) -> Path | None:

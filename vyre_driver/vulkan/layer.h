@@ -150,7 +150,7 @@ typedef struct vyre_device_calls {
   X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreatePipelineLayout) X(DestroyPipelineLayout) \
   X(CreatePipelineCache) X(DestroyPipelineCache) X(CreateDescriptorPool) X(DestroyDescriptorPool) X(GetPipelineCacheData) X(CreateComputePipelines) X(DestroyPipeline) X(CreateCommandPool) \
   X(DestroyCommandPool) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdDispatch) X(CmdCopyBuffer) \
-  X(CmdPipelineBarrier)
+  X(CmdPipelineBarrier) X(CmdResetQueryPool) X(CmdWriteTimestamp)
 #define X(name) PFN_vk##name name;
   VYRE_DEVICE_CALLS(X)
 #undef X

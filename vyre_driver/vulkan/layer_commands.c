@@ -84,6 +84,14 @@ static VKAPI_ATTR void VKAPI_CALL cmd_pipeline_barrier(
       buffer, from, to, flags, memory_count, memory, buffer_count, buffers, image_count, images);
 }
 
+/* kompute never resets its queries, which Vulkan wants before each use (VUID-vkCmdWriteTimestamp-None-00830). */
+static VKAPI_ATTR void VKAPI_CALL cmd_write_timestamp(
+    VkCommandBuffer buffer, VkPipelineStageFlagBits stage, VkQueryPool pool, uint32_t query) {
+  vyre_device *device = vyre_find_device(buffer);
+  device->vk.CmdResetQueryPool(buffer, pool, query, 1);
+  device->vk.CmdWriteTimestamp(buffer, stage, pool, query);
+}
+
 static VKAPI_ATTR VkResult VKAPI_CALL create_command_pool(
     VkDevice handle, const VkCommandPoolCreateInfo *info, const VkAllocationCallbacks *allocator, VkCommandPool *out) {
   vyre_device *device = vyre_find_device(handle);
@@ -111,6 +119,7 @@ PFN_vkVoidFunction vyre_command_hook(const char *name) {
   if (strcmp(name, "vkCmdDispatch") == 0) return (PFN_vkVoidFunction)cmd_dispatch;
   if (strcmp(name, "vkCmdCopyBuffer") == 0) return (PFN_vkVoidFunction)cmd_copy_buffer;
   if (strcmp(name, "vkCmdPipelineBarrier") == 0) return (PFN_vkVoidFunction)cmd_pipeline_barrier;
+  if (strcmp(name, "vkCmdWriteTimestamp") == 0) return (PFN_vkVoidFunction)cmd_write_timestamp;
   if (strcmp(name, "vkCreateCommandPool") == 0) return (PFN_vkVoidFunction)create_command_pool;
   if (strcmp(name, "vkFreeCommandBuffers") == 0) return (PFN_vkVoidFunction)free_command_buffers;
   return NULL;

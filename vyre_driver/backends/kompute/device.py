@@ -180,8 +180,20 @@ class KomputeDevice:
             )
         if self._manager is None:
             raise DispatchFailed(f"{self.physical.name!r} is closed", fix="make a new Driver")
-        if self.layer is not None and self.layer.is_lost:
+        if self.is_lost:
             raise lost_error(self.physical.name)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the device stopped answering, as far as the layer has seen."""
+        return self.layer is not None and self.layer.is_lost
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether the device's own clock can be asked how long work took: under the layer, where the queue has timestamps."""
+        family = self.physical.compute_family
+        has_clock = family is not None and family.timestamp_valid_bits > 0 and self.physical.limits.timestamp_period_ns > 0
+        return self.layer is not None and has_clock
 
     def call_kompute(self, what: str, call: Callable[[Any], _Made], refusal: type[BackendError] = DispatchFailed) -> _Made:
         """Return ``call(manager)``, made under the lock; raise what it failed with.

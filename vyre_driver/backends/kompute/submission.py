@@ -23,11 +23,18 @@ class Submission:
     """Groups of operations, recorded into one Sequence; operations of one group are independent of each other.
 
     Without the layer's barriers each group is a Sequence of its own, because kompute puts none between operations. ``keep`` is
-    held as long as the work may run. ``device_only`` says that the host reads nothing that the work writes.
+    held as long as the work may run. ``device_only`` says that the host reads nothing that the work writes. With ``timed`` the
+    device writes down its clock before and after each operation; only under the layer, which resets kompute's queries.
     """
 
     def __init__(
-        self, device: KomputeDevice, groups: Sequence[Sequence[Any]], keep: object, *, device_only: bool = False
+        self,
+        device: KomputeDevice,
+        groups: Sequence[Sequence[Any]],
+        keep: object,
+        *,
+        device_only: bool = False,
+        timed: bool = False,
     ) -> None:
         """Record the operations.
 
@@ -42,10 +49,14 @@ class Submission:
         self._never = Deadline(None, device.physical.name)
         self._lock = threading.Lock()
         sequences = [groups] if "barriers" in device.hooks else [[group] for group in groups]
-        self._works = device.call_kompute(
-            "record a dispatch",
-            lambda manager: [_work(device, _record(manager, part, device_only=device_only)) for part in sequences],
-        )
+        self._recorded: list[Any] = []  # the Sequences; their works hold them as long as they may run
+
+        def record(manager: Any) -> list[_layer.Work | BlockingWork]:  # noqa: ANN401 -- kp has no types
+            recorded = [_record(manager, part, device_only=device_only, timed=timed) for part in sequences]
+            self._recorded = recorded if timed else []
+            return [_work(device, one.eval) for one in recorded]
+
+        self._works = device.call_kompute("record a dispatch", record)
         device.keep_handle(self)
 
     @property
@@ -90,6 +101,11 @@ class Submission:
         deadline = self._deadline(timeout_s)
         with deadline.holding(self._lock), self._device.in_use:
             self._finish(deadline)
+
+    def ticks(self) -> list[int]:
+        """Return the device's clock before and after each operation of the last run, which has ended; empty if not timed."""
+        with self._lock, self._device.in_use:
+            return [tick for one in self._recorded for tick in one.get_timestamps()]
 
     def is_done(self, generation: int) -> bool:
         """Whether the work of that generation has ended; while another thread waits for it, it has not."""
@@ -168,8 +184,8 @@ def _work(device: KomputeDevice, evaluate: Callable[[], Any]) -> _layer.Work | B
     return BlockingWork(device, evaluate) if device.layer is None else _layer.Work(device.layer, evaluate, device.manager)
 
 
-def _record(manager: Any, groups: Sequence[Sequence[Any]], *, device_only: bool) -> Any:  # noqa: ANN401 -- kp has no types
-    sequence = manager.sequence()
+def _record(manager: Any, groups: Sequence[Sequence[Any]], *, device_only: bool, timed: bool) -> Any:  # noqa: ANN401 -- kp has no types
+    sequence = manager.sequence(0, sum(map(len, groups))) if timed else manager.sequence()
     _layer.set_device_only(device_only)
     try:
         for number, group in enumerate(groups, start=1):
@@ -179,7 +195,7 @@ def _record(manager: Any, groups: Sequence[Sequence[Any]], *, device_only: bool)
     finally:
         _layer.set_group(0)
         _layer.set_device_only(False)
-    return sequence.eval
+    return sequence
 
 
 def dependency_groups(accesses: Sequence[tuple[frozenset[int], frozenset[int]]]) -> Iterator[list[int]]:

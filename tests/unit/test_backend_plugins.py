@@ -1,0 +1,167 @@
+"""Backends of other packages: found by name, imported when asked for, broken ones left out and remembered."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+from literals import refusal
+from made_plugins import good, install
+
+from vyre_driver.backends import plugins, registry
+from vyre_driver.backends.acquisition import acquire, rank_backends
+from vyre_driver.errors import BackendNotFound, BackendUnavailable, InvalidRegistration, InvalidSetting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    Install = Callable[..., None]
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
+    """Install plug-ins for this test: ``installed(module, text, entry=value)``."""
+    place = tmp_path / "plugins"
+    place.mkdir()
+    monkeypatch.syspath_prepend(str(place))
+    before = set(sys.modules)
+    plugins._look_around.cache_clear()  # noqa: SLF001 -- looked for once a process
+    yield lambda module, text, **entries: install(place, f"dist-of-{module}", module, text, entries)
+    plugins._look_around.cache_clear()  # noqa: SLF001 -- looked for once a process
+    for name in set(sys.modules) - before:
+        if getattr(sys.modules[name], "__file__", None) and str(place) in str(sys.modules[name].__file__):
+            del sys.modules[name]
+
+
+SOURCE = "dist-of-{0} 1.5 ({0}:registration)"
+
+
+def test_a_plug_in_is_acquired_by_its_name(installed: Install) -> None:
+    installed("toy_one", good("toy"), toy="toy_one:registration")
+    backend = acquire("toy")
+    found = [(one.id, one.precedence, one.source) for one in registry.registered_backends() if one.id == "toy"]
+    assert (backend.id, found, registry.broken_plugins()) == ("toy", [("toy", 7, SOURCE.format("toy_one"))], ())
+
+
+def test_an_entry_point_may_name_the_registration_itself(installed: Install) -> None:
+    installed("toy_value", good("toy") + "\nmade = registration()\n", toy="toy_value:made")
+    assert acquire("toy").id == "toy"
+
+
+def test_only_the_plug_in_that_is_asked_for_is_imported(installed: Install) -> None:
+    installed("toy_asked", good("asked"), asked="toy_asked:registration")
+    installed("toy_other", good("other"), other="toy_other:registration")
+    names = registry.known_ids()
+    acquire("asked")
+    assert ({"asked", "other"} <= set(names), "toy_asked" in sys.modules, "toy_other" in sys.modules) == (True, True, False)
+
+
+def test_a_plug_in_that_raises_is_a_remembered_line_and_stops_nobody_else(installed: Install) -> None:
+    installed("toy_raises", "raise OSError('no firmware')", bad="toy_raises:registration")
+    installed("toy_good", good("toy"), toy="toy_good:registration")
+    text = (
+        f"backend 'bad' of {SOURCE.format('toy_raises')} cannot be imported: OSError: no firmware. "
+        "Fix: repair or uninstall that package, or set VYRE_DISABLE_PLUGINS=1."
+    )
+    broken = [(one.id, one.source, type(one.error), str(one.error)) for one in registry.broken_plugins()]
+    assert broken == [("bad", SOURCE.format("toy_raises"), BackendUnavailable, text)]
+    assert acquire("toy").id == "toy"
+    assert refusal(lambda: acquire("bad")) == (BackendUnavailable, 2004, text)
+    assert "bad" not in {one.id for one in registry.registered_backends()}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("import surely_not_there", "ModuleNotFoundError: No module named 'surely_not_there'"),
+        ("x = 1", "AttributeError: module 'toy_odd' has no attribute 'registration'"),
+    ],
+)
+def test_whatever_an_import_ends_with_is_told(installed: Install, text: str, said: str) -> None:
+    installed("toy_odd", text, bad="toy_odd:registration")
+    kind, _, message = refusal(lambda: acquire("bad"))
+    problem = message.partition(". Fix:")[0]
+    assert (kind, problem) == (BackendUnavailable, f"backend 'bad' of {SOURCE.format('toy_odd')} cannot be imported: {said}")
+
+
+def test_a_plug_in_that_never_ends_importing_is_broken(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed("toy_hangs", "import threading; threading.Event().wait(50)", slow="toy_hangs:registration")
+    monkeypatch.setenv("VYRE_PLUGIN_TIMEOUT", "0.2")
+    said = f"backend 'slow' of {SOURCE.format('toy_hangs')} cannot be imported: its import did not end in 0.2 s"
+    assert refusal(lambda: acquire("slow"))[2].partition(". Fix:")[0] == said
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "soon", "inf", "nan"])
+def test_a_time_out_that_is_none_is_refused(installed: Install, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    installed("toy_late", good("toy"), toy="toy_late:registration")
+    monkeypatch.setenv("VYRE_PLUGIN_TIMEOUT", value)
+    assert refusal(lambda: acquire("toy")) == (
+        InvalidSetting,
+        2401,
+        (
+            f"VYRE_PLUGIN_TIMEOUT is {value!r}, which is no number of seconds above 0. "
+            "Fix: set VYRE_PLUGIN_TIMEOUT to a number such as 2.5, or unset it."
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "what"), [("lambda: 5", "of type int"), ("None", "of type NoneType"), ("other.registration", "for 'other'")]
+)
+def test_a_plug_in_that_gives_something_else_is_refused(installed: Install, value: str, what: str) -> None:
+    installed("toy_other_id", good("other"), unused="toy_other_id:registration")
+    installed("toy_wrong", f"import toy_other_id as other\nregistration = {value}", toy="toy_wrong:registration")
+    assert refusal(lambda: acquire("toy")) == (
+        InvalidRegistration,
+        2207,
+        (
+            f"the entry point of backend 'toy' in {SOURCE.format('toy_wrong')} gives something {what}. "
+            "Fix: let it name a BackendRegistration with the id 'toy', or a function that returns one."
+        ),
+    )
+
+
+def test_two_packages_with_one_id_are_both_refused_with_their_names(installed: Install) -> None:
+    installed("toy_first", good("toy"), toy="toy_first:registration")
+    installed("toy_second", good("toy"), toy="toy_second:registration")
+    kind, code, message = refusal(lambda: acquire("toy"))
+    named = sorted([SOURCE.format("toy_first"), SOURCE.format("toy_second")])
+    assert (kind, code, all(one in message for one in named)) == (InvalidRegistration, 2207, True)
+    assert [one.id for one in registry.broken_plugins()] == ["toy"]
+    assert "toy_first" not in sys.modules
+
+
+def test_a_plug_in_cannot_take_the_id_of_a_built_in_backend(installed: Install) -> None:
+    installed("toy_null", good("null"), null="toy_null:registration")
+    assert (type(acquire("null")).__name__, "toy_null" in sys.modules) == ("NullBackend", False)
+    assert [str(one.error) for one in registry.broken_plugins()] == [
+        (
+            f"backend 'null' is brought by vyre_driver itself and by {SOURCE.format('toy_null')}. "
+            "Fix: uninstall one of them, or set VYRE_DISABLE_PLUGINS=1."
+        )
+    ]
+    assert [one.source for one in registry.registered_backends() if one.id == "null"] == ["vyre_driver itself"]
+
+
+def test_plug_ins_can_be_left_out(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed("toy_unwanted", good("toy"), toy="toy_unwanted:registration")
+    monkeypatch.setenv("VYRE_DISABLE_PLUGINS", "1")
+    assert (refusal(lambda: acquire("toy"))[0], "toy_unwanted" in sys.modules) == (BackendNotFound, False)
+    monkeypatch.setenv("VYRE_DISABLE_PLUGINS", "0")
+    assert acquire("toy").id == "toy"
+
+
+def test_a_ranking_leaves_a_broken_plug_in_out_and_goes_on(installed: Install) -> None:
+    installed("toy_breaks", "1 / 0", bad="toy_breaks:registration")
+    installed("toy_ranked", good("toy"), toy="toy_ranked:registration")
+    assert {"toy"} == {one.id for one in rank_backends() if one.facts is not None} - {"kompute"}
+
+
+def test_importing_the_package_looks_for_no_plug_ins(installed: Install, run_python: Callable[..., object]) -> None:
+    installed("toy_early", "raise SystemExit('imported')", toy="toy_early:registration")
+    code = "import sys, vyre_driver, vyre_driver.backends; print('importlib.metadata' in sys.modules)"
+    done = run_python("-I", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}")
+    assert (done.status, done.stdout) == (0, "False\n")  # type: ignore[attr-defined]

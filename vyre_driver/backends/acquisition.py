@@ -1,0 +1,324 @@
+"""Acquiring a backend: by its id, or the best one.
+
+Which is best is upstream's order: capability score, timing quality and bandwidth downwards, precedence, acquisition time and id
+upwards. Three things differ from upstream, on purpose. The facts are those that a probe tells without opening a device, so only
+the winner is initialised; acquisition times are therefore all 0 when backends are ranked, and equal ones go by their ids
+instead of by the clock. A winner that then fails is a failure like those of the probes, and the next one is taken. And a CPU
+device ranks below every other, however capable it says it is, and is taken only where one was allowed.
+
+Source: spec item 2.5.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from vyre_driver import settings
+from vyre_driver.backends.profile import DeviceProfile
+from vyre_driver.backends.registration import NO_PRECEDENCE, BackendFacts, BackendRequest
+from vyre_driver.backends.registry import find_registration, known_ids, registered_backends_by_precedence
+from vyre_driver.errors import BackendError, BackendNotFound, NoUsableBackend, VyreError
+
+if TYPE_CHECKING:
+    from vyre_driver.backends.base import Backend
+    from vyre_driver.backends.registration import BackendRegistration
+
+_LOG = logging.getLogger("vyre_driver.backends")
+_MOST_NEAR = 3
+_FIX = "run vyre-driver doctor, which tells what a GPU backend lacks; the reference oracle is had by name only"
+_MODEST_INVOCATIONS, _GOOD_INVOCATIONS = 64, 256
+
+
+@dataclass(frozen=True, slots=True, order=False)
+class BackendSelectionFacts:
+    """What backends are ranked by; sorted, the best comes first. Bandwidth in GB/s, time in ns."""
+
+    id: str
+    precedence: int = NO_PRECEDENCE
+    capability_score: int = 0
+    timing_quality_score: int = 0
+    memory_bandwidth_gbps: int = 0
+    acquisition_ns: int = 0
+
+    @classmethod
+    def of(cls, registration: BackendRegistration, profile: DeviceProfile, acquisition_ns: int = 0) -> BackendSelectionFacts:
+        """Return the facts of a backend with this profile."""
+        return cls(
+            registration.id,
+            registration.precedence,
+            backend_capability_score(profile),
+            profile.timing_quality.score,
+            profile.mem_bw_gbps,
+            acquisition_ns,
+        )
+
+    def __lt__(self, other: BackendSelectionFacts) -> bool:
+        """Whether it is the better one."""
+        return self._rank < other._rank
+
+    @property
+    def _rank(self) -> tuple[int, int, int, int, int, bytes]:
+        scores = (-self.capability_score, -self.timing_quality_score, -self.memory_bandwidth_gbps)
+        return (*scores, self.precedence, self.acquisition_ns, self.id.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Considered:
+    """One row of a ranking: a backend, what it was ranked by (None if it was not), and what became of it, in words."""
+
+    id: str
+    facts: BackendSelectionFacts | None
+    device: str
+    is_software: bool
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class Acquisition:
+    """A backend and why it is this one: every backend in the order of the ranking, those that were not ranked at the end."""
+
+    backend: Backend
+    why: tuple[Considered, ...]
+    acquisition_ns: int
+
+    def __str__(self) -> str:
+        """Return the ranking as a table."""
+        return ranking_text(self.why)
+
+
+@dataclass(slots=True)
+class _Ranking:
+    candidates: list[tuple[bool, BackendSelectionFacts, BackendFacts, BackendRegistration]] = field(default_factory=list)
+    others: list[Considered] = field(default_factory=list)
+    failures: dict[str, str] = field(default_factory=dict)
+    oracles: list[str] = field(default_factory=list)
+
+    def leave_out(self, registration: BackendRegistration, verdict: str, facts: BackendFacts | None = None) -> None:
+        told = facts or BackendFacts(DeviceProfile(registration.id))
+        self.others.append(Considered(registration.id, None, told.device, told.is_software, verdict))
+
+    def fail(self, registration: BackendRegistration, error: Exception, facts: BackendFacts | None = None) -> None:
+        said = str(error) if isinstance(error, VyreError) else f"{type(error).__name__}: {error}"
+        self.failures[registration.id] = said
+        self.leave_out(registration, f"failed: {said}", facts)
+        _LOG.info("backend %s cannot be had: %s", registration.id, said)
+
+
+def backend_capability_score(profile: DeviceProfile) -> int:
+    """Return upstream's score of a profile, 0 to 66 (spec item 2.5)."""
+    points = (
+        (profile.max_storage_buffer_binding_size > 0, 16),
+        (profile.max_invocations_per_workgroup >= _MODEST_INVOCATIONS, 8),
+        (profile.max_invocations_per_workgroup >= _GOOD_INVOCATIONS, 4),
+        (profile.subgroup_size > 0, 8),
+        (profile.supports_subgroup_ops, 8),
+        (profile.has_subgroup_shuffle, 4),
+        (profile.has_shared_memory, 4),
+        (profile.supports_f16, 2),
+        (profile.supports_bf16, 2),
+        (profile.supports_tensor_cores, 4),
+        (profile.supports_indirect_dispatch, 2),
+        (profile.supports_device_timestamps, 2),
+        (profile.supports_hardware_counters, 2),
+    )
+    return sum(worth for there, worth in points if there)
+
+
+def acquire(backend_id: str, device: str | int | None = None, *, allow_software: bool | None = None) -> Backend:
+    """Open the backend with an id; the caller closes it.
+
+    Parameters
+    ----------
+    backend_id
+        ``kompute``, ``null``, or that of another package's.
+    device
+        As for ``Driver``; None takes VYRE_DEVICE, else the best device of the backend.
+    allow_software
+        Whether a CPU device will do; None takes VYRE_ALLOW_SOFTWARE.
+
+    Raises
+    ------
+    BackendNotFound
+        2010 if no backend has the id; the message names those that are near.
+    BackendUnavailable
+        2004, InvalidRegistration 2207: if it is another package's, which is broken.
+    VyreError
+        What its factory raises; what is no error of this package comes as BackendError 1999.
+    """
+    registration = find_registration(backend_id) if isinstance(backend_id, str) else None
+    if registration is None:
+        raise _unknown(backend_id)
+    return _open(registration, _request(device, allow_software))
+
+
+def acquire_preferred_dispatch_backend(device: str | int | None = None, *, allow_software: bool | None = None) -> Backend:
+    """Open the best backend that dispatches, or the one that VYRE_BACKEND names; the caller closes it.
+
+    Parameters as for ``acquire``; ``explain_acquisition`` tells besides why it is this one.
+
+    Raises
+    ------
+    NoUsableBackend
+        2011 naming every backend that was tried, and why not.
+    BackendNotFound
+        2010 and what ``acquire`` raises, for the backend that VYRE_BACKEND names.
+    """
+    return explain_acquisition(device, allow_software=allow_software).backend
+
+
+def explain_acquisition(device: str | int | None = None, *, allow_software: bool | None = None) -> Acquisition:
+    """Do as ``acquire_preferred_dispatch_backend``, and return the backend with the ranking it was chosen from."""
+    named = settings.text(settings.BACKEND)
+    if named is not None:
+        began = time.perf_counter_ns()
+        backend = acquire(named, device, allow_software=allow_software)
+        acquired_ns = time.perf_counter_ns() - began
+        row = Considered(named, None, "", is_software=False, verdict=f"chosen: {settings.BACKEND.variable} names it")
+        return Acquisition(backend, (row,), acquired_ns)
+    request = _request(device, allow_software)
+    ranking = _rank(request)
+    for place, (is_software, facts, told, registration) in enumerate(ranking.candidates):
+        began = time.perf_counter_ns()
+        try:
+            backend = _open(registration, request)
+        except Exception as error:  # noqa: BLE001 -- whatever a factory raises, the others can still be had
+            ranking.fail(registration, error, told)
+            continue
+        facts = replace(facts, acquisition_ns=time.perf_counter_ns() - began)  # noqa: PLW2901 -- measured just now
+        verdict = "chosen" if not is_software else "chosen: a CPU (software) device, which was allowed"
+        if is_software:
+            _LOG.warning("backend %s runs on %s, a CPU (software) device", registration.id, told.device)
+        rows = [Considered(registration.id, facts, told.device, is_software, verdict)]
+        rows += _losers(ranking.candidates[place:])
+        return Acquisition(backend, (*rows, *ranking.others), facts.acquisition_ns)
+    raise _nothing_usable(ranking)
+
+
+def rank_backends(device: str | int | None = None, *, allow_software: bool | None = None) -> tuple[Considered, ...]:
+    """Return the ranking that an acquisition would go by, from the probes alone: nothing is opened."""
+    ranking = _rank(_request(device, allow_software))
+    rows = [
+        Considered(one.id, facts, told.device, is_software, "not opened")
+        for is_software, facts, told, one in ranking.candidates
+    ]
+    return (*rows, *ranking.others)
+
+
+def ranking_text(rows: tuple[Considered, ...]) -> str:
+    """Return a ranking as a table of plain text, a row a backend."""
+    head = ("", "backend", "capability", "timing", "GB/s", "precedence", "device", "verdict")
+    lines = [head, *(_cells(place, row) for place, row in enumerate(rows, start=1))]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
+
+
+def _cells(place: int, row: Considered) -> tuple[str, ...]:
+    facts = row.facts
+    if facts is None:
+        return ("-", row.id, "", "", "", "", row.device, row.verdict)
+    precedence = "none" if facts.precedence == NO_PRECEDENCE else str(facts.precedence)
+    scores = (str(facts.capability_score), str(facts.timing_quality_score), str(facts.memory_bandwidth_gbps))
+    return (str(place), row.id, *scores, precedence, row.device, row.verdict)
+
+
+def _request(device: str | int | None, allow_software: bool | None) -> BackendRequest:  # noqa: FBT001 -- passed through
+    wanted = settings.text(settings.DEVICE) if device is None else device
+    allowed = settings.switch(settings.ALLOW_SOFTWARE) if allow_software is None else allow_software
+    return BackendRequest(wanted, allowed)
+
+
+def _rank(request: BackendRequest) -> _Ranking:
+    ranking = _Ranking()
+    for registration in registered_backends_by_precedence():
+        if registration.is_oracle:
+            if registration.dispatches:
+                ranking.oracles.append(registration.id)
+            ranking.leave_out(registration, "left out: a reference oracle is had by name only")
+        elif not registration.dispatches:
+            ranking.leave_out(registration, "left out: it does not dispatch")
+        else:
+            _probe(registration, request, ranking)
+    ranking.candidates.sort(key=lambda one: (one[0], one[1]))
+    return ranking
+
+
+def _probe(registration: BackendRegistration, request: BackendRequest, ranking: _Ranking) -> None:
+    """Add a candidate with its facts, or why there is none."""
+    told = BackendFacts(DeviceProfile.conservative(registration.id))
+    try:
+        if registration.probe is not None:
+            told = registration.probe(request)
+        facts = BackendSelectionFacts.of(registration, told.profile)
+    except Exception as error:  # noqa: BLE001 -- whatever a probe raises, the others can still be had
+        ranking.fail(registration, error)
+        return
+    if told.is_software and not request.allow_software:
+        ranking.failures[registration.id] = f"{told.device or 'its device'} is a CPU (software) device and none was allowed"
+        ranking.leave_out(registration, f"left out: {ranking.failures[registration.id]}", told)
+        return
+    ranking.candidates.append((told.is_software, facts, told, registration))
+
+
+def _losers(candidates: list[tuple[bool, BackendSelectionFacts, BackendFacts, BackendRegistration]]) -> list[Considered]:
+    """Say of each candidate after the first what decided against it."""
+    first_software, first, _, _ = candidates[0]
+    rows = []
+    for is_software, facts, told, registration in candidates[1:]:
+        against = "a CPU (software) device" if is_software and not first_software else _difference(first, facts)
+        rows.append(Considered(registration.id, facts, told.device, is_software, f"behind: {against}"))
+    return rows
+
+
+def _difference(first: BackendSelectionFacts, other: BackendSelectionFacts) -> str:
+    named = (
+        ("capability score", first.capability_score, other.capability_score),
+        ("timing quality", first.timing_quality_score, other.timing_quality_score),
+        ("bandwidth in GB/s", first.memory_bandwidth_gbps, other.memory_bandwidth_gbps),
+        ("precedence", first.precedence, other.precedence),
+    )
+    return next((f"{name} {his} against {best}" for name, best, his in named if his != best), "its id comes later")
+
+
+def _open(registration: BackendRegistration, request: BackendRequest) -> Backend:
+    """Call the factory; what it raises that is none of our errors is named after the backend."""
+    try:
+        return registration.factory(request)
+    except VyreError:
+        raise
+    except Exception as error:
+        raise BackendError(
+            f"backend {registration.id!r} of {registration.source} failed to open with {type(error).__name__}: {error}",
+            fix="report it to whoever made that backend, or acquire another one",
+            backend=registration.id,
+        ) from error
+
+
+def _unknown(wanted: object) -> BackendNotFound:
+    known = known_ids()
+    near = difflib.get_close_matches(str(wanted).lower(), known, _MOST_NEAR, 0.5)
+    meant = f"; near it: {', '.join(near)}" if near else ""
+    return BackendNotFound(
+        f"no backend has the id {wanted!r}; there are {', '.join(known)}{meant}",
+        fix="name one of those, or install the package that brings it",
+        wanted=wanted,
+        near=near,
+    )
+
+
+def _nothing_usable(ranking: _Ranking) -> NoUsableBackend:
+    if ranking.failures:
+        detail = "; ".join(f"{name}: {why}" for name, why in ranking.failures.items())
+    elif ranking.oracles:
+        detail = f"only reference oracle backend(s) were available: {', '.join(ranking.oracles)}"
+    else:
+        detail = "no dispatch-capable backend is registered"
+    return NoUsableBackend(
+        f"no usable GPU dispatch backend is available ({detail})",
+        fix=_FIX,
+        tried=dict(ranking.failures),
+        oracles=ranking.oracles,
+    )

@@ -1,0 +1,97 @@
+"""Whether a backend may be given an artifact: asked before anything of it runs, and remembered.
+
+What was found out for a program is kept with the program, under the backend *and* the limits and operations it offers: a
+program that one adapter takes is asked about again for a weaker one with the same id, which upstream's memo forgets to do.
+
+Source: spec item 4.6. Step 1 there, the lowering of collectives of a single rank, is not done: they are refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.backends.wishes import check_wishes
+from vyre_driver.errors import LimitExceeded, UnsupportedFeature
+from vyre_driver.ir.nodes import op_id
+from vyre_driver.ir.profile_rules import Offer
+from vyre_driver.ir.validate import validate
+from vyre_driver.ir.walks import NodeWalk
+
+if TYPE_CHECKING:
+    from vyre_driver.backends.base import Backend
+    from vyre_driver.backends.dispatch_config import DispatchConfig
+    from vyre_driver.ir.program import Program
+
+_ADMITTED = "backends it was admitted to"
+_MAX_REMEMBERED = 64
+_MAX_LISTED = 5
+
+
+def admit(backend: Backend, program: Program, config: DispatchConfig) -> Program:
+    """Return the program as it is to run, with its overridden workgroup, if the backend may be given it.
+
+    In this order: the wishes of ``config``; whether the program means something; whether the backend runs its operations (nodes
+    at every depth, by upstream's names; expressions are not asked about, as upstream does not); whether its device has the
+    types, sizes and capabilities.
+
+    Raises
+    ------
+    UnsupportedFeature
+        1002 naming the wish, or the operations, that are not there.
+    LimitExceeded
+        2104 if an override is over a limit.
+    InvalidProgram
+        1006 with every problem of the program, by path.
+    """
+    check_wishes(backend, config)
+    chosen = program
+    if config.workgroup_override is not None and config.workgroup_override != program.workgroup_size:
+        chosen = program.with_workgroup_size(config.workgroup_override)
+    offer = (backend.id, backend.version, backend.supported_ops, Offer.of(backend.profile))
+    admitted = program_memo(program)
+    asked = (*offer, chosen.workgroup_size)
+    if asked in admitted:
+        return chosen
+    validate(chosen)
+    _check_operations(backend, chosen)
+    validate(chosen, backend.profile)
+    if len(admitted) >= _MAX_REMEMBERED:
+        admitted.clear()
+    admitted.add(asked)
+    return chosen
+
+
+def program_memo(program: Program) -> set[object]:
+    """Return what a program was admitted to; it goes with the program."""
+    found: set[object] = program._memo.setdefault(_ADMITTED, set())  # noqa: SLF001 -- it is the program that remembers
+    return found
+
+
+def _check_operations(backend: Backend, program: Program) -> None:
+    supported = backend.supported_ops
+    missing: dict[str, str] = {}
+    walk = NodeWalk(program)
+    for step, node in walk.steps():
+        if step == "node" and node is not None and op_id(node) not in supported:
+            missing.setdefault(op_id(node), walk.path())
+    if missing:
+        listed = ", ".join(f"{name} (at {path})" for name, path in list(missing.items())[:_MAX_LISTED])
+        more = f" and {len(missing) - _MAX_LISTED} more" if len(missing) > _MAX_LISTED else ""
+        raise UnsupportedFeature(
+            f"backend {backend.id!r} does not run {listed}{more}",
+            fix="choose a backend whose supported_ops has them",
+            backend=backend.id,
+            operations=sorted(missing),
+        )
+
+
+def check_grid(backend: Backend, groups: tuple[int, int, int]) -> None:
+    """Return if so many workgroups may run; raises LimitExceeded 2104."""
+    for axis, count, limit in zip("xyz", groups, backend.max_grid, strict=True):
+        if count > limit:
+            raise LimitExceeded(
+                f"the grid has {count} workgroups along {axis}, and backend {backend.id!r} takes {limit}",
+                fix="dispatch fewer workgroups, and let an invocation do several elements",
+                value=count,
+                limit=limit,
+            )

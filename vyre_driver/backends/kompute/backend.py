@@ -1,0 +1,278 @@
+"""kompute as a backend: a ``Driver`` behind the interface that all backends have.
+
+It takes SPIR-V modules. Every field of a ``DispatchConfig`` holds or is refused: a workgroup size where specialization
+constants decide it, iterations by running on buffers that stay on the device, a time-out over all of them.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.arguments import as_array
+from vyre_driver.backends.base import Backend, LoadedArtifact, TimedDispatch
+from vyre_driver.backends.kompute.deadline import Deadline
+from vyre_driver.backends.kompute.device import BACKEND_ID
+from vyre_driver.backends.kompute.timing import run_timed
+from vyre_driver.backends.profile import DeviceProfile
+from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendFacts, BackendRegistration
+from vyre_driver.backends.wishes import check_output_bytes, check_wishes
+from vyre_driver.driver import Driver
+from vyre_driver.errors import InvalidInput
+from vyre_driver.spirv.module import SpirvModule
+from vyre_driver.vulkan.devices import enumerate_devices
+from vyre_driver.vulkan.layer import wanted_features
+from vyre_driver.vulkan.selection import select_device
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import DTypeLike, NDArray
+
+    from vyre_driver.arguments import BufferArgument
+    from vyre_driver.backends.dispatch_config import DispatchConfig
+    from vyre_driver.backends.kompute.resident import Buffer
+    from vyre_driver.backends.registration import BackendRequest
+    from vyre_driver.kernel import Kernel
+    from vyre_driver.spec_values import SpecMap
+
+_PRECEDENCE = 30  # that of upstream's other Vulkan backends
+_NS_PER_S = 1_000_000_000
+
+
+class KomputeBackend(Backend):
+    """A Vulkan device through kompute. ``driver`` is what does the work, and may be used beside."""
+
+    id = BACKEND_ID
+
+    def __init__(self, driver: Driver) -> None:
+        """Take over a driver; ``close`` closes it."""
+        self.driver = driver
+        self.version = driver.backend.api.flavour
+        self._profile = DeviceProfile.from_physical_device(driver.physical_device, driver.backend.features, backend=BACKEND_ID)
+
+    @property
+    def profile(self) -> DeviceProfile:
+        """What the device can do with the features that are switched on."""
+        return self._profile
+
+    @property
+    def supported_ops(self) -> frozenset[str]:
+        """None: programs are not lowered to SPIR-V yet."""
+        return frozenset()
+
+    @property
+    def max_grid(self) -> tuple[int, int, int]:
+        """``maxComputeWorkGroupCount``."""
+        return self.driver.physical_device.limits.max_compute_work_group_count
+
+    @property
+    def supports_resident_buffers(self) -> bool:
+        """``Driver.buffer`` and ``Driver.empty``."""
+        return True
+
+    @property
+    def supports_async_compute(self) -> bool:
+        """Whether its queue family computes and does not draw."""
+        family = self.driver.physical_device.compute_family
+        return family is not None and family.compute_only
+
+    @property
+    def device_lost(self) -> bool:
+        """Whether the layer saw the device lost; without the layer nobody sees it."""
+        return self.driver.backend.is_lost
+
+    def load(
+        self,
+        artifact: object,
+        *,
+        specs: Mapping[str, object] | SpecMap | None = None,
+        config: DispatchConfig | None = None,
+    ) -> KomputeArtifact:
+        """Compile a SPIR-V module; raises as ``Driver.compile`` and for wishes that cannot be kept."""
+        if not isinstance(artifact, SpirvModule):
+            self.refuse(
+                f"way to run something of type {type(artifact).__name__}",
+                "give a SpirvModule (SpirvModule.from_file, from_bytes or from_glsl)",
+            )
+        return KomputeArtifact(self, artifact, {} if specs is None else dict(specs), config)
+
+    def dispatch(
+        self,
+        artifact: object,
+        inputs: Sequence[object],
+        config: DispatchConfig | None = None,
+        *,
+        specs: Mapping[str, object] | SpecMap | None = None,
+        push: Mapping[str, object] | None = None,
+    ) -> tuple[NDArray[Any], ...]:
+        """Compile, or fetch from the cache, and run; ``load`` first what is run again."""
+        return self.load(artifact, specs=specs, config=config).dispatch(inputs, push=push)
+
+    def allocate_resident(self, byte_len: int, dtype: DTypeLike = np.uint8) -> Buffer:
+        """Return ``Driver.empty`` of so many bytes."""
+        kind = np.dtype(dtype)
+        if byte_len % kind.itemsize:
+            raise InvalidInput(f"{byte_len} bytes are no whole number of {kind}", fix=f"ask for a multiple of {kind.itemsize}")
+        return self.driver.empty(byte_len // kind.itemsize, kind)
+
+    def upload_resident(self, buffer: Buffer, data: object) -> None:
+        """Copy an array into it; raises as ``Buffer.write``."""
+        buffer.write(np.ascontiguousarray(as_array(data)).reshape(-1).view(np.uint8).view(buffer.dtype))
+
+    def download_resident(self, buffer: Buffer, start: int = 0, end: int | None = None) -> bytes:
+        """Return some of its bytes; raises as ``Buffer.read``."""
+        return buffer.read().reshape(-1).view(np.uint8)[start:end].tobytes()
+
+    def free_resident(self, buffer: Buffer) -> None:
+        """Close it."""
+        buffer.close()
+
+    def dispatch_resident(
+        self,
+        loaded: LoadedArtifact,
+        buffers: Sequence[Buffer],
+        config: DispatchConfig | None = None,
+        *,
+        push: Mapping[str, object] | None = None,
+    ) -> TimedDispatch:
+        """Run what ``load`` gave on ``Buffer`` objects, one for each binding."""
+        if not isinstance(loaded, KomputeArtifact) or loaded.backend is not self:
+            raise InvalidInput("what is dispatched was not loaded by this backend", fix="pass what its load returned")
+        began = time.perf_counter_ns()
+        chosen = loaded.config if config is None else config
+        kernel = loaded.kernel_for(chosen)
+        times = _run_bound(kernel, buffers, chosen, push)
+        return TimedDispatch((), time.perf_counter_ns() - began, *times)
+
+    def metrics(self) -> dict[str, int | float]:
+        """Return the layer's counters."""
+        layer = self.driver.backend.layer
+        return {} if layer is None else dict(layer.counters())
+
+    def close(self) -> None:
+        """Close the driver."""
+        self.driver.close()
+
+
+class KomputeArtifact(LoadedArtifact):
+    """A compiled module; a workgroup size that a dispatch overrides is compiled when it is first asked for."""
+
+    backend: KomputeBackend
+
+    def __init__(
+        self, backend: KomputeBackend, module: SpirvModule, specs: dict[str, object], config: DispatchConfig | None
+    ) -> None:
+        """Compile it; made by ``KomputeBackend.load``."""
+        super().__init__(backend, "", config)
+        self._module = module
+        self._specs = specs
+        self._kernels: dict[tuple[int, int, int] | None, Kernel] = {}
+        self.id = self.kernel_for(self.config).trace.key
+
+    def kernel_for(self, config: DispatchConfig) -> Kernel:
+        """Return the kernel that keeps these wishes; raises for those that cannot be kept."""
+        check_wishes(self.backend, config)
+        size = config.workgroup_override
+        if size not in self._kernels:
+            kernel = self.backend.driver.compile(self._module, self._specs | _size_constants(self._module, size))
+            if size is not None and kernel.workgroup != size:
+                fixed = "x".join(map(str, kernel.workgroup))
+                self.backend.refuse(
+                    f"way to keep workgroup_override {size}: the module's workgroups are {fixed}, which no constant decides",
+                    "leave workgroup_override out, or give the module a local_size_x_id and its kin",
+                )
+            self._kernels[size] = kernel
+        return self._kernels[size]
+
+    def dispatch(
+        self, inputs: Sequence[object], config: DispatchConfig | None = None, *, push: Mapping[str, object] | None = None
+    ) -> tuple[NDArray[Any], ...]:
+        """Run it, in one submission where it runs once."""
+        chosen = self.config if config is None else config
+        if (chosen.fixpoint_iterations or 1) > 1 and not self.backend.driver.strict:
+            return self.dispatch_timed(inputs, chosen, push=push).outputs
+        kernel = self.kernel_for(chosen)
+        _check_outputs(kernel.plan.check_arguments(inputs, {}), chosen)
+        return _run_calls(kernel, inputs, chosen, push)
+
+    def dispatch_timed(
+        self, inputs: Sequence[object], config: DispatchConfig | None = None, *, push: Mapping[str, object] | None = None
+    ) -> TimedDispatch:
+        """Run it on resident buffers, so that handing over, waiting and the device can be told apart; a strict call cannot."""
+        began = time.perf_counter_ns()
+        chosen = self.config if config is None else config
+        kernel = self.kernel_for(chosen)
+        arguments = kernel.plan.check_arguments(inputs, {})
+        _check_outputs(arguments, chosen)
+        if self.backend.driver.strict:
+            outputs = _run_calls(kernel, inputs, chosen, push)
+            return TimedDispatch(outputs, time.perf_counter_ns() - began)
+        buffers = [self.backend.driver.buffer(_contents(one)) for one in arguments]
+        times = _run_bound(kernel, buffers, chosen, push)
+        written = [one for one, argument in zip(buffers, arguments, strict=True) if argument.binding.role.produces_output]
+        outputs = tuple(one.read() for one in written)
+        return TimedDispatch(outputs, time.perf_counter_ns() - began, *times)
+
+
+def registration() -> BackendRegistration:
+    """Return how it is had; the probe looks at the loader's devices and opens none."""
+    return BackendRegistration(BACKEND_ID, _open, _PRECEDENCE, dispatches=True, probe=_probe, source=BUILT_IN_SOURCE)
+
+
+def _open(request: BackendRequest) -> KomputeBackend:
+    return KomputeBackend(Driver(request.device, allow_software=request.allow_software))
+
+
+def _probe(request: BackendRequest) -> BackendFacts:
+    device = select_device(enumerate_devices(), request.device, allow_software=request.allow_software)
+    profile = DeviceProfile.from_physical_device(device, wanted_features(device), backend=BACKEND_ID)
+    return BackendFacts(profile, device.name, device.is_software)
+
+
+def _size_constants(module: SpirvModule, size: tuple[int, int, int] | None) -> dict[str, object]:
+    """Return the specialization constants that make the workgroups of a module this size."""
+    if size is None:
+        return {}
+    reflection = module.runnable.reflection
+    names = {one.spec_id: one.name for one in reflection.spec_constants}
+    axes = zip(reflection.local_size, size, strict=True)
+    return {names[axis.spec_id]: wanted for axis, wanted in axes if axis.spec_id is not None and axis.formula is None}
+
+
+def _check_outputs(arguments: Sequence[BufferArgument], config: DispatchConfig) -> None:
+    check_output_bytes(config, sum(one.byte_len for one in arguments if one.binding.role.produces_output))
+
+
+def _contents(argument: BufferArgument) -> NDArray[Any]:
+    return np.zeros(argument.shape, argument.dtype) if argument.data is None else argument.data
+
+
+def _run_calls(
+    kernel: Kernel, inputs: Sequence[object], config: DispatchConfig, push: Mapping[str, object] | None
+) -> tuple[NDArray[Any], ...]:
+    """Call the kernel as often as is wished, each time on what the last one made of its read-write buffers."""
+    given = list(inputs)
+    deadline = Deadline(config.timeout, "the device")
+    outputs: tuple[NDArray[Any], ...] = ()
+    for _ in range(config.fixpoint_iterations or 1):
+        arguments = kernel.plan.check_arguments(given, {})
+        left_ns = deadline.left_ns()
+        timeout = None if left_ns is None else left_ns / _NS_PER_S
+        returned = kernel(*given, groups=config.grid_override, push=push, timeout=timeout)
+        outputs = returned if isinstance(returned, tuple) else (returned,)
+        written = [one for one in arguments if one.binding.role.produces_output]
+        for argument, output in zip(written, outputs, strict=True):
+            if argument.position is not None:
+                given[argument.position] = output
+    return outputs
+
+
+def _run_bound(
+    kernel: Kernel, buffers: Sequence[Buffer], config: DispatchConfig, push: Mapping[str, object] | None
+) -> tuple[int, int, int | None]:
+    bound = kernel.bind(*buffers, groups=config.grid_override, push=push)
+    times = run_timed(bound, config.fixpoint_iterations or 1, config.timeout)
+    return times.enqueue_ns, times.wait_ns, times.device_ns

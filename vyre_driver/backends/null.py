@@ -1,0 +1,96 @@
+"""The backend that runs nothing: for what stands above backends, and its tests. Acquired by name only.
+
+It checks a program and its inputs as any backend does, on a device of the largest limits, computes nothing, and returns outputs
+of zeros in the sizes that the program and its inputs give. Of anything else than a program there are no outputs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.backends.admission import admit
+from vyre_driver.backends.base import Backend
+from vyre_driver.backends.dispatch_config import DispatchConfig
+from vyre_driver.backends.profile import DeviceProfile
+from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendRegistration
+from vyre_driver.backends.wishes import check_output_bytes, check_wishes
+from vyre_driver.binding import BindingPlan
+from vyre_driver.errors import DispatchFailed
+from vyre_driver.ir.program import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.spec_values import SpecMap
+
+_U32_MAX = 2**32 - 1
+
+
+class NullBackend(Backend):
+    """Accepts and runs nothing; ``dispatched`` counts what it was asked to run."""
+
+    id = "null"
+    version = "1"
+
+    def __init__(self) -> None:
+        """Open nothing."""
+        self.dispatched = 0
+        self._closed = False
+
+    @property
+    def profile(self) -> DeviceProfile:
+        """Conservative, but for sizes: nothing is too large for what does nothing."""
+        largest = (_U32_MAX, _U32_MAX, _U32_MAX)
+        return DeviceProfile(
+            self.id,
+            has_shared_memory=True,
+            max_native_int_width=64,
+            max_workgroup_size=largest,
+            max_invocations_per_workgroup=_U32_MAX,
+        )
+
+    @property
+    def max_grid(self) -> tuple[int, int, int]:
+        """Any grid."""
+        return (_U32_MAX, _U32_MAX, _U32_MAX)
+
+    def dispatch(
+        self,
+        artifact: object,
+        inputs: Sequence[object],
+        config: DispatchConfig | None = None,
+        *,
+        specs: Mapping[str, object] | SpecMap | None = None,  # noqa: ARG002 -- what runs nothing specializes nothing
+        push: Mapping[str, object] | None = None,  # noqa: ARG002 -- the same
+    ) -> tuple[NDArray[Any], ...]:
+        """Check a program and its inputs, and return zeros; raises as ``Backend.dispatch``."""
+        if self._closed:
+            raise DispatchFailed("the null backend is closed", fix="acquire it again")
+        chosen = DispatchConfig() if config is None else config
+        check_wishes(self, chosen)
+        outputs: tuple[NDArray[Any], ...] = ()
+        if isinstance(artifact, Program):
+            outputs = _zeros(BindingPlan.from_program(admit(self, artifact, chosen), inputs), chosen)
+        self.dispatched += 1
+        return outputs
+
+    def metrics(self) -> dict[str, int | float]:
+        """Count dispatches."""
+        return {"dispatched": self.dispatched}
+
+    def close(self) -> None:
+        """Refuse all dispatches from now on."""
+        self._closed = True
+
+
+def _zeros(plan: BindingPlan, config: DispatchConfig) -> tuple[NDArray[Any], ...]:
+    written = [one for one in plan.descriptors if one.role.produces_output]
+    check_output_bytes(config, sum(one.element_count * one.stride for one in written))
+    return tuple(one.zeros(one.element_count) for one in written)
+
+
+def registration() -> BackendRegistration:
+    """Return how it is had: by name alone, for it dispatches nothing."""
+    return BackendRegistration(NullBackend.id, lambda _: NullBackend(), source=BUILT_IN_SOURCE)

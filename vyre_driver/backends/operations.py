@@ -1,0 +1,37 @@
+"""What a backend can be asked to run of a program, by upstream's names.
+
+Source: spec item 4.6, the default set of 21 names.
+"""
+
+from __future__ import annotations
+
+_CORE = frozenset(
+    {
+        "vyre.node.let",
+        "vyre.node.assign",
+        "vyre.node.store",
+        "vyre.node.if",
+        "vyre.node.loop",
+        "vyre.node.return",
+        "vyre.node.block",
+        "vyre.node.barrier",
+        "vyre.node.indirect_dispatch",
+        "vyre.node.async_load",
+        "vyre.node.async_wait",
+        "vyre.node.region",
+        "vyre.lit_u32",
+        "vyre.lit_i32",
+        "vyre.lit_f32",
+        "vyre.lit_bool",
+        "vyre.var",
+        "vyre.bin_op",
+        "vyre.un_op",
+        "vyre.load",
+        "vyre.store",
+    }
+)
+
+
+def core_supported_ops() -> frozenset[str]:
+    """Return upstream's default set: control flow, loads, stores and arithmetic, without traps and collectives."""
+    return _CORE

@@ -1,0 +1,90 @@
+"""What a caller wishes of a dispatch, against what a backend can do: each field of a config holds or is refused by name.
+
+Source: spec items 4.2 and 4.6 (overrides against limits).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from vyre_driver.backends.dispatch_config import DispatchConfig, PersistentThreadMode, SpeculationMode
+from vyre_driver.errors import InvalidDispatchConfig, LimitExceeded
+
+if TYPE_CHECKING:
+    from vyre_driver.backends.base import Backend
+
+
+def check_wishes(backend: Backend, config: DispatchConfig) -> None:
+    """Return if the backend can keep every field; sizes are checked against its limits, a limit of 0 refuses nothing.
+
+    A ``profile`` is refused: no set of defaults has a name yet. A ``ulp_budget`` always holds: nobody has to use it up.
+
+    Raises
+    ------
+    InvalidDispatchConfig
+        2106 if it is no DispatchConfig.
+    UnsupportedFeature
+        1002 naming the first field that the backend cannot keep.
+    LimitExceeded
+        2104 if an override is over a limit of the device.
+    """
+    if not isinstance(config, DispatchConfig):
+        raise InvalidDispatchConfig(
+            f"the configuration of a dispatch is of type {type(config).__name__}", fix="pass a DispatchConfig", value=config
+        )
+    if config.profile is not None:
+        backend.refuse(f"profile {config.profile!r} of a dispatch", "leave profile out")
+    if config.speculation is SpeculationMode.FORCE and not backend.supports_speculation:
+        backend.refuse("speculation", "let speculation be AUTO or DISABLE")
+    if config.persistent_thread is PersistentThreadMode.FORCE and not backend.supports_persistent_threads:
+        backend.refuse("persistent_thread", "let persistent_thread be AUTO or DISABLE")
+    if config.cooperative and not backend.supports_grid_sync:
+        backend.refuse("cooperative dispatch", "leave cooperative out, and dispatch once for each part between two waits")
+    _check_workgroup(backend, config.workgroup_override)
+    if config.grid_override is not None:
+        _check_axes("grid_override", "workgroups", config.grid_override, backend.max_grid)
+
+
+def check_output_bytes(config: DispatchConfig, byte_len: int) -> None:
+    """Return if so many bytes of outputs may be made; to be asked before memory is spent on them.
+
+    Raises
+    ------
+    LimitExceeded
+        2104 if they are more than ``max_output_bytes``.
+    """
+    limit = config.max_output_bytes
+    if limit is not None and byte_len > limit:
+        raise LimitExceeded(
+            f"the outputs of the dispatch have {byte_len} bytes, and max_output_bytes is {limit} bytes",
+            fix="raise max_output_bytes, or dispatch the work in parts",
+            value=byte_len,
+            limit=limit,
+        )
+
+
+def _check_workgroup(backend: Backend, size: tuple[int, int, int] | None) -> None:
+    if size is None:
+        return
+    profile = backend.profile
+    _check_axes("workgroup_override", "invocations", size, profile.max_workgroup_size)
+    total, limit = math.prod(size), profile.max_invocations_per_workgroup
+    if 0 < limit < total:
+        raise LimitExceeded(
+            f"workgroup_override has {total} invocations, and the device allows {limit}",
+            fix="choose a smaller workgroup",
+            value=total,
+            limit=limit,
+        )
+
+
+def _check_axes(name: str, unit: str, sizes: tuple[int, int, int], limits: tuple[int, int, int]) -> None:
+    for axis, size, limit in zip("xyz", sizes, limits, strict=True):
+        if 0 < limit < size:
+            raise LimitExceeded(
+                f"{name} has {size} {unit} along {axis}, and the device allows {limit}",
+                fix=f"choose at most {limit} along {axis}",
+                value=size,
+                limit=limit,
+            )

@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from vyre_driver.embedding import get_include
     from vyre_driver.ir.dtypes import DataType
     from vyre_driver.ir.program import Program
+    from vyre_driver.pool import DriverPool, devices
 
 __all__ = [
     "DataType",
     "Driver",
+    "DriverPool",
     "Kernel",
     "Program",
     "SpecMap",
@@ -30,14 +32,17 @@ __all__ = [
     "VyreError",
     "acquire",
     "acquire_preferred_dispatch_backend",
+    "devices",
     "get_include",
 ]
 
 _LATE = {
     "DataType": "vyre_driver.ir.dtypes",
+    "DriverPool": "vyre_driver.pool",
     "Program": "vyre_driver.ir.program",
     "acquire": "vyre_driver.backends.acquisition",
     "acquire_preferred_dispatch_backend": "vyre_driver.backends.acquisition",
+    "devices": "vyre_driver.pool",
     "get_include": "vyre_driver.embedding",
 }
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from kernels import glsl
+from kernels import SPIN, TURNS, glsl
 
 from vyre_driver import Driver, acquire, acquire_preferred_dispatch_backend
 from vyre_driver.backends import DeviceProfile, DispatchConfig, PersistentThreadMode, SpeculationMode, explain_acquisition
@@ -43,10 +43,6 @@ DOUBLE = """
 layout(set = 0, binding = 0) readonly buffer X { uint x[]; };
 layout(set = 0, binding = 1) buffer Y { uint y[]; };
 void main() { uint i = gl_GlobalInvocationID.x; if (i < y.length()) y[i] = 2 * y[i] + x[i]; }
-"""
-SPIN = """
-layout(set = 0, binding = 0) buffer Y { uint y[]; };
-void main() { uint s = y[0]; for (uint i = 0; i < 400000000u; i++) s = s * 1664525u + 1013904223u; y[0] = s; }
 """
 
 
@@ -238,9 +234,10 @@ def test_a_dispatch_that_takes_too_long_is_told(layer: str, backend: KomputeBack
     if layer == "0":
         pytest.skip("without the layer nobody can stop waiting")
     loaded = backend.load(glsl(SPIN))
-    config = DispatchConfig(timeout=0.01, grid_override=(1, 1, 1))
+    config = DispatchConfig(timeout=0.001, grid_override=(2000, 1, 1))
     dispatch = loaded.dispatch_timed if timed else loaded.dispatch
-    assert refused(lambda: dispatch([np.zeros(1, np.uint32)], config))[0] is DispatchTimeout
+    arrays = [np.zeros(1, np.uint32), np.ones(1, np.uint32)]
+    assert refused(lambda: dispatch(arrays, config, push={"turns": TURNS}))[0] is DispatchTimeout
 
 
 def test_resident_buffers_stay_on_the_device_between_dispatches(backend: KomputeBackend, doubled: LoadedArtifact) -> None:

@@ -1,0 +1,303 @@
+"""Several devices of a host, and independent work spread over them.
+
+Each device has a driver, a queue and a thread of its own. Work goes to the shortest queue; what a device has begun stays with
+it. When a device is lost, its driver is set aside, and what waited for it goes to the others, together with what was running on
+it, which is run again: so work given to a pool must be such that running it twice does no harm. Work that has lost two devices
+is not given a third.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from vyre_driver import settings
+from vyre_driver.cache.disk import DiskPipelineCache
+from vyre_driver.driver import Driver
+from vyre_driver.errors import DeviceLost, DispatchFailed
+from vyre_driver.vulkan.devices import PhysicalDevice, enumerate_devices
+from vyre_driver.vulkan.selection import select_device
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from types import TracebackType
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.kernel import Kernel
+    from vyre_driver.spec_values import SpecMap
+    from vyre_driver.spirv.module import SpirvModule
+
+_Result = TypeVar("_Result")
+_MAX_LOST = 2
+_LOG = logging.getLogger("vyre_driver.pool")
+
+
+class _Job(Generic[_Result]):
+    """Work for one device, its future, and how many devices it was running on when they were lost."""
+
+    __slots__ = ("future", "is_running", "losses", "work")
+
+    def __init__(self, work: Callable[[Driver], _Result]) -> None:
+        self.work = work
+        self.future: Future[_Result] = Future()
+        self.is_running = False
+        self.losses = 0
+
+
+class _Lane:
+    """One device of a pool: its driver, and the jobs that wait for it. Changed under the pool's lock."""
+
+    def __init__(self, driver: Driver, number: int) -> None:
+        self.driver = driver
+        self.number = number
+        self.waiting: deque[_Job[Any]] = deque()
+        self.running: _Job[Any] | None = None
+        self.done = 0
+        self.lost: DeviceLost | None = None
+        self.thread: threading.Thread | None = None
+
+    @property
+    def load(self) -> tuple[int, int, int]:
+        """What the shortest queue has least of: jobs, then jobs done, then its number."""
+        return len(self.waiting) + (self.running is not None), self.done, self.number
+
+
+class DriverPool:
+    """Drivers on several devices, one queue each. May be used from several threads; a context manager, or ``close`` it."""
+
+    def __init__(
+        self,
+        devices: Sequence[str | int] | None = None,
+        cache: DiskPipelineCache | str | os.PathLike[str] | None = None,
+        *,
+        allow_software: bool | None = None,
+        strict: bool | None = None,
+    ) -> None:
+        """Open the devices.
+
+        Parameters
+        ----------
+        devices
+            Each as for ``Driver``; one that is named twice is opened twice. None takes every GPU there is, whatever VYRE_DEVICE
+            says; without any, the CPU device that was allowed.
+        cache, allow_software, strict
+            As for ``Driver``. All drivers share one cache.
+
+        Raises
+        ------
+        VyreError
+            What ``Driver`` raises, for the first device that cannot be opened; those opened before are closed again.
+        """
+        allowed = settings.switch(settings.ALLOW_SOFTWARE) if allow_software is None else allow_software
+        named = _every_device(allow_software=allowed) if devices is None else devices
+        shared = cache if isinstance(cache, DiskPipelineCache) else None
+        self._changed = threading.Condition()
+        self._closing = False
+        self._lanes: list[_Lane] = []
+        try:
+            for number, device in enumerate(named):
+                driver = Driver(device, cache if shared is None else shared, allow_software=allowed, strict=strict)
+                shared = driver.cache
+                self._lanes.append(_Lane(driver, number))
+        except BaseException:
+            for lane in self._lanes:
+                lane.driver.close()
+            raise
+        if not self._lanes:
+            raise DispatchFailed("the pool has no devices", fix="name one device or more")
+        for lane in self._lanes:
+            lane.thread = threading.Thread(
+                target=self._serve, args=(lane,), name=f"vyre_driver device {lane.number}", daemon=True
+            )
+            lane.thread.start()
+
+    @property
+    def drivers(self) -> tuple[Driver, ...]:
+        """The drivers that are in use, in the order of the devices; those that were lost are not among them."""
+        with self._changed:
+            return tuple(lane.driver for lane in self._lanes if lane.lost is None)
+
+    def submit(self, work: Callable[[Driver], _Result]) -> Future[_Result]:
+        """Have ``work(driver)`` called on the thread of the device that has least to do.
+
+        It must not wait for other work of the pool, and must do no harm when it is called again after a device was lost.
+
+        Raises
+        ------
+        DeviceLost
+            2006 if every device was lost, DispatchFailed 1005 if the pool is closed.
+        """
+        job = _Job(work)
+        with self._changed:
+            if self._closing:
+                raise DispatchFailed("the pool is closed", fix="make a new one")
+            self._enqueue(job)
+        return job.future
+
+    def compile(self, module: SpirvModule, specs: Mapping[str, object] | SpecMap | None = None) -> PooledKernel:
+        """Return a kernel for all devices; it is compiled for the first one now, and for each other when it first gets a call.
+
+        Raises
+        ------
+        VyreError
+            What ``Driver.compile`` raises; DeviceLost 2006 if every device was lost.
+        """
+        with self._changed:
+            first = self._shortest().driver
+        return PooledKernel(self, module, specs, {first: first.compile(module, specs)})
+
+    def report(self) -> list[dict[str, object]]:
+        """Return of each device its name and uuid, whether it was lost, and how many jobs it has done and waits with."""
+        with self._changed:
+            return [
+                {
+                    "device": lane.driver.physical_device.name,
+                    "uuid": lane.driver.physical_device.device_uuid.hex(),
+                    "lost": lane.lost is not None,
+                    "done": lane.done,
+                    "waiting": len(lane.waiting),
+                }
+                for lane in self._lanes
+            ]
+
+    def close(self) -> None:
+        """Return when all work that was given has ended and every device is closed; a second call does nothing."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        for lane in self._lanes:
+            if lane.thread is not None:
+                lane.thread.join()
+        for lane in self._lanes:
+            lane.driver.close()
+
+    def __enter__(self) -> DriverPool:
+        """Return the pool itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        """Close it."""
+        self.close()
+
+    def _shortest(self) -> _Lane:
+        """Return the lane with least to do; under the lock."""
+        left = [lane for lane in self._lanes if lane.lost is None]
+        if not left:
+            lost = self._lanes[-1].lost
+            raise DeviceLost(
+                f"all {len(self._lanes)} devices of the pool were lost",
+                fix="make a new pool, and look into the system log for the reason",
+            ) from lost
+        return min(left, key=lambda lane: lane.load)
+
+    def _enqueue(self, job: _Job[Any]) -> None:
+        """Append a job to the shortest queue; under the lock."""
+        self._shortest().waiting.append(job)
+        self._changed.notify_all()
+
+    def _serve(self, lane: _Lane) -> None:
+        """Do one job after the other, until the pool is closed or the device lost."""
+        while True:
+            with self._changed:
+                lane.running = None
+                self._changed.notify_all()
+                self._changed.wait_for(lambda: lane.waiting or (self._closing and not self._may_be_rerouted(lane)))
+                if not lane.waiting:
+                    return
+                job = lane.running = lane.waiting.popleft()
+            if not job.is_running and not job.future.set_running_or_notify_cancel():
+                continue
+            job.is_running = True
+            try:
+                result = job.work(lane.driver)
+            except DeviceLost as error:
+                self._lose(lane, job, error)
+                return
+            except BaseException as error:  # noqa: BLE001 -- the future's, whatever it is
+                job.future.set_exception(error)
+            else:
+                job.future.set_result(result)
+            lane.done += 1
+
+    def _may_be_rerouted(self, lane: _Lane) -> bool:
+        """Whether another lane still has work that it may lose its device over; under the lock."""
+        return any(other is not lane and other.lost is None and (other.waiting or other.running) for other in self._lanes)
+
+    def _lose(self, lane: _Lane, job: _Job[Any], error: DeviceLost) -> None:
+        """Set a lane aside and give its work to the others; where there are none, it fails with the error."""
+        job.losses += 1
+        failed: list[_Job[Any]] = []
+        with self._changed:
+            lane.lost, lane.running = error, None
+            moved = [job, *lane.waiting] if job.losses < _MAX_LOST else list(lane.waiting)
+            if job.losses >= _MAX_LOST:
+                failed.append(job)
+            lane.waiting.clear()
+            for one in moved:
+                try:
+                    self._enqueue(one)
+                except DeviceLost:
+                    failed.append(one)
+            self._changed.notify_all()
+        _LOG.warning("device %r of a pool was lost; %d jobs go to others", lane.driver.physical_device.name, len(moved))
+        for one in failed:
+            if one.is_running or one.future.set_running_or_notify_cancel():
+                one.future.set_exception(error)
+
+
+class PooledKernel:
+    """A kernel on every device of a pool; made by ``DriverPool.compile``."""
+
+    def __init__(
+        self,
+        pool: DriverPool,
+        module: SpirvModule,
+        specs: Mapping[str, object] | SpecMap | None,
+        kernels: dict[Driver, Kernel],
+    ) -> None:
+        """Remember what there is; each device's thread adds its own."""
+        self._pool = pool
+        self._module = module
+        self._specs = specs
+        self._kernels = kernels
+
+    def __call__(self, *arrays: object, **options: Any) -> Future[NDArray[Any] | tuple[NDArray[Any], ...]]:  # noqa: ANN401 -- Kernel's
+        """Call the kernel on the device that has least to do; takes what ``Kernel.__call__`` takes.
+
+        The arrays must stay as they are until the future is done. What the call returns or raises is the future's.
+        """
+        return self._pool.submit(lambda driver: self._kernel(driver)(*arrays, **options))
+
+    def map(self, calls: Iterable[Sequence[object]], **options: Any) -> list[NDArray[Any] | tuple[NDArray[Any], ...]]:  # noqa: ANN401 -- Kernel's
+        """Call it once for each sequence of arrays; returns the results in that order, or raises the first failure of them."""
+        return [future.result() for future in [self(*arrays, **options) for arrays in calls]]
+
+    def _kernel(self, driver: Driver) -> Kernel:
+        found = self._kernels.get(driver)
+        if found is None:
+            found = self._kernels[driver] = driver.compile(self._module, self._specs)
+        return found
+
+
+def devices() -> tuple[PhysicalDevice, ...]:
+    """Return every Vulkan device of this machine in the loader's order, as facts: none is opened.
+
+    Raises
+    ------
+    VulkanUnavailable
+        2001 if there is no loader, no driver, or no device.
+    """
+    return enumerate_devices()
+
+
+def _every_device(*, allow_software: bool) -> list[str | int]:
+    """Name every GPU; without any, the one CPU device that is allowed."""
+    found = enumerate_devices()
+    chosen = [one for one in found if not one.is_software] or [select_device(found, allow_software=allow_software)]
+    uuids = [one.device_uuid for one in found]
+    return [f"uuid:{one.device_uuid.hex()}" if uuids.count(one.device_uuid) == 1 else one.index for one in chosen]

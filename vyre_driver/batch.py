@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from vyre_driver.backends.kompute.submission import Submission, dependency_groups
@@ -11,6 +12,8 @@ from vyre_driver.errors import InvalidInput
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from vyre_driver.events import Events
+
 
 class Batch:
     """Bound kernels in order, run as one submission; ``run`` again replays it.
@@ -19,8 +22,9 @@ class Batch:
     only read the ones they share, run side by side; the others in order.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, events: Events) -> None:
         """Start empty; made by ``Driver.batch``."""
+        self._events = events
         self._bound: list[BoundKernel] = []
         self._submission: Submission | None = None
 
@@ -42,12 +46,16 @@ class Batch:
 
     def run(self, timeout: float | None = None) -> None:
         """Submit all and wait; raises as ``DispatchFuture.result``."""
+        began = time.perf_counter_ns()
         self._recorded().run(timeout)
+        self._tell(time.perf_counter_ns() - began)
 
     def submit(self) -> DispatchFuture:
         """Submit all and return at once."""
         submission = self._recorded()
-        return DispatchFuture(submission, submission.submit())
+        future = DispatchFuture(submission, submission.submit())
+        self._tell(None)
+        return future
 
     def __enter__(self) -> Batch:
         """Return the batch itself."""
@@ -57,6 +65,9 @@ class Batch:
         """Run it."""
         if error is None and self._bound:
             self.run()
+
+    def _tell(self, duration_ns: int | None) -> None:
+        self._events.dispatched(duration_ns, None, len(self._bound), "batch")
 
     def _recorded(self) -> Submission:
         if not self._bound:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.backends.kompute.submission import Submission
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from vyre_driver.backends.kompute.pipeline import BoundPipeline
     from vyre_driver.backends.kompute.resident import Buffer
@@ -23,9 +24,14 @@ class BoundKernel:
     """A kernel on resident buffers, recorded once. Their memory is held as long as it lives."""
 
     def __init__(
-        self, pipeline: BoundPipeline, plan: BindingPlan, push_words: tuple[int, ...], buffers: Sequence[Buffer]
+        self,
+        pipeline: BoundPipeline,
+        plan: BindingPlan,
+        push_words: tuple[int, ...],
+        buffers: Sequence[Buffer],
+        told: Callable[[int | None], None],
     ) -> None:
-        """Record it; made by ``Kernel.bind``."""
+        """Record it; made by ``Kernel.bind``. ``told`` gets the nanoseconds of each run, None for one handed over."""
         self.pipeline = pipeline
         self.push_words = push_words
         roles = [binding.role for binding in plan.descriptors]
@@ -34,11 +40,19 @@ class BoundKernel:
         self.writes = frozenset(one for one, role in zip(memory, roles, strict=True) if role.produces_output)
         operations = [[pipeline.dispatch(push_words)]]
         self._submission = Submission(pipeline.device, operations, keep=pipeline, device_only=not pipeline.device.shares_memory)
-        self.run = self._submission.run
+        self._told = told
+
+    def run(self, timeout: float | None = None) -> None:
+        """Run it and wait, ``timeout`` seconds with an earlier run of it that goes on; raises as ``DispatchFuture.result``."""
+        began = time.perf_counter_ns()
+        self._submission.run(timeout)
+        self._told(time.perf_counter_ns() - began)
 
     def submit(self) -> DispatchFuture:
         """Hand the work to the device and return at once; an earlier submission of it is waited for first."""
-        return DispatchFuture(self._submission, self._submission.submit())
+        future = DispatchFuture(self._submission, self._submission.submit())
+        self._told(None)
+        return future
 
 
 class RecentBindings:

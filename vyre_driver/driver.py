@@ -21,12 +21,15 @@ from vyre_driver.batch import Batch
 from vyre_driver.binding import BindingPlan
 from vyre_driver.cache.disk import CacheLookup, DiskPipelineCache
 from vyre_driver.cache.entry import PipelineEntry, Verdict
+from vyre_driver.driver_metrics import metrics_of
 from vyre_driver.errors import InvalidInput
+from vyre_driver.events import EventKind, Events
 from vyre_driver.first_pipeline import FirstPipelines
 from vyre_driver.geometry import check_shared_memory, local_size
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags, layout_digest, program_digest, shader_digest
 from vyre_driver.kernel import CompiledModule, Kernel, Trace
 from vyre_driver.requirements import check_requirements
+from vyre_driver.spans import listeners_from_settings
 from vyre_driver.specialization import Specialization, specialize
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.opcodes import SUBGROUP_CAPABILITIES
@@ -92,6 +95,8 @@ class Driver:
         wanted = settings.text(settings.DEVICE) if device is None else device
         self.physical_device = select_device(enumerate_devices(), wanted, allow_software=allow_software)
         self.cache = cache if isinstance(cache, DiskPipelineCache) else DiskPipelineCache.from_settings(_directory(cache))
+        self.events = Events(listeners_from_settings(self.physical_device.name))
+        self.cache.tell_evictions(self.events)
         self.strict = settings.switch(settings.STRICT) if strict is None else strict
         self.backend = KomputeDevice(self.physical_device, robust="the driver is strict" if self.strict else None)
         self.first_pipelines = FirstPipelines(
@@ -207,7 +212,7 @@ class Driver:
 
     def batch(self) -> Batch:
         """Return an empty batch: bound kernels that go to the device in one submission."""
-        return Batch()
+        return Batch(self.events)
 
     def assert_warm(self) -> None:
         """Raise CacheNotWarm 2601, with key and reason, from now on wherever something would have to be compiled.
@@ -231,6 +236,10 @@ class Driver:
             "layer": self.backend.report(),
             "cache": self.cache.stats(),
         }
+
+    def metrics(self) -> str:
+        """Return counters of events, cache and layer as text in Prometheus's exposition format (docs/observability.md)."""
+        return metrics_of(self)
 
     def close(self) -> None:
         """Give the device back when its work has ended; its kernels, futures and buffers raise DispatchFailed from then on.
@@ -279,6 +288,8 @@ class Driver:
         looked = time.perf_counter_ns()
         lookup = self.cache.get(key)
         lookup_ns = time.perf_counter_ns() - looked
+        found = EventKind.HIT if lookup.verdict is Verdict.HIT else EventKind.MISS
+        self.events.emit(found, lookup_ns, key.hex, detail=lookup.reason)
         entry, reason = lookup.entry, lookup.reason
         if entry is None:
             reason = self.first_pipelines.miss_reason(key, reason)

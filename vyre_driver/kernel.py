@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,6 +16,7 @@ from vyre_driver.backends.kompute.pipeline import BoundPipeline, PipelineSource,
 from vyre_driver.backends.kompute.resident import Buffer, check_buffers
 from vyre_driver.bound import BoundKernel, RecentBindings
 from vyre_driver.errors import DeviceOutOfMemory
+from vyre_driver.events import EventKind
 from vyre_driver.geometry import grid
 from vyre_driver.push_constants import pack_push_constants, packer_of
 from vyre_driver.strict import StrictCall
@@ -100,6 +102,7 @@ class Kernel:
         split: bool = False,
         timeout: float | None = None,
         strict: bool | None = None,
+        label: str | None = None,
     ) -> NDArray[Any] | tuple[NDArray[Any], ...]:
         """Run the kernel once; one array comes back, or a tuple when the shader writes several.
 
@@ -122,6 +125,8 @@ class Kernel:
         strict
             Whether to check that every element of write-only buffers is written and that read-only ones stay as they are; None
             does as the driver. Runs the shader twice or more where poison is left (:mod:`vyre_driver.strict`).
+        label
+            Name of the call, for ``driver.events``.
 
         Raises
         ------
@@ -138,6 +143,7 @@ class Kernel:
         OutputNotWritten
             2008, InputChanged 2009: what a strict call found.
         """
+        began = time.perf_counter_ns()
         call, contents, push_words, pipeline_ns = self._proven(arrays, groups, push, out_counts)
         call.recorded.used = next(self._uses)
         push_words += call.counts
@@ -149,6 +155,7 @@ class Kernel:
         self._last = pipeline_ns, call.recorded.bound.facts, stages
         if self._compiled.rules is not None:
             outputs = self._compiled.rules.trimmed(outputs)
+        self.told(time.perf_counter_ns() - began, label or "")
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     @property
@@ -177,10 +184,14 @@ class Kernel:
         bound = self._recent.find(form) if form is not None else None
         if bound is None:
             pipeline, counts = self._bound_pipeline(buffers, groups)
-            bound = BoundKernel(pipeline, self.plan, push_words + counts, buffers)
+            bound = BoundKernel(pipeline, self.plan, push_words + counts, buffers, self.told)
             if form is not None:
                 self._recent.remember(form, bound, buffers)
         return bound
+
+    def told(self, duration_ns: int | None, label: str = "") -> None:
+        """Tell of a dispatch."""
+        self._driver.events.dispatched(duration_ns, self._trace.key, 1, label)
 
     def _bound_pipeline(self, buffers: Sequence[Buffer], groups: Sequence[int] | None) -> tuple[BoundPipeline, tuple[int, ...]]:
         """Prove that the buffers fit, and make a pipeline on them; returns it and the counts that a program is told."""
@@ -286,6 +297,8 @@ class Kernel:
         self._source = replace(source, native=first.native)
         self._trace = replace(self._trace, reason=first.reason)
         self._keep_blob(pipeline_of(first.made))
+        pipeline_ns = pipeline_of(first.made).pipeline_ns
+        self._driver.events.emit(EventKind.COMPILE, pipeline_ns, self._trace.key, detail=first.reason)
         self._has_pipeline = True
         return first.made
 

@@ -143,6 +143,13 @@ STRICT = Setting(
     "Makes a Driver strict whose `strict` argument is not given: the buffers of each call are checked, robust access is on.",
 )
 
+OPENTELEMETRY = Setting(
+    "VYRE_OPENTELEMETRY",
+    "a switch",
+    "off",
+    "Makes a span of each event of a Driver through opentelemetry-api, which must be installed.",
+)
+
 SETTINGS = (
     DEVICE,
     ALLOW_SOFTWARE,
@@ -161,6 +168,7 @@ SETTINGS = (
     ROBUST_ACCESS,
     SPIRV_VAL,
     STRICT,
+    OPENTELEMETRY,
 )
 
 

@@ -100,7 +100,7 @@ def test_the_metadata_names_pythons_dependencies_and_extras(described: Message) 
     assert (described["Requires-Python"], sorted(required), described.get_all("Provides-Extra")) == (
         ">=3.10",
         ["blake3>=1.0", "filelock>=4.1", "numpy>=1.24", "platformdirs>=4", "rich>=13"],
-        ["kompute", "demo", "test", "check"],
+        ["kompute", "demo", "opentelemetry", "test", "check"],
     )
     assert 'kp==0.9.0; extra == "kompute"' in extras
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import weakref
+from typing import TYPE_CHECKING, Protocol
 
 from vyre_driver.cache import evict, walk
 from vyre_driver.cache.check import CacheProblem, check_root, clear_root
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
 _PRUNE_PART = 8
 
 
+class EvictionListener(Protocol):
+    """What is told of entries that a cache removed."""
+
+    def evicted(self, entries: int, freed_bytes: int) -> None:
+        """Take notice of so many entries, and the allocated bytes that they and what else went had."""
+
+
 class CacheUpkeep:
     """The root of a cache (None in memory), and what keeps it in order. All of it works while other processes get and put."""
 
@@ -34,6 +42,11 @@ class CacheUpkeep:
         self._memory = MemoryEntries()
         self._max_bytes = max_bytes
         self._bytes_to_prune: int | None = None
+        self._told: weakref.WeakSet[EvictionListener] = weakref.WeakSet()
+
+    def tell_evictions(self, listener: EvictionListener) -> None:
+        """Tell a listener, as long as it lives, how many entries each prune removed and how many bytes that freed."""
+        self._told.add(listener)
 
     def prune(self, max_bytes: int | None = None, max_age_s: float | None = None) -> evict.PruneReport:
         """Bring the root within its bound and remove what was not used for long (by default 90 days); what fails is counted.
@@ -51,10 +64,14 @@ class CacheUpkeep:
         except OSError as error:
             self._tally.forgive("prune", error)
         try:
-            return evict.prune(directory.root, self._tally, bound, evict.DEFAULT_MAX_AGE_S if max_age_s is None else max_age_s)
+            age_s = evict.DEFAULT_MAX_AGE_S if max_age_s is None else max_age_s
+            report = evict.prune(directory.root, self._tally, bound, age_s)
         except OSError as error:
             self._tally.forgive("prune", error)
             return evict.PruneReport(failed=1)
+        for listener in list(self._told) if report.entries else ():
+            listener.evicted(report.entries, report.freed_bytes)
+        return report
 
     def check(self, *, fix: bool = False, progress: Callable[[int], object] = lambda _done: None) -> list[CacheProblem]:
         """Return everything below the root that is not as it should be, sorted by path; every entry is read and verified.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +52,14 @@ def print_json(data: dict[str, object]) -> None:
     """Print one JSON document with the schema's number first."""
     json.dump({"schema": SCHEMA, **data}, sys.stdout, indent=2)
     print()
+
+
+def package_version() -> str:
+    """Return the installed version of this package; ``unknown`` where it runs from its source."""
+    try:
+        return version("vyre-driver")
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def printable(value: object) -> str:

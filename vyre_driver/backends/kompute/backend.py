@@ -261,7 +261,7 @@ def _run_calls(
         arguments = kernel.plan.check_arguments(given, {})
         left_ns = deadline.left_ns()
         timeout = None if left_ns is None else left_ns / _NS_PER_S
-        returned = kernel(*given, groups=config.grid_override, push=push, timeout=timeout)
+        returned = kernel(*given, groups=config.grid_override, push=push, timeout=timeout, label=config.label)
         outputs = returned if isinstance(returned, tuple) else (returned,)
         written = [one for one in arguments if one.binding.role.produces_output]
         for argument, output in zip(written, outputs, strict=True):
@@ -275,4 +275,5 @@ def _run_bound(
 ) -> tuple[int, int, int | None]:
     bound = kernel.bind(*buffers, groups=config.grid_override, push=push)
     times = run_timed(bound, config.fixpoint_iterations or 1, config.timeout)
+    kernel.told(times.enqueue_ns + times.wait_ns, config.label or "")
     return times.enqueue_ns, times.wait_ns, times.device_ns

@@ -1,0 +1,136 @@
+"""What a driver tells of its work."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from kernels import STEP, glsl
+
+from vyre_driver import Driver
+from vyre_driver.backends import DispatchConfig, acquire
+from vyre_driver.cache.disk import DiskPipelineCache
+from vyre_driver.events import Event, EventKind
+from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.device
+X = np.arange(100, dtype=np.float32)
+PUSH = {"alpha": 2, "count": 100}
+STEPS = {"factor": 2, "summand": 1}
+
+
+class Heard:
+    """A listener that remembers."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def on_event(self, event: Event) -> None:
+        self.events.append(event)
+
+    def told(self) -> list[tuple[str, int, bool, str]]:
+        """Kind, count, whether it was timed, and detail of each; then forgets them."""
+        events, self.events = self.events, []
+        return [(one.kind.value, one.count, one.duration_ns is not None, one.detail) for one in events]
+
+
+def test_a_driver_tells_of_every_step(driver: Driver) -> None:
+    heard = Heard()
+    driver.events.add_listener(heard)
+    kernel = driver.compile(shipped_module("saxpy"))
+    missed = heard.told()
+    kernel(X, X, push=PUSH, label="mine")
+    called = [(kind, count, timed) for kind, count, timed, _ in heard.told()]
+    kernel(X, X, push=PUSH, label="mine")
+    again = heard.told()
+    driver.compile(shipped_module("saxpy"))
+    hit = [(kind, count, timed) for kind, count, timed, _ in heard.told()]
+    assert [(kind, count, timed) for kind, count, timed, _ in missed] == [("miss", 1, True)]
+    assert (called, again, hit) == (
+        [("compile", 1, True), ("dispatch", 1, True)],
+        [("dispatch", 1, True, "mine")],
+        [("hit", 1, True)],
+    )
+    assert {one.key for one in driver.events.recent()} == {kernel.trace.key}
+
+
+def test_replays_futures_and_batches_are_told_once_each(driver: Driver) -> None:
+    kernel = driver.compile(glsl(STEP))
+    bound = kernel.bind(driver.buffer(np.ones(64, np.uint32)), push=STEPS)
+    heard = Heard()
+    driver.events.add_listener(heard)
+    bound.run()
+    bound.submit().result()
+    with driver.batch() as batch:
+        for _ in range(3):
+            batch.add(bound)
+    batch.submit().result()
+    assert heard.told() == [
+        ("dispatch", 1, True, ""),
+        ("dispatch", 1, False, ""),
+        ("dispatch", 3, True, "batch"),
+        ("dispatch", 3, False, "batch"),
+    ]
+    assert driver.events.counts()[EventKind.DISPATCH] == 8
+
+
+def test_a_dispatch_that_fails_is_not_told_as_one(driver: Driver) -> None:
+    kernel = driver.compile(shipped_module("saxpy"))
+    with pytest.raises(ValueError, match="takes 2 array"):
+        kernel(X, push=PUSH)
+    assert driver.events.counts()[EventKind.DISPATCH] == 0
+
+
+def test_an_eviction_is_told_to_every_driver_of_a_cache(tmp_path: Path) -> None:
+    cache = DiskPipelineCache(tmp_path / "cache")
+    with Driver(cache=cache) as first, Driver(cache=cache) as second:
+        first.compile(shipped_module("saxpy"))
+        assert cache.prune(max_bytes=1 << 20).entries == 0
+        report = cache.prune(max_bytes=0)
+        found = [
+            [(one.count, one.detail) for one in each.events.recent() if one.kind is EventKind.EVICT] for each in (first, second)
+        ]
+    assert (report.entries, found) == (1, [[(1, f"{report.freed_bytes} bytes freed")]] * 2)
+
+
+def test_a_label_of_a_configuration_is_told(layer: str) -> None:
+    assert layer in "01"
+    with acquire("kompute") as backend:
+        loaded = backend.load(shipped_module("saxpy"), config=DispatchConfig(label="mine"))
+        loaded.dispatch([X, X], push=PUSH)
+        loaded.dispatch_timed([X, X], push=PUSH)
+        recent = backend.driver.events.recent()  # type: ignore[attr-defined]
+    assert [one.detail for one in recent if one.kind is EventKind.DISPATCH] == ["mine", "mine"]
+
+
+def families(text: str) -> dict[str, list[Any]]:
+    parser = pytest.importorskip("prometheus_client.parser")
+    return {family.name: family.samples for family in parser.text_string_to_metric_families(text)}
+
+
+def test_a_drivers_metrics_are_its_counters(driver: Driver, layer: str) -> None:
+    kernel = driver.compile(shipped_module("saxpy"))
+    for _ in range(5):
+        kernel(X, X, push=PUSH)
+    found = families(driver.metrics())
+    device = {"device": driver.physical_device.name, "uuid": driver.physical_device.device_uuid.hex()}
+    assert all(device.items() <= one.labels.items() for samples in found.values() for one in samples)
+    events = {one.labels["kind"]: one.value for one in found["vyre_driver_events"]}
+    assert events == {"compile": 1, "hit": 0, "miss": 1, "dispatch": 5, "evict": 0}
+    seconds = {one.labels["kind"]: one.value for one in found["vyre_driver_event_seconds"]}
+    assert seconds == {kind.value: spent / 1e9 for kind, spent in driver.events.total_ns().items()}
+    counts: Any = driver.report()["cache"]
+    assert {one.labels["what"]: one.value for one in found["vyre_driver_cache"]} == counts["counts"]
+    assert [one.value for one in found["vyre_driver_device_lost"]] == [0]
+    assert ("vyre_driver_layer_pipelines_created" in found) is (layer == "1")
+
+
+def test_every_line_of_the_metrics_is_of_the_format(driver: Driver) -> None:
+    sample = re.compile(r'[a-z_]+\{([a-z]+="(\\.|[^"\\\n])*",?)*\} [0-9.e+-]+')
+    lines = driver.metrics().splitlines()
+    assert [line for line in lines if not line.startswith("# ") and not sample.fullmatch(line)] == []

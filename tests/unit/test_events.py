@@ -1,0 +1,207 @@
+"""What was done: counted, kept, told; and the text that Prometheus reads."""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from literals import refusal
+
+from vyre_driver.errors import InvalidSetting
+from vyre_driver.events import Event, EventKind, Events
+from vyre_driver.metrics import MetricsText
+from vyre_driver.spans import OpenTelemetrySpans, listeners_from_settings
+
+if TYPE_CHECKING:
+    from conftest import RunChild
+
+
+class Heard:
+    """A listener that remembers."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def on_event(self, event: Event) -> None:
+        self.events.append(event)
+
+
+class Raises:
+    """A listener that does not work."""
+
+    def on_event(self, event: Event) -> None:
+        raise ValueError(event.kind.value)
+
+
+def parts(event: Event) -> tuple[object, ...]:
+    return event.kind, event.duration_ns, event.key, event.count, event.detail
+
+
+def test_events_are_counted_and_their_times_summed() -> None:
+    events = Events()
+    events.emit(EventKind.HIT, 5, "ab", detail="hit")
+    events.emit(EventKind.HIT, 6, "cd")
+    events.dispatched(10, "ab", 1, "first")
+    events.dispatched(None, None, 7, "batch")
+    events.evicted(3, 4096)
+    assert {kind.value: count for kind, count in events.counts().items()} == {
+        "compile": 0,
+        "hit": 2,
+        "miss": 0,
+        "dispatch": 8,
+        "evict": 3,
+    }
+    assert {kind.value: spent for kind, spent in events.total_ns().items() if spent} == {"hit": 11, "dispatch": 10}
+    assert [parts(one) for one in events.recent()] == [
+        (EventKind.HIT, 5, "ab", 1, "hit"),
+        (EventKind.HIT, 6, "cd", 1, ""),
+        (EventKind.DISPATCH, 10, "ab", 1, "first"),
+        (EventKind.DISPATCH, None, None, 7, "batch"),
+        (EventKind.EVICT, None, None, 3, "4096 bytes freed"),
+    ]
+
+
+def test_the_last_256_events_are_kept_with_the_time_of_each() -> None:
+    events, began = Events(), time.time_ns()
+    for number in range(300):
+        events.dispatched(number, None)
+    kept = events.recent()
+    assert [one.duration_ns for one in kept] == list(range(44, 300))
+    assert all(began <= one.ended_ns <= time.time_ns() for one in kept)
+
+
+def test_listeners_hear_what_happens_while_they_listen() -> None:
+    heard, other, events = Heard(), Heard(), Events()
+    events.emit(EventKind.MISS)
+    events.add_listener(heard)
+    events.add_listener(other)
+    events.emit(EventKind.HIT, 1, "ab", 2, "x")
+    events.dispatched(3, "ab")
+    events.remove_listener(heard)
+    events.remove_listener(heard)
+    events.emit(EventKind.EVICT)
+    assert [parts(one) for one in heard.events] == [(EventKind.HIT, 1, "ab", 2, "x"), (EventKind.DISPATCH, 3, "ab", 1, "")]
+    assert other.events == list(events.recent()[1:])
+
+
+def test_a_listener_that_raises_is_told_no_more_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    heard, events = Heard(), Events([Raises()])
+    events.add_listener(heard)
+    for _ in range(2):
+        events.dispatched(1, None)
+    assert (len(heard.events), events.listeners_dropped, events.counts()[EventKind.DISPATCH]) == (2, 1, 2)
+    assert [(one.name, one.levelname, one.getMessage()) for one in caplog.records] == [
+        ("vyre_driver.events", "ERROR", "a listener raised, and is told no more")
+    ]
+
+
+def test_events_of_several_threads_are_all_counted() -> None:
+    events = Events()
+
+    def work() -> None:
+        for _ in range(2000):
+            events.dispatched(2, None)
+            events.emit(EventKind.HIT, 1)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (events.counts()[EventKind.DISPATCH], events.total_ns()[EventKind.DISPATCH]) == (8000, 16000)
+    assert (events.counts()[EventKind.HIT], events.total_ns()[EventKind.HIT]) == (8000, 8000)
+
+
+def test_events_but_for_dispatches_are_logged_for_who_wants_it(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "vyre_driver"):
+        events = Events()
+        events.emit(EventKind.MISS, 5, "ab", detail="no entry")
+        events.dispatched(5, "ab")
+    assert [one.getMessage() for one in caplog.records] == ["miss ab: no entry"]
+
+
+def test_nothing_is_printed_where_nobody_set_logging_up(run_python: RunChild) -> None:
+    code = (
+        "from vyre_driver.events import Events, EventKind\nimport logging\n"
+        "logging.getLogger('vyre_driver.pool').warning('lost')\nprint('quiet')"
+    )
+    done = run_python("-W", "error", "-c", code)
+    assert (done.status, done.stdout, done.stderr) == (0, "quiet\n", "")
+
+
+def test_metrics_are_written_by_family_with_help_type_and_labels() -> None:
+    text = MetricsText({"device": 'a "GPU"\\\n'})
+    text.counter("x", "Things\nof \\ x.", 3, kind="a")
+    text.gauge("y", "y.", 1.5)
+    text.counter("x", "ignored", 2**70, kind="b")
+    assert str(text) == (
+        "# HELP vyre_driver_x_total Things\\nof \\\\ x.\n"
+        "# TYPE vyre_driver_x_total counter\n"
+        'vyre_driver_x_total{device="a \\"GPU\\"\\\\\\n",kind="a"} 3\n'
+        'vyre_driver_x_total{device="a \\"GPU\\"\\\\\\n",kind="b"} 1180591620717411303424\n'
+        "# HELP vyre_driver_y y.\n"
+        "# TYPE vyre_driver_y gauge\n"
+        'vyre_driver_y{device="a \\"GPU\\"\\\\\\n"} 1.5\n'
+    )
+
+
+def test_numbers_that_are_none_are_written_as_prometheus_reads_them() -> None:
+    text = MetricsText()
+    for number, value in enumerate((math.inf, -math.inf, math.nan, 1e-9)):
+        text.gauge(f"n{number}", "n.", value)
+    assert [line.partition(" ")[2] for line in str(text).splitlines() if line[0] != "#"] == ["+Inf", "-Inf", "NaN", "1e-09"]
+
+
+def test_prometheus_reads_what_is_written() -> None:
+    parser = pytest.importorskip("prometheus_client.parser")
+    text = MetricsText({"device": 'a "GPU"\\\n'})
+    text.counter("x", "Things\nof x.", 3, kind="a")
+    text.gauge("y", "y.", math.inf)
+    found = [
+        (family.name, family.type, family.documentation, [(one.name, one.labels, one.value) for one in family.samples])
+        for family in parser.text_string_to_metric_families(str(text))
+    ]
+    labels = {"device": 'a "GPU"\\\n'}
+    assert found == [
+        ("vyre_driver_x", "counter", "Things\nof x.", [("vyre_driver_x_total", labels | {"kind": "a"}, 3.0)]),
+        ("vyre_driver_y", "gauge", "y.", [("vyre_driver_y", labels, math.inf)]),
+    ]
+
+
+def test_spans_begin_and_end_when_the_event_did() -> None:
+    sdk = pytest.importorskip("opentelemetry.sdk.trace")
+    export = pytest.importorskip("opentelemetry.sdk.trace.export")
+    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    exporter, provider = memory.InMemorySpanExporter(), sdk.TracerProvider()
+    provider.add_span_processor(export.SimpleSpanProcessor(exporter))
+    spans = OpenTelemetrySpans("a GPU")
+    spans._tracer = provider.get_tracer("vyre_driver")  # noqa: SLF001 -- the global provider can be set once a process
+    spans.on_event(Event(EventKind.DISPATCH, 1000, 400, "ab", 3, ""))
+    spans.on_event(Event(EventKind.EVICT, 2000, None, None, 1, "freed"))
+    found = [(one.name, one.start_time, one.end_time, dict(one.attributes)) for one in exporter.get_finished_spans()]
+    about = {"vyre_driver.device": "a GPU"}
+    assert found == [
+        ("vyre_driver.dispatch", 600, 1000, about | {"vyre_driver.key": "ab", "vyre_driver.count": 3}),
+        ("vyre_driver.evict", 2000, 2000, about | {"vyre_driver.count": 1, "vyre_driver.detail": "freed"}),
+    ]
+
+
+def test_spans_are_made_only_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert listeners_from_settings("a GPU") == []
+    monkeypatch.setenv("VYRE_OPENTELEMETRY", "1")
+    pytest.importorskip("opentelemetry.trace")
+    assert [type(one) for one in listeners_from_settings("a GPU")] == [OpenTelemetrySpans]
+
+
+def test_spans_that_are_asked_for_and_cannot_be_made_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_OPENTELEMETRY", "1")
+    monkeypatch.setitem(__import__("sys").modules, "opentelemetry.trace", None)
+    monkeypatch.setitem(__import__("sys").modules, "opentelemetry", None)
+    kind, code, message = refusal(lambda: listeners_from_settings("a GPU"))
+    assert (kind, code) == (InvalidSetting, 2401)
+    assert message.startswith("VYRE_OPENTELEMETRY is on, and opentelemetry-api cannot be imported (")
+    assert message.endswith("Fix: install it (pip install 'vyre-driver[opentelemetry]'), or unset VYRE_OPENTELEMETRY.")

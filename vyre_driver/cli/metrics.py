@@ -1,0 +1,72 @@
+"""``vyre-driver metrics``: devices and cache of this machine as text for Prometheus; no device is opened.
+
+Counters of a running program are that program's: ``driver.metrics()``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.cache.disk import DiskPipelineCache
+from vyre_driver.cli.options import add_json, package_version, print_json
+from vyre_driver.errors import VulkanUnavailable
+from vyre_driver.metrics import MetricsText
+from vyre_driver.vulkan import enumerate_devices
+
+if TYPE_CHECKING:
+    import argparse
+
+    from vyre_driver.vulkan import PhysicalDevice
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb."""
+    parser = verbs.add_parser("metrics", help="print devices and cache as Prometheus text", allow_abbrev=False)
+    add_json(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print them; with --json as the text in a document."""
+    text = MetricsText()
+    text.gauge("package_info", "The package that tells this; always 1.", 1, version=package_version())
+    _tell_devices(text)
+    _tell_cache(text)
+    if options.json:
+        print_json({"metrics": str(text)})
+    else:
+        print(text, end="")
+    return 0
+
+
+def _tell_devices(text: MetricsText) -> None:
+    try:
+        devices: tuple[PhysicalDevice, ...] = enumerate_devices()
+    except VulkanUnavailable:
+        devices = ()
+    text.gauge("devices", "Vulkan devices that the loader lists; 0 where there is no loader or driver.", len(devices))
+    for device in devices:
+        named = {"device": device.name, "uuid": device.device_uuid.hex()}
+        text.gauge(
+            "device_info",
+            "A Vulkan device; always 1.",
+            1,
+            **named,
+            type=device.device_type.name.lower(),
+            vulkan=device.api,
+            driver=f"{device.driver_name} {device.driver_info}".strip(),
+        )
+        text.gauge("device_memory_bytes", "Bytes of the device's largest own heap.", device.device_local_bytes, **named)
+        left = device.device_local_left_bytes
+        if left is not None:
+            text.gauge("device_memory_left_bytes", "Bytes of that heap that are left for a new process.", left, **named)
+
+
+def _tell_cache(text: MetricsText) -> None:
+    cache = DiskPipelineCache.from_settings()
+    usage = cache.usage()
+    named = {"root": "" if cache.root is None else str(cache.root)}
+    is_used = cache.root is not None and cache.stats()["refused"] is None
+    text.gauge("cache_usable", "Whether the pipeline cache's directory is used.", int(is_used), **named)
+    text.gauge("cache_entries", "Entries in the pipeline cache.", usage.entries, **named)
+    text.gauge("cache_bytes", "Bytes of the file system that the directory takes.", usage.allocated_bytes, **named)

@@ -1,0 +1,46 @@
+"""What of a driver is told as metrics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.metrics import MetricsText
+
+if TYPE_CHECKING:
+    from vyre_driver.driver import Driver
+
+_NS_PER_S = 1e9
+_GAUGES = frozenset({"memory_live_bytes", "memory_cached_bytes", "memory_peak_bytes", "features_enabled", "work_pending"})
+
+
+def metrics_of(driver: Driver) -> str:
+    """Return the metrics of one driver, each sample with the device's name and uuid."""
+    device = driver.physical_device
+    text = MetricsText({"device": device.name, "uuid": device.device_uuid.hex()})
+    report = driver.report()
+    text.gauge(
+        "info",
+        "What the driver runs on; always 1.",
+        1,
+        backend=report["backend"],
+        vulkan=device.api,
+        driver=report["driver"],
+        type=report["device_type"],
+    )
+    text.gauge("device_lost", "Whether the device stopped answering.", int(driver.backend.is_lost))
+    counts, total_ns = driver.events.counts(), driver.events.total_ns()
+    for kind, count in counts.items():
+        text.counter("events", "Events by kind; dispatches one by one, evictions by entry.", count, kind=kind.value)
+    for kind, spent_ns in total_ns.items():
+        text.counter("event_seconds", "Seconds that timed events took, by kind.", spent_ns / _NS_PER_S, kind=kind.value)
+    text.counter("listeners_dropped", "Listeners that raised.", driver.events.listeners_dropped)
+    cache: Any = report["cache"]
+    for what, count in cache["counts"].items():
+        text.counter("cache", "What the pipeline cache did and forgave, by its own names.", count, what=what)
+    layer: Any = report["layer"]
+    for hook in layer["hooks"]:
+        text.gauge("layer_hook", "Hooks of the Vulkan layer that are active; always 1.", 1, hook=hook)
+    for name, value in layer["counters"].items():
+        add = text.gauge if name in _GAUGES else text.counter
+        add(f"layer_{name}", f"The Vulkan layer's counter {name}.", value)
+    return str(text)

@@ -177,6 +177,16 @@ def text(setting: Setting) -> str | None:
     return os.environ.get(setting.variable) or None
 
 
+def foreign_variables(prefixes: tuple[str, ...]) -> dict[str, str]:
+    """Return the variables of others whose names begin with one of the prefixes, sorted by name."""
+    return {name: value for name, value in sorted(os.environ.items()) if name.startswith(prefixes)}
+
+
+def child_environment(**changes: str) -> dict[str, str]:
+    """Return the environment for a child process, with some variables changed."""
+    return {**os.environ, **changes}
+
+
 def switch(setting: Setting, *, unset: bool = False) -> bool:
     """Whether the variable switches something on; ``unset`` is what holds without it.
 

@@ -76,11 +76,14 @@ OLD: dict[str, Any] = {
     "features": ["shaderInt64"],
     "loader_version": "1.4.300",
     "is_software": False,
+    "rank": 3,
+    "why": "behind device 0 of the same type, which the loader lists first",
 }
 MIDDLE: dict[str, Any] = {
     **OLD,
     "index": 1,
     "name": "Made middle",
+    "rank": 2,
     "api_version": "1.1.5",
     "driver_uuid": "22" * 16,
     "device_uuid": "21" * 16,
@@ -96,6 +99,8 @@ NEW: dict[str, Any] = {
     **MIDDLE,
     "index": 0,
     "name": "Made new",
+    "rank": 1,
+    "why": "taken when none is named: the first of type discrete",
     "api_version": "1.4.312",
     "driver_id": 4,
     "driver_name": "Made driver",
@@ -163,16 +168,19 @@ TEXT = """\
    driver Made driver 580.1
    subgroups of 201 (221 to 222), 241 compute units, queue family 1 computes only, 2 cooperative matrix shapes
    uuid:21212121212121212121212121212121  pci:0001:02:03.4
+   taken when none is named: the first of type discrete
 1  Made middle
    type discrete, Vulkan 1.1.5, memory 128.0 GiB
    driver unknown
    subgroups of 201 (221 to 222), 243 compute units, queue family 1 computes only
    uuid:21212121212121212121212121212121
+   behind device 0 of the same type, which the loader lists first
 2  Made old
    type discrete, Vulkan 1.0.68, memory 128.0 GiB
    driver unknown
    queue family 1 computes only
    uuid:00000000000000000000000000000000
+   behind device 0 of the same type, which the loader lists first
 """
 
 

@@ -7,7 +7,7 @@ from literals import device, refusal
 
 from vyre_driver.errors import DeviceNotFound, SoftwareDeviceRefused
 from vyre_driver.vulkan.devices import DeviceType
-from vyre_driver.vulkan.selection import select_device
+from vyre_driver.vulkan.selection import rank_devices, select_device
 
 SOFTWARE = device(index=0, name="llvmpipe", device_type=DeviceType.CPU, device_uuid=bytes(15) + b"\x0a", pci=None)
 BIG = device(index=1, name="Example GPU 9000", device_uuid=bytes(15) + b"\x0b", pci=(0, 0x65, 0, 0))
@@ -129,3 +129,31 @@ def test_among_equals_the_first_is_chosen() -> None:
 @pytest.mark.parametrize("wanted", [None, 0, "name:any"])
 def test_where_there_is_no_device_at_all_none_is_found(wanted: str | int | None) -> None:
     assert refusal(lambda: select_device((), wanted))[:2] == (DeviceNotFound, 2002)
+
+
+def test_devices_are_ranked_as_they_are_taken_and_each_says_why() -> None:
+    other = device(index=3)
+    fix = "pass allow_software=True, give --allow-software, or set VYRE_ALLOW_SOFTWARE=1"
+    assert [(one.device.index, one.rank, one.why) for one in rank_devices((*DEVICES, other))] == [
+        (1, 1, "taken when none is named: the first of type discrete"),
+        (3, 2, "behind device 1 of the same type, which the loader lists first"),
+        (2, 3, "behind device 1: discrete goes before integrated"),
+        (0, None, f"not taken: a CPU (software) device, and none was allowed; {fix}"),
+    ]
+
+
+def test_a_cpu_device_that_is_allowed_is_ranked_too() -> None:
+    assert [(one.rank, one.why) for one in rank_devices(DEVICES[:2], allow_software=True)] == [
+        (1, "taken when none is named: the first of type discrete"),
+        (2, "behind device 1: discrete goes before cpu"),
+    ]
+    assert rank_devices((SOFTWARE,), allow_software=True)[0].why == (
+        "taken when none is named: the first of type cpu, which was allowed"
+    )
+
+
+def test_the_first_in_the_ranking_is_the_one_that_is_selected() -> None:
+    kinds = [device(index=at, device_type=kind) for at, kind in enumerate(DeviceType)]
+    for allowed in (False, True):
+        assert rank_devices(kinds, allow_software=allowed)[0].device is select_device(kinds, allow_software=allowed)
+    assert rank_devices(()) == ()

@@ -1,13 +1,15 @@
-"""``vyre-driver devices``: the Vulkan devices of this machine, without kompute and without opening one."""
+"""``vyre-driver devices``: the Vulkan devices of this machine as acquisition ranks them, without kompute and none opened."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING
 
+from vyre_driver import settings
 from vyre_driver.cli.options import add_json, print_json
 from vyre_driver.vulkan import enumerate_devices
 from vyre_driver.vulkan.devices import format_version
+from vyre_driver.vulkan.selection import rank_devices
 
 if TYPE_CHECKING:
     import argparse
@@ -25,11 +27,13 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def run(options: argparse.Namespace) -> int:
     """List the devices."""
     devices = enumerate_devices()
+    ranked = rank_devices(devices, allow_software=settings.switch(settings.ALLOW_SOFTWARE))
     if options.json:
-        print_json({"devices": [_as_data(device) for device in devices]})
+        ranks = {one.device.index: {"rank": one.rank, "why": one.why} for one in ranked}
+        print_json({"devices": [_as_data(device) | ranks[device.index] for device in devices]})
         return 0
-    for device in devices:
-        print("\n   ".join(_lines(device)))
+    for one in ranked:
+        print("\n   ".join([*_lines(one.device), one.why]))
     return 0
 
 

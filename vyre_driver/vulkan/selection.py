@@ -5,7 +5,7 @@ A name that fits several devices is refused, and a CPU device is only chosen whe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.errors import DeviceNotFound, SoftwareDeviceRefused
 from vyre_driver.vulkan.devices import DeviceType
@@ -44,13 +44,47 @@ def select_device(
             raise DeviceNotFound("there is no device", fix="install a Vulkan driver")
         if not allowed:
             raise _refused_software(devices[0])
-        return min(allowed, key=lambda device: _PREFERENCE.index(device.device_type))
+        return min(allowed, key=_place)
     fitting = _fitting(devices, wanted)
     if len(fitting) != 1:
         raise _not_one(devices, fitting, wanted)
     if fitting[0].is_software and not allow_software:
         raise _refused_software(fitting[0])
     return fitting[0]
+
+
+class RankedDevice(NamedTuple):
+    """A device, its place among those that may be taken (from 1; None: it may not be), and why, in words."""
+
+    device: PhysicalDevice
+    rank: int | None
+    why: str
+
+
+def rank_devices(devices: Sequence[PhysicalDevice], *, allow_software: bool = False) -> tuple[RankedDevice, ...]:
+    """Return the devices in the order in which they are taken when none is named; those that are not taken at the end."""
+    order = sorted(devices, key=lambda device: (device.is_software and not allow_software, _place(device)))
+    taken = [device for device in order if allow_software or not device.is_software]
+    ranked = [RankedDevice(device, rank, _why(device, taken[0])) for rank, device in enumerate(taken, start=1)]
+    refused = f"not taken: a CPU (software) device, and none was allowed; {_SOFTWARE_FIX}"
+    return (*ranked, *(RankedDevice(device, None, refused) for device in order if device not in taken))
+
+
+def _place(device: PhysicalDevice) -> int:
+    return _PREFERENCE.index(device.device_type)
+
+
+def _why(device: PhysicalDevice, first: PhysicalDevice) -> str:
+    if device is first:
+        allowed = ", which was allowed" if device.is_software else ""
+        return f"taken when none is named: the first of type {_type_of(device)}{allowed}"
+    if device.device_type is first.device_type:
+        return f"behind device {first.index} of the same type, which the loader lists first"
+    return f"behind device {first.index}: {_type_of(first)} goes before {_type_of(device)}"
+
+
+def _type_of(device: PhysicalDevice) -> str:
+    return device.device_type.name.lower()
 
 
 def _fitting(devices: Sequence[PhysicalDevice], wanted: str | int) -> list[PhysicalDevice]:

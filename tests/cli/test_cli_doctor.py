@@ -1,0 +1,257 @@
+"""What is wrong with a machine, line by line, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from vyre_driver import SpirvModule
+from vyre_driver.cli import doctor_package, doctor_vulkan
+from vyre_driver.cli.doctor_checks import Check, State, worst
+from vyre_driver.vulkan import enumerate_devices
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import RunChild
+
+LOADER_FIX = "install the loader (on Debian: apt-get install libvulkan1)"
+BAD_DRIVER = """
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((constructor)) static void begin(void) { %s; }
+"""
+
+
+def examined(done: Any) -> dict[str, dict[str, Any]]:  # noqa: ANN401 -- Finished
+    """The checks of a run with --json, by name."""
+    return {one["name"]: one for one in json.loads(done.stdout)["checks"]}
+
+
+def broken_driver(place: Path, what: str) -> dict[str, str]:
+    """Build a driver that does something bad when it is opened; returns the environment in which it is the only one."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("not installed: cc")
+    (place / "bad.c").write_text(BAD_DRIVER % what)
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", str(place / "libbad.so"), str(place / "bad.c")], check=True)
+    manifest = place / "bad_icd.json"
+    described = {"library_path": "./libbad.so", "api_version": "1.3.0"}
+    manifest.write_text(json.dumps({"file_format_version": "1.0.0", "ICD": described}))
+    return {"VK_DRIVER_FILES": str(manifest), "VK_ICD_FILENAMES": str(manifest)}
+
+
+@pytest.mark.device
+def test_a_machine_that_works_is_told_check_by_check(run_cli: RunChild) -> None:
+    done = run_cli("doctor", "--json", hangs_after_s=110)
+    told, found = json.loads(done.stdout), examined(done)
+    assert (done.status, list(told), told["schema"]) == (0, ["schema", "verdict", "checks", "fixes"], 1)
+    always = {"python", "extensions", "kompute", "variables", "device files", "Vulkan loader", "devices"}
+    always |= {"plug-ins", "backends", "cache"}
+    uuids = {one.device_uuid.hex() for one in enumerate_devices()}
+    dispatches = {f"dispatch on uuid:{uuid}" for uuid in uuids}
+    assert always | dispatches <= set(found)
+    assert {name for name, one in found.items() if one["state"] == "failure"} == set()
+    for name in dispatches:
+        hooks = found[name]["facts"]["hooks"]
+        assert (found[name]["state"], "100000 results right" in found[name]["says"], "barriers" in hooks) == ("ok", True, True)
+    assert {one["uuid"] for one in found["devices"]["facts"]["devices"]} == uuids
+
+
+@pytest.mark.device
+def test_without_a_driver_it_says_so_and_numbers_what_to_do(run_cli: RunChild) -> None:
+    missing = "/nonexistent/icd.json"
+    done = run_cli("doctor", env={"VK_DRIVER_FILES": missing, "VK_ICD_FILENAMES": missing, "COLUMNS": "200"}, hangs_after_s=110)
+    text = " ".join(done.stdout.split())
+    assert done.status == 1
+    assert f"warning driver icd.json: {missing} cannot be read: No such file or directory" in text
+    assert "failure devices: the Vulkan loader found no driver" in text
+    fixes = done.stdout.partition("verdict: failure\n")[2].splitlines()
+    numbers = [int(line.partition(". ")[0]) for line in fixes if line[:1].isdigit()]
+    assert (numbers, fixes[0]) == (
+        list(range(1, len(numbers) + 1)),
+        "1. install a Vulkan driver (on Debian mesa-vulkan-drivers brings a software one)",
+    )
+    widths = [len(line) for line in done.stdout.splitlines() if " " in line.strip()]
+    assert (max(widths) <= 80, "\x1b" in done.stdout) == (True, False)
+
+
+def test_without_a_loader_it_says_so(run_cli: RunChild, tmp_path: Path) -> None:
+    library = tmp_path / "libvulkan.so.1"
+    library.write_text("This is no ELF file, though it is long enough for the header of one.\n")
+    done = run_cli("doctor", "--json", env={"LD_LIBRARY_PATH": str(tmp_path)}, hangs_after_s=110)
+    found = examined(done)
+    assert (done.status, found["Vulkan loader"]["says"], found["Vulkan loader"]["fixes"]) == (
+        1,
+        f"libvulkan.so.1 cannot be opened: {library}: invalid ELF header",
+        [LOADER_FIX],
+    )
+    assert (found["devices"]["state"], found["devices"]["fixes"], found["cache"]["state"]) == ("failure", [LOADER_FIX], "ok")
+    assert found["variables"]["facts"]["variables"]["LD_LIBRARY_PATH"] == str(tmp_path)
+
+
+@pytest.mark.device
+def test_a_driver_that_crashes_is_a_line_and_the_examination_goes_on(run_cli: RunChild, tmp_path: Path) -> None:
+    done = run_cli("doctor", "--json", env=broken_driver(tmp_path, "abort()"), hangs_after_s=110)
+    found = examined(done)
+    names = [f"manifest {tmp_path / 'bad_icd.json'}", "devices", "backends"]
+    assert (done.status, [(found[name]["state"], found[name]["says"]) for name in names]) == (
+        1,
+        [("failure", "its process was killed by SIGABRT")] * 3,
+    )
+    assert found["cache"]["state"] == "ok"
+
+
+@pytest.mark.device
+def test_a_driver_that_hangs_is_a_line(run_cli: RunChild, tmp_path: Path) -> None:
+    done = run_cli("doctor", "--json", "--timeout", "4", env=broken_driver(tmp_path, "sleep(100)"), hangs_after_s=110)
+    found = examined(done)
+    assert (done.status, found["devices"]["says"]) == (1, "did not end in 4 s and was killed")
+
+
+@pytest.mark.device
+def test_warnings_count_with_strict_and_are_told(run_cli: RunChild, tmp_path: Path) -> None:
+    shared = tmp_path / "everybody"
+    shared.mkdir()
+    shared.chmod(0o777)
+    env = {"VYRE_CACHE_DIR": str(shared), "VYRE_LAYER": "0"}
+    plain, strict = (run_cli("doctor", "--json", *more, env=env, hangs_after_s=110) for more in ((), ("--strict",)))
+    assert (plain.status, strict.status, json.loads(strict.stdout)["verdict"]) == (0, 1, "warning")
+    found = examined(strict)
+    assert (found["cache"]["state"], f"{shared} is not used" in found["cache"]["says"]) == ("warning", True)
+    dispatch = next(one for name, one in found.items() if name.startswith("dispatch on"))
+    assert (dispatch["state"], dispatch["details"]) == ("warning", ["hooks of the layer: none: everything works, slower"])
+    assert json.loads(strict.stdout)["fixes"].count(dispatch["fixes"][0]) == 1
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "soon", "nan", "1e9"])
+def test_a_time_out_that_is_none_is_refused(run_cli: RunChild, value: str) -> None:
+    done = run_cli("doctor", f"--timeout={value}")
+    line = f"vyre-driver: error 2501: --timeout {value!r} is no number of seconds above 0. Fix: write --timeout 30."
+    assert (done.status, done.stdout, done.complaint) == (2, "", [line])
+
+
+def on_a_terminal(code: str, **changes: str) -> str:
+    """What Python code prints on a terminal."""
+    ours, theirs = pty.openpty()
+    env = {**os.environ, "TERM": "xterm-256color", **changes}
+    with subprocess.Popen([sys.executable, "-c", code], stdout=theirs, stderr=subprocess.PIPE, env=env) as child:
+        os.close(theirs)
+        found = b""
+        while True:
+            try:
+                part = os.read(ours, 1 << 16)
+            except OSError:  # the other side is closed
+                break
+            if not part:
+                break
+            found += part
+        assert (child.wait(60), child.stderr.read() if child.stderr else b"") == (0, b"")
+    os.close(ours)
+    return found.decode()
+
+
+def test_a_terminal_gets_colours_and_one_that_wants_none_gets_none() -> None:
+    code = (
+        "from vyre_driver.cli import doctor\nfrom vyre_driver.cli.doctor_checks import Check, State\n"
+        "doctor._print([Check('a', State.FAILURE, 'b', ('c [red] d',), ('e',))], State.FAILURE)"
+    )
+    plain = "failure  a: b\r\n           c [red] d\r\n\r\nverdict: failure\r\n1. e\r\n"
+    coloured = on_a_terminal(code)
+    assert ("\x1b[1;31m" in coloured, on_a_terminal(code, NO_COLOR="1").replace("\x1b[1m", "").replace("\x1b[0m", "")) == (
+        True,
+        plain,
+    )
+
+
+def test_what_names_and_messages_hold_cannot_steer_a_terminal(run_python: RunChild) -> None:
+    code = (
+        "from vyre_driver.cli import doctor\nfrom vyre_driver.cli.doctor_checks import Check, State\n"
+        "doctor._print([Check('a', State.OK, 'b\\x1b[31m', ('c\\x07d',))], State.OK)"
+    )
+    done = run_python("-c", code)
+    assert (done.status, done.stdout) == (0, "ok       a: b\\x1b[31m\n           c\\x07d\n\nverdict: ok, nothing to do\n")
+
+
+def test_a_check_survives_its_way_through_json() -> None:
+    check = Check("a", State.WARNING, "b", ("c",), ("d",), {"e": [1]})
+    assert Check.of_data(json.loads(json.dumps(check.as_data()))) == check
+
+
+def test_the_worst_of_all_checks_counts() -> None:
+    states = [Check("a", state, "") for state in (State.OK, State.FAILURE, State.WARNING)]
+    assert [worst(states), worst(states[::2]), worst(states[:1]), worst([])] == [
+        State.FAILURE,
+        State.WARNING,
+        State.OK,
+        State.OK,
+    ]
+
+
+@pytest.mark.device
+def test_results_that_are_wrong_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    uuid = f"uuid:{enumerate_devices()[0].device_uuid.hex()}"
+    assert doctor_package.check_dispatch(uuid).state is State.OK
+    source = """#version 450
+layout(local_size_x = 256) in;
+layout(push_constant) uniform Push { float alpha; uint count; };
+layout(binding = 0) readonly buffer X { float x[]; };
+layout(binding = 1) buffer Y { float y[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < count) y[i] = i == 7u ? 0.0 : alpha * x[i] + y[i]; }
+"""
+    monkeypatch.setattr(doctor_package, "shipped_module", lambda _: SpirvModule.from_glsl(source))
+    found = doctor_package.check_dispatch(uuid)
+    assert (found.state, found.says) == (State.FAILURE, "1 of 100000 results are wrong")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{", "is no manifest of a driver (JSONDecodeError: "),
+        ("[]", "is no manifest of a driver (TypeError: "),
+        ("{}", "is no manifest of a driver (KeyError: 'ICD')"),
+        (
+            '{"ICD": {"library_path": "/nowhere/libEGL_x.so"}}',
+            "/nowhere/libEGL_x.so cannot be opened: /nowhere/libEGL_x.so: cannot open shared object",
+        ),
+    ],
+)
+def test_a_manifest_that_leads_nowhere_is_told(tmp_path: Path, text: str, says: str) -> None:
+    place = tmp_path / "some_icd.json"
+    place.write_text(text)
+    found = doctor_vulkan.check_manifest(str(place))
+    assert (found.name, found.state, says in found.says) == ("driver some_icd.json", State.WARNING, True)
+
+
+def test_a_library_that_containers_lack_is_named_with_its_package(tmp_path: Path) -> None:
+    place = tmp_path / "egl_icd.json"
+    place.write_text('{"ICD": {"library_path": "libEGL_missing.so.9"}}')
+    assert doctor_vulkan.check_manifest(str(place)).fixes == ("apt-get install libegl1",)
+
+
+def test_manifests_are_looked_for_where_the_loader_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(("VK_", "XDG_")):
+            monkeypatch.delenv(name)
+    places = {name: tmp_path / name / "vulkan" / "icd.d" for name in ("config", "data", "far")}
+    for name, place in places.items():
+        place.mkdir(parents=True)
+        (place / f"{name}.json").write_text("{}")
+        (place / "readme.txt").write_text("")
+    monkeypatch.setenv("XDG_CONFIG_DIRS", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_DATA_DIRS", f"{tmp_path / 'data'}:{tmp_path / 'nowhere'}:{tmp_path / 'config'}")
+    found = [one for one in doctor_vulkan.manifests() if one.startswith(str(tmp_path))]
+    assert found == [str(places["config"] / "config.json"), str(places["data"] / "data.json")]
+    monkeypatch.setenv("VK_ADD_DRIVER_FILES", str(places["far"] / "far.json"))
+    assert doctor_vulkan.manifests()[0] == str(places["far"] / "far.json")
+    monkeypatch.setenv("VK_ICD_FILENAMES", "/old.json")
+    assert doctor_vulkan.manifests() == ["/old.json"]
+    monkeypatch.setenv("VK_DRIVER_FILES", f"/new.json:{places['far']}")
+    assert doctor_vulkan.manifests() == ["/new.json", str(places["far"] / "far.json")]

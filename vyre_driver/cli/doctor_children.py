@@ -1,0 +1,95 @@
+"""The checks of ``vyre-driver doctor``, each in a child process: one that crashes or hangs is a line, and the others go on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from vyre_driver import settings
+from vyre_driver.cli.doctor_checks import Check, State
+from vyre_driver.cli.doctor_vulkan import manifests
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+DEFAULT_TIMEOUT_S = 30.0
+_MAX_LOADER_LINES = 8
+_MAX_LINE = 200
+_BEFORE_DEVICES = ("python", "extensions", "kompute", "variables", "device files", "Vulkan loader")
+_AFTER_DEVICES = ("plug-ins", "backends", "cache")
+
+
+def examine(timeout_s: float) -> Iterator[Check]:
+    """Make every check, each within ``timeout_s`` seconds, and yield them in the order of the examination."""
+    for name in _BEFORE_DEVICES:
+        yield _child(name, (), timeout_s)
+    places = manifests()
+    if not places:
+        fix = "install a Vulkan driver (on Debian mesa-vulkan-drivers brings a software one)"
+        yield Check("drivers", State.FAILURE, "no driver manifest is where the loader looks", fixes=(fix,))
+    for place in places:
+        yield _child("manifest", (place,), timeout_s)
+    devices = _child("devices", (), timeout_s, VK_LOADER_DEBUG="error,warn")
+    yield devices
+    for name in _AFTER_DEVICES:
+        yield _child(name, (), timeout_s)
+    for device in devices.facts.get("devices", ()):
+        yield _child("dispatch", (f"uuid:{device['uuid']}",), timeout_s)
+
+
+def _child(name: str, arguments: tuple[str, ...], timeout_s: float, **changes: str) -> Check:
+    """Run one check; what became of its process is the check where it gave none."""
+    shown = f"{name} {arguments[0]}" if arguments else name
+    command = [sys.executable, "-m", "vyre_driver.cli.doctor_probe", name, *arguments]
+    child = subprocess.Popen(
+        command,
+        env=settings.child_environment(**changes),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        out, err = child.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        _kill(child)
+        fix = f"find out what hangs with: {' '.join(command)}"
+        return Check(shown, State.FAILURE, f"did not end in {timeout_s:g} s and was killed", fixes=(fix,))
+    except BaseException:
+        _kill(child)
+        raise
+    said = _lines(err)
+    try:
+        found = Check.of_data(json.loads(out))
+    except (ValueError, KeyError, TypeError):
+        return _died(shown, child.returncode, said, command)
+    loader = tuple(line for line in said if "ERROR" in line or "WARN" in line)[:_MAX_LOADER_LINES]
+    if loader and changes:
+        told = {"loader_messages": list(loader)}
+        return Check(found.name, found.state, found.says, (*found.details, *loader), found.fixes, found.facts | told)
+    return found
+
+
+def _died(name: str, status: int, said: list[str], command: list[str]) -> Check:
+    """Say how a child ended that gave no check."""
+    how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+    fix = f"look into it with: {' '.join(command)}; a driver that crashes here would crash your program"
+    return Check(name, State.FAILURE, f"its process {how}", tuple(said[-_MAX_LOADER_LINES:]), (fix,), {"status": status})
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    """End the child's whole session, and wait for the child."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.communicate()
+
+
+def _lines(err: bytes) -> list[str]:
+    """Return printable lines, none too long."""
+    lines = err.decode("utf-8", "backslashreplace").splitlines()
+    return ["".join(one if one.isprintable() else "?" for one in line)[:_MAX_LINE] for line in lines if line.strip()]

@@ -1,0 +1,157 @@
+"""Checks of this package and what it is made of: Python, extensions, kompute, backends, cache, and a dispatch on a device.
+
+Each runs in a child process of its own.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+import vyre_driver
+from vyre_driver.backends import broken_plugins, rank_backends
+from vyre_driver.backends.kompute._kp import load_kompute
+from vyre_driver.cache.disk import DiskPipelineCache
+from vyre_driver.cli.doctor_checks import Check, State
+from vyre_driver.cli.options import package_version
+from vyre_driver.driver import Driver
+from vyre_driver.errors import VyreError
+from vyre_driver.spirv.shipped import shipped_module
+
+_EXTENSIONS = (
+    "_fast",
+    "cache._read",
+    "ir._seal",
+    "ir._wire_scan",
+    "ir._wire_terms",
+    "spirv._scan",
+    "vulkan._layer",
+    "vulkan._vulkan",
+)
+_ELEMENTS = 100_000
+_SHOWN_PROBLEMS = 5
+
+
+def check_python() -> Check:
+    """Tell versions and places."""
+    facts = {
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "package": package_version(),
+        "path": str(Path(vyre_driver.__file__).parent),
+        "numpy": np.__version__,
+    }
+    says = f"Python {facts['python']}, vyre-driver {facts['package']}, numpy {facts['numpy']}"
+    return Check("python", State.OK, says, (facts["executable"], facts["path"], facts["platform"]), facts=facts)
+
+
+def check_extensions() -> Check:
+    """Import the compiled modules."""
+    failed = {}
+    for name in _EXTENSIONS:
+        try:
+            import_module(f"vyre_driver.{name}")
+        except ImportError as error:
+            failed[name] = str(error)
+    if failed:
+        lines = tuple(f"{name}: {error}" for name, error in failed.items())
+        fix = "install the package anew for this Python (pip install --force-reinstall vyre-driver)"
+        says = f"{len(failed)} of {len(_EXTENSIONS)} do not load"
+        return Check("extensions", State.FAILURE, says, lines, (fix,), {"failed": failed})
+    return Check("extensions", State.OK, f"all {len(_EXTENSIONS)} load", facts={"failed": {}})
+
+
+def check_kompute() -> Check:
+    """Import kp."""
+    try:
+        api = load_kompute()
+    except VyreError as error:
+        return Check("kompute", State.FAILURE, error.problem, fixes=(error.fix,))
+    place = str(sys.modules["kp"].__file__)
+    facts = {"flavour": api.flavour, "path": place}
+    return Check("kompute", State.OK, f"kp loads, spelled as {api.flavour}", (place,), facts=facts)
+
+
+def check_plugins() -> Check:
+    """Import the backends of other packages."""
+    broken = broken_plugins()
+    facts = {"broken": [{"id": one.id, "source": one.source, "error": one.error.problem} for one in broken]}
+    if broken:
+        lines = tuple(one.error.problem for one in broken)
+        fixes = tuple(dict.fromkeys(one.error.fix for one in broken))
+        return Check("plug-ins", State.WARNING, f"{len(broken)} cannot be had", lines, fixes, facts)
+    return Check("plug-ins", State.OK, "none is broken", facts=facts)
+
+
+def check_backends() -> Check:
+    """Rank the backends as an acquisition would; none is opened."""
+    rows = rank_backends()
+    lines = tuple(f"{one.id}: {one.verdict}" + (f" ({one.device})" if one.device else "") for one in rows)
+    facts = {"ranking": [{"id": one.id, "device": one.device, "verdict": one.verdict} for one in rows]}
+    first = next((one for one in rows if one.facts is not None), None)
+    if first is None:
+        fix = "repair what is wrong above, or allow a CPU device with VYRE_ALLOW_SOFTWARE=1"
+        return Check("backends", State.WARNING, "none would be taken without being named", lines, (fix,), facts)
+    return Check("backends", State.OK, f"{first.id} on {first.device or 'its device'} would be taken", lines, facts=facts)
+
+
+def check_cache() -> Check:
+    """Look at the pipeline cache's directory, and verify every entry in it."""
+    cache = DiskPipelineCache.from_settings()
+    if cache.root is None:
+        fix = "unset VYRE_CACHE_DISABLE, or give a HOME or VYRE_CACHE_DIR that may be written"
+        return Check("cache", State.WARNING, "in memory only: each process compiles anew", fixes=(fix,), facts={"root": None})
+    problems = cache.check()
+    usage = cache.usage()
+    refused = cache.stats()["refused"]
+    found = [f"{one.path}: {one.kind}: {one.text}" for one in problems]
+    sizes = {"entries": usage.entries, "bytes": usage.allocated_bytes}
+    facts = {"root": str(cache.root), "refused": refused, **sizes, "problems": found}
+    where = f"{cache.root}: {usage.entries} entries, {usage.allocated_bytes >> 10} KiB"
+    if refused:
+        fix = f"make {cache.root} a directory of this user that nobody else may write to, or name another (VYRE_CACHE_DIR)"
+        return Check("cache", State.WARNING, f"{cache.root} is not used: {refused}", fixes=(fix,), facts=facts)
+    if problems:
+        lines = tuple(found[:_SHOWN_PROBLEMS])
+        fix = "repair it with vyre-driver cache verify --fix"
+        return Check("cache", State.WARNING, f"{where}, {len(problems)} problems", lines, (fix,), facts)
+    return Check("cache", State.OK, f"{where}, all verified", facts=facts)
+
+
+def check_dispatch(uuid: str) -> Check:
+    """Run the shipped saxpy on a device, and compare what comes back with numpy's."""
+    name = f"dispatch on {uuid}"
+    x, y = np.arange(_ELEMENTS, dtype=np.float32), np.ones(_ELEMENTS, np.float32)
+    try:
+        began = time.perf_counter_ns()
+        with Driver(uuid, cache=DiskPipelineCache(None), allow_software=True) as driver:
+            opened = time.perf_counter_ns()
+            got = driver.compile(shipped_module("saxpy"))(x, y, push={"alpha": 2.0, "count": _ELEMENTS})
+            ended = time.perf_counter_ns()
+            report = driver.backend.report()
+    except VyreError as error:
+        return Check(name, State.FAILURE, error.problem, fixes=(error.fix,), facts={"uuid": uuid})
+    facts = {
+        "uuid": uuid,
+        "hooks": report["hooks"],
+        "features": report["features"],
+        "open_ns": opened - began,
+        "run_ns": ended - opened,
+    }
+    wrong = int(np.count_nonzero(np.asarray(got) != 2 * x + y))
+    if wrong:
+        fix = "do not trust this driver: update it, and report it with vyre-driver doctor --json"
+        return Check(name, State.FAILURE, f"{wrong} of {_ELEMENTS} results are wrong", fixes=(fix,), facts=facts)
+    hooks = ", ".join(driver.backend.hooks) or "none: everything works, slower"
+    lines = (f"hooks of the layer: {hooks}",)
+    says = f"{_ELEMENTS} results right; opened in {(opened - began) / 1e6:.0f} ms, first run {(ended - opened) / 1e6:.0f} ms"
+    if not driver.backend.hooks:
+        fix = "let the layer run (VYRE_LAYER, VYRE_LAYER_HOOKS_OFF), with a loader from 1.3.207 on or without VK_LAYER_PATH"
+        return Check(name, State.WARNING, says, lines, (fix,), facts)
+    return Check(name, State.OK, says, lines, facts=facts)

@@ -1,0 +1,157 @@
+"""Checks of what stands below this package: the Vulkan loader, its drivers' manifests, device files, variables.
+
+Each runs in a child process of its own, because a driver may end the process that opens it.
+
+Source: the Vulkan loader's LoaderDriverInterface document (where manifests are looked for, and what overrides that).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from pathlib import Path
+
+from vyre_driver import settings
+from vyre_driver.cli.doctor_checks import Check, State
+from vyre_driver.errors import VulkanUnavailable
+from vyre_driver.vulkan import enumerate_devices
+from vyre_driver.vulkan.devices import format_version
+
+_PREFIXES = ("VK_", "MESA_", "__GL_", "__NV_", "NVIDIA_", "VYRE_", "LIBGL_", "LD_LIBRARY_PATH")
+_OVERRIDES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
+_HINTS = (
+    ("libEGL", "apt-get install libegl1"),
+    ("libXext", "apt-get install libxext6"),
+    ("libX11", "apt-get install libx11-6"),
+    ("libGLX_nvidia", "start the container with NVIDIA_DRIVER_CAPABILITIES=all (or graphics,compute,utility)"),
+    ("libnvidia", "start the container with NVIDIA_DRIVER_CAPABILITIES=all (or graphics,compute,utility)"),
+)
+
+
+def check_loader() -> Check:
+    """Open libvulkan.so.1."""
+    try:
+        library = ctypes.CDLL("libvulkan.so.1")
+    except OSError as error:
+        return Check(
+            "Vulkan loader",
+            State.FAILURE,
+            f"libvulkan.so.1 cannot be opened: {error}",
+            fixes=("install the loader (on Debian: apt-get install libvulkan1)",),
+        )
+    version = ctypes.c_uint32(1 << 22)
+    if hasattr(library, "vkEnumerateInstanceVersion"):
+        library.vkEnumerateInstanceVersion(ctypes.byref(version))
+    told = format_version(version.value)
+    return Check("Vulkan loader", State.OK, f"libvulkan.so.1 is version {told}", facts={"version": told})
+
+
+def check_variables() -> Check:
+    """List the variables that steer loader and drivers."""
+    found = settings.foreign_variables(_PREFIXES)
+    lines = tuple(f"{name}={value}" for name, value in found.items())
+    says = f"{len(found)} that steer the loader, drivers or this package" if found else "none that matter are set"
+    return Check("variables", State.OK, says, lines, facts={"variables": found})
+
+
+def check_device_files() -> Check:
+    """See whether this user may open the kernel's device files."""
+    places = [*sorted(Path("/dev/dri").glob("renderD*")), *sorted(Path("/dev").glob("nvidia*"))]
+    files = [place for place in places if not place.is_dir()]
+    rights = {str(place): os.access(place, os.R_OK | os.W_OK) for place in files}
+    lines = tuple(f"{place}: {'readable and writable' if may else 'no right to open it'}" for place, may in rights.items())
+    if not files:
+        says = "neither /dev/dri/renderD* nor /dev/nvidia* is there: no GPU, or a container without one"
+        fix = "on a machine with a GPU start the container with it (--gpus all, or --device /dev/dri)"
+        return Check("device files", State.WARNING, says, fixes=(fix,), facts={"files": {}})
+    refused = [place for place, may in rights.items() if not may]
+    if refused:
+        fix = f"let user {os.getuid()} open {', '.join(refused)} (groups render and video: usermod -aG render,video NAME)"
+        says = f"{len(refused)} of {len(files)} may not be opened"
+        return Check("device files", State.WARNING, says, lines, (fix,), {"files": rights})
+    return Check("device files", State.OK, f"{len(files)} may be opened", lines, facts={"files": rights})
+
+
+def manifests() -> list[str]:
+    """Return the driver manifests that the loader would look at, in its order."""
+    told = settings.foreign_variables((*_OVERRIDES, "VK_ADD_DRIVER_FILES", "XDG_", "HOME"))
+    named = next((told[name] for name in _OVERRIDES if told.get(name)), None)
+    if named is not None:
+        return _listed(named.split(os.pathsep))
+    home = told.get("HOME", "/")
+    bases = [
+        told.get("XDG_CONFIG_HOME") or f"{home}/.config",
+        *(told.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep),
+        "/etc",
+        told.get("XDG_DATA_HOME") or f"{home}/.local/share",
+        *(told.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share").split(os.pathsep),
+    ]
+    added = told.get("VK_ADD_DRIVER_FILES", "")
+    return _listed([*added.split(os.pathsep), *(f"{base}/vulkan/icd.d" for base in bases)])
+
+
+def _listed(places: list[str]) -> list[str]:
+    """Return files as they are named and the manifests in directories, each once."""
+    found: list[str] = []
+    for place in filter(None, places):
+        path = Path(place)
+        found += map(str, sorted(path.glob("*.json"))) if path.is_dir() else [place] if path.suffix == ".json" else []
+    return list(dict.fromkeys(found))
+
+
+def check_manifest(place: str) -> Check:
+    """Open the driver that a manifest names."""
+    name = f"driver {Path(place).name}"
+    try:
+        described = json.loads(Path(place).read_bytes())
+        library, version = str(described["ICD"]["library_path"]), str(described["ICD"].get("api_version", "unknown"))
+    except OSError as error:
+        fix = f"correct {' or '.join(_OVERRIDES)}, or install the driver"
+        return Check(name, State.WARNING, f"{place} cannot be read: {error.strerror}", fixes=(fix,), facts={"path": place})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        says = f"{place} is no manifest of a driver ({type(error).__name__}: {error})"
+        return Check(name, State.WARNING, says, fixes=(f"repair or remove {place}",), facts={"path": place})
+    facts = {"path": place, "library": library, "api_version": version}
+    target = str(Path(place).parent / library) if "/" in library and not library.startswith("/") else library
+    try:
+        ctypes.CDLL(target)
+    except OSError as error:
+        said = str(error)
+        hint = next((fix for part, fix in _HINTS if part in said), f"install what {library} needs (ldd names it)")
+        return Check(name, State.WARNING, f"{library} cannot be opened: {said}", (place,), (hint,), facts)
+    return Check(name, State.OK, f"{library} opens, for Vulkan {version}", (place,), facts=facts)
+
+
+def check_devices() -> Check:
+    """Enumerate the devices."""
+    try:
+        devices = enumerate_devices()
+    except VulkanUnavailable as error:
+        return Check("devices", State.FAILURE, error.problem, fixes=(error.fix,))
+    lines = tuple(
+        f"{one.index} {one.name}, {one.device_type.name.lower()}, Vulkan {one.api}, {one.driver_name} {one.driver_info}, "
+        f"{one.device_local_bytes >> 20} MiB, uuid:{one.device_uuid.hex()}"
+        for one in devices
+    )
+    facts = {
+        "devices": [
+            {
+                "index": one.index,
+                "name": one.name,
+                "type": one.device_type.name.lower(),
+                "uuid": one.device_uuid.hex(),
+                "api_version": one.api,
+                "driver": f"{one.driver_name} {one.driver_info}".strip(),
+                "memory_bytes": one.device_local_bytes,
+                "max_storage_buffer_range": one.limits.max_storage_buffer_range,
+                "max_compute_work_group_invocations": one.limits.max_compute_work_group_invocations,
+                "max_compute_shared_memory_size": one.limits.max_compute_shared_memory_size,
+            }
+            for one in devices
+        ]
+    }
+    if all(one.is_software for one in devices):
+        fix = "install the GPU's Vulkan driver; or let the CPU do with VYRE_ALLOW_SOFTWARE=1"
+        return Check("devices", State.WARNING, f"{len(devices)}, a CPU (software) device each", lines, (fix,), facts)
+    return Check("devices", State.OK, f"{len(devices)}", lines, facts=facts)

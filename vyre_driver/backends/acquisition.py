@@ -208,6 +208,22 @@ def rank_backends(device: str | int | None = None, *, allow_software: bool | Non
     return (*rows, *ranking.others)
 
 
+def probe_backend(backend_id: str, request: BackendRequest) -> BackendFacts:
+    """Return what a backend tells of itself before it is opened; conservative facts for one without a probe.
+
+    Raises
+    ------
+    BackendNotFound
+        2010 if no backend has the id, and what its probe raises.
+    """
+    registration = find_registration(backend_id)
+    if registration is None:
+        raise _unknown(backend_id)
+    if registration.probe is None:
+        return BackendFacts(DeviceProfile.conservative(backend_id))
+    return registration.probe(request)
+
+
 def ranking_text(rows: tuple[Considered, ...]) -> str:
     """Return a ranking as a table of plain text, a row a backend."""
     head = ("", "backend", "capability", "timing", "GB/s", "precedence", "device", "verdict")
@@ -248,10 +264,8 @@ def _rank(request: BackendRequest) -> _Ranking:
 
 def _probe(registration: BackendRegistration, request: BackendRequest, ranking: _Ranking) -> None:
     """Add a candidate with its facts, or why there is none."""
-    told = BackendFacts(DeviceProfile.conservative(registration.id))
     try:
-        if registration.probe is not None:
-            told = registration.probe(request)
+        told = probe_backend(registration.id, request)
         facts = BackendSelectionFacts.of(registration, told.profile)
     except Exception as error:  # noqa: BLE001 -- whatever a probe raises, the others can still be had
         ranking.fail(registration, error)

@@ -1,0 +1,75 @@
+"""The example of a backend in a package of its own: built, installed, found, run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.packaging
+ROOT = Path(__file__).parents[2]
+OPTIONS = ("--no-build-isolation", "--no-deps", "--no-index", "--no-cache-dir", "--disable-pip-version-check", "--quiet")
+
+RANKING = """
+import sys
+from vyre_driver.backends import broken_plugins, known_ids, rank_backends
+assert "recording" in known_ids() and "recording_backend" not in sys.modules
+rows = [one.id for one in rank_backends(allow_software=True) if one.facts is not None]
+print(rows, broken_plugins())
+"""
+DISPATCH = """
+import numpy as np
+from vyre_driver import acquire
+from vyre_driver.backends import DispatchConfig
+from vyre_driver.spirv.shipped import shipped_module
+x = np.arange(100, dtype=np.float32)
+with acquire("recording", allow_software=True) as backend:
+    (y,) = backend.dispatch(shipped_module("saxpy"), [x, x], DispatchConfig(label="mine"), push={"alpha": 2, "count": 100})
+    loaded = backend.load(shipped_module("saxpy"))
+    loaded.dispatch([x, x], push={"alpha": 2, "count": 100})
+    print(np.array_equal(y, 3 * x), [one[:3] for one in backend.records], backend.profile.backend, loaded.id)
+"""
+
+
+@pytest.fixture(scope="module")
+def plugin(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that the example was installed to, from a wheel of it."""
+    made, place = tmp_path_factory.mktemp("wheel"), tmp_path_factory.mktemp("plugin")
+    pip = [sys.executable, "-m", "pip"]
+    source = str(checkout / "examples" / "backend_plugin")
+    subprocess.run([*pip, "wheel", *OPTIONS, "--wheel-dir", str(made), source], check=True)
+    wheels = [str(one) for one in made.glob("*.whl")]
+    subprocess.run([*pip, "install", "--no-deps", "--no-index", "--quiet", "--target", str(place), *wheels], check=True)
+    return place
+
+
+@pytest.fixture
+def run_beside(plugin: Path) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """Run code where the example is installed."""
+
+    def run(code: str) -> subprocess.CompletedProcess[str]:
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(plugin), str(ROOT)])}
+        command = [sys.executable, "-W", "error", "-c", code]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=110)
+
+    return run
+
+
+@pytest.mark.device
+def test_the_example_ranks_behind_what_it_forwards_to(run_beside: Callable[[str], subprocess.CompletedProcess[str]]) -> None:
+    done = run_beside(RANKING)
+    assert (done.returncode, done.stdout) == (0, "['kompute', 'recording'] ()\n"), done.stderr
+
+
+@pytest.mark.device
+def test_the_example_runs_and_records(run_beside: Callable[[str], subprocess.CompletedProcess[str]]) -> None:
+    done = run_beside(DISPATCH)
+    records = "[('mine', 800, 400), ('', 800, 400)]"
+    assert (done.returncode, done.stdout) == (0, f"True {records} recording recording:passthrough\n"), done.stderr

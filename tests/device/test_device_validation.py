@@ -41,6 +41,7 @@ CASES = [
     "calls_whole_and_split",
     "constants",
     "shipped_shaders",
+    "dispatches_on_the_devices_clock",
     "chain_in_a_batch",
     "resident_buffers",
     "pipelines_and_memory_shared",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,9 +43,9 @@ def outcome(future: Future[bool]) -> object:
 
 def main() -> None:
     device, what = sys.argv[1:]
-    with DriverPool([device, device]) as pool:
+    with DriverPool([device] * (3 if what == "poison" else 2)) as pool:
         held = threading.Event()
-        hold = pool.submit(lambda _: held.wait(60))  # the second device
+        hold = pool.submit(lambda _: held.wait(60))  # the first device, so that the others get what follows
         if what == "one":
             times = iter((lose_and_run, run))
 
@@ -53,11 +54,11 @@ def main() -> None:
 
             futures = [pool.submit(lose_once), *(pool.submit(run) for _ in range(JOBS))]
             while len(pool.drivers) > 1:
-                pass
+                time.sleep(0.01)
         else:
             futures = [pool.submit(lose_and_run)]
             while len(pool.drivers) > 1:
-                pass
+                time.sleep(0.01)
             if what == "all":
                 futures += [pool.submit(run) for _ in range(JOBS)]
         held.set()

@@ -18,7 +18,9 @@ from typing import Any
 import numpy as np
 
 from vyre_driver import Driver, Kernel, SpirvModule
+from vyre_driver.backends import DispatchConfig
 from vyre_driver.backends.kompute import buffers
+from vyre_driver.backends.kompute.backend import KomputeBackend
 from vyre_driver.errors import DeviceOutOfMemory, DispatchTimeout
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan import _layer
@@ -97,6 +99,15 @@ def constants() -> None:
             for add in (7, -9):
                 got = kernel(given, push={"add": add, "pair": (1, 2)}, out_counts={"b": given.size})
                 check(got, given * np.int32(sign) + np.int32(add + 2))
+
+
+def dispatches_on_the_devices_clock() -> None:
+    with KomputeBackend(Driver()) as backend:
+        loaded = backend.load(shipped_module("saxpy"))
+        for _ in range(2):
+            timed = loaded.dispatch_timed([X, X], DispatchConfig(fixpoint_iterations=3), push=PUSH)
+            check(timed.outputs[0], X * np.float32(7))
+            check((timed.device_ns or 0) > 0, backend.driver.backend.is_timed)
 
 
 def shipped_shaders() -> None:

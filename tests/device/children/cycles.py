@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 PUSH = {"factor": 1, "summand": 1}
-WARM_UP = 100
+WARM_UP = 300  # more than the 256 events that a driver keeps
 GIVEN = np.arange(256, dtype=np.uint32)
 
 

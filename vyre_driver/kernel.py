@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 import time
@@ -184,13 +185,14 @@ class Kernel:
         bound = self._recent.find(form) if form is not None else None
         if bound is None:
             pipeline, counts = self._bound_pipeline(buffers, groups)
-            bound = BoundKernel(pipeline, self.plan, push_words + counts, buffers, self.told)
+            told = functools.partial(self._driver.events.dispatched, key=self._trace.key)
+            bound = BoundKernel(pipeline, self.plan, push_words + counts, buffers, told)
             if form is not None:
                 self._recent.remember(form, bound, buffers)
         return bound
 
     def told(self, duration_ns: int | None, label: str = "") -> None:
-        """Tell of a dispatch."""
+        """Tell of a dispatch that took so many nanoseconds, None for one handed over."""
         self._driver.events.dispatched(duration_ns, self._trace.key, 1, label)
 
     def _bound_pipeline(self, buffers: Sequence[Buffer], groups: Sequence[int] | None) -> tuple[BoundPipeline, tuple[int, ...]]:

@@ -189,7 +189,7 @@ def test_a_software_device_is_allowed_by_the_environment_too(monkeypatch: pytest
     put("soft", facts=told(True, "llvmpipe", software=True))
     assert refusal(acquire_preferred_dispatch_backend) == (
         NoUsableBackend,
-        2011,
+        2015,
         "no usable GPU dispatch backend is available (soft: llvmpipe is a CPU (software) device and none was allowed). " + LAST,
     )
     monkeypatch.setenv("VYRE_ALLOW_SOFTWARE", "1")
@@ -201,7 +201,7 @@ def test_where_every_factory_fails_each_is_named_with_its_reason() -> None:
     put("b", 2, fails=ZeroDivisionError("division by zero"))
     assert refusal(acquire_preferred_dispatch_backend) == (
         NoUsableBackend,
-        2011,
+        2015,
         (
             "no usable GPU dispatch backend is available (a: there is no device. Fix: install a Vulkan driver.; "
             "b: backend 'b' of this process failed to open with ZeroDivisionError: division by zero. "
@@ -220,7 +220,7 @@ def test_where_there_is_only_the_oracle_it_is_named_and_not_taken(name: str) -> 
     requests = put(name)
     assert refusal(acquire_preferred_dispatch_backend) == (
         NoUsableBackend,
-        2011,
+        2015,
         f"no usable GPU dispatch backend is available (only reference oracle backend(s) were available: {name}). {LAST}",
     )
     assert requests == []
@@ -230,7 +230,7 @@ def test_where_there_is_only_the_oracle_it_is_named_and_not_taken(name: str) -> 
 def test_where_nothing_dispatches_that_is_said() -> None:
     put("quiet", dispatches=False)
     said = "no usable GPU dispatch backend is available (no dispatch-capable backend is registered). "
-    assert refusal(acquire_preferred_dispatch_backend) == (NoUsableBackend, 2011, said + LAST)
+    assert refusal(acquire_preferred_dispatch_backend) == (NoUsableBackend, 2015, said + LAST)
 
 
 def test_the_null_backend_is_had_by_name_only() -> None:
@@ -241,7 +241,7 @@ def test_an_unknown_id_is_refused_with_those_that_are_near() -> None:
     put("cuda")
     assert refusal(lambda: acquire("CUDDA")) == (
         BackendNotFound,
-        2010,
+        2014,
         (
             "no backend has the id 'CUDDA'; there are cuda, null; near it: cuda. "
             "Fix: name one of those, or install the package that brings it."
@@ -249,7 +249,7 @@ def test_an_unknown_id_is_refused_with_those_that_are_near() -> None:
     )
     assert refusal(lambda: acquire(5)) == (  # type: ignore[arg-type]
         BackendNotFound,
-        2010,
+        2014,
         "no backend has the id 5; there are cuda, null. Fix: name one of those, or install the package that brings it.",
     )
 
@@ -288,7 +288,7 @@ def test_the_environment_names_the_backend_be_it_an_oracle(monkeypatch: pytest.M
         [("cpu-ref", "chosen: VYRE_BACKEND names it")],
     )
     monkeypatch.setenv("VYRE_BACKEND", "bets")
-    assert refusal(acquire_preferred_dispatch_backend)[:2] == (BackendNotFound, 2010)
+    assert refusal(acquire_preferred_dispatch_backend)[:2] == (BackendNotFound, 2014)
 
 
 def test_a_second_registration_of_an_id_is_refused_with_both_names() -> None:

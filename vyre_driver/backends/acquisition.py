@@ -143,7 +143,7 @@ def acquire(backend_id: str, device: str | int | None = None, *, allow_software:
     Raises
     ------
     BackendNotFound
-        2010 if no backend has the id; the message names those that are near.
+        2014 if no backend has the id; the message names those that are near.
     BackendUnavailable
         2004, InvalidRegistration 2207: if it is another package's, which is broken.
     VyreError
@@ -163,9 +163,9 @@ def acquire_preferred_dispatch_backend(device: str | int | None = None, *, allow
     Raises
     ------
     NoUsableBackend
-        2011 naming every backend that was tried, and why not.
+        2015 naming every backend that was tried, and why not.
     BackendNotFound
-        2010 and what ``acquire`` raises, for the backend that VYRE_BACKEND names.
+        2014 and what ``acquire`` raises, for the backend that VYRE_BACKEND names.
     """
     return explain_acquisition(device, allow_software=allow_software).backend
 
@@ -214,7 +214,7 @@ def probe_backend(backend_id: str, request: BackendRequest) -> BackendFacts:
     Raises
     ------
     BackendNotFound
-        2010 if no backend has the id, and what its probe raises.
+        2014 if no backend has the id, and what its probe raises.
     """
     registration = find_registration(backend_id)
     if registration is None:

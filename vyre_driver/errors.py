@@ -35,6 +35,8 @@
     |-- CacheUnusable                 2205  OSError
     |-- InvalidBundle                 2206  ValueError
     |-- InvalidRegistration           2207  ValueError
+    |-- InvalidAutotuneRecord         2208  ValueError
+    |-- InvalidAutotuneFile           2209  ValueError
     |-- ToolUnavailable               2301  OSError
     |-- ShaderSyntaxError             2302  ValueError
     |-- InvalidSetting                2401  ValueError
@@ -285,6 +287,18 @@ class InvalidRegistration(VyreError, ValueError):
     """What is registered is no backend, or its id is taken (``backend``, ``sources``)."""
 
     code = 2207
+
+
+class InvalidAutotuneRecord(VyreError, ValueError):
+    """A field of a tuning record is of the wrong type or out of range (``field``, ``value``)."""
+
+    code = 2208
+
+
+class InvalidAutotuneFile(VyreError, ValueError):
+    """The file is no autotune file, or a newer version's, which this one does not write to (``path``)."""
+
+    code = 2209
 
 
 class ToolUnavailable(VyreError, OSError):

@@ -1,17 +1,26 @@
-"""The name of a tuned kernel, as other vyre tools write it into the store they share.
+"""A tuned kernel's name, as other vyre tools write it into the store they share, and what was found best for it.
 
 Source: spec item 2.4.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+import struct
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from vyre_driver import _fast, key_fields
+from vyre_driver.errors import InvalidAutotuneRecord
 
 if TYPE_CHECKING:
     from vyre_driver.specialization import SpecCacheKey
+
+_U32_MAX = 2**32 - 1
+_I64_MAX = 2**63 - 1  # what every TOML reader takes
+_AXES = 3
+_IDENTITY = re.compile(r"[0-9a-f]{64}")
+_RANGES = struct.Struct("<3I3IIqqq")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,3 +52,100 @@ class AutotuneKey:
     def new(cls, spec: SpecCacheKey, adapter_id: str) -> AutotuneKey:
         """Return the key of a specialized kernel on an adapter, which is any text that names one."""
         return cls(_fast.autotune_key_hex(spec.shader_hash, spec.binding_sig, spec.workgroup_size, spec.spec_hash), adapter_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AutotuneRecord:
+    """What the tuner chose: upstream's four fields, and how that is known.
+
+    Parameters
+    ----------
+    workgroup_size, unroll, tile
+        Invocations along x, y and z, the depth of unrolling, and the tile, each number an u32; the tile (0, 0, 0) is none.
+    recorded_at
+        The day, as ``2026-11-21``; any text in files of others, empty where it is not known.
+    identity
+        64 hex digits, the BLAKE3 of everything that the choice holds for (``identity.tuning_identity``); empty in records of
+        others, which are suggestions.
+    samples, median_ns, measured_at
+        How many times the choice was timed, the median in nanoseconds, and the end in seconds since 1970; 0 where not known.
+    kernel, device, driver
+        What people call them.
+
+    Raises
+    ------
+    InvalidAutotuneRecord
+        2208 if a field is of another type or out of its range.
+    """
+
+    workgroup_size: tuple[int, int, int]
+    unroll: int
+    tile: tuple[int, int, int]
+    recorded_at: str = ""
+    identity: str = ""
+    samples: int = 0
+    median_ns: int = 0
+    measured_at: int = 0
+    kernel: str = ""
+    device: str = ""
+    driver: str = ""
+
+    def __post_init__(self) -> None:
+        """Check every field: all at once, and one by one to say which is wrong."""
+        numbers = (self.unroll, self.samples, self.median_ns, self.measured_at)
+        try:
+            counts = (*self.workgroup_size, *self.tile, *numbers)
+            _RANGES.pack(*counts)
+            for text in (self.recorded_at, self.kernel, self.device, self.driver):
+                str.encode(text)
+            is_right = set(map(type, counts)) == {int} and type(self.workgroup_size) is type(self.tile) is tuple
+            if is_right and (self.identity == "" or _IDENTITY.fullmatch(self.identity) is not None):
+                return
+        except (TypeError, struct.error, UnicodeEncodeError):
+            pass
+        self._refuse_first()
+
+    def _refuse_first(self) -> None:
+        for name in ("workgroup_size", "tile"):
+            axes = getattr(self, name)
+            if type(axes) is not tuple or len(axes) != _AXES:
+                _refuse(name, axes, "is not three whole numbers")
+            for axis in axes:
+                _check_number(name, axis, _U32_MAX)
+        _check_number("unroll", self.unroll, _U32_MAX)
+        for name in ("samples", "median_ns", "measured_at"):
+            _check_number(name, getattr(self, name), _I64_MAX)
+        for name in ("recorded_at", "kernel", "device", "driver"):
+            _check_text(name, getattr(self, name))
+        _refuse("identity", self.identity, "is not 64 hex digits in lower case")
+
+    def is_better_known_than(self, other: AutotuneRecord) -> bool:
+        """Whether this is to be kept of two for one kernel: the one timed more often, then the newer.
+
+        Where these are equal the contents decide, so that everybody keeps the same whatever came first.
+        """
+        return self._rank() > other._rank()
+
+    def _rank(self) -> tuple[object, ...]:
+        return self.samples, self.recorded_at, self.measured_at, *(getattr(self, one.name) for one in fields(self))
+
+
+def _check_number(name: str, value: object, most: int) -> None:
+    if type(value) is not int or not 0 <= value <= most:
+        _refuse(name, value, f"is no whole number from 0 to {most}")
+
+
+def _check_text(name: str, value: object) -> None:
+    try:
+        str.encode(value)  # type: ignore[arg-type] # what is no text is refused here
+    except (TypeError, UnicodeEncodeError):
+        _refuse(name, value, "is no text that has a UTF-8 form")
+
+
+def _refuse(field: str, value: object, why: str) -> None:
+    raise InvalidAutotuneRecord(
+        f"{field} of a tuning record is {value!r}, which {why}",
+        fix="tune the kernel again, or correct the record",
+        field=field,
+        value=value,
+    )

@@ -1,0 +1,147 @@
+"""The text of an autotune file: its own pattern and the TOML reader agree, and what cannot be read is kept."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vyre_driver.autotune import AutotuneKey, AutotuneRecord
+from vyre_driver.autotune import text as autotune_text
+from vyre_driver.autotune.text import AutotuneText, format_text, parse
+from vyre_driver.errors import InvalidAutotuneRecord
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+KEY = AutotuneKey("00" * 16, "adapter")
+PLAIN = AutotuneRecord((64, 1, 1), 2, (0, 0, 0), "2026-11-21")
+OURS = AutotuneRecord((64, 1, 1), 2, (8, 8, 1), "2026-11-21", "ab" * 32, 50, 123_456, 1_780_000_000, "matmul", "a GPU", "1.2")
+U32 = st.integers(0, 2**32 - 1)
+I64 = st.integers(0, 2**63 - 1)
+TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+AXES = st.tuples(U32, U32, U32)
+IDENTITY = st.sampled_from(["", "ab" * 32, "cd" * 32])
+RECORD = st.builds(AutotuneRecord, AXES, U32, AXES, TEXT, IDENTITY, I64, I64, I64, TEXT, TEXT, TEXT)
+AT = st.builds(AutotuneKey, TEXT, TEXT)
+
+
+def table(record: str = "") -> str:
+    return f'[[record]]\nkey = "k"\nadapter = "a"\nworkgroup_size = [1, 2, 3]\nunroll = 4\ntile = [5, 6, 7]\n{record}'
+
+
+def content(*records: tuple[AutotuneKey, AutotuneRecord]) -> AutotuneText:
+    return AutotuneText({(key, record.identity): record for key, record in records})
+
+
+@given(st.lists(st.tuples(AT, RECORD), max_size=5))
+def test_what_is_written_is_read_back_by_the_pattern_and_by_the_toml_reader(records: list[Any]) -> None:
+    made = content(*records)
+    text = format_text(made)
+    tables = tomllib.loads(text)["record"]
+    by_toml = parse("# a comment, which only the TOML reader takes\n" + text)
+    assert (parse(text), by_toml, len(tables)) == (made, made, len(made.records))
+
+
+@given(st.lists(st.tuples(AT, RECORD), max_size=3), st.data())
+def test_of_a_text_changed_anywhere_the_pattern_never_says_other_than_the_toml_reader(
+    records: list[Any], data: st.DataObject
+) -> None:
+    text = format_text(content(*records))
+    place = data.draw(st.integers(0, len(text)))
+    changed = (
+        text[:place] + data.draw(st.sampled_from(["", "0", '"', "\n", "a", "\r", "[[record]]\n", "_", "-"])) + text[place + 1 :]
+    )
+    own = autotune_text.parse_own(changed)
+    if own is not None:
+        assert own == parse("# for the TOML reader\n" + changed).records
+
+
+def test_what_the_original_does_not_know_stands_after_what_it_does() -> None:
+    assert format_text(content((KEY, OURS))) == (
+        f'schema = 1\n\n[[record]]\nkey = "{"00" * 16}"\nadapter = "adapter"\nworkgroup_size = [\n    64,\n    1,\n    1,\n]\n'
+        "unroll = 2\ntile = [\n    8,\n    8,\n    1,\n]\n"
+        f'recorded_at = "2026-11-21"\nidentity = "{"ab" * 32}"\nsamples = 50\nmedian_ns = 123456\nmeasured_at = 1780000000\n'
+        'kernel = "matmul"\ndevice = "a GPU"\ndriver = "1.2"\n'
+    )
+
+
+def test_a_bad_record_is_told_and_written_back_as_it_was() -> None:
+    bad = 'later = 2027-01-01\n[[record]]\nkey = "b"\nunroll = "many"\nnote = 1.5\n'
+    read = parse(f"{bad}{table()}")
+    why = "a tuning record has no adapter, workgroup_size, tile"
+    again = parse(format_text(read))
+    assert (read.unreadable, len(read.records)) == ((({"key": "b", "unroll": "many", "note": 1.5}, why),), 1)
+    assert again == AutotuneText(read.records, 0, read.unreadable, read.unknown)
+
+
+def test_fields_that_others_have_added_are_kept() -> None:
+    read = parse(f'future = "x"\n{table("p99_ns = 5")}')
+    assert (read.unknown, list(read.unknown_of.values())) == ({"future": "x"}, [{"p99_ns": 5}])
+    assert parse(format_text(read)) == read
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("schema = -1\n", "its schema is -1, which is no whole number from 0 to 4294967295"),
+        ("schema = true\n", "its schema is True, which is no whole number from 0 to 4294967295"),
+        ("record = 5\n", "its records are no array"),
+        (f"a = {'[' * 100_000}", "its arrays are nested too deeply"),
+    ],
+)
+def test_a_text_that_is_no_autotune_file_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(why)}$"):
+        parse(text)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        ("workgroup_size", [1, 1, 1], "is not three whole numbers"),
+        ("workgroup_size", (1, 1), "is not three whole numbers"),
+        ("tile", (1, True, 1), "is no whole number from 0 to 4294967295"),
+        ("tile", (1, 2**32, 1), "is no whole number from 0 to 4294967295"),
+        ("unroll", -1, "is no whole number from 0 to 4294967295"),
+        ("unroll", 1.0, "is no whole number from 0 to 4294967295"),
+        ("samples", 2**63, "is no whole number from 0 to 9223372036854775807"),
+        ("recorded_at", None, "is no text that has a UTF-8 form"),
+        ("driver", "\ud800", "is no text that has a UTF-8 form"),
+        ("identity", "AB" * 32, "is not 64 hex digits in lower case"),
+        ("identity", "ab" * 31, "is not 64 hex digits in lower case"),
+    ],
+)
+def test_a_record_holds_only_what_can_be_meant(field: str, value: object, why: str) -> None:
+    given_fields: dict[str, Any] = {"workgroup_size": (1, 1, 1), "unroll": 1, "tile": (0, 0, 0), field: value}
+    wrong = value[1] if field == "tile" and isinstance(value, tuple) else value
+    with pytest.raises(InvalidAutotuneRecord) as caught:
+        AutotuneRecord(**given_fields)
+    told = str(caught.value), caught.value.context, caught.value.code
+    message = f"{field} of a tuning record is {wrong!r}, which {why}. Fix: tune the kernel again, or correct the record."
+    assert told == (message, {"field": field, "value": wrong}, 2208)
+
+
+@given(RECORD, RECORD)
+def test_of_two_records_everybody_keeps_the_same(one: AutotuneRecord, other: AutotuneRecord) -> None:
+    kept = [one.is_better_known_than(other), other.is_better_known_than(one)]
+    assert kept == [False, False] if one == other else sorted(kept) == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("better", "worse"),
+    [
+        (OURS, PLAIN),
+        (AutotuneRecord((1, 1, 1), 1, (0, 0, 0), samples=3), AutotuneRecord((1, 1, 1), 1, (0, 0, 0), "2027-01-01", samples=2)),
+        (AutotuneRecord((1, 1, 1), 1, (0, 0, 0), "2026-11-22"), PLAIN),
+        (AutotuneRecord((1, 1, 1), 1, (0, 0, 0), measured_at=2), AutotuneRecord((9, 1, 1), 1, (0, 0, 0), measured_at=1)),
+    ],
+    ids=["timed", "timed more often", "newer by day", "newer by second"],
+)
+def test_the_one_timed_more_often_is_better_known_then_the_newer(better: AutotuneRecord, worse: AutotuneRecord) -> None:
+    assert (better.is_better_known_than(worse), worse.is_better_known_than(better)) == (True, False)

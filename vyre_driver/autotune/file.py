@@ -1,0 +1,206 @@
+"""An autotune file on disk: read without a lock, replaced whole under one.
+
+The lock is a file of its own beside it, which dies with its process. The original locks the file itself and writes over it in
+place, so a saver here waits for that lock too before it reads.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import stat
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vyre_driver.autotune.text import AutotuneText, format_text, parse
+from vyre_driver.errors import FileUnusable, InvalidAutotuneFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_BYTES = 64 << 20
+_LOOK_S = 0.01
+# O_NONBLOCK: a FIFO in the file's place must not hang the reader.
+_TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def read(path: str | os.PathLike[str]) -> AutotuneText:
+    """Return what a file says, nothing where there is none.
+
+    Raises
+    ------
+    FileUnusable
+        2202 if it cannot be read, is no regular file or is longer than 64 MiB.
+    InvalidAutotuneFile
+        2209 if it is no autotune file.
+    """
+    try:
+        descriptor = os.open(path, _TO_READ)
+    except FileNotFoundError:
+        return AutotuneText()
+    except OSError as error:
+        raise _unusable(path, "cannot be read", error) from error
+    try:
+        return _parsed(path, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class LockedFile:
+    """An autotune file that nobody else saves to meanwhile."""
+
+    def __init__(self, path: Path, wait_s: float) -> None:
+        """Have its real path, and how long the original's lock is waited for."""
+        self.path = path
+        self._until = time.monotonic() + wait_s
+
+    def read(self) -> AutotuneText:
+        """Return what it says, once no writer of the original's holds it; raises as :func:`read`."""
+        try:
+            descriptor = os.open(self.path, _TO_READ)
+        except FileNotFoundError:
+            return AutotuneText()
+        except OSError as error:
+            raise _unusable(self.path, "cannot be read", error) from error
+        try:
+            self._wait_for_original(descriptor)
+            return _parsed(self.path, descriptor)
+        finally:
+            os.close(descriptor)
+
+    def write(self, content: AutotuneText) -> None:
+        """Replace it by this content, durably: whoever reads finds the old or the new file, also after a power failure.
+
+        Raises
+        ------
+        FileUnusable
+            2202 if it cannot be written; the old file is still there.
+        """
+        data = format_text(content).encode()
+        try:
+            directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                self._replace(directory, data)
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+        except OSError as error:
+            raise _unusable(self.path, "cannot be written", error) from error
+
+    def move_aside(self) -> Path:
+        """Give it another name, and return that; raises FileUnusable 2202."""
+        aside = self.path.with_name(f"{self.path.name}.unreadable-{secrets.token_hex(4)}")
+        try:
+            self.path.rename(aside)
+        except OSError as error:
+            raise _unusable(self.path, "cannot be moved aside", error) from error
+        return aside
+
+    def _replace(self, directory: int, data: bytes) -> None:
+        temporary = f".{self.path.name}.{secrets.token_hex(8)}.tmp"
+        descriptor = os.open(temporary, _NEW, 0o666, dir_fd=directory)
+        try:
+            try:
+                with suppress(FileNotFoundError):
+                    os.fchmod(descriptor, stat.S_IMODE(os.stat(self.path.name, dir_fd=directory).st_mode))
+                left = memoryview(data)
+                while left:
+                    left = left[os.write(descriptor, left) :]
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            os.replace(temporary, self.path.name, src_dir_fd=directory, dst_dir_fd=directory)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=directory)
+            raise
+
+    def _wait_for_original(self, descriptor: int) -> None:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= self._until:
+                    raise _locked(self.path) from None
+                time.sleep(_LOOK_S)
+            except OSError:
+                return  # a file system without such locks: the original cannot hold one either
+            else:
+                return
+
+
+@contextmanager
+def locked(path: str | os.PathLike[str], wait_s: float) -> Iterator[LockedFile]:
+    """Lock a file, which need not be there, against everybody who saves; its directory is made.
+
+    Raises
+    ------
+    FileUnusable
+        2202 if the lock cannot be had within ``wait_s`` seconds.
+    """
+    from filelock import Timeout, UnixFileLock  # noqa: PLC0415 -- 40 ms, which only who saves should pay
+
+    real = Path(os.path.realpath(path))  # a link stays one: what it points to is replaced
+    lock = UnixFileLock(f"{real}.lock", timeout=wait_s, mode=_lock_mode(real), thread_local=False, fallback_to_soft=False)
+    began = time.monotonic()
+    try:
+        real.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout as error:
+        raise _locked(real) from error
+    except (OSError, NotImplementedError) as error:
+        raise _unusable(real, "cannot be locked", error) from error
+    try:
+        yield LockedFile(real, max(0.0, wait_s - (time.monotonic() - began)))
+    finally:
+        lock.release()
+
+
+def _lock_mode(path: Path) -> int:
+    """Return the mode of the lock: who may write the file may lock it."""
+    try:
+        return stat.S_IMODE(path.stat().st_mode) & 0o666
+    except OSError:
+        return 0o600
+
+
+def _parsed(path: str | os.PathLike[str], descriptor: int) -> AutotuneText:
+    try:
+        facts = os.fstat(descriptor)
+        if not stat.S_ISREG(facts.st_mode):
+            raise _unusable(path, "is no regular file", None)
+        if facts.st_size > MAX_BYTES:
+            raise _unusable(path, f"has {facts.st_size} bytes, and {MAX_BYTES} bytes are read at most", None)
+        with open(descriptor, "rb", closefd=False) as opened:
+            data = opened.read(MAX_BYTES + 1)
+    except OSError as error:
+        if isinstance(error, FileUnusable):
+            raise
+        raise _unusable(path, "cannot be read", error) from error
+    try:
+        return parse(data.decode())
+    except ValueError as error:
+        raise InvalidAutotuneFile(
+            f"{os.fspath(path)} is no autotune file: {error}",
+            fix="correct it or move it away",
+            path=os.fspath(path),
+        ) from error
+
+
+def _unusable(path: str | os.PathLike[str], problem: str, error: BaseException | None) -> FileUnusable:
+    why = "" if error is None else f": {error}"
+    return FileUnusable(
+        f"the autotune file {os.fspath(path)} {problem}{why}",
+        fix="give another file, or make this one a file that can be read and written",
+        path=os.fspath(path),
+    )
+
+
+def _locked(path: Path) -> FileUnusable:
+    return FileUnusable(
+        f"the autotune file {path} is locked by another process", fix="save again later, or wait longer", path=str(path)
+    )

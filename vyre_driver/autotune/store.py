@@ -1,0 +1,186 @@
+"""The tuned kernels of a user, in one file that any number of processes and threads add to and none loses from.
+
+What is read is never half a file, and takes no lock: a file is replaced whole. Saving locks, reads what others have saved
+since, joins it with what changed here, and writes it durably. docs/autotune-format.md says what stands in the file and what
+the original does with it.
+
+Source: spec item 2.4.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vyre_driver.autotune import file as autotune_file
+from vyre_driver.autotune.text import SCHEMA, AutotuneText
+from vyre_driver.errors import InvalidAutotuneFile
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Set as AbstractSet
+
+    from vyre_driver.autotune.record import AutotuneKey, AutotuneRecord
+
+DEFAULT_WAIT_S = 10.0
+
+
+class AutotuneWarning(UserWarning):
+    """Something in an autotune file is not used as it stands, and why."""
+
+
+class AutotuneStore:
+    """Records by key and identity, in memory; ``load`` and ``save_if_dirty`` are the way to and from a file.
+
+    Safe for threads. ``len`` counts records; different identities under one of upstream's keys are different records.
+    """
+
+    def __init__(self) -> None:
+        """Begin empty and clean."""
+        self._content = AutotuneText()
+        self._newest: dict[AutotuneKey, AutotuneRecord] = {}
+        # What changed here since the last save: what was forgotten goes before what was put.
+        self._changes: dict[tuple[AutotuneKey, str], AutotuneRecord] = {}
+        self._forgotten: set[AutotuneKey] = set()
+        self._changing = threading.Lock()
+        self._saving = threading.Lock()
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> AutotuneStore:
+        """Return the records of a file, none if there is no file. Records that cannot be meant are warned of and left out.
+
+        Raises
+        ------
+        FileUnusable
+            2202 if it cannot be read.
+        InvalidAutotuneFile
+            2209 if it is no autotune file; saving to it moves it aside first.
+        """
+        store = cls()
+        store._take(autotune_file.read(path))
+        for _, why in store._content.unreadable:
+            warnings.warn(f"a record of {path} is left out, and kept in the file: {why}", AutotuneWarning, stacklevel=2)
+        return store
+
+    def get(self, key: AutotuneKey, identity: str | None = None) -> AutotuneRecord | None:
+        """Return the record of a key with just this identity; without one whichever was put last, as a suggestion."""
+        if identity is None:
+            return self._newest.get(key)
+        return self._content.records.get((key, identity))
+
+    def put(self, key: AutotuneKey, record: AutotuneRecord) -> None:
+        """Add a record, in the place of one with the same key and identity.
+
+        A better measured one that the file has when this is saved stays: to replace that, forget it first.
+        """
+        with self._changing:
+            self._content.records[key, record.identity] = record
+            self._newest[key] = record
+            self._changes[key, record.identity] = record
+
+    def forget(self, key: AutotuneKey) -> bool:
+        """Remove every record of a key, here and, when saved, from the file; returns whether there was one here."""
+        with self._changing:
+            if self._newest.pop(key, None) is None:
+                return False
+            self._content = _without(self._content, {key})
+            self._changes = {at: record for at, record in self._changes.items() if at[0] != key}
+            self._forgotten.add(key)
+            return True
+
+    def records(self) -> dict[tuple[AutotuneKey, str], AutotuneRecord]:
+        """Return all of them by key and identity, in their order."""
+        with self._changing:
+            return dict(sorted(self._content.records.items(), key=lambda item: item[0]))
+
+    def __len__(self) -> int:
+        """Count the records."""
+        return len(self._content.records)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no record."""
+        return not self._content.records
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether something changed since the last load or save."""
+        return bool(self._changes or self._forgotten)
+
+    def save_if_dirty(self, path: str | os.PathLike[str], *, wait_s: float = DEFAULT_WAIT_S) -> bool:
+        """Join what changed with what the file has, durably; returns False, with nothing done, where nothing has changed.
+
+        The directory is made. Of two records with one key and identity the better measured stays
+        (:meth:`AutotuneRecord.is_better_known_than`). Others may save for ``wait_s`` seconds first. What failed to be saved is
+        still dirty. A file that is no autotune file is moved aside, with a warning.
+
+        Raises
+        ------
+        FileUnusable
+            2202 if it cannot be locked in time, read or written.
+        InvalidAutotuneFile
+            2209 if a newer version wrote it: then it is not written to.
+        """
+        with self._saving:
+            with self._changing:
+                changes, forgotten = dict(self._changes), frozenset(self._forgotten)
+            if not changes and not forgotten:
+                return False
+            with autotune_file.locked(path, wait_s) as target:
+                content = _joined(self._on_disk(target), changes, forgotten)
+                target.write(content)
+            with self._changing:
+                self._changes = {at: new for at, new in self._changes.items() if changes.get(at) is not new}
+                self._forgotten -= forgotten
+                self._take(_joined(content, self._changes, self._forgotten))
+            return True
+
+    def _on_disk(self, target: autotune_file.LockedFile) -> AutotuneText:
+        try:
+            content = target.read()
+        except InvalidAutotuneFile as error:
+            aside = target.move_aside()
+            warnings.warn(f"{error} It is {aside} now", AutotuneWarning, stacklevel=3)
+            return AutotuneText()
+        if content.schema > SCHEMA:
+            raise InvalidAutotuneFile(
+                f"{target.path} has schema {content.schema}, and this version writes schema {SCHEMA}",
+                fix="save to another file, or use the version that wrote it",
+                path=str(target.path),
+                schema=content.schema,
+            )
+        return replace(content, schema=SCHEMA)
+
+    def _take(self, content: AutotuneText) -> None:
+        self._content = content
+        self._newest = {key: record for (key, _), record in content.records.items()}
+
+
+def _without(content: AutotuneText, keys: AbstractSet[AutotuneKey]) -> AutotuneText:
+    """Return the same with neither records nor additions of these keys."""
+    if not keys:
+        return replace(content, records=dict(content.records), unknown_of=dict(content.unknown_of))
+    return AutotuneText(
+        {at: record for at, record in content.records.items() if at[0] not in keys},
+        content.schema,
+        content.unreadable,
+        content.unknown,
+        {at: added for at, added in content.unknown_of.items() if at[0] not in keys},
+    )
+
+
+def _joined(
+    content: AutotuneText,
+    changes: dict[tuple[AutotuneKey, str], AutotuneRecord],
+    forgotten: AbstractSet[AutotuneKey],
+) -> AutotuneText:
+    """Return a file's content with what changed: first what was forgotten goes, then the better measured of two stays."""
+    made = _without(content, forgotten)
+    for at, record in changes.items():
+        there = made.records.get(at)
+        if there is None or record.is_better_known_than(there):
+            made.records[at] = record
+            made.unknown_of.pop(at, None)  # what others have added was said of another record
+    return made

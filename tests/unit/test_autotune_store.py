@@ -199,9 +199,9 @@ def test_the_lock_is_for_whom_the_file_is_for(path: Path) -> None:
     for mode in (0o600, 0o660):
         store_of((ONE, record(mode))).save_if_dirty(path)
         path.chmod(mode)
+        path.with_name("autotune.toml.lock").unlink(missing_ok=True)
         with autotune_file.locked(path, 1):
             modes.append(path.with_name("autotune.toml.lock").stat().st_mode & 0o777)
-        path.with_name("autotune.toml.lock").unlink(missing_ok=True)
     assert modes == [0o600, 0o660]
 
 
@@ -236,7 +236,7 @@ def test_the_original_is_waited_for_while_it_writes(path: Path) -> None:
 
 
 # The system calls of a save, and how many of each there are at least; a process dies before or after every one of them.
-SEAMS = [("mkdir", 0), ("open", 3), ("fstat", 2), ("stat", 1), ("fchmod", 1), ("write", 1), ("fsync", 2), ("replace", 1)]
+SEAMS = [("mkdir", 1), ("open", 4), ("fstat", 2), ("stat", 1), ("fchmod", 1), ("write", 1), ("fsync", 2), ("replace", 1)]
 
 DIES = """
 import os, sys
@@ -257,10 +257,11 @@ def dying(call, turn, when):
         turn[0] -= 1
         if turn[0] == 0 and when == "before":
             os._exit(7)
-        made = call(*arguments, **options)
-        if turn[0] == 0:
-            os._exit(7)
-        return made
+        try:
+            return call(*arguments, **options)
+        finally:
+            if turn[0] == 0:
+                os._exit(7)
     return called
 
 path, name, when = Path(sys.argv[1]), sys.argv[2], sys.argv[3]

@@ -48,6 +48,8 @@ TREE = {
     "CacheUnusable": (2205, "VyreError", OSError),
     "InvalidBundle": (2206, "VyreError", ValueError),
     "InvalidRegistration": (2207, "VyreError", ValueError),
+    "InvalidAutotuneRecord": (2208, "VyreError", ValueError),
+    "InvalidAutotuneFile": (2209, "VyreError", ValueError),
     "ToolUnavailable": (2301, "VyreError", OSError),
     "ShaderSyntaxError": (2302, "VyreError", ValueError),
     "InvalidSetting": (2401, "VyreError", ValueError),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from kernels import SPIN, TURNS, glsl
+from kernels import SPIN, TURNS, Spin, glsl
 
 from vyre_driver import Driver, acquire, acquire_preferred_dispatch_backend
 from vyre_driver.backends import DeviceProfile, DispatchConfig, PersistentThreadMode, SpeculationMode, explain_acquisition
@@ -234,7 +234,7 @@ def test_a_dispatch_that_takes_too_long_is_told(layer: str, backend: KomputeBack
     if layer == "0":
         pytest.skip("without the layer nobody can stop waiting")
     loaded = backend.load(glsl(SPIN))
-    config = DispatchConfig(timeout=0.001, grid_override=(2000, 1, 1))
+    config = DispatchConfig(timeout=0.001, grid_override=(*Spin(backend.driver, seconds=0.1).grid[:2], 1))
     dispatch = loaded.dispatch_timed if timed else loaded.dispatch
     arrays = [np.zeros(1, np.uint32), np.ones(1, np.uint32)]
     assert refused(lambda: dispatch(arrays, config, push={"turns": TURNS}))[0] is DispatchTimeout

@@ -89,7 +89,8 @@ def test_a_kernel_is_compiled_once_for_each_device_that_gets_a_call(pool: Driver
         kernel(X, X, push=push(2)).result(WAITS_S)
     held.set()
     busy.result(WAITS_S)
-    assert sum(pool.drivers[0].cache.stats()["counts"].values()) == 3  # type: ignore[attr-defined] # a miss, a put, a hit
+    counts: Any = pool.drivers[0].cache.stats()["counts"]
+    assert (counts["miss"], counts["hit"]) == (1, 1)  # and one put, or two where the driver gives its code away
 
 
 def test_what_a_call_raises_is_its_futures_and_stops_nothing_else(pool: DriverPool) -> None:

@@ -49,7 +49,7 @@ def python_blocks(path: Path) -> list[str]:
 
 @pytest.mark.device
 def test_the_quick_start_runs_and_prints_what_it_shows(root: Path, tmp_path: Path, run_python: RunChild) -> None:
-    done = run_python("-W", "error", "-c", python_blocks(root / "README.md")[0], cwd=tmp_path)
+    done = run_python("-W", "error", "-c", "\n".join(python_blocks(root / "README.md")), cwd=tmp_path)
     assert (done.status, done.stdout) == (0, "Verdict.MISS [1. 3. 5. 7.]\n"), done.stderr
 
 

@@ -32,6 +32,14 @@ _CORE = frozenset(
 )
 
 
+_NODE = "vyre.node."
+
+
+def core_expressions() -> frozenset[str]:
+    """Return those of the default set that are no nodes."""
+    return frozenset(name for name in _CORE if not name.startswith(_NODE))
+
+
 def core_supported_ops() -> frozenset[str]:
     """Return upstream's default set: control flow, loads, stores and arithmetic, without traps and collectives."""
     return _CORE

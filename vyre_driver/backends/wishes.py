@@ -12,6 +12,9 @@ from vyre_driver.backends.dispatch_config import DispatchConfig, PersistentThrea
 from vyre_driver.errors import InvalidDispatchConfig, LimitExceeded
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from vyre_driver.arguments import BufferArgument
     from vyre_driver.backends.base import Backend
 
 
@@ -62,6 +65,12 @@ def check_output_bytes(config: DispatchConfig, byte_len: int) -> None:
             value=byte_len,
             limit=limit,
         )
+
+
+def output_byte_len(arguments: Iterable[BufferArgument]) -> int:
+    """Return the bytes that come back of what a dispatch was given: of each output all, or its ``output_byte_range``."""
+    written = (one for one in arguments if one.binding.output_index is not None)
+    return sum(one.binding.readback_slice(one.byte_len)[1] for one in written)
 
 
 def _check_workgroup(backend: Backend, size: tuple[int, int, int] | None) -> None:

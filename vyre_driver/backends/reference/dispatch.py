@@ -79,6 +79,7 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     step_budget: int = DEFAULT_STEP_BUDGET,
     lockstep: int = LOCKSTEP_INVOCATIONS,
     subgroup_lanes: int = SUBGROUP_LANES,
+    iterations: int = 1,
 ) -> Interpretation:
     """Run a program by the semantics that every backend is held to.
 
@@ -98,13 +99,15 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
         About how many invocations to run at once, at least a workgroup; 0 runs each alone. The result is the same.
     subgroup_lanes
         The invocations of a subgroup, a power of two up to 128: 32 by the semantics, another number for a device that has it.
+    iterations
+        How often it runs, from 1 on, each time on what the last run left in the buffers.
 
     Raises
     ------
     InvalidProgram
         1006 if the validator refuses it, or a count does not fulfil its shape predicate; LimitExceeded 2104 for its sizes.
     InvalidInput
-        2201 if an array or the grid does not fit, or subgroups cannot have so many lanes.
+        2201 if an array or the grid does not fit, subgroups cannot have so many lanes, or it cannot run so often.
     InvalidSpecialization
         2102 if a name is that of no let of a literal, or its value does not fit.
     UnsupportedFeature
@@ -115,20 +118,26 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
         2012 if an invocation runs too long.
     """
     validate(program)
+    if not is_whole(iterations) or iterations < 1:
+        raise InvalidInput(f"a program runs {iterations!r} times", fix="give a number from 1 on", value=iterations)
     if subgroup_lanes not in _LANES:
         raise InvalidInput(f"subgroups of {subgroup_lanes!r} lanes", fix="give a power of two, 1 to 128", value=subgroup_lanes)
     script = prepare(program, specialized_literals(program, specs))
     plan, arguments = _plan(program, inputs, element_counts or {})
     shape = Grid(program.workgroup_size, _grid(grid, plan, program), subgroup_lanes)
     memory = _memory(script, plan, arguments)
-    schedule = Schedule(script, shape, memory, step_budget, lockstep)
-    schedule.run()
+    order_mattered = stores_met = False
+    for turn in range(iterations):
+        memory = [None if one is None else one.forgetful() for one in memory] if turn else memory
+        schedule = Schedule(script, shape, memory, step_budget, lockstep)
+        schedule.run()
+        order_mattered, stores_met = order_mattered or schedule.order_mattered, stores_met or schedule.stores_met
     outputs = [
         _output(argument, memory[argument.binding.buffer_index])
         for argument in arguments
         if argument.binding.output_index is not None
     ]
-    return Interpretation(tuple(outputs), shape.groups, schedule.order_mattered, schedule.stores_met)
+    return Interpretation(tuple(outputs), shape.groups, order_mattered, stores_met)
 
 
 def _plan(

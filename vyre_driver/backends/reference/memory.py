@@ -47,6 +47,11 @@ class Buffer:
         data = np.zeros((count * groups, *layout.shape), layout.dtype)
         return cls(dtype, data, count, shared=True, log=AccessLog(len(data)) if logged else None)
 
+    def forgetful(self) -> Buffer:
+        """Return the same memory, of which nothing is noted yet: for the next of several dispatches."""
+        log = None if self._log is None else AccessLog(len(self.data))
+        return Buffer(self.dtype, self.data, self.count, shared=self._shared, log=log)
+
     @property
     def raw(self) -> NDArray[np.uint8]:
         """The bytes, to be written to."""

@@ -263,6 +263,8 @@ _HANDLERS: dict[type[Node], Callable[[StatementCompiler, Any, str], Statement]] 
     nd.AsyncStore: StatementCompiler.copy,
     nd.AsyncWait: StatementCompiler.wait,
 }
+INTERPRETED_NODES = frozenset(node.op_id for node in _HANDLERS)
+"""The nodes that are interpreted, by upstream's names."""
 
 
 def _cost(node: Node) -> int:

@@ -1,0 +1,126 @@
+"""The reference interpreter as a backend: what results are compared with. Acquired by name only.
+
+It takes programs, and has no device, no memory of its own and no clock: only what it cannot keep of a ``DispatchConfig`` is
+refused, a ``timeout`` among it, for nobody stops an interpreter; a step budget bounds it instead.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.backends.admission import admit
+from vyre_driver.backends.base import Backend
+from vyre_driver.backends.dispatch_config import DispatchConfig
+from vyre_driver.backends.operations import core_expressions
+from vyre_driver.backends.profile import DeviceProfile
+from vyre_driver.backends.reference import BACKEND_ID
+from vyre_driver.backends.reference.dispatch import interpret
+from vyre_driver.backends.reference.script import MAX_SHARED_BYTES
+from vyre_driver.backends.reference.statements import INTERPRETED_NODES
+from vyre_driver.backends.reference.unit import SUBGROUP_LANES
+from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendRegistration
+from vyre_driver.backends.wishes import check_output_bytes, check_wishes, output_byte_len
+from vyre_driver.binding import BindingPlan
+from vyre_driver.errors import DispatchFailed
+from vyre_driver.ir.program import Program
+from vyre_driver.push_constants import pack_push_constants
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.spec_values import SpecMap
+
+_PRECEDENCE = 900  # behind everything that has a device
+_U32_MAX = 2**32 - 1
+_ANY_SIZE = (_U32_MAX, _U32_MAX, _U32_MAX)
+_OPERATIONS = core_expressions() | INTERPRETED_NODES
+
+
+class ReferenceBackend(Backend):
+    """The interpreter; ``dispatched`` counts what it ran."""
+
+    id = BACKEND_ID
+    version = "1"
+
+    def __init__(self) -> None:
+        """Open nothing."""
+        self.dispatched = 0
+        self._closed = False
+
+    @property
+    def profile(self) -> DeviceProfile:
+        """What it interprets; sizes are what fits the process's memory, but for workgroup memory."""
+        return DeviceProfile(
+            self.id,
+            supports_subgroup_ops=True,
+            supports_specialization_constants=True,
+            supports_f16=True,
+            supports_bf16=True,
+            supports_trap_propagation=True,
+            has_mul_high=True,
+            has_subgroup_shuffle=True,
+            has_shared_memory=True,
+            max_native_int_width=64,
+            max_workgroup_size=_ANY_SIZE,
+            max_invocations_per_workgroup=_U32_MAX,
+            max_shared_memory_bytes=MAX_SHARED_BYTES,
+            subgroup_size=SUBGROUP_LANES,
+        )
+
+    @property
+    def supported_ops(self) -> frozenset[str]:
+        """What the interpreter has a handler for."""
+        return _OPERATIONS
+
+    @property
+    def max_grid(self) -> tuple[int, int, int]:
+        """Any grid."""
+        return _ANY_SIZE
+
+    def dispatch(
+        self,
+        artifact: object,
+        inputs: Sequence[object],
+        config: DispatchConfig | None = None,
+        *,
+        specs: Mapping[str, object] | SpecMap | None = None,
+        push: Mapping[str, object] | None = None,
+    ) -> tuple[NDArray[Any], ...]:
+        """Interpret a program; raises as ``Backend.dispatch`` and ``interpret``."""
+        if self._closed:
+            raise DispatchFailed("the reference interpreter is closed", fix="acquire it again")
+        chosen = DispatchConfig() if config is None else config
+        check_wishes(self, chosen)
+        if chosen.timeout is not None:
+            self.refuse("way to keep timeout: an interpreter is not stopped", "leave timeout out; a step budget bounds it")
+        if not isinstance(artifact, Program):
+            self.refuse(f"way to run something of type {type(artifact).__name__}", "give a Program")
+        pack_push_constants((), 0, {} if push is None else push)  # a program has none: refuses any
+        program = admit(self, artifact, chosen)
+        check_output_bytes(chosen, output_byte_len(BindingPlan.build(program).check_arguments(inputs, {})))
+        iterations = chosen.fixpoint_iterations or 1
+        found = interpret(program, inputs, specs=specs, grid=chosen.grid_override, iterations=iterations)
+        self.dispatched += 1
+        return found.outputs
+
+    def metrics(self) -> dict[str, int | float]:
+        """Count dispatches."""
+        return {"dispatched": self.dispatched}
+
+    def close(self) -> None:
+        """Refuse all dispatches from now on."""
+        self._closed = True
+
+
+def registration() -> BackendRegistration:
+    """Return how it is had: by name alone, for it is what others are compared with."""
+    return BackendRegistration(
+        BACKEND_ID,
+        lambda _: ReferenceBackend(),
+        _PRECEDENCE,
+        dispatches=True,
+        reference_oracle=True,
+        source=BUILT_IN_SOURCE,
+    )

@@ -154,8 +154,7 @@ class Kernel:
         else:
             outputs, stages = call.recorded.run(contents, call.outputs, push_words, split=split, timeout_s=timeout)
         self._last = pipeline_ns, call.recorded.bound.facts, stages
-        if self._compiled.rules is not None:
-            outputs = self._compiled.rules.trimmed(outputs)
+        outputs = self.trimmed(outputs)
         self.told(time.perf_counter_ns() - began, label or "")
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
@@ -190,6 +189,11 @@ class Kernel:
             if form is not None:
                 self._recent.remember(form, bound, buffers)
         return bound
+
+    def trimmed(self, outputs: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Return what comes back of the written buffers: all, or of a program's their output ranges."""
+        rules = self._compiled.rules
+        return outputs if rules is None else rules.trimmed(outputs)
 
     def told(self, duration_ns: int | None, label: str = "") -> None:
         """Tell of a dispatch that took so many nanoseconds, None for one handed over."""

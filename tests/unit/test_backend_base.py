@@ -14,6 +14,7 @@ from vyre_driver.backends.admission import admit, check_grid
 from vyre_driver.backends.base import Backend
 from vyre_driver.backends.dispatch_config import DispatchConfig, PersistentThreadMode, SpeculationMode
 from vyre_driver.backends.null import NullBackend
+from vyre_driver.backends.operations import lowered_ops
 from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.backends.wishes import check_output_bytes, check_wishes
 from vyre_driver.errors import DispatchFailed, InvalidDispatchConfig, InvalidProgram, LimitExceeded, UnsupportedFeature
@@ -95,6 +96,14 @@ def test_a_backend_that_says_nothing_can_nothing() -> None:
         (1, 1, 1),
         {},
     )
+
+
+def test_what_kompute_says_it_runs_is_what_the_emitter_has_a_lowering_for() -> None:
+    from vyre_driver.spirv.emit.statements import Statements
+
+    handlers = Statements(*[None] * 6)._handlers  # type: ignore[arg-type]  # noqa: SLF001 -- the emitter's own table
+    assert {one for one in lowered_ops() if one.startswith("vyre.node.")} == {node.op_id for node in handlers}
+    assert lowered_ops() < core_supported_ops()
 
 
 def test_the_core_operations_are_upstreams_21_without_traps_and_collectives() -> None:

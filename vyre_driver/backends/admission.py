@@ -20,6 +20,7 @@ from vyre_driver.ir.walks import NodeWalk
 if TYPE_CHECKING:
     from vyre_driver.backends.base import Backend
     from vyre_driver.backends.dispatch_config import DispatchConfig
+    from vyre_driver.backends.profile import DeviceProfile
     from vyre_driver.ir.program import Program
 
 _ADMITTED = "backends it was admitted to"
@@ -27,12 +28,12 @@ _MAX_REMEMBERED = 64
 _MAX_LISTED = 5
 
 
-def admit(backend: Backend, program: Program, config: DispatchConfig) -> Program:
+def admit(backend: Backend, program: Program, config: DispatchConfig, profile: DeviceProfile | None = None) -> Program:
     """Return the program as it is to run, with its overridden workgroup, if the backend may be given it.
 
     In this order: the wishes of ``config``; whether the program means something; whether the backend runs its operations (nodes
     at every depth, by upstream's names; expressions are not asked about, as upstream does not); whether its device has the
-    types, sizes and capabilities.
+    types, sizes and capabilities. ``profile`` is what it has for programs, where that is more than the backend's profile tells.
 
     Raises
     ------
@@ -47,14 +48,15 @@ def admit(backend: Backend, program: Program, config: DispatchConfig) -> Program
     chosen = program
     if config.workgroup_override is not None and config.workgroup_override != program.workgroup_size:
         chosen = program.with_workgroup_size(config.workgroup_override)
-    offer = (backend.id, backend.version, backend.supported_ops, Offer.of(backend.profile))
+    held_against = backend.profile if profile is None else profile
+    offer = (backend.id, backend.version, backend.supported_ops, Offer.of(held_against))
     admitted = program_memo(program)
     asked = (*offer, chosen.workgroup_size)
     if asked in admitted:
         return chosen
     validate(chosen)
     _check_operations(backend, chosen)
-    validate(chosen, backend.profile)
+    validate(chosen, held_against)
     if len(admitted) >= _MAX_REMEMBERED:
         admitted.clear()
     admitted.add(asked)

@@ -33,11 +33,18 @@ _CORE = frozenset(
 
 
 _NODE = "vyre.node."
+# Nodes of the default set that do not become SPIR-V, for want of something that kompute or SPIR-V has not.
+_WITHOUT_LOWERING = frozenset({"vyre.node.indirect_dispatch", "vyre.node.async_load", "vyre.node.async_wait"})
 
 
 def core_expressions() -> frozenset[str]:
     """Return those of the default set that are no nodes."""
     return frozenset(name for name in _CORE if not name.startswith(_NODE))
+
+
+def lowered_ops() -> frozenset[str]:
+    """Return what becomes SPIR-V: of the default set all but copies beside the invocations and grids that a device reads."""
+    return _CORE - _WITHOUT_LOWERING
 
 
 def core_supported_ops() -> frozenset[str]:

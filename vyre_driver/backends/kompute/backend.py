@@ -1,26 +1,30 @@
 """kompute as a backend: a ``Driver`` behind the interface that all backends have.
 
-It takes SPIR-V modules. Every field of a ``DispatchConfig`` holds or is refused: a workgroup size where specialization
-constants decide it, iterations by running on buffers that stay on the device, a time-out over all of them.
+It takes SPIR-V modules and programs. Every field of a ``DispatchConfig`` holds or is refused: a workgroup size of programs, and
+where specialization constants decide it, iterations by running on buffers that stay on the device, a time-out over all of them.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from vyre_driver.arguments import as_array
 from vyre_driver.backends.base import Backend, LoadedArtifact, TimedDispatch
+from vyre_driver.backends.dispatch_config import DispatchConfig
 from vyre_driver.backends.kompute.deadline import Deadline
 from vyre_driver.backends.kompute.device import BACKEND_ID
 from vyre_driver.backends.kompute.timing import run_timed
+from vyre_driver.backends.operations import lowered_ops
 from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendFacts, BackendRegistration
-from vyre_driver.backends.wishes import check_output_bytes, check_wishes
+from vyre_driver.backends.wishes import check_output_bytes, check_wishes, output_byte_len
 from vyre_driver.driver import Driver
-from vyre_driver.errors import InvalidInput
+from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.vulkan.devices import enumerate_devices
 from vyre_driver.vulkan.layer import wanted_features
@@ -32,9 +36,9 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from vyre_driver.arguments import BufferArgument
-    from vyre_driver.backends.dispatch_config import DispatchConfig
     from vyre_driver.backends.kompute.resident import Buffer
     from vyre_driver.backends.registration import BackendRequest
+    from vyre_driver.ir.program import Program
     from vyre_driver.kernel import Kernel
     from vyre_driver.spec_values import SpecMap
 
@@ -60,8 +64,13 @@ class KomputeBackend(Backend):
 
     @property
     def supported_ops(self) -> frozenset[str]:
-        """None: programs are not lowered to SPIR-V yet."""
-        return frozenset()
+        """What is lowered to SPIR-V."""
+        return lowered_ops()
+
+    @property
+    def program_profile(self) -> DeviceProfile:
+        """What programs may ask for: what the device has, and 64 bits and halves whatever it has (docs/lowering.md)."""
+        return replace(self._profile, max_native_int_width=64, supports_f16=True, supports_bf16=True)
 
     @property
     def max_grid(self) -> tuple[int, int, int]:
@@ -91,11 +100,11 @@ class KomputeBackend(Backend):
         specs: Mapping[str, object] | SpecMap | None = None,
         config: DispatchConfig | None = None,
     ) -> KomputeArtifact:
-        """Compile a SPIR-V module; raises as ``Driver.compile`` and for wishes that cannot be kept."""
-        if not isinstance(artifact, SpirvModule):
+        """Compile a SPIR-V module or a program; raises as ``Driver.compile`` and for wishes that cannot be kept."""
+        if not (isinstance(artifact, SpirvModule) or _is_program(artifact)):
             self.refuse(
                 f"way to run something of type {type(artifact).__name__}",
-                "give a SpirvModule (SpirvModule.from_file, from_bytes or from_glsl)",
+                "give a Program, or a SpirvModule (SpirvModule.from_file, from_bytes or from_glsl)",
             )
         return KomputeArtifact(self, artifact, {} if specs is None else dict(specs), config)
 
@@ -158,34 +167,49 @@ class KomputeBackend(Backend):
 
 
 class KomputeArtifact(LoadedArtifact):
-    """A compiled module; a workgroup size that a dispatch overrides is compiled when it is first asked for."""
+    """A compiled artifact; what a dispatch overrides that decides the code is compiled when it is first asked for."""
 
     backend: KomputeBackend
 
     def __init__(
-        self, backend: KomputeBackend, module: SpirvModule, specs: dict[str, object], config: DispatchConfig | None
+        self,
+        backend: KomputeBackend,
+        artifact: SpirvModule | Program,
+        specs: dict[str, object],
+        config: DispatchConfig | None,
     ) -> None:
         """Compile it; made by ``KomputeBackend.load``."""
         super().__init__(backend, "", config)
-        self._module = module
+        self._artifact = artifact
         self._specs = specs
-        self._kernels: dict[tuple[int, int, int] | None, Kernel] = {}
+        self._kernels: dict[DispatchConfig, Kernel] = {}
         self.id = self.kernel_for(self.config).trace.key
 
     def kernel_for(self, config: DispatchConfig) -> Kernel:
         """Return the kernel that keeps these wishes; raises for those that cannot be kept."""
         check_wishes(self.backend, config)
-        size = config.workgroup_override
-        if size not in self._kernels:
-            kernel = self.backend.driver.compile(self._module, self._specs | _size_constants(self._module, size))
-            if size is not None and kernel.workgroup != size:
-                fixed = "x".join(map(str, kernel.workgroup))
-                self.backend.refuse(
-                    f"way to keep workgroup_override {size}: the module's workgroups are {fixed}, which no constant decides",
-                    "leave workgroup_override out, or give the module a local_size_x_id and its kin",
-                )
-            self._kernels[size] = kernel
-        return self._kernels[size]
+        artifact, size = self._artifact, config.workgroup_override
+        is_module = isinstance(artifact, SpirvModule)
+        decides = DispatchConfig(workgroup_override=size, ulp_budget=None if is_module else config.ulp_budget)
+        if decides not in self._kernels:
+            made = self._of_module(artifact, size) if isinstance(artifact, SpirvModule) else self._of_program(artifact, decides)
+            self._kernels[decides] = made
+        return self._kernels[decides]
+
+    def _of_module(self, module: SpirvModule, size: tuple[int, int, int] | None) -> Kernel:
+        kernel = self.backend.driver.compile(module, self._specs | _size_constants(module, size))
+        if size is not None and kernel.workgroup != size:
+            fixed = "x".join(map(str, kernel.workgroup))
+            self.backend.refuse(
+                f"way to keep workgroup_override {size}: the module's workgroups are {fixed}, which no constant decides",
+                "leave workgroup_override out, or give the module a local_size_x_id and its kin",
+            )
+        return kernel
+
+    def _of_program(self, program: Program, config: DispatchConfig) -> Kernel:
+        """Compile a program; ``config`` has what decides its code. None of that is no configuration: the driver's own key."""
+        import_module("vyre_driver.backends.admission").admit(self.backend, program, config, self.backend.program_profile)
+        return self.backend.driver.compile(program, self._specs, None if config == DispatchConfig() else config)
 
     def dispatch(
         self, inputs: Sequence[object], config: DispatchConfig | None = None, *, push: Mapping[str, object] | None = None
@@ -213,7 +237,7 @@ class KomputeArtifact(LoadedArtifact):
         buffers = [self.backend.driver.buffer(_contents(one)) for one in arguments]
         times = _run_bound(kernel, buffers, chosen, push)
         written = [one for one, argument in zip(buffers, arguments, strict=True) if argument.binding.role.produces_output]
-        outputs = tuple(one.read() for one in written)
+        outputs = tuple(kernel.trimmed([one.read() for one in written]))
         return TimedDispatch(outputs, time.perf_counter_ns() - began, *times)
 
 
@@ -232,6 +256,10 @@ def _probe(request: BackendRequest) -> BackendFacts:
     return BackendFacts(profile, device.name, device.is_software)
 
 
+def _is_program(artifact: object) -> TypeGuard[Program]:
+    return isinstance(artifact, import_module("vyre_driver.ir.program").Program)  # late: most need no programs
+
+
 def _size_constants(module: SpirvModule, size: tuple[int, int, int] | None) -> dict[str, object]:
     """Return the specialization constants that make the workgroups of a module this size."""
     if size is None:
@@ -243,7 +271,7 @@ def _size_constants(module: SpirvModule, size: tuple[int, int, int] | None) -> d
 
 
 def _check_outputs(arguments: Sequence[BufferArgument], config: DispatchConfig) -> None:
-    check_output_bytes(config, sum(one.byte_len for one in arguments if one.binding.role.produces_output))
+    check_output_bytes(config, output_byte_len(arguments))
 
 
 def _contents(argument: BufferArgument) -> NDArray[Any]:
@@ -259,6 +287,7 @@ def _run_calls(
     outputs: tuple[NDArray[Any], ...] = ()
     for _ in range(config.fixpoint_iterations or 1):
         arguments = kernel.plan.check_arguments(given, {})
+        _check_whole(arguments, config)
         left_ns = deadline.left_ns()
         timeout = None if left_ns is None else left_ns / _NS_PER_S
         returned = kernel(*given, groups=config.grid_override, push=push, timeout=timeout, label=config.label)
@@ -268,6 +297,19 @@ def _run_calls(
             if argument.position is not None:
                 given[argument.position] = output
     return outputs
+
+
+def _check_whole(arguments: Sequence[BufferArgument], config: DispatchConfig) -> None:
+    """Return if what one call gives back is all that the next one needs."""
+    cut = next((one.binding.name for one in arguments if one.binding.output_byte_range is not None), None)
+    if cut is not None and (config.fixpoint_iterations or 1) > 1:
+        raise UnsupportedFeature(
+            f"a strict driver does not keep fixpoint_iterations {config.fixpoint_iterations}: of {cut!r} only an output range "
+            "comes back",
+            fix="leave the range out, or use a driver that is not strict",
+            feature="fixpoint_iterations",
+            backend=BACKEND_ID,
+        )
 
 
 def _run_bound(

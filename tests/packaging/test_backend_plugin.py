@@ -37,6 +37,21 @@ with acquire("recording", allow_software=True) as backend:
     print(np.array_equal(y, 3 * x), [one[:3] for one in backend.records], backend.profile.backend, loaded.id)
 """
 
+CONFORMANCE = """
+from contextlib import ExitStack
+from itertools import chain, islice
+from vyre_driver.conformance.adapters import open_backend
+from vyre_driver.conformance.cases import hand_written
+from vyre_driver.conformance.options import Options
+from vyre_driver.conformance.suite import ask, random_cases
+by_hand = islice(hand_written(Options()), 0, None, 40)
+with ExitStack() as stack:
+    backend = open_backend("recording", stack, allow_software=True)
+    report = ask(backend, chain(by_hand, random_cases(0, 20)))
+print(report.asked, report.asked - report.agreed, len(report.failures), *map(str, report.unsupported))
+"""
+LACKING = "u16 and u16"  # its comparison: the one hand-written case of those that has no lowering
+
 
 @pytest.fixture(scope="module")
 def plugin(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -73,3 +88,16 @@ def test_the_example_runs_and_records(run_beside: Callable[[str], subprocess.Com
     done = run_beside(DISPATCH)
     records = "[('mine', 800, 400), ('', 800, 400)]"
     assert (done.returncode, done.stdout) == (0, f"True {records} recording recording:passthrough\n"), done.stderr
+
+
+@pytest.mark.device
+def test_the_example_answers_as_the_reference_does(run_beside: Callable[[str], subprocess.CompletedProcess[str]]) -> None:
+    done = run_beside(CONFORMANCE)
+    assert (done.returncode, done.stdout[:7], LACKING in done.stdout) == (0, "30 1 0 ", True), done.stdout + done.stderr
+
+
+@pytest.mark.device
+def test_the_verb_asks_it_by_its_id(run_beside: Callable[[str], subprocess.CompletedProcess[str]]) -> None:
+    arguments = ["conform", "--backend", "recording", "--count", "2", "--no-cases", "--allow-software"]
+    done = run_beside(f"from vyre_driver.cli import main\nraise SystemExit(main({arguments}))")
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "asked 2, agreed 2, failed 0"), done.stderr

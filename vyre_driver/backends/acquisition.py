@@ -134,7 +134,7 @@ def acquire(backend_id: str, device: str | int | None = None, *, allow_software:
     Parameters
     ----------
     backend_id
-        ``kompute``, ``null``, or that of another package's.
+        ``kompute``, ``cpu-ref``, ``null``, or that of another package's.
     device
         As for ``Driver``; None takes VYRE_DEVICE, else the best device of the backend.
     allow_software

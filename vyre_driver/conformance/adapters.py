@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_driver.backends.dispatch_config import DispatchConfig
 from vyre_driver.backends.reference import BACKEND_ID as REFERENCE
 from vyre_driver.backends.reference import run as run_reference
 from vyre_driver.backends.reference.dispatch import interpret
-from vyre_driver.errors import UnsupportedFeature
+from vyre_driver.backends.reference.unit import SUBGROUP_LANES
+from vyre_driver.binding import BindingPlan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,14 +23,14 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from vyre_driver.backends.base import Backend
     from vyre_driver.conformance.case import RunProgram
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
 
-__all__ = ["BACKENDS", "DriverBackend", "one_by_one", "open_backend", "run_reference"]
+__all__ = ["AcquiredBackend", "DriverBackend", "one_by_one", "open_backend", "run_reference"]
 
 KOMPUTE = "kompute"
-BACKENDS = (KOMPUTE, REFERENCE)
 _DISASSEMBLER = "spirv-dis"
 _TIMEOUT_S = 60
 _WORDS_A_LINE = 8
@@ -75,6 +77,33 @@ class DriverBackend:
         return shown(prepared.lower(device.limits))
 
 
+class AcquiredBackend:
+    """What ``acquire`` gives, of any package; each program is dispatched once."""
+
+    def __init__(self, backend: Backend) -> None:
+        """Ask this backend."""
+        self._backend = backend
+        self.subgroup_lanes = backend.profile.subgroup_size or SUBGROUP_LANES
+
+    def __call__(
+        self,
+        program: Program,
+        inputs: Sequence[NDArray[Any]],
+        *,
+        grid: tuple[int, int, int],
+        element_counts: Mapping[str, int],
+    ) -> Sequence[NDArray[Any]]:
+        """Dispatch it; an output whose count is left to run time has an array of that size among the inputs."""
+        left = iter(inputs)
+        given: list[NDArray[Any]] = []
+        for one in BindingPlan.build(program).descriptors:
+            if one.role.consumes_input:
+                given.append(next(left))
+            elif one.name in element_counts:
+                given.append(one.zeros(element_counts[one.name]))
+        return self._backend.dispatch(program, given, DispatchConfig(grid_override=grid))
+
+
 def shown(code: bytes) -> str:
     """Return SPIR-V, in the host's byte order, as spirv-dis shows it, or as words of eight hex digits without that."""
     tool = shutil.which(_DISASSEMBLER)
@@ -88,21 +117,20 @@ def shown(code: bytes) -> str:
 
 
 def open_backend(name: str, stack: ExitStack, *, device: str | None = None, allow_software: bool | None = None) -> RunProgram:
-    """Return one of ``BACKENDS`` until the stack is closed; ``cpu-ref`` is the reference one by one, against itself.
+    """Return the backend of an id until the stack is closed; ``cpu-ref`` is the reference one by one, against itself.
 
-    A device's driver keeps what it compiles in a cache of its own, which goes with it.
+    ``kompute`` is a driver that keeps what it compiles in a cache of its own, which goes with it; all others are acquired.
 
     Raises
     ------
-    UnsupportedFeature
-        1002 if there is no backend of this name.
     VyreError
-        What ``Driver`` raises if the device cannot be opened.
+        What ``acquire`` raises if there is no backend of this id, and ``Driver`` if the device cannot be opened.
     """
     if name == REFERENCE:
         return one_by_one
     if name != KOMPUTE:
-        raise UnsupportedFeature(f"there is no backend {name!r}", fix=f"choose one of {', '.join(BACKENDS)}", backend=name)
+        acquire = import_module("vyre_driver.backends.acquisition").acquire
+        return AcquiredBackend(stack.enter_context(acquire(name, device, allow_software=allow_software)))
     driver_class = import_module("vyre_driver.driver").Driver  # late: cpu-ref needs no device
     cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="vyre-conform-"))
     return DriverBackend(stack.enter_context(driver_class(device, cache=cache, allow_software=allow_software)))

@@ -109,6 +109,12 @@ CACHE_HMAC_KEY_FILE = Setting(
     "none",
     "The key that cache entries are sealed with; with one, no entry without its seal is taken.",
 )
+AUTOTUNE_FILE = Setting(
+    "VYRE_AUTOTUNE_FILE",
+    "an absolute path",
+    "none",
+    "The autotune file that `vyre-driver doctor` examines.",
+)
 LAYER = Setting(
     "VYRE_LAYER",
     "a switch",
@@ -163,6 +169,7 @@ SETTINGS = (
     CACHE_BASE,
     CACHE_HMAC_KEY_FILE,
     ASSERT_WARM,
+    AUTOTUNE_FILE,
     LAYER,
     LAYER_HOOKS_OFF,
     ROBUST_ACCESS,

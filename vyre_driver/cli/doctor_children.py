@@ -21,7 +21,7 @@ DEFAULT_TIMEOUT_S = 30.0
 _MAX_LOADER_LINES = 8
 _MAX_LINE = 200
 _BEFORE_DEVICES = ("python", "extensions", "kompute", "variables", "device files", "Vulkan loader")
-_AFTER_DEVICES = ("plug-ins", "backends", "cache")
+_AFTER_DEVICES = ("plug-ins", "backends", "cache", "autotune")
 
 
 def examine(timeout_s: float) -> Iterator[Check]:

@@ -8,12 +8,16 @@ from __future__ import annotations
 import platform
 import sys
 import time
+import warnings
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import vyre_driver
+from vyre_driver import settings
+from vyre_driver.autotune import AutotuneStore, AutotuneWarning
 from vyre_driver.backends import broken_plugins, rank_backends
 from vyre_driver.backends.kompute._kp import load_kompute
 from vyre_driver.cache.disk import DiskPipelineCache
@@ -122,6 +126,30 @@ def check_cache() -> Check:
         fix = "repair it with vyre-driver cache verify --fix"
         return Check("cache", State.WARNING, f"{where}, {len(problems)} problems", lines, (fix,), facts)
     return Check("cache", State.OK, f"{where}, all verified", facts=facts)
+
+
+def check_autotune() -> Check:
+    """Read the autotune file that VYRE_AUTOTUNE_FILE names."""
+    variable = settings.AUTOTUNE_FILE.variable
+    facts: dict[str, Any] = {"path": None, "records": 0, "left_out": []}
+    try:
+        path = settings.absolute_path(settings.AUTOTUNE_FILE)
+        if path is None:
+            return Check("autotune", State.OK, f"no file was looked at: {variable} is not set", facts=facts)
+        facts["path"] = str(path)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always", AutotuneWarning)
+            store = AutotuneStore.load(path)
+    except VyreError as error:
+        return Check("autotune", State.WARNING, error.problem, fixes=(error.fix,), facts=facts)
+    left_out = [str(one.message) for one in told]
+    facts |= {"records": len(store), "left_out": left_out}
+    says = f"{path}: {len(store)} records" if path.exists() else f"{path} is not there yet"
+    if left_out:
+        fix = f"tune those kernels again, and remove their records from {path}"
+        shown = tuple(left_out[:_SHOWN_PROBLEMS])
+        return Check("autotune", State.WARNING, f"{says}, {len(left_out)} left out", shown, (fix,), facts)
+    return Check("autotune", State.OK, says, facts=facts)
 
 
 def check_dispatch(uuid: str) -> Check:

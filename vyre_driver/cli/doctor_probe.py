@@ -29,6 +29,7 @@ CHECKS: dict[str, Callable[..., Check]] = {
     "plug-ins": doctor_package.check_plugins,
     "backends": doctor_package.check_backends,
     "cache": doctor_package.check_cache,
+    "autotune": doctor_package.check_autotune,
     "dispatch": doctor_package.check_dispatch,
 }
 

@@ -11,7 +11,7 @@ demo: setup  ## run the demonstration; its pictures and report go to build/demo
 	.venv/bin/vyre-driver demo --out-dir build/demo
 
 test: check  ## check, then run the tests
-	VYRE_REQUIRE=$${VYRE_REQUIRE-device,validation} .venv/bin/python -m pytest
+	VYRE_REQUIRE=$${VYRE_REQUIRE-device,validation,extras} .venv/bin/python -m pytest
 
 stress: setup  ## run the tests that take minutes
 	.venv/bin/python -m pytest tests/stress

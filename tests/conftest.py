@@ -4,8 +4,8 @@ A test runs as a new user would: no ``VYRE_*`` variable is set, and home and cac
 marked ``device`` gets VYRE_ALLOW_SOFTWARE=1, because a CPU device has to do where there is no GPU; without the marker the
 refusal of CPU devices, which is the default, is what tests see.
 
-VYRE_REQUIRE (``device``, ``packaging``, ``validation``, or several with commas) makes a missing prerequisite a failure instead
-of a skip.
+VYRE_REQUIRE (``device``, ``packaging``, ``validation``, ``extras``, or several with commas) makes a missing prerequisite a
+failure instead of a skip.
 """
 
 from __future__ import annotations

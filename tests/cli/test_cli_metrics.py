@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
+from extras import imported
 
 from vyre_driver.vulkan import enumerate_devices
 
@@ -18,7 +19,7 @@ NO_ICD = {"VK_DRIVER_FILES": "/nonexistent/icd.json", "VK_ICD_FILENAMES": "/none
 
 
 def samples(text: str) -> dict[str, list[tuple[dict[str, str], float]]]:
-    parser: Any = pytest.importorskip("prometheus_client.parser")
+    parser = imported("prometheus_client.parser")
     return {
         family.name: [(one.labels, one.value) for one in family.samples]
         for family in parser.text_string_to_metric_families(text)

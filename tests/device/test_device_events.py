@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from extras import imported
 from kernels import STEP, glsl
 
 from vyre_driver import Driver
@@ -109,7 +110,7 @@ def test_a_label_of_a_configuration_is_told(layer: str) -> None:
 
 
 def families(text: str) -> dict[str, list[Any]]:
-    parser = pytest.importorskip("prometheus_client.parser")
+    parser = imported("prometheus_client.parser")
     return {family.name: family.samples for family in parser.text_string_to_metric_families(text)}
 
 

@@ -8,7 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-import pytest
+from extras import imported
 from literals import refusal
 
 from vyre_driver.errors import InvalidSetting
@@ -17,6 +17,7 @@ from vyre_driver.metrics import MetricsText
 from vyre_driver.spans import OpenTelemetrySpans, listeners_from_settings
 
 if TYPE_CHECKING:
+    import pytest
     from conftest import RunChild
 
 
@@ -157,7 +158,7 @@ def test_numbers_that_are_none_are_written_as_prometheus_reads_them() -> None:
 
 
 def test_prometheus_reads_what_is_written() -> None:
-    parser = pytest.importorskip("prometheus_client.parser")
+    parser = imported("prometheus_client.parser")
     text = MetricsText({"device": 'a "GPU"\\\n'})
     text.counter("x", "Things\nof x.", 3, kind="a")
     text.gauge("y", "y.", math.inf)
@@ -173,9 +174,9 @@ def test_prometheus_reads_what_is_written() -> None:
 
 
 def test_spans_begin_and_end_when_the_event_did() -> None:
-    sdk = pytest.importorskip("opentelemetry.sdk.trace")
-    export = pytest.importorskip("opentelemetry.sdk.trace.export")
-    memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
+    sdk = imported("opentelemetry.sdk.trace")
+    export = imported("opentelemetry.sdk.trace.export")
+    memory = imported("opentelemetry.sdk.trace.export.in_memory_span_exporter")
     exporter, provider = memory.InMemorySpanExporter(), sdk.TracerProvider()
     provider.add_span_processor(export.SimpleSpanProcessor(exporter))
     spans = OpenTelemetrySpans("a GPU")
@@ -193,7 +194,7 @@ def test_spans_begin_and_end_when_the_event_did() -> None:
 def test_spans_are_made_only_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert listeners_from_settings("a GPU") == []
     monkeypatch.setenv("VYRE_OPENTELEMETRY", "1")
-    pytest.importorskip("opentelemetry.trace")
+    imported("opentelemetry.trace")
     assert [type(one) for one in listeners_from_settings("a GPU")] == [OpenTelemetrySpans]
 
 

@@ -27,23 +27,24 @@ class Form(enum.Enum):
 
 
 class Kind(NamedTuple):
-    """A data type as it is lowered: ``bits`` in memory, and whether arithmetic is defined on it."""
+    """A data type as it is lowered: ``bits`` in memory, and whether arithmetic and comparisons are defined on it."""
 
     name: str
     form: Form
     bits: int
     signed: bool = False
     computes: bool = False
+    compares: bool = False
 
 
-U32 = Kind("u32", Form.U32, 32, computes=True)
-I32 = Kind("i32", Form.I32, 32, signed=True, computes=True)
-F32 = Kind("f32", Form.F32, 32, computes=True)
-BOOL = Kind("bool", Form.BOOL, 32, computes=True)
-U64 = Kind("u64", Form.WIDE, 64, computes=True)
-I64 = Kind("i64", Form.WIDE, 64, signed=True)
-VEC2 = Kind("vec2<u32>", Form.UVEC2, 64)
-VEC4 = Kind("vec4<u32>", Form.UVEC4, 128)
+U32 = Kind("u32", Form.U32, 32, computes=True, compares=True)
+I32 = Kind("i32", Form.I32, 32, signed=True, computes=True, compares=True)
+F32 = Kind("f32", Form.F32, 32, computes=True, compares=True)
+BOOL = Kind("bool", Form.BOOL, 32, computes=True, compares=True)
+U64 = Kind("u64", Form.WIDE, 64, computes=True, compares=True)
+I64 = Kind("i64", Form.WIDE, 64, signed=True, compares=True)
+VEC2 = Kind("vec2<u32>", Form.UVEC2, 64, compares=True)
+VEC4 = Kind("vec4<u32>", Form.UVEC4, 128, compares=True)
 
 _KINDS: dict[DataType, Kind] = {
     DataType.U32: U32,
@@ -54,10 +55,10 @@ _KINDS: dict[DataType, Kind] = {
     DataType.I64: I64,
     DataType.Vec2U32: VEC2,
     DataType.Vec4U32: VEC4,
-    DataType.U8: Kind("u8", Form.U32, 8),
-    DataType.U16: Kind("u16", Form.U32, 16),
-    DataType.I8: Kind("i8", Form.I32, 8, signed=True),
-    DataType.I16: Kind("i16", Form.I32, 16, signed=True),
+    DataType.U8: Kind("u8", Form.U32, 8, compares=True),
+    DataType.U16: Kind("u16", Form.U32, 16, compares=True),
+    DataType.I8: Kind("i8", Form.I32, 8, signed=True, compares=True),
+    DataType.I16: Kind("i16", Form.I32, 16, signed=True, compares=True),
     DataType.F16: Kind("f16", Form.U32, 16),
     DataType.BF16: Kind("bf16", Form.U32, 16),
     DataType.F8E4M3: Kind("f8e4m3", Form.U32, 8),

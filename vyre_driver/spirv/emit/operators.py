@@ -143,6 +143,8 @@ _COMPARE: dict[BinOp, dict[Form, int]] = {
 }
 _LOGIC = {BinOp.AND: Ins.LogicalAnd, BinOp.OR: Ins.LogicalOr}
 _BINARY = {(op.wire_tag, form): function for (op, form), function in _BINARY_OPERATORS.items()}  # tags hash faster than members
+_WHOLE = frozenset({Form.WIDE, Form.UVEC2, Form.UVEC4})  # equal where all their words are
+_COMPARABLE = "operands of one type, an integer, f32 or bool; EQ and NE take vectors of u32 too"
 _OWN = "an operator of the IR's own, on a type that it defines it for"
 
 
@@ -158,22 +160,25 @@ def binary(code: Code, term: Term, op: BinOp | OpaqueOp, left: Value, right: Val
         made = code.op(_LOGIC[op], code.bool, *operands)
         code.note_condition(made, _LOGIC[op], *operands)
         return Value(made, BOOL)
+    if op in _COMPARE:
+        return Value(_compare(code, term, op, left, right), BOOL)
     if not left.kind.computes or left.kind != right.kind:
         cannot(
             term, f"{op.name} of {left.kind.name} and {right.kind.name}", "operands of one type out of u32, i32, u64, f32, bool"
         )
-    if op in _COMPARE:
-        return Value(_compare(code, term, op, left, right), BOOL)
     return cannot(term, f"{op.name} of {left.kind.name}", _OWN)
 
 
 def _compare(code: Code, term: Term, op: BinOp, left: Value, right: Value) -> int:
-    form = left.kind.form
-    if form is Form.WIDE:
-        return _compare_wide(code, op, left.id, right.id)
-    opcode = _COMPARE[op].get(form)
+    form, opcode = left.kind.form, _COMPARE[op].get(left.kind.form)
+    is_whole = form in _WHOLE and op in {BinOp.EQ, BinOp.NE}
+    if left.kind != right.kind or not left.kind.compares or not (opcode or is_whole or form is Form.WIDE):
+        return cannot(term, f"{op.name} of {left.kind.name} and {right.kind.name}", _COMPARABLE)
+    if is_whole:
+        made = wide.equal(code, form, left.id, right.id)
+        return made if op is BinOp.EQ else code.op(Ins.LogicalNot, code.bool, made)
     if opcode is None:
-        return cannot(term, f"{op.name} of {left.kind.name}", _OWN)
+        return _less_wide(code, op, left, right)
     operands = left.id, right.id
     if form is Form.F32:
         operands = floats.flushed(code, left.id), floats.flushed(code, right.id)
@@ -183,13 +188,10 @@ def _compare(code: Code, term: Term, op: BinOp, left: Value, right: Value) -> in
     return made
 
 
-def _compare_wide(code: Code, op: BinOp, left: int, right: int) -> int:
-    if op in {BinOp.EQ, BinOp.NE}:
-        made = wide.equal(code, left, right)
-        return made if op is BinOp.EQ else code.op(Ins.LogicalNot, code.bool, made)
+def _less_wide(code: Code, op: BinOp, left: Value, right: Value) -> int:
     if op in {BinOp.GT, BinOp.LE}:
         left, right = right, left
-    made = wide.less(code, left, right)
+    made = wide.less(code, left.id, right.id, signed=left.kind.signed)
     return made if op in {BinOp.LT, BinOp.GT} else code.op(Ins.LogicalNot, code.bool, made)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.spirv.emit import integers
+from vyre_driver.spirv.emit.kinds import Form
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import Op
 
@@ -92,25 +93,26 @@ def mul_high(code: Code, left: int, right: int) -> int:
     return made
 
 
-def equal(code: Code, left: int, right: int) -> int:
-    """Return whether two are equal."""
-    if code.has_wide:
+def equal(code: Code, form: Form, left: int, right: int) -> int:
+    """Return whether two are equal, in all of their words."""
+    if form is Form.WIDE and code.has_wide:
         return code.op(Ins.IEqual, code.bool, left, right)
-    same = code.op(Ins.IEqual, code.vector(2, code.bool), left, right)
+    same = code.op(Ins.IEqual, code.vector(4 if form is Form.UVEC4 else 2, code.bool), left, right)
     return code.op(Ins.All, code.bool, same)
 
 
-def less(code: Code, left: int, right: int) -> int:
-    """Return whether one is less than another, unsigned."""
+def less(code: Code, left: int, right: int, *, signed: bool) -> int:
+    """Return whether one is less than another; the sign stands in the high word."""
+    order = Ins.SLessThan if signed else Ins.ULessThan
     if code.has_wide:
-        return code.op(Ins.ULessThan, code.bool, left, right)
+        return code.op(order, code.bool, left, right)
     (low, high), (least, most) = halves(code, left), halves(code, right)
     below = code.op(Ins.ULessThan, code.bool, low, least)
     same = code.op(Ins.IEqual, code.bool, high, most)
     return code.op(
         Ins.LogicalOr,
         code.bool,
-        code.op(Ins.ULessThan, code.bool, high, most),
+        code.op(order, code.bool, high, most),
         code.op(Ins.LogicalAnd, code.bool, same, below),
     )
 

@@ -101,7 +101,7 @@ def prepare(
     InvalidSpecialization
         2102 if a constant is unknown or does not fit its type.
     UnsupportedFeature
-        1002 if the configuration wishes for what is not there.
+        1002 if the configuration wishes for what is not there, or the program has no buffers that a device could be given.
     """
     if not isinstance(program, Program):
         raise InvalidInput(
@@ -113,6 +113,12 @@ def prepare(
     validate(program, replace(profile, **_LOWERED))
     plan = BindingPlan.build(program)
     plan.descriptor_slots()  # refuses two descriptors of one number
+    if not plan.descriptors:
+        raise UnsupportedFeature(
+            "the program cannot run through kompute, which makes no pipeline without a buffer: it declares "
+            f"{len(program.buffers)}, and 0 of them outside workgroup memory",
+            fix="add an output buffer",
+        )
     names = () if specs is None else tuple(dict(specs))
     rules = ProgramRules(
         plan,

@@ -29,8 +29,8 @@ _WORD_BITS = 32
 class Buffer:
     """A buffer: its kind (None: it cannot be loaded from or stored to), its variable, and the epoch of its contents.
 
-    ``count`` is 0 where run time decides. ``packed`` says that several elements share a word. ``element`` is the type of an
-    element in memory.
+    ``count`` is 0 where run time decides. ``packed`` says that several elements share a word, ``canonical`` that it holds
+    no subnormals. ``element`` is the type of an element in memory.
     """
 
     def __init__(self, binding: Binding, kind: Kind | None, count: int, *, is_shared: bool) -> None:
@@ -40,6 +40,7 @@ class Buffer:
         self.count = count
         self.is_shared = is_shared
         self.packed = False
+        self.canonical = False
         self.writable = is_shared
         self.epoch = 0
         self.element = 0
@@ -160,6 +161,8 @@ class Buffers:
         if kind is None or not made.count:
             self.by_name[made.name] = made
             return
+        # Arithmetic, which is all that sees its floats, would flush them at each load; a store is seldom repeated as often.
+        made.canonical = kind.form is Form.F32 and made.name not in self._uses.copied
         made.element = self._register_type(kind)
         array = module.array_type(Op.TypeArray, made.element, code.const(made.count))
         made.pointer = module.type(Op.TypePointer, StorageClass.WORKGROUP, made.element)

@@ -174,10 +174,12 @@ def fma(code: Code, a: int, b: int, c: int) -> int:
 
 
 def _odd_sum(code: Code, operands: list[int]) -> int:
-    """Return a * b + c in f64, rounded to odd: rounded again to f32 it is as if rounded once.
+    """Return a * b + c in f64 with a last bit that says whether there is more, so that rounding again gives what once would.
 
-    The product of two f32 is exact in f64. What the sum lost is exact too (Knuth's two-sum); where something was lost and the
-    last bit is even, the neighbour on that side is odd, and the last bit then tells that there is more (Boldo and Melquiond).
+    The product of two f32 is exact in f64. What the sum lost is exact too (Knuth's two-sum); where something was lost, the odd
+    neighbour on that side is nearer to the truth than any f32 or middle of two (Boldo and Melquiond). A sum whose low word is 0
+    is an f32, an infinity, or so small that it is flushed, and stays; the high word never changes. The lost part is a multiple
+    of 2^-300, so that its high word tells whether it is 0.
     """
     f64 = code.f64
     product = exact(code, Ins.FMul, f64, operands[0], operands[1])
@@ -186,27 +188,13 @@ def _odd_sum(code: Code, operands: list[int]) -> int:
     rest = exact(code, Ins.FSub, f64, product, exact(code, Ins.FSub, f64, total, part))
     lost = exact(code, Ins.FAdd, f64, rest, exact(code, Ins.FSub, f64, operands[2], part))
     pair = code.vector(2)
-    words = [code.op(Ins.CompositeExtract, code.u32, code.op(Ins.Bitcast, pair, total), place) for place in (0, 1)]
-    lost_words = [code.op(Ins.CompositeExtract, code.u32, code.op(Ins.Bitcast, pair, lost), place) for place in (0, 1)]
-    size = code.op(Ins.BitwiseAnd, code.u32, lost_words[1], code.const(MAGNITUDE))
-    is_some = code.op(Ins.LogicalAnd, code.bool, *_finite_and_nonzero(code, size, lost_words[0]))
-    is_even = code.op(Ins.IEqual, code.bool, code.op(Ins.BitwiseAnd, code.u32, words[0], code.const(1)), code.const(0))
-    changes = code.op(Ins.LogicalAnd, code.bool, is_some, is_even)
-    signs = code.op(Ins.BitwiseXor, code.u32, lost_words[1], words[1])
-    outwards = code.op(Ins.ULessThan, code.bool, signs, code.const(SIGN))
-    up = code.op(Ins.BitwiseOr, code.u32, words[0], code.const(1))  # it is even
-    down = code.op(Ins.ISub, code.u32, words[0], code.const(1))
-    borrows = code.op(Ins.IEqual, code.bool, words[0], code.const(0))
-    below = code.op(Ins.Select, code.u32, borrows, code.op(Ins.ISub, code.u32, words[1], code.const(1)), words[1])
-    odd = (
-        code.op(Ins.Select, code.u32, outwards, up, down),
-        code.op(Ins.Select, code.u32, outwards, words[1], below),
-    )
-    chosen = [code.op(Ins.Select, code.u32, changes, new, old) for new, old in zip(odd, words, strict=True)]
-    return code.op(Ins.Bitcast, f64, code.op(Ins.CompositeConstruct, pair, *chosen))
-
-
-def _finite_and_nonzero(code: Code, high: int, low: int) -> tuple[int, int]:
-    is_finite = code.op(Ins.ULessThan, code.bool, high, code.const(0x7FF0_0000))
-    any_bit = code.op(Ins.BitwiseOr, code.u32, high, low)
-    return is_finite, code.op(Ins.INotEqual, code.bool, any_bit, code.const(0))
+    low, high = (code.op(Ins.CompositeExtract, code.u32, code.op(Ins.Bitcast, pair, total), place) for place in (0, 1))
+    lost_high = code.op(Ins.CompositeExtract, code.u32, code.op(Ins.Bitcast, pair, lost), 1)
+    size = code.op(Ins.BitwiseAnd, code.u32, lost_high, code.const(MAGNITUDE))
+    is_some, is_open = (code.op(Ins.INotEqual, code.bool, one, code.const(0)) for one in (size, low))
+    signs = code.op(Ins.BitwiseXor, code.u32, lost_high, high)
+    inwards = code.op(Ins.ShiftRightLogical, code.u32, signs, code.const(31))
+    odd = code.op(Ins.BitwiseOr, code.u32, code.op(Ins.ISub, code.u32, low, inwards), code.const(1))
+    changes = code.op(Ins.LogicalAnd, code.bool, is_some, is_open)
+    chosen = code.op(Ins.Select, code.u32, changes, odd, low)
+    return code.op(Ins.Bitcast, f64, code.op(Ins.CompositeConstruct, pair, chosen, high))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering, OpaqueOp
+from vyre_driver.spirv.emit import floats
 from vyre_driver.spirv.emit.blocks import retrying, when
 from vyre_driver.spirv.emit.casts import as_number
 from vyre_driver.spirv.emit.code import Code, Value, cannot
@@ -68,6 +69,8 @@ class Memory:
         made = self._read(buffer, kind, safe)
         if inside is not None:
             made = code.select(kind.form, inside, made, code.zero(kind.form))
+        if buffer.canonical:
+            code.canonical.add(made)
         return Value(code.remember(key, made), kind)
 
     def store(self, term: Term, name: str, index: int, value: Value) -> None:
@@ -75,6 +78,8 @@ class Memory:
         buffer = self._buffers.named(name, term)
         if buffer.kind != value.kind:
             cannot(term, f"a store of {value.kind.name} to buffer {name!r}", "a value of the type of its elements")
+        if buffer.canonical:
+            value = value._replace(id=floats.flushed(self._code, value.id))
         inside = self._check(name, index)
         if inside is None:
             self._write(buffer, index, value)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.ir.arithmetic import Binary, LitF32, Unary
-from vyre_driver.ir.expressions import Atomic, BufLen, Cast, Fma, Load
+from vyre_driver.ir.arithmetic import Binary, LitBool, LitF32, LitI32, LitU32, Unary
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expressions import Atomic, BufLen, Cast, Fma, InvocationId, Load, LocalId, WorkgroupId
 from vyre_driver.ir.statements import Assign, Barrier, Let, Store
 from vyre_driver.ir.walks import BODY_FIELDS, OPERANDS
 
@@ -19,8 +20,13 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Survey:
-    """Names: of variables that are assigned, of those that only ever get what was computed; of buffers by their uses."""
+    """Names: of variables that are assigned, of those that may get an f32 that nothing computed; of buffers by their uses.
 
+    ``floats`` are the buffers of f32, ``copied`` those of which something else than arithmetic takes what was loaded.
+    """
+
+    floats: frozenset[str] = frozenset()
+    copied: set[str] = field(default_factory=set)
     assigned: set[str] = field(default_factory=set)
     uncomputed: set[str] = field(default_factory=set)
     loaded: set[str] = field(default_factory=set)
@@ -40,9 +46,14 @@ class Survey:
         return self.orders and reads and name in self.stored | self.atomic and name in self.loaded | self.stored
 
 
+_MAGNITUDE, _LEAST_NORMAL = 0x7FFF_FFFF, 0x0080_0000
+_ARITHMETIC = (Binary, Unary, Fma)  # which takes subnormals for zeros, and gives none
+_NO_F32 = (*_ARITHMETIC, LitU32, LitI32, LitBool, InvocationId, WorkgroupId, LocalId, BufLen, Atomic)
+
+
 def survey(program: Program) -> Survey:
     """Walk every different term of a program once."""
-    found = Survey()
+    found = Survey(frozenset(one.name for one in program.buffers if one.element == DataType.F32))
     seen: set[int] = set()
     waiting: list[Term] = list(program.entry)
     while waiting:
@@ -55,7 +66,10 @@ def survey(program: Program) -> Survey:
         if note is not None:
             note(found, term)
         if operands is not None:
-            waiting.extend(operands(term))
+            parts = operands(term)
+            waiting.extend(parts)
+            if found.floats and not isinstance(term, _ARITHMETIC):
+                found.copied.update(one.buffer for one in parts if isinstance(one, Load))
         for field_name in bodies:
             waiting.extend(getattr(term, field_name))
     return found
@@ -67,7 +81,15 @@ def _assigned(found: Survey, term: Assign) -> None:
 
 
 def _given(found: Survey, term: Assign | Let) -> None:
-    if not isinstance(term.value, Binary | Unary | Fma | Cast | LitF32):
+    value = term.value
+    if isinstance(value, LitF32):
+        is_computed = not 0 < value.bits & _MAGNITUDE < _LEAST_NORMAL
+    elif isinstance(value, Cast):  # of an f32 it is what it was
+        inner = value.value
+        is_computed = isinstance(inner, _NO_F32) or (isinstance(inner, Load) and inner.buffer not in found.floats)
+    else:
+        is_computed = isinstance(value, _ARITHMETIC)
+    if not is_computed:
         found.uncomputed.add(term.name)
 
 

@@ -108,7 +108,10 @@ def _cpu_us(call: Callable[[], object], repeats: int) -> float:
 
 
 class Case(NamedTuple):
-    """One kernel twice: its buffers' arrays, its grid, and what the shader is told by push and specialization constants."""
+    """One kernel twice: its buffers' arrays, its grid, and what the shader is told by push and specialization constants.
+
+    ``fused`` is the program with an fma where ``program`` has a product and a sum, which is what ``precise`` GLSL has too.
+    """
 
     shader: str
     program: Program
@@ -116,7 +119,7 @@ class Case(NamedTuple):
     groups: tuple[int, int, int]
     push: dict[str, int] | None
     specs: dict[str, int] | None
-    has_precise: bool = False
+    fused: Program | None = None
 
 
 def cases(*, software: bool) -> list[Case]:
@@ -132,7 +135,15 @@ def cases(*, software: bool) -> list[Case]:
         Case("saxpy", saxpy(count), (x, y), flat, {"count": count}, None),
         Case("histogram", histogram(), (values, bins), flat, {"count": count}, None),
         Case("histogram_tiles", histogram_tiles(), (values[:few], bins), (few // 256, 1, 1), {"count": few}, None),
-        Case("matmul", matmul.matmul(n), (a, b, np.zeros_like(a)), square, None, {"N": n}, has_precise=True),
+        Case(
+            "matmul",
+            matmul.matmul(n, fused=False),
+            (a, b, np.zeros_like(a)),
+            square,
+            None,
+            {"N": n},
+            fused=matmul.matmul(n),
+        ),
     ]
 
 
@@ -183,10 +194,11 @@ def throughput(driver: Driver, rounds: int) -> tuple[list[Row], dict[str, object
         kernels = {
             "glsl": driver.compile(shader(case.shader), case.specs),
             "ours": driver.compile(case.program),
-            "ours, ulp": driver.compile(case.program, config=DispatchConfig(ulp_budget=4)),
+            "ours, ulp": driver.compile(case.fused or case.program, config=DispatchConfig(ulp_budget=4)),
         }
-        if case.has_precise:
+        if case.fused is not None:
             kernels["glsl, precise"] = driver.compile(shader(case.shader, precise=True), case.specs)
+            kernels["ours, fma"] = driver.compile(case.fused)
         calls: dict[str, Callable[[], float]] = {}
         wanted: Any = None
         for name, kernel in kernels.items():
@@ -201,7 +213,8 @@ def throughput(driver: Driver, rounds: int) -> tuple[list[Row], dict[str, object
             calls[name] = _replayed(driver, bound)
         made = interleave(case.shader, calls, rounds)
         times = {row.contender: row.median_us for row in made}
-        by_hand = {"ours": times.get("glsl, precise", times["glsl"]), "ours, ulp": times["glsl"]}
+        strict = times.get("glsl, precise", times["glsl"])
+        by_hand = {"ours": strict, "ours, ulp": times["glsl"]} | ({} if case.fused is None else {"ours, fma": strict})
         facts |= {f"{case.shader}, {name}": f"{times[name] / one - 1:+.1%}" for name, one in by_hand.items()}
         rows += made
     return rows, facts

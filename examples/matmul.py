@@ -23,8 +23,11 @@ from vyre_driver.ir import (
 TILE = 16
 
 
-def matmul(n: int) -> Program:
-    """Return the program for square matrices of ``n`` rows, a multiple of 16, stored by rows."""
+def matmul(n: int, *, fused: bool = True) -> Program:
+    """Return the program for square matrices of ``n`` rows, a multiple of 16, stored by rows.
+
+    Each step is an fma, which rounds once; not ``fused``, a product and a sum, which round twice.
+    """
     a = BufferDecl.read("a", 0, DataType.F32).with_count(n * n)
     b = BufferDecl.read("b", 1, DataType.F32).with_count(n * n)
     c = BufferDecl.output("c", 2, DataType.F32).with_count(n * n)
@@ -35,6 +38,7 @@ def matmul(n: int) -> Program:
     own = lid_y() * TILE + lid_x()
     total = var("total", DataType.F32)
     tile, k = var("tile", DataType.U32), var("k", DataType.U32)
+    left, right = load(tile_a, lid_y() * TILE + k), load(tile_b, k * TILE + lid_x())
     return Program.wrapped(
         [a, b, c, tile_a, tile_b],
         (TILE, TILE, 1),
@@ -48,12 +52,7 @@ def matmul(n: int) -> Program:
                     store(tile_a, own, load(a, row * n + tile * TILE + lid_x())),
                     store(tile_b, own, load(b, (tile * TILE + lid_y()) * n + column)),
                     barrier(),
-                    loop(
-                        k,
-                        0,
-                        TILE,
-                        [assign(total, fma(load(tile_a, lid_y() * TILE + k), load(tile_b, k * TILE + lid_x()), total))],
-                    ),
+                    loop(k, 0, TILE, [assign(total, fma(left, right, total) if fused else total + left * right)]),
                     barrier(),
                 ],
             ),

@@ -39,18 +39,20 @@ with acquire("recording", allow_software=True) as backend:
 
 CONFORMANCE = """
 from contextlib import ExitStack
-from itertools import chain, islice
+from itertools import chain
 from vyre_driver.conformance.adapters import open_backend
 from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.suite import ask, random_cases
-by_hand = islice(hand_written(Options()), 0, None, 40)
 with ExitStack() as stack:
     backend = open_backend("recording", stack, allow_software=True)
-    report = ask(backend, chain(by_hand, random_cases(0, 20)))
-print(report.asked, report.asked - report.agreed, len(report.failures), *map(str, report.unsupported))
+    report = ask(backend, chain(hand_written(Options()), random_cases(0, 20)))
+for reason in report.unsupported:
+    print(reason)
+print(report.asked > 400, report.asked - report.agreed, len(report.failures))
 """
-LACKING = "u16 and u16"  # its comparison: the one hand-written case of those that has no lowering
+# What it forwards to refuses, by name: the cases that have no lowering.
+LACKING = {"vyre.node.async_load", "elements of a type", "vyre.node.trap", "barrier of the whole grid"}
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +95,9 @@ def test_the_example_runs_and_records(run_beside: Callable[[str], subprocess.Com
 @pytest.mark.device
 def test_the_example_answers_as_the_reference_does(run_beside: Callable[[str], subprocess.CompletedProcess[str]]) -> None:
     done = run_beside(CONFORMANCE)
-    assert (done.returncode, done.stdout[:7], LACKING in done.stdout) == (0, "30 1 0 ", True), done.stdout + done.stderr
+    *reasons, counts = done.stdout.splitlines() or [done.stderr]
+    told = {lacking for lacking in LACKING for reason in reasons if lacking in reason}
+    assert (done.returncode, counts, told, len(reasons)) == (0, "True 4 0", LACKING, 4), done.stdout + done.stderr
 
 
 @pytest.mark.device

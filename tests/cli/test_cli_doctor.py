@@ -255,3 +255,12 @@ def test_manifests_are_looked_for_where_the_loader_looks(tmp_path: Path, monkeyp
     assert doctor_vulkan.manifests() == ["/old.json"]
     monkeypatch.setenv("VK_DRIVER_FILES", f"/new.json:{places['far']}")
     assert doctor_vulkan.manifests() == ["/new.json", str(places["far"] / "far.json")]
+
+
+def test_a_variable_of_thousands_of_characters_is_shown_by_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = "brand=a,driver>=1 " * 100
+    monkeypatch.setenv("NVIDIA_REQUIRE", value)
+    made = doctor_vulkan.check_variables()
+    facts: Any = made.facts["variables"]
+    shown = [line for line in made.details if line.startswith("NVIDIA_REQUIRE=")]
+    assert (shown, facts["NVIDIA_REQUIRE"]) == ([f"NVIDIA_REQUIRE={value[:140]}..."], value)

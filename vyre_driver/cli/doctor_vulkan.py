@@ -18,6 +18,7 @@ from vyre_driver.errors import VulkanUnavailable
 from vyre_driver.vulkan import enumerate_devices
 from vyre_driver.vulkan.devices import format_version
 
+_MOST_SHOWN = 140  # of a value; containers have some of thousands of characters, which --json tells whole
 _PREFIXES = ("VK_", "MESA_", "__GL_", "__NV_", "NVIDIA_", "VYRE_", "LIBGL_", "LD_LIBRARY_PATH")
 _OVERRIDES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
 _HINTS = (
@@ -50,7 +51,8 @@ def check_loader() -> Check:
 def check_variables() -> Check:
     """List the variables that steer loader and drivers."""
     found = settings.foreign_variables(_PREFIXES)
-    lines = tuple(f"{name}={value}" for name, value in found.items())
+    shown = {name: value if len(value) <= _MOST_SHOWN else f"{value[:_MOST_SHOWN]}..." for name, value in found.items()}
+    lines = tuple(f"{name}={value}" for name, value in shown.items())
     says = f"{len(found)} that steer the loader, drivers or this package" if found else "none that matter are set"
     return Check("variables", State.OK, says, lines, facts={"variables": found})
 

@@ -229,6 +229,7 @@ class Kernel:
         push_words = self._push_words(push)
         latest = self._latest
         call = latest[1] if latest is not None and _proof.has_form(latest[0], arrays, groups, out_counts, np.ndarray) else None
+        del latest  # its buffers may have to make room for those of another size
         if call is None:
             form = _proof.call_form(arrays, groups, out_counts, np.ndarray)
             call = self._calls.get(form)

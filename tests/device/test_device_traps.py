@@ -77,7 +77,7 @@ def grid(device: PhysicalDevice, count: int) -> list[str]:
 
 def pushed(device: PhysicalDevice, byte_len: int) -> list[str]:
     limit = device.limits.max_push_constants_size
-    said = f"the shader's push constants take {byte_len} bytes, and the device allows {limit} bytes. "
+    said = f"the shader's push constants take {byte_len} bytes, the last of them 'wide', and the device allows {limit} bytes. "
     return ["LimitExceeded", said + "Fix: move some of them into a buffer."]
 
 

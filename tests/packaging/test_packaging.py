@@ -99,7 +99,15 @@ def test_the_metadata_names_pythons_dependencies_and_extras(described: Message) 
     extras = {one for one in described.get_all("Requires-Dist", []) if "extra ==" in one}
     assert (described["Requires-Python"], sorted(required), described.get_all("Provides-Extra")) == (
         ">=3.10",
-        ["blake3>=1.0", "filelock>=4.1", "numpy>=1.24", "platformdirs>=4", "rich>=13"],
+        [
+            "blake3>=1.0",
+            "filelock>=4.1",
+            "numpy>=1.24",
+            "platformdirs>=4",
+            "rich>=13",
+            "tomli-w>=1.0",
+            'tomli>=2; python_version < "3.11"',
+        ],
         ["kompute", "demo", "opentelemetry", "test", "check"],
     )
     assert 'kp==0.9.0; extra == "kompute"' in extras

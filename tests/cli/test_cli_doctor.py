@@ -8,6 +8,7 @@ import pty
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +19,6 @@ from vyre_driver.cli.doctor_checks import Check, State, worst
 from vyre_driver.vulkan import enumerate_devices
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import RunChild
 
 LOADER_FIX = "install the loader (on Debian: apt-get install libvulkan1)"
@@ -264,3 +263,9 @@ def test_a_variable_of_thousands_of_characters_is_shown_by_its_beginning(monkeyp
     facts: Any = made.facts["variables"]
     shown = [line for line in made.details if line.startswith("NVIDIA_REQUIRE=")]
     assert (shown, facts["NVIDIA_REQUIRE"]) == ([f"NVIDIA_REQUIRE={value[:140]}..."], value)
+
+
+def test_every_compiled_module_is_imported() -> None:
+    package = Path(doctor_package.__file__).parents[1]
+    sources = {".".join(one.relative_to(package).with_suffix("").parts) for one in package.rglob("*.pyx")}
+    assert set(doctor_package.EXTENSIONS) == sources

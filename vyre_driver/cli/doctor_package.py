@@ -27,13 +27,15 @@ from vyre_driver.driver import Driver
 from vyre_driver.errors import VyreError
 from vyre_driver.spirv.shipped import shipped_module
 
-_EXTENSIONS = (
+EXTENSIONS = (
     "_fast",
+    "_proof",
     "cache._read",
     "ir._seal",
     "ir._wire_scan",
     "ir._wire_terms",
     "spirv._scan",
+    "spirv._shape",
     "vulkan._layer",
     "vulkan._vulkan",
 )
@@ -58,7 +60,7 @@ def check_python() -> Check:
 def check_extensions() -> Check:
     """Import the compiled modules."""
     failed = {}
-    for name in _EXTENSIONS:
+    for name in EXTENSIONS:
         try:
             import_module(f"vyre_driver.{name}")
         except ImportError as error:
@@ -66,9 +68,9 @@ def check_extensions() -> Check:
     if failed:
         lines = tuple(f"{name}: {error}" for name, error in failed.items())
         fix = "install the package anew for this Python (pip install --force-reinstall vyre-driver)"
-        says = f"{len(failed)} of {len(_EXTENSIONS)} do not load"
+        says = f"{len(failed)} of {len(EXTENSIONS)} do not load"
         return Check("extensions", State.FAILURE, says, lines, (fix,), {"failed": failed})
-    return Check("extensions", State.OK, f"all {len(_EXTENSIONS)} load", facts={"failed": {}})
+    return Check("extensions", State.OK, f"all {len(EXTENSIONS)} load", facts={"failed": {}})
 
 
 def check_kompute() -> Check:

@@ -454,6 +454,14 @@ static void copy(VkCommandBuffer buffer, VkBuffer from, VkBuffer to, uint32_t co
   commands->to[commands->copy_count++] = (mock_buffer *)to;
 }
 
+static void reset_queries(VkCommandBuffer buffer, VkQueryPool pool, uint32_t first, uint32_t count) {
+  (void)buffer, (void)pool, (void)first, (void)count;
+}
+
+static void write_timestamp(VkCommandBuffer buffer, VkPipelineStageFlagBits stage, VkQueryPool pool, uint32_t query) {
+  (void)buffer, (void)stage, (void)pool, (void)query;
+}
+
 static void barrier(
     VkCommandBuffer buffer, VkPipelineStageFlags from, VkPipelineStageFlags to, VkDependencyFlags flags, uint32_t memories,
     const VkMemoryBarrier *memory, uint32_t buffers, const VkBufferMemoryBarrier *of_buffers, uint32_t images,
@@ -520,5 +528,7 @@ PFN_vkVoidFunction mock_device_proc(VkDevice device, const char *name) {
   NAMED(CmdDispatch, dispatch)
   NAMED(CmdCopyBuffer, copy)
   NAMED(CmdPipelineBarrier, barrier)
+  NAMED(CmdResetQueryPool, reset_queries)
+  NAMED(CmdWriteTimestamp, write_timestamp)
   return NULL;
 }

@@ -58,9 +58,12 @@ cdef uint32_t wanted_scalar(uint32_t op) noexcept nogil:
 cdef bint numbers_fit(const Module* module, uint32_t op, const uint32_t* words, uint32_t length) noexcept nogil:
     cdef uint32_t wanted = wanted_scalar(op)
     cdef uint32_t at
-    cdef const uint32_t* result = maker(module, words[1])
+    cdef const uint32_t* result
     cdef const uint32_t* first
-    if not wanted or result == NULL:
+    if not wanted:  # the last instruction of a module may have no operands
+        return True
+    result = maker(module, words[1])
+    if result == NULL:
         return True
     if scalar_op(module, result) != wanted:
         return False

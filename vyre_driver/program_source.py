@@ -5,8 +5,8 @@ Source: spec items 1.8, 2.1 and 2.2; docs/lowering.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 from vyre_driver.backends.dispatch_config import DispatchConfig
 from vyre_driver.binding import BindingPlan
@@ -35,8 +35,6 @@ _FUSING = frozenset({4})
 # VK_DRIVER_ID_MESA_LLVMPIPE: a memory barrier, which the order of an atomic becomes, makes the invocations wait as one of the
 # workgroup does, and those that do not come there, or come less often, never go on.
 _LLVMPIPE = 13
-# What a program may ask for whatever the device has: 64 bits become pairs of words, halves are copied as their bits.
-_LOWERED: dict[str, Any] = {"max_native_int_width": 64, "supports_f16": True, "supports_bf16": True}
 _HONOURED = frozenset({"ulp_budget", "workgroup_override", "profile", "label"})
 
 
@@ -110,7 +108,7 @@ def prepare(
     _check_config(config)
     if config is not None and config.workgroup_override is not None:
         program = program.with_workgroup_size(config.workgroup_override)
-    validate(program, replace(profile, **_LOWERED))
+    validate(program, profile.of_lowered_programs())
     plan = BindingPlan.build(program)
     plan.descriptor_slots()  # refuses two descriptors of one number
     if not plan.descriptors:

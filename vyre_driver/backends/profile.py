@@ -9,7 +9,7 @@ named field by field below.
 from __future__ import annotations
 
 import enum
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from vyre_driver.identity import PipelineFeatureFlags
@@ -121,6 +121,10 @@ class DeviceProfile:
     def conservative(cls, backend: str = "unknown") -> DeviceProfile:
         """Return the profile of a backend of which nothing is known."""
         return cls(backend)
+
+    def of_lowered_programs(self) -> DeviceProfile:
+        """Return what a program may ask for that is lowered: 64 bits become pairs of words, halves are copied as their bits."""
+        return replace(self, max_native_int_width=64, supports_f16=True, supports_bf16=True)
 
     @classmethod
     def from_physical_device(

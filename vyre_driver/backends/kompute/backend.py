@@ -7,7 +7,6 @@ where specialization constants decide it, iterations by running on buffers that 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -70,7 +69,7 @@ class KomputeBackend(Backend):
     @property
     def program_profile(self) -> DeviceProfile:
         """What programs may ask for: what the device has, and 64 bits and halves whatever it has (docs/lowering.md)."""
-        return replace(self._profile, max_native_int_width=64, supports_f16=True, supports_bf16=True)
+        return self._profile.of_lowered_programs()
 
     @property
     def max_grid(self) -> tuple[int, int, int]:

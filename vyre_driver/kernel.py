@@ -122,7 +122,7 @@ class Kernel:
         split
             Submit upload, dispatch and read-back one by one, so that ``trace`` can tell them apart.
         timeout
-            Seconds to wait for each submission; None waits for ever.
+            Seconds to wait for each submission; None waits for ever, and so does kompute without the layer.
         strict
             Whether to check that every element of write-only buffers is written and that read-only ones stay as they are; None
             does as the driver. Runs the shader twice or more where poison is left (:mod:`vyre_driver.strict`).

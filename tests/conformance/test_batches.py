@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 from typing import TYPE_CHECKING
 
 import pytest
@@ -112,11 +111,9 @@ def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
     assert journal.read_text() == "hello\n"
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root writes everywhere")
 def test_a_journal_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
-    tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
     with pytest.raises(FileUnusable, match="cannot be written"):
-        run_batches(batches(SEEDS), journal=tmp_path / "done.jsonl")
+        run_batches(batches(SEEDS), journal=tmp_path / "nowhere" / "done.jsonl")
 
 
 def test_the_verb_asks_in_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

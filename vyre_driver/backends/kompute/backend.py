@@ -187,6 +187,11 @@ class KomputeArtifact(LoadedArtifact):
     def kernel_for(self, config: DispatchConfig) -> Kernel:
         """Return the kernel that keeps these wishes; raises for those that cannot be kept."""
         check_wishes(self.backend, config)
+        if config.timeout is not None and self.backend.driver.backend.layer is None:
+            self.backend.refuse(
+                f"way to keep timeout {config.timeout} s: without the vyre Vulkan layer kompute waits to the end",
+                "leave timeout out, or switch the layer on (VYRE_LAYER=1; vyre-driver doctor tells what it lacks)",
+            )
         artifact, size = self._artifact, config.workgroup_override
         is_module = isinstance(artifact, SpirvModule)
         decides = DispatchConfig(workgroup_override=size, ulp_budget=None if is_module else config.ulp_budget)

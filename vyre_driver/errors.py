@@ -37,6 +37,8 @@
     |-- InvalidRegistration           2207  ValueError
     |-- InvalidAutotuneRecord         2208  ValueError
     |-- InvalidAutotuneFile           2209  ValueError
+    |-- InvalidTuningSpace            2210  ValueError
+    |-- TuningFailed                  2211  RuntimeError
     |-- ToolUnavailable               2301  OSError
     |-- ShaderSyntaxError             2302  ValueError
     |-- InvalidSetting                2401  ValueError
@@ -299,6 +301,18 @@ class InvalidAutotuneFile(VyreError, ValueError):
     """The file is no autotune file, or a newer version's, which this one does not write to (``path``)."""
 
     code = 2209
+
+
+class InvalidTuningSpace(VyreError, ValueError):
+    """What may be tuned is not well said, or nothing of it will do on this device (``constant`` or ``refused``)."""
+
+    code = 2210
+
+
+class TuningFailed(VyreError, RuntimeError):
+    """No candidate gave a right result in time (``kernel``, ``outcomes``)."""
+
+    code = 2211
 
 
 class ToolUnavailable(VyreError, OSError):

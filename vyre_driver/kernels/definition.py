@@ -1,0 +1,135 @@
+"""What a tunable kernel says of itself: its shaders, what may be tuned, and how a call becomes dispatches.
+
+A definition is stateless and knows no driver; :class:`vyre_driver.kernels.tuned.TunedKernel` runs it. To make one of your own,
+subclass :class:`KernelDefinition` with your own modules.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.autotune.space import Candidate, TuningSpace
+    from vyre_driver.spirv.module import SpirvModule
+    from vyre_driver.vulkan.devices import PhysicalDevice
+
+Size = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceFacts:
+    """A device, and the features it is open with (Vulkan's names)."""
+
+    physical: PhysicalDevice
+    features: frozenset[str]
+
+    def has_subgroups(self, operations: int) -> bool:
+        """Whether compute shaders have these subgroup operations (``VkSubgroupFeatureFlagBits``)."""
+        compute = 0x20
+        return self.physical.subgroup_operations & operations == operations and bool(self.physical.subgroup_stages & compute)
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An array as far as a plan knows it."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One dispatch: the module, its buffers by name in binding order, workgroups, constants, push constants."""
+
+    module: SpirvModule
+    buffers: tuple[str, ...]
+    groups: tuple[int, int, int]
+    specs: Mapping[str, object] = field(default_factory=dict)
+    push: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A call with one candidate: its dispatches in order, and the arrays it needs besides its inputs, by name.
+
+    Inputs, outputs and temporaries share one name space; what a step reads that no step wrote is an input.
+    """
+
+    steps: tuple[Step, ...]
+    outputs: Mapping[str, Operand]
+    temporaries: Mapping[str, Operand] = field(default_factory=dict)
+
+
+class KernelDefinition(ABC):
+    """One kernel; instances are frozen values."""
+
+    name: str
+    inputs: tuple[str, ...]
+    """The arrays of a call, by name and in order."""
+
+    @abstractmethod
+    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
+        """Return the modules that plans for this device use, in a fixed order.
+
+        Raises
+        ------
+        UnsupportedFeature
+            1002 if the device cannot run the kernel.
+        """
+
+    @abstractmethod
+    def space(self, device: DeviceFacts) -> TuningSpace:
+        """Return what may be tuned."""
+
+    @abstractmethod
+    def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
+        """Return the problem's size, after checking that the arrays fit each other and the parameters are right.
+
+        Raises
+        ------
+        InvalidInput
+            2201 if they do not.
+        """
+
+    @abstractmethod
+    def plan(
+        self, operands: Mapping[str, Operand], parameters: Mapping[str, Any], candidate: Candidate, device: DeviceFacts
+    ) -> Plan:
+        """Return the dispatches of a call whose arrays have been checked by ``size``."""
+
+    @abstractmethod
+    def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
+        """Return arrays and parameters of a call of this size, to tune and to check with; the same for the same seed."""
+
+    @abstractmethod
+    def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401 -- what the kernel takes
+        """Return what numpy makes of a call, in the type the kernel returns."""
+
+    @property
+    @abstractmethod
+    def sizes(self) -> tuple[Size, ...]:
+        """The sizes that ``tune run`` takes without ``--size``, from small to large."""
+
+    def tolerance(self, size: Size) -> float:  # noqa: ARG002 -- of those that round
+        """Return how far two right results may be apart, relative to the largest magnitude in them; 0 is bit for bit."""
+        return 0.0
+
+    @abstractmethod
+    def moved_bytes(self, size: Size) -> int:
+        """Return the bytes that a call of this size has to read and write at least."""
+
+    def operations(self, size: Size) -> int:  # noqa: ARG002 -- of those that compute
+        """Return the floating-point operations of a call of this size, 0 where they do not limit it."""
+        return 0
+
+    def size_class(self, size: Size) -> Size:
+        """Return what stands for a size in a record: each number rounded to the nearest power of two."""
+        return tuple(1 << max(round(float(np.log2(max(one, 1)))), 0) for one in size)

@@ -64,7 +64,8 @@ class RunChild(Protocol):
 def clean_environment(home: Path) -> dict[str, str]:
     """Return the environment of a new user whose home is ``home``."""
     kept = {variable: value for variable, value in os.environ.items() if not variable.startswith("VYRE_")}
-    places = {"HOME": home, "XDG_CACHE_HOME": home / "cache", "VYRE_CACHE_DIR": home / "pipelines"}
+    places = {"HOME": home, "XDG_CACHE_HOME": home / "cache", "XDG_STATE_HOME": home / "state"}
+    places["VYRE_CACHE_DIR"] = home / "pipelines"
     return kept | {variable: str(place) for variable, place in places.items()}
 
 

@@ -6,6 +6,7 @@ SPIR-V; calling the ``Kernel`` walks from arrays to results.
 
 from __future__ import annotations
 
+import threading
 import time
 from importlib import import_module
 from pathlib import Path
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
+    from vyre_driver.autotune.records import TuningRecords
+    from vyre_driver.autotune.store import AutotuneStore
     from vyre_driver.backends.dispatch_config import DispatchConfig
     from vyre_driver.ir.program import Program
     from vyre_driver.program_source import ProgramSource
@@ -62,6 +65,7 @@ class Driver:
         self,
         device: str | int | None = None,
         cache: DiskPipelineCache | str | os.PathLike[str] | None = None,
+        autotune: AutotuneStore | str | os.PathLike[str] | None = None,
         *,
         allow_software: bool | None = None,
         strict: bool | None = None,
@@ -74,6 +78,8 @@ class Driver:
             ``uuid:``, ``pci:``, ``name:`` or ``type:`` and a value, or an index; None takes VYRE_DEVICE, else the best device.
         cache
             A cache, or a directory in place of VYRE_CACHE_DIR; all else is as the VYRE_CACHE_ variables say.
+        autotune
+            A store, which is not saved, or a file in place of VYRE_AUTOTUNE_FILE; VYRE_AUTOTUNE says what is done with it.
         allow_software
             Whether a CPU device will do; None takes VYRE_ALLOW_SOFTWARE.
         strict
@@ -86,7 +92,7 @@ class Driver:
             2001, DeviceNotFound 2002, SoftwareDeviceRefused 2003, BackendUnavailable 2004, UnsupportedFeature 1002,
             DispatchFailed 1005: if no such device can be opened.
         InvalidInput
-            2201 if ``cache`` is neither a cache nor a path.
+            2201 if ``cache`` is neither a cache nor a path, or ``autotune`` neither a store nor a path.
         InvalidSetting
             2401 if an environment variable cannot be meant.
         """
@@ -95,6 +101,11 @@ class Driver:
         wanted = settings.text(settings.DEVICE) if device is None else device
         self.physical_device = select_device(enumerate_devices(), wanted, allow_software=allow_software)
         self.cache = cache if isinstance(cache, DiskPipelineCache) else DiskPipelineCache.from_settings(_directory(cache))
+        self._autotune = autotune
+        self._tuning: TuningRecords | None = None
+        self._looking = threading.Lock()
+        if autotune is not None or settings.text(settings.AUTOTUNE):
+            _ = self.tuning
         self.events = Events(listeners_from_settings(self.physical_device.name))
         self.cache.tell_evictions(self.events)
         self.strict = settings.switch(settings.STRICT) if strict is None else strict
@@ -102,6 +113,14 @@ class Driver:
         self.first_pipelines = FirstPipelines(
             self.cache, self.physical_device, takes_blobs="pipeline_cache" in self.backend.hooks
         )
+
+    @property
+    def tuning(self) -> TuningRecords:
+        """The tuning records, with their place and mode."""
+        with self._looking:
+            if self._tuning is None:  # late: most tune nothing
+                self._tuning = import_module("vyre_driver.autotune.records").TuningRecords.from_settings(self._autotune)
+            return self._tuning
 
     def compile(
         self,

@@ -61,8 +61,11 @@ CURRENT_PIPELINE_CACHE_KEY_VERSION = 1
 
 MANIFEST_VERSION = 2
 """Ours, of the manifest's fields: a change of them must miss."""
+TUNING_VERSION = 1
+"""The same of a tuning identity."""
 
 _KEY_DOMAIN = b"vyre-driver pipeline key\0"
+_TUNING_DOMAIN = b"vyre-driver tuning\0"
 _LAYOUT_DOMAIN = b"vyre-driver binding layout\0"
 _UPSTREAM_FIELDS = (
     "key version",
@@ -301,6 +304,41 @@ def shader_digest(code: bytes) -> bytes:
 def program_digest(program: Program) -> bytes:
     """Return the strong 32-byte identity of a program (docs/keys.md): every field that may change the code changes it."""
     return program.digest()
+
+
+def tuning_identity(  # noqa: PLR0913 -- one parameter for each thing that a choice depends on
+    code: bytes, constants: Iterable[str], fixed: SpecMap, device: PhysicalDevice, *, ulp_budget: int = 0, size: str = ""
+) -> str:
+    """Return the identity of what a tuning record holds for, as 64 hex digits (docs/autotune-format.md).
+
+    Parameters
+    ----------
+    code
+        The 32-byte digest of the program or of the kernel's modules.
+    constants
+        The names of the specialization constants that are tuned, in the order of their axes.
+    fixed
+        The values that the caller gave.
+    size
+        The class of problem sizes, empty for any.
+
+    Raises
+    ------
+    InvalidKey
+        2203 if a part is of the wrong type or size.
+    """
+    manifest = encode_manifest(
+        [
+            ("tuning version", TUNING_VERSION),
+            ("code", key_fields.digest(code, "code")),
+            *((f"tuned constant {place} {_text(name, 'constants')}", 1) for place, name in enumerate(constants)),
+            *spec_map_fields(fixed),
+            ("ulp budget", key_fields.whole(ulp_budget, key_fields.U32_MAX, "ulp_budget")),
+            ("size", _text(size, "size")),
+            *device_fields(device),
+        ]
+    )
+    return _fast.hex_text(blake3(_TUNING_DOMAIN + manifest).digest())
 
 
 def normalized_program_cache_digest(program: Program) -> bytes:

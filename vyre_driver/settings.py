@@ -109,11 +109,17 @@ CACHE_HMAC_KEY_FILE = Setting(
     "none",
     "The key that cache entries are sealed with; with one, no entry without its seal is taken.",
 )
+AUTOTUNE = Setting(
+    "VYRE_AUTOTUNE",
+    "`off`, `read`, `tune` or `force`",
+    "`read`",
+    "Whether stored tuning records are used; with `tune` what has none is tuned when it is first used, with `force` anything.",
+)
 AUTOTUNE_FILE = Setting(
     "VYRE_AUTOTUNE_FILE",
     "an absolute path",
-    "none",
-    "The autotune file that `vyre-driver doctor` examines.",
+    "`$XDG_STATE_HOME/vyre/autotune.toml`, else `~/.local/state/vyre/autotune.toml`",
+    "Where tuning records are kept.",
 )
 LAYER = Setting(
     "VYRE_LAYER",
@@ -169,6 +175,7 @@ SETTINGS = (
     CACHE_BASE,
     CACHE_HMAC_KEY_FILE,
     ASSERT_WARM,
+    AUTOTUNE,
     AUTOTUNE_FILE,
     LAYER,
     LAYER_HOOKS_OFF,
@@ -235,6 +242,25 @@ def names(setting: Setting, known: Collection[str]) -> frozenset[str]:
             value=value,
         )
     return found
+
+
+def choice(setting: Setting, known: Collection[str]) -> str | None:
+    """Return the one of the known words that the variable holds, in lower case, or None when it is unset.
+
+    Raises
+    ------
+    InvalidSetting
+        2401 if it is none of them.
+    """
+    value = text(setting)
+    if value is None or value.lower() in known:
+        return value and value.lower()
+    raise InvalidSetting(
+        f"{setting.variable} is {value!r}, which is none of {', '.join(known)}",
+        fix=f"set {setting.variable} to one of them, or unset it",
+        variable=setting.variable,
+        value=value,
+    )
 
 
 def byte_size(setting: Setting) -> int | None:

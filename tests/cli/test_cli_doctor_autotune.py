@@ -8,6 +8,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import platformdirs
 import pytest
 
 from vyre_driver.autotune import AutotuneKey, AutotuneRecord, AutotuneStore
@@ -33,10 +34,22 @@ def saved(path: Path) -> None:
     store.save_if_dirty(path)
 
 
-def test_without_the_variable_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_variable_the_default_place_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("VYRE_AUTOTUNE_FILE", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     found = check_autotune()
-    assert (found.state, found.says) == (State.OK, "no file was looked at: VYRE_AUTOTUNE_FILE is not set")
+    assert (found.state, found.says) == (State.OK, f"{tmp_path / 'vyre' / 'autotune.toml'} is not there yet")
+
+
+def test_without_a_home_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home(*_: object, **__: object) -> str:
+        raise RuntimeError
+
+    monkeypatch.delenv("VYRE_AUTOTUNE_FILE", raising=False)
+    monkeypatch.setattr(platformdirs, "user_state_dir", no_home)
+    monkeypatch.setenv("HOME", "no/home")
+    found = check_autotune()
+    assert (found.state, found.says, len(found.fixes)) == (State.WARNING, "in memory only: nothing tuned is kept", 1)
 
 
 def test_a_file_that_is_not_there_yet_and_one_with_records_are_well(path: Path) -> None:
@@ -46,7 +59,7 @@ def test_a_file_that_is_not_there_yet_and_one_with_records_are_well(path: Path) 
     assert (found.state, found.says, found.facts) == (
         State.OK,
         f"{path}: 2 records",
-        {"path": str(path), "records": 2, "left_out": []},
+        {"path": str(path), "mode": "read", "records": 2, "left_out": []},
     )
 
 

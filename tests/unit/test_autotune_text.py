@@ -22,13 +22,16 @@ else:
 
 KEY = AutotuneKey("00" * 16, "adapter")
 PLAIN = AutotuneRecord((64, 1, 1), 2, (0, 0, 0), "2026-11-21")
-OURS = AutotuneRecord((64, 1, 1), 2, (8, 8, 1), "2026-11-21", "ab" * 32, 50, 123_456, 1_780_000_000, "matmul", "a GPU", "1.2")
+OURS = AutotuneRecord(
+    (64, 1, 1), 2, (8, 8, 1), "2026-11-21", "ab" * 32, 50, 123_456, 1_780_000_000, "matmul", "a GPU", "1.2", "4096x64"
+)
 U32 = st.integers(0, 2**32 - 1)
 I64 = st.integers(0, 2**63 - 1)
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 AXES = st.tuples(U32, U32, U32)
+SIZE = st.lists(st.integers(0, 2**62).map(str), max_size=3).map("x".join)
 IDENTITY = st.sampled_from(["", "ab" * 32, "cd" * 32])
-RECORD = st.builds(AutotuneRecord, AXES, U32, AXES, TEXT, IDENTITY, I64, I64, I64, TEXT, TEXT, TEXT)
+RECORD = st.builds(AutotuneRecord, AXES, U32, AXES, TEXT, IDENTITY, I64, I64, I64, TEXT, TEXT, TEXT, SIZE)
 AT = st.builds(AutotuneKey, TEXT, TEXT)
 
 
@@ -68,7 +71,7 @@ def test_what_the_original_does_not_know_stands_after_what_it_does() -> None:
         f'schema = 1\n\n[[record]]\nkey = "{"00" * 16}"\nadapter = "adapter"\nworkgroup_size = [\n    64,\n    1,\n    1,\n]\n'
         "unroll = 2\ntile = [\n    8,\n    8,\n    1,\n]\n"
         f'recorded_at = "2026-11-21"\nidentity = "{"ab" * 32}"\nsamples = 50\nmedian_ns = 123456\nmeasured_at = 1780000000\n'
-        'kernel = "matmul"\ndevice = "a GPU"\ndriver = "1.2"\n'
+        'kernel = "matmul"\ndevice = "a GPU"\ndriver = "1.2"\nsize = "4096x64"\n'
     )
 
 
@@ -115,6 +118,10 @@ def test_a_text_that_is_no_autotune_file_is_refused(text: str, why: str) -> None
         ("driver", "\ud800", "is no text that has a UTF-8 form"),
         ("identity", "AB" * 32, "is not 64 hex digits in lower case"),
         ("identity", "ab" * 31, "is not 64 hex digits in lower case"),
+        ("size", "4x", "is not whole numbers with an x between them"),
+        ("size", "04", "is not whole numbers with an x between them"),
+        ("size", 4, "is not whole numbers with an x between them"),
+        ("size", "9" * 20, "is not whole numbers with an x between them"),
     ],
 )
 def test_a_record_holds_only_what_can_be_meant(field: str, value: object, why: str) -> None:

@@ -20,6 +20,7 @@ _U32_MAX = 2**32 - 1
 _I64_MAX = 2**63 - 1  # what every TOML reader takes
 _AXES = 3
 _IDENTITY = re.compile(r"[0-9a-f]{64}")
+_SIZE = re.compile(r"(?:(?:0|[1-9][0-9]{0,18})(?:x(?:0|[1-9][0-9]{0,18}))*)?")
 _RANGES = struct.Struct("<3I3IIqqq")
 
 
@@ -71,6 +72,8 @@ class AutotuneRecord:
         How many times the choice was timed, the median in nanoseconds, and the end in seconds since 1970; 0 where not known.
     kernel, device, driver
         What people call them.
+    size
+        The class of problem sizes that it was measured at, as ``1024x1024``; empty where the size does not matter.
 
     Raises
     ------
@@ -89,6 +92,7 @@ class AutotuneRecord:
     kernel: str = ""
     device: str = ""
     driver: str = ""
+    size: str = ""
 
     def __post_init__(self) -> None:
         """Check every field: all at once, and one by one to say which is wrong."""
@@ -99,7 +103,8 @@ class AutotuneRecord:
             for text in (self.recorded_at, self.kernel, self.device, self.driver):
                 str.encode(text)
             is_right = set(map(type, counts)) == {int} and type(self.workgroup_size) is type(self.tile) is tuple
-            if is_right and (self.identity == "" or _IDENTITY.fullmatch(self.identity) is not None):
+            is_right = is_right and (self.identity == "" or _IDENTITY.fullmatch(self.identity) is not None)
+            if is_right and _SIZE.fullmatch(self.size) is not None:
                 return
         except (TypeError, struct.error, UnicodeEncodeError):
             pass
@@ -117,6 +122,8 @@ class AutotuneRecord:
             _check_number(name, getattr(self, name), _I64_MAX)
         for name in ("recorded_at", "kernel", "device", "driver"):
             _check_text(name, getattr(self, name))
+        if type(self.size) is not str or _SIZE.fullmatch(self.size) is None:
+            _refuse("size", self.size, "is not whole numbers with an x between them")
         _refuse("identity", self.identity, "is not 64 hex digits in lower case")
 
     def is_better_known_than(self, other: AutotuneRecord) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from vyre_driver.autotune import file as autotune_file
 from vyre_driver.autotune.text import SCHEMA, AutotuneText
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.record import AutotuneKey, AutotuneRecord
 
 DEFAULT_WAIT_S = 10.0
+_Forgotten: TypeAlias = "tuple[AutotuneKey, str | None]"  # a key, and one identity or all of them
 
 
 class AutotuneWarning(UserWarning):
@@ -43,7 +44,7 @@ class AutotuneStore:
         self._newest: dict[AutotuneKey, AutotuneRecord] = {}
         # What changed here since the last save: what was forgotten goes before what was put.
         self._changes: dict[tuple[AutotuneKey, str], AutotuneRecord] = {}
-        self._forgotten: set[AutotuneKey] = set()
+        self._forgotten: set[_Forgotten] = set()
         self._changing = threading.Lock()
         self._saving = threading.Lock()
 
@@ -80,15 +81,26 @@ class AutotuneStore:
             self._newest[key] = record
             self._changes[key, record.identity] = record
 
-    def forget(self, key: AutotuneKey) -> bool:
-        """Remove every record of a key, here and, when saved, from the file; returns whether there was one here."""
+    def forget(self, key: AutotuneKey, identity: str | None = None) -> bool:
+        """Remove every record of a key, or the one with this identity, here and, when saved, from the file.
+
+        Returns whether there was one here.
+        """
         with self._changing:
-            if self._newest.pop(key, None) is None:
+            gone = [at for at in self._content.records if at[0] == key and identity in {None, at[1]}]
+            if not gone:
                 return False
-            self._content = _without(self._content, {key})
-            self._changes = {at: record for at, record in self._changes.items() if at[0] != key}
-            self._forgotten.add(key)
+            forgotten = {(key, identity)}
+            self._take(_without(self._content, forgotten))
+            self._changes = {at: record for at, record in self._changes.items() if at not in gone}
+            self._forgotten |= forgotten
             return True
+
+    def of(self, key: AutotuneKey) -> list[AutotuneRecord]:
+        """Return every record of a key, in the order of their identities."""
+        if key not in self._newest:
+            return []
+        return [record for (at, _), record in self.records().items() if at == key]
 
     def records(self) -> dict[tuple[AutotuneKey, str], AutotuneRecord]:
         """Return all of them by key and identity, in their order."""
@@ -158,23 +170,23 @@ class AutotuneStore:
         self._newest = {key: record for (key, _), record in content.records.items()}
 
 
-def _without(content: AutotuneText, keys: AbstractSet[AutotuneKey]) -> AutotuneText:
-    """Return the same with neither records nor additions of these keys."""
-    if not keys:
+def _without(content: AutotuneText, forgotten: AbstractSet[_Forgotten]) -> AutotuneText:
+    """Return the same with neither records nor additions of what was forgotten."""
+    if not forgotten:
         return replace(content, records=dict(content.records), unknown_of=dict(content.unknown_of))
     return AutotuneText(
-        {at: record for at, record in content.records.items() if at[0] not in keys},
+        {at: record for at, record in content.records.items() if at not in forgotten and (at[0], None) not in forgotten},
         content.schema,
         content.unreadable,
         content.unknown,
-        {at: added for at, added in content.unknown_of.items() if at[0] not in keys},
+        {at: added for at, added in content.unknown_of.items() if at not in forgotten and (at[0], None) not in forgotten},
     )
 
 
 def _joined(
     content: AutotuneText,
     changes: dict[tuple[AutotuneKey, str], AutotuneRecord],
-    forgotten: AbstractSet[AutotuneKey],
+    forgotten: AbstractSet[_Forgotten],
 ) -> AutotuneText:
     """Return a file's content with what changed: first what was forgotten goes, then the better measured of two stays."""
     made = _without(content, forgotten)

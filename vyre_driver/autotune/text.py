@@ -26,7 +26,7 @@ else:
 SCHEMA = 1
 _U32_MAX = 2**32 - 1
 _HEADER = "[[record]]\n"
-_ADDED = ("identity", "samples", "median_ns", "measured_at", "kernel", "device", "driver")
+_ADDED = ("identity", "samples", "median_ns", "measured_at", "kernel", "device", "driver", "size")
 _KNOWN = frozenset({"key", "adapter"} | {one.name for one in fields(AutotuneRecord)})
 _AS_LIST = ("key", "adapter", "workgroup_size", "unroll", "tile", "recorded_at")
 
@@ -36,7 +36,7 @@ _AXES = r"\[\n" + rf"    {_NUMBER},\n" * 3 + r"\]"
 _RECORD = re.compile(
     rf"key = {_TEXT}\nadapter = {_TEXT}\nworkgroup_size = {_AXES}\nunroll = {_NUMBER}\ntile = {_AXES}\nrecorded_at = {_TEXT}\n"
     rf"(?:identity = {_TEXT}\nsamples = {_NUMBER}\nmedian_ns = {_NUMBER}\nmeasured_at = {_NUMBER}\n"
-    rf"kernel = {_TEXT}\ndevice = {_TEXT}\ndriver = {_TEXT}\n)?"
+    rf"kernel = {_TEXT}\ndevice = {_TEXT}\ndriver = {_TEXT}\nsize = {_TEXT}\n)?"
 )
 _TO_ESCAPE = re.compile(r'["\\\x00-\x1f\x7f]')
 _ESCAPES = {code: f"\\u{code:04X}" for code in (*range(0x20), 0x7F)} | {ord("\\"): "\\\\", ord('"'): '\\"'}
@@ -156,10 +156,10 @@ def _table(at: tuple[AutotuneKey, str], record: AutotuneRecord) -> dict[str, Any
 
 def _own_text(key: AutotuneKey, record: AutotuneRecord) -> str:
     texts: tuple[str, ...] = (key.key_hex, key.adapter_id, record.recorded_at)
-    texts += (record.identity, record.kernel, record.device, record.driver)
+    texts += (record.identity, record.kernel, record.device, record.driver, record.size)
     if _TO_ESCAPE.search("".join(texts)) is not None:
         texts = tuple(one.translate(_ESCAPES) for one in texts)
-    key_hex, adapter, day, identity, kernel, device, driver = texts
+    key_hex, adapter, day, identity, kernel, device, driver, size = texts
     text = (
         f'key = "{key_hex}"\nadapter = "{adapter}"\nworkgroup_size = {_listed(record.workgroup_size)}\n'
         f'unroll = {record.unroll}\ntile = {_listed(record.tile)}\nrecorded_at = "{day}"\n'
@@ -169,6 +169,7 @@ def _own_text(key: AutotuneKey, record: AutotuneRecord) -> str:
     return (
         f'{text}identity = "{identity}"\nsamples = {record.samples}\nmedian_ns = {record.median_ns}\n'
         f'measured_at = {record.measured_at}\nkernel = "{kernel}"\ndevice = "{device}"\ndriver = "{driver}"\n'
+        f'size = "{size}"\n'
     )
 
 
@@ -181,6 +182,7 @@ def _has_added(record: AutotuneRecord) -> bool:
         or record.kernel
         or record.device
         or record.driver
+        or record.size
     )
 
 

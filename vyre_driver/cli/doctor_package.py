@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 import vyre_driver
-from vyre_driver import settings
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning
+from vyre_driver.autotune.records import TuningRecords
 from vyre_driver.backends import broken_plugins, rank_backends
 from vyre_driver.backends.kompute._kp import load_kompute
 from vyre_driver.cache.disk import DiskPipelineCache
@@ -131,13 +131,15 @@ def check_cache() -> Check:
 
 
 def check_autotune() -> Check:
-    """Read the autotune file that VYRE_AUTOTUNE_FILE names."""
-    variable = settings.AUTOTUNE_FILE.variable
-    facts: dict[str, Any] = {"path": None, "records": 0, "left_out": []}
+    """Read the file of tuning records that a Driver would read."""
+    facts: dict[str, Any] = {"path": None, "mode": None, "records": 0, "left_out": []}
     try:
-        path = settings.absolute_path(settings.AUTOTUNE_FILE)
+        records = TuningRecords.from_settings()
+        facts["mode"] = records.mode.value
+        path = records.path
         if path is None:
-            return Check("autotune", State.OK, f"no file was looked at: {variable} is not set", facts=facts)
+            fix = "give a HOME, or set VYRE_AUTOTUNE_FILE"
+            return Check("autotune", State.WARNING, "in memory only: nothing tuned is kept", fixes=(fix,), facts=facts)
         facts["path"] = str(path)
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always", AutotuneWarning)

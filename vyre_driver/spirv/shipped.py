@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 
 from vyre_driver.spirv.module import SpirvModule
 
 
+@cache
 def shipped_module(name: str) -> SpirvModule:
     """Return the shader ``name`` of ``vyre_driver.shaders``, for example ``saxpy``; an unknown one raises FileNotFoundError."""
     return SpirvModule.from_bytes(files("vyre_driver.shaders").joinpath(f"{name}.spv").read_bytes(), name=f"{name}.spv")

@@ -1,0 +1,165 @@
+"""The records a driver works with: where they lie, whether they are used, and which is the best for a size."""
+
+from __future__ import annotations
+
+import enum
+import math
+import os
+import threading
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import platformdirs
+
+from vyre_driver import settings
+from vyre_driver.autotune.store import AutotuneStore, AutotuneWarning
+from vyre_driver.errors import FileUnusable, InvalidAutotuneFile, InvalidInput
+
+if TYPE_CHECKING:
+    from vyre_driver.autotune.record import AutotuneKey, AutotuneRecord
+
+Size = tuple[int, ...]
+
+
+class TuningMode(enum.Enum):
+    """What ``VYRE_AUTOTUNE`` says."""
+
+    OFF = "off"
+    """Records are not used, and nothing is tuned."""
+    READ = "read"
+    """Records are used; only who asks for it tunes."""
+    TUNE = "tune"
+    """What has no record is tuned when it is first used."""
+    FORCE = "force"
+    """So is what has one, once a driver."""
+
+
+class Target(Protocol):
+    """What a record is for (``tuning_target.TuningTarget``)."""
+
+    @property
+    def key(self) -> AutotuneKey:
+        """Upstream's key."""
+
+    def identity(self, size: str = "") -> str:
+        """Return the identity for a class of sizes."""
+
+
+class TuningRecords:
+    """A store with its place and mode. Safe for threads. The file is read when the first record is asked for, once."""
+
+    def __init__(self, store: AutotuneStore | None, path: Path | None, mode: TuningMode) -> None:
+        """Use a store as it is (without a path it is never saved), or the file at ``path``, or with neither memory alone."""
+        self.path = path
+        self.mode = mode
+        self.refused = ""
+        """Why the file is not used, if it is not."""
+        self._store = store
+        self._loading = threading.Lock()
+
+    @classmethod
+    def from_settings(cls, given: AutotuneStore | str | os.PathLike[str] | None = None) -> TuningRecords:
+        """Return those of a store or a file, None takes VYRE_AUTOTUNE_FILE, else the default place; VYRE_AUTOTUNE is the mode.
+
+        Raises
+        ------
+        InvalidInput
+            2201 if ``given`` is neither.
+        InvalidSetting
+            2401 if a variable cannot be meant.
+        """
+        mode = TuningMode(settings.choice(settings.AUTOTUNE, [one.value for one in TuningMode]) or TuningMode.READ.value)
+        if isinstance(given, AutotuneStore):
+            return cls(given, None, mode)
+        if given is None:
+            return cls(None, settings.absolute_path(settings.AUTOTUNE_FILE) or default_path(), mode)
+        try:
+            path = Path(given)
+        except TypeError as error:
+            raise InvalidInput(
+                f"autotune is of type {type(given).__name__}", fix="pass an AutotuneStore, or a file as text or Path"
+            ) from error
+        return cls(None, path, mode)
+
+    @property
+    def store(self) -> AutotuneStore:
+        """The records. A file that cannot be used is warned of once, and counts as empty: tuning makes nothing but speed."""
+        with self._loading:
+            if self._store is None:
+                self._store = self._loaded()
+            return self._store
+
+    @property
+    def may_tune(self) -> bool:
+        """Whether what is used first is tuned."""
+        return self.mode in {TuningMode.TUNE, TuningMode.FORCE}
+
+    def best(self, target: Target, size: Size = ()) -> AutotuneRecord | None:
+        """Return the record for a class of sizes, else the one for the nearest class, None without one or in mode OFF.
+
+        Only records with the target's identity count. Near is by the logarithm of each number.
+        """
+        if self.mode is TuningMode.OFF or self.store.is_empty:
+            return None
+        key = target.key
+        found = self.store.get(key, target.identity(size_text(size)))
+        if found is not None or not size:
+            return found
+        others = [(read_size(one.size), one) for one in self.store.of(key) if one.identity == target.identity(one.size)]
+        near = [(_distance(size, at), at, one) for at, one in others if len(at) == len(size)]
+        return min(near, key=lambda row: row[:2])[2] if near else None
+
+    def keep(self, target: Target, record: AutotuneRecord, *, replace: bool = False) -> None:
+        """Add a record, and save it where there is a file.
+
+        Of two with one identity the better measured stays in the file, unless this one is to ``replace`` it.
+
+        Raises
+        ------
+        FileUnusable
+            2202, InvalidAutotuneFile 2209: as ``AutotuneStore.save_if_dirty``; the record is used all the same.
+        """
+        if replace:
+            self.store.forget(target.key, record.identity)
+        self.store.put(target.key, record)
+        if self.path is not None:
+            self.store.save_if_dirty(self.path)
+
+    def _loaded(self) -> AutotuneStore:
+        if self.path is None:
+            return AutotuneStore()
+        try:
+            return AutotuneStore.load(self.path)
+        except (FileUnusable, InvalidAutotuneFile) as error:
+            self.refused = str(error)
+            warnings.warn(f"nothing is known of tuned kernels: {error}", AutotuneWarning, stacklevel=4)
+            return AutotuneStore()
+
+
+def default_path() -> Path | None:
+    """``$XDG_STATE_HOME/vyre/autotune.toml``, else ``~/.local/state/vyre/autotune.toml``; None without a usable home.
+
+    A relative or empty XDG_STATE_HOME is ignored, and neither the working directory nor a temporary one is ever used.
+    """
+    try:
+        base = Path(platformdirs.user_state_dir("vyre", appauthor=False))
+    except RuntimeError:  # platformdirs found no home
+        base = Path()
+    if not base.is_absolute():
+        base = Path(os.path.expanduser("~/.local/state/vyre"))  # noqa: PTH111 -- Path.expanduser raises without a home
+    return base / "autotune.toml" if base.is_absolute() else None
+
+
+def size_text(size: Size) -> str:
+    """Return a size as a record has it: ``4096x64``."""
+    return "x".join(map(str, size))
+
+
+def read_size(text: str) -> Size:
+    """Return the size that a record has."""
+    return tuple(int(one) for one in text.split("x")) if text else ()
+
+
+def _distance(one: Size, other: Size) -> float:
+    return sum(abs(math.log2(max(a, 1)) - math.log2(max(b, 1))) for a, b in zip(one, other, strict=True))

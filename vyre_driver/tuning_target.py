@@ -1,0 +1,81 @@
+"""What a tuning record is for: a kernel's code and constants on a device's model and driver, and a class of sizes.
+
+The identity is what a record is found by; upstream's key, under which it stands in the file, has room for less.
+
+Source: spec items 2.1 and 2.4.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from vyre_driver.autotune.record import AutotuneKey, AutotuneRecord
+from vyre_driver.identity import tuning_identity
+from vyre_driver.spec_values import SpecKind, SpecMap, SpecValue
+from vyre_driver.specialization import SpecCacheKey
+
+if TYPE_CHECKING:
+    from vyre_driver.autotune.space import Axes, Candidate, TuningSpace
+    from vyre_driver.specialization import Specialization
+    from vyre_driver.vulkan.devices import PhysicalDevice
+
+
+@dataclass(frozen=True, slots=True)
+class TuningTarget:
+    """A kernel on a device, as far as a choice of constants depends on it.
+
+    ``code`` and ``layout`` are 32-byte digests of the program or modules and of how they are bound; ``workgroup_size`` is the
+    declared one; ``fixed`` are the values of the constants that are not tuned.
+    """
+
+    kernel: str
+    code: bytes
+    layout: bytes
+    workgroup_size: Axes
+    space: TuningSpace
+    device: PhysicalDevice
+    fixed: SpecMap = field(default_factory=SpecMap)
+    ulp_budget: int = 0
+
+    @property
+    def key(self) -> AutotuneKey:
+        """Upstream's key; the adapter is ``vulkan-`` and the ids of vendor and device in hex."""
+        shader, binding = (int.from_bytes(one[:8], "little") for one in (self.code, self.layout))
+        spec = SpecCacheKey.new(shader, binding, self.workgroup_size, self.fixed)
+        return AutotuneKey.new(spec, f"vulkan-{self.device.vendor_id:04x}-{self.device.device_id:04x}")
+
+    def identity(self, size: str = "") -> str:
+        """Return the identity of a record for a class of sizes, as ``AutotuneRecord.size`` has it."""
+        constants = [axis.constant for axis in self.space.axes]
+        return tuning_identity(self.code, constants, self.fixed, self.device, ulp_budget=self.ulp_budget, size=size)
+
+    def record(self, best: Candidate, samples: int, median_ns: int, size: str = "") -> AutotuneRecord:
+        """Return the record of a choice that was measured just now, so many times, with this median."""
+        device = self.device
+        return AutotuneRecord(
+            best.workgroup_size,
+            best.unroll,
+            best.tile,
+            dt.datetime.now(tz=dt.timezone.utc).date().isoformat(),
+            self.identity(size),
+            samples,
+            median_ns,
+            int(time.time()),
+            self.kernel,
+            device.name,
+            f"{device.driver_name} {device.driver_info}".strip(),
+            size,
+        )
+
+
+def fixed_values(specialization: Specialization, space: TuningSpace) -> SpecMap:
+    """Return the typed values of the constants that are not tuned."""
+    tuned = {axis.constant for axis in space.axes}
+    return SpecMap(
+        (one.name, SpecValue(SpecKind[one.type_name.upper()], one.bits))
+        for one in specialization.constants
+        if one.name not in tuned
+    )

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from vyre_driver.autotune.records import TuningRecords
+    from vyre_driver.autotune.space import TuningSpace
     from vyre_driver.autotune.store import AutotuneStore
     from vyre_driver.backends.dispatch_config import DispatchConfig
     from vyre_driver.ir.program import Program
@@ -127,6 +128,8 @@ class Driver:
         module: SpirvModule | Program,
         specs: Mapping[str, object] | SpecMap | None = None,
         config: DispatchConfig | None = None,
+        *,
+        space: TuningSpace | None = None,
     ) -> Kernel:
         """Prove that the device can run a module or a program with these constants, and fetch or store its entry.
 
@@ -135,12 +138,15 @@ class Driver:
         lets floats be the device's own, its workgroup override replaces the program's size. A program is lowered only when
         the cache has no entry (docs/lowering.md).
 
+        ``space`` says which constants of a module may be tuned: those that ``specs`` leaves out take the best values known
+        (``tune`` finds them, docs/tuning.md).
+
         The pipeline itself is made at the first call, when the buffers' sizes are known: kompute needs them.
 
         Raises
         ------
         InvalidInput
-            2201 if it is neither.
+            2201 if it is neither, or ``space`` names a constant that the module does not have.
         InvalidSpecialization
             2102 if a constant is unknown, does not fit its type, or leaves shared memory without a size.
         LimitExceeded
@@ -162,6 +168,9 @@ class Driver:
         reflection = runnable.reflection
         check_requirements(reflection, self.physical_device, self.backend.features, self.backend.api_version)
         plan = BindingPlan.from_reflection(reflection)
+        if space is not None:
+            choice = import_module("vyre_driver.tuned_choice")  # late: most tune nothing
+            specs = choice.tuned_specs(module, specs, space, self.physical_device, self.tuning)
         specialization = specialize(reflection.spec_constants, {} if specs is None else specs)
         workgroup = local_size(reflection, specialization, self.physical_device.limits)
         check_shared_memory(reflection, specialization, self.physical_device.limits)

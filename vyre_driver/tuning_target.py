@@ -12,14 +12,21 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from blake3 import blake3
+
 from vyre_driver.autotune.record import AutotuneKey, AutotuneRecord
-from vyre_driver.identity import tuning_identity
+from vyre_driver.binding import BindingPlan
+from vyre_driver.identity import layout_digest, shader_digest, tuning_identity
 from vyre_driver.spec_values import SpecKind, SpecMap, SpecValue
 from vyre_driver.specialization import SpecCacheKey
 
 if TYPE_CHECKING:
-    from vyre_driver.autotune.space import Axes, Candidate, TuningSpace
+    from collections.abc import Sequence
+
+    from vyre_driver.autotune.records import Size, TuningRecords
+    from vyre_driver.autotune.space import Candidate, TuningSpace
     from vyre_driver.specialization import Specialization
+    from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 
@@ -27,24 +34,38 @@ if TYPE_CHECKING:
 class TuningTarget:
     """A kernel on a device, as far as a choice of constants depends on it.
 
-    ``code`` and ``layout`` are 32-byte digests of the program or modules and of how they are bound; ``workgroup_size`` is the
-    declared one; ``fixed`` are the values of the constants that are not tuned.
+    ``code`` and ``layout`` are 32-byte digests of the program or modules and of how they are bound; ``fixed`` are the values
+    of the constants that are not tuned.
     """
 
     kernel: str
     code: bytes
     layout: bytes
-    workgroup_size: Axes
     space: TuningSpace
     device: PhysicalDevice
     fixed: SpecMap = field(default_factory=SpecMap)
     ulp_budget: int = 0
 
+    @classmethod
+    def of_modules(
+        cls, kernel: str, modules: Sequence[SpirvModule], space: TuningSpace, device: PhysicalDevice, fixed: SpecMap
+    ) -> TuningTarget:
+        """Return the target of a kernel that is made of these modules, in this order; raises as ``SpirvModule.runnable``."""
+        runnable = [one.runnable for one in modules]
+        code = b"".join(shader_digest(one.code) for one in runnable)
+        layout = b"".join(layout_digest(BindingPlan.from_reflection(one.reflection)) for one in runnable)
+        return cls(kernel, blake3(code).digest(), blake3(layout).digest(), space, device, fixed)
+
+    def known(self, records: TuningRecords, size: Size = ()) -> Candidate | None:
+        """Return the best choice known for a class of sizes, None if none is, or the device would not take it."""
+        record = records.best(self, size)
+        return None if record is None else self.space.of_record(record, self.device.limits)
+
     @property
     def key(self) -> AutotuneKey:
-        """Upstream's key; the adapter is ``vulkan-`` and the ids of vendor and device in hex."""
+        """Upstream's key, of the preferred workgroup; the adapter is ``vulkan-`` and the ids of vendor and device in hex."""
         shader, binding = (int.from_bytes(one[:8], "little") for one in (self.code, self.layout))
-        spec = SpecCacheKey.new(shader, binding, self.workgroup_size, self.fixed)
+        spec = SpecCacheKey.new(shader, binding, self.space.preferred.workgroup_size, self.fixed)
         return AutotuneKey.new(spec, f"vulkan-{self.device.vendor_id:04x}-{self.device.device_id:04x}")
 
     def identity(self, size: str = "") -> str:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import enum
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from vyre_driver.errors import InvalidTuningSpace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from vyre_driver.autotune.record import AutotuneRecord
 
@@ -150,6 +150,15 @@ class TuningSpace:
         if invocations > limits.max_compute_work_group_invocations:
             return f"{invocations} invocations, and the device allows {limits.max_compute_work_group_invocations}"
         return self.rule(candidate, limits)
+
+    @property
+    def preferred(self) -> Candidate:
+        """The first value of every axis, valid on a device or not."""
+        return _candidate({axis.place: axis.values[0] for axis in self.axes})
+
+    def without(self, constants: Collection[str]) -> TuningSpace:
+        """Return the space that is left when somebody has chosen these constants."""
+        return replace(self, axes=tuple(axis for axis in self.axes if axis.constant not in constants))
 
     def constants(self, candidate: Candidate) -> dict[str, int]:
         """Return the specialization constants of a candidate by name."""

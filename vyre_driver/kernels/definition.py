@@ -12,12 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_driver.spec_values import SpecMap
+from vyre_driver.tuning_target import TuningTarget
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
     from vyre_driver.autotune.space import Candidate, TuningSpace
+    from vyre_driver.backends.dispatch_config import DispatchConfig
+    from vyre_driver.ir.program import Program
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.vulkan.devices import PhysicalDevice
 
@@ -47,20 +52,24 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One dispatch: the module, its buffers by name in binding order, workgroups, constants, push constants."""
+    """One dispatch: the code, its buffers by name in binding order, workgroups, constants, push constants, configuration.
 
-    module: SpirvModule
+    ``groups`` None takes one invocation for each element of the largest output; ``config`` is for programs.
+    """
+
+    module: SpirvModule | Program
     buffers: tuple[str, ...]
-    groups: tuple[int, int, int]
+    groups: tuple[int, int, int] | None
     specs: Mapping[str, object] = field(default_factory=dict)
     push: Mapping[str, object] = field(default_factory=dict)
+    config: DispatchConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A call with one candidate: its dispatches in order, and the arrays it needs besides its inputs, by name.
 
-    Inputs, outputs and temporaries share one name space; what a step reads that no step wrote is an input.
+    Inputs, outputs and temporaries share one name space. An output with the name of an input is worked on in place.
     """
 
     steps: tuple[Step, ...]
@@ -89,6 +98,10 @@ class KernelDefinition(ABC):
     def space(self, device: DeviceFacts) -> TuningSpace:
         """Return what may be tuned."""
 
+    def target(self, device: DeviceFacts, space: TuningSpace) -> TuningTarget:
+        """Return what records of the kernel are for."""
+        return TuningTarget.of_modules(self.name, self.modules(device), space, device.physical, SpecMap())
+
     @abstractmethod
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return the problem's size, after checking that the arrays fit each other and the parameters are right.
@@ -110,8 +123,8 @@ class KernelDefinition(ABC):
         """Return arrays and parameters of a call of this size, to tune and to check with; the same for the same seed."""
 
     @abstractmethod
-    def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401 -- what the kernel takes
-        """Return what numpy makes of a call, in the type the kernel returns."""
+    def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any] | None:  # noqa: ANN401 -- what the kernel takes
+        """Return what numpy makes of a call, in the type the kernel returns; None where nobody knows."""
 
     @property
     @abstractmethod

@@ -8,16 +8,11 @@ from collections import OrderedDict
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from blake3 import blake3
-
 from vyre_driver.arguments import as_array
 from vyre_driver.autotune.records import TuningMode, size_text
 from vyre_driver.autotune.store import AutotuneWarning
-from vyre_driver.binding import BindingPlan
 from vyre_driver.errors import FileUnusable, InvalidAutotuneFile, InvalidInput
-from vyre_driver.identity import layout_digest, shader_digest
 from vyre_driver.kernels.definition import DeviceFacts, Operand
-from vyre_driver.tuning_target import TuningTarget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,6 +23,7 @@ if TYPE_CHECKING:
     from vyre_driver.backends.kompute.resident import Buffer
     from vyre_driver.bound import BoundKernel, DispatchFuture
     from vyre_driver.driver import Driver
+    from vyre_driver.ir.program import Program
     from vyre_driver.kernel import Kernel
     from vyre_driver.kernels.definition import KernelDefinition, Plan, Size, Step
     from vyre_driver.spirv.module import SpirvModule
@@ -53,16 +49,8 @@ class TunedKernel:
         self.device = DeviceFacts(driver.physical_device, frozenset(driver.backend.features))
         self.space = definition.space(self.device)
         self.candidates = self.space.candidates(driver.physical_device.limits)
-        modules = definition.modules(self.device)
-        self.target = TuningTarget(
-            definition.name,
-            blake3(b"".join(shader_digest(one.code) for one in modules)).digest(),
-            blake3(b"".join(layout_digest(BindingPlan.from_reflection(one.reflection)) for one in modules)).digest(),
-            self.candidates[0].workgroup_size,
-            self.space,
-            driver.physical_device,
-        )
-        self._compiled: dict[object, tuple[SpirvModule, Kernel]] = {}
+        self.target = definition.target(self.device, self.space)
+        self._compiled: dict[object, tuple[SpirvModule | Program, Kernel]] = {}
         self._known: dict[Size, Candidate] = {}
         self._forced: set[Size] = set()
         self._calls: OrderedDict[object, _Call] = OrderedDict()
@@ -124,9 +112,7 @@ class TunedKernel:
         at = self.definition.size_class(size)
         found = self._known.get(at)
         if found is None:
-            record = self.driver.tuning.best(self.target, at)
-            known = None if record is None else self.space.of_record(record, self.device.physical.limits)
-            found = self._known[at] = known or self.candidates[0]
+            found = self._known[at] = self.target.known(self.driver.tuning, at) or self.candidates[0]
         return found
 
     def forget(self) -> None:
@@ -135,11 +121,12 @@ class TunedKernel:
 
     def compiled(self, step: Step) -> Kernel:
         """Return the kernel of a step; the same one for the same module and constants."""
-        key = (id(step.module), *sorted(step.specs.items()))
+        key = (id(step.module), step.config, *sorted(step.specs.items()))
         with self._lock:
             found = self._compiled.get(key)
             if found is None:  # the module is kept, so that nothing else gets its id
-                found = self._compiled[key] = step.module, self.driver.compile(step.module, step.specs)
+                made = self.driver.compile(step.module, step.specs, step.config)
+                found = self._compiled[key] = step.module, made
             return found[1]
 
     def close(self) -> None:

@@ -1,0 +1,61 @@
+"""What is known of a module when it is compiled with a tuning space: declared < tuned < caller.
+
+Source: spec item 2.4.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.errors import InvalidInput
+from vyre_driver.specialization import specialize
+from vyre_driver.tuning_target import TuningTarget, fixed_values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vyre_driver.autotune.records import TuningRecords
+    from vyre_driver.autotune.space import TuningSpace
+    from vyre_driver.specialization import SpecMap
+    from vyre_driver.spirv.module import SpirvModule
+    from vyre_driver.vulkan.devices import PhysicalDevice
+
+
+def module_target(
+    module: SpirvModule, specs: Mapping[str, object] | SpecMap | None, space: TuningSpace, device: PhysicalDevice
+) -> TuningTarget:
+    """Return what records of a module with these constants are for; a constant that the caller gives is not tuned.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if the space names a constant that the module does not have.
+    InvalidSpecialization
+        2102 if a constant that is given is unknown or does not fit its type.
+    """
+    declared = module.reflection.spec_constants
+    names = [one.name for one in declared]
+    unknown = [axis.constant for axis in space.axes if axis.constant not in names]
+    if unknown:
+        raise InvalidInput(
+            f"the tuning space names the constant {unknown[0]!r}, and {module.name} has {', '.join(names) or 'none'}",
+            fix="name specialization constants of the module",
+            constant=unknown[0],
+        )
+    given = {} if specs is None else specs
+    specialized = specialize(declared, given)
+    left = space.without([name for name, _ in dict(given).items()])
+    return TuningTarget.of_modules(module.name, [module], left, device, fixed_values(specialized, left))
+
+
+def tuned_specs(
+    module: SpirvModule,
+    specs: Mapping[str, object] | SpecMap | None,
+    space: TuningSpace,
+    device: PhysicalDevice,
+    records: TuningRecords,
+) -> dict[str, object]:
+    """Return the constants that the caller gives, and the best known of those that the space names; raises as above."""
+    target = module_target(module, specs, space, device)
+    known = target.known(records)
+    return {**({} if known is None else target.space.constants(known)), **dict(specs or {})}

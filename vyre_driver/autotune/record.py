@@ -5,6 +5,7 @@ Source: spec item 2.4.
 
 from __future__ import annotations
 
+import operator
 import re
 import struct
 from dataclasses import dataclass, fields
@@ -100,8 +101,7 @@ class AutotuneRecord:
         try:
             counts = (*self.workgroup_size, *self.tile, *numbers)
             _RANGES.pack(*counts)
-            for text in (self.recorded_at, self.kernel, self.device, self.driver):
-                str.encode(text)
+            str.encode(self.recorded_at + self.kernel + self.device + self.driver)
             is_right = set(map(type, counts)) == {int} and type(self.workgroup_size) is type(self.tile) is tuple
             is_right = is_right and (self.identity == "" or _IDENTITY.fullmatch(self.identity) is not None)
             if is_right and _SIZE.fullmatch(self.size) is not None:
@@ -134,7 +134,10 @@ class AutotuneRecord:
         return self._rank() > other._rank()
 
     def _rank(self) -> tuple[object, ...]:
-        return self.samples, self.recorded_at, self.measured_at, *(getattr(self, one.name) for one in fields(self))
+        return self.samples, self.recorded_at, self.measured_at, _every_field(self)
+
+
+_every_field = operator.attrgetter(*(one.name for one in fields(AutotuneRecord)))
 
 
 def _check_number(name: str, value: object, most: int) -> None:

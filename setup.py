@@ -20,12 +20,14 @@ COMPILED = SHADERS / "compiled.json"
 
 
 def compile_shaders() -> None:
-    """Compile each shaders/*.comp whose text differs from the one its .spv was made of (compiled.json says which)."""
+    """Compile each shaders/*.comp whose text, or what it may include, is not what its .spv was made of (compiled.json)."""
     known = json.loads(COMPILED.read_text("utf-8")) if COMPILED.exists() else {}
     made = {}
+    included = b"".join(one.read_bytes() for one in sorted(SHADERS.glob("*.glsl")))
     for source in sorted(SHADERS.glob("*.comp")):
         spirv = source.with_suffix(".spv")
-        made[source.name] = hashlib.sha256(source.read_bytes()).hexdigest()
+        text = source.read_bytes()
+        made[source.name] = hashlib.sha256(text + included if b"#include" in text else text).hexdigest()
         if not spirv.exists() or known.get(source.name) != made[source.name]:
             run_glslang(source, spirv)
     if made != known:
@@ -58,7 +60,7 @@ class BuildShaders(Command):
         compile_shaders()
 
     def get_source_files(self) -> list[str]:
-        return [str(source) for source in sorted(SHADERS.glob("*.comp"))]
+        return [str(source) for suffix in ("comp", "glsl") for source in sorted(SHADERS.glob(f"*.{suffix}"))]
 
     def get_outputs(self) -> list[str]:
         return []

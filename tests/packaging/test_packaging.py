@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.packaging
 
-SHADERS = {"byte_histogram", "mandelbrot", "saxpy"}
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
 
@@ -47,8 +46,15 @@ def in_sdist(sdist: Path) -> set[str]:
         return {name.partition("/")[2] for name in archive.getnames()}
 
 
-def test_the_sdist_carries_compiled_shaders_and_what_they_were_made_of(sdist: Path) -> None:
-    expected = {f"shaders/{name}{suffix}" for name in SHADERS for suffix in (".comp", ".spv")} | {"shaders/compiled.json"}
+def shaders_of(tracked: frozenset[str]) -> set[str]:
+    """The files that the shaders are kept in, with those that the build makes."""
+    kept = {name for name in tracked if re.fullmatch(r"shaders/\w+\.(comp|glsl)", name)}
+    return kept | {name.replace(".comp", ".spv") for name in kept if name.endswith(".comp")}
+
+
+def test_the_sdist_carries_compiled_shaders_and_what_they_were_made_of(sdist: Path, tracked: frozenset[str]) -> None:
+    expected = shaders_of(tracked) | {"shaders/compiled.json"}
+    assert ({"shaders/saxpy.comp", "shaders/saxpy.spv", "shaders/reduce.glsl"} - expected) == set()
     assert expected - in_sdist(sdist) == set()
 
 
@@ -77,7 +83,7 @@ def test_the_wheel_carries_exactly_the_package(wheel: Path, tracked: frozenset[s
     kept = (".py", ".pyx", ".pxd", ".pxi", ".pyi", "py.typed", "vyre_driver.h")
     expected = {name for name in tracked if name.startswith("vyre_driver/") and name.endswith(kept)}
     expected |= {name.replace(".pyx", str(SUFFIX)) for name in expected if name.endswith(".pyx")}
-    expected |= {f"vyre_driver/shaders/{name}{suffix}" for name in SHADERS for suffix in (".comp", ".spv")}
+    expected |= {f"vyre_driver/{name}" for name in shaders_of(tracked)}
     expected |= {"vyre_driver/shaders/__init__.py", "vyre_driver/vulkan/vyre_layer.json"}
     assert {name for name in contents(wheel) if ".dist-info/" not in name} == expected
 

@@ -1,0 +1,5 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+// Within subgroups first, then one subgroup over what they found.
+#define SUBGROUPS
+#include "reduce.glsl"

@@ -1,0 +1,129 @@
+"""histogram: how often each value below ``bins`` occurs in an array of uint32; other values are left out.
+
+Counts are kept in shared memory as long as they fit, in as many copies as fit, up to one for each lane that might count at
+once: invocations that meet the same value then do not wait for each other. Beyond that all count in global memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.autotune.space import Axis, Place, TuningSpace
+from vyre_driver.errors import InvalidInput
+from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.kernels.streams import (
+    MAX_COUNT,
+    Widened,
+    blocks,
+    check_parameters,
+    checked_count,
+    copying_module,
+    over_shared_memory,
+)
+from vyre_driver.numbers import is_whole
+from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.autotune.space import Candidate, Limits
+    from vyre_driver.kernels.definition import DeviceFacts, Size
+    from vyre_driver.spirv.module import SpirvModule
+
+_BANKS = 32  # of shared memory, on the GPUs that are; more copies than that do not help
+_FILLING = 256  # the workgroup of shaders/fill_words.comp
+_MOST_FILLING = 1024
+
+
+def _rule(candidate: Candidate, limits: Limits) -> str | None:
+    return over_shared_memory(candidate.tile[0], limits)
+
+
+@dataclass(frozen=True)
+class Histogram(KernelDefinition):
+    """``histogram(x, bins=256)``: uint32 of shape (n,) to counts, uint32 of shape (bins,); both lengths from 1 to 2^30 - 1."""
+
+    name = "histogram"
+    inputs = ("x",)
+
+    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:  # noqa: ARG002 -- the same on all
+        """Return the kernel's own, the one that clears the counts, and the one that copies a few words."""
+        return shipped_module("histogram"), shipped_module("fill_words"), copying_module()
+
+    def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same on all
+        """Return 72 candidates; what counts may share has to fit into the device's shared memory."""
+        return TuningSpace(
+            (
+                Axis("WORKGROUP_X", Place.WORKGROUP_X, (512, 256, 1024), "invocations of a workgroup"),
+                Axis("UNROLL", Place.UNROLL, (4, 2, 8), "vectors that an invocation loads at once"),
+                Axis("SHARED_WORDS", Place.TILE_X, (8192, 4096, 2048, 1024), "words of shared memory for copies of the counts"),
+                Axis("BLOCKS", Place.TILE_Y, (528, 1056), "most workgroups that share the array"),
+            ),
+            _rule,
+        )
+
+    def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
+        """Return (n, bins); raises InvalidInput 2201."""
+        check_parameters(self.name, parameters, ("bins",))
+        bins = parameters.get("bins", 256)
+        if isinstance(bins, bool) or not is_whole(bins) or not 1 <= bins <= MAX_COUNT:
+            raise InvalidInput(
+                f"bins of histogram is {bins!r}, which is no whole number from 1 to {MAX_COUNT}",
+                fix="give the number of bins",
+                parameter="bins",
+            )
+        return checked_count(self.name, "x", operands["x"], ("uint32",)), int(bins)
+
+    def plan(
+        self,
+        operands: Mapping[str, Operand],
+        parameters: Mapping[str, Any],
+        candidate: Candidate,
+        device: DeviceFacts,
+    ) -> Plan:
+        """Return two dispatches: zeros into the counts, so that each run counts anew, then the counting."""
+        x = operands["x"]
+        count, bins = self.size(operands, parameters)
+        wide = Widened(count)
+        buffers = wide.read("x", x), "counts"
+        filling = min(-(-bins // _FILLING), _MOST_FILLING)
+        groups = blocks(count, candidate, candidate.tile[1])
+        push = {"count": count, "bins": bins, "copies": copies(bins, candidate.tile[0])}
+        specs = self.space(device).constants(candidate)
+        steps = (
+            Step(shipped_module("fill_words"), ("counts",), (filling, 1, 1), push={"count": bins, "value": 0}),
+            *wide.before,
+            Step(shipped_module("histogram"), buffers, (groups, 1, 1), specs, push),
+        )
+        return Plan(steps, {"counts": Operand((bins,), np.dtype(np.uint32))}, wide.temporaries)
+
+    def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
+        """Return values that are all as likely, one in a hundred or more of them beyond the bins."""
+        count, bins = size
+        made = np.random.default_rng(seed).integers(0, bins + bins // 100 + 1, count, np.uint32)
+        return (made,), {"bins": bins}
+
+    def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401 -- a whole number
+        """Return numpy's ``bincount`` of the values below ``bins``."""
+        (x,), bins = arrays, int(parameters.get("bins", 256))
+        return np.bincount(x[x < bins], minlength=bins).astype(np.uint32)
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """From 256 KiB to 1 GiB, of bytes as it were."""
+        return (2**16, 256), (2**22, 256), (2**28, 256)
+
+    def moved_bytes(self, size: Size) -> int:
+        """Return the bytes of the array and of the counts."""
+        return 4 * sum(size)
+
+
+def copies(bins: int, shared_words: int) -> int:
+    """Return how many copies of the counts a workgroup keeps: a power of two up to 32, 0 where not one fits."""
+    found = min(shared_words // bins, _BANKS)
+    return 1 << (found.bit_length() - 1) if found else 0

@@ -1,0 +1,147 @@
+"""reduce_sum and reduce_max: one number of a whole array.
+
+Two dispatches: the workgroups share the array and leave a number each, and one workgroup goes through these. Nothing is added
+atomically, so a sum of floats is the same whenever device and constants are. Sums of whole numbers wrap around.
+
+The maximum is numpy's: a NaN wins. Floats are compared by their bits: +0 is greater than -0, denormal numbers count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.autotune.space import Axis, Place, TuningSpace
+from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.kernels.streams import (
+    BLOCKS,
+    VECTOR,
+    Widened,
+    blocks,
+    check_parameters,
+    checked_count,
+    copying_module,
+    over_shared_memory,
+    variant,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.autotune.space import Candidate, Limits
+    from vyre_driver.kernels.definition import DeviceFacts, Size
+    from vyre_driver.spirv.module import SpirvModule
+
+# KIND in shaders/reduce.glsl.
+SUMS = {"float32": 0, "uint32": 1, "int32": 1}
+_MAXIMA = {"float32": 2, "uint32": 3, "int32": 4}
+_WORKGROUPS = (256, 512, 128, 1024)
+
+
+def reducing_module(device: DeviceFacts) -> SpirvModule:
+    """Return the module that makes one number of each block of an array."""
+    return variant("reduce", device)
+
+
+def blockwise(rule: Callable[[Candidate, Limits], str | None]) -> TuningSpace:
+    """Return what may be tuned of a kernel that shares an array among blocks: 64 candidates, of which the rule refuses some."""
+    return TuningSpace(
+        (
+            Axis("WORKGROUP_X", Place.WORKGROUP_X, _WORKGROUPS, "invocations of a workgroup"),
+            Axis("UNROLL", Place.UNROLL, (4, 2, 8, 1), "vectors that an invocation loads at once"),
+            Axis("BLOCKS", Place.TILE_X, BLOCKS, "most workgroups that share the array"),
+        ),
+        rule,
+    )
+
+
+def float_tolerance(count: int) -> float:
+    """Return how far a sum of so many float32 of one sign may be from the exact one, relative to it.
+
+    Each addition on the way of a number rounds once: one for each tile that its workgroup takes, with the fewest and smallest
+    workgroups, and less than a hundred in the trees within and across them.
+    """
+    turns = count // (VECTOR * min(_WORKGROUPS) * min(BLOCKS))
+    return (100 + turns) * 2.0**-24
+
+
+def _rule(candidate: Candidate, limits: Limits) -> str | None:
+    return over_shared_memory(candidate.workgroup_size[0], limits)
+
+
+@dataclass(frozen=True)
+class Reduction(KernelDefinition):
+    """An array of shape (n,), n from 1 to 2^30 - 1, of float32, uint32 or int32, to one number of its type, of shape ()."""
+
+    name: str
+    is_sum: bool
+    inputs = ("x",)
+
+    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
+        """Return the kernel's own, with or without subgroups, and the one that copies a few words."""
+        return reducing_module(device), copying_module()
+
+    def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same on all
+        """Return 64 candidates."""
+        return blockwise(_rule)
+
+    def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
+        """Return (n,); raises InvalidInput 2201."""
+        check_parameters(self.name, parameters, ())
+        return (checked_count(self.name, "x", operands["x"], tuple(SUMS)),)
+
+    def plan(
+        self,
+        operands: Mapping[str, Operand],
+        parameters: Mapping[str, Any],  # noqa: ARG002 -- there are none
+        candidate: Candidate,
+        device: DeviceFacts,
+    ) -> Plan:
+        """Return two dispatches, or one where one workgroup does it all."""
+        x = operands["x"]
+        count = x.shape[0]
+        wide = Widened(count)
+        kinds = SUMS if self.is_sum else _MAXIMA
+        specs = {**self.space(device).constants(candidate), "KIND": kinds[x.dtype.name]}
+        module, source = reducing_module(device), wide.read("x", x)
+        outputs = {"out": Operand((), x.dtype)}
+        groups = blocks(count, candidate, candidate.tile[0])
+        if groups == 1:
+            step = Step(module, (source, "out"), (1, 1, 1), specs, {"count": count})
+            return Plan((*wide.before, step), outputs, wide.temporaries)
+        steps = (
+            Step(module, (source, "results"), (groups, 1, 1), specs, {"count": count}),
+            Step(module, ("results", "out"), (1, 1, 1), specs, {"count": groups}),
+        )
+        return Plan(steps, outputs, {"results": Operand((max(groups, VECTOR),), x.dtype)})
+
+    def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
+        """Return float32 from 0 to 1."""
+        return (np.random.default_rng(seed).random(size[0], np.float32),), {}
+
+    def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401, ARG002 -- there are none
+        """Return numpy's maximum, or its sum: of floats in float64, rounded once, of whole numbers wrapped around."""
+        (x,) = arrays
+        if not self.is_sum:
+            return np.asarray(x.max())
+        if x.dtype == np.float32:
+            with np.errstate(over="ignore", invalid="ignore"):
+                return np.asarray(x.sum(dtype=np.float64).astype(np.float32))
+        return np.asarray(x.sum(dtype=x.dtype))
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """From 256 KiB to 1 GiB."""
+        return (2**16,), (2**22,), (2**28,)
+
+    def tolerance(self, size: Size) -> float:
+        """Return 0 for the maximum, which is exact."""
+        return float_tolerance(size[0]) if self.is_sum else 0.0
+
+    def moved_bytes(self, size: Size) -> int:
+        """Return the bytes of the array and of the result."""
+        return 4 * size[0] + 4

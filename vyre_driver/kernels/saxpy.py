@@ -1,0 +1,124 @@
+"""saxpy: ``alpha * x + y`` of two arrays of float32, into a third.
+
+Bit for bit what numpy gives: the product is rounded before the sum. Denormal numbers are what the device makes of them, and
+of a NaN only that it is one is the same.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.autotune.space import Axis, Place, TuningSpace
+from vyre_driver.errors import InvalidInput
+from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.kernels.streams import Widened, check_parameters, checked_count, copying_module, tiles
+from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.autotune.space import Candidate
+    from vyre_driver.kernels.definition import DeviceFacts, Size
+    from vyre_driver.spirv.module import SpirvModule
+
+
+@dataclass(frozen=True)
+class Saxpy(KernelDefinition):
+    """``saxpy(x, y, alpha=1.0)``: float32 of one shape (n,), n from 1 to 2^30 - 1.
+
+    ``out`` may be the buffer of ``x`` or ``y``: each number is read before it is written, by the invocation that writes it.
+    """
+
+    name = "saxpy"
+    inputs = ("x", "y")
+
+    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:  # noqa: ARG002 -- the same on all
+        """Return the kernel's own and the one that copies a few words."""
+        return shipped_module("saxpy_vectors"), copying_module()
+
+    def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same on all
+        """Return 80 candidates."""
+        return TuningSpace(
+            (
+                Axis("WORKGROUP_X", Place.WORKGROUP_X, (256, 128, 512, 1024, 64), "invocations of a workgroup"),
+                Axis("UNROLL", Place.UNROLL, (2, 4, 1, 8), "vectors that an invocation loads at once"),
+                Axis("TURNS", Place.TILE_X, (1, 2, 4, 16), "tiles that a workgroup takes, one after the other"),
+            )
+        )
+
+    def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
+        """Return (n,); raises InvalidInput 2201."""
+        check_parameters(self.name, parameters, ("alpha",))
+        count, other = (checked_count(self.name, name, operands[name], ("float32",)) for name in self.inputs)
+        if count != other:
+            raise InvalidInput(
+                f"x of saxpy has {count} elements and y has {other}", fix="pass arrays of one length", counts=(count, other)
+            )
+        _as_float32(parameters.get("alpha", 1.0))
+        return (count,)
+
+    def plan(
+        self,
+        operands: Mapping[str, Operand],
+        parameters: Mapping[str, Any],
+        candidate: Candidate,
+        device: DeviceFacts,
+    ) -> Plan:
+        """Return one dispatch, of a workgroup for each ``TURNS`` tiles as far as the device allows; the others go round."""
+        count = operands["x"].shape[0]
+        wide = Widened(count)
+        out = Operand((count,), np.dtype(np.float32))
+        buffers = wide.read("x", operands["x"]), wide.read("y", operands["y"]), wide.written("out", out)
+        most = device.physical.limits.max_compute_work_group_count[0]
+        groups = min(-(-tiles(count, candidate) // candidate.tile[0]), most)
+        push = {"alpha": float(_as_float32(parameters.get("alpha", 1.0))), "count": count}
+        module = shipped_module("saxpy_vectors")
+        step = Step(module, buffers, (groups, 1, 1), self.space(device).constants(candidate), push)
+        return Plan((*wide.before, step, *wide.after), {"out": out}, wide.temporaries)
+
+    def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
+        """Return numbers from 0 to 1."""
+        made = np.random.default_rng(seed)
+        x, y = (made.random(size[0], np.float32) for _ in self.inputs)
+        return (x, y), {"alpha": 2.5}
+
+    def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401 -- a number
+        """Return what numpy gives in float32."""
+        x, y = arrays
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(_as_float32(parameters.get("alpha", 1.0)) * x + y)
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """From 256 KiB an array, which any cache holds, to 1 GiB."""
+        return (2**16,), (2**22,), (2**28,)
+
+    def moved_bytes(self, size: Size) -> int:
+        """Two arrays in, one out."""
+        return 12 * size[0]
+
+
+def _as_float32(alpha: object) -> np.float32:
+    """Return alpha as numpy rounds it; too large a one is infinite.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if it is no number.
+    """
+    given = alpha if isinstance(alpha, numbers.Real) else None
+    if given is None or type(alpha) is bool:
+        raise InvalidInput(f"alpha of saxpy is {alpha!r}, which is no real number", fix="give a float", parameter="alpha")
+    try:
+        found = float(given)
+    except OverflowError:  # a whole number beyond float64
+        found = math.copysign(math.inf, given)
+    with np.errstate(over="ignore"):
+        return np.float32(found)

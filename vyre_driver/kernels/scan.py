@@ -1,0 +1,121 @@
+"""inclusive_scan: the running sums of an array, ``numpy.cumsum``.
+
+Three dispatches: each workgroup sums its run of the array, one workgroup scans these sums, and each goes through its run again
+from the sum before it. That reads the array twice. A single pass (each workgroup looking back for the sums of those before
+it) would read it once, and may hang: Vulkan does not promise that a workgroup which others wait for is running.
+
+Sums of whole numbers wrap around. Floats are added in another order than numpy's, and closer to the exact sums than its one
+running sum; a device may make zero of denormal numbers.
+
+Source: Vulkan 1.3, "Shader Execution" (no order among workgroups).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.kernels.reduction import SUMS, blockwise, float_tolerance, reducing_module
+from vyre_driver.kernels.streams import (
+    VECTOR,
+    Widened,
+    blocks,
+    check_parameters,
+    checked_count,
+    copying_module,
+    over_shared_memory,
+    variant,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.autotune.space import Candidate, Limits, TuningSpace
+    from vyre_driver.kernels.definition import DeviceFacts, Size
+    from vyre_driver.spirv.module import SpirvModule
+
+
+def _rule(candidate: Candidate, limits: Limits) -> str | None:
+    """A word for each vector of a tile, and its sum."""
+    return over_shared_memory(candidate.workgroup_size[0] * candidate.unroll + 1, limits)
+
+
+@dataclass(frozen=True)
+class InclusiveScan(KernelDefinition):
+    """``inclusive_scan(x)``: float32, uint32 or int32 of shape (n,), n from 1 to 2^30 - 1, to an array like it.
+
+    ``out`` may be the buffer of ``x``.
+    """
+
+    name = "inclusive_scan"
+    inputs = ("x",)
+
+    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
+        """Return the two of the passes, with or without subgroups, and the one that copies a few words."""
+        return variant("scan", device), reducing_module(device), copying_module()
+
+    def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same on all
+        """Return 64 candidates, without those whose workgroups share more than the device has."""
+        return blockwise(_rule)
+
+    def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
+        """Return (n,); raises InvalidInput 2201."""
+        check_parameters(self.name, parameters, ())
+        return (checked_count(self.name, "x", operands["x"], tuple(SUMS)),)
+
+    def plan(
+        self,
+        operands: Mapping[str, Operand],
+        parameters: Mapping[str, Any],  # noqa: ARG002 -- there are none
+        candidate: Candidate,
+        device: DeviceFacts,
+    ) -> Plan:
+        """Return three dispatches, or one where one workgroup does it all."""
+        x = operands["x"]
+        count = x.shape[0]
+        wide = Widened(count)
+        specs = {**self.space(device).constants(candidate), "KIND": SUMS[x.dtype.name]}
+        module = variant("scan", device)
+        source, target = wide.read("x", x), wide.written("out", x)
+        groups = blocks(count, candidate, candidate.tile[0], consecutive=True)
+        if groups == 1:  # nothing comes before it: no offset is read
+            step = Step(module, (source, source, target), (1, 1, 1), specs, {"count": count})
+            return Plan((*wide.before, step, *wide.after), {"out": x}, wide.temporaries)
+        in_runs = {**specs, "CONSECUTIVE": True}
+        steps = (
+            Step(reducing_module(device), (source, "sums"), (groups, 1, 1), in_runs, {"count": count}),
+            Step(module, ("sums", "sums", "offsets"), (1, 1, 1), specs, {"count": groups}),
+            Step(module, (source, "offsets", target), (groups, 1, 1), specs, {"count": count}),
+        )
+        sums = Operand((max(groups, VECTOR),), x.dtype)
+        return Plan(steps, {"out": x}, {"sums": sums, "offsets": sums})
+
+    def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
+        """Return float32 from 0 to 1."""
+        return (np.random.default_rng(seed).random(size[0], np.float32),), {}
+
+    def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401, ARG002 -- there are none
+        """Return numpy's: of floats in float64, each rounded once, of whole numbers wrapped around."""
+        (x,) = arrays
+        if x.dtype != np.float32:
+            return np.cumsum(x, dtype=x.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.cumsum(x, dtype=np.float64).astype(np.float32)
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """From 256 KiB to 1 GiB."""
+        return (2**16,), (2**22,), (2**28,)
+
+    def tolerance(self, size: Size) -> float:
+        """Return that of the last sum, the largest where all numbers have one sign."""
+        return float_tolerance(size[0])
+
+    def moved_bytes(self, size: Size) -> int:
+        """Return the bytes of one array in and one out; the three dispatches read it twice."""
+        return 8 * size[0]

@@ -1,0 +1,138 @@
+"""What the kernels have in common that go once through long arrays of 32-bit numbers, four at a time.
+
+Their shaders see a buffer as numbers and as vectors of four, and a buffer must hold one element of each of its views: arrays
+of fewer than four numbers go through copies of four. A tile is what a workgroup takes at once, ``UNROLL`` vectors for each of
+its invocations.
+
+Source: Vulkan 1.3, limits ``maxComputeWorkGroupCount`` and ``maxStorageBufferRange``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.errors import InvalidInput
+from vyre_driver.kernels.definition import Operand, Step
+from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from vyre_driver.autotune.space import Candidate, Limits
+    from vyre_driver.kernels.definition import DeviceFacts
+    from vyre_driver.spirv.module import SpirvModule
+
+MAX_COUNT = 2**30 - 1
+"""Numbers of an array: as many 32-bit ones as 2^32 - 1 bytes hold, which is what ``maxStorageBufferRange`` can say."""
+
+VECTOR = 4
+ARITHMETIC = 0x1 | 0x4  # VK_SUBGROUP_FEATURE_BASIC_BIT, VK_SUBGROUP_FEATURE_ARITHMETIC_BIT
+BLOCKS = (1056, 2112, 4224, 528)
+"""Most workgroups that share an array: multiples of 132 and of 33, as large GPUs have processors, and few enough for one
+workgroup to go through a number of each.
+"""
+
+
+def copying_module() -> SpirvModule:
+    """Return the module of the steps that ``Widened`` adds."""
+    return shipped_module("copy_words")
+
+
+def variant(name: str, device: DeviceFacts) -> SpirvModule:
+    """Return the shader that computes within subgroups where the device has them, the one that needs none elsewhere."""
+    return shipped_module(f"{name}_subgroups" if device.has_subgroups(ARITHMETIC) else name)
+
+
+def check_parameters(kernel: str, parameters: Mapping[str, Any], known: Collection[str]) -> None:
+    """Return if all parameters are known; raises InvalidInput 2201."""
+    for name in parameters:
+        if name not in known:
+            takes = f"takes {', '.join(known)}" if known else "takes no parameters"
+            raise InvalidInput(f"{kernel} {takes} and got {name!r}", fix=f"leave {name!r} out", parameter=name)
+
+
+def checked_count(kernel: str, name: str, operand: Operand, dtypes: Sequence[str]) -> int:
+    """Return the length of an array with one axis, of one of these types.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if it has another shape or type, no elements, or more than ``MAX_COUNT``.
+    """
+    if operand.dtype not in [np.dtype(one) for one in dtypes]:
+        raise InvalidInput(
+            f"{name} of {kernel} holds {' or '.join(dtypes)} and got {operand.dtype}",
+            fix=f"convert it with .astype(numpy.{dtypes[0]})",
+            operand=name,
+            received=str(operand.dtype),
+        )
+    if len(operand.shape) != 1:
+        raise InvalidInput(
+            f"{name} of {kernel} has one axis and got {len(operand.shape)}", fix="pass array.reshape(-1)", operand=name
+        )
+    count = operand.shape[0]
+    if not 1 <= count <= MAX_COUNT:
+        raise InvalidInput(
+            f"{name} of {kernel} has {count} elements, and 1 to {MAX_COUNT} can be done",
+            fix=f"pass parts of at most {MAX_COUNT} elements",
+            operand=name,
+            count=count,
+            limit=MAX_COUNT,
+        )
+    return count
+
+
+def tiles(count: int, candidate: Candidate) -> int:
+    """Return how many tiles so many numbers are; the last may be filled in part."""
+    vectors = -(-count // VECTOR)
+    return -(-vectors // (candidate.workgroup_size[0] * candidate.unroll))
+
+
+def blocks(count: int, candidate: Candidate, most: int, *, consecutive: bool = False) -> int:
+    """Return how many workgroups share the tiles; ``consecutive`` ones take runs of equal length, so that none is left over."""
+    found = tiles(count, candidate)
+    shared_by = min(found, most)
+    return -(-found // -(-found // shared_by)) if consecutive else shared_by
+
+
+def over_shared_memory(words: int, limits: Limits) -> str | None:
+    """Return why so many words a workgroup are too many, None if they are not."""
+    most = limits.max_compute_shared_memory_size
+    return f"{4 * words} bytes of shared memory, and the device has {most}" if 4 * words > most else None
+
+
+class Widened:
+    """Buffers for shaders with vectors: the arrays themselves, or of fewer than four numbers copies of four."""
+
+    def __init__(self, count: int) -> None:
+        """Start with no buffers, for arrays of so many numbers."""
+        self._count = count
+        self._is_few = count < VECTOR
+        self.before: list[Step] = []
+        self.after: list[Step] = []
+        self.temporaries: dict[str, Operand] = {}
+
+    def read(self, name: str, operand: Operand) -> str:
+        """Return the name of the buffer that a shader reads for an input."""
+        wide = self._wide(name, operand)
+        if wide != name:
+            self.before.append(self._copied(name, wide))
+        return wide
+
+    def written(self, name: str, operand: Operand) -> str:
+        """Return the name of the buffer that a shader writes for an output."""
+        wide = self._wide(name, operand)
+        if wide != name:
+            self.after.append(self._copied(wide, name))
+        return wide
+
+    def _wide(self, name: str, operand: Operand) -> str:
+        if not self._is_few:
+            return name
+        self.temporaries[f"{name} and more"] = Operand((VECTOR,), operand.dtype)
+        return f"{name} and more"
+
+    def _copied(self, source: str, target: str) -> Step:
+        return Step(copying_module(), (source, target), (1, 1, 1), push={"count": self._count})

@@ -17,24 +17,30 @@ from setuptools.command.sdist import sdist
 
 SHADERS = Path("shaders")
 COMPILED = SHADERS / "compiled.json"
+# Shaders compiled more than once: what is compiled beside SOURCE.spv, and with which macros.
+VARIANTS = {
+    "matmul": {"matmul_wide": ["WIDE"], "matmul_f16": ["HALVES"], "matmul_f16_wide": ["HALVES", "WIDE"]},
+}
 
 
 def compile_shaders() -> None:
-    """Compile each shaders/*.comp whose text, or what it may include, is not what its .spv was made of (compiled.json)."""
+    """Compile what differs from what its .spv was made of: a shaders/*.comp, what it may include, macros (compiled.json)."""
     known = json.loads(COMPILED.read_text("utf-8")) if COMPILED.exists() else {}
     made = {}
     included = b"".join(one.read_bytes() for one in sorted(SHADERS.glob("*.glsl")))
     for source in sorted(SHADERS.glob("*.comp")):
-        spirv = source.with_suffix(".spv")
         text = source.read_bytes()
-        made[source.name] = hashlib.sha256(text + included if b"#include" in text else text).hexdigest()
-        if not spirv.exists() or known.get(source.name) != made[source.name]:
-            run_glslang(source, spirv)
+        text += included if b"#include" in text else b""
+        for name, macros in {source.stem: [], **VARIANTS.get(source.stem, {})}.items():
+            spirv = SHADERS / f"{name}.spv"
+            made[spirv.name] = hashlib.sha256(text + "".join(f"\n{macro}" for macro in macros).encode()).hexdigest()
+            if not spirv.exists() or known.get(spirv.name) != made[spirv.name]:
+                run_glslang(source, spirv, macros)
     if made != known:
         COMPILED.write_text(json.dumps(made, indent=1) + "\n", "utf-8")
 
 
-def run_glslang(source: Path, spirv: Path) -> None:
+def run_glslang(source: Path, spirv: Path, macros: list[str]) -> None:
     glslang = shutil.which("glslangValidator")
     if glslang is None:
         message = (
@@ -42,7 +48,9 @@ def run_glslang(source: Path, spirv: Path) -> None:
             "Fix: install glslang-tools (Debian), or build from the sdist, which carries compiled shaders."
         )
         raise SystemExit(message)
-    subprocess.run([glslang, "--quiet", "-V", "--target-env", "vulkan1.1", "-o", str(spirv), str(source)], check=True)
+    defined = [f"-D{macro}" for macro in macros]
+    options = ["--quiet", "-V", "--target-env", "vulkan1.1", *defined, "-o", str(spirv), str(source)]
+    subprocess.run([glslang, *options], check=True)
 
 
 class BuildShaders(Command):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.packaging
 
+VARIANTS = {"matmul_wide", "matmul_f16", "matmul_f16_wide"}  # compiled of the same sources
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
 
@@ -49,7 +50,8 @@ def in_sdist(sdist: Path) -> set[str]:
 def shaders_of(tracked: frozenset[str]) -> set[str]:
     """The files that the shaders are kept in, with those that the build makes."""
     kept = {name for name in tracked if re.fullmatch(r"shaders/\w+\.(comp|glsl)", name)}
-    return kept | {name.replace(".comp", ".spv") for name in kept if name.endswith(".comp")}
+    variants = {f"shaders/{one}.spv" for one in VARIANTS}
+    return kept | variants | {name.replace(".comp", ".spv") for name in kept if name.endswith(".comp")}
 
 
 def test_the_sdist_carries_compiled_shaders_and_what_they_were_made_of(sdist: Path, tracked: frozenset[str]) -> None:

@@ -1,0 +1,168 @@
+"""``vyre-driver tune``: what the tuner found best, looked at, carried elsewhere, and found anew (``tune_run``)."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.autotune import AutotuneStore
+from vyre_driver.autotune.records import TuningRecords
+from vyre_driver.autotune.space import Candidate
+from vyre_driver.cli import tune_run
+from vyre_driver.cli.options import add_json, print_json, printable
+from vyre_driver.errors import InvalidCommand
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from vyre_driver.autotune import AutotuneKey, AutotuneRecord
+
+_ID_DIGITS = 12  # of an identity in a list; any beginning that only one has will do
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Row:
+    """A record with its key; ``id`` is its identity, or the key of a record of others, which has none."""
+
+    key: AutotuneKey
+    record: AutotuneRecord
+
+    @property
+    def id(self) -> str:
+        return self.record.identity or self.key.key_hex
+
+    def as_data(self) -> dict[str, Any]:
+        given = {**dataclasses.asdict(self.record), "key": self.key.key_hex, "adapter": self.key.adapter_id}
+        return {"id": self.id, **{name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}}
+
+
+def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the verb with its own verbs."""
+    parser = verbs.add_parser(
+        "tune", help="find the best constants of a kernel, and look at what was found", allow_abbrev=False
+    )
+    parser.add_argument("--file", metavar="FILE", help="the file of records (default: VYRE_AUTOTUNE_FILE, else the user's)")
+    actions = parser.add_subparsers(required=True, metavar="ACTION", parser_class=type(parser))
+
+    def action(name: str, run: Callable[[argparse.Namespace], int], told: str) -> argparse.ArgumentParser:
+        made = actions.add_parser(name, help=told, allow_abbrev=False)
+        add_json(made)
+        made.set_defaults(run=run)
+        return made
+
+    tune_run.add_arguments(action("run", tune_run.run, "measure a kernel's candidates, and keep the best"))
+    which = "a kernel, an id from the list, or the beginning of one"
+    action("list", run_list, "list the records")
+    action("show", run_show, "print all that records say").add_argument("records", nargs="+", metavar="RECORD", help=which)
+    pin = action("pin", run_pin, "write records into a file of their own, to be kept with a program's source")
+    pin.add_argument("into", metavar="FILE", help="the file; what is in it is joined")
+    pin.add_argument("records", nargs="*", metavar="RECORD", help=f"only these: {which}")
+    merge = action("merge", run_merge, "take the records of other files; the better measured of two stays")
+    merge.add_argument("files", nargs="+", metavar="FILE")
+    clear = action("clear", run_clear, "remove records")
+    clear.add_argument("records", nargs="*", metavar="RECORD", help=f"only these: {which}")
+
+
+def _file(options: argparse.Namespace) -> Path:
+    path = TuningRecords.from_settings(options.file).path
+    if path is None:
+        raise InvalidCommand("there is no home to keep tuning records in", fix="name a file with --file")
+    return path
+
+
+def _rows(store: AutotuneStore) -> list[_Row]:
+    rows = [_Row(key, record) for (key, _), record in store.records().items()]
+    return sorted(rows, key=lambda row: (row.record.kernel, row.record.device, len(row.record.size), row.record.size, row.id))
+
+
+def _chosen(rows: list[_Row], wanted: Sequence[str]) -> list[_Row]:
+    """Return the rows that are named, all if none is; a name is a kernel's, or the beginning of one id."""
+    found: dict[int, _Row] = {}
+    for name in wanted:
+        named = [row for row in rows if row.record.kernel == name] or [row for row in rows if row.id.startswith(name)]
+        if not named or (len({row.id for row in named}) > 1 and any(row.record.kernel != name for row in named)):
+            how = "no record is" if not named else f"{len(named)} records are"
+            raise InvalidCommand(f"{how} named {name!r}", fix="name a kernel or an id from vyre-driver tune list")
+        found |= {id(row): row for row in named}
+    return list(found.values()) if wanted else rows
+
+
+def run_list(options: argparse.Namespace) -> int:
+    """List the records."""
+    path = _file(options)
+    rows = _rows(AutotuneStore.load(path))
+    if options.json:
+        print_json({"file": str(path), "records": [row.as_data() for row in rows]})
+        return 0
+    for row in rows:
+        one = row.record
+        choice = Candidate(one.workgroup_size, one.unroll, one.tile)
+        took = f"{one.median_ns / 1000:.1f} us" if one.median_ns else "not measured"
+        size = f" {one.size}" if one.size else ""
+        what = f"{row.id[:_ID_DIGITS]}  {printable(one.kernel) or 'of others'}{size}: {choice}"
+        print(f"{what}  {took}, {printable(one.recorded_at) or 'no day'}, {printable(one.device or row.key.adapter_id)}")
+    print(f"{len(rows)} records in {path}")
+    return 0
+
+
+def run_show(options: argparse.Namespace) -> int:
+    """Print every field."""
+    rows = _chosen(_rows(AutotuneStore.load(_file(options))), options.records)
+    if options.json:
+        print_json({"records": [row.as_data() for row in rows]})
+        return 0
+    for place, row in enumerate(rows):
+        if place:
+            print()
+        for name, value in row.as_data().items():
+            print(f"  {name}: {printable(value)}")
+    return 0
+
+
+def run_pin(options: argparse.Namespace) -> int:
+    """Write records into a file of their own."""
+    rows = _chosen(_rows(AutotuneStore.load(_file(options))), options.records)
+    if not rows:
+        raise InvalidCommand("there is no record to pin", fix="find some with vyre-driver tune run KERNEL")
+    pinned = AutotuneStore.load(options.into)
+    for row in rows:
+        pinned.forget(row.key, row.record.identity)
+        pinned.put(row.key, row.record)
+    pinned.save_if_dirty(options.into)
+    return _told(options, {"file": options.into, "pinned": len(rows)}, f"{len(rows)} records pinned in {options.into}")
+
+
+def run_merge(options: argparse.Namespace) -> int:
+    """Take the records of other files."""
+    path = _file(options)
+    store = AutotuneStore.load(path)
+    taken = set()
+    for file in options.files:
+        for (key, identity), record in AutotuneStore.load(file).records().items():
+            there = store.get(key, identity)
+            if there is None or record.is_better_known_than(there):
+                store.put(key, record)
+                taken.add((key, identity))
+    store.save_if_dirty(path)
+    return _told(options, {"file": str(path), "taken": len(taken)}, f"{len(taken)} records taken into {path}")
+
+
+def run_clear(options: argparse.Namespace) -> int:
+    """Remove records."""
+    path = _file(options)
+    store = AutotuneStore.load(path)
+    rows = _chosen(_rows(store), options.records)
+    for row in rows:
+        store.forget(row.key, row.record.identity)
+    store.save_if_dirty(path)
+    return _told(options, {"file": str(path), "removed": len(rows)}, f"{len(rows)} records removed from {path}")
+
+
+def _told(options: argparse.Namespace, data: dict[str, Any], text: str) -> int:
+    if options.json:
+        print_json(data)
+    else:
+        print(text)
+    return 0

@@ -1,0 +1,352 @@
+"""Which programs give the same in workgroups of every size along x.
+
+A dispatch is about n elements and runs ceil(n / x) workgroups of x invocations, so that with another x other *surplus*
+invocations run, whose index along x is n or more. A program is free of its workgroup when it never looks at how the invocations
+are grouped, when surplus ones change nothing, and when no result depends on the order of the others. What cannot be proven
+counts as bound.
+
+n is what ``dispatch_parameters.dispatch_element_count`` tells: no less than the count of any output; in a program with atomics
+no less than that of any buffer; at least 1. A surplus invocation is kept from writing by a condition that only holds below n,
+or because it writes at its own index, which is out of range. A let of a literal may be specialized: its value proves nothing.
+
+The buffers of a call are taken to be different ones.
+
+Source: spec items 6.2 (upstream's rule, which lets surplus invocations do anything), 1.7 (out of range, races), 2.2 (n).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from vyre_driver.ir.arithmetic import LITERALS, Binary, LitI32, LitU32, OpaqueExpr, Unary, Var
+from vyre_driver.ir.buffers import BufferAccess, MemoryKind
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expressions import Atomic, BufLen, Cast, Fma, InvocationId, Load, Select
+from vyre_driver.ir.literal_types import WIDE_LITERALS
+from vyre_driver.ir.operators import AtomicOp, BinOp, OpaqueOp, UnOp
+from vyre_driver.ir.statements import Assign, Block, If, Let, Loop, Region, Return, Store
+from vyre_driver.ir.stats import ProgramCapability
+from vyre_driver.ir.terms import terms_within
+from vyre_driver.ir.walks import MAX_EXPRESSION_DEPTH, MAX_NESTING, MAX_NODES, OPERANDS, expressions_within
+
+if TYPE_CHECKING:
+    from vyre_driver.ir.arithmetic import Expr
+    from vyre_driver.ir.buffers import BufferDecl
+    from vyre_driver.ir.program import Program
+    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.terms import Term
+
+_STATEMENTS = (Let, Assign, Store, If, Loop, Return, Block, Region)
+_UNDERSTOOD: tuple[type[Term], ...] = (
+    *(*_STATEMENTS, *LITERALS, Var, Load, BufLen, InvocationId),
+    *(Binary, Unary, Select, Cast, Fma, Atomic),
+)
+_KINDS = frozenset({MemoryKind.GLOBAL, MemoryKind.READONLY, MemoryKind.UNIFORM, MemoryKind.PERSISTENT})
+_ACROSS_LANES = frozenset({BinOp.SHUFFLE, BinOp.BALLOT, BinOp.WAVE_REDUCE, BinOp.WAVE_BROADCAST})
+_COMMUTING = frozenset({AtomicOp.ADD, AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR, AtomicOp.MIN, AtomicOp.MAX})
+_DIVISIONS = frozenset({BinOp.DIV, BinOp.MOD})
+_OWN, _ANY = "own", "any"  # which elements an access reaches: that of the invocation's index, or whichever
+
+
+def why_bound_to_workgroup(program: Program) -> str | None:
+    """Return why the outputs of a valid program may depend on its workgroup's size along x; None if they never do.
+
+    None is a promise for every input, every count of elements and the grid that covers them; text is for people. A grid of the
+    caller's own counts workgroups, and there the promise ends.
+    """
+    found = _of_program(program) or _of_buffers(program) or _of_terms(program)
+    if found is not None:
+        return found
+    try:
+        _Flow(program).check()
+    except _Bound as bound:
+        return str(bound)
+    return None
+
+
+class _Bound(Exception):
+    """The program depends on its workgroup, or is not known not to; says why, and never leaves this module."""
+
+
+def _of_program(program: Program) -> str | None:
+    x, y, z = program.workgroup_size
+    if (y, z) != (1, 1):
+        return f"its workgroup of {x}x{y}x{z} invocations has more than one axis"
+    if program.non_composable_with_self:
+        return "it is not composable with itself"
+    stats = program.stats()
+    limits = ((stats.nesting, MAX_NESTING), (stats.node_count, MAX_NODES), (stats.expression_depth, MAX_EXPRESSION_DEPTH))
+    if any(value > limit for value, limit in limits):
+        return "it is larger than a valid program"
+    return None
+
+
+def _of_buffers(program: Program) -> str | None:
+    for buffer in program.buffers:
+        if buffer.access is BufferAccess.WORKGROUP or buffer.kind not in _KINDS:
+            return f"buffer {buffer.name!r} is {buffer.kind.name.lower()} memory"
+    return None
+
+
+def _of_terms(program: Program) -> str | None:
+    """Return what the program holds whose meaning depends on the workgroup, or is not known here."""
+    for term in terms_within(*program.entry):
+        op = getattr(term, "op", None)
+        if isinstance(term, OpaqueExpr) and term.kind in WIDE_LITERALS:
+            continue
+        if not isinstance(term, _UNDERSTOOD):
+            return f"it uses {type(term).__name__}"
+        if isinstance(op, OpaqueOp):
+            return "it uses an operator of an extension"
+        if op in _ACROSS_LANES:
+            return f"it uses {op.name}, which reaches other lanes"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Fact:
+    """What is known of a value, whichever invocation has it.
+
+    ``is_index``: it is the invocation's index along x. ``at_most_n`` and ``below_n``: it is a u32 of at most n, or below n.
+    ``alike``: all invocations have the same. ``if_true`` and ``if_false``: where it holds, or does not, the index is below n.
+    """
+
+    is_index: bool = False
+    at_most_n: bool = False
+    below_n: bool = False
+    alike: bool = False
+    if_true: bool = False
+    if_false: bool = False
+
+
+_NOTHING = _Fact()
+_ALIKE = _Fact(alike=True)
+
+
+class _Way(NamedTuple):
+    """Who comes to a statement. ``below_n``: no surplus invocation. ``alike``: all invocations, or none."""
+
+    below_n: bool
+    alike: bool
+
+
+def _is_output(buffer: BufferDecl) -> bool:
+    """Return whether the binding plan has it as an output, so that its count counts for n."""
+    written = buffer.access in {BufferAccess.READ_WRITE, BufferAccess.WRITE_ONLY}
+    return buffer.kind is not MemoryKind.PERSISTENT and (buffer.is_output or written)
+
+
+def _has_whole_elements(dtype: DataType) -> bool:
+    """Return whether elements are whole bytes side by side, so that plan and program count them alike."""
+    return dtype.min_bytes > 0 and dtype.bit_width == 8 * dtype.min_bytes
+
+
+class _Flow:
+    """A walk along the ways through one program, with what is known of its variables."""
+
+    def __init__(self, program: Program) -> None:
+        """Look at the whole program for what is assigned, read and written."""
+        terms = list(terms_within(*program.entry))
+        self._entry = program.entry
+        self._buffers = {one.name: one for one in program.buffers}
+        self._assigned = {term.name for term in terms if isinstance(term, Assign)}
+        self._read = {term.name for term in terms if isinstance(term, Var)}
+        self._written = {term.buffer for term in terms if isinstance(term, Store | Atomic)}
+        self._uses: dict[str, set[str]] = {}
+        self._scope: dict[str, _Fact] = {}
+        self._facts: dict[int, _Fact] = {}  # of the expressions of the statement at hand, by id
+        self._returns = 0
+        has_atomics = bool(program.stats().capabilities & ProgramCapability.ATOMICS)
+        counted = [one for one in program.buffers if (has_atomics or _is_output(one)) and _has_whole_elements(one.element)]
+        self._at_most_n = {one.name for one in counted}
+        self._least_n = max([1, *(one.count for one in counted)])
+
+    def check(self) -> None:
+        """Raise _Bound if the program may depend on its workgroup."""
+        if not self._written:
+            raise _Bound("it writes nothing")
+        self._body(self._entry, _Way(below_n=False, alike=True))
+        for name in sorted(self._written & self._uses.keys()):
+            uses = self._uses[name]
+            if uses != {_OWN} and (len(uses) > 1 or uses == {_ANY}):
+                raise _Bound(f"invocations may meet at an element of {name!r}, where their order decides")
+
+    def _body(self, nodes: tuple[Node, ...], way: _Way) -> _Way | None:
+        """Walk a body in a scope of its own, and return who goes on after it; None if nobody does."""
+        outside = dict(self._scope)
+        after: _Way | None = way
+        for node in nodes:
+            if after is None:
+                break
+            self._facts.clear()
+            after = self._node(node, after)
+        self._scope = outside
+        self._facts.clear()
+        return after
+
+    def _node(self, node: Node, way: _Way) -> _Way | None:
+        if isinstance(node, Return):
+            self._returns += 1
+            return None
+        if isinstance(node, Block | Region):
+            return self._body(node.body, way)
+        if isinstance(node, If):
+            return self._if(node, way)
+        if isinstance(node, Loop):
+            return self._loop(node, way)
+        if isinstance(node, Store):
+            self._look(way, node.index, node.value)
+            self._effect(node.buffer, node.index, way, None)
+        elif isinstance(node, Let | Assign):
+            self._assign(node, way)
+        return way
+
+    def _assign(self, node: Let | Assign, way: _Way) -> None:
+        value = node.value
+        if isinstance(value, Atomic) and node.name not in self._read:
+            self._look(way, *OPERANDS[Atomic](value))
+            self._atomic(value, way)
+        else:
+            self._look(way, value)
+        if isinstance(node, Let):
+            fact = _ALIKE if isinstance(value, LITERALS) else self._fact(value)
+            self._scope[node.name] = _NOTHING if node.name in self._assigned else fact
+
+    def _if(self, node: If, way: _Way) -> _Way | None:
+        self._look(way, node.cond)
+        fact, returns = self._fact(node.cond), self._returns
+        alike = way.alike and fact.alike
+        ways = [
+            self._body(node.then, _Way(way.below_n or fact.if_true, alike)),
+            self._body(node.otherwise, _Way(way.below_n or fact.if_false, alike)),
+        ]
+        left = [one for one in ways if one is not None]
+        return _Way(all(one.below_n for one in left), way.alike and self._returns == returns) if left else None
+
+    def _loop(self, node: Loop, way: _Way) -> _Way:
+        """Walk a loop. Surplus invocations may not take more turns than others: they could hold the dispatch up for ever."""
+        self._look(way, node.start, node.stop)
+        returns, before = self._returns, self._scope.get(node.var)
+        alike = self._fact(node.start).alike and self._fact(node.stop).alike
+        self._scope[node.var] = _ALIKE if alike else _NOTHING
+        self._body(node.body, _Way(way.below_n, way.alike and alike))
+        if before is None:
+            del self._scope[node.var]
+        else:
+            self._scope[node.var] = before
+        returned = self._returns != returns
+        if not way.below_n and (returned or not (alike and way.alike)):
+            raise _Bound(f"invocations past the last element may take more turns of the loop over {node.var!r}")
+        return _Way(way.below_n, way.alike and not returned)
+
+    def _look(self, way: _Way, *roots: Expr) -> None:
+        """Note what the expressions of a statement read, and refuse what they may not do."""
+        for expr in expressions_within(*roots):
+            if isinstance(expr, Load):
+                self._uses.setdefault(expr.buffer, set()).add(_OWN if self._fact(expr.index).is_index else _ANY)
+            elif isinstance(expr, Atomic):
+                raise _Bound(f"what an atomic finds in {expr.buffer!r} depends on the order")
+            elif isinstance(expr, Binary) and expr.op in _DIVISIONS and not way.below_n and self._may_fault(expr):
+                raise _Bound("invocations past the last element may divide i32 by zero")
+
+    def _may_fault(self, expr: Binary) -> bool:
+        """Return whether a division may have no result, as it is with i32: by 0, and of the least number by -1."""
+        if isinstance(expr.right, LitI32) and expr.right.value not in {0, -1}:
+            return False
+        types = {self._type(expr.left), self._type(expr.right)} - {None}
+        return not types or DataType.I32 in types
+
+    def _type(self, expr: Expr) -> DataType | None:
+        """Return a type that does not rest on what a load or a variable was told to be, which need not be so."""
+        declared = self._buffers.get(expr.buffer) if isinstance(expr, Load) else None
+        if declared is not None:
+            return declared.element
+        return expr.dtype if isinstance(expr, (*LITERALS, BufLen, InvocationId, Cast)) else None
+
+    def _atomic(self, expr: Atomic, way: _Way) -> None:
+        """Note an atomic whose result nobody uses."""
+        if not isinstance(expr.op, AtomicOp) or expr.op not in _COMMUTING:
+            raise _Bound(f"what is left in {expr.buffer!r} depends on the order of its atomics")
+        self._effect(expr.buffer, expr.index, way, expr.op)
+
+    def _effect(self, name: str, index: Expr, way: _Way, op: AtomicOp | None) -> None:
+        """Note a write of an element, which no surplus invocation may do."""
+        is_own = self._fact(index).is_index
+        buffer = self._buffers.get(name)
+        if buffer is None or not _has_whole_elements(buffer.element):
+            raise _Bound(f"elements of {name!r} may share bytes")
+        if not way.below_n and not (is_own and name in self._at_most_n):
+            raise _Bound(f"invocations past the last element may write to {name!r}")
+        use = (_OWN if is_own else _ANY) if op is None else op.name
+        self._uses.setdefault(name, set()).add(use)
+
+    def _fact(self, expr: Expr) -> _Fact:
+        found = self._facts.get(id(expr))
+        if found is None:
+            found = self._facts[id(expr)] = self._derived(expr)
+        return found
+
+    def _derived(self, expr: Expr) -> _Fact:
+        if isinstance(expr, InvocationId):
+            return _Fact(is_index=True) if expr.axis == 0 else _ALIKE  # the others are 0: the grid is a row
+        if isinstance(expr, LitU32):
+            return _Fact(at_most_n=expr.value <= self._least_n, below_n=expr.value < self._least_n, alike=True)
+        if isinstance(expr, BufLen):
+            return _Fact(at_most_n=expr.buffer in self._at_most_n, alike=True)
+        if isinstance(expr, Var):
+            return self._scope.get(expr.name, _NOTHING)
+        facts = [self._fact(one) for one in _operands(expr)]
+        alike = all(one.alike for one in facts)
+        if isinstance(expr, Load):
+            return _ALIKE if alike and expr.buffer not in self._written else _NOTHING
+        if isinstance(expr, Binary):
+            return replace(_of_binary(expr, *facts), alike=alike)
+        if isinstance(expr, Unary) and expr.op is UnOp.LOGICAL_NOT:
+            return _Fact(alike=alike, if_true=facts[0].if_false, if_false=facts[0].if_true)
+        return _ALIKE if alike else _NOTHING
+
+
+def _operands(expr: Expr) -> tuple[Expr, ...]:
+    operands = OPERANDS.get(type(expr))
+    return () if operands is None else operands(expr)
+
+
+def _of_binary(expr: Binary, left: _Fact, right: _Fact) -> _Fact:
+    """Return what an operator's result is, apart from being alike."""
+    if expr.op in _COMPARED:
+        return _compared(expr.op, left, right)
+    divides = isinstance(expr.right, LitU32) and expr.right.value > 0  # by 0 it would be all ones
+    match expr.op:
+        case BinOp.AND:
+            return _Fact(if_true=left.if_true or right.if_true, if_false=left.if_false and right.if_false)
+        case BinOp.OR:
+            return _Fact(if_true=left.if_true and right.if_true, if_false=left.if_false or right.if_false)
+        case BinOp.MIN | BinOp.BIT_AND:
+            return _Fact(at_most_n=left.at_most_n or right.at_most_n, below_n=left.below_n or right.below_n)
+        case BinOp.DIV if divides:
+            return _Fact(at_most_n=left.at_most_n, below_n=left.below_n)
+        case BinOp.SATURATING_SUB | BinOp.SHR | BinOp.MOD:  # no difference, which wraps
+            return _Fact(at_most_n=left.at_most_n, below_n=left.below_n)
+    return _NOTHING
+
+
+_COMPARED = frozenset({BinOp.LT, BinOp.GT, BinOp.LE, BinOp.GE, BinOp.EQ, BinOp.NE})
+
+
+def _compared(op: object, left: _Fact, right: _Fact) -> _Fact:
+    """Return on which sides of a comparison the index is below n."""
+    less, more = left.is_index and right.at_most_n, right.is_index and left.at_most_n  # left < right, right < left
+    not_more, not_less = left.is_index and right.below_n, right.is_index and left.below_n  # left <= right, right <= left
+    match op:
+        case BinOp.LT:
+            return _Fact(if_true=less, if_false=not_less)
+        case BinOp.GT:
+            return _Fact(if_true=more, if_false=not_more)
+        case BinOp.LE:
+            return _Fact(if_true=not_more, if_false=more)
+        case BinOp.GE:
+            return _Fact(if_true=not_less, if_false=less)
+        case BinOp.EQ:
+            return _Fact(if_true=not_more or not_less)
+    return _Fact(if_false=not_more or not_less)

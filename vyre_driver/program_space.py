@@ -1,0 +1,37 @@
+"""What of a program may be tuned: the size of its workgroup, where its results do not depend on that.
+
+Source: spec items 6.1 (the sizes) and 6.2.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.autotune.space import Axis, Place, TuningSpace
+from vyre_driver.ir.workgroup_freedom import why_bound_to_workgroup
+
+if TYPE_CHECKING:
+    from vyre_driver.ir.program import Program
+
+# 64 fills the subgroups of every GPU and wastes little at the end of a grid; the others waste more, or may fill less.
+_SIZES = (64, 128, 256, 32, 512, 1024)
+_PLACES = (Place.WORKGROUP_X, Place.WORKGROUP_Y, Place.WORKGROUP_Z)
+
+
+def program_space(program: Program) -> TuningSpace:
+    """Return the workgroup sizes that a valid program may have: the size it declares first, if that is one of them.
+
+    A program that is bound to its workgroup has one: its own. Axes stand for no specialization constants here: the program of
+    a candidate is ``program.with_workgroup_size(candidate.workgroup_size)``, lowered for itself, since the bounds checks that
+    a lowering leaves out are proven for one size. ``candidates(limits)`` leaves out what the device does not take.
+    """
+    declared = program.workgroup_size
+    if why_bound_to_workgroup(program) is None:
+        sizes = tuple(sorted(_SIZES, key=lambda size: size != declared[0]))
+        return TuningSpace((_axis(Place.WORKGROUP_X, sizes),))
+    return TuningSpace(tuple(_axis(place, (size,)) for place, size in zip(_PLACES, declared, strict=True)))
+
+
+def _axis(place: Place, sizes: tuple[int, ...]) -> Axis:
+    along = place.name[-1].lower()
+    return Axis(f"workgroup_size_{along}", place, sizes, f"invocations of a workgroup along {along}")

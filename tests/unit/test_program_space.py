@@ -1,0 +1,63 @@
+"""The workgroup sizes that a program may be tuned to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from literals import LIMITS
+
+from vyre_driver.autotune.space import Candidate
+from vyre_driver.errors import InvalidTuningSpace
+from vyre_driver.ir import builders as ir
+from vyre_driver.ir.buffers import BufferDecl
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.program import Program
+from vyre_driver.program_space import program_space
+
+OUT = BufferDecl.read_write("out", 0, DataType.U32)
+ROOMY = replace(LIMITS, max_compute_work_group_invocations=1024)
+
+
+def free(*size: int) -> Program:
+    return Program.wrapped([OUT], size, [ir.store(OUT, ir.gid_x(), ir.gid_x())])
+
+
+def bound(*size: int) -> Program:
+    return Program.wrapped([OUT], size, [ir.store(OUT, ir.gid_x(), ir.lid_x())])
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [
+        (32, (32, 64, 128, 256, 512, 1024)),
+        (64, (64, 128, 256, 32, 512, 1024)),
+        (256, (256, 64, 128, 32, 512, 1024)),
+        (1024, (1024, 64, 128, 256, 32, 512)),
+        (1, (64, 128, 256, 32, 512, 1024)),
+        (96, (64, 128, 256, 32, 512, 1024)),
+    ],
+)
+def test_a_free_program_has_six_sizes_and_its_own_first_if_it_is_one_of_them(declared: int, expected: tuple[int, ...]) -> None:
+    found = program_space(free(declared, 1, 1)).candidates(ROOMY)
+    assert found == tuple(Candidate((size, 1, 1)) for size in expected)
+
+
+def test_a_size_that_the_device_does_not_take_is_left_out() -> None:
+    space, narrow = program_space(free(512, 1, 1)), replace(LIMITS, max_compute_work_group_size=(128, 512, 64))
+    found = [[one.workgroup_size[0] for one in space.candidates(limits)] for limits in (LIMITS, narrow)]
+    assert found == [[512, 64, 128, 256, 32], [64, 128, 32]]
+
+
+@pytest.mark.parametrize("size", [(64, 1, 1), (8, 8, 1), (2, 3, 4)])
+def test_a_bound_program_has_its_own_size_alone(size: tuple[int, int, int]) -> None:
+    assert program_space(bound(*size)).candidates(LIMITS) == (Candidate(size),)
+
+
+def test_a_free_program_of_two_axes_has_its_own_size_alone() -> None:
+    assert program_space(free(8, 8, 1)).candidates(LIMITS) == (Candidate((8, 8, 1)),)
+
+
+def test_a_bound_program_that_the_device_does_not_take_has_no_size() -> None:
+    with pytest.raises(InvalidTuningSpace, match="none of 1 candidates will do on this device: 1024x1x1: 1024 invocations"):
+        program_space(bound(1024, 1, 1)).candidates(LIMITS)

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
 from vyre_driver.arguments import as_array
 from vyre_driver.backends.kompute.device import BACKEND_ID, KomputeDevice
 from vyre_driver.backends.kompute.pipeline import PipelineSource
 from vyre_driver.backends.kompute.resident import Buffer
-from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.batch import Batch
 from vyre_driver.binding import BindingPlan
 from vyre_driver.cache.disk import CacheLookup, DiskPipelineCache
@@ -28,7 +29,7 @@ from vyre_driver.events import EventKind, Events
 from vyre_driver.first_pipeline import FirstPipelines
 from vyre_driver.geometry import check_shared_memory, local_size
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags, layout_digest, program_digest, shader_digest
-from vyre_driver.kernel import CompiledModule, Kernel, Trace
+from vyre_driver.kernel import CompiledModule, Declared, Kernel, Trace
 from vyre_driver.requirements import check_requirements
 from vyre_driver.spans import listeners_from_settings
 from vyre_driver.specialization import Specialization, specialize
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from vyre_driver.program_source import ProgramSource
     from vyre_driver.specialization import SpecMap
     from vyre_driver.spirv.runnable import RunnableModule
+    from vyre_driver.tuner import TuningResult
 
 
 class Driver:
@@ -185,19 +187,38 @@ class Driver:
         self, program: Program, specs: Mapping[str, object] | SpecMap | None, config: DispatchConfig | None
     ) -> Kernel:
         began = time.perf_counter_ns()
-        programs = import_module("vyre_driver.program_source")  # late: most need no programs
-        device, features = self.physical_device, self.backend.features
-        profile = DeviceProfile.from_physical_device(device, features, backend=BACKEND_ID)
-        target = programs.target_for(device, features, config, self.backend.api_version)
-        prepared: ProgramSource = programs.prepare(program, specs, config, profile, target)
-        programs.check_limits(prepared, device.limits)
+        prepare = import_module("vyre_driver.program_source").prepare_for  # late: most need no programs
+        prepared: ProgramSource = prepare(self.backend, program, specs, config)
+        tuned, declared = self._tuned_config(prepared, program, specs, config), None
+        if tuned is not None:
+            as_declared = replace(tuned, workgroup_override=prepared.rules.workgroup)
+            declared = Declared(prepared.rules.workgroup, partial(self._compile_program, program, specs, as_declared))
+            config, prepared = tuned, prepare(self.backend, program, specs, tuned)
         key = self._program_key(prepared, config)
-        entry, lookup, reason, lookup_ns = self._resolve(key, lambda: prepared.lower(device.limits), "the lowered program")
+        entry, lookup, reason, lookup_ns = self._resolve(
+            key, lambda: prepared.lower(self.physical_device.limits), "the lowered program"
+        )
         words, push_bytes = prepared.specialization.words, prepared.push_constant_bytes
         source = PipelineSource(entry.spirv, words, push_bytes, entry.native)
-        compiled = CompiledModule(key, (), prepared.plan, prepared.rules.workgroup, source, prepared.rules)
+        compiled = CompiledModule(key, (), prepared.plan, prepared.rules.workgroup, source, prepared.rules, declared)
         compile_ns = time.perf_counter_ns() - began
         return Kernel(self, compiled, Trace(key.hex, lookup.verdict, reason, compile_ns, lookup_ns, 0, None, None))
+
+    def _tuned_config(
+        self,
+        prepared: ProgramSource,
+        program: Program,
+        specs: Mapping[str, object] | SpecMap | None,
+        config: DispatchConfig | None,
+    ) -> DispatchConfig | None:
+        """Return the configuration with the best workgroup known, None if the caller has chosen or nothing better is known."""
+        if (config is not None and config.workgroup_override is not None) or self.tuning.is_idle:
+            return None
+        if self.tuning.may_tune:
+            import_module("vyre_driver.tuner_calls").tune_program_unasked(self, prepared, program, specs, config)
+        choice = import_module("vyre_driver.tuned_choice")  # late: most tune nothing
+        tuned: DispatchConfig | None = choice.tuned_config(prepared, config, self.physical_device, self.tuning)
+        return tuned
 
     def _program_key(self, prepared: ProgramSource, config: DispatchConfig | None) -> PipelineCacheKey:
         flags = PipelineFeatureFlags(0)
@@ -220,6 +241,14 @@ class Driver:
             emitter_options=prepared.target.options(),
             enabled_features=sorted(prepared.target.features),
         )
+
+    def tune(self, code: SpirvModule | Program, *arrays: object, **call: Any) -> TuningResult:  # noqa: ANN401 -- as tune_call
+        """Find the best constants of a module, or workgroup of a program, on a call with these arrays, and keep the record.
+
+        ``compile`` uses it from then on. :func:`vyre_driver.tuner_calls.tune_call` tells what else can be said and is raised.
+        """
+        result: TuningResult = import_module("vyre_driver.tuner_calls").tune_call(self, code, arrays, **call)
+        return result
 
     def buffer(self, array: object) -> Buffer:
         """Return a resident buffer that holds a copy of the array; bytes become one of uint8.

@@ -9,6 +9,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from vyre_driver.backends.dispatch_config import DispatchConfig
+from vyre_driver.backends.kompute.device import BACKEND_ID
+from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.binding import BindingPlan
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
 from vyre_driver.ir.program import Program
@@ -23,7 +25,7 @@ from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, Target
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from vyre_driver.backends.profile import DeviceProfile
+    from vyre_driver.backends.kompute.device import KomputeDevice
     from vyre_driver.specialization import SpecMap
     from vyre_driver.vulkan.devices import DeviceLimits, PhysicalDevice
 
@@ -127,6 +129,18 @@ def prepare(
     )
     specialization = specialize(spec_constants(program, names), {} if specs is None else specs)
     return ProgramSource(program, plan, names, specialization, target, rules)
+
+
+def prepare_for(
+    backend: KomputeDevice, program: object, specs: Mapping[str, object] | SpecMap | None, config: DispatchConfig | None
+) -> ProgramSource:
+    """Prove that an open device can run a program; raises as ``prepare`` and ``check_limits``."""
+    device = backend.physical
+    profile = DeviceProfile.from_physical_device(device, backend.features, backend=BACKEND_ID)
+    target = target_for(device, backend.features, config, backend.api_version)
+    prepared = prepare(program, specs, config, profile, target)
+    check_limits(prepared, device.limits)
+    return prepared
 
 
 def target_for(

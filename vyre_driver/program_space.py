@@ -19,7 +19,7 @@ _PLACES = (Place.WORKGROUP_X, Place.WORKGROUP_Y, Place.WORKGROUP_Z)
 
 
 def program_space(program: Program) -> TuningSpace:
-    """Return the workgroup sizes that a valid program may have: the size it declares first, if that is one of them.
+    """Return the workgroup sizes that a valid program may have: the size it declares first.
 
     A program that is bound to its workgroup has one: its own. Axes stand for no specialization constants here: the program of
     a candidate is ``program.with_workgroup_size(candidate.workgroup_size)``, lowered for itself, since the bounds checks that
@@ -27,8 +27,8 @@ def program_space(program: Program) -> TuningSpace:
     """
     declared = program.workgroup_size
     if why_bound_to_workgroup(program) is None:
-        sizes = tuple(sorted(_SIZES, key=lambda size: size != declared[0]))
-        return TuningSpace((_axis(Place.WORKGROUP_X, sizes),))
+        others = tuple(size for size in _SIZES if size != declared[0])
+        return TuningSpace((_axis(Place.WORKGROUP_X, (declared[0], *others)),))
     return TuningSpace(tuple(_axis(place, (size,)) for place, size in zip(_PLACES, declared, strict=True)))
 
 

@@ -1,13 +1,17 @@
-"""What is known of a module when it is compiled with a tuning space: declared < tuned < caller.
+"""What is known of a module or a program when it is compiled: declared < tuned < caller.
 
-Source: spec item 2.4.
+Source: spec items 2.4 and 6.2.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from vyre_driver.backends.dispatch_config import DispatchConfig
 from vyre_driver.errors import InvalidInput
+from vyre_driver.identity import layout_digest, program_digest
+from vyre_driver.program_space import program_space
 from vyre_driver.specialization import specialize
 from vyre_driver.tuning_target import TuningTarget, fixed_values
 
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.autotune.records import TuningRecords
     from vyre_driver.autotune.space import TuningSpace
+    from vyre_driver.program_source import ProgramSource
     from vyre_driver.specialization import SpecMap
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.vulkan.devices import PhysicalDevice
@@ -59,3 +64,25 @@ def tuned_specs(
     target = module_target(module, specs, space, device)
     known = target.known(records)
     return {**({} if known is None else target.space.constants(known)), **dict(specs or {})}
+
+
+def program_target(prepared: ProgramSource, config: DispatchConfig | None, device: PhysicalDevice) -> TuningTarget:
+    """Return what records of a program are for: a space of its workgroup's sizes, which it has for free.
+
+    One that depends on its workgroup has but the size it declares: whatever a file says, a record never makes a program run
+    otherwise.
+    """
+    space = program_space(prepared.program)
+    budget = 0 if config is None else config.ulp_budget or 0
+    digest, layout = program_digest(prepared.program), layout_digest(prepared.plan)
+    return TuningTarget("program", digest, layout, space, device, fixed_values(prepared.specialization, space), budget)
+
+
+def tuned_config(
+    prepared: ProgramSource, config: DispatchConfig | None, device: PhysicalDevice, records: TuningRecords
+) -> DispatchConfig | None:
+    """Return the configuration with the best workgroup size known, None if that is the declared one, or none is known."""
+    known = program_target(prepared, config, device).known(records)
+    if known is None or known.workgroup_size == prepared.rules.workgroup:
+        return None
+    return replace(config or DispatchConfig(), workgroup_override=known.workgroup_size)

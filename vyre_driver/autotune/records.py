@@ -56,6 +56,7 @@ class TuningRecords:
         self.refused = ""
         """Why the file is not used, if it is not."""
         self._store = store
+        self._claimed: set[str] = set()
         self._loading = threading.Lock()
 
     @classmethod
@@ -95,6 +96,11 @@ class TuningRecords:
         """Whether what is used first is tuned."""
         return self.mode in {TuningMode.TUNE, TuningMode.FORCE}
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is known, and nothing will be tuned."""
+        return self.mode is TuningMode.OFF or (not self.may_tune and self.store.is_empty)
+
     def best(self, target: Target, size: Size = ()) -> AutotuneRecord | None:
         """Return the record for a class of sizes, else the one for the nearest class, None without one or in mode OFF.
 
@@ -109,6 +115,19 @@ class TuningRecords:
         others = [(read_size(one.size), one) for one in self.store.of(key) if one.identity == target.identity(one.size)]
         near = [(_distance(size, at), at, one) for at, one in others if len(at) == len(size)]
         return min(near, key=lambda row: row[:2])[2] if near else None
+
+    def claims(self, target: Target, size: Size = ()) -> bool:
+        """Whether the caller is to tune this now: the mode says so, and nobody else was told so before.
+
+        In mode TUNE that is what has no record of just this class of sizes, in mode FORCE anything.
+        """
+        if not self.may_tune:
+            return False
+        identity, store = target.identity(size_text(size)), self.store
+        with self._loading:
+            is_new = identity not in self._claimed
+            self._claimed.add(identity)
+        return is_new and (self.mode is TuningMode.FORCE or store.get(target.key, identity) is None)
 
     def keep(self, target: Target, record: AutotuneRecord, *, replace: bool = False) -> None:
         """Add a record, and save it where there is a file.

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections import OrderedDict
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.arguments import as_array
-from vyre_driver.autotune.records import TuningMode, size_text
-from vyre_driver.autotune.store import AutotuneWarning
-from vyre_driver.errors import FileUnusable, InvalidAutotuneFile, InvalidInput
+from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels.definition import DeviceFacts, Operand
 
 if TYPE_CHECKING:
@@ -52,7 +49,6 @@ class TunedKernel:
         self.target = definition.target(self.device, self.space)
         self._compiled: dict[object, tuple[SpirvModule | Program, Kernel]] = {}
         self._known: dict[Size, Candidate] = {}
-        self._forced: set[Size] = set()
         self._calls: OrderedDict[object, _Call] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -163,22 +159,11 @@ class TunedKernel:
     def _tuned(self, size: Size) -> Candidate:
         """Return the candidate for a size, tuned first where the mode says so."""
         tuning = self.driver.tuning
-        if not tuning.may_tune:
-            return self.candidate(size)
-        at = self.definition.size_class(size)
-        with self._lock:
-            has_record = self.driver.tuning.store.get(self.target.key, self.target.identity(size_text(at))) is not None
-            if at not in self._forced and (tuning.mode is TuningMode.FORCE or not has_record):
-                self._forced.add(at)
-                self._tune(size, replace=has_record)
+        if tuning.may_tune:
+            with self._lock:
+                if tuning.claims(self.target, self.definition.size_class(size)):
+                    import_module("vyre_driver.tuner_calls").tune_unasked(self, size)  # late: most never tune
         return self.candidate(size)
-
-    def _tune(self, size: Size, *, replace: bool) -> None:
-        tuner = import_module("vyre_driver.tuner")  # late: most never tune
-        try:
-            tuner.tune(self, size, replace=replace)
-        except (FileUnusable, InvalidAutotuneFile) as error:
-            warnings.warn(f"what was tuned is lost with this process: {error}", AutotuneWarning, stacklevel=4)
 
 
 class BoundPlan:

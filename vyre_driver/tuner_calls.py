@@ -1,0 +1,142 @@
+"""Tuning on somebody's own call, and tuning that only ``VYRE_AUTOTUNE`` asked for."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.autotune.outcomes import Budget
+from vyre_driver.autotune.store import AutotuneWarning
+from vyre_driver.binding import BindingPlan
+from vyre_driver.errors import FileUnusable, InvalidAutotuneFile, InvalidInput, TuningFailed
+from vyre_driver.ir.workgroup_freedom import why_bound_to_workgroup
+from vyre_driver.kernels.of_call import ModuleKernel, ProgramKernel, example_arrays
+from vyre_driver.kernels.tuned import TunedKernel
+from vyre_driver.program_source import prepare_for
+from vyre_driver.spirv.module import SpirvModule
+from vyre_driver.tuned_choice import program_target
+from vyre_driver.tuner import tune
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from vyre_driver.autotune.space import Candidate, TuningSpace
+    from vyre_driver.backends.dispatch_config import DispatchConfig
+    from vyre_driver.driver import Driver
+    from vyre_driver.ir.program import Program
+    from vyre_driver.kernels.definition import Size
+    from vyre_driver.kernels.of_call import CallKernel, Groups
+    from vyre_driver.program_source import ProgramSource
+    from vyre_driver.specialization import SpecMap
+    from vyre_driver.tuner import TuningResult
+
+_UNASKED = Budget(seconds=30)
+_MISTAKES = (TuningFailed, FileUnusable, InvalidAutotuneFile)
+
+
+def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
+    driver: Driver,
+    code: SpirvModule | Program,
+    arrays: Sequence[object],
+    *,
+    space: TuningSpace | None = None,
+    specs: Mapping[str, object] | SpecMap | None = None,
+    config: DispatchConfig | None = None,
+    groups: Groups | Callable[[Candidate], Groups] | None = None,
+    push: Mapping[str, object] | None = None,
+    out_counts: Mapping[str, int] | None = None,
+    tolerance: float = 0.0,
+    **how: Any,  # noqa: ANN401 -- as tune
+) -> TuningResult:
+    """Tune a module or a program on a call, and keep the record.
+
+    Parameters
+    ----------
+    arrays
+        As a call's; none for a program makes some up, of the counts that it declares.
+    space
+        What of a module may be tuned. A program has its workgroup's size, where nothing else depends on that.
+    specs, config
+        As ``Driver.compile``; constants that are given are not tuned.
+    groups, push, out_counts
+        As a call's; of a module ``groups`` may be a function of the candidate. A program's grid is its own.
+    tolerance
+        How far the outputs of two candidates of a module may be apart, relative to the largest magnitude in them.
+    how
+        ``budget``, ``isolate``, ``replace`` and ``on_progress``, as :func:`vyre_driver.tuner.tune`.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if what is given does not fit the code, or a program depends on its workgroup.
+    InvalidTuningSpace
+        2210, TuningFailed 2211 and their kin: as ``tune``.
+    """
+    given: dict[str, object] = {} if specs is None else dict(specs)
+    kernel: CallKernel
+    if isinstance(code, SpirvModule):
+        if space is None:
+            raise InvalidInput(
+                f"{code.name} is to be tuned without a space", fix="say what may be tuned: space=TuningSpace(...)"
+            )
+        arguments = BindingPlan.from_reflection(code.reflection).check_arguments(arrays, out_counts or {})
+        kernel = ModuleKernel(arguments, code, space, given, groups, push or {}, tolerated=tolerance)
+        return tune(TunedKernel(driver, kernel), **how)
+    wrong = {"space": space, "groups": groups, "push": push}
+    unfit = [name for name, value in wrong.items() if value is not None]
+    if unfit:
+        raise InvalidInput(f"a program is to be tuned with {', '.join(unfit)}, which it has by itself", fix="leave it out")
+    prepared = prepare_for(driver.backend, code, specs, config)
+    why = why_bound_to_workgroup(prepared.program)
+    if why is not None:
+        raise InvalidInput(f"the program has nothing that can be tuned: {why}", fix="leave its workgroup as it is declared")
+    if not arrays:
+        arrays, out_counts = example_arrays(prepared.plan)
+    kernel = _program_kernel(driver, prepared, code, given, config, arrays, out_counts or {})
+    return tune(TunedKernel(driver, kernel), **how)
+
+
+def tune_unasked(kernel: TunedKernel, size: Size) -> None:
+    """Tune a kernel for a size, in half a minute; what goes wrong is a warning: the call goes on."""
+    try:
+        tune(kernel, size, budget=_UNASKED, replace=True)
+    except _MISTAKES as error:
+        _warn(error)
+
+
+def tune_program_unasked(
+    driver: Driver,
+    prepared: ProgramSource,
+    program: Program,
+    specs: Mapping[str, object] | SpecMap | None,
+    config: DispatchConfig | None,
+) -> None:
+    """Tune a program that is compiled, if its workgroup is free and the mode says so; what goes wrong is a warning."""
+    target = program_target(prepared, config, driver.physical_device)
+    if len(target.space.candidates(driver.physical_device.limits)) == 1 or not driver.tuning.claims(target):
+        return
+    arrays, out_counts = example_arrays(prepared.plan)
+    try:
+        given: dict[str, object] = {} if specs is None else dict(specs)
+        kernel = _program_kernel(driver, prepared, program, given, config, arrays, out_counts)
+        tune(TunedKernel(driver, kernel), budget=_UNASKED)
+    except (*_MISTAKES, InvalidInput) as error:  # a shape predicate may refuse the example
+        _warn(error)
+
+
+def _program_kernel(  # noqa: PLR0913 -- what a call of a program is made of
+    driver: Driver,
+    prepared: ProgramSource,
+    program: Program,
+    specs: Mapping[str, object],
+    config: DispatchConfig | None,
+    arrays: Sequence[object],
+    out_counts: Mapping[str, int],
+) -> ProgramKernel:
+    target = program_target(prepared, config, driver.physical_device)
+    arguments = prepared.plan.check_arguments(arrays, out_counts)
+    return ProgramKernel(arguments, program, target, specs, config)
+
+
+def _warn(error: Exception) -> None:
+    warnings.warn(f"tuning did not come to its end: {error}", AutotuneWarning, stacklevel=4)

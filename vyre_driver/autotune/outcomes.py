@@ -1,0 +1,149 @@
+"""What a search is given and what it finds: the budget, a trial of one candidate, and what came of each.
+
+Source: spec items 2.4 and 6.1; the rest is ours.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from vyre_driver.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.autotune.space import Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a search may use; nothing new is begun once it is spent, and what is under way is finished.
+
+    Parameters
+    ----------
+    seconds
+        Of the whole search. No further candidate is made once half of them are spent, so that there is time to time.
+    samples
+        Runs that are timed, of all candidates together, warm-ups counted.
+    min_samples, max_samples
+        Of one candidate: before it may be dropped as slow, and after which it is not timed again; warm-ups not counted.
+    run_timeout
+        Seconds that one run may take.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if one is not above 0, or the least samples are more than the most.
+    """
+
+    seconds: float = 120.0
+    samples: int = 100_000
+    min_samples: int = 5
+    max_samples: int = 400
+    run_timeout: float = 10.0
+
+    def __post_init__(self) -> None:
+        """Check each number."""
+        for name in ("seconds", "samples", "min_samples", "max_samples", "run_timeout"):
+            value = getattr(self, name)
+            if not value > 0:
+                raise InvalidInput(f"{name} of a tuning budget is {value}", fix="give a number above 0", field=name)
+        if self.min_samples > self.max_samples:
+            raise InvalidInput(
+                f"a tuning budget asks for at least {self.min_samples} samples and at most {self.max_samples}",
+                fix="give a min_samples of at most max_samples",
+                field="min_samples",
+            )
+
+
+class Status(enum.Enum):
+    """What came of a candidate."""
+
+    TIMED = "timed"
+    """Right, and in the race to its end."""
+    DROPPED = "dropped"
+    """Right, timed, and left behind as too slow, or as no better than an earlier one."""
+    FAILED = "failed"
+    """It could not be made or run."""
+    HUNG = "hung"
+    """A run of it did not end in time."""
+    WRONG = "wrong"
+    """Its outputs are not the right ones."""
+    NOT_TRIED = "not tried"
+    """The budget was spent, or the device out of order, before it was timed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of one candidate.
+
+    ``samples`` were timed; ``median_ns`` is their median and ``spread_ns`` their median absolute deviation from it, both 0
+    where there are none. ``detail`` says why it is out, empty for what is ``TIMED``.
+    """
+
+    candidate: Candidate
+    status: Status
+    samples: int = 0
+    median_ns: float = 0.0
+    spread_ns: float = 0.0
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """All outcomes in the order of preference, the best of them, and the time and the timed runs that it took.
+
+    ``reference`` is the candidate whose outputs the others were compared with, None where the right result was known.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    best: Outcome
+    reference: Candidate | None
+    samples: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a search is: candidates done with or in the race, those still in it, timed runs, seconds, the last outcome."""
+
+    tried: int
+    total: int
+    racing: int
+    samples: int
+    seconds: float
+    latest: Outcome
+
+
+class Trial(Protocol):
+    """A candidate made ready on a device. Each method may raise."""
+
+    def outputs(self) -> Sequence[NDArray[Any]]:
+        """Return what a run on fresh inputs gives."""
+
+    def sample(self) -> float:
+        """Return the nanoseconds of one run, before which the inputs were restored."""
+
+    def close(self) -> None:
+        """Give back what it holds; called once."""
+
+
+class WrongOutputs(Exception):
+    """A trial's own word that its outputs are wrong, and why: it may know more than the search."""
+
+
+class Abandoned(Exception):
+    """A trial's word that no other can be run any more; what was found by then counts.
+
+    Raised from the error that the trial itself had.
+    """
+
+
+def is_time(nanoseconds: float) -> bool:
+    """Whether this can be the time of a run."""
+    return math.isfinite(nanoseconds) and nanoseconds >= 0

@@ -1,0 +1,291 @@
+"""The search for the best candidate: each is checked, then they race, and the slow ones drop out.
+
+The race goes in rungs. In each, all that are left are timed in turn, one run each and round after round, so that whatever makes
+the device slower for a while falls on all of them. Then drops out who is surely too slow, and of many the slower half
+(:mod:`vyre_driver.autotune.race`), and those that are left are timed once more as often as in all. Few are timed on until their
+medians are known to half a per cent. Nothing is random: the same times give the same result.
+
+It knows neither kernels nor devices: a trial is made by a function, and tells of itself.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.autotune.outcomes import Abandoned, Outcome, Progress, SearchResult, Status, WrongOutputs, is_time
+from vyre_driver.autotune.race import Timing, is_decided, staying, winner
+from vyre_driver.errors import DispatchTimeout, TuningFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.autotune.outcomes import Budget, Trial
+    from vyre_driver.autotune.space import Candidate
+
+    Outputs = Sequence[NDArray[Any]]
+
+_FEW = 8
+_LEAST_ROUNDS = 8  # of few
+_SHOWN = 3
+
+
+def search(  # noqa: PLR0913 -- what a search is made of, by keyword
+    candidates: Iterable[Candidate],
+    make: Callable[[Candidate], Trial],
+    *,
+    budget: Budget,
+    agrees: Callable[[Outputs, Outputs], str | None],
+    expected: Outputs | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> SearchResult:
+    """Return the best of some candidates, which are given in the order of preference, and what came of each.
+
+    Parameters
+    ----------
+    make
+        Makes a candidate ready; it may raise, and what it made is closed before the search ends, however that is.
+    agrees
+        Compares the right outputs with a candidate's; returns None, or why they differ.
+    expected
+        The right outputs. Without them those of the first candidate that has some are the right ones.
+    on_progress
+        Told of each candidate that is checked or out.
+    clock
+        Seconds from any time on.
+
+    Raises
+    ------
+    TuningFailed
+        2211 if no candidate was right and timed within the budget; its ``outcomes`` say why not.
+    """
+    run = _Search(make, budget, agrees, expected, on_progress, clock)
+    entrants = run.entrants = [_Entrant(candidate) for candidate in candidates]
+    try:
+        run.run()
+    finally:
+        with ExitStack() as closing:
+            for one in entrants:
+                closing.callback(_close_quietly, one)
+    return run.result()
+
+
+@dataclass(slots=True)
+class _Entrant:
+    """One candidate and what is known of it by now; it has no status as long as it is in the race."""
+
+    candidate: Candidate
+    trial: Trial | None = None
+    times: list[float] = field(default_factory=list)
+    status: Status | None = None
+    detail: str = ""
+
+    @property
+    def is_in(self) -> bool:
+        """Whether it is right, and not out."""
+        return self.trial is not None and self.status is None
+
+    @property
+    def timing(self) -> Timing:
+        """What its times come to."""
+        return Timing.of(self.times)
+
+    @property
+    def outcome(self) -> Outcome:
+        """What came of it, if the search ended now."""
+        timing = self.timing
+        status, detail = self.status, self.detail
+        if status is None:
+            status = Status.TIMED if self.times else Status.NOT_TRIED
+            detail = "" if self.times else "the search ended before it was timed"
+        return Outcome(self.candidate, status, timing.samples, timing.median_ns, timing.spread_ns, detail)
+
+    def close(self) -> None:
+        """Close its trial, once."""
+        trial, self.trial = self.trial, None
+        if trial is not None:
+            trial.close()
+
+
+class _Spent(Exception):
+    """The budget is spent."""
+
+
+@dataclass(slots=True)
+class _Search:
+    """A search under way."""
+
+    make: Callable[[Candidate], Trial]
+    budget: Budget
+    agrees: Callable[[Outputs, Outputs], str | None]
+    expected: Outputs | None
+    on_progress: Callable[[Progress], None] | None
+    clock: Callable[[], float]
+    entrants: list[_Entrant] = field(default_factory=list)
+    reference: Candidate | None = None
+    samples: int = 0
+    began: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Begin."""
+        self.began = self.clock()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since it began."""
+        return self.clock() - self.began
+
+    @property
+    def left(self) -> list[_Entrant]:
+        """Who is in the race."""
+        return [one for one in self.entrants if one.is_in]
+
+    def run(self) -> None:
+        """Check all, let them race, and close those that are left."""
+        try:
+            self._check_all()
+            self._race()
+        except Abandoned:
+            pass  # the one that said so is out; those that were timed by now are compared
+        for one in self.left:
+            self._close(one)
+
+    def result(self) -> SearchResult:
+        """Return what was found, when every trial is closed.
+
+        Raises
+        ------
+        TuningFailed
+            2211 if nothing is right and timed.
+        """
+        outcomes = tuple(one.outcome for one in self.entrants)
+        by_status = {status: [one for one in self.entrants if one.outcome.status is status] for status in Status}
+        # Where the finalists fail at the end, the best that was left behind is still right and timed.
+        finalists = by_status[Status.TIMED] or by_status[Status.DROPPED]
+        if not finalists:
+            counts = ", ".join(f"{len(those)} {status.value}" for status, those in by_status.items() if those)
+            said = "; ".join(f"{one.candidate}: {one.detail}" for one in outcomes[:_SHOWN])
+            raise TuningFailed(
+                f"none of {len(outcomes)} candidates was right and timed in {self.seconds:.1f} s of {self.budget.seconds:g} s "
+                f"({counts or 'there are none'}): {said or 'nothing to try'}",
+                fix="look at the outcomes, or give the tuner more time",
+                outcomes=outcomes,
+            )
+        best = finalists[winner([one.timing for one in finalists])]
+        return SearchResult(outcomes, best.outcome, self.reference, self.samples, self.seconds)
+
+    def _check_all(self) -> None:
+        """Make the candidates and compare what they give, as long as half of the time lasts."""
+        for one in self.entrants:
+            if self.seconds >= self.budget.seconds / 2:
+                one.detail = "the time to make candidates was spent"
+                one.status = Status.NOT_TRIED
+                continue
+            self._guarded(one, self._check)
+            self._tell(one)
+
+    def _race(self) -> None:
+        """Time those that are right until the best is known, or the budget is spent."""
+        try:
+            self._round(warm_up=True)
+            rounds = self.budget.min_samples
+            done = 0
+            while self.left and done < self.budget.max_samples:
+                for _ in range(min(rounds, self.budget.max_samples - done)):
+                    self._round()
+                    done += 1
+                self._drop_slow()
+                left = self.left
+                if not left or is_decided([one.timing for one in left]):
+                    break
+                rounds = done if len(left) > _FEW else max(_LEAST_ROUNDS, done // 4)
+        except _Spent:
+            pass
+
+    def _check(self, one: _Entrant) -> None:
+        one.trial = self.make(one.candidate)
+        outputs = one.trial.outputs()
+        if self.expected is None:
+            self.expected, self.reference = outputs, one.candidate
+            return
+        why = self.agrees(self.expected, outputs)
+        if why is not None:
+            raise WrongOutputs(why)
+
+    def _round(self, *, warm_up: bool = False) -> None:
+        """Time everyone that is left once; of a warm-up the times do not count."""
+        for one in self.left:
+            if self.samples >= self.budget.samples or self.seconds >= self.budget.seconds:
+                raise _Spent
+            self.samples += 1
+            self._guarded(one, _warm_up if warm_up else _sample)
+            if not one.is_in:
+                self._tell(one)
+
+    def _drop_slow(self) -> None:
+        left = self.left
+        stay = set(staying([one.timing for one in left], halve=len(left) > _FEW)) if left else set()
+        for place, one in enumerate(left):
+            if place not in stay:
+                self._out(one, Status.DROPPED, "slower than others, or no faster than an earlier one")
+                self._tell(one)
+
+    def _guarded(self, one: _Entrant, step: Callable[[_Entrant], None]) -> None:
+        """Do a step of one candidate; what goes wrong in it puts the candidate out, and no other."""
+        try:
+            step(one)
+        except Abandoned as error:
+            cause = error.__cause__ or error
+            self._out(one, Status.HUNG if isinstance(cause, DispatchTimeout) else Status.FAILED, str(error))
+            raise
+        except DispatchTimeout as error:
+            self._out(one, Status.HUNG, str(error))
+        except WrongOutputs as error:
+            self._out(one, Status.WRONG, str(error))
+        except Exception as error:  # noqa: BLE001 -- whatever a candidate does, the others are tried
+            self._out(one, Status.FAILED, _said(error))
+
+    def _out(self, one: _Entrant, status: Status, detail: str) -> None:
+        one.status, one.detail = status, detail
+        self._close(one)
+
+    def _close(self, one: _Entrant) -> None:
+        """Close the trial of one; what cannot even be closed has failed."""
+        try:
+            one.close()
+        except Exception as error:  # noqa: BLE001 -- as above
+            said = f"closing it failed: {_said(error)}"
+            one.status, one.detail = Status.FAILED, f"{one.detail}; {said}" if one.detail else said
+
+    def _tell(self, one: _Entrant) -> None:
+        if self.on_progress is not None:
+            tried = sum(each.trial is not None or each.status is not None for each in self.entrants)
+            self.on_progress(Progress(tried, len(self.entrants), len(self.left), self.samples, self.seconds, one.outcome))
+
+
+def _close_quietly(one: _Entrant) -> None:
+    """Close what an interrupted search leaves open: the interrupt is what there is to tell."""
+    with suppress(Exception):
+        one.close()
+
+
+def _sample(one: _Entrant) -> None:
+    assert one.trial is not None  # noqa: S101 -- it is in the race
+    nanoseconds = one.trial.sample()
+    if not is_time(nanoseconds):
+        raise ValueError(f"a run took {nanoseconds} ns")
+    one.times.append(nanoseconds)
+
+
+def _warm_up(one: _Entrant) -> None:
+    _sample(one)
+    one.times.clear()
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

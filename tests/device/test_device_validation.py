@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,7 @@ CASES = [
     "constants",
     "shipped_shaders",
     "dispatches_on_the_devices_clock",
+    "kernels_for_long_arrays",
     "chain_in_a_batch",
     "resident_buffers",
     "pipelines_and_memory_shared",
@@ -92,7 +94,8 @@ def kernels() -> dict[str, SpirvModule]:
         sys.path.remove(str(CHILD.parent))
     texts = {f"wide {kind}": child.WIDE.format(kind=kind) for kind in ("double", "int64_t")}
     texts |= {"bytes": child.BYTES, "constants": child.CONSTANTS, "slow": child.SLOW}
-    shipped = {name: shipped_module(name) for name in ("saxpy", "byte_histogram", "mandelbrot")}
+    names = [one.name.removesuffix(".spv") for one in files("vyre_driver.shaders").iterdir() if one.name.endswith(".spv")]
+    shipped = {name: shipped_module(name) for name in sorted(names)}
     return shipped | {name: SpirvModule.from_glsl(text) for name, text in texts.items()}
 
 

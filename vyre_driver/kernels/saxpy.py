@@ -119,6 +119,6 @@ def _as_float32(alpha: object) -> np.float32:
     try:
         found = float(given)
     except OverflowError:  # a whole number beyond float64
-        found = math.copysign(math.inf, given)
+        found = -math.inf if given < 0 else math.inf
     with np.errstate(over="ignore"):
         return np.float32(found)

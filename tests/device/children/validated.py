@@ -22,6 +22,8 @@ from vyre_driver.backends import DispatchConfig
 from vyre_driver.backends.kompute import buffers
 from vyre_driver.backends.kompute.backend import KomputeBackend
 from vyre_driver.errors import DeviceOutOfMemory, DispatchTimeout
+from vyre_driver.kernels import KERNELS
+from vyre_driver.kernels.tuned import TunedKernel
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan import _layer
 
@@ -119,6 +121,20 @@ def shipped_shaders() -> None:
         mandelbrot = driver.compile(shipped_module("mandelbrot"), {"MAX_ITERATIONS": 20})
         push = {"left": -2.0, "top": 1.0, "step": 0.1, "width": 16, "height": 16}
         check(np.shape(mandelbrot(push=push, groups=(1, 1), out_counts={"escape": 256})), (256,))
+
+
+def kernels_for_long_arrays() -> None:
+    """Run each with one workgroup and with many, and with arrays that go through copies of four."""
+    with Driver() as driver:
+        for name in ("saxpy", "reduce_sum", "reduce_max", "inclusive_scan", "histogram"):
+            kernel = TunedKernel(driver, KERNELS[name])
+            for count in (3, 50_001):
+                size = (count, 256) if name == "histogram" else (count,)
+                arrays, parameters = kernel.definition.example(size, count)
+                wanted = kernel.definition.expected(*arrays, **parameters)
+                for _ in range(2):
+                    apart = np.abs(np.subtract(kernel(*arrays, **parameters), wanted, dtype=np.float64)).max()
+                    check(bool(apart <= kernel.definition.tolerance(size) * np.abs(wanted).max()), np.True_)
 
 
 def chain_in_a_batch() -> None:

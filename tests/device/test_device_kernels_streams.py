@@ -1,0 +1,273 @@
+"""saxpy, reductions, scan and histogram give what numpy gives: at every size, with every kind of candidate, on odd numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from vyre_driver import Driver
+from vyre_driver.autotune.space import Candidate
+from vyre_driver.kernels import KERNELS
+from vyre_driver.kernels.definition import DeviceFacts
+from vyre_driver.kernels.tuned import TunedKernel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    Array = NDArray[Any]
+
+pytestmark = pytest.mark.device
+
+STREAMS = ["saxpy", "reduce_sum", "reduce_max", "inclusive_scan", "histogram"]
+WITH_SUBGROUPS = ["reduce_sum", "reduce_max", "inclusive_scan"]
+WHOLE_NUMBERS = [np.uint32, np.int32]
+SIZES = [1, 2, 3, 4, 5, 7, 31, 32, 33, 63, 64, 65, 127, 255, 256, 257, 1009, 1023, 1024, 1025, 4093, 65537, 2**20, 2**20 + 1]
+NAN, INF, TINY = np.float32(np.nan), np.float32(np.inf), np.float32(1e-40)
+ODD = [0.0, -0.0, TINY, -TINY, 1.5, -1.5, 3e38, -3e38, INF, -INF, NAN, -NAN]
+
+
+@pytest.fixture
+def opened() -> Iterator[Driver]:
+    """A driver as the environment has it, under the layer."""
+    with Driver() as made:
+        yield made
+
+
+def without_subgroups(kernel: TunedKernel) -> TunedKernel:
+    """Let the kernel think that subgroups of its device do not compute."""
+    facts = kernel.device
+    kernel.device = DeviceFacts(replace(facts.physical, subgroup_operations=0), facts.features)
+    return kernel
+
+
+def run(kernel: TunedKernel, *arrays: Array, candidate: Candidate | None = None, **parameters: object) -> Array:
+    """Run a kernel twice on resident buffers, from poisoned outputs; both runs give the same bits."""
+    expected = kernel.definition.expected(*arrays, **parameters)
+    inputs = [kernel.driver.buffer(array) for array in arrays]
+    out = kernel.driver.empty(expected.shape, expected.dtype)
+    bound = kernel.bind(*inputs, out=out, candidate=candidate, **parameters)
+    found = []
+    for poison in (0xFF, 0xA5):
+        out.write(np.full(out.nbytes, poison, np.uint8).view(out.dtype).reshape(out.shape))
+        bound.run()
+        found.append(out.read())
+    bound.close()
+    assert found[0].tobytes() == found[1].tobytes()
+    return found[0]
+
+
+def misfit(found: Array, expected: Array, tolerance: float) -> str | None:
+    """Say what of a result is wrong: its form, where NaN and infinities stand, or numbers too far apart; None if nothing."""
+    if (found.shape, found.dtype) != (expected.shape, expected.dtype):
+        return f"{found.shape} {found.dtype}"
+    if found.dtype != np.float32:
+        return None if np.array_equal(found, expected) else f"{np.count_nonzero(found != expected)} differ"
+    finite = np.isfinite(expected)
+    if not np.array_equal(found[~finite], expected[~finite], equal_nan=True) or not np.isfinite(found[finite]).all():
+        return "NaN or infinity"
+    got, wanted = found[finite], expected[finite]
+    if tolerance == 0.0:
+        return None if got.tobytes() == wanted.tobytes() else "bits"
+    apart = np.abs(got.astype(np.float64) - wanted).max(initial=0.0)
+    return None if apart <= tolerance * np.abs(wanted).max(initial=0.0) else f"{apart} apart"
+
+
+def check(kernel: TunedKernel, *arrays: Array, candidate: Candidate | None = None, **parameters: object) -> str | None:
+    """Return what of a run is wrong."""
+    found = run(kernel, *arrays, candidate=candidate, **parameters)
+    expected = kernel.definition.expected(*arrays, **parameters)
+    return misfit(found, expected, kernel.definition.tolerance((arrays[0].size,)))
+
+
+def size_of(name: str, count: int) -> tuple[int, ...]:
+    return (count, 256) if name == "histogram" else (count,)
+
+
+def at_all_sizes(kernel: TunedKernel) -> dict[int, str | None]:
+    """Return what is wrong at which size."""
+    wrong = {}
+    for count in SIZES:
+        arrays, parameters = kernel.definition.example(size_of(kernel.definition.name, count), count)
+        wrong[count] = check(kernel, *arrays, **parameters)
+    return {count: why for count, why in wrong.items() if why is not None}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_kernel_is_right_at_every_size(driver: Driver, name: str) -> None:
+    assert at_all_sizes(TunedKernel(driver, KERNELS[name])) == {}
+
+
+@pytest.mark.parametrize("name", WITH_SUBGROUPS)
+def test_a_kernel_is_right_at_every_size_without_subgroups(opened: Driver, name: str) -> None:
+    assert at_all_sizes(without_subgroups(TunedKernel(opened, KERNELS[name]))) == {}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_robust_access_changes_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv("VYRE_ROBUST_ACCESS", "1")
+    with Driver() as driver:
+        assert at_all_sizes(TunedKernel(driver, KERNELS[name])) == {}
+
+
+def extremes(kernel: TunedKernel) -> list[Candidate]:
+    """Return the candidates of which every number is the least or the greatest of its axis."""
+    ends = {axis.place: {min(axis.values), max(axis.values)} for axis in kernel.space.axes}
+    return [one for one in kernel.candidates if all(place.of(one) in values for place, values in ends.items())]
+
+
+@pytest.mark.parametrize(
+    ("name", "has_subgroups"), [*((name, True) for name in STREAMS), *((name, False) for name in WITH_SUBGROUPS)]
+)
+def test_the_extreme_candidates_are_right(opened: Driver, name: str, has_subgroups: bool) -> None:  # noqa: FBT001 -- a parameter of the test
+    kernel = TunedKernel(opened, KERNELS[name])
+    if not has_subgroups:
+        without_subgroups(kernel)
+    wrong = []
+    for candidate in extremes(kernel):
+        for count in (2, 1025, 300_007, 2**20 + 1):
+            arrays, parameters = kernel.definition.example(size_of(name, count), count)
+            wrong.append((str(candidate), count, check(kernel, *arrays, candidate=candidate, **parameters)))
+    assert (len(wrong) >= 6 * 4, [one for one in wrong if one[2] is not None]) == (True, [])
+
+
+@pytest.mark.parametrize("name", WITH_SUBGROUPS)
+@pytest.mark.parametrize("dtype", WHOLE_NUMBERS)
+@pytest.mark.parametrize("has_subgroups", [True, False])
+def test_whole_numbers_wrap_around_and_compare_by_their_sign(
+    opened: Driver,
+    name: str,
+    dtype: type[np.uint32 | np.int32],
+    has_subgroups: bool,  # noqa: FBT001 -- a parameter of the test
+) -> None:
+    kernel = TunedKernel(opened, KERNELS[name])
+    if not has_subgroups:
+        without_subgroups(kernel)
+    made = np.random.default_rng(7)
+    limits = np.iinfo(dtype)
+    wrong = {}
+    for count in (1, 3, 4, 1021, 100_003):
+        given = made.integers(limits.min, limits.max, count, dtype, endpoint=True)
+        wrong[count] = run(kernel, given).tolist() == kernel.definition.expected(given).tolist()
+        least = np.full(count, limits.min, dtype)
+        wrong[-count] = run(kernel, least).tolist() == kernel.definition.expected(least).tolist()
+    assert [count for count, is_right in wrong.items() if not is_right] == []
+
+
+def test_saxpy_of_odd_numbers_is_numpys_bit_for_bit(opened: Driver) -> None:
+    kernel = TunedKernel(opened, KERNELS["saxpy"])
+    x, y = (one.ravel().astype(np.float32) for one in np.meshgrid(ODD, ODD))
+    alphas = [1.0, -0.0, 2.5, 1 / 3, 1e39, float("inf"), float("nan"), 2, np.float32(0.1)]
+    assert [alpha for alpha in alphas if check(kernel, x, y, alpha=alpha) is not None] == []
+    assert misfit(run(kernel, x, y), kernel.definition.expected(x, y, alpha=1.0), 0.0) is None
+
+
+def test_saxpy_is_not_fused(opened: Driver) -> None:
+    """The product, rounded, is 1: the sum is 0 then, and 2^-24 of a fused one."""
+    x, y = np.full(9, 1 + 2**-12, np.float32), np.full(9, -(1 + 2**-11), np.float32)
+    found = run(TunedKernel(opened, KERNELS["saxpy"]), x, y, alpha=1 + 2**-12)
+    assert (found.tolist(), np.float64(1 + 2**-12) ** 2 - (1 + 2**-11)) == ([0.0] * 9, 2**-24)
+
+
+def test_saxpy_may_write_over_what_it_reads_and_the_scan_too(opened: Driver) -> None:
+    saxpy, scan = (TunedKernel(opened, KERNELS[name]) for name in ("saxpy", "inclusive_scan"))
+    for count in (2, 10_001, 2**20 + 1):
+        x, y = (np.arange(start, start + count, dtype=np.float32) for start in (1, 5))
+        for place in (0, 1):
+            buffers = [opened.buffer(x), opened.buffer(y)]
+            saxpy.bind(*buffers, out=buffers[place], alpha=2).run()
+            np.testing.assert_array_equal(buffers[place].read(), 2 * x + y)
+        words = opened.buffer(np.arange(count, dtype=np.uint32))
+        scan.bind(words, out=words).run()
+        np.testing.assert_array_equal(words.read(), np.cumsum(np.arange(count, dtype=np.uint32), dtype=np.uint32))
+
+
+def test_saxpy_goes_round_where_the_device_has_fewer_workgroups_than_tiles(opened: Driver) -> None:
+    kernel = TunedKernel(opened, KERNELS["saxpy"])
+    limits = replace(kernel.device.physical.limits, max_compute_work_group_count=(3, 1, 1))
+    kernel.device = DeviceFacts(replace(kernel.device.physical, limits=limits), kernel.device.features)
+    (x, y), parameters = kernel.definition.example((100_003,), 1)
+    for candidate in (Candidate((64, 1, 1), 1, (1, 0, 0)), Candidate((128, 1, 1), 8, (16, 0, 0))):
+        assert check(kernel, x, y, candidate=candidate, **parameters) is None
+
+
+@pytest.mark.parametrize("has_subgroups", [True, False])
+def test_the_maximum_is_numpys_also_of_odd_numbers(opened: Driver, has_subgroups: bool) -> None:  # noqa: FBT001 -- a parameter of the test
+    kernel = TunedKernel(opened, KERNELS["reduce_max"])
+    if not has_subgroups:
+        without_subgroups(kernel)
+    wrong = []
+    for count in (1, 3, 6, 1027, 60_001):
+        for below in (-INF, np.float32(-3e38), -TINY, np.float32(-0.0)):
+            for odd in ODD:
+                for place in {0, count // 2, count - 1}:
+                    given = np.full(count, below, np.float32)
+                    given[place] = odd
+                    # +0 beside -0 is the maximum, where numpy takes either.
+                    zero = np.float32(0.0 if (given.view(np.uint32) == 0).any() else -0.0)
+                    expected = given.max()
+                    expected = zero if expected == 0 else expected
+                    if misfit(run(kernel, given), np.asarray(expected), 0.0) is not None:
+                        wrong.append((count, below, odd, place))
+        with np.errstate(invalid="ignore"):
+            assert np.isnan(run(kernel, np.full(count, -NAN, np.float32)))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", ["reduce_sum", "inclusive_scan"])
+@pytest.mark.parametrize("has_subgroups", [True, False])
+def test_infinities_and_nan_go_through_sums(opened: Driver, name: str, has_subgroups: bool) -> None:  # noqa: FBT001 -- a parameter of the test
+    kernel = TunedKernel(opened, KERNELS[name])
+    if not has_subgroups:
+        without_subgroups(kernel)
+    wrong = []
+    for count in (2, 5, 1027, 60_001):
+        for odd in ([INF], [-INF], [NAN], [INF, -INF], [-TINY, TINY], [-0.0, 0.0]):
+            for place in {0, count // 3, count - len(odd)}:
+                given = np.random.default_rng(count).random(count, np.float32)
+                given[place : place + len(odd)] = odd
+                if check(kernel, given) is not None:
+                    wrong.append((count, odd, place))
+    assert wrong == []
+
+
+def test_sums_of_both_signs_are_as_near_as_their_magnitudes_allow(opened: Driver) -> None:
+    given = np.random.default_rng(3).standard_normal(300_001, np.float32)
+    most = np.abs(given).sum(dtype=np.float64) * KERNELS["reduce_sum"].tolerance((given.size,))
+    total = run(TunedKernel(opened, KERNELS["reduce_sum"]), given)
+    running = run(TunedKernel(opened, KERNELS["inclusive_scan"]), given)
+    exact = np.cumsum(given, dtype=np.float64)
+    assert (abs(float(total) - exact[-1]) <= most, bool((np.abs(running - exact) <= most).all())) == (True, True)
+
+
+@pytest.mark.parametrize("bins", [1, 2, 3, 31, 256, 257, 1000, 8192, 8193, 70_001])
+def test_the_histogram_counts_whatever_the_bins_and_however_the_values_crowd(opened: Driver, bins: int) -> None:
+    kernel = TunedKernel(opened, KERNELS["histogram"])
+    made = np.random.default_rng(bins)
+    ends = np.array([0, bins - 1, bins, bins + 1, 2**31, 2**32 - 1], np.uint32)
+    wrong = {}
+    for count in (1, 3, 6, 4099, 200_003):
+        given = {
+            "even": made.integers(0, bins, count, np.uint32),
+            "ends": made.choice(ends, count),
+            "one value": np.full(count, bins - 1, np.uint32),
+            "none": np.full(count, bins, np.uint32),
+        }
+        wrong |= {(count, kind): check(kernel, values, bins=bins) for kind, values in given.items()}
+    assert {case: why for case, why in wrong.items() if why is not None} == {}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_kernel_called_with_arrays_again_and_again_gives_the_same(opened: Driver, name: str) -> None:
+    kernel = TunedKernel(opened, KERNELS[name])
+    for count in (3, 5000, 3):
+        arrays, parameters = kernel.definition.example(size_of(name, count), count)
+        for _ in range(2):
+            found = kernel(*arrays, **parameters)
+            assert isinstance(found, np.ndarray)
+            expected = kernel.definition.expected(*arrays, **parameters)
+            assert misfit(found, expected, kernel.definition.tolerance((count,))) is None

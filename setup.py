@@ -20,6 +20,16 @@ COMPILED = SHADERS / "compiled.json"
 # Shaders compiled more than once: what is compiled beside SOURCE.spv, and with which macros.
 VARIANTS = {
     "matmul": {"matmul_wide": ["WIDE"], "matmul_f16": ["HALVES"], "matmul_f16_wide": ["HALVES", "WIDE"]},
+    "softmax": {
+        "softmax_wide": ["WIDE"],
+        "softmax_subgroups": ["SUBGROUPS"],
+        "softmax_subgroups_wide": ["SUBGROUPS", "WIDE"],
+        "softmax_statistics": ["STATISTICS"],
+        "softmax_statistics_wide": ["STATISTICS", "WIDE"],
+        "softmax_apply": ["APPLY"],
+        "softmax_apply_wide": ["APPLY", "WIDE"],
+    },
+    "transpose": {"transpose_wide": ["WIDE"]},
 }
 
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.packaging
 
-VARIANTS = {"matmul_wide", "matmul_f16", "matmul_f16_wide"}  # compiled of the same sources
+SOFTMAX_VARIANTS = {f"softmax{part}{wide}" for part in ("", "_subgroups", "_statistics", "_apply") for wide in ("", "_wide")}
+VARIANTS = {"matmul_wide", "matmul_f16", "matmul_f16_wide", "transpose_wide"} | SOFTMAX_VARIANTS  # of the same sources
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
 

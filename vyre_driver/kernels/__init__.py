@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.kernels.histogram import Histogram
+from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
 from vyre_driver.kernels.reduction import Reduction
 from vyre_driver.kernels.saxpy import Saxpy
 from vyre_driver.kernels.scan import InclusiveScan
+from vyre_driver.kernels.softmax import SOFTMAX
+from vyre_driver.kernels.transpose import TRANSPOSE
 
 if TYPE_CHECKING:
     from vyre_driver.kernels.definition import KernelDefinition
@@ -22,5 +25,9 @@ KERNELS: dict[str, KernelDefinition] = {
         Reduction("reduce_max", is_sum=False),
         InclusiveScan(),
         Histogram(),
+        MATMUL,
+        MATMUL_F16,
+        TRANSPOSE,
+        SOFTMAX,
     )
 }

@@ -1,0 +1,149 @@
+"""Softmax along the rows of a matrix: ``exp(x - max) / sum(exp(x - max))``, stable for numbers of any magnitude.
+
+A row is read once for its largest number and its sum, which is scaled again whenever a larger one comes, and written from
+registers where it fits there, else from a second reading. Rows longer than the candidate's tile are split among workgroups: one
+dispatch finds each part's largest number and sum, a second puts them together and writes.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.autotune.space import Axis, Candidate, Limits, Place, TuningSpace
+from vyre_driver.errors import InvalidInput
+from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.kernels.tiles import grid_of
+from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.kernels.definition import DeviceFacts, Size
+    from vyre_driver.spirv.module import SpirvModule
+
+_QUAD = 4
+_PAIR_BYTES = 8
+_BASIC_AND_ARITHMETIC = 0x1 | 0x4  # VkSubgroupFeatureFlagBits
+_SHORT = 64
+
+
+def _rule(candidate: Candidate, limits: Limits) -> str | None:
+    """Return why a workgroup's shape is no good choice: several rows at once are for few invocations a row."""
+    (across, rows, _), (longest, _, _) = candidate.workgroup_size, candidate.tile
+    if (across <= _SHORT) != (rows > 1):
+        return f"{rows} rows with {across} invocations each; several rows are for {_SHORT} invocations or fewer"
+    if rows > 1 and longest != _LENGTHS[0]:
+        return f"rows are split at {longest} for more than {_SHORT} invocations"
+    if across * candidate.unroll * _QUAD > longest:
+        return f"{across} invocations hold {across * candidate.unroll * _QUAD} numbers, and a row's part has {longest}"
+    shared = across * rows * _PAIR_BYTES
+    if shared > limits.max_compute_shared_memory_size:
+        return f"its sums take {shared} bytes, and a workgroup may share {limits.max_compute_shared_memory_size}"
+    return None
+
+
+_LENGTHS = (16384, 65536, 4096)
+_SPACE = TuningSpace(
+    (
+        Axis("WORKGROUP_X", Place.WORKGROUP_X, (256, 512, 128, 1024, 64, 32), "invocations on a row"),
+        Axis("WORKGROUP_Y", Place.WORKGROUP_Y, (1, 4, 8, 16), "rows of a workgroup"),
+        Axis("UNROLL", Place.UNROLL, (4, 2, 8, 1), "vectors of four numbers that an invocation holds at once"),
+        Axis("TILE_X", Place.TILE_X, _LENGTHS, "numbers of a row that a workgroup takes at most"),
+    ),
+    _rule,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Softmax(KernelDefinition):
+    """Rows of float32, of 1 to 2**20 numbers or more, to rows that sum to 1. A size is (rows, columns).
+
+    As numpy has it, a row with a NaN or a plus infinity in it becomes all NaN, and so does one of minus infinities alone;
+    beside other numbers a minus infinity becomes 0.
+    """
+
+    name: str = "softmax"
+    inputs: tuple[str, ...] = ("x",)
+
+    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
+        """Return pairs of modules, for rows of any length and of whole vectors of four.
+
+        For several rows a workgroup; for one, with subgroup operations where there are; for a split row, its two dispatches.
+        """
+        alone = "softmax_subgroups" if device.has_subgroups(_BASIC_AND_ARITHMETIC) else "softmax"
+        kinds = ("softmax", alone, "softmax_statistics", "softmax_apply")
+        return tuple(shipped_module(name) for kind in kinds for name in (kind, f"{kind}_wide"))
+
+    def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same for all
+        """Return workgroups, what an invocation holds, and where rows are split."""
+        return _SPACE
+
+    def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
+        """Return (rows, columns)."""
+        if parameters:
+            raise InvalidInput(f"{self.name} takes no parameters and got {sorted(parameters)}", fix="leave them out")
+        x = operands["x"]
+        if len(x.shape) != 2 or x.dtype != np.float32 or 0 in x.shape:
+            raise InvalidInput(
+                f"x of {self.name} has the shape {x.shape} and the type {x.dtype}, and must be a matrix of float32 with at "
+                "least one element",
+                fix="pass an array of two dimensions, converted with .astype(numpy.float32)",
+                binding="x",
+            )
+        return x.shape
+
+    def plan(
+        self, operands: Mapping[str, Operand], parameters: Mapping[str, Any], candidate: Candidate, device: DeviceFacts
+    ) -> Plan:
+        """Return one dispatch, or two for rows longer than the candidate's tile."""
+        rows, columns = self.size(operands, parameters)
+        several, alone, statistics, apply = zip(*[iter(self.modules(device))] * 2, strict=True)
+        push, specs, is_wide = {"rows": rows, "columns": columns}, _SPACE.constants(candidate), columns % _QUAD == 0
+        parts = math.ceil(columns / candidate.tile[0])
+        groups = grid_of(math.ceil(rows * parts / candidate.workgroup_size[1]), device.physical.limits)
+        outputs = {"y": operands["x"]}
+        if parts == 1:
+            module = (alone if candidate.workgroup_size[1] == 1 else several)[is_wide]
+            own = {one.name: specs[one.name] for one in module.reflection.spec_constants}
+            return Plan((Step(module, ("x", "y"), groups, own, push),), outputs)
+        steps = (
+            Step(statistics[is_wide], ("x", "parts"), groups, specs, push),
+            Step(apply[is_wide], ("x", "parts", "y"), groups, specs, push),
+        )
+        return Plan(steps, outputs, {"parts": Operand((rows, parts, 2), np.dtype(np.float32))})
+
+    def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
+        """Return normally distributed numbers, as large as logits are."""
+        return (4 * np.random.default_rng(seed).standard_normal(size, np.float32),), {}
+
+    def expected(self, *arrays: NDArray[Any], **_parameters: Any) -> NDArray[Any]:  # noqa: ANN401 -- there are none
+        """Return the formula in float64, rounded once; row by row, so that long ones take no more memory than they must."""
+        (x,) = arrays
+        found = np.empty(x.shape, np.float32)
+        with np.errstate(invalid="ignore"):
+            for row, numbers in enumerate(x):
+                powers = np.exp(numbers.astype(np.float64) - numbers.max())
+                found[row] = powers / powers.sum()
+        return found
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """Short rows, rows as long as vocabularies, rows that are split."""
+        return ((1024, 64), (256, 2**18), (2**17, 512), (2**15, 4096), (4096, 32768), (128, 2**20))
+
+    def tolerance(self, size: Size) -> float:
+        """Return 32 + sqrt(columns / 1024) units of 2**-23: for exp near 0, of which Vulkan asks 3 ulp, and for the sums."""
+        return float(np.finfo(np.float32).eps) * (32 + math.sqrt(size[1] / 1024))
+
+    def moved_bytes(self, size: Size) -> int:
+        """Return the bytes of both matrices."""
+        return 2 * 4 * math.prod(size)
+
+
+SOFTMAX = Softmax()

@@ -1,0 +1,112 @@
+"""The transpose of a matrix of 4-byte numbers: words are moved and never looked at, so that NaNs keep their bits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.autotune.space import Axis, Candidate, Limits, Place, TuningSpace
+from vyre_driver.errors import InvalidInput
+from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.kernels.tiles import grid_of
+from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.kernels.definition import DeviceFacts, Size
+    from vyre_driver.spirv.module import SpirvModule
+
+_QUAD = 4
+_WORD_BYTES = 4
+_DTYPES = tuple(np.dtype(one) for one in (np.float32, np.uint32, np.int32))
+
+
+def _rule(candidate: Candidate, limits: Limits) -> str | None:
+    """Return why a tile cannot be split among the invocations."""
+    (wide, high, _), invocations = candidate.tile, candidate.workgroup_size[0]
+    if wide * high % (_QUAD * invocations * candidate.unroll):
+        return f"{wide}x{high} words are no whole number of {candidate.unroll} vectors for each of {invocations} invocations"
+    shared = high * (wide + 1) * _WORD_BYTES
+    if shared > limits.max_compute_shared_memory_size:
+        return f"its tile takes {shared} bytes, and a workgroup may share {limits.max_compute_shared_memory_size}"
+    return None
+
+
+_SPACE = TuningSpace(
+    (
+        Axis("TILE_X", Place.TILE_X, (64, 32), "columns that a workgroup reads"),
+        Axis("TILE_Y", Place.TILE_Y, (64, 32), "rows that a workgroup reads"),
+        Axis("BAND", Place.TILE_Z, (8, 1, 64), "tiles below each other that are turned before the next to the right"),
+        Axis("WORKGROUP_X", Place.WORKGROUP_X, (256, 512, 128, 1024, 64), "invocations"),
+        Axis("UNROLL", Place.UNROLL, (4, 2, 1), "loads that an invocation waits for at once"),
+    ),
+    _rule,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Transpose(KernelDefinition):
+    """``b[j, i] = a[i, j]`` of a row-major matrix of float32, uint32 or int32. A size is (rows, columns) of ``a``."""
+
+    name: str = "transpose"
+    inputs: tuple[str, ...] = ("a",)
+
+    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:  # noqa: ARG002 -- the same for all
+        """Return the module for any matrix, then the one for rows and columns of whole vectors of four."""
+        return shipped_module("transpose"), shipped_module("transpose_wide")
+
+    def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same for all
+        """Return tiles, their order, workgroups and unrolling."""
+        return _SPACE
+
+    def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
+        """Return (rows, columns)."""
+        if parameters:
+            raise InvalidInput(f"{self.name} takes no parameters and got {sorted(parameters)}", fix="leave them out")
+        a = operands["a"]
+        if len(a.shape) != 2 or a.dtype not in _DTYPES or 0 in a.shape:
+            raise InvalidInput(
+                f"a of {self.name} has the shape {a.shape} and the type {a.dtype}, and must be a matrix of float32, uint32 or "
+                "int32 with at least one element",
+                fix="pass an array of two dimensions; other types of 4 bytes can be reinterpreted with .view(numpy.uint32)",
+                binding="a",
+            )
+        return a.shape
+
+    def plan(
+        self, operands: Mapping[str, Operand], parameters: Mapping[str, Any], candidate: Candidate, device: DeviceFacts
+    ) -> Plan:
+        """Return one dispatch."""
+        m, n = self.size(operands, parameters)
+        module = self.modules(device)[m % _QUAD == 0 and n % _QUAD == 0]
+        tiles = math.ceil(n / candidate.tile[0]) * math.ceil(m / candidate.tile[1])
+        groups = grid_of(tiles, device.physical.limits)
+        step = Step(module, ("a", "b"), groups, _SPACE.constants(candidate), {"m": m, "n": n})
+        return Plan((step,), {"b": Operand((n, m), operands["a"].dtype)})
+
+    def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
+        """Return a matrix of words with any bits."""
+        return (np.random.default_rng(seed).integers(0, 2**32, size, np.uint32),), {}
+
+    def expected(self, *arrays: NDArray[Any], **_parameters: Any) -> NDArray[Any]:  # noqa: ANN401 -- there are none
+        """Return the transpose."""
+        return np.ascontiguousarray(arrays[0].T)
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        """Squares from 256 to 16384, and a long one each way."""
+        squares = tuple((side, side) for side in (256, 1024, 4096))
+        return (*squares, (64, 2**20), (2**20, 64), (16384, 16384))
+
+    def moved_bytes(self, size: Size) -> int:
+        """Return the bytes of both matrices."""
+        return 2 * _WORD_BYTES * math.prod(size)
+
+
+TRANSPOSE = Transpose()

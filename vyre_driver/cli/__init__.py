@@ -12,7 +12,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vyre_driver.cli import cache, conform, demo, devices, doctor, metrics, run, spirv, stub
+from vyre_driver.cli import cache, conform, demo, devices, doctor, metrics, run, spirv, stub, tune
 from vyre_driver.embedding import get_include
 from vyre_driver.errors import FileUnusable, InvalidCommand, VyreError
 
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _Parser(prog=PROGRAM, description="Vulkan compute: shaders and arrays in, results out.", allow_abbrev=False)
     parser.add_argument("--includes", action=_PrintIncludes, help="print the compiler's option for vyre_driver.h, and stop")
     verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=_Parser)
-    for verb in (doctor, devices, run, spirv, stub, demo, cache, conform, metrics):
+    for verb in (doctor, devices, run, spirv, stub, demo, cache, tune, conform, metrics):
         verb.add_parser(verbs)
     try:
         options = parser.parse_args(arguments)

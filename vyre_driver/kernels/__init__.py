@@ -1,4 +1,8 @@
-"""Kernels worth tuning: on arrays they just work, with the best that the tuner found."""
+"""Kernels worth tuning: on arrays they just work, with the best constants known for the device and the size.
+
+Each function returns a ``TunedKernel`` on a driver: called with numpy arrays, or bound to resident buffers. All are right for
+every size, and refuse by name what they do not take. ``KERNELS`` has their definitions by name (docs/kernels.md).
+"""
 
 from __future__ import annotations
 
@@ -11,11 +15,25 @@ from vyre_driver.kernels.saxpy import Saxpy
 from vyre_driver.kernels.scan import InclusiveScan
 from vyre_driver.kernels.softmax import SOFTMAX
 from vyre_driver.kernels.transpose import TRANSPOSE
+from vyre_driver.kernels.tuned import TunedKernel
 
 if TYPE_CHECKING:
+    from vyre_driver.driver import Driver
     from vyre_driver.kernels.definition import KernelDefinition
 
-__all__ = ["KERNELS"]
+__all__ = [
+    "KERNELS",
+    "TunedKernel",
+    "histogram",
+    "inclusive_scan",
+    "matmul",
+    "matmul_f16",
+    "reduce_max",
+    "reduce_sum",
+    "saxpy",
+    "softmax",
+    "transpose",
+]
 
 KERNELS: dict[str, KernelDefinition] = {
     one.name: one
@@ -25,9 +43,60 @@ KERNELS: dict[str, KernelDefinition] = {
         Reduction("reduce_max", is_sum=False),
         InclusiveScan(),
         Histogram(),
-        MATMUL,
-        MATMUL_F16,
         TRANSPOSE,
         SOFTMAX,
+        MATMUL,
+        MATMUL_F16,
     )
 }
+
+
+def saxpy(driver: Driver) -> TunedKernel:
+    """Return ``(x, y, alpha=1.0) -> alpha * x + y`` of float32 arrays of one length, bit for bit as numpy's."""
+    return TunedKernel(driver, KERNELS["saxpy"])
+
+
+def reduce_sum(driver: Driver) -> TunedKernel:
+    """Return ``(x) -> sum`` of a float32, uint32 or int32 array, as an array of one element; whole numbers wrap around."""
+    return TunedKernel(driver, KERNELS["reduce_sum"])
+
+
+def reduce_max(driver: Driver) -> TunedKernel:
+    """Return ``(x) -> largest`` of a float32, uint32 or int32 array, as an array of one element; a NaN is above all."""
+    return TunedKernel(driver, KERNELS["reduce_max"])
+
+
+def inclusive_scan(driver: Driver) -> TunedKernel:
+    """Return ``(x) -> sums`` of a float32 or uint32 array up to and with each element; whole numbers wrap around."""
+    return TunedKernel(driver, KERNELS["inclusive_scan"])
+
+
+def histogram(driver: Driver) -> TunedKernel:
+    """Return ``(x, bins=256) -> counts``: how often each number below ``bins`` stands in a uint32 array, as uint32."""
+    return TunedKernel(driver, KERNELS["histogram"])
+
+
+def transpose(driver: Driver) -> TunedKernel:
+    """Return ``(a) -> a.T`` of a matrix of float32, uint32 or int32, by its bits."""
+    return TunedKernel(driver, KERNELS["transpose"])
+
+
+def softmax(driver: Driver) -> TunedKernel:
+    """Return ``(x) -> softmax`` along the rows of a float32 matrix."""
+    return TunedKernel(driver, KERNELS["softmax"])
+
+
+def matmul(driver: Driver) -> TunedKernel:
+    """Return ``(a, b) -> a @ b`` of float32 matrices."""
+    return TunedKernel(driver, KERNELS["matmul"])
+
+
+def matmul_f16(driver: Driver) -> TunedKernel:
+    """Return ``(a, b) -> a @ b`` of float16 matrices, summed and returned in float32.
+
+    Raises
+    ------
+    UnsupportedFeature
+        1002 if the device is open without ``storageBuffer16BitAccess``.
+    """
+    return TunedKernel(driver, KERNELS["matmul_f16"])

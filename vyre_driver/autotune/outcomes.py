@@ -34,6 +34,8 @@ class Budget:
         Of one candidate: before it may be dropped as slow, and after which it is not timed again; warm-ups not counted.
     run_timeout
         Seconds that one run may take.
+    make_timeout
+        Seconds that it may take to make one ready, kept where that is done in another process.
 
     Raises
     ------
@@ -46,10 +48,11 @@ class Budget:
     min_samples: int = 5
     max_samples: int = 400
     run_timeout: float = 10.0
+    make_timeout: float = 60.0
 
     def __post_init__(self) -> None:
         """Check each number."""
-        for name in ("seconds", "samples", "min_samples", "max_samples", "run_timeout"):
+        for name in ("seconds", "samples", "min_samples", "max_samples", "run_timeout", "make_timeout"):
             value = getattr(self, name)
             if not value > 0:
                 raise InvalidInput(f"{name} of a tuning budget is {value}", fix="give a number above 0", field=name)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune.outcomes import Abandoned, Outcome, Progress, SearchResult, Status, WrongOutputs, is_time
 from vyre_driver.autotune.race import Timing, is_decided, staying, winner
-from vyre_driver.errors import DispatchTimeout, TuningFailed
+from vyre_driver.errors import DispatchTimeout, TuningFailed, VyreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -288,4 +288,6 @@ def _warm_up(one: _Entrant) -> None:
 
 
 def _said(error: Exception) -> str:
+    if isinstance(error, VyreError):
+        return str(error)
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.backends.kompute.deadline import Deadline
-from vyre_driver.backends.kompute.submission import Submission
+from vyre_driver.backends.kompute.submission import Submission, dependency_groups
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vyre_driver.bound import BoundKernel
     from vyre_driver.vulkan.devices import PhysicalDevice
 
@@ -28,26 +30,52 @@ class DispatchTimes:
     device_ns: int | None
 
 
+class TimedDispatches:
+    """Dispatches in order, recorded once and run as one; those that share no buffer may run side by side.
+
+    With ``repeats`` all of them are recorded so often, one after the other. The times are of one run of all.
+    """
+
+    def __init__(self, dispatches: Sequence[BoundKernel], repeats: int = 1) -> None:
+        """Record them; raises as ``Submission``."""
+        self._device = device = dispatches[0].pipeline.device
+        self._is_timed = device.is_timed
+        each = tuple(dispatches) * repeats
+        operations = [
+            [each[place].pipeline.dispatch(each[place].push_words) for place in group]
+            for group in dependency_groups([(one.reads, one.writes) for one in each])
+        ]
+        self._submission = Submission(device, operations, keep=each, device_only=not device.shares_memory, timed=self._is_timed)
+
+    def run(self, timeout_s: float | None = None) -> DispatchTimes:
+        """Run them and wait; raises as ``Submission.wait``."""
+        began = time.perf_counter_ns()
+        generation = self._submission.submit()
+        submitted = time.perf_counter_ns()
+        self._submission.wait(generation, timeout_s)
+        ended = time.perf_counter_ns()
+        device_ns = elapsed_ns(self._submission.ticks(), self._device.physical) if self._is_timed else None
+        return DispatchTimes(submitted - began, ended - submitted, device_ns)
+
+    def finish(self, timeout_s: float | None = None) -> None:
+        """Return when nothing of it runs any more; raises as ``Submission.wait``."""
+        self._submission.finish(timeout_s)
+
+
 def run_timed(bound: BoundKernel, runs: int, timeout_s: float | None) -> DispatchTimes:
     """Run a bound kernel so often, one run after the other, within ``timeout_s`` seconds; raises as ``Submission.wait``."""
-    pipeline = bound.pipeline
-    device = pipeline.device
-    deadline = Deadline(timeout_s, device.physical.name)
-    operations = [[pipeline.dispatch(bound.push_words)]]
-    timed = device.is_timed
-    submission = Submission(device, operations, keep=bound, device_only=not device.shares_memory, timed=timed)
-    enqueue_ns = wait_ns = device_ns = 0
+    deadline = Deadline(timeout_s, bound.pipeline.device.physical.name)
+    timed = TimedDispatches([bound])
+    enqueue_ns = wait_ns = 0
+    device_ns: int | None = None
     for _ in range(runs):
-        began = time.perf_counter_ns()
-        generation = submission.submit()
-        submitted = time.perf_counter_ns()
         left_ns = deadline.left_ns()
-        submission.wait(generation, None if left_ns is None else left_ns / _NS_PER_S)
-        wait_ns += time.perf_counter_ns() - submitted
-        enqueue_ns += submitted - began
-        if timed:
-            device_ns += elapsed_ns(submission.ticks(), device.physical)
-    return DispatchTimes(enqueue_ns, wait_ns, device_ns if timed else None)
+        times = timed.run(None if left_ns is None else left_ns / _NS_PER_S)
+        enqueue_ns += times.enqueue_ns
+        wait_ns += times.wait_ns
+        if times.device_ns is not None:
+            device_ns = (device_ns or 0) + times.device_ns
+    return DispatchTimes(enqueue_ns, wait_ns, device_ns)
 
 
 def elapsed_ns(ticks: list[int], device: PhysicalDevice) -> int:

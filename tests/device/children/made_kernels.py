@@ -1,0 +1,128 @@
+"""A kernel to tune whose cost is known: 3 x + 1, after as many turns of a loop as a constant says.
+
+It is in a module of its own because the tuner's child processes import it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from kernels import glsl
+
+from vyre_driver.autotune import Axis, Place, TuningSpace
+from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from vyre_driver import SpirvModule
+    from vyre_driver.autotune import Candidate
+    from vyre_driver.kernels.definition import DeviceFacts, Size
+
+# No loop of llvmpipe turns more than 65,535 times: four of them, one in another, go on for long enough.
+TEXT = """
+layout(constant_id = 0) const uint TURNS = 1;
+layout(constant_id = 1) const uint WRONG = 0;
+layout(constant_id = 2) const uint ENDLESS = 0;
+layout(constant_id = 3) const uint SILENT = 0;
+layout(binding = 0) {x_access} buffer X {{ uint x[]; }};
+{y_declared}
+uint again(uint value) {{ return value * 1664525u + 1013904223u; }}
+void main() {{
+    uint i = gl_GlobalInvocationID.x;
+    if (i >= x.length()) return;
+    uint value = x[i];
+    for (uint turn = 0u; turn < TURNS; turn++) value = again(value);
+    if (ENDLESS != 0u)
+        for (uint a = 0u; a < 65000u; a++) for (uint b = 0u; b < 65000u; b++)
+            for (uint c = 0u; c < 65000u; c++) for (uint d = 0u; d < 65000u; d++) value = again(value) ^ x[(value + d) % 64u];
+    if (SILENT == 0u) {y}[i] = 3u * x[i] + 1u + WRONG + (value == 0xdeadbeefu ? 1u : 0u);
+}}
+"""
+APART = TEXT.format(x_access="readonly", y_declared="layout(binding = 1) writeonly buffer Y { uint y[]; };", y="y")
+IN_PLACE = TEXT.format(x_access="", y_declared="", y="x")
+
+FLAWS = {"wrong": "WRONG", "endless": "ENDLESS", "silent": "SILENT"}
+
+
+@dataclass(frozen=True)
+class TurningKernel(KernelDefinition):
+    """Candidates by their turns, in the order of preference; ``flaws`` says what is wrong with which.
+
+    One ``dies`` or ``crashes`` in the process that makes it ready, if that is not ``home``, ``dies once`` there (as long as
+    the file ``marker`` is missing), or ``sleeps``; it ``refuses`` to be compiled, or is one of FLAWS. Numpy is said to be quick
+    up to the size ``quick_to``.
+    """
+
+    turns: tuple[int, ...]
+    flaws: tuple[tuple[int, str], ...] = ()
+    in_place: bool = False
+    home: int = 0
+    marker: str = ""
+    quick_to: int = 1 << 30
+    name = "turning"
+    inputs = ("x",)
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:
+        return ((1000,), (20_000,))
+
+    @property
+    def module(self) -> SpirvModule:
+        return glsl(IN_PLACE if self.in_place else APART)
+
+    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:  # noqa: ARG002 -- the same for any
+        return (self.module,)
+
+    def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same for any
+        return TuningSpace((Axis("TURNS", Place.UNROLL, self.turns),))
+
+    def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:  # noqa: ARG002 -- none
+        return operands["x"].shape
+
+    def plan(
+        self,
+        operands: Mapping[str, Operand],
+        parameters: Mapping[str, Any],  # noqa: ARG002 -- none
+        candidate: Candidate,
+        device: DeviceFacts,  # noqa: ARG002 -- the same for any
+    ) -> Plan:
+        flaw = dict(self.flaws).get(candidate.unroll)
+        if os.getpid() != self.home:
+            self._misbehave(flaw)
+        specs: dict[str, object] = {"TURNS": candidate.unroll}
+        if flaw in FLAWS:
+            specs[FLAWS[flaw]] = 1
+        if flaw == "refuses":
+            specs["NO_SUCH_CONSTANT"] = 1
+        groups = (-(-operands["x"].shape[0] // 64), 1, 1)
+        output = "x" if self.in_place else "y"
+        return Plan((Step(self.module, ("x",) if self.in_place else ("x", "y"), groups, specs),), {output: operands["x"]})
+
+    def _misbehave(self, flaw: str | None) -> None:
+        if flaw == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif flaw == "crashes":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        elif flaw == "sleeps":
+            time.sleep(3600)
+        elif flaw == "dies once" and not Path(self.marker).exists():
+            Path(self.marker).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
+        return (np.random.default_rng(seed).integers(0, 1 << 20, size, dtype=np.uint32),), {}
+
+    def expected(self, *arrays: NDArray[Any], **_: Any) -> NDArray[Any]:  # noqa: ANN401 -- none
+        return 3 * arrays[0] + np.uint32(1)
+
+    def moved_bytes(self, size: Size) -> int:
+        return (1 << 40) if size[0] > self.quick_to else 8 * size[0]

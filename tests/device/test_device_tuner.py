@@ -1,0 +1,352 @@
+"""Tuning on a device: a kernel whose cost is known, with candidates that are wrong, hang, or kill their process."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import select
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from made_kernels import TurningKernel
+from vyre_driver.kernels.of_module import ModuleKernel
+
+from vyre_driver import Driver
+from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Budget, Candidate, Progress, Status
+from vyre_driver.backends.kompute.timing import DispatchTimes, TimedDispatches
+from vyre_driver.errors import DeviceLost, FileUnusable, InvalidInput, TuningFailed
+from vyre_driver.kernels.tuned import TunedKernel
+from vyre_driver.tuner import TuningResult, tune
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import RunChild
+
+pytestmark = pytest.mark.device
+
+SHORT = Budget(seconds=60, max_samples=40, min_samples=5, run_timeout=20)
+FEW = (800, 100, 400, 1600)
+BEST = 100
+
+
+@pytest.fixture
+def layered() -> Iterator[Driver]:
+    """A driver under the layer, whose records are in memory."""
+    with Driver(autotune=AutotuneStore()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def driver(layer: str) -> Iterator[Driver]:
+    """A driver with and without the layer, whose records are in memory."""
+    assert layer == os.environ["VYRE_LAYER"]
+    with Driver(autotune=AutotuneStore()) as opened:
+        yield opened
+
+
+def tuned(driver: Driver, definition: TurningKernel, **options: Any) -> TuningResult:  # noqa: ANN401 -- those of tune
+    return tune(TunedKernel(driver, definition), **{"budget": SHORT, **options})
+
+
+def statuses(result: TuningResult) -> dict[int, Status]:
+    return {one.candidate.unroll: one.status for one in result.outcomes}
+
+
+def details(result: TuningResult) -> dict[int, str]:
+    return {one.candidate.unroll: one.detail for one in result.outcomes if one.status is not Status.DROPPED}
+
+
+def children_of_this_process() -> list[int]:
+    """Those that run still, or were not waited for."""
+    text = Path(f"/proc/self/task/{os.getpid()}/children").read_text("ascii")
+    return [int(one) for one in text.split()]
+
+
+def memory_in_use(driver: Driver) -> int:
+    """Bytes of buffers that live on the device."""
+    backend = driver.backend
+    backend._available()  # noqa: SLF001 -- counts what was given back
+    return backend._allocated  # noqa: SLF001 -- nothing else tells
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_the_fastest_candidate_is_found_and_used_from_then_on(driver: Driver, in_place: bool) -> None:  # noqa: FBT001 -- a case
+    kernel = TunedKernel(driver, TurningKernel(FEW, in_place=in_place))
+    before = kernel.candidate((20_000,))
+    result = tune(kernel, budget=SHORT)
+    assert (before.unroll, result.best.candidate.unroll, kernel.candidate((20_000,))) == (800, BEST, result.best.candidate)
+    assert (result.kernel, result.size, result.reference, set(statuses(result))) == ("turning", (20_000,), None, set(FEW))
+    assert result.samples >= sum(one.samples for one in result.outcomes) + len(FEW)
+    x = np.arange(20_000, dtype=np.uint32)
+    np.testing.assert_array_equal(kernel(x), 3 * x + 1)
+
+
+def test_the_record_says_what_was_measured_and_is_kept(layered: Driver) -> None:
+    kernel = TunedKernel(layered, TurningKernel((800, BEST)))
+    result = tune(kernel, (5000,), budget=SHORT)
+    assert layered.tuning.best(kernel.target, (4096,)) == result.record
+    best = result.best
+    assert (result.record.samples, result.record.median_ns, result.record.size) == (
+        best.samples,
+        round(best.median_ns),
+        "4096",
+    )
+    assert (result.record.unroll, result.record.kernel) == (BEST, "turning")
+    again = tune(kernel, (5000,), budget=replace(SHORT, max_samples=5))
+    assert (layered.tuning.best(kernel.target, (4096,)), again.record.samples) == (again.record, 5)
+
+
+def test_a_record_that_cannot_be_saved_is_used_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+    with Driver(autotune=tmp_path / "file" / "autotune.toml") as driver:
+        kernel = TunedKernel(driver, TurningKernel((800, BEST)))
+        with pytest.warns(AutotuneWarning, match="nothing is known of tuned kernels"):
+            assert kernel.candidate((20_000,)).unroll == 800
+        with pytest.raises(FileUnusable):
+            tune(kernel, budget=SHORT)
+        assert kernel.candidate((20_000,)).unroll == BEST
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+def test_candidates_that_are_wrong_or_do_not_compile_are_never_chosen(layered: Driver, isolate: bool) -> None:  # noqa: FBT001 -- a case
+    flaws = ((1, "wrong"), (2, "refuses"), (3, "silent"))
+    result = tuned(layered, TurningKernel((1, 2, 3, 400, BEST), flaws), isolate=isolate)
+    assert result.best.candidate.unroll == BEST
+    assert [statuses(result)[one] for one in (1, 2, 3)] == [Status.WRONG, Status.FAILED, Status.WRONG]
+    found = details(result)
+    assert found[1].startswith("output 1: 20000 of 20000 elements are wrong, the first at index 0: ")
+    assert found[2].startswith("the shader has no specialization constant 'NO_SUCH_CONSTANT'")
+    assert found[3] == "nothing was written to the outputs"
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+def test_where_numpy_is_slow_the_first_candidate_is_checked_at_a_small_size_and_the_others_against_it(
+    layered: Driver,
+    isolate: bool,  # noqa: FBT001 -- a case
+) -> None:
+    definition = TurningKernel((1, 400, BEST, 2), ((1, "wrong"), (2, "wrong")), quick_to=1000)
+    result = tuned(layered, definition, isolate=isolate)
+    assert result.best.candidate.unroll == BEST
+    assert (result.reference, statuses(result)[1], statuses(result)[2]) == (Candidate((1, 1, 1), 400), *[Status.WRONG] * 2)
+    assert details(result)[1].startswith("at the size (1000,) output 1: 1000 of 1000 elements are wrong")
+    assert details(result)[2].startswith("output 1: 20000 of 20000 elements are wrong")
+
+
+def test_a_callers_own_arrays_are_tuned_on(layered: Driver) -> None:
+    kernel = TunedKernel(layered, TurningKernel((400, BEST)))
+    result = tune(kernel, arrays=[np.arange(3000, dtype=np.uint32)], budget=SHORT)
+    assert (result.size, result.reference, result.best.candidate.unroll) == ((3000,), Candidate((1, 1, 1), 400), BEST)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"parameters": {"a": 1}}, "parameters of turning without arrays"),
+        ({"arrays": [np.zeros(4, np.uint32)], "size": (4,)}, r"both the size \(4,\) and arrays"),
+        ({"arrays": []}, "takes 1 arrays and got 0"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(layered: Driver, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        tuned(layered, TurningKernel(FEW), **options)
+
+
+def test_where_every_candidate_is_wrong_the_error_names_the_kernel_and_nothing_is_kept(layered: Driver) -> None:
+    with pytest.raises(TuningFailed) as caught:
+        tuned(layered, TurningKernel((1, 2), ((1, "wrong"), (2, "silent"))))
+    assert caught.value.problem.startswith("turning of size (20000,) is not tuned: none of 2 candidates was right and timed")
+    assert (caught.value.context["kernel"], len(layered.tuning.store)) == ("turning", 0)
+
+
+def test_two_tunings_agree(layered: Driver) -> None:
+    """Fifty of them are in tests/stress."""
+    found = {tuned(layered, TurningKernel(FEW), budget=replace(SHORT, max_samples=10)).best.candidate for _ in range(5)}
+    assert found == {Candidate((1, 1, 1), BEST)}
+
+
+def test_a_candidate_that_kills_its_process_is_noted_and_the_others_are_timed(layered: Driver) -> None:
+    definition = TurningKernel((800, 1, BEST, 2), ((1, "dies"), (2, "crashes")), home=os.getpid())
+    result = tuned(layered, definition, isolate=True)
+    assert result.best.candidate.unroll == BEST
+    assert [statuses(result)[one] for one in (1, 2)] == [Status.FAILED, Status.FAILED]
+    said = {one: details(result)[one].partition(". Fix")[0] for one in (1, 2)}
+    assert said == {
+        1: "the process that ran 1x1x1 ended with SIGKILL",
+        2: "the process that ran 1x1x1, unrolled 2 ended with SIGSEGV",
+    }
+    assert children_of_this_process() == []
+
+
+def test_a_candidate_that_hangs_is_killed_and_the_others_are_timed(layered: Driver) -> None:
+    definition = TurningKernel((800, 1, BEST), ((1, "endless"),))
+    result = tuned(layered, definition, isolate=True, budget=replace(SHORT, run_timeout=3.0))
+    assert (result.best.candidate.unroll, statuses(result)[1]) == (BEST, Status.HUNG)
+    assert "did not end in 3.0 s" in details(result)[1]
+    assert children_of_this_process() == []
+
+
+def test_a_candidate_that_is_never_ready_is_killed_and_the_others_are_timed(layered: Driver) -> None:
+    definition = TurningKernel((800, 1, BEST), ((1, "sleeps"),), home=os.getpid())
+    result = tuned(layered, definition, isolate=True, budget=replace(SHORT, make_timeout=5.0))
+    assert (result.best.candidate.unroll, statuses(result)[1]) == (BEST, Status.HUNG)
+    assert details(result)[1].startswith("the process that ran 1x1x1 gave no answer to make in 5 s and was killed. Fix: ")
+    assert children_of_this_process() == []
+
+
+def test_a_candidate_whose_process_died_after_it_served_others_gets_one_more_chance(layered: Driver, tmp_path: Path) -> None:
+    marker = tmp_path / "died"
+    definition = TurningKernel((800, BEST, 1600), ((BEST, "dies once"),), home=os.getpid(), marker=str(marker))
+    result = tuned(layered, definition, isolate=True)
+    assert (marker.exists(), result.best.candidate.unroll) == (True, BEST)
+    assert statuses(result) == {800: Status.DROPPED, BEST: Status.TIMED, 1600: Status.DROPPED}
+
+
+def test_a_device_that_is_lost_ends_the_tuning_with_what_was_timed(layered: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = itertools.count(1)
+    run = TimedDispatches.run
+
+    def lost(dispatches: TimedDispatches, timeout_s: float | None = None) -> DispatchTimes:
+        if next(runs) == 12:  # 4 to check, 4 to warm up
+            raise DeviceLost("gone", fix="open it again")
+        return run(dispatches, timeout_s)
+
+    monkeypatch.setattr(TimedDispatches, "run", lost)
+    result = tuned(layered, TurningKernel((BEST, 400, 800, 1600)))
+    assert [one.samples for one in result.outcomes] == [1, 1, 1, 0]
+    assert (result.best.candidate.unroll, statuses(result)[1600]) == (BEST, Status.FAILED)
+    assert details(result)[1600] == "gone. Fix: open it again."
+
+
+def test_what_has_no_record_is_tuned_at_its_first_call_where_the_mode_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_AUTOTUNE", "tune")
+    with Driver(autotune=AutotuneStore()) as driver:
+        kernel = TunedKernel(driver, TurningKernel((800, BEST)))
+        x = np.arange(5000, dtype=np.uint32)
+        np.testing.assert_array_equal(kernel(x), 3 * x + 1)
+        assert (kernel.candidate((5000,)).unroll, len(driver.tuning.store)) == (BEST, 1)
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+def test_a_module_of_ones_own_is_tuned_on_the_arrays_of_a_call(layered: Driver, isolate: bool) -> None:  # noqa: FBT001 -- a case
+    kernel = TurningKernel((800, BEST))
+    space = kernel.space(TunedKernel(layered, kernel).device)
+    x = np.arange(20_000, dtype=np.uint32)
+    called = ModuleKernel.of_call(kernel.module, space, (x,), {"y": 20_000}, groups=(313, 1, 1))
+    result = tune(TunedKernel(layered, called), budget=SHORT, isolate=isolate)
+    assert (result.best.candidate.unroll, result.reference) == (BEST, Candidate((1, 1, 1), 800))
+
+
+HANGS_IN_PROCESS = """
+import os, sys
+from made_kernels import TurningKernel
+from vyre_driver import Driver
+from vyre_driver.autotune import AutotuneStore, Budget
+from vyre_driver.errors import TuningFailed
+from vyre_driver.kernels.tuned import TunedKernel
+from vyre_driver.tuner import tune
+
+driver = Driver(autotune=AutotuneStore())
+try:
+    tune(TunedKernel(driver, TurningKernel((100, 1, 2), ((1, "endless"),))), budget=Budget(run_timeout=1.0))
+except TuningFailed as error:
+    print([one.status.name for one in error.context["outcomes"]])
+    print(error.context["outcomes"][1].detail)
+sys.stdout.flush()
+os._exit(0)  # the device never comes free
+"""
+
+
+def test_without_isolation_a_run_that_hangs_ends_the_tuning(run_python: RunChild) -> None:
+    path = os.pathsep.join(sys.path)
+    done = run_python("-c", HANGS_IN_PROCESS, env={"PYTHONPATH": path})
+    names, detail = done.stdout.splitlines()
+    assert (done.status, names) == (0, "['NOT_TRIED', 'HUNG', 'NOT_TRIED']")
+    assert detail.endswith("It still runs, so that nothing else can: 1x1x1")
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+def test_an_interrupted_tuning_leaves_neither_buffers_nor_processes(layered: Driver, isolate: bool) -> None:  # noqa: FBT001 -- a case
+    def interrupted(progress: Progress) -> None:
+        if progress.tried == len(FEW):
+            raise KeyboardInterrupt
+
+    before = memory_in_use(layered)
+    with pytest.raises(KeyboardInterrupt):
+        tuned(layered, TurningKernel(FEW), isolate=isolate, on_progress=interrupted)
+    assert (memory_in_use(layered), children_of_this_process()) == (before, [])
+
+
+@pytest.mark.parametrize("isolate", [False, True])
+def test_a_tuning_leaves_neither_buffers_nor_processes_nor_files(
+    layered: Driver,
+    isolate: bool,  # noqa: FBT001 -- a case
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    before = memory_in_use(layered)
+    tuned(layered, TurningKernel(FEW, quick_to=1000), isolate=isolate)
+    assert (memory_in_use(layered), children_of_this_process()) == (before, [])
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+KILLED = """
+import os, sys, threading
+from made_kernels import TurningKernel
+from vyre_driver import Driver
+from vyre_driver.autotune import AutotuneStore, Budget
+from vyre_driver.kernels.tuned import TunedKernel
+from vyre_driver.tuner import tune
+
+def told(progress):
+    children = open(f"/proc/self/task/{os.getpid()}/children").read().split()
+    print(*children, flush=True)
+    sys.stdin.read()
+
+with Driver(autotune=AutotuneStore()) as driver:
+    tune(TunedKernel(driver, TurningKernel((100, 200))), budget=Budget(), isolate=True, on_progress=told)
+"""
+
+
+def test_a_child_ends_when_its_parent_is_killed() -> None:
+    command = [sys.executable, "-c", KILLED]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as parent:
+        assert parent.stdout is not None
+        (child,) = [int(one) for one in parent.stdout.readline().split()]
+        descriptor = os.pidfd_open(child)
+        try:
+            parent.send_signal(signal.SIGKILL)
+            parent.wait()
+
+            ready, _, _ = select.select([descriptor], [], [], 60)
+            assert ready == [descriptor]
+        finally:
+            os.close(descriptor)
+
+
+class Unsendable(TurningKernel):
+    """Cannot be pickled."""
+
+    def __reduce__(self) -> Any:  # noqa: ANN401 -- pickle's
+        raise TypeError("not this one")
+
+
+def test_a_kernel_that_cannot_be_sent_to_a_child_is_refused(layered: Driver) -> None:
+    with pytest.raises(InvalidInput, match=r"turning cannot be sent to a child process \(TypeError: not this one\)"):
+        tuned(layered, Unsendable(FEW), isolate=True)
+
+
+def test_a_kernel_that_a_child_cannot_import_is_refused(layered: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if not one.endswith("children")])
+    with pytest.raises(InvalidInput, match=r"cannot use the kernel \(ModuleNotFoundError: No module named 'made_kernels'\)"):
+        tuned(layered, TurningKernel(FEW), isolate=True)
+    assert children_of_this_process() == []

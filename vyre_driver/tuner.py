@@ -1,0 +1,213 @@
+"""Tuning: which candidate of a kernel is the fastest on a device for a size, measured there and kept as a record.
+
+Each candidate is made ready, run on fresh inputs, and its outputs compared: with numpy's where the inputs are the tuner's own
+and numpy is quick with them, else with those of the first candidate, which is checked against numpy at the kernel's smallest
+size. Then all that are right race (:mod:`vyre_driver.autotune.search`).
+
+With ``isolate`` that is done in a child process: a candidate that hangs or kills its process is killed or noted, and the others
+go on in another one. Without it a run that does not end in time ends the tuning, once the device has not come free for as long
+again: what was timed by then is compared, and the run is left to itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.arguments import as_array
+from vyre_driver.autotune.outcomes import Budget
+from vyre_driver.autotune.records import size_text
+from vyre_driver.autotune.search import search
+from vyre_driver.errors import InvalidInput, TuningFailed
+from vyre_driver.kernels.definition import Operand
+from vyre_driver.tuner_isolation import IsolatedBench
+from vyre_driver.tuner_outputs import comparison
+from vyre_driver.tuner_trials import SEED, Workbench, as_outputs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.autotune.outcomes import Outcome, Progress, SearchResult
+    from vyre_driver.autotune.record import AutotuneRecord
+    from vyre_driver.autotune.space import Candidate
+    from vyre_driver.kernels.definition import KernelDefinition, Size
+    from vyre_driver.kernels.tuned import TunedKernel
+    from vyre_driver.tuner_isolation import IsolatedTrial
+    from vyre_driver.tuner_trials import DeviceTrial
+
+_QUICK_BYTES = 1 << 30
+_QUICK_OPERATIONS = 200_000_000_000
+_DEFAULT_BUDGET = Budget()
+
+
+@dataclass(frozen=True, slots=True)
+class TuningResult:
+    """What came of the candidates, in the order of preference, which is the best, and the record that was kept.
+
+    ``reference`` is the candidate that the others were compared with, None where numpy said what is right; ``samples`` are the
+    timed runs of all, ``seconds`` those of the search.
+    """
+
+    kernel: str
+    size: Size
+    outcomes: tuple[Outcome, ...]
+    best: Outcome
+    record: AutotuneRecord
+    reference: Candidate | None
+    samples: int
+    seconds: float
+
+
+def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
+    kernel: TunedKernel,
+    size: Size | None = None,
+    *,
+    arrays: Sequence[object] | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    budget: Budget = _DEFAULT_BUDGET,
+    isolate: bool = False,
+    replace: bool = True,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> TuningResult:
+    """Measure a kernel's candidates for a size, whether there is a record or not, and keep the best.
+
+    Parameters
+    ----------
+    size
+        The problem's size, None takes the largest that the kernel names; not together with ``arrays``.
+    arrays, parameters
+        A call's own, to tune on; None takes the kernel's example.
+    isolate
+        Whether candidates are tried in a child process. The kernel's definition has to be one that ``pickle`` can send there.
+    replace
+        Whether the record takes the place of one that was timed more often.
+    on_progress
+        Told of each candidate that is checked or out.
+
+    Raises
+    ------
+    TuningFailed
+        2211 if no candidate was right and timed within the budget.
+    InvalidInput
+        2201 if arrays or parameters do not fit the kernel, or it cannot be sent to a child process.
+    DeviceOutOfMemory
+        1001, DispatchFailed 1005 and their kin: if the inputs cannot be uploaded.
+    FileUnusable
+        2202, InvalidAutotuneFile 2209: if the record cannot be saved; it is used all the same.
+    """
+    definition = kernel.definition
+    call = _call(definition, size, arrays, parameters)
+    right = call.expected(definition)
+    # Two right candidates are twice as far apart as each may be from what is right.
+    agrees = comparison(definition.tolerance(call.size) * (1 if right is not None else 2))
+    with _bench(kernel, call, budget, isolate=isolate) as bench:
+        maker = _Maker(bench, is_vouched=right is not None)
+        try:
+            found = search(kernel.candidates, maker.make, budget=budget, agrees=agrees, expected=right, on_progress=on_progress)
+        except TuningFailed as error:
+            said = f"{definition.name} of size {call.size} is not tuned: {error.problem}"
+            raise TuningFailed(said, fix=error.fix, kernel=definition.name, **error.context) from None
+    return _kept(kernel, call.size, found, replace=replace)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What is tuned on; ``is_ours`` where nobody gave arrays."""
+
+    size: Size
+    arrays: tuple[NDArray[Any], ...]
+    parameters: dict[str, Any]
+    is_ours: bool
+
+    def expected(self, definition: KernelDefinition) -> list[NDArray[Any]] | None:
+        """Return what numpy makes of it, None where it is not to be asked."""
+        is_quick = definition.moved_bytes(self.size) <= _QUICK_BYTES and definition.operations(self.size) <= _QUICK_OPERATIONS
+        return as_outputs(definition.expected(*self.arrays, **self.parameters)) if self.is_ours and is_quick else None
+
+
+def _call(
+    definition: KernelDefinition, size: Size | None, arrays: Sequence[object] | None, parameters: Mapping[str, Any] | None
+) -> _Call:
+    if arrays is None:
+        if parameters is not None:
+            raise InvalidInput(
+                f"parameters of {definition.name} without arrays", fix="give the arrays of the call too, or a size alone"
+            )
+        chosen = definition.sizes[-1] if size is None else size
+        made, named = definition.example(chosen, SEED)
+        return _Call(chosen, made, named, is_ours=True)
+    if size is not None:
+        raise InvalidInput(f"both the size {size} and arrays for {definition.name}", fix="give one of them", size=size)
+    given, named = tuple(as_array(one) for one in arrays), dict(parameters or {})
+    if len(given) != len(definition.inputs):
+        raise InvalidInput(
+            f"{definition.name} takes {len(definition.inputs)} arrays and got {len(given)}",
+            fix=f"give {', '.join(definition.inputs) or 'none'}",
+        )
+    operands = {name: Operand(one.shape, one.dtype) for name, one in zip(definition.inputs, given, strict=True)}
+    return _Call(definition.size(operands, named), given, named, is_ours=False)
+
+
+def _bench(kernel: TunedKernel, call: _Call, budget: Budget, *, isolate: bool) -> Workbench | IsolatedBench:
+    if isolate:
+        return IsolatedBench(kernel.driver, kernel.definition, call.arrays, call.parameters, budget)
+    return Workbench(
+        kernel.driver,
+        kernel.definition,
+        kernel.device,
+        call.arrays,
+        call.parameters,
+        run_timeout=budget.run_timeout,
+        patience=budget.run_timeout,
+    )
+
+
+@dataclass(slots=True)
+class _Maker:
+    """Makes trials; ``is_vouched`` once it is known what is right at the size in question."""
+
+    bench: Workbench | IsolatedBench
+    is_vouched: bool
+
+    def make(self, candidate: Candidate) -> _CheckedTrial:
+        """Make a candidate ready."""
+        return _CheckedTrial(self, self.bench.make(candidate))
+
+
+@dataclass(slots=True)
+class _CheckedTrial:
+    """A trial that is checked at a small size before what it gives counts as right."""
+
+    maker: _Maker
+    trial: DeviceTrial | IsolatedTrial
+
+    def outputs(self) -> list[NDArray[Any]]:
+        """Return the trial's outputs."""
+        if not self.maker.is_vouched:
+            self.trial.check_small()
+        outputs = self.trial.outputs()
+        self.maker.is_vouched = True
+        return outputs
+
+    def sample(self) -> float:
+        """Return the nanoseconds of a run."""
+        return self.trial.sample()
+
+    def close(self) -> None:
+        """Close the trial."""
+        self.trial.close()
+
+
+def _kept(kernel: TunedKernel, size: Size, found: SearchResult, *, replace: bool) -> TuningResult:
+    text = size_text(kernel.definition.size_class(size))
+    best = found.best
+    record = kernel.target.record(best.candidate, best.samples, round(best.median_ns), text)
+    try:
+        kernel.driver.tuning.keep(kernel.target, record, replace=replace)
+    finally:
+        kernel.forget()
+    return TuningResult(
+        kernel.definition.name, size, found.outcomes, best, record, found.reference, found.samples, found.seconds
+    )

@@ -1,0 +1,104 @@
+"""The process that tries candidates for another one: ``python -m vyre_driver.tuner_child``, asked and answering in JSON lines.
+
+The first line on stdin is the job (``tuner_isolation``), each further one asks for a step of one trial. The answer is
+``value``, or ``error`` (pickled, in base64) with ``said``, the same for people; ``is_over`` says that the device is out of
+order.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from vyre_driver.autotune.outcomes import Abandoned
+from vyre_driver.autotune.space import Candidate
+from vyre_driver.autotune.store import AutotuneStore
+from vyre_driver.driver import Driver
+from vyre_driver.kernels.definition import DeviceFacts
+from vyre_driver.tuner_isolation import KERNEL_FILE, OUTPUTS_FILE
+from vyre_driver.tuner_trials import DeviceTrial, Workbench
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def main(questions: IO[str], answers: IO[str]) -> None:
+    """Answer until there are no more questions."""
+    tried: _Tried | None = None
+
+    def start(job: Mapping[str, Any]) -> None:
+        nonlocal tried
+        tried = _Tried(job)
+
+    for line in questions:
+        message = json.loads(line)
+        answer = _answered(start if tried is None else tried.do, message)
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+
+
+class _Tried:
+    """A workbench and the trials on it, by their numbers."""
+
+    def __init__(self, job: Mapping[str, Any]) -> None:
+        """Open the device and upload the inputs."""
+        sys.path[:] = job["path"]
+        self._directory = Path(job["directory"])
+        with (self._directory / KERNEL_FILE).open("rb") as file:
+            definition, parameters, arrays = pickle.load(file)  # noqa: S301 -- of our own parent
+        driver = Driver(job["device"], job["cache"], AutotuneStore(), allow_software=True, strict=job["strict"])
+        facts = DeviceFacts(driver.physical_device, frozenset(driver.backend.features))
+        self._bench = Workbench(driver, definition, facts, arrays, parameters, run_timeout=job["run_timeout"])
+        self._trials: dict[int, DeviceTrial] = {}
+
+    def do(self, message: Mapping[str, Any]) -> float | None:
+        """Do one step of a trial; returns the nanoseconds of a sample."""
+        number, what = message["trial"], message["do"]
+        if what in {"make", "make again"}:
+            said = message["candidate"]
+            candidate = Candidate(tuple(said["workgroup_size"]), said["unroll"], tuple(said["tile"]))
+            trial = self._trials[number] = self._bench.make(candidate)
+            if what == "make again":
+                trial.outputs()  # as the first time; and a warm-up
+            return None
+        trial = self._trials[number]
+        if what == "sample":
+            return trial.sample()
+        if what == "outputs":
+            with (self._directory / OUTPUTS_FILE).open("wb") as file:
+                pickle.dump(trial.outputs(), file)
+        elif what == "check_small":
+            trial.check_small()
+        else:
+            del self._trials[number]
+            trial.close()
+        return None
+
+
+def _answered(step: Callable[[Mapping[str, Any]], object], message: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return {"value": step(message)}
+    except Exception as error:  # noqa: BLE001 -- told to who asked
+        told: BaseException = error
+        is_over = isinstance(error, Abandoned)
+        if error.__cause__ is not None and is_over:
+            told = error.__cause__
+        said = f"{type(told).__name__}: {told}"
+        try:
+            whole = pickle.dumps(told)
+        except Exception:  # noqa: BLE001 -- any that an error's own parts raise
+            whole = pickle.dumps(RuntimeError(said))
+        return {"error": base64.b64encode(whole).decode(), "said": said, "is_over": is_over}
+
+
+if __name__ == "__main__":
+    kept = os.dup(1)
+    os.dup2(2, 1)  # what drivers print goes where errors go
+    with os.fdopen(kept, "w", encoding="utf-8") as out:
+        main(sys.stdin, out)
+    os._exit(0)  # without waiting for a device that may hang

@@ -1,0 +1,320 @@
+"""Candidates in a child process: one that kills it, or hangs, is out, and the others go on in the next.
+
+All share one child, so that they can be timed in turn. Where a candidate's process dies after it has served others, that may be
+their doing: the candidate gets one more chance, in a process of its own making.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.autotune.outcomes import Abandoned
+from vyre_driver.errors import DispatchFailed, DispatchTimeout, InvalidInput, VyreError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.autotune.outcomes import Budget
+    from vyre_driver.autotune.space import Candidate
+    from vyre_driver.driver import Driver
+    from vyre_driver.kernels.definition import KernelDefinition
+
+KERNEL_FILE = "kernel.pickle"
+OUTPUTS_FILE = "outputs.pickle"
+_START_S = 120.0
+_GRACE_S = 10.0  # a child tells of a time-out itself; this is for one that cannot
+_CHUNK_BYTES = 1 << 16
+_SHOWN_CHARACTERS = 300
+
+
+class IsolatedBench:
+    """The same as ``tuner_trials.Workbench``, in a child process; a context manager that ends it."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        definition: KernelDefinition,
+        arrays: Sequence[NDArray[Any]],
+        parameters: Mapping[str, Any],
+        budget: Budget,
+    ) -> None:
+        """Start the first child.
+
+        Raises
+        ------
+        InvalidInput
+            2201 if the definition or the parameters cannot be sent there.
+        VyreError
+            What the child's driver fails with.
+        """
+        self.budget = budget
+        self.directory = tempfile.TemporaryDirectory(prefix="vyre-tune-")
+        self._child: _Child | None = None
+        self._trials = 0
+        try:
+            self._job = _job(driver, definition, arrays, parameters, budget, Path(self.directory.name))
+            self._child = _Child(self._job)
+        except BaseException:
+            self.close()
+            raise
+
+    def make(self, candidate: Candidate) -> IsolatedTrial:
+        """Make a candidate ready; raises what that fails with in the child, and DispatchFailed 1005 if the child dies of it."""
+        self._trials += 1
+        trial = IsolatedTrial(self, candidate, self._trials)
+        self.ask(trial, "make", self.budget.make_timeout)
+        return trial
+
+    def ask(self, trial: IsolatedTrial, what: str, seconds: float) -> Any:  # noqa: ANN401 -- what JSON holds
+        """Return a child's answer, of another one if it was no other candidate's fault that the first died.
+
+        Raises
+        ------
+        DispatchTimeout
+            2007 if there is none in so many seconds, or a run took too long; the child is killed.
+        DispatchFailed
+            1005 if the child died.
+        """
+        for is_last in (False, True):
+            child = self._living()
+            has_served_others = bool(child.served - {trial.number})
+            try:
+                if what != "make" and trial.number not in child.served:
+                    child.ask(trial.request("make again"), self.budget.make_timeout)
+                return child.ask(trial.request(what), seconds)
+            except _Died as error:
+                if is_last or not has_served_others:
+                    raise DispatchFailed(
+                        f"the process that ran {trial.candidate} ended with {error}",
+                        fix="leave it out of the tuning space, or correct the shader",
+                    ) from None
+            except _Silent:
+                raise DispatchTimeout(
+                    f"the process that ran {trial.candidate} gave no answer to {what} in {seconds:g} s and was killed",
+                    fix="leave it out of the tuning space, or give it more time",
+                    timeout_s=seconds,
+                ) from None
+        raise AssertionError  # the second turn returns or raises
+
+    def let_go(self, trial: IsolatedTrial) -> None:
+        """Have the child close a trial, if it lives and has it; one that does not manage to is killed."""
+        if self._child is not None and self._child.is_alive and trial.number in self._child.served:
+            with suppress(_Died, _Silent):
+                self._child.ask(trial.request("close"), _GRACE_S)
+
+    def close(self) -> None:
+        """Kill the child, and remove what was handed to it; a second call does nothing."""
+        if self._child is not None:
+            self._child.kill()
+        self.directory.cleanup()
+
+    def __enter__(self) -> IsolatedBench:
+        """Return the bench itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def _living(self) -> _Child:
+        if self._child is None or not self._child.is_alive:
+            try:
+                self._child = _Child(self._job)
+            except VyreError as error:
+                raise Abandoned(f"no other process can be started: {error}") from error
+        return self._child
+
+
+class IsolatedTrial:
+    """A candidate in the child of a bench; made ready again in the next one when that child is gone."""
+
+    def __init__(self, bench: IsolatedBench, candidate: Candidate, number: int) -> None:
+        """Made by ``IsolatedBench.make``."""
+        self.candidate = candidate
+        self.number = number
+        self._bench = bench
+
+    def request(self, what: str) -> dict[str, Any]:
+        """Return what the child is told."""
+        return {"do": what, "trial": self.number, "candidate": asdict(self.candidate)}
+
+    def check_small(self) -> None:
+        """Do as ``DeviceTrial.check_small``; raises as ``IsolatedBench.ask``."""
+        self._bench.ask(self, "check_small", self._long)
+
+    def outputs(self) -> list[NDArray[Any]]:
+        """Do as ``DeviceTrial.outputs``; raises as ``IsolatedBench.ask``."""
+        self._bench.ask(self, "outputs", self._long)
+        with Path(self._bench.directory.name, OUTPUTS_FILE).open("rb") as file:
+            found: list[NDArray[Any]] = pickle.load(file)  # noqa: S301 -- of our own child
+        return found
+
+    def sample(self) -> float:
+        """Do as ``DeviceTrial.sample``; raises as ``IsolatedBench.ask``."""
+        return float(self._bench.ask(self, "sample", self._bench.budget.run_timeout + _GRACE_S))
+
+    def close(self) -> None:
+        """Have the child let it go, if it lives."""
+        self._bench.let_go(self)
+
+    @property
+    def _long(self) -> float:
+        """Seconds for a run, with what has to be made ready and copied."""
+        return self._bench.budget.run_timeout + self._bench.budget.make_timeout
+
+
+class _Died(Exception):
+    """The child has ended; says how."""
+
+
+class _Silent(Exception):
+    """The child gave no answer in time."""
+
+
+class _Child:
+    """A process that tries candidates, and the trials that it has served."""
+
+    def __init__(self, job: Mapping[str, Any]) -> None:
+        """Start it, and wait until it has opened its device; raises what it fails with."""
+        self.served: set[int] = set()
+        self._errors = Path(job["directory"], "errors.txt")
+        command = [sys.executable, "-m", "vyre_driver.tuner_child"]
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
+            )
+        self.is_alive = True
+        try:
+            self._exchange(job, _START_S)
+        except BaseException as error:  # noqa: BLE001 -- raised again, most as they are
+            self.kill()
+            raise _not_started(error) from None
+
+    def ask(self, request: Mapping[str, Any], seconds: float) -> Any:  # noqa: ANN401 -- what JSON holds
+        """Return the answer; raises _Died, _Silent, or what the candidate failed with."""
+        self.served.add(request["trial"])
+        return self._exchange(request, seconds)
+
+    def kill(self) -> None:
+        """End it with all that it started; a second call does nothing."""
+        self.is_alive = False
+        with suppress(ProcessLookupError):
+            if self._process.returncode is None:
+                os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(OSError):
+                if pipe is not None:
+                    pipe.close()
+
+    def _exchange(self, message: Mapping[str, Any], seconds: float) -> Any:  # noqa: ANN401 -- what JSON holds
+        try:
+            answer = self._answer(message, time.monotonic() + seconds)
+        except BaseException:  # Ctrl-C too: the next answer would be of this question
+            self.kill()
+            raise
+        if answer.get("is_over"):
+            self.kill()
+        if "error" in answer:
+            raise _error(answer)
+        return answer["value"]
+
+    def _answer(self, message: Mapping[str, Any], deadline: float) -> dict[str, Any]:
+        assert self._process.stdin is not None  # noqa: S101 -- it was asked for
+        try:
+            self._process.stdin.write(json.dumps(message).encode() + b"\n")
+            self._process.stdin.flush()
+            found: dict[str, Any] = json.loads(self._line(deadline))
+        except BrokenPipeError:
+            raise _Died(self._ending()) from None
+        return found
+
+    def _line(self, deadline: float) -> bytes:
+        assert self._process.stdout is not None  # noqa: S101 -- it was asked for
+        line = b""
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, deadline - time.monotonic()))
+            if not ready:
+                raise _Silent
+            data = os.read(self._process.stdout.fileno(), _CHUNK_BYTES)
+            if not data:
+                raise _Died(self._ending())
+            line += data
+        return line
+
+    def _ending(self) -> str:
+        """Return how it ended, or is about to: it has closed its side."""
+        with suppress(subprocess.TimeoutExpired):
+            status = self._process.wait(_GRACE_S)
+            if status < 0:
+                return signal.Signals(-status).name
+            said = self._errors.read_bytes().decode("utf-8", "replace").strip()
+            return f"status {status}: {said[-_SHOWN_CHARACTERS:]}"
+        return "its pipes closed"
+
+
+def _job(  # noqa: PLR0913 -- all of a job
+    driver: Driver,
+    definition: KernelDefinition,
+    arrays: Sequence[NDArray[Any]],
+    parameters: Mapping[str, Any],
+    budget: Budget,
+    directory: Path,
+) -> dict[str, Any]:
+    """Write what the children need into a directory; returns what tells them of it."""
+    try:
+        with (directory / KERNEL_FILE).open("wb") as file:
+            pickle.dump((definition, dict(parameters), list(arrays)), file)
+    except OSError:
+        raise
+    except Exception as error:
+        raise InvalidInput(
+            f"{definition.name} cannot be sent to a child process ({type(error).__name__}: {error})",
+            fix="define it in a module that can be imported, without lambdas, or tune without isolation",
+        ) from error
+    root = driver.cache.root
+    return {
+        "directory": str(directory),
+        "path": [one for one in sys.path if isinstance(one, str)],
+        "device": f"uuid:{driver.physical_device.device_uuid.hex()}",
+        "cache": None if root is None else str(root),
+        "strict": driver.strict,
+        "run_timeout": budget.run_timeout,
+    }
+
+
+def _not_started(error: BaseException) -> BaseException:
+    """Return what to raise when a child fails at its start: nothing that a candidate did."""
+    if isinstance(error, _Died | _Silent):
+        said = str(error) or f"no answer in {_START_S:g} s"
+        return DispatchFailed(f"a child process for tuning did not start: {said}", fix="tune without isolation to see why")
+    if isinstance(error, VyreError) or not isinstance(error, Exception):
+        return error
+    return InvalidInput(
+        f"a child process for tuning cannot use the kernel ({type(error).__name__}: {error})",
+        fix="define the kernel in a module that can be imported, or tune without isolation",
+    )
+
+
+def _error(answer: Mapping[str, Any]) -> BaseException:
+    """Return the error that a child tells of."""
+    with suppress(Exception):
+        found = pickle.loads(base64.b64decode(answer["error"]))  # noqa: S301 -- of our own child
+        if isinstance(found, Exception):
+            return found
+    return RuntimeError(answer["said"])

@@ -1,0 +1,236 @@
+"""Candidates on a device: made ready on buffers that all share, run on fresh inputs, timed.
+
+The time of a run is the device's own, from before its first dispatch to after its last. Where the device has no clock, or the
+layer is off, it is the host's, of several runs handed over as one, so that they take a millisecond or more.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from math import ceil
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from vyre_driver.autotune.outcomes import Abandoned, WrongOutputs
+from vyre_driver.backends.kompute.timing import TimedDispatches
+from vyre_driver.errors import DeviceLost, DispatchTimeout
+from vyre_driver.kernels.definition import Operand
+from vyre_driver.tuner_outputs import POISON, comparison, unwritten
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.autotune.space import Candidate
+    from vyre_driver.backends.kompute.resident import Buffer
+    from vyre_driver.bound import BoundKernel
+    from vyre_driver.driver import Driver
+    from vyre_driver.kernels.definition import DeviceFacts, KernelDefinition, Plan
+
+SEED = 20
+_LEAST_TIMED_NS = 1_000_000
+_MAX_REPEATS = 1000
+
+# What still runs is let go with its driver, and not before: to let go of it is to wait for it.
+_running: WeakKeyDictionary[Driver, list[object]] = WeakKeyDictionary()
+
+
+class Workbench:
+    """The buffers of one call, which every candidate is run on; a context manager that closes them."""
+
+    def __init__(  # noqa: PLR0913 -- by keyword
+        self,
+        driver: Driver,
+        definition: KernelDefinition,
+        device: DeviceFacts,
+        arrays: Sequence[NDArray[Any]],
+        parameters: Mapping[str, Any],
+        *,
+        run_timeout: float | None,
+        patience: float = 0.0,
+    ) -> None:
+        """Upload the inputs.
+
+        ``run_timeout`` is how many seconds one run may take, and ``patience`` how many more the device is waited for then: if
+        it is busy still, no other candidate can be run.
+
+        Raises
+        ------
+        InvalidInput
+            2201 if the arrays do not fit the kernel; DeviceOutOfMemory 1001 and its kin.
+        """
+        self.driver = driver
+        self.definition = definition
+        self.device = device
+        self.parameters = dict(parameters)
+        self.run_timeout = run_timeout
+        self.patience = patience
+        self.arrays = dict(zip(definition.inputs, arrays, strict=True))
+        self.operands = {name: Operand(array.shape, array.dtype) for name, array in self.arrays.items()}
+        self._shared: dict[object, Buffer] = {}
+        self._is_stuck = False
+        try:
+            for name, array in self.arrays.items():
+                self.buffer(name, self.operands[name]).write(array)
+        except BaseException:
+            self.close()
+            raise
+
+    def make(self, candidate: Candidate) -> DeviceTrial:
+        """Make a candidate ready; raises as ``Driver.compile`` and ``Kernel.bind``."""
+        plan = self.definition.plan(self.operands, self.parameters, candidate, self.device)
+        return DeviceTrial(self, candidate, plan)
+
+    def with_other_arrays(self, arrays: Sequence[NDArray[Any]], parameters: Mapping[str, Any]) -> Workbench:
+        """Return another workbench of the same kernel."""
+        return Workbench(
+            self.driver,
+            self.definition,
+            self.device,
+            arrays,
+            parameters,
+            run_timeout=self.run_timeout,
+            patience=self.patience,
+        )
+
+    def buffer(self, name: str, operand: Operand) -> Buffer:
+        """Return the buffer of that name, shape and type, which is the same for every candidate."""
+        at = name, operand.shape, operand.dtype
+        found = self._shared.get(at)
+        if found is None:
+            found = self._shared[at] = self.driver.empty(operand.shape, operand.dtype)
+        return found
+
+    def run(self, dispatches: TimedDispatches, candidate: Candidate) -> float:
+        """Return the nanoseconds of a run.
+
+        Raises
+        ------
+        DispatchTimeout
+            2007 if it does not end in time, and does a little later.
+        Abandoned
+            If the device is busy even then, or is lost.
+        """
+        try:
+            times = dispatches.run(self.run_timeout)
+        except DispatchTimeout as error:
+            try:
+                dispatches.finish(self.patience)
+            except DispatchTimeout:
+                self._is_stuck = True
+                _running.setdefault(self.driver, []).append(dispatches)
+                raise Abandoned(f"{error} It still runs, so that nothing else can: {candidate}") from error
+            raise
+        except DeviceLost as error:
+            raise Abandoned(str(error)) from error
+        return float(times.enqueue_ns + times.wait_ns if times.device_ns is None else times.device_ns)
+
+    def close(self) -> None:
+        """Give the buffers back; those of a run that has not ended go with the driver."""
+        if self._is_stuck:
+            _running[self.driver].append(list(self._shared.values()))
+            self._shared.clear()
+        with ExitStack() as closing:
+            while self._shared:
+                closing.callback(self._shared.popitem()[1].close)
+
+    def __enter__(self) -> Workbench:
+        """Return the workbench itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+
+class DeviceTrial:
+    """A candidate on a workbench."""
+
+    def __init__(self, bench: Workbench, candidate: Candidate, plan: Plan) -> None:
+        """Compile and bind its dispatches; made by ``Workbench.make``."""
+        self._bench = bench
+        self._candidate = candidate
+        operands = {**plan.outputs, **plan.temporaries, **bench.operands}
+        named = {name: bench.buffer(name, operand) for name, operand in operands.items()}
+        self._dispatches: tuple[BoundKernel, ...] = tuple(
+            # Not with the kernels that calls are served from: what is tried once is not kept there.
+            bench.driver.compile(step.module, step.specs, step.config).bind(
+                *(named[name] for name in step.buffers), groups=step.groups, push=step.push or None
+            )
+            for step in plan.steps
+        )
+        written = frozenset[int]().union(*(one.writes for one in self._dispatches))
+        self._restored = [name for name in bench.operands if id(named[name].memory) in written]
+        self._outputs = [named[name] for name in plan.outputs]
+        self._poisoned = [named[name] for name in plan.outputs if name not in bench.operands]
+        self._named = named
+        self._repeats = 1
+        self._timed: TimedDispatches | None = None
+
+    def check_small(self) -> None:
+        """Check the candidate at the kernel's smallest size against numpy, where numpy knows.
+
+        Raises
+        ------
+        WrongOutputs
+            If it is wrong there.
+        """
+        bench = self._bench
+        definition, size = bench.definition, bench.definition.sizes[0]
+        arrays, parameters = definition.example(size, SEED)
+        right = as_outputs(definition.expected(*arrays, **parameters))
+        if right is None:
+            return
+        with bench.with_other_arrays(arrays, parameters) as small:
+            trial = small.make(self._candidate)
+            why = comparison(definition.tolerance(size))(right, trial.outputs())
+            if why is not None:
+                raise WrongOutputs(f"at the size {size} {why}")
+
+    def outputs(self) -> list[NDArray[Any]]:
+        """Return what a run on fresh inputs gives; what the run leaves alone is poison.
+
+        Raises
+        ------
+        WrongOutputs
+            If all of it is.
+        """
+        for buffer in self._poisoned:
+            buffer.write(np.full(buffer.nbytes, POISON, np.uint8).view(buffer.dtype).reshape(buffer.shape))
+        self._restore()
+        took = self._bench.run(TimedDispatches(self._dispatches), self._candidate)
+        outputs = [buffer.read() for buffer in self._outputs]
+        why = unwritten(outputs)
+        if why is not None:
+            raise WrongOutputs(why)
+        if not self._bench.driver.backend.is_timed and not self._restored:
+            self._repeats = min(ceil(_LEAST_TIMED_NS / max(took, 1.0)), _MAX_REPEATS)
+        return outputs
+
+    def sample(self) -> float:
+        """Return the nanoseconds of a run, inputs restored before it; raises as ``Workbench.run``."""
+        if self._timed is None:
+            self._timed = TimedDispatches(self._dispatches, self._repeats)
+        self._restore()
+        return self._bench.run(self._timed, self._candidate) / self._repeats
+
+    def close(self) -> None:
+        """Let the pipelines go."""
+        self._timed = None
+        self._dispatches = ()
+        self._named = {}
+        self._outputs = self._poisoned = []
+
+    def _restore(self) -> None:
+        for name in self._restored:
+            self._named[name].write(self._bench.arrays[name])
+
+
+def as_outputs(expected: object) -> list[NDArray[Any]] | None:
+    """Return what numpy makes of a call as a list of outputs, None where nobody knows."""
+    if expected is None:
+        return None
+    return [np.asarray(one) for one in expected] if isinstance(expected, (tuple, list)) else [np.asarray(expected)]

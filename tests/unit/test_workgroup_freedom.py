@@ -91,11 +91,29 @@ def fixed(*nodes: Node) -> Asked:
     return Asked([FIXED, IN], nodes, [ZEROS, ONES])
 
 
-SIGNED = BufferDecl.read("signed", 1, I32)
+SIGNED = BufferDecl.read("signed", 2, I32)
+NUMBERS = np.ones(5, np.int32)
 QUOTIENT = ir.cast(U32, ir.binop(BinOp.DIV, ir.i32(10), ir.load(SIGNED, i)))
 MISTOLD = ir.cast(U32, ir.binop(BinOp.DIV, ir.var("a", U32), ir.var("b", U32)))
-FIVE_SIGNED = [ZEROS, np.ones(5, np.int32)]
 SHARED = BufferDecl.workgroup("shared", 8, U32)
+STORED = ir.store(OUT, i, i + 1)
+RETURNS = [ir.return_()]
+REACHED = ir.let("reached", QUOTIENT)  # past the last element it divides by zero
+
+
+def past(*nodes: Node, given: NDArray[np.uint32] = ONES) -> Asked:
+    """A program that fails where an invocation past the last element comes to REACHED; ``given`` is loaded of IN."""
+    return Asked([OUT, IN, SIGNED], [ir.block(*nodes), STORED], [ZEROS, given, NUMBERS])
+
+
+def turns(*nodes: Node) -> Asked:
+    """A program that takes too many steps where an invocation finds 0 in IN, which are those past the last element."""
+    return Asked([OUT, IN], nodes, [ZEROS, ONES])
+
+
+def many(*before: Node) -> Node:
+    return ir.loop("k", 0, 9999, [*before, STORED])
+
 
 DIFFERENT = {
     "an atomic that all do": Asked([OUT], [count()]),
@@ -104,50 +122,58 @@ DIFFERENT = {
     "a store at an index that wraps": Asked([OUT], [ir.store(OUT, i + (2**32 - 5), i)]),
     "a store at an index that is selected": Asked([OUT], [ir.store(OUT, ir.select(BELOW, i, ir.u32(0)), i)]),
     "a store at a variable that no more is the index": Asked([OUT], [ir.let(j, i), ir.assign(j, 0), ir.store(OUT, j, i)]),
-    "a guard of an input, which is longer": Asked(
-        [FIXED, IN], [ir.if_(i < ir.buf_len(IN), [ir.store(FIXED, modulo(i, 5), i)])], [ZEROS, NINE]
+    "a guard of an input, which is longer": past(ir.if_(i < ir.buf_len(IN), [REACHED]), given=NINE),
+    "a guard that lets the length through": past(ir.if_(i <= LENGTH, [REACHED])),
+    "a guard of the length alone": past(ir.if_(i.eq(LENGTH), [REACHED])),
+    "a guard that wraps": past(ir.if_(i < LENGTH - 6, [REACHED])),
+    "a guard divided by what may be zero": past(ir.if_(i < LENGTH / ir.load("in", 0), [REACHED]), given=ZEROS),
+    "a guard of the larger of two": past(ir.if_(i < ir.maximum(LENGTH, 9), [REACHED])),
+    "a guard of more bits": past(ir.if_(i < (LENGTH | 8), [REACHED])),
+    "a guard of a multiple": past(ir.if_(i < LENGTH * 2, [REACHED])),
+    "a guard of a shifted length": past(ir.if_(i < (LENGTH << 1), [REACHED])),
+    "a guard of a sum": past(ir.if_(i < LENGTH + 1, [REACHED])),
+    "a guard from the right that is not one": past(ir.if_(ir.binop(BinOp.LT, LENGTH, i + 1), [REACHED])),
+    "a guard that is negated": past(ir.if_(i >= LENGTH, [REACHED])),
+    "a guard that is negated, from the right": past(ir.if_(ir.binop(BinOp.LE, LENGTH, i), [REACHED])),
+    "a guard that is negated by not": past(ir.if_(BELOW.not_(), [REACHED])),
+    "the other side of a guard": past(ir.if_(BELOW, [], [REACHED])),
+    "the other side of a guard by equality": past(ir.if_(i.eq(0), [], [REACHED])),
+    "a guard by inequality": past(ir.if_(i.ne(0), [REACHED])),
+    "before the guard": past(REACHED, ir.if_(BELOW, [ir.let(j, i)])),
+    "after the guard": past(ir.if_(BELOW, [ir.let(j, i)]), REACHED),
+    "behind a guarded side": past(ir.if_(BELOW, [ir.let(j, i)], [ir.let(j, i)]), REACHED),
+    "a guard or something else": past(ir.if_(BELOW.or_(GIVEN.eq(0)), [REACHED])),
+    "something else or a guard": past(ir.if_(GIVEN.eq(0).or_(BELOW), [REACHED])),
+    "not both a guard and something else": past(ir.if_(BELOW.and_(GIVEN.eq(1)), [], [REACHED])),
+    "not both something else and no guard": past(ir.if_(GIVEN.eq(1).and_(i >= LENGTH), [], [REACHED])),
+    "not both no guard and something else": past(ir.if_((i >= LENGTH).and_(GIVEN.eq(1)), [], [REACHED])),
+    "a guard under a condition": past(ir.if_(GIVEN.eq(1), [ir.if_(i >= LENGTH, RETURNS)]), REACHED),
+    "a guard beside a condition": past(ir.if_(GIVEN.eq(0), [], [ir.if_(i >= LENGTH, RETURNS)]), REACHED),
+    "those below return": past(ir.if_(BELOW, RETURNS), REACHED),
+    "a guard in a loop that need not turn": past(ir.loop("k", 0, 0, [ir.if_(i >= LENGTH, RETURNS)]), REACHED),
+    "a guard of a comparison with what is loaded": past(ir.if_(GIVEN < LENGTH, [REACHED])),
+    "a guard of a comparison of what is loaded, negated": past(ir.if_(GIVEN > LENGTH, [], [REACHED])),
+    "a guard of what is loaded and a number": past(ir.if_(GIVEN.eq(0), [REACHED])),
+    "a number above the count": fixed(*shown(i < 6)),
+    "a number up to the count": fixed(*shown(i <= 5)),
+    "a number up to the count from the right": fixed(*shown(ir.u32(5) >= i)),
+    "a number from the count on": fixed(*shown(i >= 5)),
+    "a number that is the count": fixed(*shown(i.eq(5))),
+    "a number below the count, not": fixed(*shown(i.ne(4))),
+    "a number below the count of another buffer": Asked(
+        [FIXED, BufferDecl.read("longer", 1, U32).with_count(9), SIGNED],
+        [ir.if_(i < 9, [REACHED]), ir.store(FIXED, i, i)],
+        [ZEROS, NINE, NUMBERS],
     ),
-    "a guard that lets the length through": Asked([OUT], [ir.if_(i <= LENGTH, [ir.store(OUT, modulo(i, 5), i)])]),
-    "a guard that wraps": Asked([OUT], [ir.if_(i < LENGTH - 6, [ir.store(OUT, 0, i)])]),
-    "a guard divided by what may be zero": Asked(
-        [OUT, IN], [ir.if_(i < ir.binop(BinOp.DIV, LENGTH, ir.load(IN, 0)), [ir.store(OUT, 0, i)])], [ZEROS, ZEROS]
+    "a number above an unknown count": Asked(
+        [OUT, SIGNED], [ir.if_(i < 2, [REACHED]), STORED], [np.zeros(1, np.uint32), NUMBERS[:1]]
     ),
-    "a guard of the larger of two": Asked([OUT], [ir.if_(i < ir.maximum(LENGTH, 9), [ir.store(OUT, 0, i)])]),
-    "a guard that is negated": Asked([OUT], [ir.if_(i >= LENGTH, [ir.store(OUT, 0, 7)])]),
-    "a guard that is negated by not": Asked([OUT], [ir.if_(BELOW.not_(), [ir.store(OUT, 0, 7)])]),
-    "the other side of a guard": Asked([OUT], [ir.if_(BELOW, [], [ir.store(OUT, 0, 7)])]),
-    "before the guard": Asked([OUT], [ir.store(OUT, 0, i), ir.if_(BELOW, [ir.store(OUT, i, 1)])]),
-    "after the guard": Asked([OUT], [ir.if_(BELOW, [ir.let(j, i)]), ir.store(OUT, 0, i)]),
-    "a guard or something else": Asked([OUT, IN], [ir.if_(BELOW.or_(GIVEN.eq(0)), [ir.store(OUT, 0, i)])], [ZEROS, ONES]),
-    "not both a guard and something else": Asked(
-        [OUT, IN], [ir.if_(BELOW.and_(GIVEN.eq(1)), [], [ir.store(OUT, 0, 7)])], [ZEROS, ONES]
-    ),
-    "a guard under a condition": Asked(
-        [OUT, IN], [ir.if_(GIVEN.eq(1), [ir.if_(i >= LENGTH, [ir.return_()])]), ir.store(OUT, 0, i)], [ZEROS, ONES]
-    ),
-    "those below return": Asked([OUT], [ir.if_(BELOW, [ir.return_()]), ir.store(OUT, 0, 7)]),
-    "a guard in a loop that need not turn": Asked(
-        [OUT], [ir.loop("k", 0, 0, [ir.if_(i >= LENGTH, [ir.return_()])]), ir.store(OUT, 0, i)]
-    ),
-    "a guard of a number above the count": fixed(*shown(i < 6)),
-    "a guard up to the count": fixed(*shown(i <= 5)),
-    "a guard from the count on": fixed(*shown(i >= 5)),
-    "a guard of one above the count": fixed(*shown(i.eq(5))),
-    "a guard of one below the count, not": fixed(*shown(i.ne(4))),
-    "a guard of a number above an unknown count": Asked(
-        [OUT], [ir.if_(i < 2, [ir.store(OUT, 0, i)])], [np.zeros(1, np.uint32)]
-    ),
-    "a guard of a let that is specialized": Asked([FIXED], shown(i < limit, ir.let(limit, 5)), specs={"limit": 40}),
-    "a guard of a variable that is assigned": Asked(
-        [OUT], [ir.let(limit, LENGTH), ir.assign(limit, 40), ir.if_(i < limit, [ir.store(OUT, 0, i)])]
-    ),
-    "a guard by a name that is another one in another block": Asked(
-        [OUT, IN],
-        [
-            ir.block(ir.let(limit, LENGTH), ir.store(OUT, i, limit)),
-            ir.block(ir.let(limit, ir.load(IN, 0)), ir.if_(i < limit, [ir.store(OUT, 0, i)])),
-        ],
-        [ZEROS, WIDE],
+    "a let of a literal, specialized": Asked([FIXED], shown(i < limit, ir.let(limit, 5)), specs={"limit": 40}),
+    "a variable that is assigned": past(ir.let(limit, LENGTH), ir.assign(limit, 40), ir.if_(i < limit, [REACHED])),
+    "a name that is another one in another block": past(
+        ir.block(ir.let(limit, LENGTH), ir.if_(i < limit, [ir.let(j, i)])),
+        ir.block(ir.let(limit, ir.load("in", 0)), ir.if_(i < limit, [REACHED])),
+        given=WIDE,
     ),
     "an index in the workgroup": Asked([OUT], [ir.store(OUT, i, ir.lid_x())]),
     "an index of the workgroup": Asked([OUT], [ir.store(OUT, i, ir.wid_x())], [np.zeros(40, np.uint32)]),
@@ -155,30 +181,32 @@ DIFFERENT = {
         [OUT, SHARED], [ir.if_(i.eq(0), [ir.store(SHARED, 0, 5)]), ir.barrier(), ir.store(OUT, i, ir.load(SHARED, 0))]
     ),
     "a sum over the subgroup": Asked([OUT], [ir.store(OUT, i, ir.subgroup_add(i))]),
-    "a quotient of i32": Asked([OUT, SIGNED], [ir.store(OUT, i, QUOTIENT)], FIVE_SIGNED),
-    "a quotient of i32 that nobody uses": Asked([OUT, SIGNED], [ir.let(j, QUOTIENT), ir.store(OUT, i, 1)], FIVE_SIGNED),
-    "a quotient of i32 that is not selected": Asked(
-        [OUT, SIGNED], [ir.store(OUT, i, ir.select(BELOW, QUOTIENT, ir.u32(0)))], FIVE_SIGNED
+    "a quotient of i32": Asked([OUT, SIGNED], [ir.store(OUT, i, QUOTIENT)], [ZEROS, NUMBERS]),
+    "a quotient of i32 in an index": Asked([OUT, SIGNED], [ir.let(j, ir.load(OUT, QUOTIENT)), STORED], [ZEROS, NUMBERS]),
+    "a quotient of i32 in a condition": past(ir.if_(QUOTIENT.eq(0), [])),
+    "a quotient of i32 in a bound": past(ir.loop("k", 0, QUOTIENT, [])),
+    "a quotient of i32 for an atomic": Asked([OUT, SIGNED], [count(i, QUOTIENT)], [ZEROS, NUMBERS]),
+    "a remainder of i32": past(ir.let(j, ir.cast(U32, ir.binop(BinOp.MOD, ir.i32(10), ir.load(SIGNED, i))))),
+    "a quotient of i32 that is not selected": past(ir.let(j, ir.select(BELOW, QUOTIENT, ir.u32(0)))),
+    "a quotient of i32 by variables told to be u32": past(
+        ir.let("a", ir.i32(10)), ir.let("b", ir.load(SIGNED, i)), ir.let("c", MISTOLD)
     ),
-    "a quotient of i32 by variables told to be u32": Asked(
-        [OUT, SIGNED], [ir.let("a", ir.i32(10)), ir.let("b", ir.load(SIGNED, i)), ir.store(OUT, i, MISTOLD)], FIVE_SIGNED
+    "turns up to what is loaded": turns(ir.loop("k", 0, GIVEN - 1, [STORED])),
+    "turns from what is loaded": turns(ir.loop("k", GIVEN * 9999, 9999, [STORED])),
+    "turns up to a variable": turns(ir.let(j, 0), ir.assign(j, GIVEN - 1), ir.loop("k", 0, j, [STORED])),
+    "turns up to a let": turns(ir.let(j, GIVEN - 1), ir.loop("k", 0, j, [STORED])),
+    "turns up to what is computed": turns(ir.loop("k", 0, ir.maximum(GIVEN - 1, LENGTH), [STORED])),
+    "turns up to what is negated": turns(ir.loop("k", 0, ~(ir.u32(0) - GIVEN), [STORED])),
+    "turns up to what is selected": turns(ir.loop("k", 0, ir.select(GIVEN.eq(1), ir.u32(1), ir.u32(9999)), [STORED])),
+    "turns under a condition": turns(ir.if_(GIVEN.eq(0), [many()])),
+    "turns beside a condition": turns(ir.if_(GIVEN.eq(1), [], [many()])),
+    "turns under a condition of all under another": turns(ir.if_(GIVEN.eq(0), [ir.if_(LENGTH > 3, [many()])])),
+    "turns until a return": turns(many(ir.if_(GIVEN.eq(1), RETURNS))),
+    "turns after a return": turns(ir.if_(GIVEN.eq(1), RETURNS), many()),
+    "turns after a return in turns": turns(
+        ir.if_(LENGTH > 3, [ir.block(ir.if_(GIVEN.eq(1), [ir.block(ir.return_())]))]), many()
     ),
-    "turns that a load counts": Asked([OUT, IN], [ir.loop("k", 0, GIVEN - 1, [ir.store(OUT, i, 1)])], [ZEROS, ONES]),
-    "turns that a variable counts": Asked(
-        [OUT, IN], [ir.let(j, 0), ir.assign(j, GIVEN - 1), ir.loop("k", 0, j, [ir.store(OUT, i, 1)])], [ZEROS, ONES]
-    ),
-    "turns under a condition": Asked(
-        [OUT, IN], [ir.if_(GIVEN.eq(0), [ir.loop("k", 0, 9999, [ir.store(OUT, i, 1)])])], [ZEROS, ONES]
-    ),
-    "turns until a return": Asked(
-        [OUT, IN], [ir.loop("k", 0, 9999, [ir.if_(GIVEN.eq(1), [ir.return_()]), ir.store(OUT, i, 1)])], [ZEROS, ONES]
-    ),
-    "turns after a return": Asked(
-        [OUT, IN], [ir.if_(GIVEN.eq(1), [ir.return_()]), ir.loop("k", 0, 9999, [ir.store(OUT, i, 1)])], [ZEROS, ONES]
-    ),
-    "turns in turns of a load": Asked(
-        [OUT, IN], [ir.loop("k", 0, 2, lambda k: [ir.loop("m", 0, GIVEN - 1 + k - k, [ir.store(OUT, i, 1)])])], [ZEROS, ONES]
-    ),
+    "turns in turns up to what is loaded": turns(ir.loop("k", 0, 2, lambda k: [ir.loop("m", 0, GIVEN - 1 + k - k, [STORED])])),
 }
 
 
@@ -194,8 +222,7 @@ NARROW = BufferDecl.read_write("narrow", 0, DataType.U16)
 PART = BufferDecl.output("part", 0, U32).with_count(5).with_output_byte_range((4, 12))
 SIZED = OUT.with_shape_predicate(AtLeast(3))
 CONDITION = ir.var("condition", DataType.Bool)
-ALREADY = ir.if_(i >= LENGTH, [ir.return_()])
-STORED = ir.store(OUT, i, i + 1)
+ALREADY = ir.if_(i >= LENGTH, RETURNS)
 
 FREE = {
     "a store at the index": Asked([OUT], [STORED]),
@@ -257,9 +284,9 @@ FREE = {
         ir.if_(GIVEN.eq(1), [ir.if_(i >= 5, [ir.return_()])], [ir.if_(i >= 3, [ir.return_()])]), count(0, 1, FIXED)
     ),
     "one side returns and the other is guarded": fixed(ir.if_(i < 5, [], [ir.return_()]), count(0, 1, FIXED)),
-    "guarded quotients of i32": Asked([OUT, SIGNED], [ir.if_(BELOW, [ir.store(OUT, i, QUOTIENT)])], FIVE_SIGNED),
+    "guarded quotients of i32": Asked([OUT, SIGNED], [ir.if_(BELOW, [ir.store(OUT, i, QUOTIENT)])], [ZEROS, NUMBERS]),
     "quotients of i32 by a number": Asked(
-        [OUT, SIGNED], [ir.store(OUT, i, ir.cast(U32, ir.binop(BinOp.DIV, ir.load(SIGNED, i), ir.i32(3))))], FIVE_SIGNED
+        [OUT, SIGNED], [ir.store(OUT, i, ir.cast(U32, ir.binop(BinOp.DIV, ir.load(SIGNED, i), ir.i32(3))))], [ZEROS, NUMBERS]
     ),
     "quotients of u32": Asked([OUT, IN], [ir.store(OUT, i, ir.binop(BinOp.DIV, LENGTH, GIVEN))], [ZEROS, ZEROS]),
     "as many turns for all": Asked(
@@ -307,7 +334,15 @@ BOUND = {
     "no effect": (bound(ir.let(j, i)), "it writes nothing"),
     "nothing": (bound(ir.return_()), "it writes nothing"),
     "not composable": (bound(PLACED).with_non_composable_with_self(True), "it is not composable with itself"),
-    "workgroup memory": (bound(PLACED, buffers=[FIXED, SHARED]), "buffer 'shared' is shared memory"),
+    "workgroup memory": (bound(PLACED, buffers=[FIXED, SHARED]), "buffer 'shared' is workgroup memory"),
+    "workgroup memory of a strange kind": (
+        bound(PLACED, buffers=[FIXED, SHARED.with_kind(MemoryKind.GLOBAL)]),
+        "buffer 'shared' is workgroup memory",
+    ),
+    "shared memory of a strange access": (
+        bound(PLACED, buffers=[FIXED, IN.with_kind(MemoryKind.SHARED)]),
+        "buffer 'in' is shared memory",
+    ),
     "memory of its own": (bound(PLACED, buffers=[FIXED, IN.with_kind(MemoryKind.LOCAL)]), "buffer 'in' is local memory"),
     "pushed memory": (bound(PLACED, buffers=[FIXED, IN.with_kind(MemoryKind.PUSH)]), "buffer 'in' is push memory"),
     "a barrier": (bound(PLACED, ir.barrier()), "it uses Barrier"),
@@ -357,6 +392,10 @@ BOUND = {
         bound(ir.if_(ir.atomic_add(FIXED, 0, 1).eq(0), [])),
         "what an atomic finds in 'fixed' depends on the order",
     ),
+    "an atomic in an index": (
+        bound(ir.if_(i < 5, [ir.store(FIXED, ir.atomic_add(IN, 0, 1), i)])),
+        "what an atomic finds in 'in' depends on the order",
+    ),
     "an exchange": (
         bound(ir.if_(i < 5, [ir.let(j, ir.atomic_exchange(FIXED, 0, i))])),
         "what is left in 'fixed' depends on the order of its atomics",
@@ -376,7 +415,14 @@ BOUND = {
     ),
     "an index along y": (bound(ir.store(FIXED, ir.gid_y(), i)), PAST),
     "a difference that wraps": (bound(*shown(i < ir.buf_len(FIXED) - 1)), PAST),
-    "a sum that wraps": (bound(*shown(i < 0 * ir.buf_len(FIXED))), PAST),
+    "a name that hides another, which no valid program has": (
+        bound(*shown(i < limit, ir.let(limit, ir.load(IN, 0)), ir.block(ir.let(limit, ir.buf_len(FIXED))))),
+        PAST,
+    ),
+    "a loop whose variable hides another": (
+        bound(*shown(i < limit, ir.let(limit, ir.load(IN, 0)), ir.loop(limit, 0, 1, [ir.let(j, i)]))),
+        PAST,
+    ),
     "a guard of another axis": (bound(*shown(ir.gid_y() < 1)), PAST),
     "a guard of something else": (bound(*shown(ir.load(IN, i) < 5)), PAST),
     "a guard of more than the index": (bound(*shown(i - 1 < 5)), PAST),

@@ -84,7 +84,9 @@ def _of_program(program: Program) -> str | None:
 
 def _of_buffers(program: Program) -> str | None:
     for buffer in program.buffers:
-        if buffer.access is BufferAccess.WORKGROUP or buffer.kind not in _KINDS:
+        if buffer.access is BufferAccess.WORKGROUP:
+            return f"buffer {buffer.name!r} is workgroup memory"
+        if buffer.kind not in _KINDS:
             return f"buffer {buffer.name!r} is {buffer.kind.name.lower()} memory"
     return None
 
@@ -138,8 +140,8 @@ def _is_output(buffer: BufferDecl) -> bool:
 
 
 def _has_whole_elements(dtype: DataType) -> bool:
-    """Return whether elements are whole bytes side by side, so that plan and program count them alike."""
-    return dtype.min_bytes > 0 and dtype.bit_width == 8 * dtype.min_bytes
+    """Return whether elements are whole bytes side by side: a write of one leaves the others alone, and all count alike."""
+    return dtype.bit_width == 8 * dtype.min_bytes
 
 
 class _Flow:
@@ -182,7 +184,6 @@ class _Flow:
             self._facts.clear()
             after = self._node(node, after)
         self._scope = outside
-        self._facts.clear()
         return after
 
     def _node(self, node: Node, way: _Way) -> _Way | None:
@@ -227,14 +228,11 @@ class _Flow:
     def _loop(self, node: Loop, way: _Way) -> _Way:
         """Walk a loop. Surplus invocations may not take more turns than others: they could hold the dispatch up for ever."""
         self._look(way, node.start, node.stop)
-        returns, before = self._returns, self._scope.get(node.var)
         alike = self._fact(node.start).alike and self._fact(node.stop).alike
-        self._scope[node.var] = _ALIKE if alike else _NOTHING
-        self._body(node.body, _Way(way.below_n, way.alike and alike))
-        if before is None:
-            del self._scope[node.var]
-        else:
-            self._scope[node.var] = before
+        returns, outside = self._returns, dict(self._scope)
+        self._scope[node.var] = _Fact(alike=alike)
+        self._body(node.body, way)
+        self._scope = outside
         returned = self._returns != returns
         if not way.below_n and (returned or not (alike and way.alike)):
             raise _Bound(f"invocations past the last element may take more turns of the loop over {node.var!r}")
@@ -296,7 +294,7 @@ class _Flow:
             return _Fact(at_most_n=expr.buffer in self._at_most_n, alike=True)
         if isinstance(expr, Var):
             return self._scope.get(expr.name, _NOTHING)
-        facts = [self._fact(one) for one in _operands(expr)]
+        facts = tuple(map(self._fact, _operands(expr)))
         alike = all(one.alike for one in facts)
         if isinstance(expr, Load):
             return _ALIKE if alike and expr.buffer not in self._written else _NOTHING

@@ -125,6 +125,7 @@ DIFFERENT = {
     "a guard of an input, which is longer": past(ir.if_(i < ir.buf_len(IN), [REACHED]), given=NINE),
     "a guard that lets the length through": past(ir.if_(i <= LENGTH, [REACHED])),
     "a guard of the length alone": past(ir.if_(i.eq(LENGTH), [REACHED])),
+    "the other side of all but the length": past(ir.if_(i.ne(LENGTH), [], [REACHED])),
     "a guard that wraps": past(ir.if_(i < LENGTH - 6, [REACHED])),
     "a guard divided by what may be zero": past(ir.if_(i < LENGTH / ir.load("in", 0), [REACHED]), given=ZEROS),
     "a guard of the larger of two": past(ir.if_(i < ir.maximum(LENGTH, 9), [REACHED])),
@@ -158,6 +159,7 @@ DIFFERENT = {
     "a number up to the count": fixed(*shown(i <= 5)),
     "a number up to the count from the right": fixed(*shown(ir.u32(5) >= i)),
     "a number from the count on": fixed(*shown(i >= 5)),
+    "a number above what is loaded": fixed(*shown(ir.u32(4) >= GIVEN)),
     "a number that is the count": fixed(*shown(i.eq(5))),
     "a number below the count, not": fixed(*shown(i.ne(4))),
     "a number below the count of another buffer": Asked(
@@ -255,6 +257,7 @@ FREE = {
     "something else and a guard": fixed(*shown(GIVEN.eq(1).and_(i < 5))),
     "a guard or a guard": fixed(*shown((i < 5).or_(i.eq(2)))),
     "not the negation of a guard or something else": fixed(*shown((i >= 5).or_(GIVEN.eq(0)).not_())),
+    "neither something else nor the negation of a guard": fixed(*shown(GIVEN.eq(0).or_(i >= 5).not_())),
     "a guard by name": fixed(*shown(CONDITION, ir.let(CONDITION, i < 5))),
     "a guard of a named count": Asked(
         [COUNTS, IN], [ir.let(limit, ir.buf_len(IN)), ir.if_(i < limit, [count(0, 1, COUNTS)])], [np.zeros(3, np.uint32), NINE]
@@ -274,6 +277,7 @@ FREE = {
         [np.zeros(3, np.uint32), NINE],
     ),
     "an outer guard": fixed(ir.if_(i < 5, [ir.if_(GIVEN.eq(1), [ir.loop("k", 0, GIVEN, [count(0, 1, FIXED)])])])),
+    "an outer guard over the other side": fixed(ir.if_(i < 5, [ir.if_(GIVEN.eq(0), [], [count(0, 1, FIXED)])])),
     "an outer guard over blocks": fixed(ir.if_(i < 5, [ir.block(ir.let(j, i), ir.region("inner", count(0, j, FIXED)))])),
     "those past the end return": fixed(ir.if_(i >= 5, [ir.return_()]), count(0, 1, FIXED)),
     "those past the end return in a block": fixed(ir.block(ir.let(j, i), ir.if_(j >= 5, [ir.return_()])), count(0, 1, FIXED)),
@@ -289,6 +293,10 @@ FREE = {
         [OUT, SIGNED], [ir.store(OUT, i, ir.cast(U32, ir.binop(BinOp.DIV, ir.load(SIGNED, i), ir.i32(3))))], [ZEROS, NUMBERS]
     ),
     "quotients of u32": Asked([OUT, IN], [ir.store(OUT, i, ir.binop(BinOp.DIV, LENGTH, GIVEN))], [ZEROS, ZEROS]),
+    "quotients of u32 by what is loaded": Asked(
+        [OUT, IN], [ir.store(OUT, i, ir.binop(BinOp.DIV, ir.load("in", i), ir.load("in", 0)))], [ZEROS, ONES]
+    ),
+    "turns by the index along y": Asked([OUT], [ir.loop("k", ir.gid_y(), ir.gid_z() + 2, [STORED])]),
     "as many turns for all": Asked(
         [OUT, IN], [ir.loop("k", 0, ir.load(IN, 0), lambda k: [ir.loop("m", 0, k, [STORED])])], [ZEROS, ONES]
     ),
@@ -396,6 +404,10 @@ BOUND = {
         bound(ir.if_(i < 5, [ir.store(FIXED, ir.atomic_add(IN, 0, 1), i)])),
         "what an atomic finds in 'in' depends on the order",
     ),
+    "an atomic in a bound": (
+        bound(ir.if_(i < 5, [ir.loop("k", 0, ir.atomic_add(IN, 0, 1), [PLACED])])),
+        "what an atomic finds in 'in' depends on the order",
+    ),
     "an exchange": (
         bound(ir.if_(i < 5, [ir.let(j, ir.atomic_exchange(FIXED, 0, i))])),
         "what is left in 'fixed' depends on the order of its atomics",
@@ -422,6 +434,14 @@ BOUND = {
     "a loop whose variable hides another": (
         bound(*shown(i < limit, ir.let(limit, ir.load(IN, 0)), ir.loop(limit, 0, 1, [ir.let(j, i)]))),
         PAST,
+    ),
+    "a guard divided by zero, which no valid program is": (
+        bound(*shown(i < ir.binop(BinOp.DIV, ir.buf_len(FIXED), ir.u32(0)))),
+        PAST,
+    ),
+    "turns by a name that a loop had": (
+        bound(ir.let(limit, ir.load(IN, i)), ir.loop(limit, 0, 1, []), ir.loop("k", 0, limit, [PLACED])),
+        "invocations past the last element may take more turns of the loop over 'k'",
     ),
     "a guard of another axis": (bound(*shown(ir.gid_y() < 1)), PAST),
     "a guard of something else": (bound(*shown(ir.load(IN, i) < 5)), PAST),

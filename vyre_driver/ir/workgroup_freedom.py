@@ -233,10 +233,9 @@ class _Flow:
         self._scope[node.var] = _Fact(alike=alike)
         self._body(node.body, way)
         self._scope = outside
-        returned = self._returns != returns
-        if not way.below_n and (returned or not (alike and way.alike)):
+        if not way.below_n and (self._returns != returns or not (alike and way.alike)):
             raise _Bound(f"invocations past the last element may take more turns of the loop over {node.var!r}")
-        return _Way(way.below_n, way.alike and not returned)
+        return way
 
     def _look(self, way: _Way, *roots: Expr) -> None:
         """Note what the expressions of a statement read, and refuse what they may not do."""

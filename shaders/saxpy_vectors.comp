@@ -54,8 +54,9 @@ void main() {
         }
     }
     // The last one to three numbers, which fill no vector.
-    uint rest = 4u * vectors + gl_LocalInvocationIndex;
-    if (gl_WorkGroupID.x == 0u && rest < count) {
-        sums[rest] = computed(vec4(x[rest]), vec4(y[rest])).x;
+    if (gl_WorkGroupID.x == 0u) {
+        for (uint rest = 4u * vectors + gl_LocalInvocationIndex; rest < count; rest += WORKGROUP_X) {
+            sums[rest] = computed(vec4(x[rest]), vec4(y[rest])).x;
+        }
     }
 }

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from vyre_driver import Driver
+from vyre_driver import Driver, SpirvModule
 from vyre_driver.autotune.space import Candidate
 from vyre_driver.kernels import KERNELS
-from vyre_driver.kernels.definition import DeviceFacts
+from vyre_driver.kernels.definition import DeviceFacts, Operand, Plan
+from vyre_driver.kernels.scan import InclusiveScan
 from vyre_driver.kernels.tuned import TunedKernel
 
 if TYPE_CHECKING:
@@ -133,6 +135,90 @@ def test_the_extreme_candidates_are_right(opened: Driver, name: str, has_subgrou
             arrays, parameters = kernel.definition.example(size_of(name, count), count)
             wrong.append((str(candidate), count, check(kernel, *arrays, candidate=candidate, **parameters)))
     assert (len(wrong) >= 6 * 4, [one for one in wrong if one[2] is not None]) == (True, [])
+
+
+def with_workgroup(kernel: TunedKernel, workgroup: int) -> list[str | None]:
+    """Return what is wrong with workgroups of another size than those of the space, for a few sizes."""
+    candidate = replace(kernel.candidates[0], workgroup_size=(workgroup, 1, 1))
+    wrong = []
+    for count in (3, 407, 70_001):
+        arrays, parameters = kernel.definition.example(size_of(kernel.definition.name, count), count)
+        wrong.append(check(kernel, *arrays, candidate=candidate, **parameters))
+    return wrong
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("workgroup", [1, 96, 100])
+def test_any_workgroup_size_is_right(opened: Driver, name: str, workgroup: int) -> None:
+    assert with_workgroup(without_subgroups(TunedKernel(opened, KERNELS[name])), workgroup) == [None] * 3
+
+
+@pytest.mark.parametrize("name", WITH_SUBGROUPS)
+def test_any_number_of_full_subgroups_is_right(opened: Driver, name: str) -> None:
+    """Three, which is no power of two."""
+    subgroup = opened.physical_device.subgroup_size
+    assert with_workgroup(TunedKernel(opened, KERNELS[name]), 3 * subgroup) == [None] * 3
+
+
+def test_a_scan_places_invocations_also_where_subgroups_might_not_be_full(
+    opened: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (files("vyre_driver.shaders") / "scan.glsl").read_text("utf-8")
+    shortcut = "gl_NumSubgroups * gl_SubgroupSize == WORKGROUP_X"
+    changed = SpirvModule.from_glsl("#version 450\n#define SUBGROUPS\n" + text.replace(shortcut, "false"))
+    kernel = TunedKernel(opened, KERNELS["inclusive_scan"])
+    planned, scan = kernel.definition.plan, kernel.definition.modules(kernel.device)[0]
+
+    def plan(*arguments: Any) -> Plan:  # noqa: ANN401 -- what plans are made of
+        found = planned(*arguments)
+        return replace(found, steps=tuple(replace(one, module=changed) if one.module is scan else one for one in found.steps))
+
+    monkeypatch.setattr(InclusiveScan, "plan", lambda _, *arguments: plan(*arguments))
+    assert (text.count(shortcut), with_workgroup(kernel, 256)) == (1, [None] * 3)
+
+
+def on_longer_buffers(kernel: TunedKernel, count: int, **parameters: object) -> tuple[Array, Array, Array]:
+    """Run the plan of a call, with every buffer longer than that, and all ones beyond; return the output, that, and numpy's."""
+    arrays, made = kernel.definition.example(size_of(kernel.definition.name, count), count)
+    given = {**made, **parameters}
+    expected = np.atleast_1d(kernel.definition.expected(*arrays, **given))
+    operands = dict(zip(kernel.definition.inputs, map(as_operand, arrays), strict=True))
+    plan = kernel.definition.plan(operands, given, kernel.candidates[0], kernel.device)
+    buffers = {name: kernel.driver.buffer(longer(array)) for name, array in zip(operands, arrays, strict=True)}
+    for name, one in {**plan.outputs, **plan.temporaries}.items():
+        buffers[name] = kernel.driver.buffer(longer(np.empty(one.shape, one.dtype)))
+    for step in plan.steps:
+        bound = (buffers[name] for name in step.buffers)
+        kernel.compiled(step).bind(*bound, groups=step.groups, push=step.push).run()
+    found = buffers[next(iter(plan.outputs))].read()
+    return found[: expected.size], found[expected.size :], expected
+
+
+def as_operand(array: Array) -> Operand:
+    return Operand(array.shape, array.dtype)
+
+
+def longer(array: Array) -> Array:
+    beyond = np.full(4096, 0xFFFFFFFF, np.uint32).view(array.dtype)
+    return np.concatenate([array.reshape(-1), beyond])
+
+
+@pytest.mark.parametrize(
+    ("name", "has_subgroups"), [*((name, True) for name in STREAMS), *((name, False) for name in WITH_SUBGROUPS)]
+)
+def test_nothing_past_the_end_is_read_or_written(opened: Driver, name: str, has_subgroups: bool) -> None:  # noqa: FBT001 -- a parameter of the test
+    kernel = TunedKernel(opened, KERNELS[name])
+    if not has_subgroups:
+        without_subgroups(kernel)
+    first = kernel.candidates[0]
+    vectors = first.workgroup_size[0] * first.unroll  # of a tile
+    wrong = []
+    for count in (1, 2, 3, 5, 4 * vectors - 4, 4 * vectors - 3, 4 * vectors - 1, 4 * vectors, 12 * vectors - 2):
+        for parameters in [{"bins": 256}, {"bins": 8193}] if name == "histogram" else [{}]:
+            found, beyond, expected = on_longer_buffers(kernel, count, **parameters)
+            why = misfit(found, expected, kernel.definition.tolerance((count,)))
+            wrong.append((count, parameters, why, np.count_nonzero(beyond.view(np.uint32) != 0xFFFFFFFF)))
+    assert [one for one in wrong if one[2:] != (None, 0)] == []
 
 
 @pytest.mark.parametrize("name", WITH_SUBGROUPS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,13 @@ def operands(name: str, *counts: int) -> dict[str, Operand]:
 def test_a_space_has_some_dozens_of_candidates(name: str) -> None:
     found = KERNELS[name].space(facts()).candidates(LARGE)
     assert (12 <= len(found) <= 100, len(set(found)) == len(found)) == (True, True)
+
+
+@pytest.mark.parametrize("name", ["reduce_sum", "reduce_max", "inclusive_scan"])
+def test_workgroups_are_whole_subgroups_on_every_device(name: str) -> None:
+    """A subgroup has a power of two of invocations, 128 at most (Vulkan 1.3, ``VkPhysicalDeviceSubgroupProperties``)."""
+    found = KERNELS[name].space(facts()).candidates(LARGE)
+    assert {one.workgroup_size[0] % 128 for one in found} == {0}
 
 
 @pytest.mark.parametrize("name", ["saxpy", "reduce_sum", "reduce_max", "inclusive_scan"])
@@ -130,6 +138,26 @@ def test_a_tolerance_grows_with_the_array_and_only_sums_have_one() -> None:
     found = [[KERNELS[name].tolerance((count,)) for count in (1, 2**28)] for name in STREAMS]
     least, most = 100 * 2.0**-24, (100 + 2**28 // (4 * 128 * 528)) * 2.0**-24
     assert found == [[0.0, 0.0], [least, most], [0.0, 0.0], [least, most], [0.0, 0.0]]
+
+
+def instructions(code: bytes) -> list[tuple[int, tuple[int, ...]]]:
+    """Return each instruction of a module: its opcode and its operands."""
+    words = struct.unpack(f"<{len(code) // 4}I", code)
+    found, at = [], 5
+    while at < len(words):
+        length = words[at] >> 16
+        found.append((words[at] & 0xFFFF, words[at + 1 : at + length]))
+        at += length
+    return found
+
+
+def test_no_product_or_sum_of_saxpy_may_be_contracted() -> None:
+    fadd, fmul, vector_times_scalar, decorate, no_contraction = 129, 133, 142, 71, 42
+    module = KERNELS["saxpy"].modules(facts())[0]
+    body = instructions(module.code)
+    computed = {operands[1] for opcode, operands in body if opcode in {fadd, fmul, vector_times_scalar}}
+    kept = {operands[0] for opcode, operands in body if opcode == decorate and operands[1] == no_contraction}
+    assert (len(computed), computed - kept) == (2, set())
 
 
 def given(name: str, **changed: Operand) -> dict[str, Operand]:

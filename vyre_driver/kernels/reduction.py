@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 # KIND in shaders/reduce.glsl.
 SUMS = {"float32": 0, "uint32": 1, "int32": 1}
 _MAXIMA = {"float32": 2, "uint32": 3, "int32": 4}
-_WORKGROUPS = (256, 512, 128, 1024)
+_WORKGROUPS = (256, 512, 128, 1024)  # multiples of all subgroup sizes, 128 at most, so that subgroups can be full
 
 
 def reducing_module(device: DeviceFacts) -> SpirvModule:

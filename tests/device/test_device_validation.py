@@ -42,6 +42,7 @@ CASES = [
     "calls_whole_and_split",
     "constants",
     "shipped_shaders",
+    "kernels_on_matrices",
     "dispatches_on_the_devices_clock",
     "kernels_for_long_arrays",
     "chain_in_a_batch",

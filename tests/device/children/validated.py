@@ -137,6 +137,19 @@ def kernels_for_long_arrays() -> None:
                     check(bool(apart <= kernel.definition.tolerance(size) * np.abs(wanted).max()), np.True_)
 
 
+def kernels_on_matrices() -> None:
+    """Run each with rows of any length, rows of whole vectors, and rows that two dispatches share."""
+    sizes = {"matmul": [(33, 5, 9), (3, 8, 9)], "transpose": [(5, 7), (4, 8)]}
+    sizes |= {"matmul_f16": sizes["matmul"], "softmax": [(2, columns) for columns in (3, 16, 16385, 16388)]}
+    with Driver() as driver:
+        for name, size in ((name, size) for name, found in sizes.items() for size in found):
+            kernel = TunedKernel(driver, KERNELS[name])
+            arrays, _ = kernel.definition.example(size, 1)
+            wanted = kernel.definition.expected(*arrays)
+            apart = np.abs(np.subtract(kernel(*arrays), wanted, dtype=np.float64)).max()
+            check(bool(apart <= kernel.definition.tolerance(size) * np.abs(wanted).max()), np.True_)
+
+
 def chain_in_a_batch() -> None:
     """Each dispatch reads what the one before wrote, and writes what it read; some are independent."""
     with Driver() as driver:

@@ -1,0 +1,204 @@
+"""The kernels on matrices give what numpy gives, at every size and with every extreme of what may be tuned."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from vyre_driver import Driver
+from vyre_driver.autotune.space import Candidate
+from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
+from vyre_driver.kernels.softmax import SOFTMAX
+from vyre_driver.kernels.transpose import TRANSPOSE
+from vyre_driver.kernels.tuned import TunedKernel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.kernels.definition import KernelDefinition
+
+pytestmark = pytest.mark.device
+
+POISON = 0x55
+MATMUL_SIZES = (
+    *((1, 1, 1), (1, 70, 3), (70, 1, 9), (3, 5, 7), (4, 4, 4), (31, 32, 33), (33, 31, 32), (63, 64, 65), (64, 64, 64)),
+    *((65, 63, 64), (127, 129, 65), (129, 132, 8), (200, 300, 100), (5, 260, 17), (1100, 36, 5), (2, 3, 1000)),
+)
+TRANSPOSE_SIZES = (
+    *((1, 1), (1, 70), (70, 1), (3, 5), (4, 4), (4, 7), (31, 32), (32, 33), (63, 65), (64, 64), (65, 64), (127, 129)),
+    *((200, 300), (132, 260), (700, 36), (36, 700)),
+)
+SOFTMAX_SIZES = (
+    *((1, 1), (1, 70), (70, 1), (3, 5), (4, 4), (9, 31), (9, 32), (2, 33), (5, 127), (3, 4096), (2, 4097), (2, 4100)),
+    *((2, 16384), (1, 16387), (2, 40000), (1, 70001)),
+)
+# Of each kernel what takes every value of every axis, of those that a small CPU device can run.
+MATMUL_CANDIDATES = (
+    Candidate((16, 16, 1), 8, (128, 128, 8)),
+    Candidate((8, 8, 1), 16, (32, 64, 16)),
+    Candidate((32, 8, 1), 8, (256, 128, 8)),
+    Candidate((16, 16, 1), 8, (128, 256, 8)),
+    Candidate((8, 8, 1), 8, (32, 32, 32)),
+    Candidate((16, 4, 1), 8, (64, 32, 32)),
+)
+TRANSPOSE_CANDIDATES = (
+    Candidate((256, 1, 1), 4, (64, 64, 8)),
+    Candidate((512, 1, 1), 2, (64, 64, 1)),
+    Candidate((128, 1, 1), 2, (32, 32, 64)),
+    Candidate((64, 1, 1), 1, (32, 64, 8)),
+    Candidate((512, 1, 1), 1, (64, 32, 1)),
+    Candidate((1024, 1, 1), 1, (64, 64, 64)),
+)
+SOFTMAX_CANDIDATES = (
+    Candidate((256, 1, 1), 4, (16384, 0, 0)),
+    Candidate((512, 1, 1), 8, (16384, 0, 0)),
+    Candidate((128, 1, 1), 1, (4096, 0, 0)),
+    Candidate((1024, 1, 1), 2, (65536, 0, 0)),
+    Candidate((64, 4, 1), 1, (16384, 0, 0)),
+    Candidate((32, 16, 1), 2, (16384, 0, 0)),
+    Candidate((32, 8, 1), 8, (16384, 0, 0)),
+)
+CASES = (
+    *((MATMUL, one, MATMUL_SIZES) for one in MATMUL_CANDIDATES),
+    *((MATMUL_F16, one, MATMUL_SIZES) for one in MATMUL_CANDIDATES[:2]),
+    *((TRANSPOSE, one, TRANSPOSE_SIZES) for one in TRANSPOSE_CANDIDATES),
+    *((SOFTMAX, one, SOFTMAX_SIZES) for one in SOFTMAX_CANDIDATES),
+)
+
+
+@pytest.fixture
+def driver() -> Iterator[Driver]:
+    """A driver on the best device; these kernels know nothing of the layer."""
+    with Driver() as opened:
+        yield opened
+
+
+def result(driver: Driver, definition: KernelDefinition, candidate: Candidate | None, *arrays: NDArray[Any]) -> NDArray[Any]:
+    """What a kernel makes of arrays, in a buffer that held something else before."""
+    kernel = TunedKernel(driver, definition)
+    buffers = [driver.buffer(array) for array in arrays]
+    expected = definition.expected(*arrays)
+    out = driver.buffer(np.full(expected.nbytes, POISON, np.uint8).view(expected.dtype).reshape(expected.shape))
+    kernel.bind(*buffers, out=out, candidate=candidate).run()
+    return out.read()
+
+
+def distance(definition: KernelDefinition, found: NDArray[Any], expected: NDArray[Any]) -> float:
+    """How far two results are apart, relative to the largest magnitude in what is right."""
+    if definition is TRANSPOSE:
+        return float(found.tobytes() != expected.tobytes())
+    return float(np.abs(found.astype(np.float64) - expected).max() / np.abs(expected).max())
+
+
+def missed(driver: Driver, definition: KernelDefinition, candidate: Candidate, sizes: tuple[tuple[int, ...], ...]) -> list[Any]:
+    """The sizes at which a kernel is off by more than its tolerance, and how far."""
+    found = []
+    for seed, size in enumerate(sizes):
+        arrays, _ = definition.example(size, seed)
+        off = distance(definition, result(driver, definition, candidate, *arrays), definition.expected(*arrays))
+        if not off <= definition.tolerance(size):
+            found.append((size, off))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("definition", "candidate", "sizes"), CASES, ids=[f"{definition.name} {one}" for definition, one, _ in CASES]
+)
+def test_results_are_numpys_within_the_tolerance_told(
+    driver: Driver, definition: KernelDefinition, candidate: Candidate, sizes: tuple[tuple[int, ...], ...]
+) -> None:
+    assert missed(driver, definition, candidate, sizes) == []
+
+
+@pytest.mark.parametrize("definition", [MATMUL, MATMUL_F16, TRANSPOSE, SOFTMAX], ids=lambda one: one.name)
+def test_the_candidates_tried_here_take_every_value_of_every_axis_that_this_device_takes(
+    driver: Driver, definition: KernelDefinition
+) -> None:
+    kernel = TunedKernel(driver, definition)
+    tried = [one for found, one, _ in CASES if found is definition or {found, definition} == {MATMUL, MATMUL_F16}]
+    wanted, seen = [
+        {(axis.constant, axis.place.of(one)) for axis in kernel.space.axes for one in candidates}
+        for candidates in (kernel.candidates, [one for one in tried if one in kernel.candidates])
+    ]
+    assert wanted - seen == set()
+
+
+@pytest.mark.parametrize("definition", [MATMUL, MATMUL_F16, TRANSPOSE, SOFTMAX], ids=lambda one: one.name)
+def test_a_call_with_arrays_returns_the_same_as_bound_buffers(driver: Driver, definition: KernelDefinition) -> None:
+    arrays, _ = definition.example((37, 41, 43) if definition.name.startswith("matmul") else (37, 41), 1)
+    found = TunedKernel(driver, definition)(*arrays)
+    assert np.array_equal(found, result(driver, definition, None, *arrays))
+
+
+@pytest.mark.parametrize("definition", [MATMUL, MATMUL_F16], ids=lambda one: one.name)
+@pytest.mark.parametrize("n", [36, 37])
+def test_infinities_and_nans_stay_in_their_row_and_column(driver: Driver, definition: KernelDefinition, n: int) -> None:
+    (a, b), _ = definition.example((35, n, 11), 1)
+    a[34, 10], a[0, 0] = np.inf, np.nan
+    b[10, n - 1], b[0, 1] = -np.inf, np.nan
+    found, expected = result(driver, definition, None, a, b), definition.expected(a, b)
+    finite = np.isfinite(expected)
+    assert np.array_equal(np.isnan(found), np.isnan(expected))
+    assert np.array_equal(found[np.isinf(expected)], expected[np.isinf(expected)])
+    assert np.abs(found[finite] - expected[finite]).max() <= definition.tolerance((35, n, 11)) * np.abs(expected[finite]).max()
+    assert int(finite.sum()) == 33 * (n - 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.uint32, np.int32])
+def test_a_transpose_moves_the_bits_of_every_type(driver: Driver, dtype: type) -> None:
+    bits = np.array([[0x7FA00001, 0xFFC12345, 0], [0x80000000, 0xFFFFFFFF, 0x00000001]], np.uint32)
+    found = result(driver, TRANSPOSE, None, bits.view(dtype))
+    assert (found.dtype, found.view(np.uint32).tolist()) == (dtype, bits.T.tolist())
+
+
+def special_rows(columns: int) -> NDArray[np.float32]:
+    """Rows that the formula makes NaN of (the first three), and rows whose numbers are too large or too small for ``exp``."""
+    rows = np.zeros((8, columns), np.float32)
+    rows[0, columns // 2], rows[1, columns - 1], rows[2] = np.nan, np.inf, -np.inf
+    rows[3, 1:], rows[4, : columns - 1] = -np.inf, -np.inf
+    rows[5], rows[6, 2], rows[7] = np.finfo(np.float32).min, np.finfo(np.float32).max, 1000 + np.arange(columns) % 7
+    return rows
+
+
+@pytest.mark.parametrize("candidate", SOFTMAX_CANDIDATES[:6], ids=str)
+@pytest.mark.parametrize("columns", [5, 64, 4101, 20000])
+def test_softmax_treats_infinities_and_nans_as_numpy_does(driver: Driver, candidate: Candidate, columns: int) -> None:
+    rows = special_rows(columns)
+    found, expected = result(driver, SOFTMAX, candidate, rows), SOFTMAX.expected(rows)
+    told = np.isnan(expected).all(axis=1).tolist()
+    assert (told, np.array_equal(np.isnan(found), np.isnan(expected))) == ([True] * 3 + [False] * 5, True)
+    assert np.abs(found[3:] - expected[3:]).max() <= SOFTMAX.tolerance(rows.shape)
+
+
+def test_softmax_takes_a_row_of_a_million_numbers(driver: Driver) -> None:
+    (x,), _ = SOFTMAX.example((1, 2**20), 1)
+    found, expected = result(driver, SOFTMAX, None, x), SOFTMAX.expected(x)
+    assert distance(SOFTMAX, found, expected) <= SOFTMAX.tolerance((1, 2**20))
+
+
+NARROW_GRIDS = [
+    (MATMUL, (900, 3, 2), None),
+    (TRANSPOSE, (3, 400), None),
+    (SOFTMAX, (10, 3), None),
+    (SOFTMAX, (4, 5000), Candidate((128, 1, 1), 1, (4096, 0, 0))),
+]
+
+
+@pytest.mark.parametrize(("definition", "size", "candidate"), NARROW_GRIDS)
+def test_grids_that_are_full_along_x_go_on_along_y(
+    driver: Driver, definition: KernelDefinition, size: tuple[int, ...], candidate: Candidate | None
+) -> None:
+    """As on a device that takes three workgroups along x; of the last row of workgroups some have nothing to do."""
+    kernel = TunedKernel(driver, definition)
+    limits = replace(driver.physical_device.limits, max_compute_work_group_count=(3, 65535, 65535))
+    kernel.device = replace(kernel.device, physical=replace(driver.physical_device, limits=limits))
+    arrays, _ = definition.example(size, 1)
+    expected = definition.expected(*arrays)
+    out = driver.buffer(np.full_like(expected, 7))
+    kernel.bind(*map(driver.buffer, arrays), out=out, candidate=candidate).run()
+    assert distance(definition, out.read(), expected) <= definition.tolerance(size)

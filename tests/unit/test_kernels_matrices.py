@@ -1,0 +1,216 @@
+"""What the kernels on matrices refuse, and what of them may be tuned on which device."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from unit.literals import DEVICE, LIMITS, refusal
+
+from vyre_driver.autotune.space import Candidate
+from vyre_driver.errors import InvalidInput, UnsupportedFeature
+from vyre_driver.kernels.definition import DeviceFacts, Operand
+from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
+from vyre_driver.kernels.softmax import SOFTMAX
+from vyre_driver.kernels.tiles import grid_of
+from vyre_driver.kernels.transpose import TRANSPOSE
+from vyre_driver.specialization import specialize
+
+if TYPE_CHECKING:
+    from vyre_driver.kernels.definition import KernelDefinition
+    from vyre_driver.spirv.module import SpirvModule
+
+FACTS = DeviceFacts(DEVICE, frozenset({"storageBuffer16BitAccess"}))
+MATRICES = [MATMUL, MATMUL_F16, TRANSPOSE, SOFTMAX]
+F32, F16, U32 = (np.dtype(one) for one in (np.float32, np.float16, np.uint32))
+# The least that Vulkan promises, a CPU device, a large GPU.
+SMALLEST = replace(
+    LIMITS,
+    max_compute_work_group_size=(128, 128, 64),
+    max_compute_work_group_invocations=128,
+    max_compute_shared_memory_size=16384,
+)
+SOFTWARE = replace(LIMITS, max_compute_work_group_size=(1024, 1024, 1024), max_compute_work_group_invocations=1024)
+LARGE = replace(SOFTWARE, max_compute_shared_memory_size=49152)
+
+
+@pytest.mark.parametrize("definition", MATRICES, ids=lambda one: one.name)
+def test_every_device_has_a_dozen_candidates_and_none_too_many_to_try(definition: KernelDefinition) -> None:
+    counts = [len(definition.space(FACTS).candidates(limits)) for limits in (SMALLEST, SOFTWARE, LARGE)]
+    assert counts == sorted(counts)
+    assert 12 <= min(counts) <= max(counts) <= 150
+
+
+FIRST = [
+    (MATMUL, Candidate((16, 16, 1), 8, (128, 128, 8))),
+    (MATMUL_F16, Candidate((16, 16, 1), 8, (128, 128, 8))),
+    (TRANSPOSE, Candidate((256, 1, 1), 4, (64, 64, 8))),
+    (SOFTMAX, Candidate((256, 1, 1), 4, (16384, 0, 0))),
+]
+
+
+@pytest.mark.parametrize(("definition", "first"), FIRST, ids=[one.name for one, _ in FIRST])
+def test_large_and_software_devices_start_from_one_candidate(definition: KernelDefinition, first: Candidate) -> None:
+    space = definition.space(FACTS)
+    assert [space.candidates(limits)[0] for limits in (SOFTWARE, LARGE)] == [first, first]
+
+
+TOO_LITTLE_SHARED = [
+    (MATMUL, (16, 16, 1), 8, (128, 128, 8), 16640),
+    (TRANSPOSE, (256, 1, 1), 4, (64, 64, 8), 16640),
+    (SOFTMAX, (256, 1, 1), 4, (16384, 0, 0), 2048),
+]
+
+
+@pytest.mark.parametrize(("definition", "workgroup", "unroll", "tile", "shared"), TOO_LITTLE_SHARED)
+def test_a_candidate_takes_just_the_shared_memory_that_the_shader_declares(
+    definition: KernelDefinition, workgroup: tuple[int, int, int], unroll: int, tile: tuple[int, int, int], shared: int
+) -> None:
+    space, candidate = definition.space(FACTS), Candidate(workgroup, unroll, tile)
+    found = {one: space.refusal(candidate, replace(LARGE, max_compute_shared_memory_size=one)) for one in (shared, shared - 1)}
+    refused = str(found[shared - 1])
+    assert (found[shared], f"take {shared} bytes" in refused or f"takes {shared} bytes" in refused) == (None, True)
+    declared = {
+        sum(one.formula.value(words_of(module, space.constants(candidate))) for one in module.reflection.sized_shared)
+        for module in definition.modules(FACTS)
+    }
+    assert max(declared) == shared
+
+
+def words_of(module: SpirvModule, constants: dict[str, int]) -> tuple[int, ...]:
+    """The words of a module's constants, of those that it has."""
+    declared = module.reflection.spec_constants
+    return specialize(declared, {one.name: constants[one.name] for one in declared}).words
+
+
+MATMUL_SHAPES = [
+    ((3, 4), F32, (5, 6), F32, "a of matmul has 4 columns and b has 5 rows. Fix: pass matrices that can be multiplied."),
+    (
+        *((3,), F32, (3, 6), F32),
+        (
+            "a of matmul has the shape (3,) and the type float32, and must be a matrix of float32 with at least one element. "
+            "Fix: pass an array of two dimensions, converted with .astype(numpy.float32)."
+        ),
+    ),
+    (
+        *((3, 4), F32, (4, 6), F16),
+        (
+            "b of matmul has the shape (4, 6) and the type float16, and must be a matrix of float32 with at least one element. "
+            "Fix: pass an array of two dimensions, converted with .astype(numpy.float32)."
+        ),
+    ),
+    (
+        *((3, 0), F32, (0, 6), F32),
+        (
+            "a of matmul has the shape (3, 0) and the type float32, and must be a matrix of float32 with at least one element. "
+            "Fix: pass an array of two dimensions, converted with .astype(numpy.float32)."
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("a", "a_type", "b", "b_type", "message"), MATMUL_SHAPES)
+def test_matrices_that_cannot_be_multiplied_are_refused(
+    a: tuple[int, ...], a_type: np.dtype[Any], b: tuple[int, ...], b_type: np.dtype[Any], message: str
+) -> None:
+    operands = {"a": Operand(a, a_type), "b": Operand(b, b_type)}
+    assert refusal(lambda: MATMUL.size(operands, {})) == (InvalidInput, 2201, f"{message}")
+
+
+@pytest.mark.parametrize(("definition", "dtype", "wanted"), [(TRANSPOSE, F16, "float32, uint32"), (SOFTMAX, U32, "float32")])
+@pytest.mark.parametrize("shape", [(3, 4), (3,), (0, 4), (3, 4, 5)])
+def test_what_is_no_matrix_of_the_right_type_is_refused(
+    definition: KernelDefinition, dtype: np.dtype[Any], wanted: str, shape: tuple[int, ...]
+) -> None:
+    (name,) = definition.inputs
+    kind, code, message = refusal(lambda: definition.size({name: Operand(shape, dtype)}, {}))
+    told = f"{name} of {definition.name} has the shape {shape} and the type {dtype}, and must be a matrix of {wanted}"
+    assert (kind, code, message.startswith(told)) == (InvalidInput, 2201, True)
+
+
+@pytest.mark.parametrize("definition", MATRICES, ids=lambda one: one.name)
+def test_parameters_are_refused_as_there_are_none(definition: KernelDefinition) -> None:
+    message = f"{definition.name} takes no parameters and got ['axis']. Fix: leave them out."
+    assert refusal(lambda: definition.size({}, {"axis": 1})) == (InvalidInput, 2201, message)
+
+
+def test_float16_matrices_are_refused_by_name_where_the_device_cannot_read_them() -> None:
+    assert refusal(lambda: MATMUL_F16.modules(DeviceFacts(DEVICE, frozenset()))) == (
+        UnsupportedFeature,
+        1002,
+        (
+            "matmul_f16 needs storageBuffer16BitAccess, and 'Example GPU 9000' is open without it. Fix: run with the vyre "
+            "layer, choose another device, or convert the matrices to float32."
+        ),
+    )
+
+
+def test_softmax_does_without_subgroup_operations_where_there_are_none() -> None:
+    bare = DeviceFacts(replace(DEVICE, subgroup_operations=0x1), frozenset())
+    names = [[one.name for one in SOFTMAX.modules(facts)][2:4] for facts in (FACTS, bare)]
+    with_them = ["softmax_subgroups.spv", "softmax_subgroups_wide.spv"]
+    assert names == [with_them, ["softmax.spv", "softmax_wide.spv"]]
+
+
+ROWS = [
+    (MATMUL, {"a": (3, 5), "b": (5, 8)}, "matmul_wide.spv"),
+    (MATMUL, {"a": (4, 4), "b": (4, 7)}, "matmul.spv"),
+    (MATMUL_F16, {"a": (3, 5), "b": (5, 8)}, "matmul_f16_wide.spv"),
+    (TRANSPOSE, {"a": (4, 8)}, "transpose_wide.spv"),
+    (TRANSPOSE, {"a": (4, 7)}, "transpose.spv"),
+    (TRANSPOSE, {"a": (7, 4)}, "transpose.spv"),
+    (SOFTMAX, {"x": (3, 8)}, "softmax_subgroups_wide.spv"),
+    (SOFTMAX, {"x": (4, 7)}, "softmax_subgroups.spv"),
+]
+
+
+@pytest.mark.parametrize(("definition", "shapes", "module"), ROWS)
+def test_rows_of_whole_vectors_are_read_as_vectors(
+    definition: KernelDefinition, shapes: dict[str, tuple[int, ...]], module: str
+) -> None:
+    operands = {name: Operand(shape, F16 if definition is MATMUL_F16 else F32) for name, shape in shapes.items()}
+    plan = definition.plan(operands, {}, definition.space(FACTS).candidates(LARGE)[0], FACTS)
+    assert [step.module.name for step in plan.steps] == [module]
+
+
+def test_a_row_longer_than_its_tile_is_split() -> None:
+    plan = SOFTMAX.plan({"x": Operand((3, 16385), F32)}, {}, Candidate((256, 1, 1), 4, (16384, 0, 0)), FACTS)
+    steps = [(step.module.name, step.buffers, step.groups) for step in plan.steps]
+    assert (steps, dict(plan.temporaries)) == (
+        [
+            ("softmax_statistics.spv", ("x", "parts"), (6, 1, 1)),
+            ("softmax_apply.spv", ("x", "parts", "y"), (6, 1, 1)),
+        ],
+        {"parts": Operand((3, 2, 2), F32)},
+    )
+
+
+@pytest.mark.parametrize(("tiles", "grid"), [(1, (1, 1, 1)), (65535, (65535, 1, 1)), (65536, (65535, 2, 1))])
+def test_grids_grow_along_x_and_then_along_y(tiles: int, grid: tuple[int, int, int]) -> None:
+    assert grid_of(tiles, LIMITS) == grid
+
+
+FIGURES = [
+    (MATMUL, (2, 3, 4), 2 * 3 * 4 * 2, (8 + 12 + 6) * 4),
+    (MATMUL_F16, (2, 3, 4), 2 * 3 * 4 * 2, (8 + 12) * 2 + 6 * 4),
+    (TRANSPOSE, (2, 3), 0, 48),
+    (SOFTMAX, (2, 3), 0, 48),
+]
+
+
+@pytest.mark.parametrize(("definition", "size", "operations", "moved"), FIGURES)
+def test_operations_and_bytes_are_those_that_no_kernel_does_without(
+    definition: KernelDefinition, size: tuple[int, ...], operations: int, moved: int
+) -> None:
+    assert (definition.operations(size), definition.moved_bytes(size)) == (operations, moved)
+
+
+@pytest.mark.parametrize("definition", MATRICES, ids=lambda one: one.name)
+def test_examples_are_the_same_for_the_same_seed_and_have_the_size_they_were_asked_for(definition: KernelDefinition) -> None:
+    size = definition.sizes[0]
+    (one, _), (same, _), (other, _) = (definition.example(size, seed) for seed in (1, 1, 2))
+    operands = {name: Operand(array.shape, array.dtype) for name, array in zip(definition.inputs, one, strict=True)}
+    equal = [all(np.array_equal(x, y) for x, y in zip(one, made, strict=True)) for made in (same, other)]
+    assert (definition.size(operands, {}), equal) == (size, [True, False])

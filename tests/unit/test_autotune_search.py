@@ -217,6 +217,12 @@ def test_noisy_finalists_are_timed_longer_than_quiet_ones() -> None:
     assert noisy > 5 * quiet
 
 
+def test_many_are_timed_twice_as_often_in_each_rung_and_few_a_little_more() -> None:
+    slow = [1e5 * (1 + 0.05 * (place // 3)) for place in range(30)][::-1]
+    counts = [sorted({one.samples for one in found(Lab(costs, gauss=0.1)).outcomes}) for costs in (slow, slow[-8:])]
+    assert (counts[0][:4], counts[1]) == ([5, 10, 20, 40], [88, 110, 400])  # 88 + 88 // 4
+
+
 def test_a_trial_may_say_that_no_other_can_be_run() -> None:
     def lost(trial: Any) -> None:  # noqa: ANN401 -- a trial
         if trial.runs == 4:

@@ -60,33 +60,24 @@ def standard_errors(timings: Sequence[Timing]) -> list[float]:
     ]
 
 
-def staying(timings: Sequence[Timing], *, halve: bool) -> list[int]:
+def staying(timings: Sequence[Timing]) -> list[int]:
     """Return who stays in the race, by their places in the order of preference; never nobody.
 
-    Out is who is surely not as fast as the fastest, and who comes after one that surely is. With ``halve`` also the slower
-    half, but for those within the noise of its upper end, and of being as fast as the fastest.
+    Out is who is surely not as fast as the fastest, and who comes after one that surely is. That is more than the slower half
+    as a rule, and less where many are as fast: of these none may go by chance, or two tunings would not agree.
     """
     errors = standard_errors(timings)
-    medians = [one.median_ns for one in timings]
-    least, most = (
-        [median * (1 + sign * _OUT * error) for median, error in zip(medians, errors, strict=True)] for sign in (-1, 1)
-    )
-    limit = min(most) * (1 + TIE)
-    places = [place for place in range(_first_sure(medians, errors) + 1) if least[place] <= limit]
-    if not halve:
-        return places
-    middle = sorted(range(len(medians)), key=medians.__getitem__)[(len(medians) - 1) // 2]
-    nearly = min(medians) * (1 + TIE)
-    return [place for place in places if least[place] <= most[middle] or medians[place] <= nearly]
+    both = list(zip((one.median_ns for one in timings), errors, strict=True))
+    limit = min(median * (1 + _OUT * error) for median, error in both) * (1 + TIE)
+    last = _first_sure(both)
+    return [place for place, (median, error) in enumerate(both[: last + 1]) if median * (1 - _OUT * error) <= limit]
 
 
-def _first_sure(medians: Sequence[float], errors: Sequence[float]) -> int:
+def _first_sure(timings: Sequence[tuple[float, float]]) -> int:
     """Return the place of the first that is surely as fast as the fastest, the last place if none is."""
-    fastest = min(median * (1 - _NOISE * error) for median, error in zip(medians, errors, strict=True))
-    for place, (median, error) in enumerate(zip(medians, errors, strict=True)):
-        if median * (1 + _NOISE * error) <= fastest * (1 + TIE):
-            return place
-    return len(medians) - 1
+    limit = min(median * (1 - _NOISE * error) for median, error in timings) * (1 + TIE)
+    sure = (place for place, (median, error) in enumerate(timings) if median * (1 + _NOISE * error) <= limit)
+    return next(sure, len(timings) - 1)
 
 
 def is_decided(timings: Sequence[Timing]) -> bool:

@@ -1,9 +1,10 @@
 """The search for the best candidate: each is checked, then they race, and the slow ones drop out.
 
 The race goes in rungs. In each, all that are left are timed in turn, one run each and round after round, so that whatever makes
-the device slower for a while falls on all of them. Then drops out who is surely too slow, and of many the slower half
-(:mod:`vyre_driver.autotune.race`), and those that are left are timed once more as often as in all. Few are timed on until their
-medians are known to half a per cent. Nothing is random: the same times give the same result.
+the device slower for a while falls on all of them. Then drops out who is surely too slow, or comes after one that is surely
+as fast (:mod:`vyre_driver.autotune.race`): most in the first rung. Those that are left are timed as often again, few a quarter
+more, until one is left whose median is known to 1 %, or those of all to 0.2 %. Nothing is random: the same times give the same
+result.
 
 It knows neither kernels nor devices: a trial is made by a function, and tells of itself.
 """
@@ -229,7 +230,7 @@ class _Search:
 
     def _drop_slow(self) -> None:
         left = self.left
-        stay = set(staying([one.timing for one in left], halve=len(left) > _FEW)) if left else set()
+        stay = set(staying([one.timing for one in left])) if left else set()
         for place, one in enumerate(left):
             if place not in stay:
                 self._out(one, Status.DROPPED, "slower than others, or no faster than an earlier one")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from made_kernels import TurningKernel
-from vyre_driver.kernels.of_module import ModuleKernel
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Budget, Candidate, Progress, Status
@@ -23,6 +22,7 @@ from vyre_driver.backends.kompute.timing import DispatchTimes, TimedDispatches
 from vyre_driver.errors import DeviceLost, FileUnusable, InvalidInput, TuningFailed
 from vyre_driver.kernels.tuned import TunedKernel
 from vyre_driver.tuner import TuningResult, tune
+from vyre_driver.tuner_calls import tune_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -238,8 +238,8 @@ def test_a_module_of_ones_own_is_tuned_on_the_arrays_of_a_call(layered: Driver, 
     kernel = TurningKernel((800, BEST))
     space = kernel.space(TunedKernel(layered, kernel).device)
     x = np.arange(20_000, dtype=np.uint32)
-    called = ModuleKernel.of_call(kernel.module, space, (x,), {"y": 20_000}, groups=(313, 1, 1))
-    result = tune(TunedKernel(layered, called), budget=SHORT, isolate=isolate)
+    how = {"out_counts": {"y": 20_000}, "groups": (313, 1, 1), "budget": SHORT, "isolate": isolate}
+    result = tune_call(layered, kernel.module, (x,), space=space, **how)
     assert (result.best.candidate.unroll, result.reference) == (BEST, Candidate((1, 1, 1), 800))
 
 

@@ -82,7 +82,7 @@ class InclusiveScan(KernelDefinition):
         specs = {**self.space(device).constants(candidate), "KIND": SUMS[x.dtype.name]}
         module = variant("scan", device)
         source, target = wide.read("x", x), wide.written("out", x)
-        groups = blocks(count, candidate, candidate.tile[0], consecutive=True)
+        groups = blocks(count, candidate, candidate.tile[0])
         if groups == 1:  # nothing comes before it: no offset is read
             step = Step(module, (source, source, target), (1, 1, 1), specs, {"count": count})
             return Plan((*wide.before, step, *wide.after), {"out": x}, wide.temporaries)

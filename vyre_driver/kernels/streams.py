@@ -90,11 +90,9 @@ def tiles(count: int, candidate: Candidate) -> int:
     return -(-vectors // (candidate.workgroup_size[0] * candidate.unroll))
 
 
-def blocks(count: int, candidate: Candidate, most: int, *, consecutive: bool = False) -> int:
-    """Return how many workgroups share the tiles; ``consecutive`` ones take runs of equal length, so that none is left over."""
-    found = tiles(count, candidate)
-    shared_by = min(found, most)
-    return -(-found // -(-found // shared_by)) if consecutive else shared_by
+def blocks(count: int, candidate: Candidate, most: int) -> int:
+    """Return how many workgroups share the tiles; where each takes a run of them, the last may have none."""
+    return min(tiles(count, candidate), most)
 
 
 def over_shared_memory(words: int, limits: Limits) -> str | None:

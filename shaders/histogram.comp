@@ -32,7 +32,7 @@ void tally(uint value, uint copy) {
 // The vector at a place of which some numbers, or all, may be past the end.
 uvec4 guarded(uint at) {
     uvec4 found = uvec4(NO_VALUE);
-    for (uint i = 0u; i < 4u; ++i) {
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         if (4u * at + i < count) {
             found[i] = x[4u * at + i];
         }

@@ -9,7 +9,7 @@
 // that denormal numbers stay what they are and +0 is greater than -0.
 layout(constant_id = 0) const uint WORKGROUP_X = 256;
 layout(constant_id = 1) const uint UNROLL = 4;
-layout(constant_id = 2) const uint BLOCKS = 1056;
+layout(constant_id = 2) const uint BLOCKS = 2112;
 layout(constant_id = 3) const uint KIND = 0;
 layout(constant_id = 4) const bool CONSECUTIVE = false;
 layout(local_size_x_id = 0) in;
@@ -60,7 +60,7 @@ uint combined(uint a, uint b) {
 // The vector at a place of which some numbers, or all, may be past the end.
 uvec4 guarded(uint at) {
     uvec4 found = uvec4(0u);
-    for (uint i = 0u; i < 4u; ++i) {
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         if (4u * at + i < count) {
             found[i] = taken(uvec4(x[4u * at + i].bits)).x;
         }

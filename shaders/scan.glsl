@@ -8,7 +8,7 @@
 // that one workgroup scans their sums. Nobody waits for another workgroup: Vulkan does not promise that it runs meanwhile.
 layout(constant_id = 0) const uint WORKGROUP_X = 256;
 layout(constant_id = 1) const uint UNROLL = 4;
-layout(constant_id = 2) const uint BLOCKS = 1056;
+layout(constant_id = 2) const uint BLOCKS = 2112;
 layout(constant_id = 3) const uint KIND = 0;
 layout(local_size_x_id = 0) in;
 
@@ -82,7 +82,7 @@ void scan_tile() {
     barrier();
     if (gl_SubgroupID == 0u) {
         uint number = UNROLL * gl_NumSubgroups;
-        uint sum = carry;
+        uint sum = 0u;
         for (uint first = 0u; first < number; first += lanes) {
             uint i = first + lane;
             uint own = i < number ? totals[i] : 0u;
@@ -98,9 +98,9 @@ void scan_tile() {
     }
     barrier();
     [[unroll]] for (uint k = 0u; k < UNROLL; ++k) {
-        before[k] = added(totals[k * gl_NumSubgroups + gl_SubgroupID], before[k]);
+        before[k] = added(carry, added(totals[k * gl_NumSubgroups + gl_SubgroupID], before[k]));
     }
-    carry = grand_total;
+    carry = added(carry, grand_total);
     barrier();
 }
 #else
@@ -137,7 +137,7 @@ void scan_tile() {
 // The vector at a place of which some numbers, or all, may be past the end.
 uvec4 guarded(uint at) {
     uvec4 found = uvec4(0u);
-    for (uint i = 0u; i < 4u; ++i) {
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         if (4u * at + i < count) {
             found[i] = x[4u * at + i].bits;
         }
@@ -146,7 +146,7 @@ uvec4 guarded(uint at) {
 }
 
 void store_guarded(uint at, uvec4 found) {
-    for (uint i = 0u; i < 4u; ++i) {
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         if (4u * at + i < count) {
             sums[4u * at + i].bits = found[i];
         }

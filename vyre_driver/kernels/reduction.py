@@ -63,10 +63,10 @@ def float_tolerance(count: int) -> float:
     """Return how far a sum of so many float32 of one sign may be from the exact one, relative to it.
 
     Each addition on the way of a number rounds once: one for each tile that its workgroup takes, with the fewest and smallest
-    workgroups, and less than a hundred in the trees within and across them.
+    workgroups, and less than two hundred in the trees within and across them.
     """
     turns = count // (VECTOR * min(_WORKGROUPS) * min(BLOCKS))
-    return (100 + turns) * 2.0**-24
+    return (200 + turns) * 2.0**-24
 
 
 def _rule(candidate: Candidate, limits: Limits) -> str | None:

@@ -29,7 +29,7 @@ MAX_COUNT = 2**30 - 1
 
 VECTOR = 4
 ARITHMETIC = 0x1 | 0x4  # VK_SUBGROUP_FEATURE_BASIC_BIT, VK_SUBGROUP_FEATURE_ARITHMETIC_BIT
-BLOCKS = (1056, 2112, 4224, 528)
+BLOCKS = (2112, 4224, 1056, 8448)
 """Most workgroups that share an array: multiples of 132 and of 33, as large GPUs have processors, and few enough for one
 workgroup to go through a number of each.
 """

@@ -44,161 +44,133 @@ const uint BAND = 8;
 shared vec4 tile_a[2 * TILE_Z * LINE_A];
 shared vec4 tile_b[2 * TILE_Z * QUADS_X];
 
-uint lane = gl_LocalInvocationIndex;
-uint first_row, first_quad;
-uint rows_a[LOADS_A * 4];
-vec4 next_a[LOADS_A];
-vec4 next_b[LOADS_B];
+// Of what four columns of b are found by, and how far apart its rows are.
 #ifdef WIDE
-uint quads_b[LOADS_B];
+#define PLACE uint
+#define ROW_B (n / 4)
 #else
-uint columns_b[LOADS_B * 4];
+#define PLACE uvec4
+#define ROW_B n
 #endif
 
-// Which tile of c: bands of eight tiles' height are walked column by column, so that tiles at work at one time share inputs.
-bool find_tile() {
+vec4 rows_of_a(uvec4 at) {
+    return vec4(float(a[at.x]), float(a[at.y]), float(a[at.z]), float(a[at.w]));
+}
+
+vec4 columns_of_b(PLACE at) {
+#ifdef WIDE
+    return vec4(b[at]);
+#else
+    return vec4(float(b[at.x]), float(b[at.y]), float(b[at.z]), float(b[at.w]));
+#endif
+}
+
+// First row and first vector of columns of this workgroup's tile of c; false for a workgroup that has none.
+// Bands of eight tiles' height are walked column by column, so that tiles at work at one time share inputs.
+bool find_tile(out uint first_row, out uint first_quad) {
     uint across = (n - 1) / TILE_X + 1;
     uint down = (m - 1) / TILE_Y + 1;
     uint tile = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-    if (tile >= across * down) {
-        return false;
-    }
     uint band = tile / (BAND * across);
     uint within = tile % (BAND * across);
-    uint high = min(BAND, down - band * BAND);
+    uint high = clamp(down - band * BAND, 1, BAND);
     first_row = (band * BAND + within % high) * TILE_Y;
     first_quad = within / high * QUADS_X;
-    return true;
+    return tile < across * down;
 }
 
-// Where loads start; what lies past an edge is replaced by the last row or column, and its results are never stored.
-void find_sources() {
-    [[unroll]] for (uint i = 0; i < LOADS_A; ++i) {
-        uint at = lane + i * INVOCATIONS;
-        [[unroll]] for (uint r = 0; r < 4; ++r) {
-            rows_a[4 * i + r] = min(first_row + at / TILE_Z * 4 + r, m - 1) * k + at % TILE_Z;
-        }
-    }
-    [[unroll]] for (uint i = 0; i < LOADS_B; ++i) {
-        uint at = lane + i * INVOCATIONS;
-#ifdef WIDE
-        quads_b[i] = at / QUADS_X * (n / 4) + min(first_quad + at % QUADS_X, n / 4 - 1);
-#else
-        [[unroll]] for (uint r = 0; r < 4; ++r) {
-            columns_b[4 * i + r] = at / QUADS_X * n + min((first_quad + at % QUADS_X) * 4 + r, n - 1);
-        }
-#endif
-    }
-}
-
-vec4 rows_of_a(uint i, uint depth) {
-    return vec4(
-        float(a[rows_a[4 * i] + depth]),
-        float(a[rows_a[4 * i + 1] + depth]),
-        float(a[rows_a[4 * i + 2] + depth]),
-        float(a[rows_a[4 * i + 3] + depth])
-    );
-}
-
-vec4 columns_of_b(uint i, uint depth) {
-#ifdef WIDE
-    return vec4(b[quads_b[i] + depth * (n / 4)]);
-#else
-    return vec4(
-        float(b[columns_b[4 * i] + depth * n]),
-        float(b[columns_b[4 * i + 1] + depth * n]),
-        float(b[columns_b[4 * i + 2] + depth * n]),
-        float(b[columns_b[4 * i + 3] + depth * n])
-    );
-#endif
-}
-
-void load(uint depth) {
-    if (depth + TILE_Z <= k) {
-        [[unroll]] for (uint i = 0; i < LOADS_A; ++i) {
-            next_a[i] = rows_of_a(i, depth);
-        }
-        [[unroll]] for (uint i = 0; i < LOADS_B; ++i) {
-            next_b[i] = columns_of_b(i, depth);
-        }
-    } else {
-        // Zeros in both: a zero beside an infinity would make a NaN.
-        [[unroll]] for (uint i = 0; i < LOADS_A; ++i) {
-            bool is_inside = depth + (lane + i * INVOCATIONS) % TILE_Z < k;
-            next_a[i] = vec4(0);
-            if (is_inside) {
-                next_a[i] = rows_of_a(i, depth);
-            }
-        }
-        [[unroll]] for (uint i = 0; i < LOADS_B; ++i) {
-            bool is_inside = depth + (lane + i * INVOCATIONS) / QUADS_X < k;
-            next_b[i] = vec4(0);
-            if (is_inside) {
-                next_b[i] = columns_of_b(i, depth);
-            }
-        }
-    }
-}
-
-void share(uint half_) {
-    [[unroll]] for (uint i = 0; i < LOADS_A; ++i) {
-        uint at = lane + i * INVOCATIONS;
-        tile_a[(half_ * TILE_Z + at % TILE_Z) * LINE_A + at / TILE_Z] = next_a[i];
-    }
-    [[unroll]] for (uint i = 0; i < LOADS_B; ++i) {
-        tile_b[half_ * TILE_Z * QUADS_X + lane + i * INVOCATIONS] = next_b[i];
-    }
-}
-
+// All arrays are main's own, and every index is known once loops are unrolled: they become registers.
 void main() {
-    if (!find_tile()) {
+    uint first_row, first_quad;
+    if (!find_tile(first_row, first_quad)) {
         return;
+    }
+    uint lane = gl_LocalInvocationIndex;
+    // Where loads start; what lies past an edge is replaced by the last row or column, and its results are never stored.
+    uvec4 places_a[LOADS_A];
+    PLACE places_b[LOADS_B];
+    [[unroll]] for (uint i = 0; i < LOADS_A; ++i) {
+        uint at = lane + i * INVOCATIONS;
+        places_a[i] = min(first_row + at / TILE_Z * 4 + uvec4(0, 1, 2, 3), uvec4(m - 1)) * k + at % TILE_Z;
+    }
+    [[unroll]] for (uint i = 0; i < LOADS_B; ++i) {
+        uint at = lane + i * INVOCATIONS;
+#ifdef WIDE
+        places_b[i] = at / QUADS_X * (n / 4) + min(first_quad + at % QUADS_X, n / 4 - 1);
+#else
+        places_b[i] = at / QUADS_X * n + min((first_quad + at % QUADS_X) * 4 + uvec4(0, 1, 2, 3), uvec4(n - 1));
+#endif
     }
     // Of 32 invocations in a row, eight stand side by side and four below each other: they read the fewest vectors.
     uint patch_ = lane / 32;
     uint x = patch_ % (WORKGROUP_X / 8) * 8 + lane % 8;
     uint y = patch_ / (WORKGROUP_X / 8) * 4 + lane / 8 % 4;
-    find_sources();
 
+    vec4 next_a[LOADS_A];
+    vec4 next_b[LOADS_B];
     vec4 sums[BLOCK_Y * 4 * BLOCK_X];
     [[unroll]] for (uint i = 0; i < BLOCK_Y * 4 * BLOCK_X; ++i) {
         sums[i] = vec4(0);
     }
-    load(0);
-    share(0);
-    barrier();
     uint half_ = 0;
-    [[dont_unroll]] for (uint depth = 0; depth < k; depth += TILE_Z) {
-        bool has_next = depth + TILE_Z < k;
-        if (has_next) {
-            load(depth + TILE_Z);
+    // Each turn loads one part and multiplies the part before it.
+    [[dont_unroll]] for (uint depth = 0; depth < k + TILE_Z; depth += TILE_Z) {
+        if (depth + TILE_Z <= k) {
+            [[unroll]] for (uint i = 0; i < LOADS_A; ++i) {
+                next_a[i] = rows_of_a(places_a[i] + depth);
+            }
+            [[unroll]] for (uint i = 0; i < LOADS_B; ++i) {
+                next_b[i] = columns_of_b(places_b[i] + depth * ROW_B);
+            }
+        } else if (depth < k) {
+            // Zeros in both: a zero beside an infinity would make a NaN.
+            [[unroll]] for (uint i = 0; i < LOADS_A; ++i) {
+                next_a[i] = vec4(0);
+                if (depth + (lane + i * INVOCATIONS) % TILE_Z < k) {
+                    next_a[i] = rows_of_a(places_a[i] + depth);
+                }
+            }
+            [[unroll]] for (uint i = 0; i < LOADS_B; ++i) {
+                next_b[i] = vec4(0);
+                if (depth + (lane + i * INVOCATIONS) / QUADS_X < k) {
+                    next_b[i] = columns_of_b(places_b[i] + depth * ROW_B);
+                }
+            }
         }
-        uint at_a = half_ * TILE_Z * LINE_A + y;
-        uint at_b = half_ * TILE_Z * QUADS_X + x;
-        [[dont_unroll]] for (uint step_ = 0; step_ < TILE_Z; step_ += UNROLL) {
-            [[unroll]] for (uint u = 0; u < UNROLL; ++u) {
-                vec4 of_a[BLOCK_Y];
-                vec4 of_b[BLOCK_X];
-                [[unroll]] for (uint i = 0; i < BLOCK_Y; ++i) {
-                    of_a[i] = tile_a[at_a + (step_ + u) * LINE_A + i * WORKGROUP_Y];
-                }
-                [[unroll]] for (uint j = 0; j < BLOCK_X; ++j) {
-                    of_b[j] = tile_b[at_b + (step_ + u) * QUADS_X + j * WORKGROUP_X];
-                }
-                [[unroll]] for (uint i = 0; i < BLOCK_Y; ++i) {
+        if (depth > 0) {
+            uint at_a = half_ * TILE_Z * LINE_A + y;
+            uint at_b = half_ * TILE_Z * QUADS_X + x;
+            [[dont_unroll]] for (uint step_ = 0; step_ < TILE_Z; step_ += UNROLL) {
+                [[unroll]] for (uint u = 0; u < UNROLL; ++u) {
+                    vec4 of_a[BLOCK_Y];
+                    vec4 of_b[BLOCK_X];
+                    [[unroll]] for (uint i = 0; i < BLOCK_Y; ++i) {
+                        of_a[i] = tile_a[at_a + (step_ + u) * LINE_A + i * WORKGROUP_Y];
+                    }
                     [[unroll]] for (uint j = 0; j < BLOCK_X; ++j) {
-                        uint at = i * 4 * BLOCK_X + j;
-                        sums[at] = fma(vec4(of_a[i].x), of_b[j], sums[at]);
-                        sums[at + BLOCK_X] = fma(vec4(of_a[i].y), of_b[j], sums[at + BLOCK_X]);
-                        sums[at + 2 * BLOCK_X] = fma(vec4(of_a[i].z), of_b[j], sums[at + 2 * BLOCK_X]);
-                        sums[at + 3 * BLOCK_X] = fma(vec4(of_a[i].w), of_b[j], sums[at + 3 * BLOCK_X]);
+                        of_b[j] = tile_b[at_b + (step_ + u) * QUADS_X + j * WORKGROUP_X];
+                    }
+                    [[unroll]] for (uint i = 0; i < BLOCK_Y; ++i) {
+                        [[unroll]] for (uint j = 0; j < BLOCK_X; ++j) {
+                            uint at = i * 4 * BLOCK_X + j;
+                            sums[at] = fma(vec4(of_a[i].x), of_b[j], sums[at]);
+                            sums[at + BLOCK_X] = fma(vec4(of_a[i].y), of_b[j], sums[at + BLOCK_X]);
+                            sums[at + 2 * BLOCK_X] = fma(vec4(of_a[i].z), of_b[j], sums[at + 2 * BLOCK_X]);
+                            sums[at + 3 * BLOCK_X] = fma(vec4(of_a[i].w), of_b[j], sums[at + 3 * BLOCK_X]);
+                        }
                     }
                 }
             }
         }
         half_ = 1 - half_;
-        if (has_next) {
-            share(half_);
+        if (depth < k) {
+            [[unroll]] for (uint i = 0; i < LOADS_A; ++i) {
+                uint at = lane + i * INVOCATIONS;
+                tile_a[(half_ * TILE_Z + at % TILE_Z) * LINE_A + at / TILE_Z] = next_a[i];
+            }
+            [[unroll]] for (uint i = 0; i < LOADS_B; ++i) {
+                tile_b[half_ * TILE_Z * QUADS_X + lane + i * INVOCATIONS] = next_b[i];
+            }
         }
         barrier();
     }

@@ -39,7 +39,6 @@ layout(push_constant) uniform Push { uint rows; uint columns; };
 const float LOWEST = -3.4028234663852886e38;
 
 uint row, begin, end;
-NUMBERS held[UNROLL];
 
 // What a workgroup does: rows of it, or a part of each.
 void find_work() {
@@ -61,7 +60,7 @@ void find_work() {
 }
 
 // What lies past the end adds nothing to a sum.
-void load(uint first) {
+void load(uint first, out NUMBERS held[UNROLL]) {
     uint start = row * (columns / WIDTH);
     [[unroll]] for (uint u = 0; u < UNROLL; ++u) {
         uint at = first + u * WORKGROUP_X + gl_LocalInvocationID.x;
@@ -115,10 +114,10 @@ vec2 reduced(vec2 mine) {
 #endif
 
 // Reads the numbers; `held` is left with exp(x - largest of this invocation's) where one turn reads them all.
-vec2 read_all() {
+vec2 read_all(out NUMBERS held[UNROLL]) {
     vec2 mine = vec2(LOWEST, 0.0);
     [[dont_unroll]] for (uint first = begin; first < end; first += WORKGROUP_X * UNROLL) {
-        load(first);
+        load(first, held);
         float largest = mine.x;
         [[unroll]] for (uint u = 0; u < UNROLL; ++u) {
             largest = max(largest, largest_of(held[u]));
@@ -135,7 +134,7 @@ vec2 read_all() {
 #endif
 
 #ifndef STATISTICS
-void store(uint first, float factor) {
+void store(uint first, float factor, NUMBERS held[UNROLL]) {
     uint start = row * (columns / WIDTH);
     [[unroll]] for (uint u = 0; u < UNROLL; ++u) {
         uint at = first + u * WORKGROUP_X + gl_LocalInvocationID.x;
@@ -146,12 +145,13 @@ void store(uint first, float factor) {
 }
 
 void write_all(vec2 whole) {
+    NUMBERS held[UNROLL];
     [[dont_unroll]] for (uint first = begin; first < end; first += WORKGROUP_X * UNROLL) {
-        load(first);
+        load(first, held);
         [[unroll]] for (uint u = 0; u < UNROLL; ++u) {
             held[u] = exp(held[u] - whole.x);
         }
-        store(first, 1.0 / whole.y);
+        store(first, 1.0 / whole.y, held);
     }
 }
 #endif
@@ -160,7 +160,8 @@ void main() {
     find_work();
 #ifdef STATISTICS
     uint parts_of_row = (columns - 1) / TILE_X + 1;
-    vec2 whole = reduced(read_all());
+    NUMBERS held[UNROLL];
+    vec2 whole = reduced(read_all(held));
     if (gl_LocalInvocationID.x == 0 && row < rows) {
         uint at = (row * parts_of_row + begin / (TILE_X / WIDTH)) * 2;
         parts[at] = whole.x;
@@ -180,10 +181,11 @@ void main() {
     }
     write_all(whole);
 #else
-    vec2 mine = read_all();
+    NUMBERS held[UNROLL];
+    vec2 mine = read_all(held);
     vec2 whole = reduced(mine);
     if (columns / WIDTH <= WORKGROUP_X * UNROLL) {
-        store(begin, exp(mine.x - whole.x) / whole.y);
+        store(begin, exp(mine.x - whole.x) / whole.y, held);
     } else {
         write_all(whole);
     }

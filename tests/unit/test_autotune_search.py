@@ -192,10 +192,20 @@ def test_no_run_begins_once_the_seconds_are_spent() -> None:
 
 
 def test_no_run_begins_once_the_samples_are_spent() -> None:
-    lab = Lab([1e5, 1e5, 1e5])
+    lab = Lab([3e5, 2e5, 1e5])
     result = found(lab, replace(NO_LIMIT, samples=5))
     assert ([trial.runs for trial in lab.trials], result.samples) == ([2, 2, 1], 5)
-    assert statuses(result.outcomes) == [Status.TIMED, Status.TIMED, Status.NOT_TRIED]
+    assert (statuses(result.outcomes), result.best.candidate) == ([Status.TIMED] * 3, lab.candidates[2])
+
+
+def test_where_there_is_no_time_for_more_the_warm_up_counts() -> None:
+    lab = Lab([3e5, 2e5, 1e5])
+    result = found(lab, replace(NO_LIMIT, samples=2))
+    assert [one.samples for one in result.outcomes] == [1, 1, 0]
+    assert (statuses(result.outcomes), result.best.candidate) == (
+        [Status.TIMED, Status.TIMED, Status.NOT_TRIED],
+        lab.candidates[1],
+    )
     assert result.outcomes[2].detail == "the search ended before it was timed"
 
 

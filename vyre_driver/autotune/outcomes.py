@@ -31,7 +31,7 @@ class Budget:
     samples
         Runs that are timed, of all candidates together, warm-ups counted.
     min_samples, max_samples
-        Of one candidate: before it may be dropped as slow, and after which it is not timed again; warm-ups not counted.
+        Of one candidate: before it may be dropped as slow, and after which it is not timed again; without its warm-up.
     run_timeout
         Seconds that one run may take.
     make_timeout

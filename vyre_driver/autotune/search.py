@@ -78,11 +78,15 @@ def search(  # noqa: PLR0913 -- what a search is made of, by keyword
 
 @dataclass(slots=True)
 class _Entrant:
-    """One candidate and what is known of it by now; it has no status as long as it is in the race."""
+    """One candidate and what is known of it by now; it has no status as long as it is in the race.
+
+    The time of the warm-up ``is_cold``, and counts until there is another.
+    """
 
     candidate: Candidate
     trial: Trial | None = None
     times: list[float] = field(default_factory=list)
+    is_cold: bool = False
     status: Status | None = None
     detail: str = ""
 
@@ -219,7 +223,7 @@ class _Search:
             raise WrongOutputs(why)
 
     def _round(self, *, warm_up: bool = False) -> None:
-        """Time everyone that is left once; of a warm-up the times do not count."""
+        """Time everyone that is left once."""
         for one in self.left:
             if self.samples >= self.budget.samples or self.seconds >= self.budget.seconds:
                 raise _Spent
@@ -280,12 +284,15 @@ def _sample(one: _Entrant) -> None:
     nanoseconds = one.trial.sample()
     if not is_time(nanoseconds):
         raise ValueError(f"a run took {nanoseconds} ns")
+    if one.is_cold:
+        one.times.clear()
     one.times.append(nanoseconds)
+    one.is_cold = False
 
 
 def _warm_up(one: _Entrant) -> None:
     _sample(one)
-    one.times.clear()
+    one.is_cold = True
 
 
 def _said(error: Exception) -> str:

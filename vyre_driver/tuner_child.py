@@ -8,10 +8,13 @@ order.
 from __future__ import annotations
 
 import base64
+import ctypes
 import json
 import os
 import pickle
+import signal
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -25,6 +28,8 @@ from vyre_driver.tuner_trials import DeviceTrial, Workbench
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+_PR_SET_PDEATHSIG = 1  # Linux, sys/prctl.h
 
 
 def main(questions: IO[str], answers: IO[str]) -> None:
@@ -96,7 +101,14 @@ def _answered(step: Callable[[Mapping[str, Any]], object], message: Mapping[str,
         return {"error": base64.b64encode(whole).decode(), "said": said, "is_over": is_over}
 
 
+def _end_with_parent() -> None:
+    """Have the kernel kill this process when its parent ends, even while a driver hangs in it."""
+    with suppress(OSError, AttributeError):  # another system has other means
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 if __name__ == "__main__":
+    _end_with_parent()
     kept = os.dup(1)
     os.dup2(2, 1)  # what drivers print goes where errors go
     with os.fdopen(kept, "w", encoding="utf-8") as out:

@@ -18,11 +18,14 @@ from made_kernels import TurningKernel
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Budget, Candidate, Progress, Status
+from vyre_driver.backends.kompute.resident import Buffer
 from vyre_driver.backends.kompute.timing import DispatchTimes, TimedDispatches
 from vyre_driver.errors import DeviceLost, FileUnusable, InvalidInput, TuningFailed
+from vyre_driver.kernels.definition import DeviceFacts, Operand
 from vyre_driver.kernels.tuned import TunedKernel
 from vyre_driver.tuner import TuningResult, tune
 from vyre_driver.tuner_calls import tune_call
+from vyre_driver.tuner_trials import Workbench
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +56,10 @@ def driver(layer: str) -> Iterator[Driver]:
 
 def tuned(driver: Driver, definition: TurningKernel, **options: Any) -> TuningResult:  # noqa: ANN401 -- those of tune
     return tune(TunedKernel(driver, definition), **{"budget": SHORT, **options})
+
+
+def facts(driver: Driver) -> DeviceFacts:
+    return DeviceFacts(driver.physical_device, frozenset(driver.backend.features))
 
 
 def statuses(result: TuningResult) -> dict[int, Status]:
@@ -101,6 +108,32 @@ def test_the_record_says_what_was_measured_and_is_kept(layered: Driver) -> None:
     assert (result.record.unroll, result.record.kernel) == (BEST, "turning")
     again = tune(kernel, (5000,), budget=replace(SHORT, max_samples=5))
     assert (layered.tuning.best(kernel.target, (4096,)), again.record.samples) == (again.record, 5)
+
+
+@pytest.mark.parametrize("replace_it", [False, True])
+def test_a_record_takes_the_place_of_one_that_was_timed_more_often_where_it_is_to(tmp_path: Path, replace_it: bool) -> None:  # noqa: FBT001 -- a case
+    path = tmp_path / "autotune.toml"
+    with Driver(autotune=path) as driver:
+        kernel = TunedKernel(driver, TurningKernel((BEST,)))
+        for most in (6, 5):
+            tune(kernel, budget=replace(SHORT, max_samples=most, min_samples=most), replace=replace_it)
+    (record,) = AutotuneStore.load(path).records().values()
+    assert record.samples == (5 if replace_it else 6)
+
+
+def test_without_a_clock_on_the_device_so_many_runs_are_timed_as_one_that_the_hosts_will_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("VYRE_LAYER", "0")
+    monkeypatch.setattr(TimedDispatches, "run", lambda *_: DispatchTimes(20_000, 80_000, None))
+    with Driver(autotune=AutotuneStore()) as driver:
+        bench = Workbench(driver, TurningKernel((BEST,)), facts(driver), [np.ones(64, np.uint32)], {}, run_timeout=None)
+        with bench:
+            trial = bench.make(Candidate((1, 1, 1), BEST))
+            bench.buffer("y", Operand((64,), np.dtype(np.uint32))).write(np.zeros(64, np.uint32))
+            monkeypatch.setattr(Buffer, "write", lambda *_: None)  # no poison, for nothing is run
+            trial.outputs()
+            assert trial.sample() == 10_000  # ten in a millisecond
 
 
 def test_a_record_that_cannot_be_saved_is_used_all_the_same(tmp_path: Path) -> None:
@@ -298,6 +331,20 @@ def test_a_tuning_leaves_neither_buffers_nor_processes_nor_files(
     assert list((tmp_path / "temporary").iterdir()) == []
 
 
+SLEEPS = """
+import os
+from made_kernels import TurningKernel
+from vyre_driver import Driver
+from vyre_driver.autotune import AutotuneStore
+from vyre_driver.kernels.tuned import TunedKernel
+from vyre_driver.tuner import tune
+
+def told(progress):
+    print(*open(f"/proc/self/task/{os.getpid()}/children").read().split(), flush=True)
+
+with Driver(autotune=AutotuneStore()) as driver:
+    tune(TunedKernel(driver, TurningKernel((100, 1), ((1, "sleeps"),))), isolate=True, on_progress=told)
+"""
 KILLED = """
 import os, sys, threading
 from made_kernels import TurningKernel
@@ -316,8 +363,9 @@ with Driver(autotune=AutotuneStore()) as driver:
 """
 
 
-def test_a_child_ends_when_its_parent_is_killed() -> None:
-    command = [sys.executable, "-c", KILLED]
+@pytest.mark.parametrize("script", [KILLED, SLEEPS], ids=["it waits", "it is busy"])
+def test_a_child_ends_when_its_parent_is_killed(script: str) -> None:
+    command = [sys.executable, "-c", script]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as parent:
         assert parent.stdout is not None

@@ -58,8 +58,8 @@ class TurningKernel(KernelDefinition):
     """Candidates by their turns, in the order of preference; ``flaws`` says what is wrong with which.
 
     One ``dies`` or ``crashes`` in the process that makes it ready, if that is not ``home``, ``dies once`` there (as long as
-    the file ``marker`` is missing), or ``sleeps``; it ``refuses`` to be compiled, or is one of FLAWS. Numpy is said to be quick
-    up to the size ``quick_to``.
+    the file ``marker`` is missing), or ``sleeps`` (after it wrote to ``marker``); it ``refuses`` to be compiled, or is one of
+    FLAWS. Numpy is said to be quick up to the size ``quick_to``.
     """
 
     turns: tuple[int, ...]
@@ -113,6 +113,8 @@ class TurningKernel(KernelDefinition):
         elif flaw == "crashes":
             os.kill(os.getpid(), signal.SIGSEGV)
         elif flaw == "sleeps":
+            if self.marker:
+                Path(self.marker).write_text("asleep")
             time.sleep(3600)
         elif flaw == "dies once" and not Path(self.marker).exists():
             Path(self.marker).touch()

@@ -48,6 +48,9 @@ class MadeTrial:
         self.lab.clock.now += time / 1e9
         return time
 
+    def verify(self) -> None:
+        self.lab.step(self, "verify")
+
     def close(self) -> None:
         self.closed += 1
         self.lab.step(self, "close")

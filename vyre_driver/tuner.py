@@ -1,8 +1,9 @@
 """Tuning: which candidate of a kernel is the fastest on a device for a size, measured there and kept as a record.
 
-Each candidate is made ready, run on fresh inputs, and its outputs compared: with numpy's where the inputs are the tuner's own
-and numpy is quick with them, else with those of the first candidate, which is checked against numpy at the kernel's smallest
-size. Then all that are right race (:mod:`vyre_driver.autotune.search`).
+Each candidate is made ready, run on fresh inputs, and its outputs compared with numpy's, on an example that is soon compared;
+where nobody knows what is right, on the call itself with those of the first. Then all that are right race
+(:mod:`vyre_driver.autotune.search`), and the best is compared once more at the size in question: with numpy's where that is
+quick, else with another candidate's.
 
 With ``isolate`` that is done in a child process: a candidate that hangs or kills its process is killed or noted, and the others
 go on in another one. Without it a run that does not end in time ends the tuning, once the device has not come free for as long
@@ -11,11 +12,12 @@ again: what was timed by then is compared, and the run is left to itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.arguments import as_array
-from vyre_driver.autotune.outcomes import Budget
+from vyre_driver.autotune.outcomes import Budget, WrongOutputs
 from vyre_driver.autotune.records import size_text
 from vyre_driver.autotune.search import search
 from vyre_driver.errors import InvalidInput, TuningFailed
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from vyre_driver.tuner_isolation import IsolatedTrial
     from vyre_driver.tuner_trials import DeviceTrial
 
+_SOON_BYTES = 1 << 26
+_SOON_OPERATIONS = 4_000_000_000
 _QUICK_BYTES = 1 << 30
 _QUICK_OPERATIONS = 200_000_000_000
 _DEFAULT_BUDGET = Budget()
@@ -99,13 +103,20 @@ def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
     """
     definition = kernel.definition
     call = _call(definition, size, arrays, parameters)
-    right = call.expected(definition)
-    # Two right candidates are twice as far apart as each may be from what is right.
-    agrees = comparison(definition.tolerance(call.size) * (1 if right is not None else 2))
-    with _bench(kernel, call, budget, isolate=isolate) as bench:
-        maker = _Maker(bench, is_vouched=right is not None)
+    checked, right = _checked_call(definition, call)
+    with ExitStack() as stack:
+        bench = small = _bench(kernel, call, budget, isolate=isolate)
+        stack.enter_context(bench)
+        if checked is not call:
+            small = _bench(kernel, checked, budget, isolate=isolate)
+            stack.enter_context(small)
+        # Two right candidates are twice as far apart as each may be from what is right.
+        tolerance = definition.tolerance(checked.size) * (1 if right is not None else 2)
+        maker = _Maker(kernel, call, bench, small, comparison(tolerance))
         try:
-            found = search(kernel.candidates, maker.make, budget=budget, agrees=agrees, expected=right, on_progress=on_progress)
+            found = search(
+                kernel.candidates, maker.make, budget=budget, agrees=maker.agrees, expected=right, on_progress=on_progress
+            )
         except TuningFailed as error:
             said = f"{definition.name} of size {call.size} is not tuned: {error.problem}"
             raise TuningFailed(said, fix=error.fix, kernel=definition.name, **error.context) from None
@@ -150,6 +161,26 @@ def _call(
     return _Call(definition.size(operands, named), given, named, is_ours=False)
 
 
+def _checked_call(definition: KernelDefinition, call: _Call) -> tuple[_Call, list[NDArray[Any]] | None]:
+    """Return the call that candidates are checked on, and what is right there.
+
+    That is an example where numpy knows it, else the call itself, where nobody does. Of the kernel's own sizes it is the
+    largest that is soon compared: to read a gigabyte from a device takes longer than to time it.
+    """
+    if call.is_ours and _is_soon_checked(definition, call.size):
+        right = as_outputs(definition.expected(*call.arrays, **call.parameters))
+        return call, right
+    small = [one for one in definition.sizes if _is_soon_checked(definition, one)]
+    size = max(small, key=definition.moved_bytes, default=definition.sizes[0])
+    arrays, parameters = definition.example(size, SEED)
+    right = as_outputs(definition.expected(*arrays, **parameters))
+    return (call, None) if right is None else (_Call(size, arrays, parameters, is_ours=True), right)
+
+
+def _is_soon_checked(definition: KernelDefinition, size: Size) -> bool:
+    return definition.moved_bytes(size) <= _SOON_BYTES and definition.operations(size) <= _SOON_OPERATIONS
+
+
 def _bench(kernel: TunedKernel, call: _Call, budget: Budget, *, isolate: bool) -> Workbench | IsolatedBench:
     if isolate:
         return IsolatedBench(kernel.driver, kernel.definition, call.arrays, call.parameters, budget)
@@ -166,38 +197,86 @@ def _bench(kernel: TunedKernel, call: _Call, budget: Budget, *, isolate: bool) -
 
 @dataclass(slots=True)
 class _Maker:
-    """Makes trials; ``is_vouched`` once it is known what is right at the size in question."""
+    """Makes trials: on ``bench`` they are timed, on ``small``, which may be the same, they are checked."""
 
+    kernel: TunedKernel
+    call: _Call
     bench: Workbench | IsolatedBench
-    is_vouched: bool
+    small: Workbench | IsolatedBench
+    compare: Callable[[Sequence[NDArray[Any]], Sequence[NDArray[Any]]], str | None]
+    asked: Candidate | None = None
+    """Whose outputs were taken last."""
+    right: list[Candidate] = field(default_factory=list)
+    """Those whose outputs agreed, in the order of preference."""
 
     def make(self, candidate: Candidate) -> _CheckedTrial:
-        """Make a candidate ready."""
-        return _CheckedTrial(self, self.bench.make(candidate))
+        """Make a candidate ready to be checked."""
+        return _CheckedTrial(self, candidate, self.small.make(candidate))
+
+    def agrees(self, right: Sequence[NDArray[Any]], given: Sequence[NDArray[Any]]) -> str | None:
+        """Return why the outputs that were taken last are wrong, None if they are not."""
+        why = self.compare(right, given)
+        if why is None and self.asked is not None:
+            self.right.append(self.asked)
+        return why
+
+    def difference(self, candidate: Candidate, outputs: list[NDArray[Any]]) -> str | None:
+        """Return why the outputs of a candidate at the size in question are wrong, None if they are not."""
+        tolerance = self.kernel.definition.tolerance(self.call.size)
+        right = self.call.expected(self.kernel.definition)
+        if right is not None:
+            return comparison(tolerance)(right, outputs)
+        for other in self.right:
+            if other != candidate:
+                with suppress(Exception), closing(self.bench.make(other)) as trial:  # it may not even run at this size
+                    found = trial.outputs()
+                    return comparison(2 * tolerance)(found, outputs)
+        return None
 
 
 @dataclass(slots=True)
 class _CheckedTrial:
-    """A trial that is checked at a small size before what it gives counts as right."""
+    """A candidate, checked on small arrays and timed on those in question."""
 
     maker: _Maker
-    trial: DeviceTrial | IsolatedTrial
+    candidate: Candidate
+    checked: DeviceTrial | IsolatedTrial | None
+    timed: DeviceTrial | IsolatedTrial | None = None
 
     def outputs(self) -> list[NDArray[Any]]:
-        """Return the trial's outputs."""
-        if not self.maker.is_vouched:
-            self.trial.check_small()
-        outputs = self.trial.outputs()
-        self.maker.is_vouched = True
+        """Return what it gives where it is checked; for that alone it is made ready there."""
+        assert self.checked is not None  # noqa: S101 -- asked once
+        outputs = self.checked.outputs()
+        self.maker.asked = self.candidate
+        if self.maker.small is self.maker.bench:
+            self.timed = self.checked
+        else:
+            self.checked.close()
+        self.checked = None
         return outputs
 
     def sample(self) -> float:
         """Return the nanoseconds of a run."""
-        return self.trial.sample()
+        if self.timed is None:
+            self.timed = self.maker.bench.make(self.candidate)
+        return self.timed.sample()
+
+    def verify(self) -> None:
+        """Return if it is right at the size in question too; raises WrongOutputs."""
+        if self.maker.small is self.maker.bench:
+            return
+        if self.timed is None:
+            self.timed = self.maker.bench.make(self.candidate)
+        why = self.maker.difference(self.candidate, self.timed.outputs())
+        if why is not None:
+            raise WrongOutputs(f"at the size {size_text(self.maker.call.size)} {why}")
 
     def close(self) -> None:
-        """Close the trial."""
-        self.trial.close()
+        """Close what is open."""
+        for trial in (self.checked, self.timed):
+            if trial is not None:
+                trial.close()
+        self.checked = self.timed = None
 
 
 def _kept(kernel: TunedKernel, size: Size, found: SearchResult, *, replace: bool) -> TuningResult:

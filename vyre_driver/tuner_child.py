@@ -77,8 +77,6 @@ class _Tried:
         if what == "outputs":
             with (self._directory / OUTPUTS_FILE).open("wb") as file:
                 pickle.dump(trial.outputs(), file)
-        elif what == "check_small":
-            trial.check_small()
         else:
             del self._trials[number]
             trial.close()

@@ -153,10 +153,6 @@ class IsolatedTrial:
         """Return what the child is told."""
         return {"do": what, "trial": self.number, "candidate": asdict(self.candidate)}
 
-    def check_small(self) -> None:
-        """Do as ``DeviceTrial.check_small``; raises as ``IsolatedBench.ask``."""
-        self._bench.ask(self, "check_small", self._long)
-
     def outputs(self) -> list[NDArray[Any]]:
         """Do as ``DeviceTrial.outputs``; raises as ``IsolatedBench.ask``."""
         self._bench.ask(self, "outputs", self._long)

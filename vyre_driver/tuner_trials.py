@@ -17,7 +17,7 @@ from vyre_driver.autotune.outcomes import Abandoned, WrongOutputs
 from vyre_driver.backends.kompute.timing import TimedDispatches
 from vyre_driver.errors import DeviceLost, DispatchTimeout
 from vyre_driver.kernels.definition import Operand
-from vyre_driver.tuner_outputs import POISON, comparison, unwritten
+from vyre_driver.tuner_outputs import POISON, unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -169,26 +169,6 @@ class DeviceTrial:
         self._named = named
         self._repeats = 1
         self._timed: TimedDispatches | None = None
-
-    def check_small(self) -> None:
-        """Check the candidate at the kernel's smallest size against numpy, where numpy knows.
-
-        Raises
-        ------
-        WrongOutputs
-            If it is wrong there.
-        """
-        bench = self._bench
-        definition, size = bench.definition, bench.definition.sizes[0]
-        arrays, parameters = definition.example(size, SEED)
-        right = as_outputs(definition.expected(*arrays, **parameters))
-        if right is None:
-            return
-        with bench.with_other_arrays(arrays, parameters) as small:
-            trial = small.make(self._candidate)
-            why = comparison(definition.tolerance(size))(right, trial.outputs())
-            if why is not None:
-                raise WrongOutputs(f"at the size {size} {why}")
 
     def outputs(self) -> list[NDArray[Any]]:
         """Return what a run on fresh inputs gives; what the run leaves alone is poison.

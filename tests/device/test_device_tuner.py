@@ -159,22 +159,26 @@ def test_candidates_that_are_wrong_or_do_not_compile_are_never_chosen(layered: D
 
 
 @pytest.mark.parametrize("isolate", [False, True])
-def test_where_numpy_is_slow_the_first_candidate_is_checked_at_a_small_size_and_the_others_against_it(
+def test_where_numpy_is_slow_candidates_are_checked_at_a_small_size_and_the_best_with_another_at_its_own(
     layered: Driver,
     isolate: bool,  # noqa: FBT001 -- a case
 ) -> None:
-    definition = TurningKernel((1, 400, BEST, 2), ((1, "wrong"), (2, "wrong")), quick_to=1000)
+    flaws = ((1, "wrong"), (2, "wrong when large"), (3, "wrong when large"))
+    definition = TurningKernel((1, 400, 2, 3, BEST), flaws, quick_to=1000)
     result = tuned(layered, definition, isolate=isolate)
-    assert result.best.candidate.unroll == BEST
-    assert (result.reference, statuses(result)[1], statuses(result)[2]) == (Candidate((1, 1, 1), 400), *[Status.WRONG] * 2)
-    assert details(result)[1].startswith("at the size (1000,) output 1: 1000 of 1000 elements are wrong")
-    assert details(result)[2].startswith("output 1: 20000 of 20000 elements are wrong")
+    assert (result.best.candidate.unroll, result.reference) == (BEST, None)
+    outcomes = {one.candidate.unroll: (one.status, one.detail.partition(" elements")[0]) for one in result.outcomes}
+    assert (outcomes[1], outcomes[2]) == (
+        (Status.WRONG, "output 1: 1000 of 1000"),
+        (Status.WRONG, "at the size 20000 output 1: 20000 of 20000"),
+    )
 
 
-def test_a_callers_own_arrays_are_tuned_on(layered: Driver) -> None:
-    kernel = TunedKernel(layered, TurningKernel((400, BEST)))
+def test_a_callers_own_arrays_are_tuned_on_and_the_best_compared_there_with_another(layered: Driver) -> None:
+    kernel = TunedKernel(layered, TurningKernel((400, 2, BEST), ((2, "wrong when large"),), quick_to=1000))
     result = tune(kernel, arrays=[np.arange(3000, dtype=np.uint32)], budget=SHORT)
-    assert (result.size, result.reference, result.best.candidate.unroll) == ((3000,), Candidate((1, 1, 1), 400), BEST)
+    assert (result.size, result.reference, result.best.candidate.unroll) == ((3000,), None, BEST)
+    assert details(result)[2].startswith("at the size 3000 output 1: 3000 of 3000 elements are wrong")
 
 
 @pytest.mark.parametrize(

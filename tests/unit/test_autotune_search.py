@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 import pickle
 import random
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from made_trials import RIGHT, Lab, agrees, place_of
+from made_trials import RIGHT, Lab, MadeTrial, agrees, place_of
 
 from vyre_driver.autotune import Budget, Candidate, Outcome, Progress, SearchResult, Status
 from vyre_driver.autotune.outcomes import Abandoned, WrongOutputs
-from vyre_driver.autotune.search import search
+from vyre_driver.autotune.search import search, spread
 from vyre_driver.errors import DeviceOutOfMemory, DispatchTimeout, InvalidInput, TuningFailed
 
 if TYPE_CHECKING:
@@ -96,6 +97,46 @@ def test_a_candidate_that_raises_is_out_and_the_others_are_tried(
     result = found(lab)
     assert result.outcomes[1] == Outcome(lab.candidates[1], status, detail=detail)
     assert (result.best.candidate, all_closed_once(lab)) == (lab.candidates[0], True)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "place", "expected"),
+    [
+        ((), 1, [Status.DROPPED, Status.TIMED, Status.DROPPED]),
+        ((1,), 2, [Status.DROPPED, Status.WRONG, Status.DROPPED]),
+        ((1, 2), 0, [Status.DROPPED, Status.WRONG, Status.WRONG]),
+    ],
+)
+def test_the_best_is_verified_and_the_next_best_where_it_is_wrong(
+    wrong: tuple[int, ...], place: int, expected: list[Status]
+) -> None:
+    verified = []
+
+    def verify(trial: MadeTrial) -> Exception | None:
+        verified.append(trial.place)
+        return WrongOutputs("too large") if trial.place in wrong else None
+
+    lab = Lab([3e5, 1e5, 2e5], at={(one, "verify"): verify for one in range(3)})
+    result = found(lab)
+    assert (place_of(result.best.candidate), statuses(result.outcomes)) == (place, expected)
+    assert (verified, all_closed_once(lab)) == ([*wrong, place], True)
+    assert result.best.median_ns == lab.costs[place]
+
+
+def test_many_candidates_are_made_from_all_over_the_space_the_preferred_one_first() -> None:
+    assert [spread(range(count)) for count in (0, 8, 9, 16)] == [
+        [],
+        list(range(8)),
+        [0, 8, 4, 2, 6, 1, 5, 3, 7],
+        [0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15],
+    ]
+
+
+def test_where_none_is_right_at_its_size_there_is_no_best() -> None:
+    lab = Lab([2e5, 1e5], at={(place, "verify"): WrongOutputs("too large") for place in range(2)})
+    with pytest.raises(TuningFailed) as caught:
+        found(lab)
+    assert statuses(caught.value.context["outcomes"]) == [Status.WRONG, Status.WRONG]
 
 
 def test_a_candidate_that_fails_after_some_runs_keeps_its_times_and_is_out() -> None:
@@ -180,8 +221,8 @@ def test_nothing_to_try_is_a_failure() -> None:
 def test_no_candidate_is_made_once_half_of_the_seconds_are_spent() -> None:
     lab = Lab([1e5] * 9, make_s=2.0)
     result = found(lab, replace(NO_LIMIT, seconds=10.0))
-    assert statuses(result.outcomes)[3:] == [Status.NOT_TRIED] * 6
-    assert (len(lab.trials), result.outcomes[8].detail) == (3, "the time to make candidates was spent")
+    assert Counter(statuses(result.outcomes))[Status.NOT_TRIED] == 6
+    assert (len(lab.trials), result.outcomes[7].detail) == (3, "the time to make candidates was spent")
 
 
 def test_no_run_begins_once_the_seconds_are_spent() -> None:

@@ -132,6 +132,15 @@ class Trial(Protocol):
     def sample(self) -> float:
         """Return the nanoseconds of one run, before which the inputs were restored."""
 
+    def verify(self) -> None:
+        """Return if it is right at the size it was timed at, where ``outputs`` were of a smaller one; of the best only.
+
+        Raises
+        ------
+        WrongOutputs
+            If it is not.
+        """
+
     def close(self) -> None:
         """Give back what it holds; called once."""
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vyre_driver.autotune.outcomes import Abandoned, Outcome, Progress, SearchResult, Status, WrongOutputs, is_time
 from vyre_driver.autotune.race import Timing, is_decided, staying, winner
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     Outputs = Sequence[NDArray[Any]]
 
+_T = TypeVar("_T")
 _FEW = 8
 _LEAST_ROUNDS = 8  # of few
 _SHOWN = 3
@@ -55,6 +56,7 @@ def search(  # noqa: PLR0913 -- what a search is made of, by keyword
         Compares the right outputs with a candidate's; returns None, or why they differ.
     expected
         The right outputs. Without them those of the first candidate that has some are the right ones.
+        Candidates are made in the order of ``spread``, the first one first.
     on_progress
         Told of each candidate that is checked or out.
     clock
@@ -74,6 +76,17 @@ def search(  # noqa: PLR0913 -- what a search is made of, by keyword
             for one in entrants:
                 closing.callback(_close_quietly, one)
     return run.result()
+
+
+def spread(entrants: Sequence[_T]) -> list[_T]:
+    """Return the same, many of them in an order that goes all over: the first, that in the middle, those in the quarters.
+
+    Neighbours in a space are much alike. Where there is no time for all, some of every kind are tried.
+    """
+    if len(entrants) <= _FEW:
+        return list(entrants)
+    bits = (len(entrants) - 1).bit_length()
+    return [entrants[place] for place in sorted(range(len(entrants)), key=lambda place: f"{place:0{bits}b}"[::-1])]
 
 
 @dataclass(slots=True)
@@ -155,9 +168,10 @@ class _Search:
         try:
             self._check_all()
             self._race()
+            self._verify()
         except Abandoned:
             pass  # the one that said so is out; those that were timed by now are compared
-        for one in self.left:
+        for one in self.entrants:
             self._close(one)
 
     def result(self) -> SearchResult:
@@ -170,9 +184,8 @@ class _Search:
         """
         outcomes = tuple(one.outcome for one in self.entrants)
         by_status = {status: [one for one in self.entrants if one.outcome.status is status] for status in Status}
-        # Where the finalists fail at the end, the best that was left behind is still right and timed.
-        finalists = by_status[Status.TIMED] or by_status[Status.DROPPED]
-        if not finalists:
+        best = self._best()
+        if best is None:
             counts = ", ".join(f"{len(those)} {status.value}" for status, those in by_status.items() if those)
             said = "; ".join(f"{one.candidate}: {one.detail}" for one in outcomes[:_SHOWN])
             raise TuningFailed(
@@ -181,12 +194,11 @@ class _Search:
                 fix="look at the outcomes, or give the tuner more time",
                 outcomes=outcomes,
             )
-        best = finalists[winner([one.timing for one in finalists])]
         return SearchResult(outcomes, best.outcome, self.reference, self.samples, self.seconds)
 
     def _check_all(self) -> None:
         """Make the candidates and compare what they give, as long as half of the time lasts."""
-        for one in self.entrants:
+        for one in spread(self.entrants):
             if self.seconds >= self.budget.seconds / 2:
                 one.detail = "the time to make candidates was spent"
                 one.status = Status.NOT_TRIED
@@ -211,6 +223,27 @@ class _Search:
                 rounds = done if len(left) > _FEW else max(_LEAST_ROUNDS, done // 4)
         except _Spent:
             pass
+
+    def _best(self) -> _Entrant | None:
+        """Return the best by now. Where the finalists fail at the end, one that was left behind is still right and timed."""
+        timed = [one for one in self.entrants if one.times]
+        able = [one for one in timed if one.status is None] or [one for one in timed if one.status is Status.DROPPED]
+        return able[winner([one.timing for one in able])] if able else None
+
+    def _verify(self) -> None:
+        """Verify the best, and the next best where it is wrong."""
+        best, status = None, None
+        while best is None or best.status is not status:
+            best = self._best()
+            if best is None:
+                return
+            status = best.status
+            self._guarded(best, self._verify_one)
+
+    def _verify_one(self, one: _Entrant) -> None:
+        if one.trial is None:
+            one.trial = self.make(one.candidate)
+        one.trial.verify()
 
     def _check(self, one: _Entrant) -> None:
         one.trial = self.make(one.candidate)

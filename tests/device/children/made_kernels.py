@@ -57,9 +57,9 @@ FLAWS = {"wrong": "WRONG", "endless": "ENDLESS", "silent": "SILENT"}
 class TurningKernel(KernelDefinition):
     """Candidates by their turns, in the order of preference; ``flaws`` says what is wrong with which.
 
-    One ``dies`` or ``crashes`` in the process that makes it ready, if that is not ``home``, ``dies once`` there (as long as
-    the file ``marker`` is missing), or ``sleeps`` (after it wrote to ``marker``); it ``refuses`` to be compiled, or is one of
-    FLAWS. Numpy is said to be quick up to the size ``quick_to``.
+        One ``dies`` or ``crashes`` in the process that makes it ready, if that is not ``home``, ``dies once`` there (as long as
+    the file ``marker`` is missing), or ``sleeps`` (after it wrote to ``marker``); it ``refuses`` to be compiled, is ``wrong
+    when large``, or one of FLAWS. Numpy is said to be quick up to the size ``quick_to``.
     """
 
     turns: tuple[int, ...]
@@ -101,6 +101,8 @@ class TurningKernel(KernelDefinition):
         specs: dict[str, object] = {"TURNS": candidate.unroll}
         if flaw in FLAWS:
             specs[FLAWS[flaw]] = 1
+        if flaw == "wrong when large" and operands["x"].shape[0] > self.sizes[0][0]:
+            specs["WRONG"] = 1
         if flaw == "refuses":
             specs["NO_SUCH_CONSTANT"] = 1
         groups = (-(-operands["x"].shape[0] // 64), 1, 1)

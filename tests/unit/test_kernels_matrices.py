@@ -44,8 +44,8 @@ def test_every_device_has_a_dozen_candidates_and_none_too_many_to_try(definition
 
 
 FIRST = [
-    (MATMUL, Candidate((16, 16, 1), 8, (128, 128, 8))),
-    (MATMUL_F16, Candidate((16, 16, 1), 8, (128, 128, 8))),
+    (MATMUL, Candidate((16, 8, 1), 16, (128, 64, 16))),
+    (MATMUL_F16, Candidate((16, 8, 1), 16, (128, 64, 16))),
     (TRANSPOSE, Candidate((256, 1, 1), 4, (64, 64, 8))),
     (SOFTMAX, Candidate((256, 1, 1), 4, (16384, 0, 0))),
 ]

@@ -61,7 +61,7 @@ class Histogram(KernelDefinition):
             (
                 Axis("WORKGROUP_X", Place.WORKGROUP_X, (512, 256, 1024), "invocations of a workgroup"),
                 Axis("UNROLL", Place.UNROLL, (4, 2, 8), "vectors that an invocation loads at once"),
-                Axis("SHARED_WORDS", Place.TILE_X, (8192, 4096, 2048, 1024), "words of shared memory for copies of the counts"),
+                Axis("SHARED_WORDS", Place.TILE_X, (4096, 8192, 2048, 1024), "words of shared memory for copies of the counts"),
                 Axis("BLOCKS", Place.TILE_Y, (528, 1056), "most workgroups that share the array"),
             ),
             _rule,

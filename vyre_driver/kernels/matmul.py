@@ -58,11 +58,11 @@ def _rule(candidate: Candidate, limits: Limits) -> str | None:
 _SPACE = TuningSpace(
     (
         Axis("TILE_X", Place.TILE_X, (128, 64, 32, 256), "columns of the result that a workgroup makes"),
-        Axis("TILE_Y", Place.TILE_Y, (128, 64, 32, 256), "rows of the result that a workgroup makes"),
-        Axis("TILE_Z", Place.TILE_Z, (8, 16, 32), "products that go through shared memory at once"),
+        Axis("TILE_Y", Place.TILE_Y, (64, 128, 32, 256), "rows of the result that a workgroup makes"),
+        Axis("TILE_Z", Place.TILE_Z, (16, 8, 32), "products that go through shared memory at once"),
         Axis("WORKGROUP_X", Place.WORKGROUP_X, (16, 8, 32), "invocations side by side"),
-        Axis("WORKGROUP_Y", Place.WORKGROUP_Y, (16, 8, 4), "invocations below each other"),
-        Axis("UNROLL", Place.UNROLL, (8, 16), "products of a sum without a loop"),
+        Axis("WORKGROUP_Y", Place.WORKGROUP_Y, (8, 16, 4), "invocations below each other"),
+        Axis("UNROLL", Place.UNROLL, (16, 8), "products of a sum without a loop"),
     ),
     _rule,
 )

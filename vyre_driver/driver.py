@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -29,7 +28,7 @@ from vyre_driver.events import EventKind, Events
 from vyre_driver.first_pipeline import FirstPipelines
 from vyre_driver.geometry import check_shared_memory, local_size
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags, layout_digest, program_digest, shader_digest
-from vyre_driver.kernel import CompiledModule, Declared, Kernel, Trace
+from vyre_driver.kernel import CompiledModule, Kernel, Trace
 from vyre_driver.requirements import check_requirements
 from vyre_driver.spans import listeners_from_settings
 from vyre_driver.specialization import Specialization, specialize
@@ -148,7 +147,7 @@ class Driver:
         Raises
         ------
         InvalidInput
-            2201 if it is neither, or ``space`` names a constant that the module does not have.
+            2201 if it is neither, or ``space`` names a constant that the module does not have, or is given for a program.
         InvalidSpecialization
             2102 if a constant is unknown, does not fit its type, or leaves shared memory without a size.
         LimitExceeded
@@ -164,6 +163,8 @@ class Driver:
             2601 if there is no entry, after ``assert_warm`` or with VYRE_ASSERT_WARM.
         """
         if not isinstance(module, SpirvModule):
+            if space is not None:
+                raise InvalidInput("compile got a space for a program, which has its own", fix="leave it out")
             return self._compile_program(module, specs, config)
         began = time.perf_counter_ns()
         runnable = module.runnable
@@ -189,20 +190,34 @@ class Driver:
         began = time.perf_counter_ns()
         prepare = import_module("vyre_driver.program_source").prepare_for  # late: most need no programs
         prepared: ProgramSource = prepare(self.backend, program, specs, config)
-        tuned, declared = self._tuned_config(prepared, program, specs, config), None
-        if tuned is not None:
-            as_declared = replace(tuned, workgroup_override=prepared.rules.workgroup)
-            declared = Declared(prepared.rules.workgroup, partial(self._compile_program, program, specs, as_declared))
-            config, prepared = tuned, prepare(self.backend, program, specs, tuned)
+        tuned = self._tuned_config(prepared, program, specs, config)
+        if tuned is None:
+            return self._program_kernel(prepared, config, Kernel, began)
+        regrouped = partial(
+            import_module("vyre_driver.regrouped").RegroupedKernel,
+            declared=prepared.rules.workgroup,
+            compile_declared=partial(self._program_kernel, prepared, config, Kernel),
+        )
+        return self._program_kernel(prepare(self.backend, program, specs, tuned), tuned, regrouped, began)
+
+    def _program_kernel(
+        self,
+        prepared: ProgramSource,
+        config: DispatchConfig | None,
+        make: Callable[[Driver, CompiledModule, Trace], Kernel],
+        began: int | None = None,
+    ) -> Kernel:
+        """Return the kernel of a program with the workgroup that it has by now."""
+        began = time.perf_counter_ns() if began is None else began
         key = self._program_key(prepared, config)
         entry, lookup, reason, lookup_ns = self._resolve(
             key, lambda: prepared.lower(self.physical_device.limits), "the lowered program"
         )
         words, push_bytes = prepared.specialization.words, prepared.push_constant_bytes
         source = PipelineSource(entry.spirv, words, push_bytes, entry.native)
-        compiled = CompiledModule(key, (), prepared.plan, prepared.rules.workgroup, source, prepared.rules, declared)
+        compiled = CompiledModule(key, (), prepared.plan, prepared.rules.workgroup, source, prepared.rules)
         compile_ns = time.perf_counter_ns() - began
-        return Kernel(self, compiled, Trace(key.hex, lookup.verdict, reason, compile_ns, lookup_ns, 0, None, None))
+        return make(self, compiled, Trace(key.hex, lookup.verdict, reason, compile_ns, lookup_ns, 0, None, None))
 
     def _tuned_config(
         self,

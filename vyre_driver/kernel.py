@@ -62,19 +62,8 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
-    """The workgroup that a program declares, which a caller's own grid counts, and what compiles the program with it."""
-
-    workgroup: tuple[int, int, int]
-    compile: Callable[[], Kernel]
-
-
-@dataclass(frozen=True, slots=True)
 class CompiledModule:
-    """What ``Driver.compile`` proved and found, before there are buffers.
-
-    ``rules`` are those of a program, ``declared`` is there if its workgroup was tuned.
-    """
+    """What ``Driver.compile`` proved and found, before there are buffers; ``rules`` are those of a program."""
 
     key: PipelineCacheKey
     push_constants: tuple[PushConstantMember, ...]
@@ -82,7 +71,6 @@ class CompiledModule:
     workgroup: tuple[int, int, int]
     source: PipelineSource
     rules: ProgramRules | None = None
-    declared: Declared | None = None
 
 
 class Kernel:
@@ -93,8 +81,7 @@ class Kernel:
         self._driver = driver
         self._compiled = compiled
         self.plan = compiled.plan
-        self.workgroup = compiled.workgroup if compiled.declared is None else compiled.declared.workgroup
-        self._with_declared: Kernel | None = None
+        self.workgroup = compiled.workgroup
         self._trace = trace
         self._last: tuple[int, PipelineFacts | None, StageTimes | None] = (0, None, None)
         self._calls: OrderedDict[object, _Call] = OrderedDict()
@@ -158,20 +145,6 @@ class Kernel:
         OutputNotWritten
             2008, InputChanged 2009: what a strict call found.
         """
-        if groups is not None and self._compiled.declared is not None:
-            own = self._as_declared(self._compiled.declared)
-            found = own(
-                *arrays,
-                groups=groups,
-                push=push,
-                out_counts=out_counts,
-                split=split,
-                timeout=timeout,
-                strict=strict,
-                label=label,
-            )
-            self._last = own._last  # noqa: SLF001 -- of a kernel like this one
-            return found
         began = time.perf_counter_ns()
         call, contents, push_words, pipeline_ns = self._proven(arrays, groups, push, out_counts)
         call.recorded.used = next(self._uses)
@@ -206,8 +179,6 @@ class Kernel:
         KernelCompileFailed
             1004, DispatchFailed 1005 and their kin: if it cannot be recorded.
         """
-        if groups is not None and self._compiled.declared is not None:
-            return self._as_declared(self._compiled.declared).bind(*buffers, groups=groups, push=push)
         self._driver.backend.check_usable()
         push_words = self._push_words(push)
         form = _binding_form(buffers, groups, push_words)
@@ -228,13 +199,6 @@ class Kernel:
     def told(self, duration_ns: int | None, label: str = "") -> None:
         """Tell of a dispatch that took so many nanoseconds, None for one handed over."""
         self._driver.events.dispatched(duration_ns, self._trace.key, 1, label)
-
-    def _as_declared(self, declared: Declared) -> Kernel:
-        """Return the kernel with the workgroup that the program declares."""
-        with self._lock:
-            if self._with_declared is None:
-                self._with_declared = declared.compile()
-            return self._with_declared
 
     def _bound_pipeline(self, buffers: Sequence[Buffer], groups: Sequence[int] | None) -> tuple[BoundPipeline, tuple[int, ...]]:
         """Prove that the buffers fit, and make a pipeline on them; returns it and the counts that a program is told."""

@@ -1,0 +1,86 @@
+"""A program whose workgroup was tuned: faster where nobody can tell the difference, as declared where somebody could."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.errors import LimitExceeded
+from vyre_driver.kernel import Kernel, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.backends.kompute.resident import Buffer
+    from vyre_driver.bound import BoundKernel
+    from vyre_driver.driver import Driver
+    from vyre_driver.kernel import CompiledModule
+
+
+class RegroupedKernel(Kernel):
+    """A program with another workgroup than it declares, and with the declared one where that is what has to run.
+
+    A caller's own grid counts workgroups of the declared size. And a tuned one may be so small that the elements need more
+    workgroups than the device allows (``maxComputeWorkGroupCount``), where the declared one needs fewer. The program is
+    compiled with it when it is needed first. ``workgroup`` is the declared one; ``trace`` is that of whichever ran last.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        compiled: CompiledModule,
+        trace: Trace,
+        *,
+        declared: tuple[int, int, int],
+        compile_declared: Callable[[], Kernel],
+    ) -> None:
+        """Made by ``Driver.compile``."""
+        super().__init__(driver, compiled, trace)
+        self.workgroup = declared
+        self._compile_declared = compile_declared
+        self._as_declared: Kernel | None = None
+        self._ran_as_declared = False
+        self._compiling = threading.Lock()
+
+    def __call__(
+        self,
+        *arrays: object,
+        groups: Sequence[int] | None = None,
+        **call: Any,  # noqa: ANN401 -- as Kernel
+    ) -> NDArray[Any] | tuple[NDArray[Any], ...]:
+        """Run the kernel once; as ``Kernel``."""
+        if groups is None:
+            try:
+                found = super().__call__(*arrays, **call)
+            except LimitExceeded:  # nothing has run; if it is another limit, what is declared is refused for it too
+                pass
+            else:
+                self._ran_as_declared = False
+                return found
+        found = self._declared()(*arrays, groups=groups, **call)
+        self._ran_as_declared = True
+        return found
+
+    @property
+    def trace(self) -> Trace:
+        """What the cache said of what ran last, and where the time of that call went."""
+        return self._declared().trace if self._ran_as_declared else super().trace
+
+    def bind(
+        self, *buffers: Buffer, groups: Sequence[int] | None = None, push: Mapping[str, object] | None = None
+    ) -> BoundKernel:
+        """Bind resident buffers; as ``Kernel``."""
+        if groups is None:
+            try:
+                return super().bind(*buffers, push=push)
+            except LimitExceeded:
+                pass
+        return self._declared().bind(*buffers, groups=groups, push=push)
+
+    def _declared(self) -> Kernel:
+        with self._compiling:
+            if self._as_declared is None:
+                self._as_declared = self._compile_declared()
+            return self._as_declared

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.vulkan.devices import PhysicalDevice
 
+_WHOLE = frozenset({"u32", "i32"})
+
 
 def module_target(
     module: SpirvModule, specs: Mapping[str, object] | SpecMap | None, space: TuningSpace, device: PhysicalDevice
@@ -47,10 +49,11 @@ def module_target(
             fix="name specialization constants of the module",
             constant=unknown[0],
         )
-    given = {} if specs is None else specs
-    specialized = specialize(declared, given)
-    left = space.without([name for name, _ in dict(given).items()])
-    return TuningTarget.of_modules(module.name, [module], left, device, fixed_values(specialized, left))
+    specialized = specialize(declared, {} if specs is None else specs)
+    given = {one.name: one for one in specialized.constants if one.name in dict(specs or {})}
+    fixed = fixed_values(specialized, [axis.constant for axis in space.axes if axis.constant not in given])
+    numbers = {name: one.bits if one.type_name in _WHOLE else 0 for name, one in given.items()}
+    return TuningTarget.of_modules(module.name, [module], space.given(numbers), device, fixed)
 
 
 def tuned_specs(
@@ -75,7 +78,7 @@ def program_target(prepared: ProgramSource, config: DispatchConfig | None, devic
     space = program_space(prepared.program)
     budget = 0 if config is None else config.ulp_budget or 0
     digest, layout = program_digest(prepared.program), layout_digest(prepared.plan)
-    return TuningTarget("program", digest, layout, space, device, fixed_values(prepared.specialization, space), budget)
+    return TuningTarget("program", digest, layout, space, device, fixed_values(prepared.specialization, ()), budget)
 
 
 def tuned_config(

@@ -21,7 +21,7 @@ from vyre_driver.spec_values import SpecKind, SpecMap, SpecValue
 from vyre_driver.specialization import SpecCacheKey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from vyre_driver.autotune.records import Size, TuningRecords
     from vyre_driver.autotune.space import Candidate, TuningSpace
@@ -35,7 +35,7 @@ class TuningTarget:
     """A kernel on a device, as far as a choice of constants depends on it.
 
     ``code`` and ``layout`` are 32-byte digests of the program or modules and of how they are bound; ``fixed`` are the values
-    of the constants that are not tuned.
+    of the constants that are not tuned, an axis of the space that has one of them does not count as tuned.
     """
 
     kernel: str
@@ -70,7 +70,7 @@ class TuningTarget:
 
     def identity(self, size: str = "") -> str:
         """Return the identity of a record for a class of sizes, as ``AutotuneRecord.size`` has it."""
-        constants = [axis.constant for axis in self.space.axes]
+        constants = [axis.constant for axis in self.space.axes if axis.constant not in self.fixed]
         return tuning_identity(self.code, constants, self.fixed, self.device, ulp_budget=self.ulp_budget, size=size)
 
     def record(self, best: Candidate, samples: int, median_ns: int, size: str = "") -> AutotuneRecord:
@@ -92,9 +92,8 @@ class TuningTarget:
         )
 
 
-def fixed_values(specialization: Specialization, space: TuningSpace) -> SpecMap:
+def fixed_values(specialization: Specialization, tuned: Collection[str]) -> SpecMap:
     """Return the typed values of the constants that are not tuned."""
-    tuned = {axis.constant for axis in space.axes}
     return SpecMap(
         (one.name, SpecValue(SpecKind[one.type_name.upper()], one.bits))
         for one in specialization.constants

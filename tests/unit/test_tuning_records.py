@@ -285,4 +285,4 @@ def test_the_constants_that_are_not_tuned_are_fixed_by_their_bits() -> None:
         SpecializedConstant("CHECKS", 3, "bool", 1),
     )
     expected = SpecMap({"SCALE": SpecValue.f32(1.0), "SHIFT": SpecValue.i32(-1), "CHECKS": SpecValue.bool(True)})
-    assert fixed_values(Specialization(constants), SPACE) == expected
+    assert fixed_values(Specialization(constants), ["GROUP", "DEPTH", "TILE"]) == expected

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from vyre_driver.errors import InvalidTuningSpace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from vyre_driver.autotune.record import AutotuneRecord
 
@@ -156,9 +156,13 @@ class TuningSpace:
         """The first value of every axis, valid on a device or not."""
         return _candidate({axis.place: axis.values[0] for axis in self.axes})
 
-    def without(self, constants: Collection[str]) -> TuningSpace:
-        """Return the space that is left when somebody has chosen these constants."""
-        return replace(self, axes=tuple(axis for axis in self.axes if axis.constant not in constants))
+    def given(self, values: Mapping[str, int]) -> TuningSpace:
+        """Return the space that is left when somebody has chosen these constants: the axis of each has that value alone.
+
+        So the rule sees it, and whoever makes a grid of a candidate. A value that no axis may have leaves its axis out.
+        """
+        chosen = (replace(axis, values=(values[axis.constant],)) if axis.constant in values else axis for axis in self.axes)
+        return replace(self, axes=tuple(axis for axis in chosen if axis.values != (0,)))
 
     def constants(self, candidate: Candidate) -> dict[str, int]:
         """Return the specialization constants of a candidate by name."""

@@ -109,9 +109,9 @@ class ModuleKernel(CallKernel):
         """Return the module."""
         return (self.module,)
 
-    def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same for any
+    def space(self, device: DeviceFacts) -> TuningSpace:
         """Return what is left of the space by the constants that are given."""
-        return self.given.without(list(self.specs))
+        return self.target(device, self.given).space
 
     def target(self, device: DeviceFacts, space: TuningSpace) -> TuningTarget:  # noqa: ARG002 -- of the module's own
         """Return what ``Driver.compile`` looks for with the same module, constants and space."""
@@ -169,7 +169,7 @@ def example_arrays(plan: BindingPlan) -> tuple[list[NDArray[Any]], dict[str, int
         if one.role.consumes_input:
             dtype = np.dtype(np.uint8) if one.dtype is None else one.dtype
             size = one.header_bytes + count * one.stride
-            arrays.append(dice.integers(0, 256, size // dtype.itemsize).astype(dtype))
+            arrays.append(dice.integers(0, 256, size // dtype.itemsize, np.uint8).astype(dtype))
         elif not one.element_count:
             counts[one.name] = count
     return arrays, counts

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune.outcomes import Budget
+from vyre_driver.autotune.records import TuningMode
 from vyre_driver.autotune.store import AutotuneWarning
 from vyre_driver.binding import BindingPlan
-from vyre_driver.errors import FileUnusable, InvalidAutotuneFile, InvalidInput, TuningFailed
+from vyre_driver.errors import InvalidInput, VyreError
 from vyre_driver.ir.workgroup_freedom import why_bound_to_workgroup
 from vyre_driver.kernels.of_call import ModuleKernel, ProgramKernel, example_arrays
 from vyre_driver.kernels.tuned import TunedKernel
@@ -18,7 +20,7 @@ from vyre_driver.tuned_choice import program_target
 from vyre_driver.tuner import tune
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from vyre_driver.autotune.space import Candidate, TuningSpace
     from vyre_driver.backends.dispatch_config import DispatchConfig
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from vyre_driver.tuner import TuningResult
 
 _UNASKED = Budget(seconds=30)
-_MISTAKES = (TuningFailed, FileUnusable, InvalidAutotuneFile)
 
 
 def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
@@ -61,14 +62,14 @@ def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
     groups, push, out_counts
         As a call's; of a module ``groups`` may be a function of the candidate. A program's grid is its own.
     tolerance
-        How far the outputs of two candidates of a module may be apart, relative to the largest magnitude in them.
+        How far the outputs of two candidates may be apart, relative to the largest magnitude in them.
     how
         ``budget``, ``isolate``, ``replace`` and ``on_progress``, as :func:`vyre_driver.tuner.tune`.
 
     Raises
     ------
     InvalidInput
-        2201 if what is given does not fit the code, or a program depends on its workgroup.
+        2201 if what is given does not fit the code or leaves nothing to tune, or a program depends on its workgroup.
     InvalidTuningSpace
         2210, TuningFailed 2211 and their kin: as ``tune``.
     """
@@ -79,6 +80,8 @@ def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
             raise InvalidInput(
                 f"{code.name} is to be tuned without a space", fix="say what may be tuned: space=TuningSpace(...)"
             )
+        if all(axis.constant in given for axis in space.axes):
+            raise InvalidInput(f"every constant that may be tuned of {code.name} is given", fix="leave some out of specs")
         arguments = BindingPlan.from_reflection(code.reflection).check_arguments(arrays, out_counts or {})
         kernel = ModuleKernel(arguments, code, space, given, groups, push or {}, tolerated=tolerance)
         return tune(TunedKernel(driver, kernel), **how)
@@ -86,22 +89,18 @@ def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
     unfit = [name for name, value in wrong.items() if value is not None]
     if unfit:
         raise InvalidInput(f"a program is to be tuned with {', '.join(unfit)}, which it has by itself", fix="leave it out")
-    prepared = prepare_for(driver.backend, code, specs, config)
-    why = why_bound_to_workgroup(prepared.program)
-    if why is not None:
-        raise InvalidInput(f"the program has nothing that can be tuned: {why}", fix="leave its workgroup as it is declared")
+    prepared = _tunable(driver, code, specs, config)
     if not arrays:
         arrays, out_counts = example_arrays(prepared.plan)
-    kernel = _program_kernel(driver, prepared, code, given, config, arrays, out_counts or {})
-    return tune(TunedKernel(driver, kernel), **how)
+    arguments = prepared.plan.check_arguments(arrays, out_counts or {})
+    target = program_target(prepared, config, driver.physical_device)
+    return tune(TunedKernel(driver, ProgramKernel(arguments, code, target, given, config, tolerated=tolerance)), **how)
 
 
 def tune_unasked(kernel: TunedKernel, size: Size) -> None:
     """Tune a kernel for a size, in half a minute; what goes wrong is a warning: the call goes on."""
-    try:
-        tune(kernel, size, budget=_UNASKED, replace=True)
-    except _MISTAKES as error:
-        _warn(error)
+    with _warned():
+        tune(kernel, size, budget=_UNASKED, replace=_is_forced(kernel.driver))
 
 
 def tune_program_unasked(
@@ -115,28 +114,37 @@ def tune_program_unasked(
     target = program_target(prepared, config, driver.physical_device)
     if len(target.space.candidates(driver.physical_device.limits)) == 1 or not driver.tuning.claims(target):
         return
-    arrays, out_counts = example_arrays(prepared.plan)
+    with _warned():
+        arguments = prepared.plan.check_arguments(*example_arrays(prepared.plan))
+        kernel = ProgramKernel(arguments, program, target, dict(specs or {}), config)
+        tune(TunedKernel(driver, kernel), budget=_UNASKED, replace=_is_forced(driver))
+
+
+def _tunable(
+    driver: Driver, program: Program, specs: Mapping[str, object] | SpecMap | None, config: DispatchConfig | None
+) -> ProgramSource:
+    """Return a program that may be tuned; raises as ``tune_call``."""
+    if config is not None and config.workgroup_override is not None:
+        raise InvalidInput(
+            f"the configuration sets the workgroup to {config.workgroup_override}, which is what would be tuned",
+            fix="leave workgroup_override out",
+        )
+    prepared = prepare_for(driver.backend, program, specs, config)
+    why = why_bound_to_workgroup(prepared.program)
+    if why is not None:
+        raise InvalidInput(f"the program has nothing that can be tuned: {why}", fix="leave its workgroup as it is declared")
+    return prepared
+
+
+def _is_forced(driver: Driver) -> bool:
+    """Whether a record that another process has saved meanwhile is replaced too."""
+    return driver.tuning.mode is TuningMode.FORCE
+
+
+@contextmanager
+def _warned() -> Iterator[None]:
+    """Make a warning of what goes wrong: nobody asked for it, and what the device cannot do fails in the call itself too."""
     try:
-        given: dict[str, object] = {} if specs is None else dict(specs)
-        kernel = _program_kernel(driver, prepared, program, given, config, arrays, out_counts)
-        tune(TunedKernel(driver, kernel), budget=_UNASKED)
-    except (*_MISTAKES, InvalidInput) as error:  # a shape predicate may refuse the example
-        _warn(error)
-
-
-def _program_kernel(  # noqa: PLR0913 -- what a call of a program is made of
-    driver: Driver,
-    prepared: ProgramSource,
-    program: Program,
-    specs: Mapping[str, object],
-    config: DispatchConfig | None,
-    arrays: Sequence[object],
-    out_counts: Mapping[str, int],
-) -> ProgramKernel:
-    target = program_target(prepared, config, driver.physical_device)
-    arguments = prepared.plan.check_arguments(arrays, out_counts)
-    return ProgramKernel(arguments, program, target, specs, config)
-
-
-def _warn(error: Exception) -> None:
-    warnings.warn(f"tuning did not come to its end: {error}", AutotuneWarning, stacklevel=4)
+        yield
+    except (VyreError, MemoryError) as error:  # the arrays of an example may not fit beside those of the call
+        warnings.warn(f"tuning did not come to its end: {error}", AutotuneWarning, stacklevel=5)

@@ -8,7 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.arguments import as_array
-from vyre_driver.errors import InvalidInput
+from vyre_driver.backends.kompute.resident import check_buffers
+from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, InvalidInput
 from vyre_driver.kernels.definition import DeviceFacts, Operand
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.autotune.space import Candidate
     from vyre_driver.backends.kompute.resident import Buffer
+    from vyre_driver.batch import Batch
     from vyre_driver.bound import BoundKernel, DispatchFuture
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
@@ -55,7 +57,7 @@ class TunedKernel:
     def __call__(self, *arrays: object, **parameters: Any) -> NDArray[Any] | tuple[NDArray[Any], ...]:  # noqa: ANN401 -- what the definition takes
         """Run it on arrays, in the order of ``definition.inputs``; one array comes back, or a tuple.
 
-        The buffers of the last calls are kept, for calls with arrays of the same shapes.
+        The buffers of the last four shapes are kept, for calls with arrays like those; they go where memory is wanted.
 
         Raises
         ------
@@ -67,16 +69,10 @@ class TunedKernel:
         given = [as_array(array) for array in arrays]
         operands = self._operands([Operand(one.shape, one.dtype) for one in given])
         size = self.definition.size(operands, parameters)
-        candidate = self._tuned(size)
-        form = (candidate, *((one.shape, one.dtype) for one in operands.values()), *sorted(parameters.items()))
+        plan = self.definition.plan(operands, parameters, self._tuned(size), self.device)
         with self._lock:
-            call = self._calls.pop(form, None)
-            if call is None:
-                while len(self._calls) >= _MAX_CALLS:
-                    self._calls.popitem(last=False)[1].close()
-                call = _Call(self, operands, parameters, candidate)
-            self._calls[form] = call
-            return call.run(given)
+            call, bound = self._prepared(plan, {**operands, **plan.outputs})
+            return call.run(bound, given)
 
     def bind(
         self,
@@ -94,26 +90,27 @@ class TunedKernel:
         InvalidInput
             2201 if the buffers do not fit the kernel.
         """
+        outputs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
+        check_buffers(self.driver.backend, (*buffers, *outputs))
         operands = self._operands([Operand(one.shape, one.dtype) for one in buffers])
         size = self.definition.size(operands, parameters)
         chosen = self._tuned(size) if candidate is None else candidate
         plan = self.definition.plan(operands, parameters, chosen, self.device)
-        outputs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
-        self._check_outputs(plan, outputs)
-        named = dict(zip(self.definition.inputs, buffers, strict=True)) | dict(zip(plan.outputs, outputs, strict=True))
-        return BoundPlan(self, plan, named)
+        inputs = dict(zip(self.definition.inputs, buffers, strict=True))
+        self._check_outputs(plan, inputs, outputs)
+        return BoundPlan(self, plan, inputs | dict(zip(plan.outputs, outputs, strict=True)))
 
     def candidate(self, size: Size) -> Candidate:
         """Return what a call of this size runs with: the best known, else the space's first."""
-        at = self.definition.size_class(size)
-        found = self._known.get(at)
+        at, known = self.definition.size_class(size), self._known
+        found = known.get(at)
         if found is None:
-            found = self._known[at] = self.target.known(self.driver.tuning, at) or self.candidates[0]
+            found = known[at] = self.target.known(self.driver.tuning, at) or self.candidates[0]
         return found
 
     def forget(self) -> None:
         """Look the records up again at the next call."""
-        self._known.clear()
+        self._known = {}  # not cleared: what another thread is looking up just now may be of before
 
     def compiled(self, step: Step) -> Kernel:
         """Return the kernel of a step; the same one for the same module and constants."""
@@ -142,7 +139,33 @@ class TunedKernel:
             )
         return dict(zip(names, given, strict=True))
 
-    def _check_outputs(self, plan: Plan, outputs: tuple[Buffer, ...]) -> None:
+    def _prepared(self, plan: Plan, memory: Mapping[str, Operand]) -> tuple[_Call, BoundPlan]:
+        """Return buffers and a plan that is bound to them, for which those of earlier calls make room, the oldest first."""
+        form = tuple((name, one.shape, one.dtype) for name, one in memory.items())
+        call = self._calls.pop(form, None)
+        while len(self._calls) >= _MAX_CALLS:
+            self._drop_oldest()
+        try:
+            while True:
+                try:
+                    call = call or _Call(self, memory)
+                    bound = call.bind(plan)
+                    break
+                except DeviceOutOfMemory:
+                    if not self._calls:
+                        raise
+                self._drop_oldest()
+        except BaseException:
+            if call is not None:
+                call.close()
+            raise
+        self._calls[form] = call
+        return call, bound
+
+    def _drop_oldest(self) -> None:
+        self._calls.popitem(last=False)[1].close()
+
+    def _check_outputs(self, plan: Plan, inputs: Mapping[str, Buffer], outputs: tuple[Buffer, ...]) -> None:
         if len(outputs) != len(plan.outputs):
             raise InvalidInput(
                 f"{self.definition.name} writes {len(plan.outputs)} buffers and got {len(outputs)} as out",
@@ -154,6 +177,11 @@ class TunedKernel:
                     f"{name} of {self.definition.name} has shape {wanted.shape} and type {wanted.dtype}, and the buffer "
                     f"has {buffer.shape} and {buffer.dtype}",
                     fix="give a buffer of that shape and type",
+                )
+            if inputs.get(name, buffer) is not buffer:
+                raise InvalidInput(
+                    f"{self.definition.name} works on {name} in place, and out is another buffer than {name}",
+                    fix=f"give the buffer of {name} as out too",
                 )
 
     def _tuned(self, size: Size) -> Candidate:
@@ -171,62 +199,103 @@ class BoundPlan:
 
     def __init__(self, kernel: TunedKernel, plan: Plan, buffers: Mapping[str, Buffer]) -> None:
         """Make the temporaries and bind each step; made by ``TunedKernel.bind``."""
-        made = {name: kernel.driver.empty(one.shape, one.dtype) for name, one in plan.temporaries.items()}
-        named = {**buffers, **made}
-        self._temporaries = tuple(made.values())
-        self.bound: tuple[BoundKernel, ...] = tuple(
-            kernel.compiled(step).bind(*(named[name] for name in step.buffers), groups=step.groups, push=step.push or None)
-            for step in plan.steps
-        )
+        self.plan = plan
+        self._name = kernel.definition.name
+        self._temporaries: list[Buffer] = []
+        self.bound: tuple[BoundKernel, ...] = ()
         """The dispatches, in order."""
-        self._batch = None
-        if len(self.bound) > 1:
-            self._batch = kernel.driver.batch()
-            for one in self.bound:
-                self._batch.add(one)
+        self._batch: Batch | None = None
+        try:
+            self._bind(kernel, plan, dict(buffers))
+        except BaseException:
+            self.close()
+            raise
 
     def run(self, timeout: float | None = None) -> None:
-        """Run it and wait; raises as ``BoundKernel.run``."""
-        (self._batch or self.bound[0]).run(timeout)
+        """Run it and wait; raises as ``BoundKernel.run``, and DispatchFailed 1005 after ``close``."""
+        self._whole().run(timeout)
 
     def submit(self) -> DispatchFuture:
-        """Hand the work to the device and return at once."""
-        return (self._batch or self.bound[0]).submit()
+        """Hand the work to the device and return at once; raises DispatchFailed 1005 after ``close``."""
+        return self._whole().submit()
 
     def close(self) -> None:
         """Give the temporaries back once nothing runs; a second call does nothing."""
         self.bound, self._batch = (), None
-        for one in self._temporaries:
-            one.close()
+        while self._temporaries:
+            self._temporaries.pop().close()
+
+    def _bind(self, kernel: TunedKernel, plan: Plan, named: dict[str, Buffer]) -> None:
+        for name, one in plan.temporaries.items():
+            named[name] = kernel.driver.empty(one.shape, one.dtype)
+            self._temporaries.append(named[name])
+        self.bound = tuple(
+            kernel.compiled(step).bind(*(named[name] for name in step.buffers), groups=step.groups, push=step.push or None)
+            for step in plan.steps
+        )
+        if len(self.bound) > 1:
+            self._batch = kernel.driver.batch()
+            for bound in self.bound:
+                self._batch.add(bound)
+
+    def _whole(self) -> Batch | BoundKernel:
+        if not self.bound:
+            raise DispatchFailed(f"the bound {self._name} is closed", fix="bind it again")
+        return self._batch or self.bound[0]
 
 
 class _Call:
-    """A bound plan with buffers of its own, for arrays of one shape."""
+    """Buffers for arrays of one shape, and the plan that was bound to them last."""
 
-    def __init__(
-        self, kernel: TunedKernel, operands: Mapping[str, Operand], parameters: Mapping[str, Any], candidate: Candidate
-    ) -> None:
-        plan = kernel.definition.plan(operands, parameters, candidate, kernel.device)
+    def __init__(self, kernel: TunedKernel, memory: Mapping[str, Operand]) -> None:
+        self._kernel = kernel
         self._buffers: dict[str, Buffer] = {}
+        self._bound: BoundPlan | None = None
         try:
-            for name, one in {**operands, **plan.outputs}.items():
+            for name, one in memory.items():
                 self._buffers[name] = kernel.driver.empty(one.shape, one.dtype)
-            self._bound = BoundPlan(kernel, plan, self._buffers)
         except BaseException:
-            for buffer in self._buffers.values():
-                buffer.close()
+            self.close()
             raise
-        self._inputs = tuple(self._buffers[name] for name in operands)
-        self._outputs = tuple(self._buffers[name] for name in plan.outputs)
 
-    def run(self, arrays: Sequence[NDArray[Any]]) -> NDArray[Any] | tuple[NDArray[Any], ...]:
-        for buffer, array in zip(self._inputs, arrays, strict=True):
-            buffer.write(array)
-        self._bound.run()
-        outputs = tuple(buffer.read() for buffer in self._outputs)
+    def bind(self, plan: Plan) -> BoundPlan:
+        """Bind a plan, in the place of another one: with another candidate, or of a call with other parameters."""
+        if self._bound is None or not _is_same(self._bound.plan, plan):
+            self._unbind()
+            self._bound = BoundPlan(self._kernel, plan, self._buffers)
+        return self._bound
+
+    def run(self, bound: BoundPlan, arrays: Sequence[NDArray[Any]]) -> NDArray[Any] | tuple[NDArray[Any], ...]:
+        """Run what is bound on arrays."""
+        for name, array in zip(self._kernel.definition.inputs, arrays, strict=True):
+            self._buffers[name].write(array)
+        bound.run()
+        outputs = tuple(self._buffers[name].read() for name in bound.plan.outputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def close(self) -> None:
-        self._bound.close()
-        for buffer in self._buffers.values():
-            buffer.close()
+        """Let the buffers go."""
+        self._unbind()
+        while self._buffers:
+            self._buffers.popitem()[1].close()
+
+    def _unbind(self) -> None:
+        bound, self._bound = self._bound, None
+        if bound is not None:
+            bound.close()
+
+
+def _is_same(one: Plan, other: Plan) -> bool:
+    """Whether two plans on the same arrays give the same bits."""
+    return one.temporaries == other.temporaries and _exact(one) == _exact(other)
+
+
+def _exact(plan: Plan) -> list[object]:
+    """Return the steps of a plan, in which 0.0 is not -0.0, and 1 not 1.0."""
+    return [
+        (id(step.module), step.buffers, step.groups, step.config, _typed(step.specs), _typed(step.push)) for step in plan.steps
+    ]
+
+
+def _typed(values: Mapping[str, object]) -> list[tuple[str, type, str]]:
+    return [(name, type(value), repr(value)) for name, value in values.items()]

@@ -52,8 +52,8 @@ class Candidate:
     tile: Axes = (0, 0, 0)
 
     def __str__(self) -> str:
-        """Return it for people: ``16x16x1, unrolled 4, tile 128x128x8``."""
-        tile = f", tile {_by(self.tile)}" if any(self.tile) else ""
+        """Return it for people: ``16x16x1, unrolled 4, tile 128x128x8``; of a tile only as many numbers as it has."""
+        tile = f", tile {_by(self.tile).removesuffix('x0').removesuffix('x0')}" if any(self.tile) else ""
         unrolled = f", unrolled {self.unroll}" if self.unroll != 1 else ""
         return f"{_by(self.workgroup_size)}{unrolled}{tile}"
 

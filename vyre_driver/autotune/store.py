@@ -21,6 +21,7 @@ from vyre_driver.errors import InvalidAutotuneFile
 if TYPE_CHECKING:
     import os
     from collections.abc import Set as AbstractSet
+    from pathlib import Path
 
     from vyre_driver.autotune.record import AutotuneKey, AutotuneRecord
 
@@ -149,6 +150,22 @@ class AutotuneStore:
                 self._take(_joined(content, self._changes, self._forgotten))
             return True
 
+    @staticmethod
+    def check_savable(path: str | os.PathLike[str], *, wait_s: float = DEFAULT_WAIT_S) -> None:
+        """Return if records could be saved to a file now, which nothing is written to; for who measures for long before.
+
+        Raises
+        ------
+        FileUnusable
+            2202, InvalidAutotuneFile 2209: as ``save_if_dirty``.
+        """
+        with autotune_file.locked(path, wait_s) as target:
+            try:
+                content = target.read()
+            except InvalidAutotuneFile:  # it would be moved aside
+                return
+            _check_schema(target.path, content)
+
     def _on_disk(self, target: autotune_file.LockedFile) -> AutotuneText:
         try:
             content = target.read()
@@ -156,18 +173,22 @@ class AutotuneStore:
             aside = target.move_aside()
             warnings.warn(f"{error} It is {aside} now", AutotuneWarning, stacklevel=3)
             return AutotuneText()
-        if content.schema > SCHEMA:
-            raise InvalidAutotuneFile(
-                f"{target.path} has schema {content.schema}, and this version writes schema {SCHEMA}",
-                fix="save to another file, or use the version that wrote it",
-                path=str(target.path),
-                schema=content.schema,
-            )
+        _check_schema(target.path, content)
         return replace(content, schema=SCHEMA)
 
     def _take(self, content: AutotuneText) -> None:
         self._content = content
         self._newest = {key: record for (key, _), record in content.records.items()}
+
+
+def _check_schema(path: Path, content: AutotuneText) -> None:
+    if content.schema > SCHEMA:
+        raise InvalidAutotuneFile(
+            f"{path} has schema {content.schema}, and this version writes schema {SCHEMA}",
+            fix="save to another file, or use the version that wrote it",
+            path=str(path),
+            schema=content.schema,
+        )
 
 
 def _without(content: AutotuneText, forgotten: AbstractSet[_Forgotten]) -> AutotuneText:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 _UNITS = (("days", 86400), ("h", 3600), ("min", 60))
+_PREFIXES = {4: "T", 3: "G", 2: "M", 1: "k", 0: "", -1: "m", -2: "u", -3: "n"}
 
 
 class Progress:
@@ -51,3 +53,18 @@ def human_time(seconds: float) -> str:
         if seconds >= length:
             return f"{int(seconds // length)} {unit}"
     return "less than a min"
+
+
+def human_measure(value: float, unit: str) -> str:
+    """Return a measured value from 0 up with three digits and a prefix, from n to T: ``1.81 ms``, ``325 MB/s``."""
+    rounded = float(f"{value:.2e}")
+    power = math.floor(math.log10(rounded) / 3) if rounded > 0 else 0
+    power = min(max(power, min(_PREFIXES)), max(_PREFIXES))
+    scaled = rounded / 1000.0**power
+    before = len(str(int(scaled)))
+    return f"{scaled:.{max(3 - before, 0)}f} {_PREFIXES[power]}{unit}"
+
+
+def human_count(number: int, what: str) -> str:
+    """Return a number of things whose plural ends in s: ``1 record``, ``2 records``."""
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
+import functools
+import sys
+import warnings
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.autotune import AutotuneStore
-from vyre_driver.autotune.records import TuningRecords
+from vyre_driver.autotune import AutotuneStore, AutotuneWarning
 from vyre_driver.autotune.space import Candidate
 from vyre_driver.cli import tune_run
 from vyre_driver.cli.options import add_json, print_json, printable
-from vyre_driver.errors import InvalidCommand
+from vyre_driver.cli.progress import human_count, human_measure
+from vyre_driver.cli.tune_run import records_file
+from vyre_driver.errors import FileUnusable, InvalidCommand
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from vyre_driver.autotune import AutotuneKey, AutotuneRecord
 
+_MEDIAN = 3  # of the cells of a list; numbers stand to the right
 _ID_DIGITS = 12  # of an identity in a list; any beginning that only one has will do
 
 
@@ -33,6 +38,22 @@ class _Row:
     def id(self) -> str:
         return self.record.identity or self.key.key_hex
 
+    def cells(self) -> list[str]:
+        """What a list says of it."""
+        one = self.record
+        choice = Candidate(one.workgroup_size, one.unroll, one.tile)
+        took = human_measure(one.median_ns / 1e9, "s") if one.median_ns else "not measured"
+        device = one.device or self.key.adapter_id
+        return [
+            self.id[:_ID_DIGITS],
+            one.kernel or "of others",
+            one.size or "-",
+            took,
+            one.recorded_at or "-",
+            str(choice),
+            device,
+        ]
+
     def as_data(self) -> dict[str, Any]:
         given = {**dataclasses.asdict(self.record), "key": self.key.key_hex, "adapter": self.key.adapter_id}
         return {"id": self.id, **{name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}}
@@ -43,13 +64,14 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser = verbs.add_parser(
         "tune", help="find the best constants of a kernel, and look at what was found", allow_abbrev=False
     )
-    parser.add_argument("--file", metavar="FILE", help="the file of records (default: VYRE_AUTOTUNE_FILE, else the user's)")
+    _add_file(parser, None)
     actions = parser.add_subparsers(required=True, metavar="ACTION", parser_class=type(parser))
 
     def action(name: str, run: Callable[[argparse.Namespace], int], told: str) -> argparse.ArgumentParser:
         made = actions.add_parser(name, help=told, allow_abbrev=False)
+        _add_file(made, argparse.SUPPRESS)  # so that it does not undo one before the action
         add_json(made)
-        made.set_defaults(run=run)
+        made.set_defaults(run=functools.partial(_run, run))
         return made
 
     tune_run.add_arguments(action("run", tune_run.run, "measure a kernel's candidates, and keep the best"))
@@ -57,7 +79,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     action("list", run_list, "list the records")
     action("show", run_show, "print all that records say").add_argument("records", nargs="+", metavar="RECORD", help=which)
     pin = action("pin", run_pin, "write records into a file of their own, to be kept with a program's source")
-    pin.add_argument("into", metavar="FILE", help="the file; what is in it is joined")
+    pin.add_argument("into", metavar="FILE", help="the file; what else is in it stays")
     pin.add_argument("records", nargs="*", metavar="RECORD", help=f"only these: {which}")
     merge = action("merge", run_merge, "take the records of other files; the better measured of two stays")
     merge.add_argument("files", nargs="+", metavar="FILE")
@@ -65,11 +87,21 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     clear.add_argument("records", nargs="*", metavar="RECORD", help=f"only these: {which}")
 
 
-def _file(options: argparse.Namespace) -> Path:
-    path = TuningRecords.from_settings(options.file).path
-    if path is None:
-        raise InvalidCommand("there is no home to keep tuning records in", fix="name a file with --file")
-    return path
+def _add_file(parser: argparse.ArgumentParser, default: str | None) -> None:
+    told = "the file of records (default: VYRE_AUTOTUNE_FILE, else the user's)"
+    parser.add_argument("--file", metavar="FILE", default=default, help=told)
+
+
+def _run(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+    """Run an action, and tell each warning of a file in one line as it comes."""
+
+    def show(message: Warning | str, *_: object) -> None:
+        print(f"vyre-driver: warning: {printable(message)}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", AutotuneWarning)
+        warnings.showwarning = show  # type: ignore[assignment] # where it comes from is nobody's business
+        return run(options)
 
 
 def _rows(store: AutotuneStore) -> list[_Row]:
@@ -81,35 +113,39 @@ def _chosen(rows: list[_Row], wanted: Sequence[str]) -> list[_Row]:
     """Return the rows that are named, all if none is; a name is a kernel's, or the beginning of one id."""
     found: dict[int, _Row] = {}
     for name in wanted:
-        named = [row for row in rows if row.record.kernel == name] or [row for row in rows if row.id.startswith(name)]
-        if not named or (len({row.id for row in named}) > 1 and any(row.record.kernel != name for row in named)):
-            how = "no record is" if not named else f"{len(named)} records are"
-            raise InvalidCommand(f"{how} named {name!r}", fix="name a kernel or an id from vyre-driver tune list")
+        named = [row for row in rows if name and row.record.kernel == name]
+        if not named:
+            named = [row for row in rows if name and row.id.startswith(name)]
+            ids = {row.id for row in named}
+            if len(ids) != 1:
+                how = f"{len(ids)} records begin with" if ids else "no record is named"
+                raise InvalidCommand(f"{how} {name!r}", fix="name a kernel, or more of an id, from vyre-driver tune list")
         found |= {id(row): row for row in named}
     return list(found.values()) if wanted else rows
 
 
 def run_list(options: argparse.Namespace) -> int:
     """List the records."""
-    path = _file(options)
+    path = records_file(options)
     rows = _rows(AutotuneStore.load(path))
     if options.json:
         print_json({"file": str(path), "records": [row.as_data() for row in rows]})
         return 0
-    for row in rows:
-        one = row.record
-        choice = Candidate(one.workgroup_size, one.unroll, one.tile)
-        took = f"{one.median_ns / 1000:.1f} us" if one.median_ns else "not measured"
-        size = f" {one.size}" if one.size else ""
-        what = f"{row.id[:_ID_DIGITS]}  {printable(one.kernel) or 'of others'}{size}: {choice}"
-        print(f"{what}  {took}, {printable(one.recorded_at) or 'no day'}, {printable(one.device or row.key.adapter_id)}")
-    print(f"{len(rows)} records in {path}")
+    cells = [[printable(cell) for cell in row.cells()] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        aligned = (
+            f"{cell:>{width}}" if place == _MEDIAN else f"{cell:<{width}}"
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        print("  ".join(aligned).rstrip())
+    print(f"{human_count(len(rows), 'record')} in {path}{'' if path.exists() else ', which is not there yet'}")
     return 0
 
 
 def run_show(options: argparse.Namespace) -> int:
     """Print every field."""
-    rows = _chosen(_rows(AutotuneStore.load(_file(options))), options.records)
+    rows = _chosen(_rows(AutotuneStore.load(records_file(options))), options.records)
     if options.json:
         print_json({"records": [row.as_data() for row in rows]})
         return 0
@@ -117,13 +153,17 @@ def run_show(options: argparse.Namespace) -> int:
         if place:
             print()
         for name, value in row.as_data().items():
-            print(f"  {name}: {printable(value)}")
+            print(f"  {name}: {_shown(value)}")
     return 0
+
+
+def _shown(value: object) -> str:
+    return "x".join(map(str, value)) if isinstance(value, list) else printable(value)
 
 
 def run_pin(options: argparse.Namespace) -> int:
     """Write records into a file of their own."""
-    rows = _chosen(_rows(AutotuneStore.load(_file(options))), options.records)
+    rows = _chosen(_rows(AutotuneStore.load(records_file(options))), options.records)
     if not rows:
         raise InvalidCommand("there is no record to pin", fix="find some with vyre-driver tune run KERNEL")
     pinned = AutotuneStore.load(options.into)
@@ -131,33 +171,37 @@ def run_pin(options: argparse.Namespace) -> int:
         pinned.forget(row.key, row.record.identity)
         pinned.put(row.key, row.record)
     pinned.save_if_dirty(options.into)
-    return _told(options, {"file": options.into, "pinned": len(rows)}, f"{len(rows)} records pinned in {options.into}")
+    return _told(
+        options, {"file": options.into, "pinned": len(rows)}, f"{human_count(len(rows), 'record')} pinned in {options.into}"
+    )
 
 
 def run_merge(options: argparse.Namespace) -> int:
     """Take the records of other files."""
-    path = _file(options)
+    path = records_file(options)
     store = AutotuneStore.load(path)
     taken = set()
     for file in options.files:
+        if not Path(file).exists():
+            raise FileUnusable(f"there is no file {file} to merge", fix="name a file of records", path=file)
         for (key, identity), record in AutotuneStore.load(file).records().items():
             there = store.get(key, identity)
             if there is None or record.is_better_known_than(there):
                 store.put(key, record)
                 taken.add((key, identity))
     store.save_if_dirty(path)
-    return _told(options, {"file": str(path), "taken": len(taken)}, f"{len(taken)} records taken into {path}")
+    return _told(options, {"file": str(path), "taken": len(taken)}, f"{human_count(len(taken), 'record')} taken into {path}")
 
 
 def run_clear(options: argparse.Namespace) -> int:
     """Remove records."""
-    path = _file(options)
+    path = records_file(options)
     store = AutotuneStore.load(path)
     rows = _chosen(_rows(store), options.records)
     for row in rows:
         store.forget(row.key, row.record.identity)
     store.save_if_dirty(path)
-    return _told(options, {"file": str(path), "removed": len(rows)}, f"{len(rows)} records removed from {path}")
+    return _told(options, {"file": str(path), "removed": len(rows)}, f"{human_count(len(rows), 'record')} removed from {path}")
 
 
 def _told(options: argparse.Namespace, data: dict[str, Any], text: str) -> int:

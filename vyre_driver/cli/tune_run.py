@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-from contextlib import ExitStack
+import sys
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune.outcomes import Budget, Status
-from vyre_driver.autotune.records import size_text
-from vyre_driver.cli.options import add_device, print_json
-from vyre_driver.cli.progress import Progress
+from vyre_driver.autotune.records import TuningRecords, size_text
+from vyre_driver.autotune.store import AutotuneStore
+from vyre_driver.cli.options import add_device, print_json, printable
+from vyre_driver.cli.progress import Progress, human_count, human_measure
 from vyre_driver.driver import Driver
-from vyre_driver.errors import InvalidCommand, UnsupportedFeature
+from vyre_driver.errors import (
+    DeviceOutOfMemory,
+    InvalidCommand,
+    InvalidTuningSpace,
+    LimitExceeded,
+    TuningFailed,
+    UnsupportedFeature,
+)
 from vyre_driver.kernels import KERNELS
 from vyre_driver.kernels.tuned import TunedKernel
 from vyre_driver.tuner import tune
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from vyre_driver.autotune.outcomes import Outcome
-    from vyre_driver.autotune.outcomes import Progress as Search
     from vyre_driver.kernels.definition import KernelDefinition, Size
     from vyre_driver.tuner import TuningResult
 
 _ALL = "all"
+_MOST = 2**32 - 1  # elements along an axis; what a kernel takes is less, and what memory holds
 _OUT = (Status.FAILED, Status.HUNG, Status.WRONG)
 
 
@@ -52,46 +61,61 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_device(parser)
 
 
+def records_file(options: argparse.Namespace) -> Path:
+    """Return the file of records that is meant; raises InvalidCommand 2501 where there is none."""
+    path = TuningRecords.from_settings(options.file).path
+    if path is None:
+        raise InvalidCommand("there is no home to keep tuning records in", fix="name a file with --file")
+    return path
+
+
 def run(options: argparse.Namespace) -> int:
-    """Tune each kernel for each size."""
-    definitions = _named(options.kernels)
+    """Tune each kernel for each size; status 1 where one has no right candidate or does not fit into memory."""
+    wanted = [(one, [_size(text, one) for text in options.size] or one.sizes) for one in _named(options.kernels)]
     budget = Budget(seconds=options.seconds, run_timeout=options.run_timeout)
+    path = records_file(options)
+    AutotuneStore.check_savable(path)
     done: list[dict[str, Any]] = []
-    with Driver(options.device, autotune=options.file, allow_software=options.allow_software or None) as driver:
-        for definition in definitions:
-            for told in _tuned(driver, definition, options, budget):
+    with Driver(options.device, autotune=path, allow_software=options.allow_software or None) as driver:
+        for definition, sizes in wanted:
+            for told in _tuned(driver, definition, sizes, options, budget):
                 done.append(told)
                 if not options.json:
                     _print(told)
         if options.json:
-            print_json({"device": driver.physical_device.name, "file": str(driver.tuning.path), "tuned": done})
-    return 0
+            print_json({"device": driver.physical_device.name, "file": str(path), "tuned": done})
+    return 1 if any("failed" in told for told in done) else 0
 
 
 def _named(names: list[str]) -> list[KernelDefinition]:
     unknown = [name for name in names if name not in KERNELS and name != _ALL]
     if unknown:
-        raise InvalidCommand(f"there is no kernel {unknown[0]!r}", fix=f"name one of {', '.join(KERNELS)}")
+        raise InvalidCommand(f"there is no kernel {unknown[0]!r}", fix=f"name one of {', '.join(KERNELS)}, or {_ALL}")
     return list(KERNELS.values()) if _ALL in names else [KERNELS[name] for name in dict.fromkeys(names)]
 
 
 def _tuned(
-    driver: Driver, definition: KernelDefinition, options: argparse.Namespace, budget: Budget
+    driver: Driver, definition: KernelDefinition, sizes: Sequence[Size], options: argparse.Namespace, budget: Budget
 ) -> Iterator[dict[str, Any]]:
     try:
         kernel = TunedKernel(driver, definition)
-    except UnsupportedFeature as error:
+    except (UnsupportedFeature, InvalidTuningSpace) as error:
         if _ALL not in options.kernels:
             raise
         yield {"kernel": definition.name, "skipped": error.problem}
         return
-    for size in [_size(text, definition) for text in options.size] or definition.sizes:
-        at = definition.size_class(size)
-        record = driver.tuning.store.get(kernel.target.key, kernel.target.identity(size_text(at)))
-        if record is not None and not options.force:
-            yield {"kernel": definition.name, "size": size_text(size), "skipped": "it has a record, which --force replaces"}
+    for size in sizes:
+        told: dict[str, Any] = {"kernel": definition.name, "size": size_text(size)}
+        at = size_text(definition.size_class(size))
+        if driver.tuning.store.get(kernel.target.key, kernel.target.identity(at)) is not None and not options.force:
+            yield {**told, "skipped": f"sizes about {at} have a record, which --force replaces"}
             continue
-        yield _as_data(_raced(kernel, size, options, budget), definition)
+        try:
+            yield _as_data(_raced(kernel, size, options, budget), kernel)
+        except (TuningFailed, DeviceOutOfMemory, LimitExceeded) as error:
+            yield {**told, "failed": str(error)}
+        except MemoryError as error:
+            yield {**told, "failed": f"the host has no memory for its arrays: {error}"}
 
 
 def _size(text: str, definition: KernelDefinition) -> Size:
@@ -100,37 +124,42 @@ def _size(text: str, definition: KernelDefinition) -> Size:
         size = tuple(int(one) for one in text.split("x"))
     except ValueError:
         size = ()
-    if len(size) != numbers or min(size) < 1:
+    if len(size) != numbers or not all(1 <= one <= _MOST for one in size):
         raise InvalidCommand(
-            f"--size {text!r} is not {numbers} whole numbers from 1 on, as {definition.name} takes",
+            f"--size {text!r} is not {human_count(numbers, 'whole number')} from 1 to {_MOST}, as {definition.name} takes",
             fix=f"write --size {size_text(definition.sizes[0])}",
         )
     return size
 
 
 def _raced(kernel: TunedKernel, size: Size, options: argparse.Namespace, budget: Budget) -> TuningResult:
-    with ExitStack() as stack:
-        bar = stack.enter_context(Progress(f"{kernel.definition.name} {size_text(size)}", len(kernel.candidates)))
+    definition = kernel.definition
+    kernel.driver.backend.check_available(definition.moved_bytes(size))  # before the host makes arrays that never fit
+    with Progress(f"{definition.name} {size_text(size)}", len(kernel.candidates)) as bar:
+        return tune(
+            kernel,
+            size,
+            budget=budget,
+            isolate=options.isolate,
+            replace=options.force,
+            on_progress=lambda search: bar.step(search.tried, search.total),
+        )
 
-        def show(search: Search) -> None:
-            bar.step(search.tried, search.total)
 
-        return tune(kernel, size, budget=budget, isolate=options.isolate, replace=options.force, on_progress=show)
-
-
-def _as_data(result: TuningResult, definition: KernelDefinition) -> dict[str, Any]:
+def _as_data(result: TuningResult, kernel: TunedKernel) -> dict[str, Any]:
     first, best = result.outcomes[0], result.best
     return {
         "kernel": result.kernel,
         "size": size_text(result.size),
         "best": dataclasses.asdict(best.candidate),
+        "constants": kernel.space.constants(best.candidate),
         "choice": str(best.candidate),
         "median_ns": round(best.median_ns),
         "samples": best.samples,
         "first": str(first.candidate),
         "first_median_ns": round(first.median_ns),
-        "bytes_per_s": _rate(definition.moved_bytes(result.size), best),
-        "operations_per_s": _rate(definition.operations(result.size), best),
+        "bytes_per_s": _rate(kernel.definition.moved_bytes(result.size), best),
+        "operations_per_s": _rate(kernel.definition.operations(result.size), best),
         "seconds": round(result.seconds, 3),
         "timed_runs": result.samples,
         "candidates": {one.value: sum(row.status is one for row in result.outcomes) for one in Status},
@@ -148,16 +177,22 @@ def _rate(amount: int, best: Outcome) -> float:
 
 def _print(told: dict[str, Any]) -> None:
     name = f"{told['kernel']} {told.get('size', '')}".strip()
-    if "skipped" in told:
-        print(f"{name}: not tuned: {told['skipped']}")
-        return
-    gained = f", {told['first_median_ns'] / told['median_ns']:.2f} x the first" if told["first_median_ns"] else ""
-    rate = f", {told['bytes_per_s'] / 1e9:.1f} GB/s"
+    for what in ("skipped", "failed"):
+        if what in told:
+            print(f"{name}: {what}: {printable(told[what])}", flush=True)
+            return
+    facts = [human_measure(told["median_ns"] / 1e9, "s")]
     if told["operations_per_s"]:
-        rate = f", {told['operations_per_s'] / 1e12:.2f} TFLOP/s"
-    tried = sum(told["candidates"].values()) - told["candidates"][Status.NOT_TRIED.value]
-    print(
-        f"{name}: {told['choice']}: {told['median_ns'] / 1000:.1f} us{rate}{gained} ({tried} tried in {told['seconds']:.0f} s)"
-    )
+        facts.append(human_measure(told["operations_per_s"], "FLOP/s"))
+    else:
+        facts.append(human_measure(told["bytes_per_s"], "B/s"))
+    if told["choice"] == told["first"]:
+        facts.append("as it is untuned")
+    elif told["first_median_ns"] and told["median_ns"]:
+        facts.append(f"{told['first_median_ns'] / told['median_ns']:.2f} times as fast as untuned")
+    total = sum(told["candidates"].values())
+    tried = total - told["candidates"][Status.NOT_TRIED.value]
+    print(f"{name}: {told['choice']}: {', '.join(facts)} ({tried} of {total} tried in {told['seconds']:.0f} s)")
     for one in told["out"]:
-        print(f"  {one['choice']} {one['why']}")
+        print(f"  {one['choice']} {printable(one['why'])}")
+    sys.stdout.flush()  # the next one takes a while

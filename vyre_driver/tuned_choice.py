@@ -40,7 +40,7 @@ def module_target(
     InvalidSpecialization
         2102 if a constant that is given is unknown or does not fit its type.
     """
-    declared = module.reflection.spec_constants
+    declared = module.runnable.reflection.spec_constants
     names = [one.name for one in declared]
     unknown = [axis.constant for axis in space.axes if axis.constant not in names]
     if unknown:

@@ -82,7 +82,7 @@ def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
             )
         if all(axis.constant in given for axis in space.axes):
             raise InvalidInput(f"every constant that may be tuned of {code.name} is given", fix="leave some out of specs")
-        arguments = BindingPlan.from_reflection(code.reflection).check_arguments(arrays, out_counts or {})
+        arguments = BindingPlan.from_reflection(code.runnable.reflection).check_arguments(arrays, out_counts or {})
         kernel = ModuleKernel(arguments, code, space, given, groups, push or {}, tolerated=tolerance)
         return tune(TunedKernel(driver, kernel), **how)
     wrong = {"space": space, "groups": groups, "push": push}
@@ -90,9 +90,11 @@ def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
     if unfit:
         raise InvalidInput(f"a program is to be tuned with {', '.join(unfit)}, which it has by itself", fix="leave it out")
     prepared = _tunable(driver, code, specs, config)
+    counts = dict(out_counts or {})
     if not arrays:
-        arrays, out_counts = example_arrays(prepared.plan)
-    arguments = prepared.plan.check_arguments(arrays, out_counts or {})
+        arrays, made = example_arrays(prepared.plan, prepared.rules.predicates)
+        counts = made | counts
+    arguments = prepared.plan.check_arguments(arrays, counts)
     target = program_target(prepared, config, driver.physical_device)
     return tune(TunedKernel(driver, ProgramKernel(arguments, code, target, given, config, tolerated=tolerance)), **how)
 
@@ -115,7 +117,7 @@ def tune_program_unasked(
     if len(target.space.candidates(driver.physical_device.limits)) == 1 or not driver.tuning.claims(target):
         return
     with _warned():
-        arguments = prepared.plan.check_arguments(*example_arrays(prepared.plan))
+        arguments = prepared.plan.check_arguments(*example_arrays(prepared.plan, prepared.rules.predicates))
         kernel = ProgramKernel(arguments, program, target, dict(specs or {}), config)
         tune(TunedKernel(driver, kernel), budget=_UNASKED, replace=_is_forced(driver))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -14,13 +15,14 @@ from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
 from vyre_driver.tuned_choice import module_target
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from vyre_driver.arguments import BufferArgument
     from vyre_driver.autotune.space import Candidate, TuningSpace
     from vyre_driver.binding import BindingPlan
+    from vyre_driver.ir.predicates import ShapePredicate
     from vyre_driver.ir.program import Program
     from vyre_driver.kernels.definition import DeviceFacts, Size
     from vyre_driver.spirv.module import SpirvModule
@@ -30,6 +32,7 @@ Groups = tuple[int, int, int]
 
 EXAMPLE_ELEMENTS = 1 << 20
 """Of a buffer whose count nobody has said."""
+_SEARCHED = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -156,16 +159,17 @@ class ProgramKernel(CallKernel):
         return Step(self.program, buffers, None, dict(self.specs or {}), {}, config)
 
 
-def example_arrays(plan: BindingPlan) -> tuple[list[NDArray[Any]], dict[str, int]]:
+def example_arrays(plan: BindingPlan, predicates: Sequence[ShapePredicate | None]) -> tuple[list[NDArray[Any]], dict[str, int]]:
     """Return arrays for a call that nobody has made yet, and counts of what it only writes.
 
-    Numbers from 0 to 255, as many as the program declares, else ``EXAMPLE_ELEMENTS``.
+    Numbers from 0 to 255, as many as the program declares, else ``EXAMPLE_ELEMENTS`` or about as many as fulfil the
+    descriptor's predicate.
     """
     dice = np.random.default_rng(0)
     arrays: list[NDArray[Any]] = []
     counts = {}
-    for one in plan.descriptors:
-        count = one.element_count or EXAMPLE_ELEMENTS
+    for one, predicate in zip(plan.descriptors, predicates, strict=True):
+        count = one.element_count or _example_count(predicate)
         if one.role.consumes_input:
             dtype = np.dtype(np.uint8) if one.dtype is None else one.dtype
             size = one.header_bytes + count * one.stride
@@ -173,3 +177,11 @@ def example_arrays(plan: BindingPlan) -> tuple[list[NDArray[Any]], dict[str, int
         elif not one.element_count:
             counts[one.name] = count
     return arrays, counts
+
+
+def _example_count(predicate: ShapePredicate | None) -> int:
+    """Return the first count that will do, searched up a little and then down; where none does, the call will say so."""
+    if predicate is None:
+        return EXAMPLE_ELEMENTS
+    counts = itertools.chain(range(EXAMPLE_ELEMENTS, EXAMPLE_ELEMENTS + _SEARCHED), range(EXAMPLE_ELEMENTS - 1, 0, -1))
+    return next((count for count in counts if predicate.holds(count)), EXAMPLE_ELEMENTS)

@@ -12,14 +12,13 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.tuner import tune
-
 from benchmarks.timing import Row, interleave, parser, print_rows
 from vyre_driver import Driver, kernels
 from vyre_driver.autotune import AutotuneStore
 from vyre_driver.autotune.outcomes import Budget
 from vyre_driver.autotune.records import size_text
 from vyre_driver.backends.kompute.timing import TimedDispatches
+from vyre_driver.tuner.measure import tune
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from vyre_driver.program_source import ProgramSource
     from vyre_driver.specialization import SpecMap
     from vyre_driver.spirv.runnable import RunnableModule
-    from vyre_driver.tuner import TuningResult
+    from vyre_driver.tuner.measure import TuningResult
 
 
 class Driver:
@@ -172,7 +172,7 @@ class Driver:
         check_requirements(reflection, self.physical_device, self.backend.features, self.backend.api_version)
         plan = BindingPlan.from_reflection(reflection)
         if space is not None:
-            choice = import_module("vyre_driver.tuned_choice")  # late: most tune nothing
+            choice = import_module("vyre_driver.tuner.choice")  # late: most tune nothing
             specs = choice.tuned_specs(module, specs, space, self.physical_device, self.tuning)
         specialization = specialize(reflection.spec_constants, {} if specs is None else specs)
         workgroup = local_size(reflection, specialization, self.physical_device.limits)
@@ -230,8 +230,8 @@ class Driver:
         if (config is not None and config.workgroup_override is not None) or self.tuning.is_idle:
             return None
         if self.tuning.may_tune:
-            import_module("vyre_driver.tuner_calls").tune_program_unasked(self, prepared, program, specs, config)
-        choice = import_module("vyre_driver.tuned_choice")  # late: most tune nothing
+            import_module("vyre_driver.tuner.calls").tune_program_unasked(self, prepared, program, specs, config)
+        choice = import_module("vyre_driver.tuner.choice")  # late: most tune nothing
         tuned: DispatchConfig | None = choice.tuned_config(prepared, config, self.physical_device, self.tuning)
         return tuned
 
@@ -260,9 +260,9 @@ class Driver:
     def tune(self, code: SpirvModule | Program, *arrays: object, **call: Any) -> TuningResult:  # noqa: ANN401 -- as tune_call
         """Find the best constants of a module, or workgroup of a program, on a call with these arrays, and keep the record.
 
-        ``compile`` uses it from then on. :func:`vyre_driver.tuner_calls.tune_call` tells what else can be said and is raised.
+        ``compile`` uses it from then on. :func:`vyre_driver.tuner.calls.tune_call` tells what else can be said and is raised.
         """
-        result: TuningResult = import_module("vyre_driver.tuner_calls").tune_call(self, code, arrays, **call)
+        result: TuningResult = import_module("vyre_driver.tuner.calls").tune_call(self, code, arrays, **call)
         return result
 
     def buffer(self, array: object) -> Buffer:

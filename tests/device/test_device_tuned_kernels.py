@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from made_kernels import TurningKernel
 
-from vyre_driver import Driver, kernels, tuner_calls
+from vyre_driver import Driver, kernels
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Budget, Candidate
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, InvalidInput
 from vyre_driver.kernels import KERNELS, TunedKernel
+from vyre_driver.tuner import calls as tuner_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -267,7 +268,8 @@ def test_a_record_is_used_as_the_mode_says(mode: str, unroll: int, monkeypatch: 
 SECOND = """
 from made_kernels import TurningKernel
 import numpy as np
-from vyre_driver import Driver, tuner_calls
+from vyre_driver import Driver
+from vyre_driver.tuner import calls as tuner_calls
 from vyre_driver.kernels import TunedKernel
 
 def refuse(*_, **__):

@@ -22,9 +22,9 @@ from vyre_driver.backends.kompute.timing import DispatchTimes, TimedDispatches
 from vyre_driver.errors import DeviceLost, FileUnusable, InvalidInput, TuningFailed
 from vyre_driver.kernels.definition import DeviceFacts, Operand
 from vyre_driver.kernels.tuned import TunedKernel
-from vyre_driver.tuner import TuningResult, tune
-from vyre_driver.tuner_calls import tune_call
-from vyre_driver.tuner_trials import Workbench
+from vyre_driver.tuner.calls import tune_call
+from vyre_driver.tuner.measure import TuningResult, tune
+from vyre_driver.tuner.trials import Workbench
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -286,7 +286,7 @@ from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, Budget
 from vyre_driver.errors import TuningFailed
 from vyre_driver.kernels.tuned import TunedKernel
-from vyre_driver.tuner import tune
+from vyre_driver.tuner.measure import tune
 
 driver = Driver(autotune=AutotuneStore())
 try:
@@ -340,7 +340,7 @@ from made_kernels import TurningKernel
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore
 from vyre_driver.kernels.tuned import TunedKernel
-from vyre_driver.tuner import tune
+from vyre_driver.tuner.measure import tune
 
 def told(progress):
     print(*open(f"/proc/self/task/{os.getpid()}/children").read().split(), flush=True)

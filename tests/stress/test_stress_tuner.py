@@ -10,7 +10,7 @@ from made_kernels import TurningKernel
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore
 from vyre_driver.kernels.tuned import TunedKernel
-from vyre_driver.tuner import tune
+from vyre_driver.tuner.measure import tune
 
 pytestmark = pytest.mark.device
 

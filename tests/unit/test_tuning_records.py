@@ -24,7 +24,7 @@ from vyre_driver.autotune import (
 from vyre_driver.autotune.records import TuningMode, TuningRecords, default_path, read_size, size_text
 from vyre_driver.errors import InvalidAutotuneFile, InvalidInput, InvalidSetting
 from vyre_driver.specialization import Specialization, SpecializedConstant, SpecMap, SpecValue
-from vyre_driver.tuning_target import TuningTarget, fixed_values
+from vyre_driver.tuner.target import TuningTarget, fixed_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

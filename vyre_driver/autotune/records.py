@@ -36,7 +36,7 @@ class TuningMode(enum.Enum):
 
 
 class Target(Protocol):
-    """What a record is for (``tuning_target.TuningTarget``)."""
+    """What a record is for (``tuner.target.TuningTarget``)."""
 
     @property
     def key(self) -> AutotuneKey:

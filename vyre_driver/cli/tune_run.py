@@ -22,7 +22,7 @@ from vyre_driver.errors import (
 )
 from vyre_driver.kernels import KERNELS
 from vyre_driver.kernels.tuned import TunedKernel
-from vyre_driver.tuner import tune
+from vyre_driver.tuner.measure import tune
 
 if TYPE_CHECKING:
     import argparse
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.autotune.outcomes import Outcome
     from vyre_driver.kernels.definition import KernelDefinition, Size
-    from vyre_driver.tuner import TuningResult
+    from vyre_driver.tuner.measure import TuningResult
 
 _ALL = "all"
 _MOST = 2**32 - 1  # elements along an axis; what a kernel takes is less, and what memory holds

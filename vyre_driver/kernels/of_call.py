@@ -12,7 +12,7 @@ import numpy as np
 from vyre_driver.backends.dispatch_config import DispatchConfig
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
-from vyre_driver.tuned_choice import module_target
+from vyre_driver.tuner.choice import module_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
     from vyre_driver.kernels.definition import DeviceFacts, Size
     from vyre_driver.spirv.module import SpirvModule
-    from vyre_driver.tuning_target import TuningTarget
+    from vyre_driver.tuner.target import TuningTarget
 
 Groups = tuple[int, int, int]
 

@@ -190,7 +190,7 @@ class TunedKernel:
         if tuning.may_tune:
             with self._lock:
                 if tuning.claims(self.target, self.definition.size_class(size)):
-                    import_module("vyre_driver.tuner_calls").tune_unasked(self, size)  # late: most never tune
+                    import_module("vyre_driver.tuner.calls").tune_unasked(self, size)  # late: most never tune
         return self.candidate(size)
 
 

@@ -13,7 +13,7 @@ from vyre_driver.errors import InvalidInput
 from vyre_driver.identity import layout_digest, program_digest
 from vyre_driver.program_space import program_space
 from vyre_driver.specialization import specialize
-from vyre_driver.tuning_target import TuningTarget, fixed_values
+from vyre_driver.tuner.target import TuningTarget, fixed_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

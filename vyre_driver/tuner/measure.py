@@ -22,9 +22,9 @@ from vyre_driver.autotune.records import size_text
 from vyre_driver.autotune.search import search
 from vyre_driver.errors import InvalidInput, TuningFailed
 from vyre_driver.kernels.definition import Operand
-from vyre_driver.tuner_isolation import IsolatedBench
-from vyre_driver.tuner_outputs import comparison
-from vyre_driver.tuner_trials import SEED, Workbench, as_outputs
+from vyre_driver.tuner.isolation import IsolatedBench
+from vyre_driver.tuner.outputs import comparison
+from vyre_driver.tuner.trials import SEED, Workbench, as_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.space import Candidate
     from vyre_driver.kernels.definition import KernelDefinition, Size
     from vyre_driver.kernels.tuned import TunedKernel
-    from vyre_driver.tuner_isolation import IsolatedTrial
-    from vyre_driver.tuner_trials import DeviceTrial
+    from vyre_driver.tuner.isolation import IsolatedTrial
+    from vyre_driver.tuner.trials import DeviceTrial
 
 _SOON_BYTES = 1 << 26
 _SOON_OPERATIONS = 4_000_000_000

@@ -43,7 +43,7 @@ _SHOWN_CHARACTERS = 300
 
 
 class IsolatedBench:
-    """The same as ``tuner_trials.Workbench``, in a child process; a context manager that ends it."""
+    """The same as ``tuner.trials.Workbench``, in a child process; a context manager that ends it."""
 
     def __init__(
         self,
@@ -189,7 +189,7 @@ class _Child:
         """Start it, and wait until it has opened its device; raises what it fails with."""
         self.served: set[int] = set()
         self._errors = Path(job["directory"], "errors.txt")
-        command = [sys.executable, "-m", "vyre_driver.tuner_child"]
+        command = [sys.executable, "-m", "vyre_driver.tuner.child"]
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True

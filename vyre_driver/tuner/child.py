@@ -1,6 +1,6 @@
-"""The process that tries candidates for another one: ``python -m vyre_driver.tuner_child``, asked and answering in JSON lines.
+"""The process that tries candidates for another one: ``python -m vyre_driver.tuner.child``, asked and answering in JSON lines.
 
-The first line on stdin is the job (``tuner_isolation``), each further one asks for a step of one trial. The answer is
+The first line on stdin is the job (``tuner.isolation``), each further one asks for a step of one trial. The answer is
 ``value``, or ``error`` (pickled, in base64) with ``said``, the same for people; ``is_over`` says that the device is out of
 order.
 """
@@ -23,8 +23,8 @@ from vyre_driver.autotune.space import Candidate
 from vyre_driver.autotune.store import AutotuneStore
 from vyre_driver.driver import Driver
 from vyre_driver.kernels.definition import DeviceFacts
-from vyre_driver.tuner_isolation import KERNEL_FILE, OUTPUTS_FILE
-from vyre_driver.tuner_trials import DeviceTrial, Workbench
+from vyre_driver.tuner.isolation import KERNEL_FILE, OUTPUTS_FILE
+from vyre_driver.tuner.trials import DeviceTrial, Workbench
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

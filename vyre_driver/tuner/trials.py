@@ -17,7 +17,7 @@ from vyre_driver.autotune.outcomes import Abandoned, WrongOutputs
 from vyre_driver.backends.kompute.timing import TimedDispatches
 from vyre_driver.errors import DeviceLost, DispatchTimeout
 from vyre_driver.kernels.definition import Operand
-from vyre_driver.tuner_outputs import POISON, unwritten
+from vyre_driver.tuner.outputs import POISON, unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,8 +16,8 @@ from vyre_driver.kernels.of_call import ModuleKernel, ProgramKernel, example_arr
 from vyre_driver.kernels.tuned import TunedKernel
 from vyre_driver.program_source import prepare_for
 from vyre_driver.spirv.module import SpirvModule
-from vyre_driver.tuned_choice import program_target
-from vyre_driver.tuner import tune
+from vyre_driver.tuner.choice import program_target
+from vyre_driver.tuner.measure import tune
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from vyre_driver.kernels.of_call import CallKernel, Groups
     from vyre_driver.program_source import ProgramSource
     from vyre_driver.specialization import SpecMap
-    from vyre_driver.tuner import TuningResult
+    from vyre_driver.tuner.measure import TuningResult
 
 _UNASKED = Budget(seconds=30)
 
@@ -64,7 +64,7 @@ def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
     tolerance
         How far the outputs of two candidates may be apart, relative to the largest magnitude in them.
     how
-        ``budget``, ``isolate``, ``replace`` and ``on_progress``, as :func:`vyre_driver.tuner.tune`.
+        ``budget``, ``isolate``, ``replace`` and ``on_progress``, as :func:`vyre_driver.tuner.measure.tune`.
 
     Raises
     ------

@@ -50,6 +50,8 @@ TREE = {
     "InvalidRegistration": (2207, "VyreError", ValueError),
     "InvalidAutotuneRecord": (2208, "VyreError", ValueError),
     "InvalidAutotuneFile": (2209, "VyreError", ValueError),
+    "InvalidTuningSpace": (2210, "VyreError", ValueError),
+    "TuningFailed": (2211, "VyreError", RuntimeError),
     "ToolUnavailable": (2301, "VyreError", OSError),
     "ShaderSyntaxError": (2302, "VyreError", ValueError),
     "InvalidSetting": (2401, "VyreError", ValueError),

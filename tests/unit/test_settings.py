@@ -25,6 +25,7 @@ def test_the_table_names_every_variable_that_is_read() -> None:
         "VYRE_CACHE_BASE",
         "VYRE_CACHE_HMAC_KEY_FILE",
         "VYRE_ASSERT_WARM",
+        "VYRE_AUTOTUNE",
         "VYRE_AUTOTUNE_FILE",
         "VYRE_LAYER",
         "VYRE_LAYER_HOOKS_OFF",

@@ -141,6 +141,14 @@ def test_a_constant_of_the_callers_wins_and_has_records_of_its_own(driver: Drive
     assert [key(one) for one in (untuned, *tuned, *others)] == [key(driver.compile(MODULE, specs)) for specs in expected]
 
 
+def test_each_value_that_the_caller_gives_has_its_own_record(driver: Driver) -> None:
+    best = {1: 256, 2: 128, 4: 64}
+    for depth, group in best.items():
+        keep_for_module(driver, Candidate((group, 1, 1), depth), {"DEPTH": depth})
+    found = [key(driver.compile(MODULE, {"DEPTH": depth}, space=SPACE)) for depth in best]
+    assert found == [key(driver.compile(MODULE, {"DEPTH": depth, "GROUP": group})) for depth, group in best.items()]
+
+
 def test_switched_off_a_module_runs_as_declared(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_for_module(driver, Candidate((256, 1, 1), 1))
     monkeypatch.setenv("VYRE_AUTOTUNE", "off")

@@ -118,11 +118,20 @@ def test_buffers_of_earlier_shapes_make_room_and_what_does_not_fit_leaves_nothin
     for count in (1000, 1500, 2500):
         np.testing.assert_array_equal(saxpy(floats(count), floats(count)), 2 * floats(count))
     kept = memory_in_use(layered) - before
-    with pytest.raises(DeviceOutOfMemory):
+    with pytest.raises(DeviceOutOfMemory) as first:  # which holds on to all that its traceback names
         saxpy(floats(4000), floats(4000))
     left = memory_in_use(layered) - before
     np.testing.assert_array_equal(saxpy(floats(10), floats(10)), 2 * floats(10))
-    assert (kept, left) == (12 * 2500, 0)
+    assert (kept, left, first.value.code) == (12 * 2500, 0, 1001)
+
+
+def test_where_the_second_temporary_does_not_fit_the_first_goes_too(layered: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    saxpy, x, out = kernels.saxpy(layered), layered.buffer(floats(3)), layered.empty(3, np.float32)
+    held = memory_in_use(layered)
+    limit_memory(layered, held + 24, monkeypatch)  # each takes 16 bytes
+    with pytest.raises(DeviceOutOfMemory) as caught:
+        saxpy.bind(x, x, out=out)
+    assert (memory_in_use(layered), caught.value.context["available_bytes"] > 0) == (held, True)
 
 
 def test_where_temporaries_do_not_fit_the_other_buffers_go_too(layered: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,15 +139,16 @@ def test_where_temporaries_do_not_fit_the_other_buffers_go_too(layered: Driver, 
     x, out = layered.buffer(floats(20_000)), layered.empty((), np.float32)
     held = memory_in_use(layered)
     limit_memory(layered, held + 8, monkeypatch)
-    with pytest.raises(DeviceOutOfMemory):
+    with pytest.raises(DeviceOutOfMemory) as at_bind:
         reduce_sum.bind(x, out=out)
     bound_nothing = memory_in_use(layered)
     x.close()
     out.close()
     limit_memory(layered, before + 80_000 + 8, monkeypatch)
-    with pytest.raises(DeviceOutOfMemory):
+    with pytest.raises(DeviceOutOfMemory) as at_call:
         reduce_sum(floats(20_000))
     assert (bound_nothing, memory_in_use(layered)) == (held, before)
+    assert [one.value.code for one in (at_bind, at_call)] == [1001, 1001]
 
 
 @pytest.mark.parametrize(
@@ -383,7 +393,7 @@ def test_eight_threads_call_one_kernel_with_two_shapes(layered: Driver) -> None:
 
 
 @pytest.mark.usefixtures("quick_tuning")
-def test_threads_that_call_first_tune_each_size_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_call_first_tune_each_size_once_and_all_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VYRE_AUTOTUNE", "tune")
     tuned, tune = [], tuner_calls.tune
 
@@ -393,7 +403,7 @@ def test_threads_that_call_first_tune_each_size_once(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(tuner_calls, "tune", counted)
     with Driver(autotune=AutotuneStore()) as driver:
-        kernel = TunedKernel(driver, TurningKernel((SLOW, BEST)))
+        kernel = TunedKernel(driver, TurningKernel((1, SLOW, BEST), ((1, "wrong"),)))
         sizes = (2000, 4000) * 4
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(lambda count: int(kernel(words(count))[-1]), sizes))

@@ -256,6 +256,7 @@ def test_without_a_home_a_file_has_to_be_named(monkeypatch: pytest.MonkeyPatch, 
         (("saxpy", "--size", "0"), "2501: --size '0' is not 1 whole number"),
         (("saxpy", "--size", "1e3"), "2501: --size '1e3' is not 1 whole number"),
         (("saxpy", "--seconds", "0"), "2201: seconds of a tuning budget is 0.0. Fix: give a number above 0."),
+        (("saxpy", "--file", "x.npy/tuned.toml"), "2202: the autotune file "),
         ((), "2501: the command line is wrong: the following arguments are required: KERNEL"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.device
 
-SLOW, BEST = 800, 100
+SLOW, BEST = 5000, 100
 MARKED = TurningKernel((SLOW, BEST, 200), ((BEST, "wrong"),))  # what its second candidate gives tells that it ran
 
 
@@ -95,6 +96,17 @@ def test_the_buffers_of_the_last_four_shapes_are_kept_whatever_the_parameters(dr
     saxpy.close()
     saxpy.close()
     assert memory_in_use(driver) == before
+
+
+def test_the_buffers_go_with_a_kernel_that_nobody_uses_any_more(driver: Driver) -> None:
+    before = memory_in_use(driver)
+    gc.disable()
+    try:
+        x = floats(1000)
+        np.testing.assert_array_equal(kernels.saxpy(driver)(x, x), 2 * x)
+        assert memory_in_use(driver) == before
+    finally:
+        gc.enable()
 
 
 def test_outputs_of_another_shape_have_buffers_of_their_own(driver: Driver) -> None:
@@ -287,7 +299,7 @@ def refuse(*_, **__):
 
 tuner_calls.tune = refuse
 with Driver() as driver:
-    kernel = TunedKernel(driver, TurningKernel((800, 100)))
+    kernel = TunedKernel(driver, TurningKernel((5000, 100)))
     print(kernel(np.arange(5000, dtype=np.uint32))[1], kernel.candidate((5000,)).unroll)
 """
 

@@ -52,6 +52,7 @@ class TunedKernel:
         self._compiled: dict[object, tuple[SpirvModule | Program, Kernel]] = {}
         self._known: dict[Size, Candidate] = {}
         self._calls: OrderedDict[object, _Call] = OrderedDict()
+        self._latest: tuple[object, _Call, BoundPlan] | None = None  # of the calls above, and what the next one has to be like
         self._lock = threading.RLock()
 
     def __call__(self, *arrays: object, **parameters: Any) -> NDArray[Any] | tuple[NDArray[Any], ...]:  # noqa: ANN401 -- what the definition takes
@@ -69,10 +70,15 @@ class TunedKernel:
         given = [as_array(array) for array in arrays]
         operands = self._operands([Operand(one.shape, one.dtype) for one in given])
         size = self.definition.size(operands, parameters)
-        plan = self.definition.plan(operands, parameters, self._tuned(size), self.device)
+        candidate = self._tuned(size)
+        form = candidate, list(operands.values()), _typed(parameters)
         with self._lock:
-            call, bound = self._prepared(plan, {**operands, **plan.outputs})
-            return call.run(bound, given)
+            if self._latest is None or self._latest[0] != form:
+                plan = self.definition.plan(operands, parameters, candidate, self.device)
+                self._latest = None  # what it is bound to may have to make room
+                self._latest = form, *self._prepared(plan, {**operands, **plan.outputs})
+            _, call, bound = self._latest
+            return call.run(bound, self.definition.inputs, given)
 
     def bind(
         self,
@@ -125,6 +131,7 @@ class TunedKernel:
     def close(self) -> None:
         """Let the buffers of calls go; a second call does nothing."""
         with self._lock:
+            self._latest = None
             while self._calls:
                 self._calls.popitem()[1].close()
 
@@ -148,8 +155,8 @@ class TunedKernel:
         try:
             while True:
                 try:
-                    call = call or _Call(self, memory)
-                    bound = call.bind(plan)
+                    call = call or _Call(self.driver, memory)
+                    bound = call.bind(self, plan)
                     break
                 except DeviceOutOfMemory:
                     if not self._calls:
@@ -245,29 +252,33 @@ class BoundPlan:
 
 
 class _Call:
-    """Buffers for arrays of one shape, and the plan that was bound to them last."""
+    """Buffers for arrays of one shape, and the plan that was bound to them last.
 
-    def __init__(self, kernel: TunedKernel, memory: Mapping[str, Operand]) -> None:
-        self._kernel = kernel
+    It does not hold the kernel, which holds it: the buffers go with the last who uses that, and wait for no garbage collection.
+    """
+
+    def __init__(self, driver: Driver, memory: Mapping[str, Operand]) -> None:
         self._buffers: dict[str, Buffer] = {}
         self._bound: BoundPlan | None = None
         try:
             for name, one in memory.items():
-                self._buffers[name] = kernel.driver.empty(one.shape, one.dtype)
+                self._buffers[name] = driver.empty(one.shape, one.dtype)
         except BaseException:
             self.close()
             raise
 
-    def bind(self, plan: Plan) -> BoundPlan:
+    def bind(self, kernel: TunedKernel, plan: Plan) -> BoundPlan:
         """Bind a plan, in the place of another one: with another candidate, or of a call with other parameters."""
         if self._bound is None or not _is_same(self._bound.plan, plan):
             self._unbind()
-            self._bound = BoundPlan(self._kernel, plan, self._buffers)
+            self._bound = BoundPlan(kernel, plan, self._buffers)
         return self._bound
 
-    def run(self, bound: BoundPlan, arrays: Sequence[NDArray[Any]]) -> NDArray[Any] | tuple[NDArray[Any], ...]:
+    def run(
+        self, bound: BoundPlan, names: Sequence[str], arrays: Sequence[NDArray[Any]]
+    ) -> NDArray[Any] | tuple[NDArray[Any], ...]:
         """Run what is bound on arrays."""
-        for name, array in zip(self._kernel.definition.inputs, arrays, strict=True):
+        for name, array in zip(names, arrays, strict=True):
             self._buffers[name].write(array)
         bound.run()
         outputs = tuple(self._buffers[name].read() for name in bound.plan.outputs)

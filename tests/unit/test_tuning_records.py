@@ -29,6 +29,7 @@ from vyre_driver.tuner.target import TuningTarget, fixed_values
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+UNKNOWN = 99  # an unrolling that the kernel has not
 KEY = AutotuneKey("11" * 16, "gpu")
 SPACE = TuningSpace(
     (
@@ -56,6 +57,9 @@ class Kernel:
 
     def identity(self, size: str = "") -> str:
         return hashlib.sha256(f"{self.name} {size}".encode()).hexdigest()
+
+    def accepts(self, record: AutotuneRecord) -> bool:
+        return record.unroll != UNKNOWN
 
     def record(self, unroll: int, size: str = "", samples: int = 1) -> AutotuneRecord:
         return AutotuneRecord((64, 1, 1), unroll, (0, 0, 0), "2026-11-21", self.identity(size), samples, size=size)
@@ -95,6 +99,15 @@ def test_a_record_of_another_identity_is_never_taken_though_its_key_is_the_same(
     changed = replace(kernel.record(6, "1024"), size="512")
     records = records_of(Kernel("another").record(4, "1024"), others, changed)
     assert (found(records, (1024,)), found(records, (512,)), found(records)) == (6, None, None)
+
+
+def test_a_record_of_no_use_counts_as_none() -> None:
+    kernel = Kernel()
+    unusable, near = kernel.record(UNKNOWN, "64", samples=9), kernel.record(UNKNOWN, "128")
+    records = records_of(unusable, near, kernel.record(1, "4096"), kernel.record(UNKNOWN))
+    assert (found(records, (64,)), found(records, (128,)), found(records)) == (1, 1, None)
+    tuning = records_of(unusable, kernel.record(1, "4096"), mode=TuningMode.TUNE)
+    assert [tuning.claims(kernel, size) for size in ((64,), (64,), (4096,), (128,))] == [True, False, False, True]
 
 
 def test_switched_off_nothing_is_known() -> None:

@@ -45,6 +45,9 @@ class Target(Protocol):
     def identity(self, size: str = "") -> str:
         """Return the identity for a class of sizes."""
 
+    def accepts(self, record: AutotuneRecord) -> bool:
+        """Whether a record of that identity names a choice that there is still, and that the device takes."""
+
 
 class TuningRecords:
     """A store with its place and mode. Safe for threads. The file is read when the first record is asked for, once."""
@@ -104,30 +107,37 @@ class TuningRecords:
     def best(self, target: Target, size: Size = ()) -> AutotuneRecord | None:
         """Return the record for a class of sizes, else the one for the nearest class, None without one or in mode OFF.
 
-        Only records with the target's identity count. Near is by the logarithm of each number.
+        Only records with the target's identity count, and of these those that it accepts. Near is by the logarithm of each
+        number.
         """
         if self.mode is TuningMode.OFF or self.store.is_empty:
             return None
         key = target.key
         found = self.store.get(key, target.identity(size_text(size)))
-        if found is not None or not size:
+        if found is not None and target.accepts(found):
             return found
-        others = [(read_size(one.size), one) for one in self.store.of(key) if one.identity == target.identity(one.size)]
+        own = [one for one in self.store.of(key) if one.identity == target.identity(one.size) and target.accepts(one)]
+        others = [(read_size(one.size), one) for one in own if size]
         near = [(_distance(size, at), at, one) for at, one in others if len(at) == len(size)]
         return min(near, key=lambda row: row[:2])[2] if near else None
 
     def claims(self, target: Target, size: Size = ()) -> bool:
         """Whether the caller is to tune this now: the mode says so, and nobody else was told so before.
 
-        In mode TUNE that is what has no record of just this class of sizes, in mode FORCE anything.
+        In mode TUNE that is what has no record of just this class of sizes, or one of no use, in mode FORCE anything.
         """
         if not self.may_tune:
             return False
-        identity, store = target.identity(size_text(size)), self.store
+        identity = target.identity(size_text(size))
         with self._loading:
             is_new = identity not in self._claimed
             self._claimed.add(identity)
-        return is_new and (self.mode is TuningMode.FORCE or store.get(target.key, identity) is None)
+        return is_new and (self.mode is TuningMode.FORCE or not self.has(target, size))
+
+    def has(self, target: Target, size: Size = ()) -> bool:
+        """Whether there is a record of just this class of sizes, in any mode, that the target accepts."""
+        found = self.store.get(target.key, target.identity(size_text(size)))
+        return found is not None and target.accepts(found)
 
     def keep(self, target: Target, record: AutotuneRecord, *, replace: bool = False) -> None:
         """Add a record, and save it where there is a file.

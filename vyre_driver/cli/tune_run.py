@@ -106,9 +106,9 @@ def _tuned(
         return
     for size in sizes:
         told: dict[str, Any] = {"kernel": definition.name, "size": size_text(size)}
-        at = size_text(definition.size_class(size))
-        if driver.tuning.store.get(kernel.target.key, kernel.target.identity(at)) is not None and not options.force:
-            yield {**told, "skipped": f"sizes about {at} have a record, which --force replaces"}
+        at = definition.size_class(size)
+        if driver.tuning.has(kernel.target, at) and not options.force:
+            yield {**told, "skipped": f"sizes about {size_text(at)} have a record, which --force replaces"}
             continue
         try:
             yield _as_data(_raced(kernel, size, options, budget), kernel)

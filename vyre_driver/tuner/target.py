@@ -61,6 +61,10 @@ class TuningTarget:
         record = records.best(self, size)
         return None if record is None else self.space.of_record(record, self.device.limits)
 
+    def accepts(self, record: AutotuneRecord) -> bool:
+        """Whether the record's choice is one of the space, whose values and rule may have changed, and does on this device."""
+        return self.space.of_record(record, self.device.limits) is not None
+
     @property
     def key(self) -> AutotuneKey:
         """Upstream's key, of the preferred workgroup; the adapter is ``vulkan-`` and the ids of vendor and device in hex."""

@@ -214,7 +214,9 @@ def test_a_module_that_works_in_place_is_tuned_on_fresh_inputs_and_leaves_the_ca
     space = TuningSpace((Axis("TURNS", Place.UNROLL, (20_000, 50)),))
     result = driver.tune(module, x, space=space, budget=FEW)
     found = driver.compile(module, space=space)(x)
-    assert (result.record.unroll, x.tolist(), np.asarray(found).tolist()) == (50, X.tolist(), (3 * X + 1).tolist())
+    assert (x.tolist(), np.asarray(found).tolist()) == (X.tolist(), (3 * X + 1).tolist())
+    # Without the layer only the host tells the time, and on a GPU most of it is kompute's own.
+    assert result.record.unroll == 50 or not (driver.backend.is_timed or driver.physical_device.is_software)
 
 
 @pytest.mark.parametrize(

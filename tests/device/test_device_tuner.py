@@ -87,7 +87,9 @@ def test_the_fastest_candidate_is_found_and_used_from_then_on(driver: Driver, in
     kernel = TunedKernel(driver, TurningKernel(FEW, in_place=in_place))
     before = kernel.candidate((20_000,))
     result = tune(kernel, budget=SHORT)
-    assert (before.unroll, result.best.candidate.unroll, kernel.candidate((20_000,))) == (800, BEST, result.best.candidate)
+    assert (before.unroll, kernel.candidate((20_000,))) == (800, result.best.candidate)
+    # Without the layer only the host tells the time, and on a GPU most of it is kompute's own.
+    assert result.best.candidate.unroll == BEST or not (driver.backend.is_timed or driver.physical_device.is_software)
     assert (result.kernel, result.size, result.reference, set(statuses(result))) == ("turning", (20_000,), None, set(FEW))
     assert result.samples >= sum(one.samples for one in result.outcomes) + len(FEW)
     x = np.arange(20_000, dtype=np.uint32)

@@ -421,3 +421,12 @@ def test_threads_that_call_first_tune_each_size_once_and_all_wait_for_it(monkeyp
             found = list(pool.map(lambda count: int(kernel(words(count))[-1]), sizes))
         unrolls = {kernel.candidate((count,)).unroll for count in sizes}
     assert (found, sorted(tuned), unrolls) == ([3 * count - 2 for count in sizes], [(2000,), (4000,)], {BEST})
+
+
+def test_a_kernel_that_reads_what_it_would_have_overwritten_is_not_bound_to_one_buffer(driver: Driver) -> None:
+    square = driver.buffer(np.arange(16, dtype=np.float32).reshape(4, 4))
+    with pytest.raises(InvalidInput) as caught:
+        kernels.transpose(driver).bind(square, out=square)
+    assert str(caught.value) == (
+        "transpose reads a after it began to write b, and both are one buffer. Fix: give another buffer as out."
+    )

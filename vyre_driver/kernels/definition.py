@@ -83,6 +83,8 @@ class KernelDefinition(ABC):
     name: str
     inputs: tuple[str, ...]
     """The arrays of a call, by name and in order."""
+    may_overwrite: bool = False
+    """Whether an output may be the buffer of an input: each number is read before anybody writes its place."""
 
     @abstractmethod
     def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:

@@ -38,6 +38,7 @@ class Saxpy(KernelDefinition):
 
     name = "saxpy"
     inputs = ("x", "y")
+    may_overwrite = True
 
     def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:  # noqa: ARG002 -- the same on all
         """Return the kernel's own and the one that copies a few words."""

@@ -54,6 +54,7 @@ class InclusiveScan(KernelDefinition):
 
     name = "inclusive_scan"
     inputs = ("x",)
+    may_overwrite = True
 
     def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the two of the passes, with or without subgroups, and the one that copies a few words."""

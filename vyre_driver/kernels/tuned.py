@@ -185,6 +185,12 @@ class TunedKernel:
                     f"has {buffer.shape} and {buffer.dtype}",
                     fix="give a buffer of that shape and type",
                 )
+            over = next((one for one, given in inputs.items() if given is buffer), name)
+            if over != name and not self.definition.may_overwrite:
+                raise InvalidInput(
+                    f"{self.definition.name} reads {over} after it began to write {name}, and both are one buffer",
+                    fix="give another buffer as out",
+                )
             if inputs.get(name, buffer) is not buffer:
                 raise InvalidInput(
                     f"{self.definition.name} works on {name} in place, and out is another buffer than {name}",

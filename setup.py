@@ -138,6 +138,7 @@ setup(
         [
             extension("vyre_driver._fast"),
             extension("vyre_driver._proof"),
+            extension("vyre_driver._tally"),
             extension("vyre_driver.cache._read"),
             extension("vyre_driver.ir._seal"),
             extension("vyre_driver.ir._wire_scan"),

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import timeit
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # the twins
 
+import tally_twin
 import twins
 
 import vyre_driver
@@ -27,6 +29,7 @@ from vyre_driver import _fast
 from vyre_driver.autotune import AutotuneKey
 from vyre_driver.binding import BindingPlan, BindingSetFingerprint
 from vyre_driver.cache.disk import DiskPipelineCache
+from vyre_driver.events import Events
 from vyre_driver.identity import PipelineDeviceFingerprint
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
@@ -91,6 +94,20 @@ def program(count: int) -> Program:
     return Program.wrapped([*inputs, BufferDecl.read_write("out", count - 1, DataType.F32).with_count(1024)], (64, 1, 1), [])
 
 
+def telling(number: int) -> dict[str, Callable[[], float]]:
+    """What a bound kernel's run pays to be told of, its two looks at the clock included, while nobody listens."""
+    replays, twin = Events().replays("ab" * 32), tally_twin.Tally(5)
+
+    def ours() -> None:
+        replays.ended(replays.now())
+
+    def plainly() -> None:
+        began = time.perf_counter_ns()
+        twin.add(3, time.perf_counter_ns() - began, "ab" * 32, 1, "")
+
+    return {"ours": loop(ours, number), "twin": loop(plainly, number)}
+
+
 def cases(table: CTable, number: int) -> dict[str, Mapping[str, Callable[[], float]]]:
     """Return every row's contenders."""
     constants = spec_map(16)
@@ -138,6 +155,7 @@ def cases(table: CTable, number: int) -> dict[str, Mapping[str, Callable[[], flo
     found["layout fingerprint of 8 buffers"] = {
         "ours": loop(partial(BindingSetFingerprint.from_plan, BindingPlan.build(program(8))), plain)
     }
+    found["telling of a replay"] = telling(number)
     if table.is_there:
         found["hash of a map of 16"]["C"] = partial(table.time, "spec_map_hash", 16)
         found["hash of a map of 16"]["plain C"] = partial(table.time, "plain_hash", 16, on_table=False)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.backends.kompute.submission import Submission
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Generator, Sequence
 
+    from vyre_driver._tally import Replays
     from vyre_driver.backends.kompute.pipeline import BoundPipeline
     from vyre_driver.backends.kompute.resident import Buffer
     from vyre_driver.binding import BindingPlan
@@ -29,9 +29,9 @@ class BoundKernel:
         plan: BindingPlan,
         push_words: tuple[int, ...],
         buffers: Sequence[Buffer],
-        told: Callable[[int | None], None],
+        replays: Replays,
     ) -> None:
-        """Record it; made by ``Kernel.bind``. ``told`` gets the nanoseconds of each run, None for one handed over."""
+        """Record it; made by ``Kernel.bind``. ``replays`` is told of each run."""
         self.pipeline = pipeline
         self.push_words = push_words
         roles = [binding.role for binding in plan.descriptors]
@@ -40,18 +40,18 @@ class BoundKernel:
         self.writes = frozenset(one for one, role in zip(memory, roles, strict=True) if role.produces_output)
         operations = [[pipeline.dispatch(push_words)]]
         self._submission = Submission(pipeline.device, operations, keep=pipeline, device_only=not pipeline.device.shares_memory)
-        self._told = told
+        self._replays = replays
 
     def run(self, timeout: float | None = None) -> None:
         """Run it and wait, ``timeout`` seconds with an earlier run of it that goes on; raises as ``DispatchFuture.result``."""
-        began = time.perf_counter_ns()
+        began = self._replays.now()
         self._submission.run(timeout)
-        self._told(time.perf_counter_ns() - began)
+        self._replays.ended(began)
 
     def submit(self) -> DispatchFuture:
         """Hand the work to the device and return at once; an earlier submission of it is waited for first."""
         future = DispatchFuture(self._submission, self._submission.submit())
-        self._told(None)
+        self._replays.handed_over()
         return future
 
 

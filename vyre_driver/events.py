@@ -13,15 +13,16 @@ from __future__ import annotations
 import enum
 import logging
 import threading
-import time
-from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from vyre_driver._tally import Replays, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_KEPT = 256
+    from vyre_driver._tally import Parts
+
 _LOG = logging.getLogger("vyre_driver.events")
 logging.getLogger("vyre_driver").addHandler(logging.NullHandler())
 
@@ -34,6 +35,10 @@ class EventKind(enum.Enum):
     MISS = "miss"
     DISPATCH = "dispatch"
     EVICT = "evict"
+
+
+_KINDS = tuple(EventKind)
+_DISPATCH = _KINDS.index(EventKind.DISPATCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,37 +70,26 @@ class Events:
 
     def __init__(self, listeners: Iterable[Listener] = ()) -> None:
         """Start with nothing."""
-        self._kept: deque[tuple[EventKind, int, int | None, str | None, int, str]] = deque(maxlen=_KEPT)
-        self._counts = dict.fromkeys(EventKind, 0)
-        self._total_ns = dict.fromkeys(EventKind, 0)
-        self._dispatches = self._dispatch_ns = 0  # apart, for a replayed dispatch takes microseconds
-        self._listeners: tuple[Listener, ...] = tuple(listeners)
-        self._lock = threading.Lock()
+        self._tally = Tally(len(_KINDS))
+        self._listeners: tuple[Listener, ...] = ()
+        self._lock = threading.Lock()  # of the listeners; the tally needs none
         self.listeners_dropped = 0
+        self._set_listeners(tuple(listeners))
 
     def emit(
         self, kind: EventKind, duration_ns: int | None = None, key: str | None = None, count: int = 1, detail: str = ""
     ) -> None:
-        """Count an event that has just ended, keep it, and tell the listeners."""
-        parts = (kind, time.time_ns(), duration_ns, key, count, detail)
-        with self._lock:
-            self._counts[kind] += count
-            if duration_ns is not None:
-                self._total_ns[kind] += duration_ns
-        self._kept.append(parts)
+        """Count an event that has just ended, keep it, tell the listeners, and log it."""
+        self._tally.add(_KINDS.index(kind), duration_ns, key, count, detail)
         _LOG.debug("%s %s: %s", kind.value, key, detail)
-        if self._listeners:
-            self._tell(Event(*parts))
 
     def dispatched(self, duration_ns: int | None, key: str | None, count: int = 1, detail: str = "") -> None:
         """Do as ``emit`` for dispatches, which are not logged."""
-        with self._lock:
-            self._dispatches += count
-            self._dispatch_ns += duration_ns or 0
-        parts = (EventKind.DISPATCH, time.time_ns(), duration_ns, key, count, detail)
-        self._kept.append(parts)
-        if self._listeners:
-            self._tell(Event(*parts))
+        self._tally.add(_DISPATCH, duration_ns, key, count, detail)
+
+    def replays(self, key: str | None) -> Replays:
+        """Return what tells of dispatches of one pipeline, of each as ``dispatched`` and faster."""
+        return Replays(self._tally, _DISPATCH, key)
 
     def evicted(self, entries: int, freed_bytes: int) -> None:
         """Count entries that the cache removed, and the allocated bytes that this freed."""
@@ -104,28 +98,31 @@ class Events:
     def add_listener(self, listener: Listener) -> None:
         """Tell a listener of every event from now on."""
         with self._lock:
-            self._listeners = (*self._listeners, listener)
+            self._set_listeners((*self._listeners, listener))
 
     def remove_listener(self, listener: Listener) -> None:
         """Tell it no more; one that was not told does not matter."""
         with self._lock:
-            self._listeners = tuple(one for one in self._listeners if one is not listener)
+            self._set_listeners(tuple(one for one in self._listeners if one is not listener))
 
     def recent(self) -> tuple[Event, ...]:
         """Return the last events, at most 256, the latest one at the end."""
-        return tuple(Event(*parts) for parts in list(self._kept))
+        return tuple([_event(parts) for parts in self._tally.recent()])
 
     def counts(self) -> dict[EventKind, int]:
         """Return how many of each kind there were: dispatches one by one, also of a batch, and entries of an eviction."""
-        with self._lock:
-            return {**self._counts, EventKind.DISPATCH: self._dispatches}
+        return dict(zip(_KINDS, self._tally.counts(), strict=True))
 
     def total_ns(self) -> dict[EventKind, int]:
         """Return how many nanoseconds those of each kind took that were timed."""
-        with self._lock:
-            return {**self._total_ns, EventKind.DISPATCH: self._dispatch_ns}
+        return dict(zip(_KINDS, self._tally.total_ns(), strict=True))
 
-    def _tell(self, event: Event) -> None:
+    def _set_listeners(self, listeners: tuple[Listener, ...]) -> None:
+        self._listeners = listeners
+        self._tally.hear = self._tell if listeners else None
+
+    def _tell(self, parts: Parts) -> None:
+        event = _event(parts)
         for listener in self._listeners:
             try:
                 listener.on_event(event)
@@ -133,3 +130,7 @@ class Events:
                 self.listeners_dropped += 1
                 self.remove_listener(listener)
                 _LOG.exception("a listener raised, and is told no more")
+
+
+def _event(parts: Parts) -> Event:
+    return Event(_KINDS[parts[0]], *parts[1:])

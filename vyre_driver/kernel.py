@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import threading
 import time
@@ -185,8 +184,8 @@ class Kernel:
         bound = self._recent.find(form) if form is not None else None
         if bound is None:
             pipeline, counts = self._bound_pipeline(buffers, groups)
-            told = functools.partial(self._driver.events.dispatched, key=self._trace.key)
-            bound = BoundKernel(pipeline, self.plan, push_words + counts, buffers, told)
+            replays = self._driver.events.replays(self._trace.key)
+            bound = BoundKernel(pipeline, self.plan, push_words + counts, buffers, replays)
             if form is not None:
                 self._recent.remember(form, bound, buffers)
         return bound

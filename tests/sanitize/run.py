@@ -46,6 +46,7 @@ OURS = frozenset(
         "_scan.c",
         "_seal.c",
         "_shape.c",
+        "_tally.c",
         "_wire_scan.c",
         "_wire_terms.c",
     }

@@ -6,6 +6,7 @@ import logging
 import math
 import threading
 import time
+import weakref
 from typing import TYPE_CHECKING
 
 from extras import imported
@@ -100,21 +101,82 @@ def test_a_listener_that_raises_is_told_no_more_and_stops_nothing(caplog: pytest
     ]
 
 
-def test_events_of_several_threads_are_all_counted() -> None:
+def test_events_of_8_threads_are_all_counted_and_what_is_kept_of_them_is_whole() -> None:
     events = Events()
+    torn: list[tuple[Event, ...]] = []
 
-    def work() -> None:
-        for _ in range(2000):
-            events.dispatched(2, None)
-            events.emit(EventKind.HIT, 1)
+    def work(number: int) -> None:
+        replays, name = events.replays(f"replay {number}"), str(number)
+        for turn in range(2000):
+            events.dispatched(number, name, number, name)
+            events.emit(EventKind.HIT, number, name, number, name)
+            replays.handed_over()
+            if turn % 20 == 0 and not are_whole(kept := events.recent()):
+                torn.append(kept)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 9)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (events.counts()[EventKind.DISPATCH], events.total_ns()[EventKind.DISPATCH]) == (8000, 16000)
-    assert (events.counts()[EventKind.HIT], events.total_ns()[EventKind.HIT]) == (8000, 8000)
+    assert (torn, len(events.recent()), are_whole(events.recent())) == ([], 256, True)
+    assert (events.counts()[EventKind.DISPATCH], events.total_ns()[EventKind.DISPATCH]) == (36 * 2000 + 8 * 2000, 36 * 2000)
+    assert (events.counts()[EventKind.HIT], events.total_ns()[EventKind.HIT]) == (36 * 2000, 36 * 2000)
+
+
+def are_whole(kept: tuple[Event, ...]) -> bool:
+    """Whether they are in order, and all parts of each are of one event of the test above."""
+    ended_ns = [one.ended_ns for one in kept]
+    return ended_ns == sorted(ended_ns) and all(map(is_whole, kept))
+
+
+def is_whole(event: Event) -> bool:
+    if str(event.key).startswith("replay"):
+        return parts(event)[1:] == (None, event.key, 1, "")
+    return event.duration_ns == event.count == int(str(event.key)) and event.key == event.detail
+
+
+def test_a_replay_is_told_of_as_a_dispatch_from_its_beginning_to_its_end() -> None:
+    heard, events = Heard(), Events()
+    replays = events.replays("ab")
+    outside, began_ns = time.monotonic_ns(), time.time_ns()
+    began = replays.now()
+    replays.ended(began)
+    outside = time.monotonic_ns() - outside
+    events.add_listener(heard)
+    replays.ended(began)
+    replays.handed_over()
+    first, second, last = events.recent()
+    assert (heard.events, parts(last)) == ([second, last], (EventKind.DISPATCH, None, "ab", 1, ""))
+    assert parts(first) == (EventKind.DISPATCH, first.duration_ns, "ab", 1, "")
+    assert 0 < (first.duration_ns or 0) <= outside
+    assert (first.duration_ns or 0) < (second.duration_ns or 0)
+    assert began_ns <= first.ended_ns <= second.ended_ns <= last.ended_ns <= time.time_ns()
+    assert (events.counts()[EventKind.DISPATCH], events.total_ns()[EventKind.DISPATCH]) == (
+        3,
+        (first.duration_ns or 0) + (second.duration_ns or 0),
+    )
+
+
+def test_a_label_of_any_text_type_is_kept_as_it_is_and_let_go_when_others_push_it_out() -> None:
+    class Label(str):
+        __slots__ = ("__weakref__",)
+
+        def __del__(self) -> None:
+            events.dispatched(None, None, detail="its end")
+
+    events, label = Events(), Label("mine")
+    gone = weakref.ref(label)
+    events.dispatched(1, "ab", 1, label)
+    (kept,) = events.recent()
+    assert kept.detail is label
+    del label, kept
+    for number in range(256):
+        assert gone() is not None
+        events.dispatched(number, None)
+    found = [(one.duration_ns, one.detail) for one in events.recent()]
+    assert (gone(), found) == (None, [(number, "") for number in range(1, 256)] + [(None, "its end")])
+    assert events.counts()[EventKind.DISPATCH] == 258
 
 
 def test_events_but_for_dispatches_are_logged_for_who_wants_it(caplog: pytest.LogCaptureFixture) -> None:

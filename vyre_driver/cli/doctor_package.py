@@ -30,6 +30,7 @@ from vyre_driver.spirv.shipped import shipped_module
 EXTENSIONS = (
     "_fast",
     "_proof",
+    "_tally",
     "cache._read",
     "ir._seal",
     "ir._wire_scan",

@@ -1,0 +1,158 @@
+# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=False
+"""Events counted, summed and kept for a while, so cheaply that a replayed dispatch can be told of. Imports nothing of ours.
+
+There is no lock. Every method holds the GIL from its first change to its last, and what it does in between neither runs Python
+code nor makes an object for which garbage would be collected, so threads see each event whole. An interpreter without the GIL
+takes it back when this is imported, as it does for kompute. The plain twin stands in tests/tally_twin.py.
+"""
+
+cimport cython
+from libc.stdint cimport int64_t
+from posix.time cimport CLOCK_MONOTONIC, CLOCK_REALTIME, clock_gettime, clockid_t, timespec
+
+cdef enum:
+    KEPT = 256
+    MOST_KINDS = 16
+
+
+cdef struct Entry:
+    int64_t ended_ns
+    int64_t duration_ns
+    int64_t count
+    int kind
+    bint is_timed
+
+
+cdef int64_t clock_ns(clockid_t clock) noexcept:
+    cdef timespec now
+    clock_gettime(clock, &now)
+    return <int64_t> now.tv_sec * 1_000_000_000 + now.tv_nsec
+
+
+@cython.final
+@cython.no_gc_clear  # the lists are there as long as it is; what holds it clears the cycles
+cdef class Tally:
+    """Counts and sums by kind, and the last 256 events. Kinds are numbers from 0 on.
+
+    ``hear``, where it is not None, is called after each event with its parts, as ``recent`` returns them.
+    """
+
+    cdef int64_t[MOST_KINDS] _counts
+    cdef int64_t[MOST_KINDS] _total_ns
+    cdef Entry[KEPT] _entries  # a ring, of which _next is written next; keys and details lie beside it
+    cdef list _keys
+    cdef list _details
+    cdef Py_ssize_t _next
+    cdef Py_ssize_t _filled
+    cdef int _kinds
+    cdef public object hear
+
+    def __cinit__(self, int kinds):
+        """Start with nothing. Raises ValueError unless there are 1 to 16 kinds."""
+        if not 0 < kinds <= MOST_KINDS:
+            raise ValueError(f"{kinds} kinds are outside 1 to {MOST_KINDS}")
+        self._kinds = kinds
+        self._keys = [None] * KEPT
+        self._details = [None] * KEPT
+
+    def add(self, int kind, object duration_ns, object key, int64_t count, object detail):
+        """Count an event that ends now, keep it, and let it be heard. A ``duration_ns`` of None is not summed.
+
+        Raises ValueError for a kind that there is not, OverflowError for a count or duration that does not fit 64 bits.
+        """
+        check_kind(self, kind)
+        if duration_ns is None:
+            keep(self, kind, False, 0, key, count, detail)
+        else:
+            keep(self, kind, True, duration_ns, key, count, detail)
+
+    def counts(self):
+        """Return how many there were of each kind."""
+        return [self._counts[kind] for kind in range(self._kinds)]
+
+    def total_ns(self):
+        """Return the nanoseconds that the timed ones of each kind took in all."""
+        return [self._total_ns[kind] for kind in range(self._kinds)]
+
+    def recent(self):
+        """Return (kind, ended_ns, duration_ns, key, count, detail) of each event that is kept, the latest at the end.
+
+        ``ended_ns`` is in ns since 1970 by the system's clock; ``duration_ns`` is None where none was given.
+        """
+        cdef Entry[KEPT] entries
+        cdef list keys = [None] * KEPT
+        cdef list details = [None] * KEPT
+        cdef Py_ssize_t filled = self._filled
+        cdef Py_ssize_t first = (self._next + KEPT - filled) % KEPT
+        cdef Py_ssize_t i, at
+        # Copied before any tuple is made: collecting garbage runs Python code, and then other threads add.
+        for i in range(filled):
+            at = (first + i) % KEPT
+            entries[i] = self._entries[at]
+            keys[i] = self._keys[at]
+            details[i] = self._details[at]
+        return [parts_of(&entries[i], keys[i], details[i]) for i in range(filled)]
+
+
+cdef int check_kind(Tally tally, int kind) except -1:
+    if not 0 <= kind < tally._kinds:
+        raise ValueError(f"kind {kind} is outside 0 to {tally._kinds - 1}")
+    return 0
+
+
+cdef tuple parts_of(const Entry* entry, object key, object detail):
+    return entry.kind, entry.ended_ns, entry.duration_ns if entry.is_timed else None, key, entry.count, detail
+
+
+cdef int keep(
+    Tally tally, int kind, bint is_timed, int64_t duration_ns, object key, int64_t count, object detail
+) except -1:
+    cdef Py_ssize_t at = tally._next
+    cdef Entry* entry = &tally._entries[at]
+    # Held until all is written: the last reference to something may run Python code when it goes.
+    cdef object _old_key = tally._keys[at]
+    cdef object _old_detail = tally._details[at]
+    entry.ended_ns = clock_ns(CLOCK_REALTIME)
+    entry.duration_ns = duration_ns
+    entry.count = count
+    entry.kind = kind
+    entry.is_timed = is_timed
+    tally._keys[at] = key
+    tally._details[at] = detail
+    tally._counts[kind] += count
+    tally._total_ns[kind] += duration_ns
+    tally._next = (at + 1) % KEPT
+    if tally._filled < KEPT:
+        tally._filled += 1
+    if tally.hear is not None:
+        tally.hear(parts_of(entry, key, detail))
+    return 0
+
+
+@cython.final
+@cython.no_gc_clear  # the tally is there as long as it is
+cdef class Replays:
+    """Tells a tally of the runs of one recorded dispatch: events of one kind and one key, without detail."""
+
+    cdef Tally _tally
+    cdef int _kind
+    cdef object _key
+
+    def __cinit__(self, Tally tally not None, int kind, object key):
+        """Tell of nothing yet. Raises ValueError for a kind that the tally has not."""
+        check_kind(tally, kind)
+        self._tally = tally
+        self._kind = kind
+        self._key = key
+
+    def now(self):
+        """Return the ns of a clock that only goes on, for ``ended``."""
+        return clock_ns(CLOCK_MONOTONIC)
+
+    def ended(self, int64_t began_ns):
+        """Add a run that began at that ``now`` and ends now."""
+        keep(self._tally, self._kind, True, clock_ns(CLOCK_MONOTONIC) - began_ns, self._key, 1, "")
+
+    def handed_over(self):
+        """Add a run that was begun and not waited for."""
+        keep(self._tally, self._kind, False, 0, self._key, 1, "")

@@ -57,7 +57,7 @@ def test_an_unknown_verb_is_refused(refused: Refused) -> None:
     line = refused("nope").replace("'", "")  # Pythons quote choices differently
     assert line == (
         "2501: the command line is wrong: argument VERB: invalid choice: nope "
-        "(choose from doctor, devices, run, spirv, stub, demo, cache, conform, metrics). Fix: see vyre-driver --help."
+        "(choose from doctor, devices, run, spirv, stub, demo, cache, tune, conform, metrics). Fix: see vyre-driver --help."
     )
 
 

@@ -12,7 +12,7 @@ again: what was timed by then is compared, and the run is left to itself.
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from vyre_driver.arguments import as_array
 from vyre_driver.autotune.outcomes import Budget, WrongOutputs
 from vyre_driver.autotune.records import size_text
 from vyre_driver.autotune.search import search
-from vyre_driver.errors import InvalidInput, TuningFailed
+from vyre_driver.errors import InvalidInput, TuningFailed, VyreError
 from vyre_driver.kernels.definition import Operand
 from vyre_driver.tuner.isolation import IsolatedBench
 from vyre_driver.tuner.outputs import comparison
@@ -227,11 +227,18 @@ class _Maker:
         if right is not None:
             return comparison(tolerance)(right, outputs)
         for other in self.right:
-            if other != candidate:
-                with suppress(Exception), closing(self.bench.make(other)) as trial:  # it may not even run at this size
-                    found = trial.outputs()
-                    return comparison(2 * tolerance)(found, outputs)
+            found = None if other == candidate else self._outputs(other)
+            if found is not None:
+                return comparison(2 * tolerance)(found, outputs)
         return None
+
+    def _outputs(self, other: Candidate) -> list[NDArray[Any]] | None:
+        """Return what another candidate gives at the size in question, None if it is of no use there."""
+        try:
+            with closing(self.bench.make(other)) as trial:
+                return trial.outputs()
+        except (VyreError, WrongOutputs):  # its own fault; that the device is out of order is told by Abandoned
+            return None
 
 
 @dataclass(slots=True)

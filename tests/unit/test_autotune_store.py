@@ -316,3 +316,28 @@ def test_a_save_that_fails_leaves_the_old_file_nothing_else_and_is_still_to_be_d
     monkeypatch.undo()
     told = store.is_dirty, on_disk(path), names(path), store.save_if_dirty(path)
     assert (told, on_disk(path)) == ((True, {ONE: 1}, ["autotune.toml"], True), {ONE: 1, TWO: 2})
+
+
+def test_a_file_that_nobody_changed_is_not_parsed_again_and_one_that_somebody_did_is(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store_of((ONE, record(1))).save_if_dirty(path)
+    store, parsed, parse = AutotuneStore.load(path), [], autotune_file.parse
+    monkeypatch.setattr(autotune_file, "parse", lambda text: parsed.append(text) or parse(text))
+    for unroll in (2, 3):
+        store.put(TWO, record(unroll, samples=unroll))
+        store.save_if_dirty(path)
+    alone = len(parsed)
+    store_of((AutotuneKey("33" * 16, "gpu"), record(9))).save_if_dirty(path)
+    parsed.clear()
+    store.put(ONE, record(4, samples=1))
+    store.save_if_dirty(path)
+    assert (alone, len(parsed), sorted(on_disk(path).values())) == (0, 1, [3, 4, 9])
+
+
+def test_what_is_put_before_a_save_does_not_count_as_read_from_the_file(path: Path) -> None:
+    store_of((ONE, record(1, samples=5))).save_if_dirty(path)
+    store = AutotuneStore.load(path)
+    store.put(ONE, record(2, samples=1))  # less well measured: the file's stays
+    store.save_if_dirty(path)
+    assert (on_disk(path), store.get(ONE)) == ({ONE: 1}, record(1, samples=5))

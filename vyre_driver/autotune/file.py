@@ -12,8 +12,11 @@ import secrets
 import stat
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from blake3 import blake3
 
 from vyre_driver.autotune.text import AutotuneText, format_text, parse
 from vyre_driver.errors import FileUnusable, InvalidAutotuneFile
@@ -58,8 +61,11 @@ class LockedFile:
         self.path = path
         self._until = time.monotonic() + wait_s
 
-    def read(self) -> AutotuneText:
-        """Return what it says, once no writer of the original's holds it; raises as :func:`read`."""
+    def read(self, known: AutotuneText | None = None) -> AutotuneText:
+        """Return what it says, once no writer of the original's holds it; raises as :func:`read`.
+
+        That is ``known``, and nothing is parsed, if the bytes are still those that this was read from or written as.
+        """
         try:
             descriptor = os.open(self.path, _TO_READ)
         except FileNotFoundError:
@@ -68,12 +74,14 @@ class LockedFile:
             raise _unusable(self.path, "cannot be read", error) from error
         try:
             self._wait_for_original(descriptor)
-            return _parsed(self.path, descriptor)
+            return _parsed(self.path, descriptor, known)
         finally:
             os.close(descriptor)
 
-    def write(self, content: AutotuneText) -> None:
+    def write(self, content: AutotuneText) -> AutotuneText:
         """Replace it by this content, durably: whoever reads finds the old or the new file, also after a power failure.
+
+        Returns the content with the digest of what was written.
 
         Raises
         ------
@@ -90,6 +98,7 @@ class LockedFile:
                 os.close(directory)
         except OSError as error:
             raise _unusable(self.path, "cannot be written", error) from error
+        return replace(content, digest=blake3(data).digest())
 
     def move_aside(self) -> Path:
         """Give it another name, and return that; raises FileUnusable 2202."""
@@ -168,7 +177,7 @@ def _lock_mode(path: Path) -> int:
         return 0o600
 
 
-def _parsed(path: str | os.PathLike[str], descriptor: int) -> AutotuneText:
+def _parsed(path: str | os.PathLike[str], descriptor: int, known: AutotuneText | None = None) -> AutotuneText:
     try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
@@ -181,8 +190,11 @@ def _parsed(path: str | os.PathLike[str], descriptor: int) -> AutotuneText:
         if isinstance(error, FileUnusable):
             raise
         raise _unusable(path, "cannot be read", error) from error
+    digest = blake3(data).digest()
+    if known is not None and known.digest == digest:
+        return known
     try:
-        return parse(data.decode())
+        return replace(parse(data.decode()), digest=digest)
     except ValueError as error:
         raise InvalidAutotuneFile(
             f"{os.fspath(path)} is no autotune file: {error}",

@@ -42,6 +42,7 @@ class AutotuneStore:
     def __init__(self) -> None:
         """Begin empty and clean."""
         self._content = AutotuneText()
+        self._on_file = AutotuneText()  # what was read or written last: another save need not parse it again
         self._newest: dict[AutotuneKey, AutotuneRecord] = {}
         # What changed here since the last save: what was forgotten goes before what was put.
         self._changes: dict[tuple[AutotuneKey, str], AutotuneRecord] = {}
@@ -61,7 +62,8 @@ class AutotuneStore:
             2209 if it is no autotune file; saving to it moves it aside first.
         """
         store = cls()
-        store._take(autotune_file.read(path))
+        store._on_file = autotune_file.read(path)
+        store._take(_without(store._on_file, frozenset()))
         for _, why in store._content.unreadable:
             warnings.warn(f"a record of {path} is left out, and kept in the file: {why}", AutotuneWarning, stacklevel=2)
         return store
@@ -143,7 +145,7 @@ class AutotuneStore:
                 return False
             with autotune_file.locked(path, wait_s) as target:
                 content = _joined(self._on_disk(target), changes, forgotten)
-                target.write(content)
+                self._on_file = content = target.write(content)
             with self._changing:
                 self._changes = {at: new for at, new in self._changes.items() if changes.get(at) is not new}
                 self._forgotten -= forgotten
@@ -168,7 +170,7 @@ class AutotuneStore:
 
     def _on_disk(self, target: autotune_file.LockedFile) -> AutotuneText:
         try:
-            content = target.read()
+            content = target.read(self._on_file)
         except InvalidAutotuneFile as error:
             aside = target.move_aside()
             warnings.warn(f"{error} It is {aside} now", AutotuneWarning, stacklevel=3)

@@ -47,7 +47,7 @@ class AutotuneText:
     """What a file says: the records by key and identity, and what is kept of it as it stands.
 
     ``unreadable`` holds the records that cannot be meant, each with the reason; ``unknown`` what else others have added, and
-    ``unknown_of`` the same of single records.
+    ``unknown_of`` the same of single records. ``digest`` is the BLAKE3 of the file's bytes, empty for what is in no file.
     """
 
     records: dict[tuple[AutotuneKey, str], AutotuneRecord] = field(default_factory=dict)
@@ -55,6 +55,7 @@ class AutotuneText:
     unreadable: tuple[tuple[Any, str], ...] = ()
     unknown: dict[str, Any] = field(default_factory=dict)
     unknown_of: dict[tuple[AutotuneKey, str], dict[str, Any]] = field(default_factory=dict)
+    digest: bytes = field(default=b"", compare=False)
 
 
 def parse(text: str) -> AutotuneText:

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.arguments import as_array
-from vyre_driver.autotune.outcomes import Budget, WrongOutputs
+from vyre_driver.autotune.outcomes import Abandoned, Budget, WrongOutputs
 from vyre_driver.autotune.records import size_text
 from vyre_driver.autotune.search import search
-from vyre_driver.errors import InvalidInput, TuningFailed, VyreError
+from vyre_driver.errors import InvalidInput, TuningFailed
 from vyre_driver.kernels.definition import Operand
 from vyre_driver.tuner.isolation import IsolatedBench
 from vyre_driver.tuner.outputs import comparison
@@ -237,7 +237,9 @@ class _Maker:
         try:
             with closing(self.bench.make(other)) as trial:
                 return trial.outputs()
-        except (VyreError, WrongOutputs):  # its own fault; that the device is out of order is told by Abandoned
+        except Abandoned:  # the device is out of order
+            raise
+        except Exception:  # noqa: BLE001 -- whatever another candidate does is not this one's fault
             return None
 
 

@@ -152,3 +152,19 @@ def test_of_two_records_everybody_keeps_the_same(one: AutotuneRecord, other: Aut
 )
 def test_the_one_timed_more_often_is_better_known_then_the_newer(better: AutotuneRecord, worse: AutotuneRecord) -> None:
     assert (better.is_better_known_than(worse), worse.is_better_known_than(better)) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("unroll = 2\n", "unroll = 4294967296\n"),
+        ("    64,\n", "    4294967296,\n"),
+        ('size = "4096x64"', 'size = "4096x"'),
+        (f'identity = "{"ab" * 32}"', f'identity = "{"AB" * 32}"'),
+    ],
+)
+def test_what_no_record_holds_is_left_to_the_toml_reader_which_tells_of_it(right: str, wrong: str) -> None:
+    text = format_text(content((KEY, OURS)))
+    changed = text.replace(right, wrong, 1)
+    read = parse(changed)
+    assert (changed != text, autotune_text.parse_own(changed), read.records, len(read.unreadable)) == (True, None, {}, 1)

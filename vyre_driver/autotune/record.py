@@ -126,6 +126,14 @@ class AutotuneRecord:
             _refuse("size", self.size, "is not whole numbers with an x between them")
         _refuse("identity", self.identity, "is not 64 hex digits in lower case")
 
+    @classmethod
+    def proven(cls, *values: object) -> AutotuneRecord:
+        """Return a record of all its fields, in order, whose types and ranges a reader has proven."""
+        made = object.__new__(cls)
+        for put, value in zip(_PUTTERS, values, strict=True):
+            put(made, value)
+        return made
+
     def is_better_known_than(self, other: AutotuneRecord) -> bool:
         """Whether this is to be kept of two for one kernel: the one timed more often, then the newer.
 
@@ -137,6 +145,7 @@ class AutotuneRecord:
         return self.samples, self.recorded_at, self.measured_at, _every_field(self)
 
 
+_PUTTERS = tuple(getattr(AutotuneRecord, one.name).__set__ for one in fields(AutotuneRecord))
 _every_field = operator.attrgetter(*(one.name for one in fields(AutotuneRecord)))
 
 

@@ -31,12 +31,14 @@ _KNOWN = frozenset({"key", "adapter"} | {one.name for one in fields(AutotuneReco
 _AS_LIST = ("key", "adapter", "workgroup_size", "unroll", "tile", "recorded_at")
 
 _TEXT = r'"([^"\\\x00-\x1f\x7f]*)"'
+_IDENTITY = r'"([0-9a-f]{64}|)"'
+_SIZE = r'"((?:(?:0|[1-9][0-9]{0,18})(?:x(?:0|[1-9][0-9]{0,18}))*)?)"'
 _NUMBER = r"(0|[1-9][0-9]{0,17})"
 _AXES = r"\[\n" + rf"    {_NUMBER},\n" * 3 + r"\]"
 _RECORD = re.compile(
     rf"key = {_TEXT}\nadapter = {_TEXT}\nworkgroup_size = {_AXES}\nunroll = {_NUMBER}\ntile = {_AXES}\nrecorded_at = {_TEXT}\n"
-    rf"(?:identity = {_TEXT}\nsamples = {_NUMBER}\nmedian_ns = {_NUMBER}\nmeasured_at = {_NUMBER}\n"
-    rf"kernel = {_TEXT}\ndevice = {_TEXT}\ndriver = {_TEXT}\nsize = {_TEXT}\n)?"
+    rf"(?:identity = {_IDENTITY}\nsamples = {_NUMBER}\nmedian_ns = {_NUMBER}\nmeasured_at = {_NUMBER}\n"
+    rf"kernel = {_TEXT}\ndevice = {_TEXT}\ndriver = {_TEXT}\nsize = {_SIZE}\n)?"
 )
 _TO_ESCAPE = re.compile(r'["\\\x00-\x1f\x7f]')
 _ESCAPES = {code: f"\\u{code:04X}" for code in (*range(0x20), 0x7F)} | {ord("\\"): "\\\\", ord('"'): '\\"'}
@@ -126,12 +128,14 @@ def parse_own(text: str) -> dict[tuple[AutotuneKey, str], AutotuneRecord] | None
         if match is None:
             return None
         key, adapter, x, y, z, unroll, wide, high, deep, day, identity, samples, median, at, *names = match.groups()
-        key = AutotuneKey(key, adapter)
-        added: tuple[Any, ...] = () if identity is None else (identity, int(samples), int(median), int(at), *names)
-        try:
-            record = AutotuneRecord((int(x), int(y), int(z)), int(unroll), (int(wide), int(high), int(deep)), day, *added)
-        except InvalidAutotuneRecord:
+        axes = int(x), int(y), int(z), int(wide), int(high), int(deep), int(unroll)
+        if max(axes) > _U32_MAX:
             return None
+        added: tuple[Any, ...] = ("", 0, 0, 0, "", "", "", "")
+        if identity is not None:
+            added = (identity, int(samples), int(median), int(at), *names)
+        key = AutotuneKey(key, adapter)
+        record = AutotuneRecord.proven(axes[:3], axes[6], axes[3:6], day, *added)
         found[key, record.identity] = record
     return found
 

@@ -1,8 +1,20 @@
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test stress check conform sanitize fuzz foreign clean
+.PHONY: help setup demo test check-all quick stress check conform sanitize fuzz foreign vendors clean
+
+, := ,
+PYTEST = .venv/bin/python -m pytest
+SIDE_BY_SIDE = -n auto --maxprocesses 8 --dist loadfile
+
+# $(1): what may not be missing, $(2): which tests. First side by side, then those that have to be alone.
+define run_tests
+@export VYRE_REQUIRE=$${VYRE_REQUIRE-$(1)}; \
+$(PYTEST) $(SIDE_BY_SIDE) --durations 30 -m "not alone $(2)"; side_by_side=$$?; \
+$(PYTEST) -m "alone $(2)"; alone=$$?; \
+exit $$((side_by_side ? side_by_side : alone))
+endef
 
 help:  ## list the targets
-	@sed -nE 's/^([a-z]+):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 14
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 14
 
 setup:  ## make .venv: system packages, kp, the project and its tools (does nothing when nothing changed)
 	@scripts/setup
@@ -10,16 +22,22 @@ setup:  ## make .venv: system packages, kp, the project and its tools (does noth
 demo: setup  ## run the demonstration; its pictures and report go to build/demo
 	.venv/bin/vyre-driver demo --out-dir build/demo
 
-test: check  ## check, then run the tests
-	VYRE_REQUIRE=$${VYRE_REQUIRE-device,validation,extras} .venv/bin/python -m pytest
+test: check  ## check, then run the tests in a few minutes: all but the costly twins and the packages (check-all runs these too)
+	$(call run_tests,device$(,)validation$(,)extras,and not packaging and not thorough)
+
+check-all: check  ## check, then run every test but those of `make stress`; before a release run both
+	$(call run_tests,device$(,)packaging$(,)validation$(,)extras,)
+
+quick: check  ## check, then run the tests that need neither a device nor minutes
+	$(PYTEST) $(SIDE_BY_SIDE) tests/unit tests/golden tests/arch
 
 stress: setup  ## run the tests that take minutes
-	.venv/bin/python -m pytest tests/stress
+	$(PYTEST) tests/stress
 
-conform: setup  ## 20,000 random programs on every backend against the reference; goes on where it was stopped
+conform: setup  ## 20,000 random programs on every backend, a process a core; goes on where it was stopped
 	mkdir -p build
-	.venv/bin/vyre-driver conform --backend cpu-ref --count 20000 --subgroups --batch 500 --journal build/conform-cpu-ref.jsonl
-	.venv/bin/vyre-driver conform --backend kompute --count 20000 --batch 500 --journal build/conform-kompute.jsonl
+	.venv/bin/vyre-driver conform --backend cpu-ref --count 20000 --jobs $$(nproc) --journal build/conform-cpu-ref.jsonl
+	.venv/bin/vyre-driver conform --backend kompute --count 20000 --jobs $$(nproc) --journal build/conform-kompute.jsonl
 
 check: setup  ## formatting, lint, types
 	.venv/bin/ruff format --check && .venv/bin/ruff check
@@ -36,6 +54,9 @@ fuzz: setup  ## hostile containers and modules, ten minutes each (with atheris w
 
 foreign: setup  ## download public packages with compute shaders to build/foreign, reflect and run what they ship
 	VYRE_ALLOW_SOFTWARE=1 VYRE_ROBUST_ACCESS=1 .venv/bin/python tests/foreign/survey.py build/foreign
+
+vendors: setup  ## compile for AMD's devices without one, and test on a device as weak as Vulkan allows
+	.venv/bin/python tests/vendors/run.py
 
 clean:  ## remove .venv and everything that was built
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

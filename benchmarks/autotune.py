@@ -6,20 +6,15 @@ Run as ``python -m benchmarks.autotune --json``.
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import tomli
 import tomli_w
 
 from benchmarks.timing import interleave, parser, print_rows, time_call
 from vyre_driver.autotune import AutotuneKey, AutotuneRecord, AutotuneStore
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +61,7 @@ def main() -> None:
             store.put(key, one)
         store.save_if_dirty(path)
         text = path.read_text("utf-8")
-        table = tomllib.loads(text)
+        table = tomli.loads(text)
 
         def save() -> float:
             for key, one in given:
@@ -80,7 +75,7 @@ def main() -> None:
         rows = interleave("look-up", look_up(given, store), options.rounds)
         loads: dict[str, Callable[[], float]] = {
             "store": lambda: time_call(lambda: AutotuneStore.load(path), 1),
-            "tomllib": lambda: time_call(lambda: tomllib.loads(plain_text(path)), 1),
+            "tomli": lambda: time_call(lambda: tomli.loads(plain_text(path)), 1),
         }
         rows += interleave(f"load {RECORDS} records", loads, options.rounds)
         saves: dict[str, Callable[[], float]] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,7 @@ LARGE: tuple[tuple[str, Size], ...] = (
 SMALL: tuple[tuple[str, Size], ...] = tuple(
     (name, tuple(min(one, 2**16 if len(size) == 1 else 256) for one in size)) for name, size in LARGE
 )
-WARM_UPS = 3
+WARM_UP_S = 0.2
 
 
 class Torch:
@@ -92,7 +93,8 @@ class Bench:
                 / 1000
             )
 
-        for _ in range(WARM_UPS):
+        until = time.monotonic() + WARM_UP_S  # the clock of an idle device is low
+        while time.monotonic() < until:
             bound.run()
         return measure
 

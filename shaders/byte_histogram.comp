@@ -1,6 +1,6 @@
 #version 450
 // How often each byte value occurs: counts in shared memory first, so that a workgroup touches each global bin once.
-layout(local_size_x = 256) in;
+layout(local_size_x = 128) in;
 layout(set = 0, binding = 0) readonly buffer Words { uint words[]; };
 layout(set = 0, binding = 1) buffer Counts { uint counts[256]; };
 layout(push_constant) uniform Push { uint byte_count; };
@@ -8,8 +8,9 @@ layout(push_constant) uniform Push { uint byte_count; };
 shared uint bins[256];
 
 void main() {
-    uint lane = gl_LocalInvocationIndex;
-    bins[lane] = 0u;
+    for (uint bin = gl_LocalInvocationIndex; bin < 256u; bin += gl_WorkGroupSize.x) {
+        bins[bin] = 0u;
+    }
     barrier();
     uint stride = gl_NumWorkGroups.x * gl_WorkGroupSize.x;
     uint whole = byte_count / 4u;
@@ -25,7 +26,9 @@ void main() {
         atomicAdd(bins[(words[whole] >> (8u * gl_GlobalInvocationID.x)) & 255u], 1u);
     }
     barrier();
-    if (bins[lane] != 0u) {
-        atomicAdd(counts[lane], bins[lane]);
+    for (uint bin = gl_LocalInvocationIndex; bin < 256u; bin += gl_WorkGroupSize.x) {
+        if (bins[bin] != 0u) {
+            atomicAdd(counts[bin], bins[bin]);
+        }
     }
 }

@@ -1,6 +1,6 @@
 #version 450
 // Sets words to one value.
-layout(local_size_x = 256) in;
+layout(local_size_x = 128) in;
 
 layout(set = 0, binding = 0) writeonly buffer To { uint to[]; };
 layout(push_constant) uniform Push { uint count; uint value; };

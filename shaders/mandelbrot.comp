@@ -1,7 +1,7 @@
 #version 450
 // Smooth escape counts of the Mandelbrot set: 0 inside, else iterations with the fraction that makes colours run smoothly.
 // `precise` keeps every product and sum unfused, so that numpy meets the very same orbit.
-layout(local_size_x = 16, local_size_y = 16) in;
+layout(local_size_x = 16, local_size_y = 8) in;
 layout(constant_id = 0) const uint MAX_ITERATIONS = 256;
 layout(set = 0, binding = 0) writeonly buffer Escape { float escape[]; };
 layout(push_constant) uniform Push { float left; float top; float step; uint width; uint height; };

@@ -4,6 +4,9 @@ A test runs as a new user would: no ``VYRE_*`` variable is set, and home and cac
 marked ``device`` gets VYRE_ALLOW_SOFTWARE=1, because a CPU device has to do where there is no GPU; without the marker the
 refusal of CPU devices, which is the default, is what tests see.
 
+One cache is shared: Mesa's own of compiled shaders, below ours, lasts for the session, or as long as the folder that
+MESA_SHADER_CACHE_DIR names. A test of what a driver does on its very first pipeline is marked ``cold_mesa`` and starts without.
+
 VYRE_REQUIRE (``device``, ``packaging``, ``validation``, ``extras``, or several with commas) makes a missing prerequisite a
 failure instead of a skip.
 """
@@ -17,6 +20,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -130,6 +134,19 @@ def skip_or_fail(kind: str, reason: str) -> None:
     pytest.skip(reason)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the session's cache of Mesa, which the workers of pytest-xdist inherit, and hear Ctrl-C.
+
+    A shell that runs something in the background has it ignore Ctrl-C, and all that it starts.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if "MESA_SHADER_CACHE_DIR" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="vyre-tests-mesa-", ignore_cleanup_errors=True)
+        config.add_cleanup(folder.cleanup)
+        os.environ["MESA_SHADER_CACHE_DIR"] = folder.name
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     for kind in ("device", "packaging", "validation"):
         if item.get_closest_marker(kind) is not None:
@@ -147,6 +164,8 @@ def _environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
         monkeypatch.delenv(variable)
     for variable, value in environment.items():
         monkeypatch.setenv(variable, value)
+    if request.node.get_closest_marker("cold_mesa") is not None:
+        monkeypatch.delenv("MESA_SHADER_CACHE_DIR")  # then it is below XDG_CACHE_HOME
     if request.node.get_closest_marker("device") is not None:
         monkeypatch.setenv("VYRE_ALLOW_SOFTWARE", "1")
 

@@ -44,9 +44,15 @@ class MadeTrial:
     def sample(self) -> float:
         self.runs += 1
         self.lab.step(self, "sample")
-        time = self.lab.costs[self.place] * self.lab.noise()
-        self.lab.clock.now += time / 1e9
+        time = self.lab.time(self.place) * self.lab.noise()
+        self.lab.work(time / 1e9)
         return time
+
+    def keep_busy(self, seconds: float) -> float:
+        self.lab.step(self, "keep busy")
+        self.lab.busy_s.append(seconds)
+        self.lab.work(seconds)
+        return self.lab.time(self.place) * self.lab.noise()
 
     def verify(self) -> None:
         self.lab.step(self, "verify")
@@ -66,6 +72,7 @@ class Lab:
     spikes: float = 0.0
     at: dict[tuple[int, str], Any] = field(default_factory=dict)
     make_s: float = 0.0
+    busy_s: list[float] = field(default_factory=list)
     clock: Clock = field(default_factory=Clock)
     trials: list[MadeTrial] = field(default_factory=list)
 
@@ -75,6 +82,14 @@ class Lab:
     @property
     def candidates(self) -> list[Candidate]:
         return [Candidate((place + 1, 1, 1)) for place in range(len(self.costs))]
+
+    def time(self, place: int) -> float:
+        """Nanoseconds of a run, without noise."""
+        return self.costs[place]
+
+    def work(self, seconds: float) -> None:
+        """Let the device work."""
+        self.clock.now += seconds
 
     def make(self, candidate: Candidate) -> MadeTrial:
         self.clock.now += self.make_s
@@ -95,6 +110,29 @@ class Lab:
         """A few per cent as often up as down, and at times far too long."""
         factor = 1 + self.random.gauss(0, self.gauss) if self.gauss else 1.0
         return factor * (1 + self.random.uniform(0.2, 4)) if self.random.random() < self.spikes else factor
+
+
+@dataclass
+class IdlingLab(Lab):
+    """On a device whose clock is at a fifth when it idles, stays there for 0.2 s of work, and is full after 0.4 s more.
+
+    ``fixed`` nanoseconds of each candidate go by another clock, that of the memory.
+    """
+
+    fixed: Sequence[float] = ()
+    worked_s: float = 0.0
+
+    def time(self, place: int) -> float:
+        clock = 0.2 + 0.8 * min(max(self.worked_s - 0.2, 0.0) / 0.4, 1.0)
+        return self.costs[place] / clock + (self.fixed[place] if self.fixed else 0.0)
+
+    def work(self, seconds: float) -> None:
+        super().work(seconds)
+        self.worked_s += seconds
+
+    def make(self, candidate: Candidate) -> MadeTrial:
+        self.worked_s = 0.0
+        return super().make(candidate)
 
 
 def place_of(candidate: Candidate) -> int:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 INTEGERS = {"U8": (8, False), "U16": (16, False), "U32": (32, False), "U64": (64, False)}
 INTEGERS |= {"I8": (8, True), "I16": (16, True), "I32": (32, True), "I64": (64, True)}
 NAMES = {getattr(DataType, name): name for name in (*INTEGERS, "F32", "Bool", "Vec2U32", "Vec4U32")}
-NAMES[DataType.F64] = "U64"  # moved by its bits, and nothing is computed of it
+NAMES |= {DataType.F16: "U16", DataType.F64: "U64"}  # moved by their bits, and nothing is computed of them
 NAN = 0x7FC00000
 
 

@@ -1,7 +1,7 @@
-"""Runs one invocation of a lowered program of u32 words in plain Python, and watches every index.
+"""Runs one invocation of a lowered program of words in plain Python, and watches every index.
 
-Only what such programs are lowered to is known; anything else ends with a KeyError. Values are u32 and bools as Python has
-them, pointers are pairs of a variable and an index.
+Only what such programs are lowered to is known; anything else ends with a KeyError. Words are u32 and bools as Python has
+them, whatever their sign, pointers are pairs of a variable and an index.
 """
 
 from __future__ import annotations
@@ -18,14 +18,29 @@ if TYPE_CHECKING:
 U32 = 0xFFFF_FFFF
 LOCAL, GLOBAL = "gl_LocalInvocationID", "gl_GlobalInvocationID"
 
+
+def signed(word: int) -> int:
+    return (word ^ 0x80000000) - 0x80000000
+
+
+def divided(left: int, right: int) -> int:
+    """OpSDiv, which is defined for a divisor of 0, and the least number by -1, nowhere."""
+    assert right != 0, "a signed quotient by 0"
+    assert (left, right) != (0x80000000, U32), "a signed quotient that passes 32 bits"
+    made = abs(signed(left)) // abs(signed(right))
+    return (made if (left ^ right) >> 31 == 0 else -made) & U32
+
+
 BINARY: dict[int, Callable[[int, int], int]] = {
     Ins.IAdd: lambda a, b: (a + b) & U32,
     Ins.ISub: lambda a, b: (a - b) & U32,
     Ins.IMul: lambda a, b: (a * b) & U32,
+    Ins.SDiv: divided,
     Ins.UDiv: lambda a, b: a // b,
     Ins.UMod: lambda a, b: a % b,
     Ins.ShiftLeftLogical: lambda a, b: (a << b) & U32,
     Ins.ShiftRightLogical: lambda a, b: a >> b,
+    Ins.ShiftRightArithmetic: lambda a, b: signed(a) >> b & U32,
     Ins.BitwiseAnd: lambda a, b: a & b,
     Ins.BitwiseOr: lambda a, b: a | b,
     Ins.BitwiseXor: lambda a, b: a ^ b,
@@ -37,6 +52,11 @@ BINARY: dict[int, Callable[[int, int], int]] = {
     Ins.UGreaterThanEqual: lambda a, b: a >= b,
     Ins.LogicalAnd: lambda a, b: a and b,
     Ins.LogicalOr: lambda a, b: a or b,
+}
+UNARY: dict[int, Callable[[int], int]] = {
+    Ins.LogicalNot: lambda a: not a,
+    Ins.Bitcast: lambda a: a,
+    Ins.Not: lambda a: a ^ U32,
 }
 EXTENDED = {Glsl.UMin: min, Glsl.UMax: max}
 
@@ -119,8 +139,11 @@ class Machine:
             return values[operands[operands.index(came, 1) - 1]]
         if opcode == Ins.Select:
             return values[operands[1] if values[operands[0]] else operands[2]]
-        if opcode == Ins.LogicalNot:
-            return not values[operands[0]]
+        if opcode == Ins.BitFieldUExtract:
+            word, first, count = (values[one] for one in operands)
+            return word >> first & (1 << count) - 1
+        if opcode in UNARY:
+            return UNARY[opcode](values[operands[0]])
         if opcode == Ins.ExtInst:
             return EXTENDED[operands[1]](*(values[one] for one in operands[2:]))
         return BINARY[opcode](*(values[one] for one in operands))

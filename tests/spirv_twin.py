@@ -47,6 +47,12 @@ def read(module: bytes, stop: int) -> tuple[tuple[int, int, int, int], dict[str,
         fault = record(found, op, operands, words[3])
         if fault is not None:
             return (fault[0], at, op, fault[1]), found
+    declared = {*found["types"], *found["constants"], *(one for one, _, _ in found["variables"])}
+    for _, op, operands in instructions(words, 5, stop):
+        if op == 74 and operands[0] in found["decorations"]:
+            for target in declared.intersection(operands[1:]):
+                own = found["decorations"].get(target, {})
+                found["decorations"][target] = own | found["decorations"][operands[0]]
     return (0, 0, 0, 0), found
 
 
@@ -63,7 +69,7 @@ def record(found: dict[str, Any], op: int, operands: tuple[int, ...], bound: int
     return None
 
 
-def record_whole(found: dict[str, Any], op: int, operands: tuple[int, ...], text: str) -> None:  # noqa: C901, PLR0912 -- a table
+def record_whole(found: dict[str, Any], op: int, operands: tuple[int, ...], text: str) -> None:  # noqa: C901 -- a table
     if op == 5:
         found["names"][operands[0]] = text
     elif op == 6:
@@ -84,9 +90,6 @@ def record_whole(found: dict[str, Any], op: int, operands: tuple[int, ...], text
         found["decorations"].setdefault(operands[0], {})[operands[1]] = operands[2:]
     elif op == 72 and operands[2] in DECORATIONS:
         found["member_decorations"].setdefault(operands[:2], {})[operands[2]] = operands[3:]
-    elif op == 74 and operands[0] in found["decorations"]:
-        for target in operands[1:]:
-            found["decorations"].setdefault(target, {}).update(found["decorations"][operands[0]])
     elif op in TYPES:
         found["types"][operands[0]] = (op, operands[1:])
     elif op in CONSTANTS:

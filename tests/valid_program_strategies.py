@@ -235,7 +235,7 @@ REFUSED: list[tuple[str, str, Node]] = [
     ("V025", ".value", let("bad", atomic_add("quiet_shared", 0, 1))),
     ("V027", ".value.index", let("bad", atomic_add("quiet_words", i32(0), 1))),
     ("V028", ".value.c", let("bad", fma(1.0, 2.0, u32(3)))),
-    ("V029", ".cond", if_(select(True, u32(1), i32(1)), [])),
+    ("V029", ".cond", if_(select(boolean(True), u32(1), i32(1)), [])),
     ("V030", ".value", let("bad", OpaqueExpr("", b""))),
     ("V031", "", OpaqueNode("", b"")),
     ("V032", ".body[1]", block(let("bad", u32(1)), let("bad", u32(1)))),

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from vyre_driver.argument_layout import check_padding
 from vyre_driver.errors import InvalidInput
-from vyre_driver.numbers import is_whole
+from vyre_driver.numbers import is_whole, items_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _ON_CPU = 1  # DLPack's kDLCPU
 _BYTE_FORMATS = frozenset({"B", "<B", "c", "<c"})
+_TEXT = frozenset("US")
 _USER_DEFINED = 2  # what numpy says of a type that another package registered, as ml_dtypes does
 _FIX = "pass a numpy array, or an object with the buffer protocol, __array_interface__ or DLPack"
 _NO_ARRAY = (ValueError, TypeError, RuntimeError, BufferError, AttributeError)  # what converters raise
@@ -124,6 +126,28 @@ def byte_len(given: object) -> int:
     return array.nbytes
 
 
+def listed_inputs(given: object) -> list[object] | tuple[object, ...]:
+    """Return the inputs of a dispatch, which come one after the other; raises InvalidInput 2201 for what holds none."""
+    if isinstance(given, (list, tuple)):
+        return given
+    found = items_of(given)
+    if found is None:
+        raise InvalidInput(
+            f"the inputs of a dispatch came as {type(given).__name__}",
+            fix="pass a list of arrays, in the order of the bindings",
+        )
+    return found
+
+
+def check_switch(name: str, given: object) -> None:
+    """Return if it is True, False or None; raises InvalidInput 2201: any text counts as true otherwise, "no" too."""
+    if given is not None and not isinstance(given, (bool, np.bool_)):
+        raise InvalidInput(
+            f"{name} is {given!r}, which is neither True nor False",
+            fix="give True or False, or None to do as the environment says",
+        )
+
+
 def _speaks_numpy(given: object) -> bool:
     return any(hasattr(given, name) for name in ("__array_interface__", "__array_struct__", "__array__"))
 
@@ -139,6 +163,7 @@ def check_arguments(plan: BindingPlan, arrays: Sequence[object], out_counts: Map
     InvalidInput
         2201 if the number of arrays is wrong, or an array's type or size does not fit.
     """
+    arrays = listed_inputs(arrays)
     bindings = plan.descriptors
     _refuse_persistent(plan)
     counts = _checked_counts(plan, out_counts)
@@ -255,33 +280,59 @@ def _fresh_output(binding: Binding, count: int) -> BufferArgument:
 
 def _check_resident(binding: Binding, buffer: Resident) -> BufferArgument:
     _check_dtype(binding, buffer.dtype)
+    check_padding(binding, buffer.shape, buffer.dtype)
     check_byte_len(binding, buffer.nbytes)
     return BufferArgument(binding, None, None, buffer.nbytes, buffer.shape, buffer.dtype)
 
 
 def _check_array(binding: Binding, position: int, given: object) -> BufferArgument:
+    if hasattr(given, "lifetime") and hasattr(given, "memory"):  # a Buffer, whose module needs this one
+        raise InvalidInput(
+            f"{binding.described} got a resident buffer, and a call takes arrays",
+            fix="bind the kernel to buffers (kernel.bind), or pass buffer.read()",
+            binding=binding.name,
+        )
+    is_array = isinstance(given, np.ndarray)
     array, is_raw = (given, False) if isinstance(given, np.ndarray) else _read(given, binding.described)
     if is_raw:
         check_byte_len(binding, array.nbytes)
         array = array.view(binding.dtype or np.uint8)
-    _check_dtype(binding, array.dtype)
+    _check_dtype(binding, array.dtype, None if is_array else given)
+    if not is_raw:
+        check_padding(binding, array.shape, array.dtype)
     check_byte_len(binding, array.nbytes)
     return BufferArgument(binding, position, array, array.nbytes, array.shape, array.dtype)
 
 
-def _check_dtype(binding: Binding, dtype: np.dtype[Any]) -> None:
-    if dtype.hasobject:
-        raise InvalidInput(f"{binding.described} got an array of Python objects", fix="pass an array of numbers")
+def _check_dtype(binding: Binding, dtype: np.dtype[Any], given: object = None) -> None:
+    """Return if arrays of a type may be given; ``given`` is what numpy made one of, None for an array or a buffer."""
     wanted = binding.dtype
+    if dtype.hasobject or (wanted is None and dtype.kind in _TEXT):
+        what = "Python objects" if dtype.hasobject else "text"
+        raise InvalidInput(f"{binding.described} got an array of {what}", fix="pass an array of numbers", binding=binding.name)
     if wanted is not None and dtype != wanted and not _same_bits(wanted, dtype):
-        name = f"numpy.{wanted}" if wanted.isbuiltin != _USER_DEFINED else f"{wanted.type.__module__}.{wanted}"
         raise InvalidInput(
             f"{binding.described} holds {wanted} and got an array of {dtype}",
-            fix=f"convert it with .astype({name}), or reinterpret it with .view({name})",
+            fix=_conversion(wanted, dtype, given),
             binding=binding.name,
             expected=str(wanted),
             received=str(dtype),
         )
+
+
+def _conversion(wanted: np.dtype[Any], dtype: np.dtype[Any], given: object) -> str:
+    """Say how to get the wanted type: by value, or by the bits where one stands for the other."""
+    if dtype.kind in _TEXT:
+        return "pass an array of numbers"
+    name = f"numpy.{wanted}" if wanted.isbuiltin != _USER_DEFINED else f"{wanted.type.__module__}.{wanted}"
+    if given is not None and not hasattr(given, "astype"):
+        return f"pass numpy.asarray(..., {name})"
+    by_value = f"convert it with .astype({name})"
+    if dtype.kind == "c" and dtype.itemsize == 2 * wanted.itemsize and wanted.kind == "f":
+        return f"pass real and imaginary parts one after the other with .view({name})"
+    if dtype.kind not in "biuf" or dtype.itemsize != wanted.itemsize or not dtype.isnative or dtype.kind == wanted.kind:
+        return by_value
+    return f"{by_value}, which keeps the numbers, or with .view({name}), which keeps the bits"
 
 
 def _same_bits(wanted: np.dtype[Any], given: np.dtype[Any]) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre_driver.backends.kompute.submission import Submission, dependency_groups
 from vyre_driver.bound import BoundKernel, DispatchFuture
 from vyre_driver.errors import InvalidInput
+from vyre_driver.events import EventKind
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -47,13 +49,22 @@ class Batch:
     def run(self, timeout: float | None = None) -> None:
         """Submit all and wait; raises as ``DispatchFuture.result``."""
         began = time.perf_counter_ns()
-        self._recorded().run(timeout)
+        try:
+            self._recorded().run(timeout)
+        except Exception as error:
+            self._events.failed(EventKind.DISPATCH, error, time.perf_counter_ns() - began)
+            raise
         self._tell(time.perf_counter_ns() - began)
 
     def submit(self) -> DispatchFuture:
-        """Submit all and return at once."""
-        submission = self._recorded()
-        future = DispatchFuture(submission, submission.submit())
+        """Submit all and return at once; an earlier submission of the same batch is waited for first."""
+        failed = partial(self._events.failed, EventKind.DISPATCH)
+        try:
+            submission = self._recorded()
+            future = DispatchFuture(submission, submission.submit(), failed)
+        except Exception as error:
+            failed(error)
+            raise
         self._tell(None)
         return future
 

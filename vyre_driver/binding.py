@@ -250,7 +250,7 @@ class BindingPlan:
         InvalidInput
             2201 if an input holds no bytes.
         """
-        lengths = _fast.byte_lengths(inputs, np.ndarray, arguments.byte_len)
+        lengths = _fast.byte_lengths(arguments.listed_inputs(inputs), np.ndarray, arguments.byte_len)
         plan = cls._planned(program, lengths)
         plan.validate_input_byte_lengths(lengths)
         return plan

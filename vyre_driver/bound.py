@@ -8,51 +8,102 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.backends.kompute.submission import Submission
+from vyre_driver.errors import DispatchTimeout
+from vyre_driver.events import EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
-    from vyre_driver._tally import Replays
     from vyre_driver.backends.kompute.pipeline import BoundPipeline
-    from vyre_driver.backends.kompute.resident import Buffer
+    from vyre_driver.backends.kompute.resident import Buffer, Lifetime
     from vyre_driver.binding import BindingPlan
+    from vyre_driver.events import Events
 
 _MAX_RECENT = 32
+_MOST_RECORDINGS = 64
 
 
 class BoundKernel:
     """A kernel on resident buffers, recorded once. Their memory is held as long as it lives."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what it is made of
         self,
         pipeline: BoundPipeline,
         plan: BindingPlan,
         push_words: tuple[int, ...],
         buffers: Sequence[Buffer],
-        replays: Replays,
+        events: Events,
+        key: str,
     ) -> None:
-        """Record it; made by ``Kernel.bind``. ``replays`` is told of each run."""
+        """Record it; made by ``Kernel.bind``. ``events`` are told of each run of the pipeline of this key."""
         self.pipeline = pipeline
         self.push_words = push_words
         roles = [binding.role for binding in plan.descriptors]
         memory = [id(buffer.memory) for buffer in buffers]
         self.reads = frozenset(one for one, role in zip(memory, roles, strict=True) if role.consumes_input)
         self.writes = frozenset(one for one, role in zip(memory, roles, strict=True) if role.produces_output)
-        operations = [[pipeline.dispatch(push_words)]]
-        self._submission = Submission(pipeline.device, operations, keep=pipeline, device_only=not pipeline.device.shares_memory)
-        self._replays = replays
+        # Not of a method: a cycle would keep the memory until garbage is collected.
+        self._recorded = Recordings(functools.partial(_record, pipeline, push_words))
+        self._submission = self._recorded.free()
+        self._replays = events.replays(key)
+        self._failed = functools.partial(events.failed, EventKind.DISPATCH, key=key)
 
     def run(self, timeout: float | None = None) -> None:
         """Run it and wait, ``timeout`` seconds with an earlier run of it that goes on; raises as ``DispatchFuture.result``."""
         began = self._replays.now()
-        self._submission.run(timeout)
+        try:
+            self._submission.run(timeout)
+        except Exception as error:
+            self._failed(error, self._replays.now() - began)
+            raise
         self._replays.ended(began)
 
     def submit(self) -> DispatchFuture:
-        """Hand the work to the device and return at once; an earlier submission of it is waited for first."""
-        future = DispatchFuture(self._submission, self._submission.submit())
+        """Hand the work to the device and return at once, also while earlier submissions of it are under way.
+
+        They run one after the other. The 65th that is under way waits for the first to end: wait for futures before that, or
+        call ``asyncio.to_thread(bound.submit)`` where an event loop must not stand still.
+        """
+        try:
+            submission = self._recorded.free()
+            future = DispatchFuture(submission, submission.submit(), self._failed)
+        except Exception as error:
+            self._failed(error)
+            raise
         self._replays.handed_over()
         return future
+
+
+class Recordings:
+    """The same work, recorded as often as it was under way at once: what is recorded can be handed over once at a time."""
+
+    def __init__(self, record: Callable[[], Submission]) -> None:
+        """Record nothing yet."""
+        self._record = record
+        self._made: list[Submission] = []
+
+    def free(self) -> Submission:
+        """Return one of which nothing runs, made now if need be; of ``_MOST_RECORDINGS`` the one that was made first.
+
+        Raises
+        ------
+        DispatchFailed
+            1005 and its kin: what recording failed with.
+        """
+        made = list(self._made)
+        for one in made:
+            if one.is_idle():
+                return one
+        if len(made) >= _MOST_RECORDINGS:
+            return made[0]
+        recorded = self._record()
+        self._made.append(recorded)
+        return recorded
+
+
+def _record(pipeline: BoundPipeline, push_words: tuple[int, ...]) -> Submission:
+    device = pipeline.device
+    return Submission(device, [[pipeline.dispatch(push_words)]], keep=pipeline, device_only=not device.shares_memory)
 
 
 class RecentBindings:
@@ -67,17 +118,21 @@ class RecentBindings:
         self._entries: dict[object, tuple[BoundKernel, list[weakref.ref[object]]]] = {}
 
     def find(self, key: object) -> BoundKernel | None:
-        """Return the bound kernel of a key, None if it is not remembered."""
+        """Return the bound kernel of a key, None if it is not remembered; who asks holds the lifetimes in the key."""
         found = self._entries.pop(key, None)
         if found is None:
             return None
         self._entries[key] = found
         return found[0]
 
-    def remember(self, key: object, bound: BoundKernel, buffers: Sequence[Buffer]) -> None:
-        """Keep a bound kernel until one of its buffers is closed or collected, or others push it out."""
+    def remember(self, key: object, bound: BoundKernel, lifetimes: Sequence[Lifetime]) -> None:
+        """Keep a bound kernel until one of its buffers is closed or collected, or others push it out.
+
+        ``lifetimes`` are those that the key was made of, and held since: that of a buffer closed meanwhile ends with the
+        caller's hold on it, and the entry with it.
+        """
         drop = functools.partial(_drop, weakref.ref(self), key)
-        self._entries[key] = bound, [weakref.ref(buffer.lifetime, drop) for buffer in buffers]
+        self._entries[key] = bound, [weakref.ref(lifetime, drop) for lifetime in lifetimes]
         for oldest in list(self._entries)[:-_MAX_RECENT]:
             self.forget(oldest)
 
@@ -95,8 +150,9 @@ def _drop(bindings: weakref.ref[RecentBindings], key: object, _: object) -> None
 class DispatchFuture:
     """Work under way: ask it, wait for it, or await it."""
 
-    def __init__(self, submission: Submission, generation: int) -> None:
-        """Made by ``BoundKernel.submit`` and ``Batch.submit``."""
+    def __init__(self, submission: Submission, generation: int, failed: Callable[[Exception], None]) -> None:
+        """Made by ``BoundKernel.submit`` and ``Batch.submit``; ``failed`` is told of what the work failed with."""
+        self._failed = failed
         self._submission = submission
         self._generation = generation
 
@@ -114,7 +170,13 @@ class DispatchFuture:
         DispatchFailed
             1005, DeviceLost 2006: what it failed with.
         """
-        self._submission.wait(self._generation, timeout)
+        try:
+            self._submission.wait(self._generation, timeout)
+        except DispatchTimeout:  # nothing has failed: it may be asked again
+            raise
+        except Exception as error:
+            self._failed(error)
+            raise
 
     def __await__(self) -> Generator[Any, None, None]:
         """Wait in a thread of the event loop's executor."""

@@ -6,6 +6,7 @@ SPIR-V; calling the ``Kernel`` walks from arrays to results.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from functools import partial
@@ -14,26 +15,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
-from vyre_driver.arguments import as_array
-from vyre_driver.backends.kompute.device import BACKEND_ID, KomputeDevice
+from vyre_driver.arguments import as_array, check_switch
+from vyre_driver.backends.kompute.device import BACKEND_ID, KomputeDevice, check_not_forked
 from vyre_driver.backends.kompute.pipeline import PipelineSource
 from vyre_driver.backends.kompute.resident import Buffer
+from vyre_driver.backends.wishes import check_kept
 from vyre_driver.batch import Batch
 from vyre_driver.binding import BindingPlan
 from vyre_driver.cache.disk import CacheLookup, DiskPipelineCache
 from vyre_driver.cache.entry import PipelineEntry, Verdict
+from vyre_driver.compiled import CompiledModule
 from vyre_driver.driver_metrics import metrics_of
 from vyre_driver.errors import InvalidInput
 from vyre_driver.events import EventKind, Events
 from vyre_driver.first_pipeline import FirstPipelines
 from vyre_driver.geometry import check_shared_memory, local_size
-from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags, layout_digest, program_digest, shader_digest
-from vyre_driver.kernel import CompiledModule, Kernel, Trace
+from vyre_driver.kernel import Kernel, Trace
+from vyre_driver.pipeline_keys import module_key, program_key
 from vyre_driver.requirements import check_requirements
+from vyre_driver.room import Room
 from vyre_driver.spans import listeners_from_settings
-from vyre_driver.specialization import Specialization, specialize
+from vyre_driver.specialization import specialize
 from vyre_driver.spirv.module import SpirvModule
-from vyre_driver.spirv.opcodes import SUBGROUP_CAPABILITIES
 from vyre_driver.spirv.validator import check_valid
 from vyre_driver.vulkan.blob import blob_fits
 from vyre_driver.vulkan.devices import enumerate_devices
@@ -50,11 +53,14 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.space import TuningSpace
     from vyre_driver.autotune.store import AutotuneStore
     from vyre_driver.backends.dispatch_config import DispatchConfig
+    from vyre_driver.identity import PipelineCacheKey
     from vyre_driver.ir.program import Program
     from vyre_driver.program_source import ProgramSource
     from vyre_driver.specialization import SpecMap
-    from vyre_driver.spirv.runnable import RunnableModule
     from vyre_driver.tuner.measure import TuningResult
+
+_numbers = itertools.count(1)
+_KEPT_OF_MODULES = frozenset({"ulp_budget"})  # which nobody has to use up
 
 
 class Driver:
@@ -94,27 +100,33 @@ class Driver:
             2001, DeviceNotFound 2002, SoftwareDeviceRefused 2003, BackendUnavailable 2004, UnsupportedFeature 1002,
             DispatchFailed 1005: if no such device can be opened.
         InvalidInput
-            2201 if ``cache`` is neither a cache nor a path, or ``autotune`` neither a store nor a path.
+            2201 if ``cache`` is neither a cache nor a path, ``autotune`` neither a store nor a path, or a switch is no bool.
         InvalidSetting
             2401 if an environment variable cannot be meant.
         """
+        check_switch("strict", strict)
+        check_switch("allow_software", allow_software)
+        self.number = next(_numbers)
+        """Which of this process's drivers it is, from 1 on; the metrics' label ``number``."""
         if allow_software is None:
             allow_software = settings.switch(settings.ALLOW_SOFTWARE)
+        if not allow_software:
+            check_not_forked()  # before hardware's drivers are looked at
         wanted = settings.text(settings.DEVICE) if device is None else device
         self.physical_device = select_device(enumerate_devices(), wanted, allow_software=allow_software)
         self.cache = cache if isinstance(cache, DiskPipelineCache) else DiskPipelineCache.from_settings(_directory(cache))
         self._autotune = autotune
         self._tuning: TuningRecords | None = None
-        self._looking = threading.Lock()
+        self._looking = threading.RLock()
         if autotune is not None or settings.text(settings.AUTOTUNE):
             _ = self.tuning
         self.events = Events(listeners_from_settings(self.physical_device.name))
         self.cache.tell_evictions(self.events)
         self.strict = settings.switch(settings.STRICT) if strict is None else strict
         self.backend = KomputeDevice(self.physical_device, robust="the driver is strict" if self.strict else None)
-        self.first_pipelines = FirstPipelines(
-            self.cache, self.physical_device, takes_blobs="pipeline_cache" in self.backend.hooks
-        )
+        self.room = Room()
+        takes_blobs = "pipeline_cache" in self.backend.hooks
+        self.first_pipelines = FirstPipelines(self.cache, self.physical_device, takes_blobs=takes_blobs)
 
     @property
     def tuning(self) -> TuningRecords:
@@ -135,9 +147,9 @@ class Driver:
         """Prove that the device can run a module or a program with these constants, and fetch or store its entry.
 
         ``specs`` gives values by name: plain ones, or typed ones (``SpecValue``), which must be of the declared type; of a
-        program they take the place of the literals of the lets with these names. ``config`` is for programs: its ulp budget
-        lets floats be the device's own, its workgroup override replaces the program's size. A program is lowered only when
-        the cache has no entry (docs/lowering.md).
+        program they take the place of the literals of the lets with these names. Of ``config`` a program's ulp budget lets
+        floats be the device's own, and its workgroup override replaces the program's size; what else it asks for is refused.
+        A program is lowered only when the cache has no entry (docs/lowering.md).
 
         ``space`` says which constants of a module may be tuned: those that ``specs`` leaves out take the best values known
         (``tune`` finds them, docs/tuning.md).
@@ -156,17 +168,33 @@ class Driver:
             1006 with all that the validator of programs found.
         UnsupportedFeature
             1002 if the module needs a feature or SPIR-V version that is not there, or what kompute cannot bind; if a part of
-            the program has no lowering.
+            the program has no lowering, or ``config`` asks for what is not kept (InvalidDispatchConfig 2106 if it is none).
         InvalidModule
             2101 if spirv-val is installed and refuses the code.
+        DispatchFailed
+            1005 if the driver is closed.
         CacheNotWarm
             2601 if there is no entry, after ``assert_warm`` or with VYRE_ASSERT_WARM.
         """
-        if not isinstance(module, SpirvModule):
-            if space is not None:
-                raise InvalidInput("compile got a space for a program, which has its own", fix="leave it out")
-            return self._compile_program(module, specs, config)
         began = time.perf_counter_ns()
+        try:
+            self.backend.check_usable()
+            if isinstance(module, SpirvModule):
+                return self._compile_module(module, specs, config, space, began)
+            return self._compile_program(module, specs, config, space, began)
+        except Exception as error:
+            self.events.failed(EventKind.COMPILE, error, time.perf_counter_ns() - began)
+            raise
+
+    def _compile_module(
+        self,
+        module: SpirvModule,
+        specs: Mapping[str, object] | SpecMap | None,
+        config: DispatchConfig | None,
+        space: TuningSpace | None,
+        began: int,
+    ) -> Kernel:
+        check_kept(config, _KEPT_OF_MODULES, "module")
         runnable = module.runnable
         reflection = runnable.reflection
         check_requirements(reflection, self.physical_device, self.backend.features, self.backend.api_version)
@@ -177,17 +205,25 @@ class Driver:
         specialization = specialize(reflection.spec_constants, {} if specs is None else specs)
         workgroup = local_size(reflection, specialization, self.physical_device.limits)
         check_shared_memory(reflection, specialization, self.physical_device.limits)
-        key = self._key(runnable, plan, specialization, workgroup)
+        key = module_key(self.backend, runnable, plan, specialization, workgroup)
         entry, lookup, reason, lookup_ns = self._resolve(key, lambda: runnable.code, runnable.name, reflection.capabilities)
         source = PipelineSource(entry.spirv, specialization.words, reflection.push_constant_bytes, entry.native)
-        compiled = CompiledModule(key, reflection.push_constants, plan, workgroup, source)
+        beyond = runnable.looks_beyond_x
+        constants = {one.name: one.value for one in specialization.constants}
+        compiled = CompiledModule(key, reflection.push_constants, plan, workgroup, source, constants, looks_beyond_x=beyond)
         compile_ns = time.perf_counter_ns() - began
         return Kernel(self, compiled, Trace(key.hex, lookup.verdict, reason, compile_ns, lookup_ns, 0, None, None))
 
     def _compile_program(
-        self, program: Program, specs: Mapping[str, object] | SpecMap | None, config: DispatchConfig | None
+        self,
+        program: Program,
+        specs: Mapping[str, object] | SpecMap | None,
+        config: DispatchConfig | None,
+        space: TuningSpace | None,
+        began: int,
     ) -> Kernel:
-        began = time.perf_counter_ns()
+        if space is not None:
+            raise InvalidInput("compile got a space for a program, which has its own", fix="leave it out")
         prepare = import_module("vyre_driver.program_source").prepare_for  # late: most need no programs
         prepared: ProgramSource = prepare(self.backend, program, specs, config)
         tuned = self._tuned_config(prepared, program, specs, config)
@@ -209,13 +245,15 @@ class Driver:
     ) -> Kernel:
         """Return the kernel of a program with the workgroup that it has by now."""
         began = time.perf_counter_ns() if began is None else began
-        key = self._program_key(prepared, config)
+        key = program_key(self.backend, prepared, config)
         entry, lookup, reason, lookup_ns = self._resolve(
             key, lambda: prepared.lower(self.physical_device.limits), "the lowered program"
         )
         words, push_bytes = prepared.specialization.words, prepared.push_constant_bytes
         source = PipelineSource(entry.spirv, words, push_bytes, entry.native)
-        compiled = CompiledModule(key, (), prepared.plan, prepared.rules.workgroup, source, prepared.rules)
+        named = set(prepared.names)
+        constants = {one.name: one.value for one in prepared.specialization.constants if one.name in named}
+        compiled = CompiledModule(key, (), prepared.plan, prepared.rules.workgroup, source, constants, prepared.rules)
         compile_ns = time.perf_counter_ns() - began
         return make(self, compiled, Trace(key.hex, lookup.verdict, reason, compile_ns, lookup_ns, 0, None, None))
 
@@ -235,33 +273,12 @@ class Driver:
         tuned: DispatchConfig | None = choice.tuned_config(prepared, config, self.physical_device, self.tuning)
         return tuned
 
-    def _program_key(self, prepared: ProgramSource, config: DispatchConfig | None) -> PipelineCacheKey:
-        flags = PipelineFeatureFlags(0)
-        if prepared.uses_subgroups:
-            flags |= PipelineFeatureFlags.SUBGROUP_OPS
-        if prepared.push_constant_bytes:
-            flags |= PipelineFeatureFlags.PUSH_CONSTANTS
-        return PipelineCacheKey.new(
-            program_digest(prepared.program),
-            layout_digest(prepared.plan),
-            prepared.push_constant_bytes,
-            prepared.rules.workgroup,
-            flags,
-            BACKEND_ID,
-            backend_flavour=self.backend.api.flavour,
-            specialization=prepared.specialization,
-            device=self.physical_device,
-            config=config,
-            emitter_version=prepared.target.emitter_version,
-            emitter_options=prepared.target.options(),
-            enabled_features=sorted(prepared.target.features),
-        )
-
     def tune(self, code: SpirvModule | Program, *arrays: object, **call: Any) -> TuningResult:  # noqa: ANN401 -- as tune_call
         """Find the best constants of a module, or workgroup of a program, on a call with these arrays, and keep the record.
 
         ``compile`` uses it from then on. :func:`vyre_driver.tuner.calls.tune_call` tells what else can be said and is raised.
         """
+        self.backend.check_usable()
         result: TuningResult = import_module("vyre_driver.tuner.calls").tune_call(self, code, arrays, **call)
         return result
 
@@ -280,10 +297,12 @@ class Driver:
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Buffer:
         """Return a resident buffer whose contents are not defined; raises as ``buffer``."""
-        return Buffer(self.backend, shape, dtype)
+        self.backend.check_usable()
+        return self.room.make(lambda: Buffer(self.backend, shape, dtype))
 
     def batch(self) -> Batch:
         """Return an empty batch: bound kernels that go to the device in one submission."""
+        self.backend.check_usable()
         return Batch(self.events)
 
     def assert_warm(self) -> None:
@@ -311,44 +330,23 @@ class Driver:
 
     def metrics(self) -> str:
         """Return counters of events, cache and layer as text in Prometheus's exposition format (docs/observability.md)."""
-        return metrics_of(self)
+        return str(metrics_of([self]))
 
     def close(self) -> None:
-        """Give the device back when its work has ended; its kernels, futures and buffers raise DispatchFailed from then on.
+        """Give the device back when its work has ended; it, its kernels, futures and buffers raise DispatchFailed from then on.
 
-        A second call does nothing.
+        A second call finishes what an interrupt kept the first from, and else does nothing.
         """
         self.backend.close()
 
     def __enter__(self) -> Driver:
-        """Return the driver itself."""
+        """Return the driver itself; raises DispatchFailed 1005 once it is closed."""
+        self.backend.check_usable()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         """Close the driver."""
         self.close()
-
-    def _key(
-        self, module: RunnableModule, plan: BindingPlan, specialization: Specialization, workgroup: tuple[int, int, int]
-    ) -> PipelineCacheKey:
-        reflection = module.reflection
-        flags = PipelineFeatureFlags(0)
-        if any(capability in SUBGROUP_CAPABILITIES for capability in reflection.capabilities):
-            flags |= PipelineFeatureFlags.SUBGROUP_OPS
-        if reflection.push_constant_bytes:
-            flags |= PipelineFeatureFlags.PUSH_CONSTANTS
-        return PipelineCacheKey.new(
-            shader_digest(module.code),
-            layout_digest(plan),
-            reflection.push_constant_bytes,
-            workgroup,
-            flags,
-            BACKEND_ID,
-            backend_flavour=self.backend.api.flavour,
-            specialization=specialization,
-            device=self.physical_device,
-            enabled_features=sorted(self.backend.features),
-        )
 
     def _resolve(
         self, key: PipelineCacheKey, code: Callable[[], bytes], name: str, capabilities: Collection[int] = ()

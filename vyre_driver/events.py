@@ -1,8 +1,9 @@
 """What a driver did: counted, kept for a while, and told to whoever listens.
 
-Five kinds of events. HIT and MISS are what the cache said to ``Driver.compile``; COMPILE is a pipeline made, of saved code or
+Six kinds of events. HIT and MISS are what the cache said to ``Driver.compile``; COMPILE is a pipeline made, of saved code or
 by the Vulkan driver; DISPATCH is work that was run or handed over; EVICT is entries that the cache removed to keep within its
-bounds. Of each kind there is a count and a sum of times, and the last 256 events are kept whole.
+bounds; FAILURE is a compile, a call, a bind or a run that raised. Of each kind there is a count and a sum of times, and the
+last 256 events are kept whole.
 
 A listener is called on the thread that caused the event, after the fact, and should return soon. One that raises is taken off
 and logged: what watches the work never stops it. Log records go to loggers below ``vyre_driver``, which has a NullHandler.
@@ -10,6 +11,7 @@ and logged: what watches the work never stops it. Log records go to loggers belo
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import logging
 import threading
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from vyre_driver._tally import Replays, Tally
+from vyre_driver.errors import VyreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,10 +38,21 @@ class EventKind(enum.Enum):
     MISS = "miss"
     DISPATCH = "dispatch"
     EVICT = "evict"
+    FAILURE = "failure"
 
 
+_TOLD = "_is_told"  # the attribute of an error that was told of already, on its way through several layers
 _KINDS = tuple(EventKind)
-_DISPATCH = _KINDS.index(EventKind.DISPATCH)
+_DISPATCH, _FAILURE = _KINDS.index(EventKind.DISPATCH), _KINDS.index(EventKind.FAILURE)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What failed, COMPILE or DISPATCH, and with which error: its stable code, 0 for one of somebody else's, and its class."""
+
+    operation: EventKind
+    code: int
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +61,7 @@ class Event:
 
     ``ended_ns`` is when, in ns since 1970 by the system's clock, and ``duration_ns`` how long it took: None for work that was
     handed over and not waited for. ``key`` is the pipeline's key in hex, None where there is none or several. ``count`` is how
-    many dispatches or entries; ``detail`` says in words what the kind does not.
+    many dispatches or entries; ``detail`` says in words what the kind does not. A FAILURE has its ``failure``.
     """
 
     kind: EventKind
@@ -56,6 +70,7 @@ class Event:
     key: str | None
     count: int
     detail: str
+    failure: Failure | None = None
 
 
 class Listener(Protocol):
@@ -72,8 +87,9 @@ class Events:
         """Start with nothing."""
         self._tally = Tally(len(_KINDS))
         self._listeners: tuple[Listener, ...] = ()
-        self._lock = threading.Lock()  # of the listeners; the tally needs none
+        self._lock = threading.RLock()  # of the listeners, which a finalizer may take off; the tally needs none
         self.listeners_dropped = 0
+        self._failures: dict[tuple[EventKind, int], int] = {}
         self._set_listeners(tuple(listeners))
 
     def emit(
@@ -90,6 +106,21 @@ class Events:
     def replays(self, key: str | None) -> Replays:
         """Return what tells of dispatches of one pipeline, of each as ``dispatched`` and faster."""
         return Replays(self._tally, _DISPATCH, key)
+
+    def failed(self, operation: EventKind, error: Exception, duration_ns: int | None = None, key: str | None = None) -> None:
+        """Count an error that is about to reach the caller, keep it, tell the listeners, and log it; each once."""
+        if getattr(error, _TOLD, False):
+            return
+        with contextlib.suppress(AttributeError):  # an error without attributes of its own
+            setattr(error, _TOLD, True)
+        code = error.code if isinstance(error, VyreError) else 0
+        with self._lock:
+            self._failures[operation, code] = self._failures.get((operation, code), 0) + 1
+        failure = Failure(operation, code, type(error).__name__)
+        problem = error.problem if isinstance(error, VyreError) else str(error)
+        self._tally.add(_FAILURE, duration_ns, key, 1, (failure, problem))
+        what = operation.value if key is None else f"{operation.value} {key}"  # there is no key before all is proven
+        _LOG.warning("%s failed: %s %s: %s", what, failure.error, code, problem)
 
     def evicted(self, entries: int, freed_bytes: int) -> None:
         """Count entries that the cache removed, and the allocated bytes that this freed."""
@@ -117,6 +148,11 @@ class Events:
         """Return how many nanoseconds those of each kind took that were timed."""
         return dict(zip(_KINDS, self._tally.total_ns(), strict=True))
 
+    def failures(self) -> dict[tuple[EventKind, int], int]:
+        """Return how many failures there were by what failed, COMPILE or DISPATCH, and the error's code."""
+        with self._lock:
+            return dict(self._failures)
+
     def _set_listeners(self, listeners: tuple[Listener, ...]) -> None:
         self._listeners = listeners
         self._tally.hear = self._tell if listeners else None
@@ -133,4 +169,8 @@ class Events:
 
 
 def _event(parts: Parts) -> Event:
-    return Event(_KINDS[parts[0]], *parts[1:])
+    kind, ended_ns, duration_ns, key, count, detail = parts
+    if kind == _FAILURE:
+        failure, problem = detail
+        return Event(EventKind.FAILURE, ended_ns, duration_ns, key, count, problem, failure)
+    return Event(_KINDS[kind], ended_ns, duration_ns, key, count, detail)

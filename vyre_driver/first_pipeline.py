@@ -47,11 +47,11 @@ class FirstPipelines:
         self._flights = Flights(cache, manifest_digest(encode_manifest(device_fields(device))))
         self._markers = Markers(cache)
         self._crashed = self._markers.sweep() if takes_blobs else {}
-        self._must_be_warm = False
+        self.must_be_warm = False
 
     def assert_warm(self) -> None:
         """Raise CacheNotWarm from now on instead of compiling."""
-        self._must_be_warm = True
+        self.must_be_warm = True
 
     def miss_reason(self, key: PipelineCacheKey, reason: str) -> str:
         """Return why there is no entry: the lookup's reason, and the crash that it was set aside for.
@@ -161,7 +161,7 @@ class FirstPipelines:
         return FirstPipeline(made, blob, reason)
 
     def _is_warm_wanted(self) -> bool:
-        return self._must_be_warm or settings.switch(settings.ASSERT_WARM)
+        return self.must_be_warm or settings.switch(settings.ASSERT_WARM)
 
     def _refuse_to_compile(self, key: PipelineCacheKey, reason: str) -> None:
         if self._is_warm_wanted():

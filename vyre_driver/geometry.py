@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Mapping
-from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidInput, InvalidSpecialization, LimitExceeded
-from vyre_driver.numbers import is_whole
+from vyre_driver.numbers import is_whole, items_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,17 +90,21 @@ def grid(
     arguments: Sequence[BufferArgument],
     size: tuple[int, int, int],
     limits: DeviceLimits,
+    *,
+    beyond_x: bool = False,
 ) -> tuple[int, int, int]:
     """Return the workgroups per axis: as given (1 to 3 numbers), or enough for the largest output, one invocation an element.
+
+    ``beyond_x`` says that the shader looks at more axes of the grid than the first, or may do so.
 
     Raises
     ------
     InvalidInput
-        2201 if ``groups`` is not 1 to 3 numbers of at least 1, or is None for a workgroup that is not one-dimensional.
+        2201 if ``groups`` is not 1 to 3 numbers of at least 1, or is None where it cannot be guessed.
     LimitExceeded
         2104 if an axis is over the device's limit.
     """
-    counts = _automatic(arguments, size) if groups is None else _given(groups)
+    counts = _automatic(arguments, size, beyond_x=beyond_x) if groups is None else _given(groups)
     for axis, count, limit in zip(_AXES, counts, limits.max_compute_work_group_count, strict=True):
         if count > limit:
             raise LimitExceeded(
@@ -114,22 +116,40 @@ def grid(
     return counts
 
 
-def _automatic(arguments: Sequence[BufferArgument], size: tuple[int, int, int]) -> tuple[int, int, int]:
+def check_guessable(size: tuple[int, int, int], *, beyond_x: bool, subject: str) -> None:
+    """Return if a grid of one axis is all that a shader or a program of this workgroup size can want.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if the workgroup has another axis, or the code looks at another axis of the grid, or may do so.
+    """
+    shown = "x".join(map(str, size))
     if size[1:] != (1, 1):
-        raise InvalidInput(
-            f"the grid cannot be guessed for a workgroup of {'x'.join(map(str, size))} invocations",
-            fix="give groups=(x, y, z) or --groups X,Y,Z",
-        )
+        why = f"a workgroup of {shown} invocations"
+    elif beyond_x:
+        why = f"a {subject} that looks at y or z of its place in the grid (gl_GlobalInvocationID, gl_WorkGroupID and the like)"
+        if subject == "shader":
+            why += ", or at all of it at once"
+    else:
+        return
+    raise InvalidInput(
+        f"the grid cannot be guessed for {why}",
+        fix=f"give groups=(x, y, z), --groups X,Y,Z or grid_override: the workgroups of {shown} invocations along each axis",
+        workgroup=size,
+    )
+
+
+def _automatic(arguments: Sequence[BufferArgument], size: tuple[int, int, int], *, beyond_x: bool) -> tuple[int, int, int]:
+    check_guessable(size, beyond_x=beyond_x, subject="shader")
     elements = max(argument.element_count for argument in arguments if argument.binding.role.produces_output)
     return math.ceil(elements / size[0]), 1, 1
 
 
 def _given(groups: Sequence[int]) -> tuple[int, int, int]:
-    counts: list[int] = []
-    if isinstance(groups, Iterable) and not isinstance(groups, (AbstractSet, Mapping, bytes, bytearray)):
-        given = list(groups)
-        if all(is_whole(count) and not isinstance(count, bool) for count in given):
-            counts = [operator.index(count) for count in given]
+    given = items_of(groups) or []
+    is_plain = all(is_whole(count) and not isinstance(count, bool) for count in given)
+    counts = [operator.index(count) for count in given] if is_plain else []  # type: ignore[arg-type]
     if not 1 <= len(counts) <= 3 or min(counts) < 1:
         raise InvalidInput(
             f"groups is {groups}, which is not 1 to 3 numbers of at least 1", fix="give groups=(x, y, z)", groups=groups

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from vyre_driver import _proof
+from vyre_driver.arguments import check_switch
 from vyre_driver.backends.kompute.pipeline import BoundPipeline, PipelineSource, RecordedDispatch, StageTimes
 from vyre_driver.backends.kompute.resident import Buffer, check_buffers
 from vyre_driver.bound import BoundKernel, RecentBindings
-from vyre_driver.errors import DeviceOutOfMemory
+from vyre_driver.call_lock import call_lock
 from vyre_driver.events import EventKind
 from vyre_driver.geometry import grid
 from vyre_driver.push_constants import pack_push_constants, packer_of
@@ -27,12 +26,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.arguments import BufferArgument
-    from vyre_driver.binding import BindingPlan
+    from vyre_driver.backends.kompute.resident import Lifetime
     from vyre_driver.cache.entry import Verdict
+    from vyre_driver.compiled import CompiledModule
     from vyre_driver.driver import Driver
-    from vyre_driver.identity import PipelineCacheKey
-    from vyre_driver.program_rules import ProgramRules
-    from vyre_driver.spirv.contract import PushConstantMember
     from vyre_driver.vulkan._layer import PipelineFacts
 
 _Made = TypeVar("_Made")
@@ -60,18 +57,6 @@ class Trace:
     stages: StageTimes | None
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledModule:
-    """What ``Driver.compile`` proved and found, before there are buffers; ``rules`` are those of a program."""
-
-    key: PipelineCacheKey
-    push_constants: tuple[PushConstantMember, ...]
-    plan: BindingPlan
-    workgroup: tuple[int, int, int]
-    source: PipelineSource
-    rules: ProgramRules | None = None
-
-
 class Kernel:
     """A compiled module. ``trace`` tells of the last call. May be called from several threads."""
 
@@ -86,12 +71,14 @@ class Kernel:
         self._calls: OrderedDict[object, _Call] = OrderedDict()
         self._latest: tuple[_proof.Form, _Call] | None = None  # of the calls above, the one that was found last
         self._packer = packer_of(compiled.push_constants, compiled.source.push_constant_bytes)
-        self._uses = itertools.count()
+        self._room = driver.room
+        self._room.add(self)
         self._source = compiled.source
         self._has_pipeline = False
         self._recorded: dict[object, RecordedDispatch] = {}
         self._recent = RecentBindings()
-        self._lock = threading.Lock()
+        self._untold: deque[tuple[int, str]] = deque()
+        self._lock = call_lock("the kernel")
 
     def __call__(  # noqa: PLR0913 -- what a call can be told, by keyword
         self,
@@ -114,7 +101,7 @@ class Kernel:
             :func:`vyre_driver.arguments.as_array` reads; none is ever written to.
         groups
             Workgroups of ``workgroup`` invocations along x, y, z; None takes one invocation for each element of the largest
-            output.
+            output, and is refused where workgroup or code have more axes than the first.
         push
             Push constants by name, all of them.
         out_counts
@@ -122,7 +109,8 @@ class Kernel:
         split
             Submit upload, dispatch and read-back one by one, so that ``trace`` can tell them apart.
         timeout
-            Seconds to wait for each submission; None waits for ever, and so does kompute without the layer.
+            Seconds to wait for the device, with calls of the same form on other threads, which come first; making the pipeline
+            is not counted, and a strict call's runs count each. None waits for ever, and so does kompute without the layer.
         strict
             Whether to check that every element of write-only buffers is written and that read-only ones stay as they are; None
             does as the driver. Runs the shader twice or more where poison is left (:mod:`vyre_driver.strict`).
@@ -145,8 +133,30 @@ class Kernel:
             2008, InputChanged 2009: what a strict call found.
         """
         began = time.perf_counter_ns()
+        try:
+            return self._run(
+                arrays, groups, push, out_counts, began=began, split=split, timeout=timeout, strict=strict, label=label
+            )
+        except Exception as error:
+            self._driver.events.failed(EventKind.DISPATCH, error, time.perf_counter_ns() - began, self._trace.key)
+            raise
+
+    def _run(  # noqa: PLR0913 -- as a call
+        self,
+        arrays: tuple[object, ...],
+        groups: Sequence[int] | None,
+        push: Mapping[str, object] | None,
+        out_counts: Mapping[str, int] | None,
+        *,
+        began: int,
+        split: bool,
+        timeout: float | None,
+        strict: bool | None,
+        label: str | None,
+    ) -> NDArray[Any] | tuple[NDArray[Any], ...]:
+        check_switch("strict", strict)
         call, contents, push_words, pipeline_ns = self._proven(arrays, groups, push, out_counts)
-        call.recorded.used = next(self._uses)
+        call.recorded.used = next(self._room.uses)
         push_words += call.counts
         if self._driver.strict if strict is None else strict:
             watched = StrictCall(call.recorded, self.plan, contents, call.outputs)
@@ -157,6 +167,14 @@ class Kernel:
         outputs = self.trimmed(outputs)
         self.told(time.perf_counter_ns() - began, label or "")
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    @property
+    def constants(self) -> dict[str, int | float | bool]:
+        """The value of each specialization constant by name: the caller's, else the tuned one, else the declared one.
+
+        Of a program, those that were given.
+        """
+        return dict(self._compiled.constants)
 
     @property
     def trace(self) -> Trace:
@@ -178,16 +196,27 @@ class Kernel:
         KernelCompileFailed
             1004, DispatchFailed 1005 and their kin: if it cannot be recorded.
         """
+        try:
+            return self._bind(buffers, groups, push)
+        except Exception as error:
+            self._driver.events.failed(EventKind.DISPATCH, error, None, self._trace.key)
+            raise
+
+    def _bind(
+        self, buffers: tuple[Buffer, ...], groups: Sequence[int] | None, push: Mapping[str, object] | None
+    ) -> BoundKernel:
         self._driver.backend.check_usable()
         push_words = self._push_words(push)
-        form = _binding_form(buffers, groups, push_words)
+        # Held until the binding is remembered: the form has their addresses, which no other's may be meanwhile.
+        lifetimes = [buffer.lifetime for buffer in buffers if type(buffer) is Buffer]
+        form = _binding_form(lifetimes, groups, push_words) if len(lifetimes) == len(buffers) else None
         bound = self._recent.find(form) if form is not None else None
         if bound is None:
-            pipeline, counts = self._bound_pipeline(buffers, groups)
-            replays = self._driver.events.replays(self._trace.key)
-            bound = BoundKernel(pipeline, self.plan, push_words + counts, buffers, replays)
+            pipeline, counts = self._room.make(lambda: self._bound_pipeline(buffers, groups))
+            self._tell_compiled()
+            bound = BoundKernel(pipeline, self.plan, push_words + counts, buffers, self._driver.events, self._trace.key)
             if form is not None:
-                self._recent.remember(form, bound, buffers)
+                self._recent.remember(form, bound, lifetimes)
         return bound
 
     def trimmed(self, outputs: list[NDArray[Any]]) -> list[NDArray[Any]]:
@@ -216,7 +245,8 @@ class Kernel:
         rules = self._compiled.rules
         if groups is None and rules is not None:
             groups = rules.groups(arguments)
-        return grid(groups, arguments, self._compiled.workgroup, self._driver.physical_device.limits)
+        compiled, limits = self._compiled, self._driver.physical_device.limits
+        return grid(groups, arguments, compiled.workgroup, limits, beyond_x=compiled.looks_beyond_x)
 
     def _proven(
         self,
@@ -246,7 +276,9 @@ class Kernel:
         """Prove that the call fits; returns it, the contents, and the ns its pipeline took if that was made just now."""
         arguments = self.plan.check_arguments(arrays, out_counts)
         counts = self._counts(arguments)
-        recorded, made = self._recorded_for(arguments, self._grid(groups, arguments))
+        shape = self._grid(groups, arguments)
+        recorded, made = self._room.make(lambda: self._recorded_for(arguments, shape))
+        self._tell_compiled()
         call = _Call(
             recorded,
             tuple(one.position for one in arguments),
@@ -272,7 +304,7 @@ class Kernel:
         words = self._packer.pack(push) if self._packer is not None else None
         if words is not None:
             return words
-        return pack_push_constants(members, self._source.push_constant_bytes, push or {})
+        return pack_push_constants(members, self._source.push_constant_bytes, push or {}, self.plan.subject)
 
     def _recorded_for(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]) -> tuple[RecordedDispatch, bool]:
         """Return the recorded dispatch for these sizes and this grid, and whether it was made just now."""
@@ -282,8 +314,12 @@ class Kernel:
             if found is not None:
                 return found, False
             if len(self._recorded) >= _MAX_RECORDED:
-                self._drop_oldest()
-            made = self._made(lambda source: self._record(source, arguments, groups), lambda recorded: recorded.bound)
+                self._drop(min(self._recorded, key=lambda shape: self._recorded[shape].used))
+            made = self._made(
+                lambda source: RecordedDispatch(self._driver.backend, source, arguments, groups),
+                lambda recorded: recorded.bound,
+            )
+            made.used = next(self._room.uses)
             self._recorded[shape] = made
             return made, True
 
@@ -305,24 +341,31 @@ class Kernel:
         self._trace = replace(self._trace, reason=first.reason)
         self._keep_blob(pipeline_of(first.made))
         pipeline_ns = pipeline_of(first.made).pipeline_ns
-        self._driver.events.emit(EventKind.COMPILE, pipeline_ns, self._trace.key, detail=first.reason)
+        self._untold.append((pipeline_ns, first.reason))
         self._has_pipeline = True
         return first.made
 
-    def _record(
-        self, source: PipelineSource, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]
-    ) -> RecordedDispatch:
-        """Record a dispatch; buffers kept for earlier sizes make room, the least recently used first."""
-        while True:
-            try:
-                return RecordedDispatch(self._driver.backend, source, arguments, groups)
-            except DeviceOutOfMemory:
-                if not self._recorded:
-                    raise
-            self._drop_oldest()
+    def _tell_compiled(self) -> None:
+        """Tell of pipelines made since; with no lock held, for a listener may call this kernel."""
+        while self._untold:
+            pipeline_ns, reason = self._untold.popleft()
+            self._driver.events.emit(EventKind.COMPILE, pipeline_ns, self._trace.key, detail=reason)
 
-    def _drop_oldest(self) -> None:
-        dropped = self._recorded.pop(min(self._recorded, key=lambda shape: self._recorded[shape].used))
+    def oldest_use(self) -> int | None:
+        """Return when what was not called for longest was called, None if nothing is kept; as ``Keeper``."""
+        return min([one.used for one in list(self._recorded.values())], default=None)
+
+    def let_go(self) -> bool:
+        """Drop the recorded dispatch and the buffers that were not called for longest and are idle; as ``Keeper``."""
+        with self._lock.attempt() as is_mine:
+            idle = [shape for shape, one in self._recorded.items() if one.is_idle()] if is_mine else []
+            if idle:
+                self._drop(min(idle, key=lambda shape: self._recorded[shape].used))
+            return bool(idle)
+
+    def _drop(self, shape: object) -> None:
+        """Forget a recorded dispatch and the calls that were proven for it; under the lock."""
+        dropped = self._recorded.pop(shape)
         self._calls = OrderedDict((form, call) for form, call in self._calls.items() if call.recorded is not dropped)
         if self._latest is not None and self._latest[1].recorded is dropped:
             self._latest = None
@@ -349,12 +392,7 @@ class _Call:
     counts: tuple[int, ...]
 
 
-def _binding_form(buffers: Sequence[object], groups: Sequence[int] | None, push_words: tuple[int, ...]) -> object | None:
-    """Return what two bindings that were proven have in common; None when something is of an unusual type."""
-    for buffer in buffers:
-        if type(buffer) is not Buffer:
-            return None
-    plain = _proof.call_form((), groups, None, np.ndarray)  # of the groups
-    if plain is None:
-        return None
-    return tuple([id(buffer.lifetime) for buffer in buffers]), plain[1], push_words  # type: ignore[attr-defined]
+def _binding_form(lifetimes: Sequence[Lifetime], groups: Sequence[int] | None, push_words: tuple[int, ...]) -> object | None:
+    """Return what two bindings that were proven have in common; None when the groups are of an unusual type."""
+    plain = _proof.call_form((), groups, None, np.ndarray)
+    return None if plain is None else (tuple([id(one) for one in lifetimes]), plain[1], push_words)

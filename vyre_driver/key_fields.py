@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 
-from vyre_driver.errors import InvalidKey
+from vyre_driver.errors import InvalidKey, with_article
 from vyre_driver.numbers import is_whole
 
 U32_MAX = 0xFFFF_FFFF
@@ -73,7 +73,7 @@ def _copied(value: object, field: str) -> bytes:
         return memoryview(value).tobytes()  # type: ignore[arg-type]
     except TypeError as error:
         raise InvalidKey(
-            f"{field} is a {type(value).__name__}, not bytes", fix="give a 32-byte digest", field=field, value=value
+            f"{field} is {with_article(type(value).__name__)}, not bytes", fix="give a 32-byte digest", field=field, value=value
         ) from error
 
 

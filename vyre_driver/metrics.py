@@ -28,8 +28,8 @@ class MetricsText:
     """Metric families, collected one sample after the other and written out together."""
 
     def __init__(self, labels: Mapping[str, str] | None = None) -> None:
-        """Start without any; ``labels`` are those that every sample gets."""
-        self._labels = dict(labels or {})
+        """Start without any; ``labels`` are those that samples get from now on."""
+        self.labels = dict(labels or {})
         self._families: dict[str, _Family] = {}
 
     def counter(self, name: str, about: str, value: float, **labels: object) -> None:
@@ -42,7 +42,7 @@ class MetricsText:
 
     def _add(self, name: str, kind: str, about: str, value: float, labels: Mapping[str, object]) -> None:
         family = self._families.setdefault(name, _Family(kind, about))
-        pairs = ",".join(f'{label}="{str(said).translate(_ESCAPES)}"' for label, said in {**self._labels, **labels}.items())
+        pairs = ",".join(f'{label}="{str(said).translate(_ESCAPES)}"' for label, said in {**self.labels, **labels}.items())
         family.samples.append(f"{name}{{{pairs}}} {_number(value)}" if pairs else f"{name} {_number(value)}")
 
     def __str__(self) -> str:

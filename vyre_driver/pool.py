@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import weakref
 from collections import deque
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from vyre_driver import settings
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.driver import Driver
+from vyre_driver.driver_metrics import labels_of, metrics_of
 from vyre_driver.errors import DeviceLost, DispatchFailed
 from vyre_driver.vulkan.devices import PhysicalDevice, enumerate_devices
 from vyre_driver.vulkan.selection import select_device
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from vyre_driver.events import Listener
     from vyre_driver.kernel import Kernel
     from vyre_driver.spec_values import SpecMap
     from vyre_driver.spirv.module import SpirvModule
@@ -67,8 +70,109 @@ class _Lane:
         return len(self.waiting) + (self.running is not None), self.done, self.number
 
 
+class _Lanes:
+    """The lanes of a pool, and what their threads do.
+
+    The threads hold this and not the pool, so that a pool that is dropped, or whose making was interrupted, is collected and
+    ends them.
+    """
+
+    def __init__(self) -> None:
+        self.changed = threading.Condition()
+        self.closing = False
+        self.lanes: list[_Lane] = []
+
+    def start(self) -> None:
+        """Start a thread for each lane."""
+        for lane in self.lanes:
+            lane.thread = threading.Thread(
+                target=self.serve, args=(lane,), name=f"vyre_driver device {lane.number}", daemon=True
+            )
+            lane.thread.start()
+
+    def end(self) -> None:
+        """Have the threads end when all work that was given has ended; may be called in the middle of anything."""
+        with self.changed:
+            self.closing = True
+            self.changed.notify_all()
+
+    def shortest(self) -> _Lane:
+        """Return the lane with least to do; under the lock."""
+        left = [lane for lane in self.lanes if lane.lost is None]
+        if not left:
+            lost = self.lanes[-1].lost
+            raise DeviceLost(
+                f"all {len(self.lanes)} devices of the pool were lost",
+                fix="make a new pool, and look into the system log for the reason",
+            ) from lost
+        return min(left, key=lambda lane: lane.load)
+
+    def enqueue(self, job: _Job[Any]) -> None:
+        """Append a job to the shortest queue; under the lock."""
+        self.shortest().waiting.append(job)
+        self.changed.notify_all()
+
+    def serve(self, lane: _Lane) -> None:
+        """Do one job after the other, until the pool is closed or the device lost; holds none while it waits for the next."""
+        while True:
+            with self.changed:
+                lane.running = None
+                self.changed.notify_all()
+                self.changed.wait_for(lambda: lane.waiting or (self.closing and not self._may_be_rerouted(lane)))
+                if not lane.waiting:
+                    return
+                lane.running = lane.waiting.popleft()
+            if not self._do(lane, lane.running):
+                return
+
+    def _do(self, lane: _Lane, job: _Job[Any]) -> bool:
+        """Do a job; returns False if the device was lost."""
+        if not job.is_running and not job.future.set_running_or_notify_cancel():
+            return True
+        job.is_running = True
+        try:
+            result = job.work(lane.driver)
+        except DeviceLost as error:
+            self._lose(lane, job, error)
+            return False
+        except BaseException as error:  # noqa: BLE001 -- the future's, whatever it is
+            job.future.set_exception(error)
+        else:
+            job.future.set_result(result)
+        lane.done += 1
+        return True
+
+    def _may_be_rerouted(self, lane: _Lane) -> bool:
+        """Whether another lane still has work that it may lose its device over; under the lock."""
+        return any(other is not lane and other.lost is None and (other.waiting or other.running) for other in self.lanes)
+
+    def _lose(self, lane: _Lane, job: _Job[Any], error: DeviceLost) -> None:
+        """Set a lane aside and give its work to the others; where there are none, it fails with the error."""
+        job.losses += 1
+        failed: list[_Job[Any]] = []
+        with self.changed:
+            lane.lost, lane.running = error, None
+            moved = [job, *lane.waiting] if job.losses < _MAX_LOST else list(lane.waiting)
+            if job.losses >= _MAX_LOST:
+                failed.append(job)
+            lane.waiting.clear()
+            for one in moved:
+                try:
+                    self.enqueue(one)
+                except DeviceLost:
+                    failed.append(one)
+            self.changed.notify_all()
+        _LOG.warning("device %r of a pool was lost; %d jobs go to others", lane.driver.physical_device.name, len(moved))
+        for one in failed:
+            if one.is_running or one.future.set_running_or_notify_cancel():
+                one.future.set_exception(error)
+
+
 class DriverPool:
-    """Drivers on several devices, one queue each. May be used from several threads; a context manager, or ``close`` it."""
+    """Drivers on several devices, one queue each. May be used from several threads; a context manager, or ``close`` it.
+
+    One that is dropped does the work that it was given, and ends.
+    """
 
     def __init__(
         self,
@@ -96,31 +200,26 @@ class DriverPool:
         allowed = settings.switch(settings.ALLOW_SOFTWARE) if allow_software is None else allow_software
         named = _every_device(allow_software=allowed) if devices is None else devices
         shared = cache if isinstance(cache, DiskPipelineCache) else None
-        self._changed = threading.Condition()
-        self._closing = False
-        self._lanes: list[_Lane] = []
+        self._lanes = _Lanes()
+        weakref.finalize(self, self._lanes.end).atexit = False  # threads that are left then are daemons
         try:
             for number, device in enumerate(named):
                 driver = Driver(device, cache if shared is None else shared, allow_software=allowed, strict=strict)
                 shared = driver.cache
-                self._lanes.append(_Lane(driver, number))
+                self._lanes.lanes.append(_Lane(driver, number))
         except BaseException:
-            for lane in self._lanes:
+            for lane in self._lanes.lanes:
                 lane.driver.close()
             raise
-        if not self._lanes:
+        if not self._lanes.lanes:
             raise DispatchFailed("the pool has no devices", fix="name one device or more")
-        for lane in self._lanes:
-            lane.thread = threading.Thread(
-                target=self._serve, args=(lane,), name=f"vyre_driver device {lane.number}", daemon=True
-            )
-            lane.thread.start()
+        self._lanes.start()
 
     @property
     def drivers(self) -> tuple[Driver, ...]:
         """The drivers that are in use, in the order of the devices; those that were lost are not among them."""
-        with self._changed:
-            return tuple(lane.driver for lane in self._lanes if lane.lost is None)
+        with self._lanes.changed:
+            return tuple(lane.driver for lane in self._lanes.lanes if lane.lost is None)
 
     def submit(self, work: Callable[[Driver], _Result]) -> Future[_Result]:
         """Have ``work(driver)`` called on the thread of the device that has least to do.
@@ -133,10 +232,9 @@ class DriverPool:
             2006 if every device was lost, DispatchFailed 1005 if the pool is closed.
         """
         job = _Job(work)
-        with self._changed:
-            if self._closing:
-                raise DispatchFailed("the pool is closed", fix="make a new one")
-            self._enqueue(job)
+        with self._lanes.changed:
+            self._check_open()
+            self._lanes.enqueue(job)
         return job.future
 
     def compile(self, module: SpirvModule, specs: Mapping[str, object] | SpecMap | None = None) -> PooledKernel:
@@ -147,13 +245,13 @@ class DriverPool:
         VyreError
             What ``Driver.compile`` raises; DeviceLost 2006 if every device was lost.
         """
-        with self._changed:
-            first = self._shortest().driver
+        with self._lanes.changed:
+            first = self._lanes.shortest().driver
         return PooledKernel(self, module, specs, {first: first.compile(module, specs)})
 
     def report(self) -> list[dict[str, object]]:
         """Return of each device its name and uuid, whether it was lost, and how many jobs it has done and waits with."""
-        with self._changed:
+        with self._lanes.changed:
             return [
                 {
                     "device": lane.driver.physical_device.name,
@@ -162,92 +260,52 @@ class DriverPool:
                     "done": lane.done,
                     "waiting": len(lane.waiting),
                 }
-                for lane in self._lanes
+                for lane in self._lanes.lanes
             ]
+
+    def metrics(self) -> str:
+        """Return the metrics of all drivers as ``Driver.metrics`` does, those lost too, and the jobs of each device."""
+        with self._lanes.changed:
+            lanes = [(one.driver, one.done, len(one.waiting), int(one.running is not None)) for one in self._lanes.lanes]
+        text = metrics_of([driver for driver, *_ in lanes])
+        for driver, done, waiting, running in lanes:
+            text.labels = labels_of(driver)
+            text.counter("pool_jobs_done", "Jobs of a pool that a device has done.", done)
+            text.gauge("pool_jobs_waiting", "Jobs of a pool that wait for a device.", waiting)
+            text.gauge("pool_jobs_running", "Whether a device works on a job of a pool.", running)
+        return str(text)
+
+    def add_listener(self, listener: Listener) -> None:
+        """Tell a listener of every event of all devices from now on; it is called on their threads."""
+        for lane in self._lanes.lanes:
+            lane.driver.events.add_listener(listener)
+
+    def remove_listener(self, listener: Listener) -> None:
+        """Tell it no more; one that was not told does not matter."""
+        for lane in self._lanes.lanes:
+            lane.driver.events.remove_listener(listener)
 
     def close(self) -> None:
         """Return when all work that was given has ended and every device is closed; a second call does nothing."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify_all()
-        for lane in self._lanes:
+        self._lanes.end()
+        for lane in self._lanes.lanes:
             if lane.thread is not None:
                 lane.thread.join()
-        for lane in self._lanes:
+        for lane in self._lanes.lanes:
             lane.driver.close()
 
     def __enter__(self) -> DriverPool:
-        """Return the pool itself."""
+        """Return the pool itself; raises DispatchFailed 1005 once it is closed."""
+        self._check_open()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         """Close it."""
         self.close()
 
-    def _shortest(self) -> _Lane:
-        """Return the lane with least to do; under the lock."""
-        left = [lane for lane in self._lanes if lane.lost is None]
-        if not left:
-            lost = self._lanes[-1].lost
-            raise DeviceLost(
-                f"all {len(self._lanes)} devices of the pool were lost",
-                fix="make a new pool, and look into the system log for the reason",
-            ) from lost
-        return min(left, key=lambda lane: lane.load)
-
-    def _enqueue(self, job: _Job[Any]) -> None:
-        """Append a job to the shortest queue; under the lock."""
-        self._shortest().waiting.append(job)
-        self._changed.notify_all()
-
-    def _serve(self, lane: _Lane) -> None:
-        """Do one job after the other, until the pool is closed or the device lost."""
-        while True:
-            with self._changed:
-                lane.running = None
-                self._changed.notify_all()
-                self._changed.wait_for(lambda: lane.waiting or (self._closing and not self._may_be_rerouted(lane)))
-                if not lane.waiting:
-                    return
-                job = lane.running = lane.waiting.popleft()
-            if not job.is_running and not job.future.set_running_or_notify_cancel():
-                continue
-            job.is_running = True
-            try:
-                result = job.work(lane.driver)
-            except DeviceLost as error:
-                self._lose(lane, job, error)
-                return
-            except BaseException as error:  # noqa: BLE001 -- the future's, whatever it is
-                job.future.set_exception(error)
-            else:
-                job.future.set_result(result)
-            lane.done += 1
-
-    def _may_be_rerouted(self, lane: _Lane) -> bool:
-        """Whether another lane still has work that it may lose its device over; under the lock."""
-        return any(other is not lane and other.lost is None and (other.waiting or other.running) for other in self._lanes)
-
-    def _lose(self, lane: _Lane, job: _Job[Any], error: DeviceLost) -> None:
-        """Set a lane aside and give its work to the others; where there are none, it fails with the error."""
-        job.losses += 1
-        failed: list[_Job[Any]] = []
-        with self._changed:
-            lane.lost, lane.running = error, None
-            moved = [job, *lane.waiting] if job.losses < _MAX_LOST else list(lane.waiting)
-            if job.losses >= _MAX_LOST:
-                failed.append(job)
-            lane.waiting.clear()
-            for one in moved:
-                try:
-                    self._enqueue(one)
-                except DeviceLost:
-                    failed.append(one)
-            self._changed.notify_all()
-        _LOG.warning("device %r of a pool was lost; %d jobs go to others", lane.driver.physical_device.name, len(moved))
-        for one in failed:
-            if one.is_running or one.future.set_running_or_notify_cancel():
-                one.future.set_exception(error)
+    def _check_open(self) -> None:
+        if self._lanes.closing:
+            raise DispatchFailed("the pool is closed", fix="make a new one")
 
 
 class PooledKernel:

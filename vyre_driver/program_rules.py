@@ -12,6 +12,7 @@ import numpy as np
 
 from vyre_driver.dispatch_parameters import covering_grid, dispatch_element_count
 from vyre_driver.errors import InvalidProgram
+from vyre_driver.geometry import check_guessable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,8 +28,9 @@ if TYPE_CHECKING:
 class ProgramRules:
     """The rules of one program.
 
-    ``counted_slots`` are the descriptors whose element count is pushed, in the order of the push constants; ``predicates`` has
-    the shape predicate of each descriptor, or None.
+    ``looks_beyond_x`` says that it looks at more axes of its grid than the first. ``counted_slots`` are the descriptors whose
+    element count is pushed, in the order of the push constants; ``predicates`` has the shape predicate of each descriptor, or
+    None.
     """
 
     plan: BindingPlan
@@ -36,6 +38,7 @@ class ProgramRules:
     has_atomics: bool
     counted_slots: tuple[int, ...]
     predicates: tuple[ShapePredicate | None, ...]
+    looks_beyond_x: bool = False
 
     def push_words(self, arguments: Sequence[BufferArgument]) -> tuple[int, ...]:
         """Return the push constants of a call: the elements of each buffer that run time sizes.
@@ -56,7 +59,16 @@ class ProgramRules:
         return tuple(arguments[slot].element_count for slot in self.counted_slots)
 
     def groups(self, arguments: Sequence[BufferArgument]) -> tuple[int, int, int]:
-        """Return the workgroups that cover the elements of a call; raises LimitExceeded 2104 past 2**32 - 1 along an axis."""
+        """Return the workgroups that cover the elements of a call.
+
+        Raises
+        ------
+        InvalidInput
+            2201 if workgroup or program have more axes than the first: nobody knows the grid then.
+        LimitExceeded
+            2104 if there are more than 2**32 - 1.
+        """
+        check_guessable(self.workgroup, beyond_x=self.looks_beyond_x, subject="program")
         found = {one.binding.buffer_index: one.element_count for one in arguments}
         counted = [replace(one, element_count=found.get(one.buffer_index, one.element_count)) for one in self.plan.bindings]
         count = dispatch_element_count(replace(self.plan, bindings=tuple(counted)), has_atomics=self.has_atomics)

@@ -5,19 +5,19 @@ Source: spec items 1.8, 2.1 and 2.2; docs/lowering.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.backends.dispatch_config import DispatchConfig
 from vyre_driver.backends.kompute.device import BACKEND_ID
 from vyre_driver.backends.profile import DeviceProfile
+from vyre_driver.backends.wishes import check_kept
 from vyre_driver.binding import BindingPlan
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validate import validate
 from vyre_driver.program_rules import ProgramRules
-from vyre_driver.specialization import Specialization, specialize
+from vyre_driver.specialization import Specialization, named_values, specialize
 from vyre_driver.spirv.emit.entry import emit
 from vyre_driver.spirv.emit.specialized import spec_constants
 from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, Target, count_members
@@ -25,6 +25,7 @@ from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, Target
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from vyre_driver.backends.dispatch_config import DispatchConfig
     from vyre_driver.backends.kompute.device import KomputeDevice
     from vyre_driver.specialization import SpecMap
     from vyre_driver.vulkan.devices import DeviceLimits, PhysicalDevice
@@ -37,7 +38,7 @@ _FUSING = frozenset({4})
 # VK_DRIVER_ID_MESA_LLVMPIPE: a memory barrier, which the order of an atomic becomes, makes the invocations wait as one of the
 # workgroup does, and those that do not come there, or come less often, never go on.
 _LLVMPIPE = 13
-_HONOURED = frozenset({"ulp_budget", "workgroup_override", "profile", "label"})
+_KEPT = frozenset({"ulp_budget", "workgroup_override"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,6 @@ def prepare(
         raise InvalidInput(
             f"compile got something of type {type(program).__name__}", fix="give a SpirvModule or a Program", received=program
         )
-    _check_config(config)
     if config is not None and config.workgroup_override is not None:
         program = program.with_workgroup_size(config.workgroup_override)
     validate(program, profile.of_lowered_programs())
@@ -119,13 +119,14 @@ def prepare(
             f"{len(program.buffers)}, and 0 of them outside workgroup memory",
             fix="add an output buffer",
         )
-    names = () if specs is None else tuple(dict(specs))
+    names = () if specs is None else tuple(named_values(specs))
     rules = ProgramRules(
         plan,
         program.workgroup_size,
         bool(program.stats().capabilities & ProgramCapability.ATOMICS),
         tuple(member.slot for member in count_members(plan)),
         tuple(program.buffers[one.buffer_index].shape_predicate for one in plan.descriptors),
+        bool(program.stats().capabilities & ProgramCapability.GRID_AXES),
     )
     specialization = specialize(spec_constants(program, names), {} if specs is None else specs)
     return ProgramSource(program, plan, names, specialization, target, rules)
@@ -135,6 +136,7 @@ def prepare_for(
     backend: KomputeDevice, program: object, specs: Mapping[str, object] | SpecMap | None, config: DispatchConfig | None
 ) -> ProgramSource:
     """Prove that an open device can run a program; raises as ``prepare`` and ``check_limits``."""
+    check_kept(config, _KEPT, "program")
     device = backend.physical
     profile = DeviceProfile.from_physical_device(device, backend.features, backend=BACKEND_ID)
     target = target_for(device, backend.features, config, backend.api_version)
@@ -169,16 +171,4 @@ def check_limits(source: ProgramSource, limits: DeviceLimits) -> None:
         if value > limit:
             raise LimitExceeded(
                 f"the program has {value} {what}, and the device allows {limit}", fix=fix, value=value, limit=limit
-            )
-
-
-def _check_config(config: DispatchConfig | None) -> None:
-    """Refuse wishes that nothing here would fulfil."""
-    for field in fields(DispatchConfig):
-        value = None if config is None else getattr(config, field.name)
-        if value not in {None, field.default} and field.name not in _HONOURED:
-            raise UnsupportedFeature(
-                f"the configuration asks for {field.name} = {value!r}, which compiled programs do not take",
-                fix="leave it out; groups and timeout are given with the call",
-                field=field.name,
             )

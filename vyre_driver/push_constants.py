@@ -76,8 +76,12 @@ def packer_of(members: Sequence[PushConstantMember], byte_len: int) -> _proof.Pu
     return _proof.PushPacker(tuple(places), byte_len // 4)
 
 
-def pack_push_constants(members: Sequence[PushConstantMember], byte_len: int, given: Mapping[str, object]) -> tuple[int, ...]:
+def pack_push_constants(
+    members: Sequence[PushConstantMember], byte_len: int, given: Mapping[str, object], subject: str = "shader"
+) -> tuple[int, ...]:
     """Return the push-constant block of ``byte_len`` bytes as 32-bit words; every member must be given.
+
+    ``subject`` is what declares them, in messages: ``shader`` or ``program``, which has none that a caller gives.
 
     Raises
     ------
@@ -88,6 +92,13 @@ def pack_push_constants(members: Sequence[PushConstantMember], byte_len: int, gi
         raise InvalidPushConstant(
             f"push constants came as {type(given).__name__}, and are given by name",
             fix="pass a dictionary from names to values",
+        )
+    if subject == "program" and given:
+        name = str(next(iter(given)))
+        raise InvalidPushConstant(
+            f"a program has no push constants, and {name!r} was given",
+            fix="leave push out; give values as specs, or in a buffer",
+            constant=name,
         )
     block = bytearray(byte_len)
     _write_members(block, 0, "", members, given)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.errors import LimitExceeded
@@ -15,8 +14,8 @@ if TYPE_CHECKING:
 
     from vyre_driver.backends.kompute.resident import Buffer
     from vyre_driver.bound import BoundKernel
+    from vyre_driver.compiled import CompiledModule
     from vyre_driver.driver import Driver
-    from vyre_driver.kernel import CompiledModule
 
 
 class RegroupedKernel(Kernel):
@@ -42,24 +41,25 @@ class RegroupedKernel(Kernel):
         self._compile_declared = compile_declared
         self._as_declared: Kernel | None = None
         self._ran_as_declared = False
-        self._compiling = threading.Lock()
 
-    def __call__(
+    def _run(
         self,
-        *arrays: object,
-        groups: Sequence[int] | None = None,
+        arrays: tuple[object, ...],
+        groups: Sequence[int] | None,
+        push: Mapping[str, object] | None,
+        out_counts: Mapping[str, int] | None,
         **call: Any,  # noqa: ANN401 -- as Kernel
     ) -> NDArray[Any] | tuple[NDArray[Any], ...]:
-        """Run the kernel once; as ``Kernel``."""
         if groups is None:
             try:
-                found = super().__call__(*arrays, **call)
+                found = super()._run(arrays, groups, push, out_counts, **call)
             except LimitExceeded:  # nothing has run; if it is another limit, what is declared is refused for it too
                 pass
             else:
                 self._ran_as_declared = False
                 return found
-        found = self._declared()(*arrays, groups=groups, **call)
+        del call["began"]  # which a call of another kernel has of its own
+        found = self._declared()(*arrays, groups=groups, push=push, out_counts=out_counts, **call)
         self._ran_as_declared = True
         return found
 
@@ -68,19 +68,18 @@ class RegroupedKernel(Kernel):
         """What the cache said of what ran last, and where the time of that call went."""
         return self._declared().trace if self._ran_as_declared else super().trace
 
-    def bind(
-        self, *buffers: Buffer, groups: Sequence[int] | None = None, push: Mapping[str, object] | None = None
+    def _bind(
+        self, buffers: tuple[Buffer, ...], groups: Sequence[int] | None, push: Mapping[str, object] | None
     ) -> BoundKernel:
-        """Bind resident buffers; as ``Kernel``."""
         if groups is None:
             try:
-                return super().bind(*buffers, push=push)
+                return super()._bind(buffers, groups, push)
             except LimitExceeded:
                 pass
         return self._declared().bind(*buffers, groups=groups, push=push)
 
     def _declared(self) -> Kernel:
-        with self._compiling:
-            if self._as_declared is None:
-                self._as_declared = self._compile_declared()
-            return self._as_declared
+        found = self._as_declared
+        if found is None:  # under no lock: what is told of it may call this kernel, and twice compiled does no harm
+            found = self._as_declared = self._compile_declared()
+        return found

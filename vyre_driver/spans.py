@@ -1,7 +1,8 @@
 """Events as spans of OpenTelemetry, for who has its API package installed and asks for it (``VYRE_OPENTELEMETRY``).
 
 A span is named ``vyre_driver.`` and the event's kind, begins and ends when the event did, and is a child of the span that was
-current on the thread. Work that was handed over and not waited for is a span without length.
+current on the thread. What failed is a span of what was tried, with the status ERROR. Work that was handed over and not waited
+for is a span without length.
 """
 
 from __future__ import annotations
@@ -27,17 +28,24 @@ class OpenTelemetrySpans:
         ImportError
             If opentelemetry-api is not installed.
         """
-        self._tracer: Any = import_module("opentelemetry.trace").get_tracer("vyre_driver")
+        self._trace: Any = import_module("opentelemetry.trace")
+        self._tracer = self._trace.get_tracer("vyre_driver")
         self._device = device
 
     def on_event(self, event: Event) -> None:
         """Make the span."""
+        failure = event.failure
         told = {"key": event.key, "count": event.count, "detail": event.detail or None, "device": self._device}
+        if failure is not None:
+            told |= {"code": failure.code, "error": failure.error}
+        name = event.kind if failure is None else failure.operation
         span = self._tracer.start_span(
-            f"vyre_driver.{event.kind.value}",
+            f"vyre_driver.{name.value}",
             start_time=event.ended_ns - (event.duration_ns or 0),
             attributes={f"vyre_driver.{name}": value for name, value in told.items() if value is not None},
         )
+        if failure is not None:
+            span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, event.detail))
         span.end(end_time=event.ended_ns)
 
 

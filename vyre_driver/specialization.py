@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from blake3 import blake3
 
 from vyre_driver import _fast, key_fields
-from vyre_driver.errors import InvalidSpecialization
+from vyre_driver.errors import InvalidSpecialization, with_article
 from vyre_driver.spec_values import SpecKind, SpecMap, SpecValue
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ __all__ = [
 
 _ARTIFACT_DOMAIN = b"vyre-specialization-artifact-key-v1\0version\0"
 _ARTIFACT_HEAD = struct.Struct("<44sI6sQ")
+_FORMATS = {"u32": "<I", "i32": "<i", "f32": "<f"}
 _ARTIFACT_BACKEND = struct.Struct("<9sQ")
 
 
@@ -47,6 +48,14 @@ class SpecializedConstant:
     spec_id: int
     type_name: str
     bits: int
+
+    @property
+    def value(self) -> int | float | bool:
+        """The value as a plain one."""
+        if self.type_name == "bool":
+            return bool(self.bits)
+        found: int | float = struct.unpack(_FORMATS[self.type_name], struct.pack("<I", self.bits))[0]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +81,7 @@ def specialize(declared: Sequence[SpecConstant], given: Mapping[str, object] | S
     InvalidSpecialization
         2102 if they are not given by name, a name is not declared, or a value does not fit its type.
     """
-    try:
-        values: dict[str, object] = dict(given)
-    except (TypeError, ValueError) as error:
-        raise InvalidSpecialization(
-            f"specialization constants came as {type(given).__name__}, and are given by name",
-            fix="pass a dictionary from names to values",
-        ) from error
+    values = named_values(given)
     names = [constant.name for constant in declared]
     unknown = sorted(set(values) - set(names), key=str)
     if unknown:
@@ -91,6 +94,24 @@ def specialize(declared: Sequence[SpecConstant], given: Mapping[str, object] | S
     return Specialization(tuple(_specialize_one(constant, values) for constant in declared))
 
 
+def named_values(given: object) -> dict[str, object]:
+    """Return constants that are given by name as a dictionary.
+
+    Raises
+    ------
+    InvalidSpecialization
+        2102 if they are not given by name.
+    """
+    try:
+        values: dict[str, object] = dict(given)  # type: ignore[call-overload] # or it raises
+    except (TypeError, ValueError) as error:
+        raise InvalidSpecialization(
+            f"specialization constants came as {type(given).__name__}, and are given by name",
+            fix="pass a dictionary from names to values",
+        ) from error
+    return values
+
+
 def _specialize_one(constant: SpecConstant, given: Mapping[str, object]) -> SpecializedConstant:
     type_name = str(constant.scalar)
     bits = constant.default_bits
@@ -99,8 +120,8 @@ def _specialize_one(constant: SpecConstant, given: Mapping[str, object]) -> Spec
             bits = _bits(constant, given[constant.name])
         except (TypeError, OverflowError) as error:
             raise InvalidSpecialization(
-                f"specialization constant {constant.name!r} is a {type_name}, and {error}",
-                fix=f"give a {type_name}",
+                f"specialization constant {constant.name!r} is {with_article(type_name)}, and {error}",
+                fix=f"give {with_article(type_name)}",
                 constant=constant.name,
                 value=given[constant.name],
             ) from error
@@ -111,7 +132,7 @@ def _bits(constant: SpecConstant, value: object) -> int:
     if not isinstance(value, SpecValue):
         return constant.scalar.encode(value)
     if value.type_name != str(constant.scalar):
-        raise TypeError(f"{value!r} is a {value.type_name}")
+        raise TypeError(f"{value!r} is {with_article(value.type_name)}")
     return value.bits
 
 

@@ -33,6 +33,11 @@ POISONS = (0x7FFA, 0xD65B, 0x69C6, 0xB593, 0x5AE5, 0xE36A, 0x96B4, 0xCBAD)
 _COMPARED_BYTES = 8
 _LEAST_RUNS = 2
 _MAX_SHOWN_BYTES = 16
+_KEPT = {"shader": "drop writeonly", "program": "declare it read_write"}
+_WRITTEN = {
+    "shader": "declare what the shader writes without readonly",
+    "program": "declare what the program writes read_write",
+}
 
 
 class StrictCall:
@@ -128,7 +133,8 @@ def _never_written(binding: Binding, units: NDArray[np.bool_]) -> OutputNotWritt
     where = f"index {first}" + (f" (component {component})" if components > 1 else "")
     return OutputNotWritten(
         f"{binding.described} has {total} elements, and {count} of them were never written, the first at {where}",
-        fix="write each of them, or start more workgroups (groups=), or drop writeonly where the rest is to stay as given",
+        fix="write each of them, or start more workgroups (groups=), or "
+        f"{_KEPT[binding.subject]} where the rest is to stay as given",
         binding=binding.name,
         count=count,
         elements=total,
@@ -149,7 +155,7 @@ def _check_unchanged(binding: Binding, before: NDArray[Any] | None, after: NDArr
     raise InputChanged(
         f"{binding.described} has {len(changed)} {noun}, and the dispatch changed {count} of them, the first at index {first} "
         f"from {was} to {became}",
-        fix="declare what the shader writes without readonly, and check the indices of all that it writes",
+        fix=f"{_WRITTEN[binding.subject]}, and check the indices of all that it writes",
         binding=binding.name,
         count=count,
         elements=len(changed),

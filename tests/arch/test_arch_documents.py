@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 
 from vyre_driver import errors, settings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import RunChild
 
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
@@ -51,6 +53,25 @@ def python_blocks(path: Path) -> list[str]:
 def test_the_quick_start_runs_and_prints_what_it_shows(root: Path, tmp_path: Path, run_python: RunChild) -> None:
     done = run_python("-W", "error", "-c", "\n".join(python_blocks(root / "README.md")), cwd=tmp_path)
     assert (done.status, done.stdout) == (0, "Verdict.MISS [1. 3. 5. 7.]\n"), done.stderr
+
+
+# Added to a line, so that it ends within seconds; the last of two options counts.
+SHORTER = {"tune": "--seconds 1 --allow-software", "demo": "--npy x.npy", "run": "--allow-software"}
+
+
+@pytest.mark.device
+def test_the_commands_of_the_quick_start_run_one_after_the_other(root: Path, tmp_path: Path, run_program: RunChild) -> None:
+    block = (root / "README.md").read_text("utf-8").partition("From the shell")[2].partition("\n\n")[2].partition("\n\n")[0]
+    for name in ("shaders", "README.md"):
+        (tmp_path / name).symlink_to(root / name)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    lines = [line.strip() for line in block.splitlines()]
+    verbs = [line.split()[1] for line in lines]
+    for line, verb in zip(lines, verbs, strict=True):
+        done = run_program("sh", "-c", f"{line} {SHORTER.get(verb, '')}", cwd=tmp_path, env={"PATH": path})
+        assert done.status == 0, f"{line}: {done.stderr}"
+    assert verbs == ["-c", "devices", "run", "spirv", "tune", "demo"]
+    assert np.load(tmp_path / "result.npy").tolist() == (2 * np.arange(1000, dtype=np.float32) + 1).tolist()
 
 
 def test_the_program_in_the_document_on_programs_prints_as_it_shows(root: Path, run_python: RunChild) -> None:

@@ -8,6 +8,7 @@ import pty
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from vyre_driver import SpirvModule
 from vyre_driver.cli import doctor_package, doctor_vulkan
 from vyre_driver.cli.doctor_checks import Check, State, worst
 from vyre_driver.vulkan import enumerate_devices
+from vyre_driver.vulkan.devices import DeviceType
 
 if TYPE_CHECKING:
     from conftest import RunChild
@@ -269,3 +271,30 @@ def test_every_compiled_module_is_imported() -> None:
     package = Path(doctor_package.__file__).parents[1]
     sources = {".".join(one.relative_to(package).with_suffix("").parts) for one in package.rglob("*.pyx")}
     assert set(doctor_package.EXTENSIONS) == sources
+
+
+@pytest.mark.device
+def test_without_kp_no_backend_is_said_to_be_taken(run_python: RunChild, tmp_path: Path) -> None:
+    (tmp_path / "kp.py").write_text("raise ImportError('no kp here')")
+    env = {"PYTHONPATH": str(tmp_path), "VYRE_ALLOW_SOFTWARE": "1"}
+    said = {}
+    for name in ("kompute", "backends"):
+        done = run_python("-m", "vyre_driver.cli.doctor_probe", name, env=env)
+        said[name] = json.loads(done.stdout)
+    assert (said["kompute"]["state"], "no kp here" in said["kompute"]["says"]) == ("failure", True)
+    assert (said["backends"]["state"], said["backends"]["says"]) == ("warning", "none would be taken without being named")
+    assert any(line.startswith("kompute: ") and "no kp here" in line for line in said["backends"]["details"])
+    assert said["backends"]["fixes"] == ["repair what is wrong above"]
+
+
+@pytest.mark.device
+def test_nobody_is_told_to_allow_the_cpu_who_has_allowed_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    devices = [replace(one, device_type=DeviceType.CPU) for one in enumerate_devices()]
+    monkeypatch.setattr(doctor_vulkan, "enumerate_devices", lambda: devices)
+    install = "install the Vulkan driver of the GPU, if there is one"
+    assert doctor_vulkan.check_devices().fixes == (install,)
+    monkeypatch.delenv("VYRE_ALLOW_SOFTWARE")
+    allow = f"{install}; or let the CPU do with VYRE_ALLOW_SOFTWARE=1"
+    assert doctor_vulkan.check_devices().fixes == (allow,)
+    if all(one.is_software for one in enumerate_devices()):
+        assert doctor_package.check_backends().fixes == (allow,)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from vyre_driver.cli import main
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from conftest import Refused, RunChild
@@ -23,6 +25,30 @@ COUNT = "Fix: give a whole number from 1 to 4294967295."
 GROUPS = "Fix: write --groups 64 or --groups 8,8,1."
 READABLE = "Fix: name a readable file."
 NPY = "Fix: write it with numpy.save."
+
+
+@pytest.fixture
+def refused(work: Path, capsys: pytest.CaptureFixture[str]) -> Refused:
+    """As the one of other files, in this process: nothing here needs one, which takes half a second to start."""
+
+    def run(*arguments: str, env: Mapping[str, str | None] | None = None) -> str:
+        before = contents(work)
+        with pytest.MonkeyPatch.context() as patch:
+            for variable, value in (env or {}).items():
+                patch.delenv(variable, raising=False) if value is None else patch.setenv(variable, value)
+            status = main(arguments)
+        told = capsys.readouterr()
+        assert (status, told.out, contents(work)) == (2, "", before), told.err
+        assert told.err.endswith("\n")
+        assert told.err.count("\n") == 1, told.err
+        return told.err.strip().removeprefix("vyre-driver: error ")
+
+    return run
+
+
+def contents(work: Path) -> dict[str, bytes]:
+    """The files in a directory; what is no regular file is there by its name."""
+    return {path.name: path.read_bytes() if path.is_file() and not path.is_symlink() else b"" for path in work.iterdir()}
 
 
 @pytest.mark.parametrize(
@@ -338,7 +364,24 @@ def test_a_variable_that_cannot_be_meant_is_refused(refused: Refused, variable: 
     assert refused(*RUN, env={variable: value}) == line
 
 
+def test_a_process_of_its_own_says_the_same(run_cli: RunChild, refused: Refused) -> None:
+    arguments = ("run", "missing.spv")
+    done = run_cli(*arguments)
+    assert (done.status, done.stdout, done.stderr) == (2, "", f"vyre-driver: error {refused(*arguments)}\n")
+
+
 def test_help_is_for_every_verb(run_cli: RunChild) -> None:
     done = {verb: run_cli(*verb, "--help") for verb in ((), ("devices",), ("run",), ("spirv",), ("stub",), ("demo",))}
     found = {verb: (child.status, child.stdout.split()[:2], child.stderr) for verb, child in done.items()}
     assert found == dict.fromkeys(done, (0, ["usage:", "vyre-driver"], ""))
+
+
+def test_a_device_is_no_input(refused: Refused) -> None:
+    complaint = refused("run", "saxpy.spv", "--in", "x=/dev/zero", "--in", "y=y.npy", "--push", "alpha=2", "--push", "count=8")
+    assert complaint == "2202: cannot read /dev/zero (it is a device). Fix: name a file with data."
+
+
+def test_an_endless_shader_is_no_shader(refused: Refused, work: Path) -> None:
+    (work / "endless.comp").symlink_to("/dev/zero")
+    message = "2202: endless.comp is larger than 16777216 bytes. Fix: name a GLSL text file, not other data."
+    assert refused("run", "endless.comp") == message

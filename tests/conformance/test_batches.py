@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,6 +41,7 @@ if "vyre_driver.conformance.jobs" in sys.orig_argv:
         return answer(backend, case, **how)
     suite.answer = spoiled
 """
+SPOILED_TWICE = SPOILED.replace('== "seed 42"', "in {{'seed 42', 'seed 44'}}")
 
 
 def test_a_job_gives_what_the_same_process_would(python: Path) -> None:
@@ -59,6 +61,37 @@ def test_a_case_that_ends_or_stops_its_process_fails_and_the_others_are_asked(py
     python.write_text(SPOILED.format(what=what))
     failed = {"case": "seed 42", "why": why, "grid": [], "program": "", "text": f"seed 42: {why}"}
     assert run_job(SEEDS, timeout_s=20) == Tally(asked=5, agreed=4, failed=[failed])
+
+
+# From seed 42 on the device of that process is gone, whatever is asked of it.
+LOST = """
+import sys
+if "vyre_driver.conformance.jobs" in sys.orig_argv:
+    import vyre_driver.conformance.suite as suite
+    from vyre_driver.errors import DeviceLost
+    answer, gone = suite.answer, []
+    def losing(*_, **_how):
+        raise DeviceLost("'GPU' was lost", fix="make a new Driver")
+    def lost(backend, case, **how):
+        gone.extend([True] * (case.name == "seed 42"))
+        return answer(losing if gone else backend, case, **how)
+    suite.answer = lost
+"""
+
+
+def test_a_lost_device_is_one_failure_and_another_process_goes_on_behind_it(python: Path) -> None:
+    python.write_text(LOST)
+    tally = run_job(SEEDS)
+    told = [(one["case"], one["why"]) for one in tally.failed]
+    assert (tally.asked, tally.agreed) == (5, 4)
+    assert told == [("seed 42", "DeviceLost 2006: 'GPU' was lost. Fix: make a new Driver.")]
+
+
+def test_a_process_that_a_lost_device_does_not_let_go_is_ended(python: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vyre_driver.conformance.batches._LEAVING_S", 0.2)
+    python.write_text(f"{LOST}    import atexit, time\n    atexit.register(lambda: gone and time.sleep(600))\n")
+    tally = run_job(SEEDS, timeout_s=20)
+    assert (tally.asked, tally.agreed, [one["case"] for one in tally.failed]) == (5, 4, ["seed 42"])
 
 
 def test_what_a_child_complains_of_is_told(python: Path) -> None:
@@ -116,6 +149,38 @@ def test_a_journal_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
         run_batches(batches(SEEDS), journal=tmp_path / "nowhere" / "done.jsonl")
 
 
+def test_workers_side_by_side_find_what_one_finds_in_the_order_of_the_jobs(python: Path, tmp_path: Path) -> None:
+    """The first job ends last."""
+    python.write_text(SPOILED_TWICE.format(what="time.sleep(2) if case.name == 'seed 42' else os._exit(4); os._exit(3)"))
+    journal = tmp_path / "done.jsonl"
+    found = run_batches(batches(SEEDS, 2), workers=3, journal=journal)
+    why = {"seed 42": "the process ended with status 3: ", "seed 44": "the process ended with status 4: "}
+    assert (found.asked, found.agreed, {one["case"]: one["why"] for one in found.failed}) == (5, 3, why)
+    assert [one["case"] for one in found.failed] == ["seed 42", "seed 44"]
+    assert sorted(json.loads(line)["job"]["first"] for line in journal.read_text().splitlines()) == [40, 42, 44]
+
+
+def test_the_last_failure_that_is_wanted_stops_the_workers_beside_it(python: Path) -> None:
+    """Another one would sleep for ten minutes: it is ended, and is no failure."""
+    python.write_text(SPOILED_TWICE.format(what="os._exit(3) if case.name == 'seed 42' else time.sleep(600)"))
+    found = run_batches(batches(SEEDS, 1), workers=5, max_failures=1)
+    assert [one["case"] for one in found.failed] == ["seed 42"]
+
+
+def test_an_error_stops_the_workers_beside_it(python: Path, tmp_path: Path) -> None:
+    python.write_text(SPOILED.format(what="time.sleep(600)"))
+    with pytest.raises(FileUnusable, match="cannot be written"):
+        run_batches(batches(SEEDS, 1), workers=5, journal=tmp_path / "nowhere" / "done.jsonl")
+
+
+def test_a_journal_of_another_generator_is_not_counted(tmp_path: Path) -> None:
+    journal = tmp_path / "done.jsonl"
+    other = replace(SEEDS, generator=SEEDS.generator - 1)
+    entry = {"job": json.loads(other.line), "found": Tally(asked=5, agreed=4).as_data()}
+    journal.write_text(json.dumps(entry) + "\n")
+    assert run_batches([SEEDS], journal=journal) == Tally(asked=5, agreed=5)
+
+
 def test_the_verb_asks_in_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     journal = tmp_path / "done.jsonl"
     how = ["--no-cases", "--count", "5", "--seed", "40", "--batch", "2", "--journal", str(journal), "--json"]
@@ -125,3 +190,9 @@ def test_the_verb_asks_in_batches(tmp_path: Path, capsys: pytest.CaptureFixture[
     facts = {"schema": 1, "backend": "cpu-ref", "seed": 40, "count": 5}
     assert (status, found) == (0, {**facts, "asked": 5, "agreed": 5, "unsupported": {}, "failed": []})
     assert len(journal.read_text().splitlines()) == 3
+
+
+def test_the_verb_asks_side_by_side_about_constants(capsys: pytest.CaptureFixture[str]) -> None:
+    how = ["--no-cases", "--count", "4", "--batch", "2", "--jobs", "2", "--constants", "--no-subgroups", "--json"]
+    assert main(["conform", "--backend", "cpu-ref", *how]) == 0
+    assert json.loads(capsys.readouterr().out)["agreed"] == 4

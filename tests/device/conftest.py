@@ -23,6 +23,14 @@ class CompileText(Protocol):
     def __call__(self, text: str, specs: dict[str, object] | None = None) -> Kernel: ...
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave those that run a second time without the layer, and cost much, to ``make check-all``."""
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if item.get_closest_marker("dear_twins") is not None and call is not None and call.params.get("layer") == "0":
+            item.add_marker(pytest.mark.thorough)
+
+
 @pytest.fixture(params=["1", "0"], ids=["layer", "no layer"])
 def layer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run the test under the vyre Vulkan layer, and again without it: everything works then, only slower."""

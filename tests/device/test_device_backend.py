@@ -261,7 +261,10 @@ def test_a_resident_dispatch_takes_only_what_this_backend_loaded(backend: Komput
             InvalidInput,
             "what is dispatched was not loaded by this backend",
         )
-    assert refused(lambda: backend.allocate_resident(5, np.uint32)) == (InvalidInput, "5 bytes are no whole number of uint32")
+    assert refused(lambda: backend.allocate_resident(5, np.uint32)) == (
+        InvalidInput,
+        "5 bytes are no whole number of uint32, one or more",
+    )
 
 
 def test_a_closed_backend_raises_and_a_second_close_does_nothing(backend: KomputeBackend, doubled: LoadedArtifact) -> None:

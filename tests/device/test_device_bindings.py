@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from kernels import SHIFT, STEP
+
+from vyre_driver.bound import BoundKernel
 
 if TYPE_CHECKING:
     from conftest import CompileText
@@ -100,3 +103,25 @@ def test_a_dropped_kernel_drops_what_it_remembered(driver: Driver, compiled: Com
     del kernel
     gc.collect()
     assert bound() is None
+
+
+def test_a_buffer_closed_while_it_is_being_bound_leaves_nothing_that_a_later_buffer_could_be_taken_for(
+    driver: Driver, compiled: CompileText, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = compiled(SHIFT)
+    source, ones = driver.buffer(np.ones(64, np.uint32)), np.ones(64, np.uint32)
+
+    def closed_by_another_thread(*made: Any) -> BoundKernel:  # noqa: ANN401 -- as BoundKernel
+        bound = BoundKernel(*made)
+        closer = threading.Thread(target=made[3][1].close)  # the second buffer
+        closer.start()
+        closer.join()
+        return bound
+
+    for _ in range(8):
+        with monkeypatch.context() as patch:
+            patch.setattr("vyre_driver.kernel.BoundKernel", closed_by_another_thread)
+            kernel.bind(source, driver.buffer(ones))
+        later = driver.buffer(ones)
+        kernel.bind(source, later).run()
+        np.testing.assert_array_equal(later.read(), 4 * ones, strict=True)

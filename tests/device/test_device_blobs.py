@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.vulkan import PhysicalDevice
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.cold_mesa]
 
 PAYLOAD = bytes(i * 7 & 255 for i in range(1000))
 X = np.arange(100, dtype=np.float32)

@@ -63,7 +63,7 @@ def test_typed_values_have_the_entry_of_the_plain_ones_and_must_be_of_the_declar
         typed = SpecMap({"MAX_ITERATIONS": SpecValue.u32(7)})
         assert [driver.compile(module, specs).trace.key for specs in (typed, dict(typed))] == [plain, plain]
         assert driver.compile(module, SpecMap()).trace.key == driver.compile(module).trace.key
-        with pytest.raises(InvalidSpecialization, match=r"'MAX_ITERATIONS' is a u32, and SpecValue\.i32\(7\) is a i32"):
+        with pytest.raises(InvalidSpecialization, match=r"'MAX_ITERATIONS' is a u32, and SpecValue\.i32\(7\) is an i32"):
             driver.compile(module, SpecMap({"MAX_ITERATIONS": SpecValue.i32(7)}))
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.identity import PipelineCacheKey
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.cold_mesa]
 
 X = np.arange(100, dtype=np.float32)
 

@@ -66,7 +66,7 @@ def test_a_thousand_runs_use_one_fence(driver: Driver, kernel: Kernel) -> None:
     assert changes(driver, run) == {"fences_created": 1, "fences_reused": 999}
 
 
-def test_submitting_again_ends_the_submission_before_whose_fence_it_takes(driver: Driver, kernel: Kernel) -> None:
+def test_submitting_again_takes_a_fence_that_is_free_or_another_of_64(driver: Driver, kernel: Kernel) -> None:
     buffer = driver.empty(20_000, np.uint32)
     bound = bind(kernel, buffer)
 
@@ -74,7 +74,9 @@ def test_submitting_again_ends_the_submission_before_whose_fence_it_takes(driver
         for _ in range(100):
             bound.submit()
 
-    assert changes(driver, submit) == {"fences_created": 1, "fences_reused": 99, "work_pending": 1}
+    found = changes(driver, submit)
+    assert (found["fences_created"] + found["fences_reused"], found["fences_created"] <= 64) == (100, True)
+    assert found["work_pending"] <= 64
 
 
 def test_fences_are_as_many_as_run_at_once(driver: Driver, kernel: Kernel) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from conftest import RunChild
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.dear_twins]
 
 
 @pytest.mark.usefixtures("layer")

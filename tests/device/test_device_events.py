@@ -10,7 +10,7 @@ import pytest
 from extras import imported
 from kernels import STEP, glsl
 
-from vyre_driver import Driver
+from vyre_driver import Driver, DriverPool
 from vyre_driver.backends import DispatchConfig, acquire
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.events import Event, EventKind
@@ -120,9 +120,10 @@ def test_a_drivers_metrics_are_its_counters(driver: Driver, layer: str) -> None:
         kernel(X, X, push=PUSH)
     found = families(driver.metrics())
     device = {"device": driver.physical_device.name, "uuid": driver.physical_device.device_uuid.hex()}
+    device["number"] = str(driver.number)
     assert all(device.items() <= one.labels.items() for samples in found.values() for one in samples)
     events = {one.labels["kind"]: one.value for one in found["vyre_driver_events"]}
-    assert events == {"compile": 1, "hit": 0, "miss": 1, "dispatch": 5, "evict": 0}
+    assert events == {"compile": 1, "hit": 0, "miss": 1, "dispatch": 5, "evict": 0, "failure": 0}
     seconds = {one.labels["kind"]: one.value for one in found["vyre_driver_event_seconds"]}
     assert seconds == {kind.value: spent / 1e9 for kind, spent in driver.events.total_ns().items()}
     counts: Any = driver.report()["cache"]
@@ -135,3 +136,32 @@ def test_every_line_of_the_metrics_is_of_the_format(driver: Driver) -> None:
     sample = re.compile(r'[a-z_]+\{([a-z]+="(\\.|[^"\\\n])*",?)*\} [0-9.e+-]+')
     lines = driver.metrics().splitlines()
     assert [line for line in lines if not line.startswith("# ") and not sample.fullmatch(line)] == []
+
+
+def series(text: str) -> list[str]:
+    return [line.rpartition(" ")[0] for line in text.splitlines() if not line.startswith("#")]
+
+
+def test_two_drivers_of_one_device_have_no_series_in_common(driver: Driver) -> None:
+    with Driver() as other:
+        found = series(driver.metrics()), series(other.metrics())
+    assert (len(found[0]) > 10, set(found[0]) & set(found[1])) == (True, set())
+
+
+def test_a_pool_tells_of_all_its_drivers_in_one_text(layer: str) -> None:
+    assert layer in "01"
+    heard = Heard()
+    with DriverPool([0, 0]) as pool:
+        pool.add_listener(heard)
+        kernel = pool.compile(shipped_module("saxpy"))
+        kernel.map([(X, X)] * 4, push=PUSH)
+        pool.remove_listener(heard)
+        kernel.map([(X, X)], push=PUSH)
+        text, drivers = pool.metrics(), pool.drivers
+    families(text)
+    names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    counted = [line for line in text.splitlines() if "jobs_done_total{" in line]
+    done = {line.partition('number="')[2].partition('"')[0]: line[-1] for line in counted}
+    dispatches = [one for one in heard.events if one.kind is EventKind.DISPATCH]
+    assert (len(names), len(set(series(text)))) == (len(set(names)), len(series(text)))
+    assert (set(done), sum(map(int, done.values())), len(dispatches)) == ({str(one.number) for one in drivers}, 5, 4)

@@ -97,7 +97,8 @@ def check_context(device: PhysicalDevice, way: str, failing: tuple[str, int, int
     blocks = calls_made(device, way)["bind"] // 2 if call in {"allocate", "bind", "create_buffer"} else 1
     after_all = call == "create_pipeline" or (call in {"submit", "wait"} and way.startswith("by_call"))
     buffers = 2 if after_all else min(2, -(-nth // blocks))
-    factor = 2 if len(device.memory_heaps) == 1 else 1
+    shared = device.device_type in {DeviceType.CPU, DeviceType.INTEGRATED}
+    factor = 2 if len(device.memory_heaps) == 1 and not shared else 1
     asked = context["requested_bytes"]
     assert asked >= BYTES if call in {"allocate", "create_buffer"} else asked == 0
     assert context == {
@@ -174,4 +175,3 @@ def test_a_failure_is_raised_once() -> None:
         with pytest.raises(DeviceOutOfMemory, match=re.escape("allocate failed on")):
             driver.empty(8, np.float32)
         assert driver.buffer(np.arange(8)).read().tolist() == list(range(8))
-        assert _layer.take_failure() is None

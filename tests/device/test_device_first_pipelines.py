@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from vyre_driver.kernel import Trace
     from vyre_driver.vulkan import PhysicalDevice
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.cold_mesa]
 
 X = np.arange(100, dtype=np.float32)
 DIED = "a process died when the driver was given its compiled blob"
-BEFORE = "the driver has died on this blob before"
+TWICE = "the driver has died on this blob twice"
 RACERS = 4
 
 
@@ -61,16 +61,18 @@ def die(run_python: RunChild) -> None:
     assert run_python("-c", USE, env={"WITNESS_KILLS": "1"}).status == -9
 
 
-def test_a_blob_that_kills_the_driver_is_set_aside_and_never_given_to_it_again(
+def test_a_blob_that_kills_the_driver_is_set_aside_and_after_the_second_time_never_given_to_it_again(
     witness: Path, run_python: RunChild, tmp_path: Path
 ) -> None:
     _, first, _ = use_new_driver()
     die(run_python)
     right, trace, counts = use_new_driver()
     assert (right, trace.verdict.name, trace.reason) == (True, "MISS", f"no entry: {DIED}")
-    assert counts == {"crashed": 1, "miss": 1, "put": 1, "quarantined": 1}
+    assert counts == {"crashed": 1, "miss": 1, "put": 2, "quarantined": 1}
     assert (tmp_path / "home" / "pipelines" / "quarantine" / f"{first.key}.bin").is_file()
     assert given(witness) == [0, 1032, 0]
+    die(run_python)
+    assert (use_new_driver()[0], given(witness)) == (True, [1032, 0])
     done = run_python("-c", USE, env={"WITNESS_KILLS": "1"})
     assert (done.status, done.stdout, given(witness)) == (0, "ready\nTrue\n", [0])
 
@@ -84,7 +86,7 @@ def test_a_blob_that_kills_another_process_meanwhile_is_not_given_to_the_driver(
         trace, counts = kernel.trace, driver.cache.stats()["counts"]
     assert (bool(right), trace.verdict.name, given(witness)) == (True, "HIT", [0, 1032, 0])
     assert trace.reason.endswith(f" bytes; compiled afresh: {DIED}")
-    assert counts == {"crashed": 1, "hit": 1, "quarantined": 1}
+    assert counts == {"crashed": 1, "hit": 1, "put": 1, "quarantined": 1}
 
 
 def test_a_blob_that_was_taken_once_costs_no_marker_again(witness: Path, run_python: RunChild, tmp_path: Path) -> None:

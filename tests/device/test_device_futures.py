@@ -83,12 +83,23 @@ def test_futures_of_work_on_one_buffer_run_in_the_order_of_submission(driver: Dr
     assert set(buffer.read().tolist()) == {1234}
 
 
-def test_submitting_again_waits_for_the_submission_before(spin: Spin) -> None:
-    first = spin.bound.submit()
-    second = spin.bound.submit()
-    assert (first.done(), first.result(timeout=0), second.done()) == (True, None, False)
-    second.result()
-    assert spin.runs() == 2
+def test_submitting_again_waits_for_nothing_and_the_work_runs_in_order(spin: Spin) -> None:
+    futures = [spin.bound.submit() for _ in range(3)]
+    under_way = [future.done() for future in futures]
+    futures[2].result()
+    assert (under_way, [future.done() for future in futures], spin.runs()) == ([False] * 3, [True] * 3, 3)
+
+
+def test_work_that_is_submitted_while_it_runs_sees_what_the_run_before_it_left(driver: Driver, compiled: CompileText) -> None:
+    buffer = driver.buffer(np.ones(64, np.uint32))
+    bound = compiled(STEP).bind(buffer, push={"factor": 3, "summand": 1})
+    futures = [bound.submit() for _ in range(100)]  # more than are recorded
+    for future in futures:
+        future.result()
+    expected = 1
+    for _ in range(100):
+        expected = (3 * expected + 1) % 2**32
+    assert (set(buffer.read().tolist()), all(future.done() for future in futures)) == ({expected}, True)
 
 
 def test_a_future_that_is_dropped_does_not_take_its_work_along(spin: Spin) -> None:

@@ -175,11 +175,7 @@ def test_a_refused_pipeline_is_a_failed_compilation_without_the_layer(monkeypatc
     monkeypatch.setenv("VK_INSTANCE_LAYERS", _layer.LAYER_NAME)
     device = select_device(enumerate_devices(), allow_software=True)
     config = layer_config(device, (), ())
-    _layer.arm(config)
-    try:
-        driver = Driver(f"uuid:{device.device_uuid.hex()}")
-    finally:
-        below = _layer.disarm()
+    driver, below = _layer.open_under_layer(config, None, None, Driver, (f"uuid:{device.device_uuid.hex()}",))
     with driver:
         assert (driver.backend.layer, below is None) == (None, False)
         assert refused_pipeline(driver) == (

@@ -67,11 +67,27 @@ SOFTMAX_CANDIDATES = (
     Candidate((32, 16, 1), 2, (16384, 0, 0)),
     Candidate((32, 8, 1), 8, (16384, 0, 0)),
 )
+# The same for a device of 128 invocations and 16 KiB, as far as those above are too large for it: at some of the sizes.
+SMALL_MATMUL_CANDIDATES = (
+    Candidate((16, 4, 1), 8, (64, 32, 8)),
+    Candidate((8, 16, 1), 8, (128, 64, 8)),
+    Candidate((32, 4, 1), 8, (128, 64, 8)),
+    Candidate((16, 8, 1), 8, (64, 128, 8)),
+)
+SMALL_TRANSPOSE_CANDIDATES = (Candidate((128, 1, 1), 4, (64, 32, 1)),)
+SMALL_SOFTMAX_CANDIDATES = (
+    Candidate((32, 4, 1), 4, (16384, 0, 0)),
+    Candidate((128, 1, 1), 2, (65536, 0, 0)),
+    Candidate((128, 1, 1), 8, (16384, 0, 0)),
+)
 CASES = (
     *((MATMUL, one, MATMUL_SIZES) for one in MATMUL_CANDIDATES),
     *((MATMUL_F16, one, MATMUL_SIZES) for one in MATMUL_CANDIDATES[:2]),
     *((TRANSPOSE, one, TRANSPOSE_SIZES) for one in TRANSPOSE_CANDIDATES),
     *((SOFTMAX, one, SOFTMAX_SIZES) for one in SOFTMAX_CANDIDATES),
+    *((MATMUL, one, MATMUL_SIZES[1::4]) for one in SMALL_MATMUL_CANDIDATES),
+    *((TRANSPOSE, one, TRANSPOSE_SIZES[1::4]) for one in SMALL_TRANSPOSE_CANDIDATES),
+    *((SOFTMAX, one, SOFTMAX_SIZES[1::4]) for one in SMALL_SOFTMAX_CANDIDATES),
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from conftest import RunChild
 
     from vyre_driver import Kernel
+    from vyre_driver.vulkan import PhysicalDevice
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.dear_twins]
 
 THREADS = 8
 
@@ -43,6 +45,16 @@ def test_closing_one_driver_leaves_another_working() -> None:
         kernel = other.compile(shipped_module("saxpy"))
         one.close()
         assert run_saxpy(kernel)
+
+
+def test_130_drivers_are_open_at_once(run_python: RunChild, children: Path, physical_device: PhysicalDevice) -> None:
+    """Hardware may have a limit of its own, which is told; 300 are opened by ``make stress``."""
+    done = run_python(str(children / "many_drivers.py"), "130")
+    assert (done.status, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    opened = found["opened"] if not physical_device.is_software and found["refusal"] else 130
+    expected = {"opened": opened, "right": opened, "layers": [True], "usable": True}
+    assert found == {**expected, "refusal": None if opened == 130 else found["refusal"]}
 
 
 def test_one_kernel_may_be_called_from_eight_threads(saxpy: Kernel) -> None:
@@ -162,6 +174,8 @@ def test_a_second_close_does_nothing(driver: Driver) -> None:
         "forked_child_is_refused_hardware",
         "forked_child_compiles_and_calls",
         "forked_while_another_thread_calls",
+        "forked_while_other_threads_open_drivers_and_look_for_devices",
+        "forked_child_is_refused_before_hardware_is_looked_at",
     ],
 )
 def test_a_process_ends_cleanly_when(run_python: RunChild, children: Path, case: str) -> None:

@@ -5,7 +5,10 @@ lavapipe's one memory type is all of these, so taking it for a discrete GPU walk
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import signal
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,9 +16,10 @@ import pytest
 
 from vyre_driver import Driver, SpirvModule
 from vyre_driver import driver as driver_module
+from vyre_driver.backends.kompute.device import KomputeDevice
 from vyre_driver.errors import DeviceOutOfMemory
-from vyre_driver.vulkan import _layer
-from vyre_driver.vulkan.devices import DeviceType, PhysicalDevice
+from vyre_driver.vulkan import _layer, layer
+from vyre_driver.vulkan.devices import DeviceType, PhysicalDevice, enumerate_devices
 from vyre_driver.vulkan.selection import select_device
 
 if TYPE_CHECKING:
@@ -133,3 +137,62 @@ def test_an_error_that_is_kept_keeps_no_memory_counted(monkeypatch: pytest.Monke
             driver.empty(1 << 20, np.uint8)
         _layer.inject("allocate", 0, 0)
         assert (available(), kept.value.code) == (before, 1001)
+
+
+@pytest.mark.parametrize("kind", [DeviceType.CPU, DeviceType.INTEGRATED, DeviceType.DISCRETE])
+def test_a_buffer_counts_twice_only_where_its_staging_copy_is_in_the_same_heap(kind: DeviceType) -> None:
+    physical = dataclasses.replace(select_device(enumerate_devices(), allow_software=True), device_type=kind)
+    heap = physical.device_local_bytes
+    twice = kind is DeviceType.DISCRETE and len(physical.memory_heaps) == 1
+    device = KomputeDevice(physical)
+    try:
+        usable = heap // 2 if twice else heap
+        held = device.reserve(usable - 4096)
+        device.check_available(4096)
+        with pytest.raises(DeviceOutOfMemory) as refused:
+            device.reserve(4100)
+        del held
+        device.check_available(usable)
+    finally:
+        device.close()
+    copies = 2 if twice else 1
+    told = {"requested_bytes": copies * 4100, "available_bytes": heap - copies * (usable - 4096)}
+    assert refused.value.context == told
+
+
+def test_no_interrupt_loses_bytes_that_are_given_back(driver: Driver) -> None:
+    """Signals every 50 us or so, each a Ctrl-C, while buffers are counted and forgotten."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    device, heard, ends = driver.backend, 0, time.monotonic() + 1
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        while time.monotonic() < ends:
+            with contextlib.suppress(KeyboardInterrupt):
+                heard += 1
+                try:
+                    signal.setitimer(signal.ITIMER_REAL, 5e-5, 5e-5)
+                    while True:
+                        device.reserve(4096)
+                finally:
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    device.check_available(driver.physical_device.device_local_bytes // 2)
+    assert (device._allocated, heard > 100) == (0, True)  # noqa: SLF001 -- nothing else tells
+
+
+def test_a_block_too_large_to_be_kept_leaves_the_others_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer, "MEMORY_CACHE_BYTES", 1 << 20)
+    with Driver() as driver:
+        assert driver.backend.layer is not None
+        small = [driver.empty(1 << 16, np.uint8) for _ in range(4)]
+        large = driver.empty(1 << 22, np.uint8)
+        for one in small:
+            one.close()
+        kept = driver.backend.layer.counters()["memory_cached_bytes"]
+        large.close()
+        assert kept >= 4 << 16
+        assert driver.backend.layer.counters()["memory_cached_bytes"] == kept

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import threading
+import time
+import weakref
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +129,40 @@ def test_closing_waits_for_what_was_given_and_refuses_more(name: str) -> None:
     assert all(one.done() and np.array_equal(one.result(), 3 * X) for one in futures)  # type: ignore[arg-type]
     with pytest.raises(DispatchFailed, match="the pool is closed"):
         kernel(X, X, push=push(2))
+
+
+def serving() -> int:
+    return sum(thread.name.startswith("vyre_driver device") for thread in threading.enumerate())
+
+
+def end_of_serving() -> int:
+    """Wait until no thread of a pool is left; returns how many are after a while."""
+    until = time.monotonic() + WAITS_S
+    while serving() and time.monotonic() < until:
+        time.sleep(0.001)
+    return serving()
+
+
+def test_a_pool_that_is_dropped_does_what_it_was_given_and_ends(name: str) -> None:
+    opened = DriverPool([name, name])
+    futures = [opened.compile(shipped_module("saxpy"))(X, X, push=push(2)) for _ in range(5)]
+    drivers = [weakref.ref(one) for one in opened.drivers]
+    del opened
+    results = [future.result(WAITS_S) for future in futures]
+    del futures
+    assert ([one.tolist() for one in results], end_of_serving()) == ([(3 * X).tolist()] * 5, 0)  # type: ignore[union-attr]
+    gc.collect()
+    assert [one() for one in drivers] == [None, None]
+
+
+def test_a_pool_whose_block_was_interrupted_before_it_was_closed_ends(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: DriverPool) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt), DriverPool([name, name]):
+        patched.setattr(DriverPool, "close", interrupted)
+    gc.collect()
+    assert end_of_serving() == 0
 
 
 def test_without_names_every_gpu_is_opened_or_the_cpu_that_is_allowed() -> None:

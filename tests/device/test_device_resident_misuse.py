@@ -77,12 +77,24 @@ def test_a_shape_that_is_none_is_refused(driver: Driver, shape: Any, shown: str)
     [
         (0, "u4", "shape (0,) and type uint32 has 0"),
         ((3, 0), "f8", "shape (3, 0) and type float64 has 0"),
-        (3, "V0", "shape (3,) and type |V0 has 0"),
-        (3, object, "shape (3,) and type object has 24"),
     ],
 )
 def test_a_buffer_without_numbers_is_refused(driver: Driver, shape: Any, dtype: Any, shown: str) -> None:  # noqa: ANN401 -- what a caller may give
     assert refusal(lambda: driver.empty(shape, dtype)) == (InvalidInput, 2201, f"a buffer of {shown} {NO_NUMBERS}")
+
+
+@pytest.mark.parametrize("dtype", [None, object, "V0", "U3"])
+def test_a_type_that_is_none_of_numbers_is_refused(driver: Driver, dtype: Any) -> None:  # noqa: ANN401 -- what a caller may give
+    text = f"the type of a buffer is {dtype!r}, which is no type of numbers. Fix: give a type such as numpy.float32."
+    assert refusal(lambda: driver.empty(3, dtype)) == (InvalidInput, 2201, text)
+
+
+def test_a_type_that_is_an_array_of_its_own_is_refused_and_the_fix_says_what_stands_for_it(driver: Driver) -> None:
+    text = (
+        "the type of a buffer is '(2,)f4', which is no type of numbers. "
+        "Fix: give float32, and its shape (2,) as the last axes of the buffer's."
+    )
+    assert refusal(lambda: driver.empty(3, "(2,)f4")) == (InvalidInput, 2201, text)
 
 
 def test_a_type_that_numpy_does_not_know_is_refused(driver: Driver) -> None:
@@ -104,7 +116,7 @@ def test_a_size_that_would_wrap_around_is_refused_as_what_it_is(driver: Driver, 
     assert refusal(lambda: driver.empty(shape, np.uint32)) == (
         LimitExceeded,
         2104,
-        f"buffer 'resident' has {size} bytes, and {device.name!r} allows {limit} bytes a buffer. Fix: pass it in parts.",
+        f"a resident buffer has {size} bytes, and {device.name!r} allows {limit} bytes a buffer. Fix: pass it in parts.",
     )
 
 
@@ -214,7 +226,8 @@ def test_a_buffer_of_another_type_is_refused(driver: Driver, kernel: Kernel) -> 
         2201,
         (
             "input_output 'values' holds uint32 and got an array of float32. "
-            "Fix: convert it with .astype(numpy.uint32), or reinterpret it with .view(numpy.uint32)."
+            "Fix: convert it with .astype(numpy.uint32), which keeps the numbers, or with .view(numpy.uint32), which keeps the "
+            "bits."
         ),
     )
 

@@ -375,16 +375,16 @@ def test_a_kernel_without_a_right_candidate_is_called_all_the_same_with_a_warnin
 
 
 @pytest.mark.usefixtures("quick_tuning")
-def test_where_the_example_does_not_fit_beside_earlier_calls_the_call_goes_on_with_a_warning(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_earlier_calls_make_room_for_tuning_and_what_does_not_fit_even_so_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VYRE_AUTOTUNE", "tune")
     with Driver(autotune=AutotuneStore()) as driver:
         kernel = TunedKernel(driver, TurningKernel((SLOW, BEST)))
         kernel(words(2800))
         limit_memory(driver, memory_in_use(driver) + 19_000, monkeypatch)
-        with pytest.warns(AutotuneWarning, match="^tuning did not come to its end: the buffers need [24]0000 bytes"):
-            found = np.asarray(kernel(words(5000)))
+        found = np.asarray(kernel(words(5000)))
+        warned = pytest.warns(AutotuneWarning, match="^tuning did not come to its end: the buffers need [24]00000 bytes")
+        with warned, pytest.raises(DeviceOutOfMemory):
+            kernel(words(50_000))
     assert found.tolist() == (3 * words(5000) + 1).tolist()
 
 

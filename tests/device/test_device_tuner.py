@@ -7,6 +7,8 @@ import os
 import select
 import subprocess
 import sys
+import time
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +21,14 @@ from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Budget, Candidate, Progress, Status
 from vyre_driver.backends.kompute.resident import Buffer
 from vyre_driver.backends.kompute.timing import DispatchTimes, TimedDispatches
-from vyre_driver.errors import DeviceLost, FileUnusable, InvalidInput, TuningFailed
+from vyre_driver.errors import DeviceLost, DispatchTimeout, FileUnusable, InvalidInput, TuningFailed
 from vyre_driver.kernels.definition import DeviceFacts, Operand
 from vyre_driver.kernels.tuned import TunedKernel
 from vyre_driver.tuner.calls import tune_call
+from vyre_driver.tuner.isolation import IsolatedBench
 from vyre_driver.tuner.measure import TuningResult, tune
-from vyre_driver.tuner.trials import Workbench
+from vyre_driver.tuner.trials import DeviceTrial, Workbench
+from vyre_driver.vulkan import PhysicalDevice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -203,6 +207,56 @@ def test_where_every_candidate_is_wrong_the_error_names_the_kernel_and_nothing_i
     assert (caught.value.context["kernel"], len(layered.tuning.store)) == ("turning", 0)
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("isolate", [False, True])
+def test_a_candidate_keeps_the_device_busy_for_as_long_as_it_is_asked(
+    layered: Driver,
+    in_place: bool,  # noqa: FBT001 -- a case
+    isolate: bool,  # noqa: FBT001 -- a case
+) -> None:
+    definition, x = TurningKernel((BEST,), in_place=in_place), np.arange(1000, dtype=np.uint32)
+    bench: Workbench | IsolatedBench = Workbench(layered, definition, facts(layered), [x], {}, run_timeout=20.0)
+    if isolate:
+        bench.close()
+        bench = IsolatedBench(layered, definition, [x], {}, SHORT)
+    with bench, closing(bench.make(Candidate((1, 1, 1), BEST))) as trial:
+        began = time.monotonic()
+        trial.keep_busy(0.1)
+        assert time.monotonic() - began >= 0.1
+        (found,) = trial.outputs()
+        np.testing.assert_array_equal(found, 3 * x + 1)
+
+
+def test_a_run_that_hangs_while_the_device_is_kept_busy_is_told_of(layered: Driver) -> None:
+    x = np.arange(1000, dtype=np.uint32)
+    with (
+        Workbench(layered, TurningKernel((BEST,)), facts(layered), [x], {}, run_timeout=20.0, patience=20.0) as bench,
+        closing(bench.make(Candidate((1, 1, 1), BEST))) as trial,
+    ):
+        bench.run_timeout = 1e-9
+        with pytest.raises(DispatchTimeout, match="did not end in"):
+            trial.keep_busy(0.1)
+
+
+@pytest.mark.parametrize(("is_software", "busy"), [(True, 0), (False, 10)])
+def test_a_device_other_than_the_hosts_cpu_is_kept_busy_before_the_race_and_before_the_final(
+    layered: Driver,
+    monkeypatch: pytest.MonkeyPatch,
+    is_software: bool,  # noqa: FBT001 -- a case
+    busy: int,
+) -> None:
+    seen: list[float] = []
+
+    def busy_for(_: DeviceTrial, seconds: float) -> float:
+        seen.append(seconds)
+        return 1.0
+
+    monkeypatch.setattr(DeviceTrial, "keep_busy", busy_for)
+    monkeypatch.setattr(PhysicalDevice, "is_software", is_software)
+    tuned(layered, TurningKernel((800, BEST)))
+    assert seen == [0.1] * busy
+
+
 def test_two_tunings_agree(layered: Driver) -> None:
     """Fifty of them are in tests/stress."""
     found = {tuned(layered, TurningKernel(FEW), budget=replace(SHORT, max_samples=10)).best.candidate for _ in range(5)}
@@ -292,7 +346,7 @@ from vyre_driver.tuner.measure import tune
 
 driver = Driver(autotune=AutotuneStore())
 try:
-    tune(TunedKernel(driver, TurningKernel((100, 1, 2), ((1, "endless"),))), budget=Budget(run_timeout=1.0))
+    tune(TunedKernel(driver, TurningKernel((100, 1, 2), ((1, "endless"),))), budget=Budget(run_timeout=2.0))
 except TuningFailed as error:
     print([one.status.name for one in error.context["outcomes"]])
     print(error.context["outcomes"][1].detail)

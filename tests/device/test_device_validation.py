@@ -5,6 +5,7 @@ It stands below our layer, so it sees what reaches the Vulkan driver. Cases are 
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -55,6 +56,7 @@ CASES = [
     "close_with_work_running",
     "dropped_with_work_running",
     "failures_of_the_device",
+    "interrupted_once_made",
 ]
 
 pytestmark = [pytest.mark.device, pytest.mark.validation]
@@ -64,7 +66,8 @@ def validated(run_python: RunChild, tmp_path: Path, case: str) -> Finished:
     """Run a case below the validator."""
     settings = tmp_path / "vk_layer_settings.txt"
     settings.write_text(SETTINGS, "utf-8")
-    return run_python(str(CHILD), case, env={"VK_INSTANCE_LAYERS": VALIDATOR, "VK_LAYER_SETTINGS_PATH": str(settings)})
+    layers = os.pathsep.join([VALIDATOR, *filter(None, [os.environ.get("VK_INSTANCE_LAYERS")])])
+    return run_python(str(CHILD), case, env={"VK_INSTANCE_LAYERS": layers, "VK_LAYER_SETTINGS_PATH": str(settings)})
 
 
 def messages(done: Finished) -> list[str]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from conftest import Finished, RunChild
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.alone]
 
 ATTEMPTS = 3  # of what a busy machine can disturb
 
@@ -55,6 +55,12 @@ def test_ctrl_c_ends_the_wait_not_the_work_and_the_driver_works_on(
     run_python: RunChild, children: Path, case: str, expected: dict[str, object]
 ) -> None:
     done = run_case(run_python, children, case)
+    assert (done.status, json.loads(done.stdout or "null"), done.stderr) == (0, expected, "")
+
+
+def test_reads_of_several_threads_end_after_one_that_ctrl_c_ended(run_python: RunChild, children: Path) -> None:
+    done = run_case(run_python, children, "ctrl_c_in_a_read_then_threads_read")
+    expected = {"raised": [True] * 3, "right": [True] * 4, "pending": 0}
     assert (done.status, json.loads(done.stdout or "null"), done.stderr) == (0, expected, "")
 
 

@@ -9,9 +9,7 @@ import pytest
 from golden.vectors import spec_cache_key, spec_map, spec_value, vectors
 
 from vyre_driver.autotune import AutotuneKey
-from vyre_driver.errors import InvalidProgram
 from vyre_driver.identity import encode_manifest, spec_map_fields
-from vyre_driver.ir.dtypes import DataType
 from vyre_driver.specialization import SpecCacheKey, versioned_specialization_artifact_key
 
 VALUES = vectors("spec_values.json")["cases"]
@@ -52,13 +50,9 @@ def test_a_value_has_upstreams_hash_and_number(facts: dict[str, Any]) -> None:
     assert (value.cache_hash(), f64_bits(value.as_pipeline_f64())) == (int(facts["cache_hash"]), facts["f64_bits"])
 
 
-def test_a_type_of_array_elements_that_has_no_encoding_is_refused() -> None:
-    """A departure on purpose: upstream hashes a type whose size its own encoding has only 32 bits for."""
+def test_the_widest_element_of_an_array_is_among_the_values() -> None:
     sizes = {facts["value"]["dtype"].get("element_size", 0) for facts in VALUES if facts["value"]["kind"] == "DType"}
-    refused = [size for size in sizes if size >= 2**32]
-    assert refused == [2**64 - 1]
-    with pytest.raises(InvalidProgram, match="is 18446744073709551615, outside 0 to 4294967295"):
-        DataType.array(refused[0])
+    assert max(sizes) == 2**64 - 1
 
 
 @numbered([*MAPS["cases"], *(side for pair in MAPS["collisions"] for side in (pair["a"], pair["b"]))])

@@ -115,7 +115,7 @@ def test_the_metadata_names_pythons_dependencies_and_extras(described: Message) 
             "platformdirs>=4",
             "rich>=13",
             "tomli-w>=1.0",
-            'tomli>=2; python_version < "3.11"',
+            "tomli>=2.4",
         ],
         ["kompute", "demo", "opentelemetry", "test", "check"],
     )

@@ -231,4 +231,4 @@ def test_most_programs_written_by_hand_are_free_and_those_give_the_same_in_every
     cases = list(hand_written(Options(subgroups=True)))
     free = [case for case in cases if why_bound_to_workgroup(case.program) is None]
     wrong = [case.name for case in free if not seem_free(case.program, case.inputs, case.element_counts)]
-    assert (wrong, 4 * len(free) > 3 * len(cases)) == ([], True)
+    assert (wrong, 2 * len(free) > len(cases)) == ([], True)

@@ -11,6 +11,7 @@
 #include "mock_driver.h"
 
 #define THREADS 8
+#define DEVICES_OF_A_THREAD 17 /* 136 in all: past twice what a table begins with */
 #define BUFFER_BYTES 1000
 #define MAILBOX 4
 #define ALL_HOOKS 0xFF
@@ -89,21 +90,31 @@ static VkResult open_instance(app *a) {
 
 static void close_instance(app *a) { OF_INSTANCE(a, DestroyInstance)(a->instance, NULL); }
 
-static void open_app(app *a, uint64_t poll_ns, uint64_t cache_bytes) {
-  vyre_config config = config_of(poll_ns, cache_bytes);
+static VkPhysicalDevice open_armed_instance(app *a, uint64_t poll_ns, uint64_t cache_bytes) {
+  static _Thread_local vyre_config config;
+  config = config_of(poll_ns, cache_bytes);
   memset(a, 0, sizeof *a);
   vyre_this_thread()->failure.call = VYRE_CALL_NONE;
   pthread_mutex_init(&a->lock, NULL);
   vyre_arm(&config);
+  CHECK(vyre_tell_loader("VK_LAYER_PATH", "/nowhere"));
   CHECK(open_instance(a) == VK_SUCCESS);
   uint32_t count = 1;
   VkPhysicalDevice physical;
   CHECK(OF_INSTANCE(a, EnumeratePhysicalDevices)(a->instance, &count, &physical) == VK_SUCCESS && count == 1);
+  return physical;
+}
+
+static VkResult open_device(app *a, VkPhysicalDevice physical) {
   VkLayerDeviceLink link = {NULL, mock_instance_proc, mock_device_proc};
   VkLayerDeviceCreateInfo chain = {.sType = VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO, .function = VK_LAYER_LINK_INFO};
   chain.u.pLayerInfo = &link;
   VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &chain};
-  CHECK(OF_INSTANCE(a, CreateDevice)(physical, &info, NULL, &a->device) == VK_SUCCESS);
+  return OF_INSTANCE(a, CreateDevice)(physical, &info, NULL, &a->device);
+}
+
+static void open_app(app *a, uint64_t poll_ns, uint64_t cache_bytes) {
+  CHECK(open_device(a, open_armed_instance(a, poll_ns, cache_bytes)) == VK_SUCCESS);
   a->face = vyre_disarm();
   CHECK(a->face && vyre_is_alive(a->face) && !vyre_is_lost(a->face));
 #define X(name) CHECK(a->name = (PFN_vk##name)layer.pfnGetDeviceProcAddr(a->device, "vk" #name));
@@ -310,7 +321,12 @@ static void run_once(app *a, uint64_t number) {
   if (p.full) end_parcel(a, &p);
   if (number % 8 == 0) {
     VkFence marker = VK_NULL_HANDLE;
+    vyre_collect_abandoned(a->face);
     (void)vyre_submit_marker(a->face, &marker);
+    if (marker && number % 16 == 0) {
+      vyre_abandon_fence(a->face, marker);
+      marker = VK_NULL_HANDLE;
+    }
     while (marker && vyre_wait_fence(a->face, marker, 1000000) == VK_TIMEOUT) continue;
     if (marker) vyre_give_fence_back(a->face, marker);
   }
@@ -446,26 +462,98 @@ static void closed_with_work_running(void) {
   }
 }
 
-static void instances_not_ours_pass_and_too_many_are_refused(void) {
-  app a[65];
-  int opened = 0;
-  while (opened < 65 && open_instance(&a[opened]) == VK_SUCCESS) opened++;
-  CHECK(opened == 64);
-  while (opened) close_instance(&a[--opened]);
+typedef struct share {
+  app *first;
+  int count;
+} share;
+
+/* A thread's share of the devices: opened beside those of the others, used in turn, some closed and opened again meanwhile. */
+static void *use_share(void *argument) {
+  share *mine = argument;
+  for (int i = 0; i < mine->count; i++) open_app(&mine->first[i], i % 2 ? 1000 : 0, 64 * 1024);
+  for (uint64_t round = 0; round < rounds / 250 + 2; round++) {
+    for (int i = 0; i < mine->count; i++) {
+      run_once(&mine->first[i], round * 3 + (uint64_t)i);
+      if ((round + (uint64_t)i) % 5) continue;
+      end_mailbox(&mine->first[i]);
+      close_app(&mine->first[i]);
+      open_app(&mine->first[i], 0, 64 * 1024);
+    }
+  }
+  return NULL;
+}
+
+static void hundreds_of_devices_are_open_at_once(void) {
+  static app all[THREADS * DEVICES_OF_A_THREAD];
+  share shares[THREADS];
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++) {
+    shares[i] = (share){&all[i * DEVICES_OF_A_THREAD], DEVICES_OF_A_THREAD};
+    CHECK(pthread_create(&threads[i], NULL, use_share, &shares[i]) == 0);
+  }
+  for (int i = 0; i < THREADS; i++) CHECK(pthread_join(threads[i], NULL) == 0);
+  for (int i = 0; i < THREADS * DEVICES_OF_A_THREAD; i++) {
+    end_mailbox(&all[i]);
+    close_app(&all[i]);
+  }
+}
+
+/* What the driver below refuses leaves nothing behind, and takes no room from what it makes later. */
+static void instances_not_ours_pass_and_refused_ones_leave_nothing(void) {
+  static app a[300];
+  app refused = {0};
+  for (int i = 0; i < 300; i++) {
+    mock_refuse(true);
+    CHECK(open_instance(&refused) == VK_ERROR_OUT_OF_HOST_MEMORY && !refused.instance);
+    mock_refuse(false);
+    CHECK(open_instance(&a[i]) == VK_SUCCESS);
+  }
+  for (int i = 0; i < 300; i++) CHECK(OF_INSTANCE(&a[i], GetPhysicalDeviceProperties));
+  for (int i = 0; i < 300; i++) close_instance(&a[i]);
+}
+
+/* Where the loader tells its dispatch table, kompute gets a handle to ask for a queue and to destroy. */
+static void refused_devices_leave_nothing(void) {
+  void *table = NULL; /* stands for the loader's */
+  for (int i = 0; i < 300; i++) {
+    app a = {0};
+    VkQueue queue = VK_NULL_HANDLE;
+    VkPhysicalDevice physical = open_armed_instance(&a, 0, 0);
+    bool told = i % 2;
+    if (told) a.device = (VkDevice)&table;
+    mock_refuse(true);
+    VkResult result = open_device(&a, physical);
+    mock_refuse(false);
+    CHECK(vyre_this_thread()->refusal == (told ? VK_ERROR_OUT_OF_HOST_MEMORY : VK_SUCCESS));
+    CHECK(result == (told ? VK_SUCCESS : VK_ERROR_OUT_OF_HOST_MEMORY));
+    if (told) {
+      ((PFN_vkGetDeviceQueue)layer.pfnGetDeviceProcAddr(a.device, "vkGetDeviceQueue"))(a.device, 0, 0, &queue);
+      CHECK(queue && !layer.pfnGetDeviceProcAddr(a.device, "vkQueueSubmit"));
+      ((PFN_vkDestroyDevice)layer.pfnGetDeviceProcAddr(a.device, "vkDestroyDevice"))(a.device, NULL);
+      vyre_this_thread()->refusal = VK_SUCCESS;
+    }
+    CHECK(vyre_disarm() == NULL);
+    close_instance(&a);
+    pthread_mutex_destroy(&a.lock);
+  }
 }
 
 int main(int argc, char **argv) {
   layer.sType = LAYER_NEGOTIATE_INTERFACE_STRUCT;
   layer.loaderLayerInterfaceVersion = 2;
   CHECK(argc == 2 && vkNegotiateLoaderLayerInterfaceVersion(&layer) == VK_SUCCESS);
+  CHECK(setenv("VK_LAYER_PATH", "/theirs", 1) == 0 && unsetenv("VK_INSTANCE_LAYERS") == 0);
   rounds = strtoull(argv[1], NULL, 10);
   many_threads_on_one_device();
   devices_of_their_own_come_and_go();
   failures_are_injected();
   device_is_lost();
   closed_with_work_running();
-  instances_not_ours_pass_and_too_many_are_refused();
+  hundreds_of_devices_are_open_at_once();
+  instances_not_ours_pass_and_refused_ones_leave_nothing();
+  refused_devices_leave_nothing();
   CHECK(mock_objects() == 0);
+  CHECK(strcmp(getenv("VK_LAYER_PATH"), "/theirs") == 0 && !getenv("VK_INSTANCE_LAYERS"));
   puts("done");
   return 0;
 }

@@ -70,6 +70,9 @@ struct mock_device {
 };
 
 static atomic_llong objects;
+static _Thread_local bool refuses;
+
+void mock_refuse(bool on) { refuses = on; }
 
 int64_t mock_objects(void) { return atomic_load(&objects); }
 
@@ -118,6 +121,7 @@ static void *work(void *argument) {
 
 static VkResult create_instance(const VkInstanceCreateInfo *info, const VkAllocationCallbacks *a, VkInstance *out) {
   (void)info, (void)a;
+  if (refuses) return VK_ERROR_OUT_OF_HOST_MEMORY;
   mock_instance *made = make(sizeof *made, NULL);
   made->key = made->physical.key = made;
   *out = (VkInstance)made;
@@ -169,6 +173,7 @@ static void memory_properties(VkPhysicalDevice handle, VkPhysicalDeviceMemoryPro
 static VkResult create_device(
     VkPhysicalDevice physical, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *a, VkDevice *out) {
   (void)physical, (void)info, (void)a;
+  if (refuses) return VK_ERROR_OUT_OF_HOST_MEMORY;
   mock_device *made = make(sizeof *made, NULL);
   made->key = made->queue.key = made;
   made->last = &made->first;

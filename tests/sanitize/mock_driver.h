@@ -14,6 +14,7 @@ PFN_vkVoidFunction mock_device_proc(VkDevice device, const char *name);
 VkQueue mock_queue(VkDevice device);
 void mock_lose(VkDevice device);          /* every later submission and wait says VK_ERROR_DEVICE_LOST */
 void mock_hold(VkDevice device, bool on); /* submitted work does not end until the hold is off */
+void mock_refuse(bool on);                /* this thread's next instances and devices: VK_ERROR_OUT_OF_HOST_MEMORY */
 int64_t mock_objects(void);               /* how many exist in the process */
 
 #endif

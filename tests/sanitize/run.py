@@ -23,8 +23,14 @@ from pathlib import Path
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 LAYER = ROOT / "vyre_driver" / "vulkan"
-SOURCES = [LAYER / "layer.c", *sorted(LAYER.glob("layer_*.c")), LAYER / "handle_map.c", *sorted(HERE.glob("*.c"))]
-FLAGS = ("-std=gnu11", "-O1", "-g", "-fno-omit-frame-pointer", "-Wall", "-Wextra", "-Werror", "-pthread")
+SOURCES = [
+    LAYER / "layer.c",
+    *sorted(LAYER.glob("layer_*.c")),
+    LAYER / "handle_map.c",
+    LAYER / "fork_guard.c",
+    *sorted(HERE.glob("*.c")),
+]
+FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-fno-omit-frame-pointer", "-Wall", "-Wextra", "-Werror", "-pthread")
 BUILDS = {
     "thread": ("-fsanitize=thread",),
     "address and undefined": ("-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"),

@@ -25,6 +25,7 @@ from vyre_driver.ir.builders import (
     barrier,
     binop,
     block,
+    boolean,
     call,
     cast,
     i32,
@@ -188,7 +189,7 @@ ADDED = [
     ),
     Case(
         Rule.CONDITION,
-        program(if_(X, []), if_(True, [])),
+        program(if_(X, []), if_(boolean(True), [])),
         program(if_(i32(1), [])),
         "body[0].cond",
         "the condition of an if must be u32 or bool, and is i32",
@@ -237,7 +238,7 @@ ADDED = [
     ),
     Case(
         Rule.UNREACHABLE,
-        program(if_(True, [return_()]), store("out", 0, X)),
+        program(if_(boolean(True), [return_()]), store("out", 0, X)),
         program(return_(), store("out", 0, X)),
         "body[0]",
         "1 nodes follow a return in its body",
@@ -343,7 +344,7 @@ ADDED = [
     Case(
         Rule.SUBGROUP_OPERAND,
         program(let("x", subgroup_add(f32(1.0)))),
-        program(let("x", subgroup_add(True))),
+        program(let("x", subgroup_add(boolean(True)))),
         "body[0].value.value",
         "the value of a subgroup sum must be u32, i32, u64 or f32, and is bool",
     ),

@@ -48,7 +48,9 @@ static void VKAPI_CALL features2(VkPhysicalDevice device, VkPhysicalDeviceFeatur
 }
 
 static void print(const char *asked, uint64_t features, uint32_t api_version) {
-  vyre_feature_chain *chain = vyre_feature_chain_new(features, api_version, NULL);
+  vyre_feature_chain *chain = vyre_feature_chain_new();
+  if (!chain) exit(1);
+  vyre_feature_chain_fill(chain, features, api_version, NULL);
   chain_head = vyre_feature_chain_head(chain);
   chain_core = *vyre_feature_chain_core(chain);
   printf("%s|", asked);

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from vyre_driver.autotune.race import Timing, is_decided, standard_errors, staying, winner
+from vyre_driver.autotune.race import (
+    FINALISTS,
+    PRECISE,
+    STABLE,
+    Timing,
+    finalists,
+    is_decided,
+    nearest,
+    standard_errors,
+    staying,
+    winner,
+)
 
 
 def timings(*medians: float, spread: float = 0.0, samples: int = 100) -> list[Timing]:
@@ -55,8 +66,23 @@ def test_who_is_within_the_noise_stays() -> None:
 
 
 def test_it_is_decided_when_the_medians_are_known() -> None:
-    assert (is_decided(timings(100, spread=0.02)), is_decided(timings(100, spread=0.04))) == (True, False)
-    assert (is_decided(timings(100, 101, spread=0.005)), is_decided(timings(100, 101, spread=0.02))) == (True, False)
+    alone = [is_decided(timings(100, spread=spread), PRECISE) for spread in (0.02, 0.04)]
+    beside = [
+        is_decided(timings(100, 101, spread=spread), precision) for precision in (STABLE, PRECISE) for spread in (0.005, 0.02)
+    ]
+    assert (alone, beside) == ([True, False], [True, True, True, False])
+
+
+def test_near_is_who_is_within_a_part_of_the_fastest_as_far_as_the_noise_lets_one_tell() -> None:
+    assert nearest(timings(104.1, 104, 100, 110, 101), 0.04) == [1, 2, 4]
+    assert nearest(timings(113, 100, 107, spread=0.1), 0.04) == [1, 2]  # two standard errors of each are 3.7 %
+
+
+def test_finalists_are_the_two_fastest_and_the_first_that_are_near() -> None:
+    assert finalists(timings(150, 100, 200)) == [0, 1]
+    assert finalists(timings(102, 101, 150, 99.9, 102, 100)) == [0, 1, 3, 4, 5]
+    assert finalists(timings(*[101] * 20, 100, 99.9)) == [*range(FINALISTS - 2), 20, 21]
+    assert finalists(timings(100)) == [0]
 
 
 @pytest.mark.parametrize(

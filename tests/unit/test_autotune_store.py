@@ -341,3 +341,16 @@ def test_what_is_put_before_a_save_does_not_count_as_read_from_the_file(path: Pa
     store.put(ONE, record(2, samples=1))  # less well measured: the file's stays
     store.save_if_dirty(path)
     assert (on_disk(path), store.get(ONE)) == ({ONE: 1}, record(1, samples=5))
+
+
+def test_a_file_with_a_byte_order_mark_is_loaded_and_saved_to(path: Path) -> None:
+    store = AutotuneStore()
+    store.put(ONE, record(1))
+    store.save_if_dirty(path)
+    text = path.read_bytes()
+    path.write_bytes(b"\xef\xbb\xbf" + text)
+    again = AutotuneStore.load(path)
+    assert again.records() == store.records()
+    again.put(TWO, record(2))
+    assert again.save_if_dirty(path)
+    assert (path.read_bytes()[:3] != b"\xef\xbb\xbf", len(AutotuneStore.load(path))) == (True, 2)

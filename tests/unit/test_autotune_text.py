@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import Any
 
 import pytest
+import tomli
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,11 +14,6 @@ from vyre_driver.autotune import AutotuneKey, AutotuneRecord
 from vyre_driver.autotune import text as autotune_text
 from vyre_driver.autotune.text import AutotuneText, format_text, parse
 from vyre_driver.errors import InvalidAutotuneRecord
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 KEY = AutotuneKey("00" * 16, "adapter")
 PLAIN = AutotuneRecord((64, 1, 1), 2, (0, 0, 0), "2026-11-21")
@@ -47,7 +42,7 @@ def content(*records: tuple[AutotuneKey, AutotuneRecord]) -> AutotuneText:
 def test_what_is_written_is_read_back_by_the_pattern_and_by_the_toml_reader(records: list[Any]) -> None:
     made = content(*records)
     text = format_text(made)
-    tables = tomllib.loads(text)["record"]
+    tables = tomli.loads(text)["record"]
     by_toml = parse("# a comment, which only the TOML reader takes\n" + text)
     assert (parse(text), by_toml, len(tables)) == (made, made, len(made.records))
 
@@ -168,3 +163,43 @@ def test_what_no_record_holds_is_left_to_the_toml_reader_which_tells_of_it(right
     changed = text.replace(right, wrong, 1)
     read = parse(changed)
     assert (changed != text, autotune_text.parse_own(changed), read.records, len(read.unreadable)) == (True, None, {}, 1)
+
+
+FIELDS = '"ab", "adapter", [64, 1, 1], 4, [16, 16, 1]'
+AS_TABLE = 'key = "ab"\nadapter = "adapter"\nworkgroup_size = [64, 1, 1]\nunroll = 4\ntile = [16, 16, 1]\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "day"),
+    [
+        (f"schema = 1\n[[record]]\n{AS_TABLE}", ""),
+        (f'schema = 1\nrecord = [[{FIELDS}, "2026-11-21"]]', "2026-11-21"),
+        (f"schema = 1\nrecord = [[{FIELDS}]]", ""),
+        (f'schema = 1\nrecord = [[{FIELDS}, "2026-11-21", 7, "more", {{ a = 1 }}]]', "2026-11-21"),
+        (f"schema = 1\n[[record]]\n{AS_TABLE}".replace("[64, 1, 1]", '[64, 1, 1, 2, "more"]'), ""),
+        (f"schema = 1\n[[record]]\n{AS_TABLE}".replace("[16, 16, 1]", "[16, 16, 1, -1]"), ""),
+        (f"schema = 1\nrecord = [{{\n{AS_TABLE.replace(chr(10), ',' + chr(10))}}}]", ""),
+        (f"when = 07:32\n[[record]]\n{AS_TABLE}", ""),
+    ],
+)
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_a_record_is_read_in_each_form_that_the_original_reads(text: str, day: str, mark: str) -> None:
+    found = parse(mark + text)
+    assert found.unreadable == ()
+    assert found.records == {(AutotuneKey("ab", "adapter"), ""): AutotuneRecord((64, 1, 1), 4, (16, 16, 1), day)}
+    assert parse(format_text(found)).records == found.records
+
+
+@pytest.mark.parametrize(
+    "given", ['["ab", "adapter", [64, 1, 1], 4]', f"[{FIELDS}, 7]", "[]", '["ab", "adapter", [64, 1], 4, [1, 1, 1]]']
+)
+def test_an_array_that_lacks_a_field_is_left_out_and_kept(given: str) -> None:
+    found = parse(f"record = [{given}]")
+    assert (found.records, len(found.unreadable)) == ({}, 1)
+    assert tomli.loads(format_text(found))["record"] == tomli.loads(f"record = [{given}]")["record"]
+
+
+def test_a_byte_order_mark_within_a_text_is_no_toml() -> None:
+    for text in ("\ufeff\ufeffschema = 1", "schema = 1\n\ufeff"):
+        with pytest.raises(ValueError, match="Invalid statement"):
+            parse(text)

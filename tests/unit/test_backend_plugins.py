@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -165,3 +167,67 @@ def test_importing_the_package_looks_for_no_plug_ins(installed: Install, run_pyt
     code = "import sys, vyre_driver, vyre_driver.backends; print('importlib.metadata' in sys.modules)"
     done = run_python("-I", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}")
     assert (done.status, done.stdout) == (0, "False\n")  # type: ignore[attr-defined]
+
+
+ASKS = """
+from vyre_driver.backends import registry
+seen = []
+def registration():
+    registry.known_ids()
+    seen.extend(one.id for one in registry.registered_backends())
+    broken.extend(one.id for one in registry.broken_plugins())
+    return made()
+broken = []
+"""
+
+
+def asking(name: str) -> str:
+    return good(name).replace("def registration", "def made") + ASKS
+
+
+def test_a_plug_in_may_ask_who_else_is_there_while_it_is_imported(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_PLUGIN_TIMEOUT", "30")
+    installed("toy_asks", asking("asks"), asks="toy_asks:registration")
+    installed("toy_other", good("other"), other="toy_other:registration")
+    began = time.monotonic()
+    found = {one.id for one in registry.registered_backends()}
+    assert ({"asks", "other"} <= found, registry.broken_plugins(), time.monotonic() - began < 30) == (True, (), True)
+    module = sys.modules["toy_asks"]
+    assert ("asks" in module.seen, "other" in module.seen, module.broken) == (False, True, [])
+
+
+def test_plug_ins_that_ask_for_each_other_are_both_there(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_PLUGIN_TIMEOUT", "30")
+    for name in ("one", "two"):
+        installed(f"toy_{name}", asking(name), **{name: f"toy_{name}:registration"})
+    assert {"one", "two"} <= {one.id for one in registry.registered_backends()}
+    assert registry.broken_plugins() == ()
+    # The first to be imported had the other one imported, which found the first at it.
+    assert sorted([*sys.modules["toy_one"].seen, *sys.modules["toy_two"].seen].count(name) for name in ("one", "two")) == [0, 1]
+
+
+SLOWLY = """
+import time
+calls = []
+def registration():
+    calls.append(1)
+    time.sleep(0.2)"""
+
+
+def test_many_threads_get_one_import_of_a_plug_in(installed: Install) -> None:
+    installed(
+        "toy_slow",
+        good("slow").replace("def registration():", SLOWLY),
+        slow="toy_slow:registration",
+    )
+    with ThreadPoolExecutor(8) as pool:
+        found = [one.result() for one in [pool.submit(acquire, "slow") for _ in range(8)]]
+    assert ([one.id for one in found], sys.modules["toy_slow"].calls) == (["slow"] * 8, [1])
+
+
+def test_a_plug_in_that_acquires_itself_is_told_so(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VYRE_PLUGIN_TIMEOUT", "30")
+    text = "from vyre_driver.backends.acquisition import acquire\ndef registration():\n    return acquire('self')\n"
+    installed("toy_self", text, self="toy_self:registration")
+    kind, code, message = refusal(lambda: acquire("self"))
+    assert (kind, code, "it is being imported by who asks for it" in message) == (BackendUnavailable, 2004, True)

@@ -6,7 +6,7 @@ import io
 import json
 import struct
 import tarfile
-from contextlib import suppress
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -76,6 +76,17 @@ def archive(*members: tuple[str, bytes]) -> io.BytesIO:
             tar.addfile(info, io.BytesIO(data))
     made.seek(0)
     return made
+
+
+def listed(keys: list[str]) -> tuple[str, bytes]:
+    """A list that names these keys, and says nothing true of them."""
+    told = {"spirv_bytes": 1, "native_bytes": 2, "vendorID": 3, "deviceID": 4, "driverName": "", "driverInfo": ""}
+    return LIST_NAME, json.dumps({"format": 1, "entries": [{"key": key, **told} for key in keys]}).encode()
+
+
+def listing(*members: tuple[str, bytes]) -> io.BytesIO:
+    """An archive with a list of its members."""
+    return archive(listed([name for name, _ in members]), *members)
 
 
 def test_what_is_exported_is_found_after_the_import_and_marked(full: DiskPipelineCache, tmp_path: Path) -> None:
@@ -148,7 +159,7 @@ def test_an_entry_under_a_key_that_is_not_that_of_its_manifest_is_refused(tmp_pa
     wrong = encode_entry(bytes(32), entry(pipeline(1)))
     no_manifest = encode_entry(bytes(32), PipelineEntry(b"no manifest", b"spirv"))
     for data in (wrong, no_manifest):
-        bundle = archive((f"entries/{bytes(32).hex()}.bin", data))
+        bundle = listing((f"entries/{bytes(32).hex()}.bin", data))
         assert import_bundle(cache, bundle, trust=True) == ImportReport(0, 0, 0, {"FOREIGN_KEY": 1})
     assert list(cache.entries()) == []
 
@@ -160,7 +171,7 @@ def test_every_changed_byte_of_a_bundled_entry_is_refused(full: DiskPipelineCach
     data = path.read_bytes()
     for place in range(0, len(data), 7):
         changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
-        report = import_bundle(cache, archive((f"entries/{pipeline(2).hex}.bin", changed)), trust=True)
+        report = import_bundle(cache, listing((f"entries/{pipeline(2).hex}.bin", changed)), trust=True)
         assert (report.imported, sum(report.refused.values())) == (0, 1)
 
 
@@ -177,7 +188,7 @@ def test_every_changed_byte_of_a_bundled_entry_is_refused(full: DiskPipelineCach
 )
 def test_a_member_that_is_no_entry_ends_the_import(name: str, says: str, tmp_path: Path) -> None:
     cache = DiskPipelineCache(tmp_path / "root")
-    kind, code, message = refusal(lambda: import_bundle(cache, archive((name, b"data")), trust=True))
+    kind, code, message = refusal(lambda: import_bundle(cache, listing((name, b"data")), trust=True))
     assert (kind, code, says in message) == (InvalidBundle, 2206, True)
     assert not (tmp_path / "root").exists()
 
@@ -186,31 +197,83 @@ def test_a_member_that_is_no_entry_ends_the_import(name: str, says: str, tmp_pat
 def test_a_member_that_is_no_file_ends_the_import(kind: bytes, tmp_path: Path) -> None:
     made = io.BytesIO()
     with tarfile.open(fileobj=made, mode="w") as tar:
+        name, told = listed(["a"])
+        info = tarfile.TarInfo(name)
+        info.size = len(told)
+        tar.addfile(info, io.BytesIO(told))
         info = tarfile.TarInfo(f"entries/{'a' * 64}.bin")
         info.type, info.linkname = kind, "/etc/passwd"
         tar.addfile(info)
     made.seek(0)
     cache = DiskPipelineCache(tmp_path / "root")
-    assert refusal(lambda: import_bundle(cache, made, trust=True))[:2] == (InvalidBundle, 2206)
+    assert "belongs in none" in refusal(lambda: import_bundle(cache, made, trust=True))[2]
 
 
 @pytest.mark.parametrize("data", [b"", b"no tar at all", b"\0" * 100, bytes(1024), b"\xff" * 4096])
-def test_bytes_that_are_no_archive_are_refused_or_hold_nothing(data: bytes, tmp_path: Path) -> None:
+def test_bytes_that_are_no_archive_are_refused(data: bytes, tmp_path: Path) -> None:
     cache = DiskPipelineCache(tmp_path / "root")
-    try:
-        assert import_bundle(cache, io.BytesIO(data), trust=True) == ImportReport(0, 0, 0, {})
-    except InvalidBundle as error:
-        assert error.fix != ""  # noqa: PT017 -- both ways are right
+    assert refusal(lambda: import_bundle(cache, io.BytesIO(data), trust=True))[:2] == (InvalidBundle, 2206)
     assert refusal(lambda: list_bundle(io.BytesIO(data)))[:2] == (InvalidBundle, 2206)
 
 
-def test_a_bundle_cut_anywhere_gives_whole_entries_or_a_refusal(full: DiskPipelineCache, tmp_path: Path) -> None:
+def test_a_bundle_cut_anywhere_is_refused_and_what_was_taken_is_whole(full: DiskPipelineCache, tmp_path: Path) -> None:
     data = exported(full).getvalue()
-    for length in range(0, len(data), 173):
+    end = max(i for i in range(0, len(data), 512) if any(data[i : i + 512])) + 512
+    for length in {*range(0, end + 512, 173), *range(0, end + 512, 512)}:  # also at the border of each member
         cache = DiskPipelineCache(tmp_path / str(length))
-        with suppress(InvalidBundle):
-            import_bundle(cache, io.BytesIO(data[:length]), trust=True)
+        assert refusal(lambda at=length, to=cache: import_bundle(to, io.BytesIO(data[:at]), trust=True))[0] is InvalidBundle
         assert cache.check() == []
+
+
+def test_a_bundle_with_other_than_the_listed_number_of_entries_is_refused(full: DiskPipelineCache, tmp_path: Path) -> None:
+    path = full.entry_path(pipeline(2))
+    assert path is not None
+    held = (f"entries/{pipeline(2).hex}.bin", path.read_bytes())
+    for keys, lists in ([], 0), (["a", "b"], 2):
+        cache = DiskPipelineCache(tmp_path / str(lists))
+        message = refusal(lambda to=cache, of=keys: import_bundle(to, archive(listed(of), held), trust=True))[2]
+        assert f"it lists {lists} entries and holds 1, of which 1 were taken" in message
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
+def test_a_long_header_record_is_refused_before_it_is_read(kind: bytes, tmp_path: Path) -> None:
+    info = tarfile.TarInfo("record")
+    info.type, info.size = kind, 3 << 30
+    path = tmp_path / "bundle"
+    with path.open("wb") as file:
+        file.write(info.tobuf(tarfile.GNU_FORMAT))
+        file.truncate(3 << 30)
+    tracemalloc.start()
+    try:
+        with path.open("rb") as file:
+            message = refusal(lambda: list_bundle(file))[2]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert ("a header record of 3221225472 bytes, over the limit of 65536 bytes" in message, peak < 1 << 20) == (True, True)
+
+
+def test_a_bundle_that_another_program_has_packed_anew_is_taken(full: DiskPipelineCache, tmp_path: Path) -> None:
+    made = io.BytesIO()
+    with tarfile.open(fileobj=exported(full)) as read, tarfile.open(fileobj=made, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for one in read:
+            one.mtime, one.uname = 1.5, "\u00fcser"  # both need a pax record
+            tar.addfile(one, read.extractfile(one))
+    made.seek(0)
+    assert import_bundle(DiskPipelineCache(tmp_path / "root"), made, trust=True) == ImportReport(3, 0, 0, {})
+
+
+def test_an_entry_that_goes_while_it_is_exported_is_missed_by_the_import(full: DiskPipelineCache, tmp_path: Path) -> None:
+    def remove(done: int, of: int) -> None:
+        assert of == 3
+        if done == 1:
+            full.clear()
+
+    made = io.BytesIO()
+    export_bundle(full, made, progress=remove)
+    made.seek(0)
+    report = import_bundle(DiskPipelineCache(tmp_path / "root"), made, trust=True)
+    assert (report.imported, sum(report.refused.values())) == (1, 2)
 
 
 @pytest.mark.parametrize(
@@ -264,6 +327,5 @@ def test_nothing_is_said_to_be_imported_where_it_would_not_stay(kind: str, full:
 def test_an_import_does_not_believe_the_list(full: DiskPipelineCache, tmp_path: Path) -> None:
     path = full.entry_path(pipeline(2))
     assert path is not None
-    told = json.dumps({"format": 1, "entries": []}).encode()
-    bundle = archive((LIST_NAME, told), (f"entries/{pipeline(2).hex}.bin", path.read_bytes()))
+    bundle = listing((f"entries/{pipeline(2).hex}.bin", path.read_bytes()))
     assert import_bundle(DiskPipelineCache(tmp_path / "root"), bundle, trust=True) == ImportReport(1, 0, 0, {})

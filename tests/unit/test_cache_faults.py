@@ -84,6 +84,21 @@ def test_a_put_that_fails_is_dropped_and_leaves_the_old_entry_alone(
     assert counts(cache) == {"hit": 1, "put": 1, "put_failed": 1}
 
 
+@pytest.mark.parametrize("function", ["write", "close", "replace"])
+@pytest.mark.usefixtures("_nothing_left")
+def test_an_interrupt_of_a_put_is_raised_and_leaves_nothing(cache: DiskPipelineCache, function: str) -> None:
+    """Also one that comes when the file has just got its name, and there is no temporary file to remove any more."""
+    real, before = getattr(os, function), len(open_files())
+
+    def interrupted(*given: object, **named: object) -> None:
+        real(*given, **named)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        put_under_fault(cache, os, function, interrupted)
+    assert (len(open_files()), cache.get(KEY).entry) == (before, NEW if function == "replace" else OLD)
+
+
 @each_code
 @pytest.mark.usefixtures("_nothing_left")
 def test_a_put_that_fails_on_closing_is_dropped(cache: DiskPipelineCache, code: int) -> None:

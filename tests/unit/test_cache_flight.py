@@ -11,6 +11,8 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,11 +20,10 @@ from flights import HANGS_AFTER_S, LONG, Airport
 from literals import key
 
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry
-from vyre_driver.cache.flight import FLIGHTS, UNKNOWN_PACE_NS, Flights
+from vyre_driver.cache.flight import FLIGHTS, UNKNOWN_PACE_NS, Flights, _FlightLock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 KEY = key(0xAB)
 DEVICE = b"\x01" * 32
@@ -178,6 +179,62 @@ def test_caches_in_memory_do_not_wait_for_each_other() -> None:
     one, other = DiskPipelineCache(None), DiskPipelineCache(None)
     with Flights(one, DEVICE).board(KEY, LONG, lambda: None):
         assert compile_with(other)
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_who_is_interrupted_before_giving_a_lock_back_gives_it_back_by_going(root: Path, on_disk: bool) -> None:  # noqa: FBT001 -- both ways
+    cache = DiskPipelineCache(root if on_disk else None)
+    owner, other = _FlightLock(cache, KEY, "first"), _FlightLock(cache, KEY, "first")
+    assert (owner.take(), other.take()) == (True, False)
+    del owner
+    assert other.take()
+    other.release()
+
+
+def test_releasing_a_lock_that_was_not_taken_leaves_it_to_its_owner(root: Path) -> None:
+    cache = DiskPipelineCache(root)
+    owner, other = _FlightLock(cache, KEY, "first"), _FlightLock(cache, KEY, "first")
+    assert (owner.take(), other.take()) == (True, False)
+    other.release()
+    assert (other.take(), locks(root)) == (False, [LOCK])
+    owner.release()
+    assert (other.take(), locks(root)) == (True, [LOCK])
+    other.release()
+    assert locks(root) == []
+
+
+def test_an_interrupt_in_the_middle_of_giving_a_lock_back_leaves_no_file_open(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock = fcntl.flock
+
+    def interrupted(descriptor: int, what: int) -> None:
+        flock(descriptor, what)
+        if what & fcntl.LOCK_UN:
+            raise KeyboardInterrupt
+
+    cache = DiskPipelineCache(root)
+    owner = _FlightLock(cache, KEY, "first")
+    assert owner.take()
+    monkeypatch.setattr(fcntl, "flock", interrupted)
+    with suppress(KeyboardInterrupt):
+        owner.release()
+    opened = [str(one.readlink()) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+    assert ([one for one in opened if ".lock" in one], _FlightLock(cache, KEY, "first").take()) == ([], True)
+
+
+def test_an_interrupt_just_after_a_lock_was_taken_gives_it_back(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = DiskPipelineCache(root)
+    wait_for = Flights._wait_for  # noqa: SLF001 -- an interrupt comes when it has returned
+
+    def interrupted(*arguments: object) -> None:
+        wait_for(*arguments)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Flights, "_wait_for", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught, Flights(cache, DEVICE).board(KEY, SHORT, lambda: None):
+        pytest.fail("nobody is to compile")
+    assert (locks(root), _FlightLock(cache, KEY, "first").take(), bool(caught.traceback)) == ([], True, True)
 
 
 def test_a_forked_child_does_not_wait_for_its_parents_threads(root: Path) -> None:

@@ -23,7 +23,7 @@ KEY = key(0xAB)
 NAME = "ab" * 32
 BLOB = b"\x20\0\0\0\1\0\0\0" + bytes(24) + b"what the driver compiled"  # of no device, as the manifest
 DIED = "a process died when the driver was given its compiled blob"
-BEFORE = "the driver has died on this blob before"
+TWICE = "the driver has died on this blob twice"
 DAY_S = 24 * 3600
 HANGS_AFTER_S = 60
 
@@ -145,20 +145,32 @@ def test_rule_c25_a_driver_that_died_is_found_at_the_next_start_and_the_entry_is
     cache = DiskPipelineCache(root)
     assert (Markers(cache).sweep(), cache.get(KEY).verdict) == ({KEY.digest: DIED}, Verdict.MISS)
     assert cache.stats()["counts"] == {"crashed": 1, "miss": 1, "quarantined": 1}
-    assert ((root / "quarantine" / f"{NAME}.bin").is_file(), marks(root)) == (True, ["machine.deadly"])
+    assert ((root / "quarantine" / f"{NAME}.bin").is_file(), marks(root)) == (True, ["machine.suspect"])
 
 
 def test_a_driver_that_died_meanwhile_is_found_when_the_blob_is_wanted(root: Path) -> None:
     die(root)
     assert use(root) == (DIED, {"crashed": 1, "quarantined": 1})
-    assert (DiskPipelineCache(root).get(KEY).verdict, marks(root)) == (Verdict.MISS, ["machine.deadly"])
+    assert (DiskPipelineCache(root).get(KEY).verdict, marks(root)) == (Verdict.MISS, ["machine.suspect"])
 
 
-def test_a_blob_that_a_driver_died_on_is_never_used_again_though_it_comes_back(root: Path) -> None:
+def die_and_compile_again(root: Path) -> None:
+    """Let a process be killed with the blob, find that, and store the same bytes again."""
     die(root)
-    Markers(DiskPipelineCache(root)).sweep()
+    assert Markers(DiskPipelineCache(root)).sweep() == {KEY.digest: DIED}
     DiskPipelineCache(root).put(KEY, PipelineEntry(b"manifest", b"code", BLOB))
-    assert [use(root), use(root, b"another blob")] == [(BEFORE, {}), ("", {})]
+
+
+def test_a_process_that_was_killed_once_condemns_no_blob(root: Path) -> None:
+    die_and_compile_again(root)
+    assert (Markers(DiskPipelineCache(root)).is_deadly(BLOB), use(root)) == (False, ("", {}))
+    assert (marks(root), DiskPipelineCache(root).get(KEY).verdict) == (["machine.good", "machine.suspect"], Verdict.HIT)
+
+
+def test_a_blob_that_a_driver_died_on_twice_is_never_used_again_though_it_comes_back(root: Path) -> None:
+    die_and_compile_again(root)
+    die_and_compile_again(root)
+    assert [use(root), use(root, b"another blob")] == [(TWICE, {}), ("", {})]
     markers = Markers(DiskPipelineCache(root))
     assert [markers.is_deadly(BLOB), markers.is_deadly(b"another blob")] == [True, False]
 
@@ -192,6 +204,7 @@ def test_who_waited_for_a_process_that_took_the_blob_writes_no_marker(root: Path
 
 
 def test_who_waited_for_a_process_that_died_does_not_use_the_blob(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    die_and_compile_again(root)
     with start_user(root) as child:
         sleep = time.sleep
 
@@ -202,7 +215,7 @@ def test_who_waited_for_a_process_that_died_does_not_use_the_blob(root: Path, mo
             assert Markers(DiskPipelineCache(root)).sweep() == {KEY.digest: DIED}
 
         monkeypatch.setattr(time, "sleep", let_it_die_and_be_found)
-        assert (use(root), marks(root)) == ((BEFORE, {}), ["machine.deadly"])
+        assert (use(root), marks(root)) == ((TWICE, {}), ["machine.deadly", "machine.suspect"])
 
 
 def test_a_blob_that_another_process_is_stuck_with_is_not_used(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +273,7 @@ def test_a_full_list_starts_afresh(root: Path) -> None:
 
 def test_lists_that_no_machine_writes_to_any_more_go(root: Path) -> None:
     (root / MARKS).mkdir(mode=0o700)
-    for name, days in (("gone.good", 91), ("gone.deadly", 91), ("here.good", 89), ("stranger.txt", 91)):
+    for name, days in (("gone.good", 91), ("gone.deadly", 91), ("gone.suspect", 91), ("here.good", 89), ("stranger.txt", 91)):
         (root / MARKS / name).touch()
         os.utime(root / MARKS / name, (time.time() - days * DAY_S,) * 2)
     Markers(DiskPipelineCache(root)).sweep()
@@ -310,6 +323,18 @@ def test_a_disk_that_fills_up_under_the_marker_is_counted_and_the_blob_is_used(
     monkeypatch.setattr(os, "write", fail)
     assert use(root) == ("", {"marker_failed": 1, "marks_failed": 1})
     assert marks(root) == ["machine.good"]
+
+
+def test_an_interruption_while_a_marker_is_removed_tells_of_no_death(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            use(root)
+    cache = DiskPipelineCache(root)
+    assert (Markers(cache).sweep(), cache.get(KEY).verdict, marks(root)) == ({}, Verdict.HIT, ["machine.good"])
 
 
 def test_a_marker_that_cannot_be_removed_tells_of_no_death(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,3 +197,71 @@ def test_all_is_told_of_a_file_over_the_limit(root: Path, file: Path) -> None:
 def test_nothing_is_judged_of_facts_that_are_not_five() -> None:
     with pytest.raises((TypeError, ValueError)):
         _read.Judged((1, 2, 3), 0, 0)  # type: ignore[arg-type]
+
+
+def open_descriptors() -> set[Path]:
+    return set(Path("/proc/self/fd").iterdir())
+
+
+def is_open(descriptor: int) -> bool:
+    return Path(f"/proc/self/fd/{descriptor}").exists()
+
+
+def test_a_file_that_is_opened_is_closed_at_the_end_of_its_block(file: Path) -> None:
+    opened = _read.Opened(file, os.O_RDONLY)
+    with opened as descriptor:
+        data = os.read(descriptor, LIMIT)
+    assert (data, opened.descriptor, is_open(descriptor)) == (file.read_bytes(), -1, False)
+
+
+def test_a_file_that_is_opened_is_closed_when_the_block_raises(file: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), _read.Opened(file, os.O_RDONLY) as descriptor:
+        raise KeyboardInterrupt
+    assert not is_open(descriptor)
+
+
+def test_an_open_file_that_is_dropped_is_closed(file: Path) -> None:
+    before = open_descriptors()
+    for _ in range(10):
+        _read.Opened(file, os.O_RDONLY)
+    assert open_descriptors() == before
+
+
+def test_closing_an_open_file_twice_closes_no_other(file: Path) -> None:
+    opened = _read.Opened(file, os.O_RDONLY)
+    opened.close()
+    with _read.Opened(file, os.O_RDONLY) as descriptor:
+        opened.close()
+        assert is_open(descriptor)
+
+
+def test_a_file_that_cannot_be_closed_says_so_and_is_not_closed_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = _read.Opened(file, os.O_RDONLY)
+    descriptor = opened.descriptor
+
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "close", fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            opened.close()
+    assert (opened.descriptor, is_open(descriptor)) == (-1, True)
+    os.close(descriptor)
+
+
+def test_a_file_is_opened_as_os_open_does(tmp_path: Path) -> None:
+    with _read.Opened(tmp_path, os.O_RDONLY | os.O_DIRECTORY) as directory:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        with _read.Opened("new", flags, 0o640, dir_fd=directory) as descriptor:
+            os.write(descriptor, b"bytes")
+        with pytest.raises(FileExistsError):
+            _read.Opened("new", flags, dir_fd=directory)
+    assert ((tmp_path / "new").read_bytes(), (tmp_path / "new").stat().st_mode & 0o777) == (b"bytes", 0o640)
+
+
+def test_what_cannot_be_opened_leaves_no_descriptor(tmp_path: Path) -> None:
+    before = open_descriptors()
+    with pytest.raises(FileNotFoundError):
+        _read.Opened(tmp_path / "none", os.O_RDONLY)
+    assert open_descriptors() == before

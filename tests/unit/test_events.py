@@ -13,7 +13,7 @@ from extras import imported
 from literals import refusal
 
 from vyre_driver.errors import InvalidSetting
-from vyre_driver.events import Event, EventKind, Events
+from vyre_driver.events import Event, EventKind, Events, Failure
 from vyre_driver.metrics import MetricsText
 from vyre_driver.spans import OpenTelemetrySpans, listeners_from_settings
 
@@ -56,6 +56,7 @@ def test_events_are_counted_and_their_times_summed() -> None:
         "miss": 0,
         "dispatch": 8,
         "evict": 3,
+        "failure": 0,
     }
     assert {kind.value: spent for kind, spent in events.total_ns().items() if spent} == {"hit": 11, "dispatch": 10}
     assert [parts(one) for one in events.recent()] == [
@@ -245,7 +246,12 @@ def test_spans_begin_and_end_when_the_event_did() -> None:
     spans._tracer = provider.get_tracer("vyre_driver")  # noqa: SLF001 -- the global provider can be set once a process
     spans.on_event(Event(EventKind.DISPATCH, 1000, 400, "ab", 3, ""))
     spans.on_event(Event(EventKind.EVICT, 2000, None, None, 1, "freed"))
-    found = [(one.name, one.start_time, one.end_time, dict(one.attributes)) for one in exporter.get_finished_spans()]
+    spans.on_event(Event(EventKind.FAILURE, 3000, 500, "ab", 1, "no", Failure(EventKind.COMPILE, 2101, "InvalidModule")))
+    finished = exporter.get_finished_spans()
+    failed = finished[2]
+    assert (failed.name, failed.status.status_code.name, failed.status.description) == ("vyre_driver.compile", "ERROR", "no")
+    assert {"vyre_driver.code": 2101, "vyre_driver.error": "InvalidModule"}.items() <= dict(failed.attributes).items()
+    found = [(one.name, one.start_time, one.end_time, dict(one.attributes)) for one in finished[:2]]
     about = {"vyre_driver.device": "a GPU"}
     assert found == [
         ("vyre_driver.dispatch", 600, 1000, about | {"vyre_driver.key": "ab", "vyre_driver.count": 3}),

@@ -63,7 +63,7 @@ U32S = "whole number from 0 to 4294967295"
         ((-1, 0, bytes(32)), f"vendor is -1, which is no {U32S}. Fix: give a {U32S}."),
         ((0, 2**32, bytes(32)), f"device is 4294967296, which is no {U32S}. Fix: give a {U32S}."),
         ((0, 0, bytes(31)), "driver_digest has 31 bytes, not 32. Fix: give a 32-byte digest."),
-        ((0, 0, 32), "driver_digest is a int, not bytes. Fix: give a 32-byte digest."),
+        ((0, 0, 32), "driver_digest is an int, not bytes. Fix: give a 32-byte digest."),
     ],
 )
 def test_a_part_of_a_device_out_of_its_range_is_refused(parts: tuple[Any, ...], problem: str) -> None:

@@ -158,7 +158,8 @@ def test_a_guessed_grid_over_the_limit_is_refused() -> None:
 def test_a_grid_is_not_guessed_for_a_workgroup_of_several_axes(size: tuple[int, int, int]) -> None:
     x, y, z = size
     message = (
-        f"the grid cannot be guessed for a workgroup of {x}x{y}x{z} invocations. Fix: give groups=(x, y, z) or --groups X,Y,Z."
+        f"the grid cannot be guessed for a workgroup of {x}x{y}x{z} invocations. Fix: give groups=(x, y, z), --groups X,Y,Z or "
+        f"grid_override: the workgroups of {x}x{y}x{z} invocations along each axis."
     )
     assert refusal(lambda: grid_for(None, size)) == (InvalidInput, 2201, message)
 

@@ -11,8 +11,11 @@ import pytest
 
 from vyre_driver import DataType
 from vyre_driver.errors import InvalidProgram
-from vyre_driver.ir.dtypes import MAX_TYPE_NESTING, extension_id
+from vyre_driver.ir.buffers import BufferDecl
+from vyre_driver.ir.builders import cast, let, u32
+from vyre_driver.ir.dtypes import MAX_TYPE_NESTING, extension_id, wire_problem
 from vyre_driver.ir.numpy_types import ElementForm, NumpyElement, numpy_element
+from vyre_driver.ir.program import Program
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint, ScaleKind, ZeroPointKind
 
 SYMMETRIC = QuantizationScale.per_tensor(), QuantizationZeroPoint.absent()
@@ -141,7 +144,8 @@ def test_every_other_type_has_a_layout(dtype: DataType) -> None:
         lambda: DataType(0x01, scale=SYMMETRIC[0]),
         lambda: DataType(0x1F, DataType.I4),
         lambda: DataType.vec(DataType.U32, 256),
-        lambda: DataType.array(2**32),
+        lambda: DataType.array(2**64),
+        lambda: DataType.opaque(2**32),
         lambda: DataType.array(-1),
         lambda: DataType.array("4"),  # type: ignore[arg-type]
         lambda: DataType.vec("u32", 4),  # type: ignore[arg-type]
@@ -201,3 +205,25 @@ def test_with_ml_dtypes_they_are_numbers() -> None:
         NumpyElement(np.dtype(ml_dtypes.int4), ElementForm.ML_DTYPES, packed=True),
         NumpyElement(np.dtype("<u1"), ElementForm.RAW, packed=True),
     ]
+
+
+def test_an_array_may_have_elements_of_any_u64_and_on_the_wire_of_any_u32() -> None:
+    wide, wider = DataType.array(2**32), DataType.array(2**64 - 1)
+    assert (str(wider), wider.size_bytes, wider.min_bytes) == ("array<18446744073709551615B>", 2**64 - 1, 0)
+    assert (wide == DataType.array(2**32), wide == wider, len({wide, wider, DataType.array(0)})) == (True, False, 3)
+    assert (numpy_element(wide), DataType.vec(wide, 2).size_bytes, DataType.vec(wider, 2).size_bytes) == (None, 2**33, None)
+    problem = "an array's element of 4294967296 bytes is over the limit of 4294967295 bytes"
+    assert [wire_problem(DataType.array(2**32 - 1)), wire_problem(wide), wire_problem(DataType.vec(wide, 2))] == [
+        None,
+        problem,
+        problem,
+    ]
+    made = Program.wrapped([], (1, 1, 1), [let("c", cast(wide, u32(1)))])
+    program = Program.wrapped([BufferDecl.read_write("x", 0, wide)], (1, 1, 1), [])
+    for name in (
+        program.to_wire,
+        program.normalized_cache_digest,
+        made.to_wire,
+    ):
+        with pytest.raises(InvalidProgram, match=problem):
+            name()

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from literals import refusal
 
 from vyre_driver import DataType
 from vyre_driver.errors import InvalidProgram
@@ -19,6 +21,9 @@ from vyre_driver.ir.canonical import canonical_bytes
 from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, OpaqueOp, UnOp
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.terms import Term
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 I = ir.gid_x()  # noqa: E741 -- the index, as in every kernel
 FLOATS = BufferDecl.read("floats", 0, DataType.F32)
@@ -55,7 +60,7 @@ X = ir.var("x")
         (I >= 3, BinOp.GE, I, ir.u32(3)),
         (I.eq(3), BinOp.EQ, I, ir.u32(3)),
         (I.ne(3), BinOp.NE, I, ir.u32(3)),
-        ((I < 3).and_(True), BinOp.AND, I < 3, ir.boolean(True)),
+        ((I < 3).and_(ir.boolean(True)), BinOp.AND, I < 3, ir.boolean(True)),
         ((I < 3).or_(I > 5), BinOp.OR, I < 3, I > 5),
     ],
 )
@@ -80,8 +85,6 @@ def test_signs_and_negations_are_unary() -> None:
         (ir.load(FLOATS, I), 2, ir.f32(2.0)),
         (ir.load(FLOATS, I), 0.1, ir.f32(0.1)),
         (X, 0.1, ir.f32(0.1)),
-        (X, True, ir.boolean(True)),
-        (I < 3, False, ir.boolean(False)),
         (ir.var("l", DataType.U64), 2**64 - 1, ir.u64(2**64 - 1)),
         (ir.var("l", DataType.I64), -(2**63), ir.i64(-(2**63))),
         (ir.var("d", DataType.F64), 0.1, ir.f64(0.1)),
@@ -97,7 +100,6 @@ def test_signs_and_negations_are_unary() -> None:
         (X, np.int32(-7), ir.i32(-7)),
         (X, np.float32(0.1), ir.f32(0.1)),
         (X, np.uint64(7), ir.u64(7)),
-        (X, np.bool_(True), ir.boolean(True)),
     ],
 )
 def test_a_number_is_a_literal_of_the_type_beside_it(beside: ex.Expr, number: float, literal: ex.Expr) -> None:
@@ -114,7 +116,8 @@ def test_a_number_is_a_literal_of_the_type_beside_it(beside: ex.Expr, number: fl
         (lambda: ir.let("x", 1), "the type of the number 1 is not known here"),
         (lambda: ir.cast(DataType.F32, 1), "the type of the number 1 is not known here"),
         (lambda: I + 0.5, "0.5 is no u32"),
-        (lambda: I + True, "True is no u32"),
+        (lambda: I + True, "True is Python's, and an expression is wanted"),
+        (lambda: I + np.bool_(1), "or boolean(True) for a constant"),
         (lambda: I - -1, "a u32 literal is -1, outside 0 to 4294967295"),
         (lambda: I + 2**32, "outside 0 to 4294967295"),
         (lambda: ir.load(INTS, I) + 2**31, "outside -2147483648 to 2147483647"),
@@ -174,6 +177,46 @@ def test_an_expression_has_no_truth_value_and_takes_no_text(use: object) -> None
         use(I)
 
 
+FALSE: Any = ir.load(INTS, I) == ir.load(FLOATS, I)  # of Python, whatever the program would find
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ir.if_(FALSE, []),
+        lambda: ir.select(FALSE, X, X),
+        lambda: ir.select(I < 3, FALSE, not FALSE),
+        lambda: ir.subgroup_ballot(FALSE),
+        lambda: (I < 3).and_(FALSE),
+        lambda: (I < 3).or_(not FALSE),
+        lambda: (I < 3) & FALSE,
+        lambda: FALSE | (I < 3),
+        lambda: (I < 3).eq(FALSE),
+        lambda: ir.let("c", FALSE),
+        lambda: ir.assign(ir.var("c", DataType.Bool), FALSE),
+        lambda: ir.store(BufferDecl.read_write("b", 0, DataType.Bool), 0, FALSE),
+        lambda: ir.minimum(FALSE, I),
+        lambda: ir.load(INTS, FALSE),
+        lambda: ir.loop("k", FALSE, 3, []),
+        lambda: ir.unop(UnOp.LOGICAL_NOT, FALSE),
+        lambda: ir.cast(DataType.U32, FALSE),
+        lambda: ir.trap(FALSE, "tag"),
+        lambda: ir.if_(np.bool_(FALSE), []),
+    ],
+)
+def test_what_pythons_comparison_gives_is_no_expression(make: Callable[[], object]) -> None:
+    kind, code, message = refusal(make)
+    assert (kind, code, "is Python's, and an expression is wanted" in message) == (InvalidProgram, 1006, True)
+
+
+@pytest.mark.parametrize("number", [3, 3.0, True, np.uint32(3), np.bool_(1)])
+def test_an_expression_is_not_compared_with_a_number_by_python(number: object) -> None:
+    for compare in (lambda: number == I, lambda: number != I, lambda: number == I, lambda: [I].index(number)):
+        with pytest.raises(TypeError, match=r"== compares objects. Fix: write \.eq\("):
+            compare()
+    assert [I == None, I == "3", I == (3,), ir.gid_x() != I] == [False] * 4  # noqa: E711 -- what is tested
+
+
 def test_builders_make_the_nodes_and_expressions_they_are_named_for() -> None:
     counted = ir.loop("k", 0, I, lambda k: [ir.store(FLOATS, k, 1)])
     assert counted == nd.Loop("k", ir.u32(0), I, (nd.Store("floats", ir.var("k"), ir.f32(1.0)),))
@@ -214,7 +257,6 @@ def test_terms_of_different_kinds_are_unequal() -> None:
     assert ir.u32(0) != ir.i32(0)
     assert ir.f32(0.0) != ir.f32(-0.0)
     assert nd.Return() != ir.u32(0)
-    assert (ir.u32(0) == 0) is False
 
 
 def test_large_operands_stand_in_the_order_of_their_bytes_too() -> None:

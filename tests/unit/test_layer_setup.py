@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -132,6 +135,118 @@ def test_a_thread_that_copies_the_environment_meanwhile_finds_it_as_before() -> 
     before = dict(os.environ)
     seen, _ = create_under_layer(CONFIG, NEW_LOADER, lambda: dict(os.environ))
     assert (seen, dict(os.environ)) == (before, before)
+
+
+def test_who_changes_a_variable_meanwhile_has_the_last_word() -> None:
+    create_under_layer(CONFIG, NEW_LOADER, lambda: os.putenv("VK_INSTANCE_LAYERS", "theirs"))
+    try:
+        assert environment() == {"VK_INSTANCE_LAYERS": "theirs"}
+    finally:
+        os.unsetenv("VK_INSTANCE_LAYERS")
+
+
+def entries() -> list[bytes]:
+    """The process's environment as a program that is about to be run would get it."""
+    listed = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+    found: list[bytes] = []
+    while (entry := listed[len(found)]) is not None:
+        found.append(entry)
+    return found
+
+
+def test_who_reads_the_list_of_the_environment_meanwhile_reads_one_that_nobody_changes_or_frees(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """setenv moves it: the program of another thread's child could not be run then, for a bad address."""
+    monkeypatch.setenv("VK_INSTANCE_LAYERS", "theirs")
+    held = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+    list_of_pointers = ctypes.cast(held, ctypes.POINTER(ctypes.c_void_p))
+    at, count = ctypes.cast(held, ctypes.c_void_p).value, len(entries()) + 1
+    before = [list_of_pointers[i] for i in range(count)]
+
+    def pointers() -> tuple[int | None, list[int | None]]:
+        now = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+        return ctypes.cast(now, ctypes.c_void_p).value, [list_of_pointers[i] for i in range(count)]
+
+    meanwhile, _ = create_under_layer(CONFIG, NEW_LOADER, pointers)
+    assert (meanwhile[0] != at, meanwhile[1] == before, pointers()) == (True, True, (at, before))
+
+
+def test_the_list_is_made_anew_only_when_the_environment_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def address() -> int | None:
+        listed = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+        return ctypes.cast(listed, ctypes.c_void_p).value
+
+    found = [create_under_layer(CONFIG, NEW_LOADER, address)[0] for _ in range(3)]
+    monkeypatch.setenv("VYRE_TEST_OTHER", "1")
+    found.append(create_under_layer(CONFIG, NEW_LOADER, address)[0])
+    assert [one == found[0] for one in found] == [True, True, True, False]
+
+
+CHANGES = {
+    "set": lambda: os.putenv("VYRE_TEST_OTHER", "new"),
+    "set_again": lambda: os.putenv("VYRE_TEST_THERE", "new"),
+    "unset": lambda: os.unsetenv("VYRE_TEST_THERE"),
+    "ours_unset": lambda: os.unsetenv("VK_INSTANCE_LAYERS"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_c_library_changes_of_the_environment_meanwhile_stays_changed(
+    monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    monkeypatch.setenv("VYRE_TEST_THERE", "old")
+    monkeypatch.setenv("VK_INSTANCE_LAYERS", "theirs")
+    before = entries()
+    wanted = {
+        "set": [*before, b"VYRE_TEST_OTHER=new"],
+        "set_again": [b"VYRE_TEST_THERE=new" if one == b"VYRE_TEST_THERE=old" else one for one in before],
+        "unset": [one for one in before if one != b"VYRE_TEST_THERE=old"],
+        "ours_unset": [one for one in before if not one.startswith(b"VK_INSTANCE_LAYERS=")],
+    }
+    try:
+        create_under_layer(CONFIG, NEW_LOADER, CHANGES[change])
+        assert sorted(entries()) == sorted(wanted[change])
+        create_under_layer(CONFIG, NEW_LOADER, entries)
+        assert sorted(entries()) == sorted(wanted[change])
+    finally:
+        os.unsetenv("VYRE_TEST_OTHER")
+
+
+def test_two_threads_may_be_at_it_at_once_and_end_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not while kompute creates a device, which holds the GIL."""
+    monkeypatch.setenv("VK_INSTANCE_LAYERS", "theirs")
+    began, ended = threading.Event(), threading.Event()
+    seen: list[dict[str, str]] = []
+
+    def outlast() -> None:
+        began.set()
+        ended.wait()
+        seen.append(environment())
+
+    thread = threading.Thread(target=create_under_layer, args=(CONFIG, NEW_LOADER, outlast))
+    thread.start()
+    began.wait()
+    seen.append(seen_while_creating(NEW_LOADER))
+    ended.set()
+    thread.join()
+    told = {"VK_ADD_LAYER_PATH": HERE, "VK_INSTANCE_LAYERS": "VK_LAYER_VYRE_driver:theirs"}
+    assert (seen, environment()) == ([told, told], {"VK_INSTANCE_LAYERS": "theirs"})
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_no_garbage_is_collected_meanwhile_and_the_collector_is_as_before(enabled: bool) -> None:  # noqa: FBT001 -- a case
+    """Its finalizers could start processes."""
+    before = gc.isenabled()
+    (gc.enable if enabled else gc.disable)()
+    try:
+        meanwhile, _ = create_under_layer(CONFIG, NEW_LOADER, gc.isenabled)
+        assert (meanwhile, gc.isenabled()) == (False, enabled)
+        with pytest.raises(ZeroDivisionError):
+            create_under_layer(CONFIG, NEW_LOADER, lambda: 1 // 0)
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if before else gc.disable)()
 
 
 def test_the_environment_is_as_before_when_nothing_could_be_made() -> None:

@@ -19,13 +19,18 @@ from vyre_driver.ir import (
     atomic,
     binop,
     buf_len,
+    cast,
     gid_x,
+    i32,
     if_,
     let,
     lid_x,
     load,
     return_,
     store,
+    subgroup_add,
+    subgroup_ballot,
+    subgroup_shuffle,
     u32,
 )
 from vyre_driver.spirv.emit import EMITTER_VERSION, Target
@@ -101,22 +106,30 @@ TARGETS = [Target(), Target(frozenset({"shaderFloat64"}), fuses=False, fences=Fa
 
 
 def programs() -> list[Program]:
-    """The examples, and what they leave out: divisions, bytes, 64 bits, atomics in a row."""
+    """The examples, and what they leave out: divisions, rotations, casts, bytes, 64 bits, atomics in a row."""
     small = BufferDecl.read_write("small", 2, DataType.U8)
     wide = BufferDecl.read_write("wide", 3, DataType.U64)
+    signed = BufferDecl.read_write("signed", 4, DataType.I32)
+    quotients = [
+        binop(op, load(signed, INDEX), one) for op in (BinOp.DIV, BinOp.MOD) for one in (i32(7), i32(-7), load(signed, 0))
+    ]
     nand = atomic(AtomicOp.FETCH_NAND, FIXED, INDEX, 5)
     others = [
         if_(INDEX < LENGTH, [store(OPEN, INDEX, load(FIXED, INDEX) / load(OPEN, INDEX))]),
         store(small, INDEX, load(small, INDEX + 1)),
         store(wide, INDEX, binop(BinOp.MUL_HIGH, load(wide, INDEX), binop(BinOp.WRAPPING_ADD, load(wide, 1), load(wide, 2)))),
         store(OPEN, INDEX, nand + atomic(AtomicOp.MAX, OPEN, 0, 1)),
+        *[store(signed, INDEX, one) for one in quotients],
+        store(OPEN, INDEX, subgroup_shuffle(subgroup_ballot(INDEX < 3), subgroup_add(INDEX))),
+        store(OPEN, INDEX, binop(BinOp.ROTATE_LEFT, binop(BinOp.ROTATE_RIGHT, INDEX, u32(33)), INDEX)),
+        store(OPEN, INDEX, cast(DataType.U32, cast(DataType.F32, load(OPEN, INDEX)))),
     ]
     made = {name: runpy.run_path(str(EXAMPLES / f"{name}.py"))[name] for name in ("saxpy", "histogram", "matmul", "prefix_sum")}
     examples = [made["saxpy"](2.0), made["histogram"](256), made["matmul"](64), made["prefix_sum"]()]
-    return [*examples, Program.wrapped([FIXED, OPEN, small, wide], (64, 1, 1), others)]
+    return [*examples, Program.wrapped([FIXED, OPEN, small, wide, signed], (64, 1, 1), others)]
 
 
 def test_the_bytes_of_programs_change_with_the_emitter_version_only(lower: Lower) -> None:
     """When this fails, raise EMITTER_VERSION with the digest: caches hold what the old one emitted."""
     first, second = ([lower(one, (), target).code for one in programs() for target in TARGETS] for _ in range(2))
-    assert (EMITTER_VERSION, blake3(b"".join(first)).hexdigest()[:16], first == second) == (3, "7ded966fc1063949", True)
+    assert (EMITTER_VERSION, blake3(b"".join(first)).hexdigest()[:16], first == second) == (6, "ecd5dfe1a8651094", True)

@@ -321,7 +321,7 @@ def test_subgroups_are_32_invocations_of_a_workgroup_and_the_last_may_have_fewer
 
 def test_lanes_that_are_not_active_take_no_part() -> None:
     out = BufferDecl.output("out", 0, U32).with_count(32)
-    sums = ir.subgroup_add(ir.u32(1)) + ir.subgroup_ballot(True) * 2 + ir.subgroup_shuffle(ir.u32(500), 0)
+    sums = ir.subgroup_add(ir.u32(1)) + ir.subgroup_ballot(ir.boolean(True)) * 2 + ir.subgroup_shuffle(ir.u32(500), 0)
     body = [ir.if_((I & 1).eq(1), [ir.store(out, I, sums)])]
     assert result([*body], out, size=(32, 1, 1)) == [0, 16 + 2 * 0xAAAAAAAA - 2**32] * 16
 

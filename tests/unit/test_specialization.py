@@ -73,9 +73,9 @@ def test_a_constant_that_the_shader_does_not_declare_is_refused(declared: tuple[
         ("count", -1, "is a u32, and -1 is not between 0 and 4294967295", "give a u32"),
         ("count", 1.5, "is a u32, and 'float' object cannot be interpreted as an integer", "give a u32"),
         ("count", True, "is a u32, and True is a truth value, not a number", "give a u32"),
-        ("shift", 2**31, "is a i32, and 2147483648 is not between -2147483648 and 2147483647", "give a i32"),
-        ("scale", "1", "is a f32, and '1' is not a real number", "give a f32"),
-        ("scale", 1e39, "is a f32, and float too large to pack with f format", "give a f32"),
+        ("shift", 2**31, "is an i32, and 2147483648 is not between -2147483648 and 2147483647", "give an i32"),
+        ("scale", "1", "is an f32, and '1' is not a real number", "give an f32"),
+        ("scale", 1e39, "is an f32, and float too large to pack with f format", "give an f32"),
         ("fast", 1, "is a bool, and 1 is not True or False", "give a bool"),
     ],
 )
@@ -171,9 +171,9 @@ def test_an_empty_map_keeps_every_default() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [
-        ("count", SpecValue.i32(7), "is a u32, and SpecValue.i32(7) is a i32. Fix: give a u32."),
-        ("shift", SpecValue.u32(7), "is a i32, and SpecValue.u32(7) is a u32. Fix: give a i32."),
-        ("scale", SpecValue.u32(7), "is a f32, and SpecValue.u32(7) is a u32. Fix: give a f32."),
+        ("count", SpecValue.i32(7), "is a u32, and SpecValue.i32(7) is an i32. Fix: give a u32."),
+        ("shift", SpecValue.u32(7), "is an i32, and SpecValue.u32(7) is a u32. Fix: give an i32."),
+        ("scale", SpecValue.u32(7), "is an f32, and SpecValue.u32(7) is a u32. Fix: give an f32."),
         ("fast", SpecValue.u32(1), "is a bool, and SpecValue.u32(1) is a u32. Fix: give a bool."),
         ("count", SpecValue.bool(True), "is a u32, and SpecValue.bool(True) is a bool. Fix: give a u32."),
         (

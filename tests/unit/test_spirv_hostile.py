@@ -5,6 +5,8 @@ from __future__ import annotations
 import array
 import subprocess
 import sys
+import tracemalloc
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +17,7 @@ from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -127,3 +130,41 @@ def test_a_small_module_cannot_ask_for_endless_work(tmp_path: Path, make: type) 
     command = [sys.executable, "-c", REFLECT_FILE, str(tmp_path / "hostile.spv")]
     # The time-out only ends a hang: the work is a matter of milliseconds, or of hours.
     assert subprocess.run(command, check=False, timeout=60).returncode == 0
+
+
+def grouped_ids(first: int, count: int, **parts: list[int]) -> bytes:
+    """A group with six decorations, given to many ids, none of which the module declares unless ``parts`` do."""
+    group = [word for of in ((34, 0), (33, 0), (6, 16), (24,), (25,), (2,)) for word in op(71, 99, *of)]
+    targets = range(first, first + count)
+    given = [word for at in range(0, count, 60_000) for word in op(74, 99, *targets[at : at + 60_000])]
+    return assemble(BASE | {"decorations": [*group, *op(73, 99), *given], **parts}, bound=400_100)
+
+
+@pytest.mark.parametrize(
+    ("make", "most"),
+    [
+        (lambda: grouped_ids(100, 300_000), 5),
+        (lambda: grouped_ids(0x400000, 300_000), 5),
+        (lambda: grouped_ids(100, 100_000, declarations=[word for one in range(100, 100_100) for word in op(19, one)]), 40),
+    ],
+    ids=["undeclared", "beyond the bound", "declared"],
+)
+def test_decorations_of_a_group_take_no_memory_for_each_target(make: Callable[[], bytes], most: int) -> None:
+    code = make()
+    tracemalloc.start()
+    try:
+        with suppress(InvalidModule):  # for a target that is not there, once all is read
+            SpirvModule.from_bytes(code)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < most * len(code)
+
+
+def test_a_target_of_two_groups_gets_the_decorations_of_both_and_keeps_its_own() -> None:
+    one, other = [*op(71, 40, 34, 2), *op(73, 40)], [*op(71, 41, 33, 5), *op(73, 41)]
+    code = assemble(
+        BASE | {"set": op(), "binding": op(71, 9, 24), "decorations": [*one, *other, *op(74, 40, 9), *op(74, 41, 9)]}
+    )
+    (found,) = SpirvModule.from_bytes(code).interface.resources
+    assert (found.set, found.binding, found.writable) == (2, 5, False)

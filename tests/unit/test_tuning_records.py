@@ -27,7 +27,7 @@ from vyre_driver.specialization import Specialization, SpecializedConstant, Spec
 from vyre_driver.tuner.target import TuningTarget, fixed_values
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 UNKNOWN = 99  # an unrolling that the kernel has not
 KEY = AutotuneKey("11" * 16, "gpu")
@@ -299,3 +299,34 @@ def test_the_constants_that_are_not_tuned_are_fixed_by_their_bits() -> None:
     )
     expected = SpecMap({"SCALE": SpecValue.f32(1.0), "SHIFT": SpecValue.i32(-1), "CHECKS": SpecValue.bool(True)})
     assert fixed_values(Specialization(constants), ["GROUP", "DEPTH", "TILE"]) == expected
+
+
+@pytest.mark.parametrize("look", [lambda one: one.best(Kernel(), (4,)), lambda one: one.is_idle])
+@pytest.mark.parametrize("by", ["argument", "variable"])
+def test_a_file_that_somebody_named_and_that_is_not_there_is_warned_of_once(
+    look: Callable[[TuningRecords], object], by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pinned.toml"
+    if by == "variable":
+        monkeypatch.setenv("VYRE_AUTOTUNE_FILE", str(path))
+    records = TuningRecords.from_settings(path if by == "argument" else None)
+    with pytest.warns(AutotuneWarning, match=f"^nothing is known of tuned kernels: the autotune file {path} is not there$"):
+        look(records)
+    look(records)
+
+
+@pytest.mark.parametrize(
+    "reason", ["it is the default", "it is there", "it is being made", "VYRE_AUTOTUNE=tune", "VYRE_AUTOTUNE=off"]
+)
+def test_nobody_is_warned_of_a_missing_file_that_may_be_missing(
+    reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "pinned.toml"
+    if reason == "it is there":
+        path.write_text("schema = 1\n")
+    if "=" in reason:
+        monkeypatch.setenv(*reason.split("="))
+    records = TuningRecords.from_settings(None if reason == "it is the default" else path)
+    if reason == "it is being made":
+        records.will_be_made()
+    assert (records.best(Kernel(), (4,)), records.is_idle) == (None, reason != "VYRE_AUTOTUNE=tune")

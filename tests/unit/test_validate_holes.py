@@ -69,7 +69,7 @@ HOLES: dict[str, list[tuple[Program, list[str]]]] = {
     ],
     "condition of a select; of a ballot": [
         (lets(select(S, u32(1), u32(2)), subgroup_ballot(S)), ["R013", "R013"]),
-        (lets(select(True, u32(1), u32(2)), select(u32(1), u32(1), u32(2)), subgroup_ballot(u32(1))), []),
+        (lets(select(boolean(True), u32(1), u32(2)), select(u32(1), u32(1), u32(2)), subgroup_ballot(u32(1))), []),
     ],
     "offset and size of copies, address of a trap, lane of a shuffle": [
         (program(AsyncLoad("in", "shared", S, S, "t"), Trap(S, "t"), let("x", subgroup_shuffle(S, S))), ["R012"] * 4),

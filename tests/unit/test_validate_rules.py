@@ -171,7 +171,7 @@ def test_the_flag_of_upstream_is_no_verdict() -> None:
 
 
 def test_what_is_no_program_is_refused() -> None:
-    with pytest.raises(InvalidProgram, match="what is validated is 3, a int, where Program is wanted"):
+    with pytest.raises(InvalidProgram, match="what is validated is 3, an int, where Program is wanted"):
         validate(3)  # type: ignore[arg-type]
 
 
@@ -209,7 +209,7 @@ def test_types_are_the_same_that_are_equal_however_they_were_made() -> None:
     right = [
         let("sum", x + y),
         let("same", x.eq(y)),
-        let("one", select(True, x, y)),
+        let("one", select(boolean(True), x, y)),
         assign("one", y),
         store("floats", 0, x),
         let("z", cast(DataType(DataType.F32.wire_tag), x)),

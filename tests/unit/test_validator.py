@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,7 +32,7 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Non
         tool = tmp_path / "spirv-val"
         tool.write_text(script if script.startswith("\0") else f"#!/bin/sh\ncd {tmp_path}\n{script}\n")
         tool.chmod(0o755)
-        validator._complaint.cache_clear()  # noqa: SLF001 -- a script is replaced under its name
+        validator.verdicts.clear()  # a script is replaced under its name
 
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     return put
@@ -99,3 +100,20 @@ def test_nobody_is_asked_where_none_is_installed_or_wanted(
     monkeypatch.delenv("VYRE_SPIRV_VAL")
     monkeypatch.setenv("PATH", str(tmp_path / "home"))
     check_valid(b"code", [1], API[1], "given")
+
+
+def test_verdicts_are_kept_without_the_modules(play: Callable[[str], None], tmp_path: Path) -> None:
+    play("cat >/dev/null; echo asked >> asked")
+    tracemalloc.start()
+    try:
+        for number in range(70):
+            check_valid(bytes([number]) * (1 << 20), [1], API[1], "given")
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held < 1 << 20
+    asked = (tmp_path / "asked").read_text().count("asked")
+    check_valid(bytes([69]) * (1 << 20), [1], API[1], "given")  # one of the last 64
+    assert (asked, (tmp_path / "asked").read_text().count("asked")) == (70, 70)
+    check_valid(bytes([5]) * (1 << 20), [1], API[1], "given")  # no more
+    assert (tmp_path / "asked").read_text().count("asked") == 71

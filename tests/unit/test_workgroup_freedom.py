@@ -238,7 +238,6 @@ FREE = {
     "an output of which a part comes back": Asked([PART], [ir.store(PART, i, i + 1)], []),
     "an output whose count has to be enough": Asked([SIZED], [STORED]),
     "an output of narrow elements": Asked([NARROW], [ir.store(NARROW, i, ir.cast(DataType.U16, i))], [np.zeros(5, np.uint16)]),
-    "sides of a row": Asked([OUT], [ir.store(OUT, i, ir.gid_y() + ir.gid_z() + 1)]),
     "a guard, counted": Asked([OUT], [ir.if_(i < ir.u32(1), [count(3)])]),
     "a guard from the right": Asked(
         [COUNTS, IN], [ir.if_(ir.buf_len(IN) > i, [count(GIVEN, 1, COUNTS)])], [np.zeros(3, np.uint32), NINE]
@@ -296,7 +295,6 @@ FREE = {
     "quotients of u32 by what is loaded": Asked(
         [OUT, IN], [ir.store(OUT, i, ir.binop(BinOp.DIV, ir.load("in", i), ir.load("in", 0)))], [ZEROS, ONES]
     ),
-    "turns by the index along y": Asked([OUT], [ir.loop("k", ir.gid_y(), ir.gid_z() + 2, [STORED])]),
     "as many turns for all": Asked(
         [OUT, IN], [ir.loop("k", 0, ir.load(IN, 0), lambda k: [ir.loop("m", 0, k, [STORED])])], [ZEROS, ONES]
     ),
@@ -356,6 +354,7 @@ BOUND = {
     "a barrier": (bound(PLACED, ir.barrier()), "it uses Barrier"),
     "an index in the workgroup": (bound(ir.store(FIXED, i, ir.lid_y())), "it uses LocalId"),
     "an index of the workgroup": (bound(ir.store(FIXED, i, ir.wid_z())), "it uses WorkgroupId"),
+    "a value along y": (bound(ir.store(FIXED, i, ir.gid_y())), "it looks at y or z of an index, and nobody knows its grid"),
     "a lane": (bound(ir.store(FIXED, i, ir.subgroup_local_id())), "it uses SubgroupLocalId"),
     "lanes": (bound(ir.store(FIXED, i, ir.subgroup_size())), "it uses SubgroupSize"),
     "a ballot": (bound(ir.store(FIXED, i, ir.subgroup_ballot(i < 5))), "it uses SubgroupBallot"),

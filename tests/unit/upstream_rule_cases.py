@@ -23,6 +23,7 @@ from vyre_driver.ir.builders import (
     atomic_add,
     barrier,
     block,
+    boolean,
     call,
     cast,
     fma,
@@ -186,8 +187,8 @@ UPSTREAM = [
     ),
     Case(
         Rule.SELECT_ARMS,
-        program(let("x", select(True, X, u32(2)))),
-        program(let("x", select(True, X, f32(2.0)))),
+        program(let("x", select(boolean(True), X, u32(2)))),
+        program(let("x", select(boolean(True), X, f32(2.0)))),
         "body[0].value",
         "a select between u32 and f32",
     ),

@@ -31,16 +31,20 @@ class Budget:
     samples
         Runs that are timed, of all candidates together, warm-ups counted.
     min_samples, max_samples
-        Of one candidate: before it may be dropped as slow, and after which it is not timed again; without its warm-up.
+        Of one candidate: before it may be dropped as slow, and after which it is not timed again; without its warm-up. The
+        fastest are timed as often again in the final.
     run_timeout
         Seconds that one run may take.
     make_timeout
         Seconds that it may take to make one ready, kept where that is done in another process.
+    warm_up
+        Seconds of work before runs are timed, up to three times as many where runs still become faster; a tenth of what is left
+        at most. The clock of an idle device is low, and rises while it works. 0 gives it none.
 
     Raises
     ------
     InvalidInput
-        2201 if one is not above 0, or the least samples are more than the most.
+        2201 if one is not above 0 (``warm_up``: is below 0), or the least samples are more than the most.
     """
 
     seconds: float = 120.0
@@ -49,6 +53,7 @@ class Budget:
     max_samples: int = 400
     run_timeout: float = 10.0
     make_timeout: float = 60.0
+    warm_up: float = 0.5
 
     def __post_init__(self) -> None:
         """Check each number."""
@@ -56,6 +61,10 @@ class Budget:
             value = getattr(self, name)
             if not value > 0:
                 raise InvalidInput(f"{name} of a tuning budget is {value}", fix="give a number above 0", field=name)
+        if not self.warm_up >= 0:
+            raise InvalidInput(
+                f"warm_up of a tuning budget is {self.warm_up}", fix="give seconds, or 0 for none", field="warm_up"
+            )
         if self.min_samples > self.max_samples:
             raise InvalidInput(
                 f"a tuning budget asks for at least {self.min_samples} samples and at most {self.max_samples}",
@@ -102,6 +111,7 @@ class SearchResult:
     """All outcomes in the order of preference, the best of them, and the time and the timed runs that it took.
 
     ``reference`` is the candidate whose outputs the others were compared with, None where the right result was known.
+    ``ties`` are the others that are as fast as the best as far as can be told: in another search one of them may be the best.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -109,6 +119,7 @@ class SearchResult:
     reference: Candidate | None
     samples: int
     seconds: float
+    ties: tuple[Candidate, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +142,9 @@ class Trial(Protocol):
 
     def sample(self) -> float:
         """Return the nanoseconds of one run, before which the inputs were restored."""
+
+    def keep_busy(self, seconds: float) -> float:
+        """Run again and again for so many seconds, so that the device's clock rises; returns the nanoseconds of a run then."""
 
     def verify(self) -> None:
         """Return if it is right at the size it was timed at, where ``outputs`` were of a smaller one; of the best only.

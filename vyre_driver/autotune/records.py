@@ -52,13 +52,17 @@ class Target(Protocol):
 class TuningRecords:
     """A store with its place and mode. Safe for threads. The file is read when the first record is asked for, once."""
 
-    def __init__(self, store: AutotuneStore | None, path: Path | None, mode: TuningMode) -> None:
-        """Use a store as it is (without a path it is never saved), or the file at ``path``, or with neither memory alone."""
+    def __init__(self, store: AutotuneStore | None, path: Path | None, mode: TuningMode, *, is_named: bool = False) -> None:
+        """Use a store as it is (without a path it is never saved), or the file at ``path``, or with neither memory alone.
+
+        ``is_named`` says that somebody named the file: when it is first looked into and is not there, that is warned of.
+        """
         self.path = path
         self.mode = mode
         self.refused = ""
         """Why the file is not used, if it is not."""
         self._store = store
+        self._must_be_there = is_named and mode is TuningMode.READ  # else it is made by tuning
         self._claimed: set[str] = set()
         self._loading = threading.Lock()
 
@@ -77,14 +81,15 @@ class TuningRecords:
         if isinstance(given, AutotuneStore):
             return cls(given, None, mode)
         if given is None:
-            return cls(None, settings.absolute_path(settings.AUTOTUNE_FILE) or default_path(), mode)
+            named = settings.absolute_path(settings.AUTOTUNE_FILE)
+            return cls(None, named or default_path(), mode, is_named=named is not None)
         try:
             path = Path(given)
         except TypeError as error:
             raise InvalidInput(
                 f"autotune is of type {type(given).__name__}", fix="pass an AutotuneStore, or a file as text or Path"
             ) from error
-        return cls(None, path, mode)
+        return cls(None, path, mode, is_named=True)
 
     @property
     def store(self) -> AutotuneStore:
@@ -102,7 +107,10 @@ class TuningRecords:
     @property
     def is_idle(self) -> bool:
         """Whether nothing is known, and nothing will be tuned."""
-        return self.mode is TuningMode.OFF or (not self.may_tune and self.store.is_empty)
+        if self.mode is TuningMode.OFF:
+            return True
+        self._check_is_there()
+        return not self.may_tune and self.store.is_empty
 
     def best(self, target: Target, size: Size = ()) -> AutotuneRecord | None:
         """Return the record for a class of sizes, else the one for the nearest class, None without one or in mode OFF.
@@ -110,7 +118,10 @@ class TuningRecords:
         Only records with the target's identity count, and of these those that it accepts. Near is by the logarithm of each
         number.
         """
-        if self.mode is TuningMode.OFF or self.store.is_empty:
+        if self.mode is TuningMode.OFF:
+            return None
+        self._check_is_there()
+        if self.store.is_empty:
             return None
         key = target.key
         found = self.store.get(key, target.identity(size_text(size)))
@@ -154,6 +165,18 @@ class TuningRecords:
         self.store.put(target.key, record)
         if self.path is not None:
             self.store.save_if_dirty(self.path)
+
+    def will_be_made(self) -> None:
+        """Warn of no missing file: somebody tunes, and makes it."""
+        self._must_be_there = False
+
+    def _check_is_there(self) -> None:
+        """Warn once of a file that somebody named and that is not there; a mistyped name costs speed, and nobody would know."""
+        if self._must_be_there and self.path is not None:
+            self._must_be_there = False
+            if not self.path.exists():
+                text = f"nothing is known of tuned kernels: the autotune file {self.path} is not there"
+                warnings.warn(text, AutotuneWarning, stacklevel=4)
 
     def _loaded(self) -> AutotuneStore:
         if self.path is None:

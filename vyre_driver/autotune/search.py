@@ -3,21 +3,26 @@
 The race goes in rungs. In each, all that are left are timed in turn, one run each and round after round, so that whatever makes
 the device slower for a while falls on all of them. Then drops out who is surely too slow, or comes after one that is surely
 as fast (:mod:`vyre_driver.autotune.race`): most in the first rung. Those that are left are timed as often again, few a quarter
-more, until one is left whose median is known to 1 %, or those of all to 0.2 %. Nothing is random: the same times give the same
-result.
+more, until the medians of all are known to 1 %.
+
+Then the fastest race once more, those among them that dropped out too, until one is left or all are known to 0.2 %: who was
+timed among others, or on a device that was not yet at its full clock, is compared with the winner side by side. The device is
+kept busy before either. Nothing is random: the same times give the same result.
 
 It knows neither kernels nor devices: a trial is made by a function, and tells of itself.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from vyre_driver.autotune.outcomes import Abandoned, Outcome, Progress, SearchResult, Status, WrongOutputs, is_time
-from vyre_driver.autotune.race import Timing, is_decided, staying, winner
+from vyre_driver.autotune.entrant import Entrant
+from vyre_driver.autotune.outcomes import Abandoned, Progress, SearchResult, Status, WrongOutputs
+from vyre_driver.autotune.race import DRIFT, PRECISE, STABLE, TIE, finalists, is_decided, nearest, staying, winner
 from vyre_driver.errors import DispatchTimeout, TuningFailed, VyreError
 
 if TYPE_CHECKING:
@@ -34,6 +39,12 @@ _T = TypeVar("_T")
 _FEW = 8
 _LEAST_ROUNDS = 8  # of few
 _SHOWN = 3
+_WARM_UP_SHARE = 10  # of the seconds that are left
+_LONGEST_WARM_UP = 3  # times the least
+_WARM_UP_STEP_S = 0.1
+_FASTER = 0.99  # and the clock still rises
+_RIGHT = (None, Status.DROPPED)  # timed to an end
+_TOO_SLOW = "slower than others, or no faster than an earlier one"
 
 
 def search(  # noqa: PLR0913 -- what a search is made of, by keyword
@@ -68,7 +79,7 @@ def search(  # noqa: PLR0913 -- what a search is made of, by keyword
         2211 if no candidate was right and timed within the budget; its ``outcomes`` say why not.
     """
     run = _Search(make, budget, agrees, expected, on_progress, clock)
-    entrants = run.entrants = [_Entrant(candidate) for candidate in candidates]
+    entrants = run.entrants = [Entrant(candidate) for candidate in candidates]
     try:
         run.run()
     finally:
@@ -89,47 +100,6 @@ def spread(entrants: Sequence[_T]) -> list[_T]:
     return [entrants[place] for place in sorted(range(len(entrants)), key=lambda place: f"{place:0{bits}b}"[::-1])]
 
 
-@dataclass(slots=True)
-class _Entrant:
-    """One candidate and what is known of it by now; it has no status as long as it is in the race.
-
-    The time of the warm-up ``is_cold``, and counts until there is another.
-    """
-
-    candidate: Candidate
-    trial: Trial | None = None
-    times: list[float] = field(default_factory=list)
-    is_cold: bool = False
-    status: Status | None = None
-    detail: str = ""
-
-    @property
-    def is_in(self) -> bool:
-        """Whether it is right, and not out."""
-        return self.trial is not None and self.status is None
-
-    @property
-    def timing(self) -> Timing:
-        """What its times come to."""
-        return Timing.of(self.times)
-
-    @property
-    def outcome(self) -> Outcome:
-        """What came of it, if the search ended now."""
-        timing = self.timing
-        status, detail = self.status, self.detail
-        if status is None:
-            status = Status.TIMED if self.times else Status.NOT_TRIED
-            detail = "" if self.times else "the search ended before it was timed"
-        return Outcome(self.candidate, status, timing.samples, timing.median_ns, timing.spread_ns, detail)
-
-    def close(self) -> None:
-        """Close its trial, once."""
-        trial, self.trial = self.trial, None
-        if trial is not None:
-            trial.close()
-
-
 class _Spent(Exception):
     """The budget is spent."""
 
@@ -144,7 +114,7 @@ class _Search:
     expected: Outputs | None
     on_progress: Callable[[Progress], None] | None
     clock: Callable[[], float]
-    entrants: list[_Entrant] = field(default_factory=list)
+    entrants: list[Entrant] = field(default_factory=list)
     reference: Candidate | None = None
     samples: int = 0
     began: float = 0.0
@@ -159,7 +129,15 @@ class _Search:
         return self.clock() - self.began
 
     @property
-    def left(self) -> list[_Entrant]:
+    def _is_spent(self) -> bool:
+        return self.samples >= self.budget.samples or self.seconds >= self.budget.seconds
+
+    @property
+    def _has_time_to_make(self) -> bool:
+        return self.seconds < self.budget.seconds / 2
+
+    @property
+    def left(self) -> list[Entrant]:
         """Who is in the race."""
         return [one for one in self.entrants if one.is_in]
 
@@ -167,7 +145,8 @@ class _Search:
         """Check all, let them race, and close those that are left."""
         try:
             self._check_all()
-            self._race()
+            self._race(STABLE)
+            self._final()
             self._verify()
         except Abandoned:
             pass  # the one that said so is out; those that were timed by now are compared
@@ -194,22 +173,23 @@ class _Search:
                 fix="look at the outcomes, or give the tuner more time",
                 outcomes=outcomes,
             )
-        return SearchResult(outcomes, best.outcome, self.reference, self.samples, self.seconds)
+        return SearchResult(outcomes, best.outcome, self.reference, self.samples, self.seconds, self._ties(best))
 
     def _check_all(self) -> None:
         """Make the candidates and compare what they give, as long as half of the time lasts."""
         for one in spread(self.entrants):
-            if self.seconds >= self.budget.seconds / 2:
+            if not self._has_time_to_make:
                 one.detail = "the time to make candidates was spent"
                 one.status = Status.NOT_TRIED
                 continue
             self._guarded(one, self._check)
             self._tell(one)
 
-    def _race(self) -> None:
-        """Time those that are right until the best is known, or the budget is spent."""
+    def _race(self, precision: float) -> None:
+        """Time those that are in until they are told apart, or the budget is spent."""
         try:
-            self._round(warm_up=True)
+            self._round(warm_up=True)  # which makes ready what is not: the device is idle for long
+            self._keep_busy()
             rounds = self.budget.min_samples
             done = 0
             while self.left and done < self.budget.max_samples:
@@ -218,13 +198,64 @@ class _Search:
                     done += 1
                 self._drop_slow()
                 left = self.left
-                if not left or is_decided([one.timing for one in left]):
+                if not left or is_decided([one.timing for one in left], precision):
                     break
                 rounds = done if len(left) > _FEW else max(_LEAST_ROUNDS, done // 4)
         except _Spent:
             pass
 
-    def _best(self) -> _Entrant | None:
+    def _final(self) -> None:
+        """Let the fastest race once more; where the budget ends that too soon, what they did before counts."""
+        has_time = self._has_time_to_make
+        timed = [one for one in self.entrants if one.times and (one.is_in or (one.status is Status.DROPPED and has_time))]
+        if len(timed) < 2 or self._is_spent:
+            return
+        those = [timed[place] for place in finalists([one.timing for one in timed])]
+        for one in self.left:
+            if one not in those:
+                self._out(one, Status.DROPPED, _TOO_SLOW)
+        before = [(one, one.times, one.status, one.detail) for one in those]
+        try:
+            for one in those:
+                one.times, one.status, one.detail = [], None, ""
+                if one.trial is None:
+                    self._guarded(one, self._make_again)
+            self._race(PRECISE)
+        finally:
+            is_whole = all(len(one.times) >= self.budget.min_samples for one in those if one.status in _RIGHT)
+            for one, times, status, detail in before:
+                if not one.times or not is_whole:
+                    one.times = times
+                if one.status is None and not is_whole:
+                    one.status, one.detail = status, detail
+
+    def _keep_busy(self) -> None:
+        """Let the first that can keep the device busy until its clock has risen."""
+        for one in self.left:
+            self._guarded(one, self._warm)
+            if one.is_in:
+                return
+            self._tell(one)
+
+    def _warm(self, one: Entrant) -> None:
+        """Run one until it becomes no faster. At first its times do not fall either, so that there is a least of seconds."""
+        most = min(_LONGEST_WARM_UP * self.budget.warm_up, (self.budget.seconds - self.seconds) / _WARM_UP_SHARE)
+        done, fastest = 0.0, math.inf
+        while done < most:
+            step = min(_WARM_UP_STEP_S, most - done)
+            took = one.ready.keep_busy(step)
+            done += step
+            if done + step / 2 > self.budget.warm_up and took >= fastest * _FASTER:
+                return
+            fastest = min(fastest, took)
+
+    def _ties(self, best: Entrant) -> tuple[Candidate, ...]:
+        """Return the others that are as fast as the best, as far as can be told."""
+        timed = [one for one in self.entrants if one.times and one.status in _RIGHT]
+        near = [timed[place] for place in nearest([one.timing for one in timed], TIE + DRIFT)]
+        return tuple(one.candidate for one in near if one is not best)
+
+    def _best(self) -> Entrant | None:
         """Return the best by now. Where the finalists fail at the end, one that was left behind is still right and timed."""
         timed = [one for one in self.entrants if one.times]
         able = [one for one in timed if one.status is None] or [one for one in timed if one.status is Status.DROPPED]
@@ -240,12 +271,15 @@ class _Search:
             status = best.status
             self._guarded(best, self._verify_one)
 
-    def _verify_one(self, one: _Entrant) -> None:
+    def _verify_one(self, one: Entrant) -> None:
         if one.trial is None:
-            one.trial = self.make(one.candidate)
-        one.trial.verify()
+            self._make_again(one)
+        one.ready.verify()
 
-    def _check(self, one: _Entrant) -> None:
+    def _make_again(self, one: Entrant) -> None:
+        one.trial = self.make(one.candidate)
+
+    def _check(self, one: Entrant) -> None:
         one.trial = self.make(one.candidate)
         outputs = one.trial.outputs()
         if self.expected is None:
@@ -258,10 +292,10 @@ class _Search:
     def _round(self, *, warm_up: bool = False) -> None:
         """Time everyone that is left once."""
         for one in self.left:
-            if self.samples >= self.budget.samples or self.seconds >= self.budget.seconds:
+            if self._is_spent:
                 raise _Spent
             self.samples += 1
-            self._guarded(one, _warm_up if warm_up else _sample)
+            self._guarded(one, Entrant.warm_up if warm_up else Entrant.sample)
             if not one.is_in:
                 self._tell(one)
 
@@ -270,10 +304,10 @@ class _Search:
         stay = set(staying([one.timing for one in left])) if left else set()
         for place, one in enumerate(left):
             if place not in stay:
-                self._out(one, Status.DROPPED, "slower than others, or no faster than an earlier one")
+                self._out(one, Status.DROPPED, _TOO_SLOW)
                 self._tell(one)
 
-    def _guarded(self, one: _Entrant, step: Callable[[_Entrant], None]) -> None:
+    def _guarded(self, one: Entrant, step: Callable[[Entrant], None]) -> None:
         """Do a step of one candidate; what goes wrong in it puts the candidate out, and no other."""
         try:
             step(one)
@@ -288,11 +322,11 @@ class _Search:
         except Exception as error:  # noqa: BLE001 -- whatever a candidate does, the others are tried
             self._out(one, Status.FAILED, _said(error))
 
-    def _out(self, one: _Entrant, status: Status, detail: str) -> None:
+    def _out(self, one: Entrant, status: Status, detail: str) -> None:
         one.status, one.detail = status, detail
         self._close(one)
 
-    def _close(self, one: _Entrant) -> None:
+    def _close(self, one: Entrant) -> None:
         """Close the trial of one; what cannot even be closed has failed."""
         try:
             one.close()
@@ -300,32 +334,16 @@ class _Search:
             said = f"closing it failed: {_said(error)}"
             one.status, one.detail = Status.FAILED, f"{one.detail}; {said}" if one.detail else said
 
-    def _tell(self, one: _Entrant) -> None:
+    def _tell(self, one: Entrant) -> None:
         if self.on_progress is not None:
             tried = sum(each.trial is not None or each.status is not None for each in self.entrants)
             self.on_progress(Progress(tried, len(self.entrants), len(self.left), self.samples, self.seconds, one.outcome))
 
 
-def _close_quietly(one: _Entrant) -> None:
+def _close_quietly(one: Entrant) -> None:
     """Close what an interrupted search leaves open: the interrupt is what there is to tell."""
     with suppress(Exception):
         one.close()
-
-
-def _sample(one: _Entrant) -> None:
-    assert one.trial is not None  # noqa: S101 -- it is in the race
-    nanoseconds = one.trial.sample()
-    if not is_time(nanoseconds):
-        raise ValueError(f"a run took {nanoseconds} ns")
-    if one.is_cold:
-        one.times.clear()
-    one.times.append(nanoseconds)
-    one.is_cold = False
-
-
-def _warm_up(one: _Entrant) -> None:
-    _sample(one)
-    one.is_cold = True
 
 
 def _said(error: Exception) -> str:

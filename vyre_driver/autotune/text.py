@@ -3,31 +3,29 @@
 What this module writes it reads by a pattern of its own, ten times faster than the TOML reader; a file with anything else in
 it goes to that reader whole. Both give the same, which a test holds them to.
 
-Source: spec item 2.4; TOML 1.0.
+What the original accepts is accepted here too (docs/upstream-differences.md has the exceptions).
+
+Source: spec item 2.4; TOML 1.1.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import tomli
 import tomli_w
 
 from vyre_driver.autotune.record import AutotuneKey, AutotuneRecord
 from vyre_driver.errors import InvalidAutotuneRecord, InvalidKey
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 SCHEMA = 1
 _U32_MAX = 2**32 - 1
 _HEADER = "[[record]]\n"
 _ADDED = ("identity", "samples", "median_ns", "measured_at", "kernel", "device", "driver", "size")
 _KNOWN = frozenset({"key", "adapter"} | {one.name for one in fields(AutotuneRecord)})
+_AXES_FIELDS = ("workgroup_size", "tile")
 _AS_LIST = ("key", "adapter", "workgroup_size", "unroll", "tile", "recorded_at")
 
 _TEXT = r'"([^"\\\x00-\x1f\x7f]*)"'
@@ -63,16 +61,19 @@ class AutotuneText:
 def parse(text: str) -> AutotuneText:
     """Return what a file says; of two records with one key and identity the last counts, as in the original.
 
+    A byte order mark before it is skipped.
+
     Raises
     ------
     ValueError
         If it is no TOML, or is no autotune file: schema and records are of another type.
     """
+    text = text.removeprefix("\ufeff")
     found = parse_own(text)
     if found is not None:
         return AutotuneText(found)
     try:
-        top = tomllib.loads(text)
+        top = tomli.loads(text)
     except RecursionError:
         raise ValueError("its arrays are nested too deeply") from None
     schema, records = top.pop("schema", 0), top.pop("record", [])
@@ -87,7 +88,8 @@ def _read_records(records: list[Any], schema: int, unknown: dict[str, Any]) -> A
     read = AutotuneText({}, schema, unknown=unknown)
     unreadable = []
     for given in records:
-        table = dict(zip(_AS_LIST, given, strict=True)) if isinstance(given, list) and len(given) == len(_AS_LIST) else given
+        # A record may be an array of its fields; the last may be missing, and the original looks at no more than these.
+        table = dict(zip(_AS_LIST, given, strict=False)) if isinstance(given, list) else given
         try:
             at, record = _read_record(table)
         except (InvalidAutotuneRecord, InvalidKey) as error:
@@ -109,7 +111,8 @@ def _read_record(table: object) -> tuple[tuple[AutotuneKey, str], AutotuneRecord
     if missing:
         raise InvalidAutotuneRecord(f"a tuning record has no {', '.join(missing)}", fix="add it", field=missing[0])
     given: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value
+        # Three numbers, and what stands after them is dropped, as the original does.
+        name: tuple(value[:3]) if isinstance(value, list) and name in _AXES_FIELDS else value
         for name, value in table.items()
         if name in _KNOWN and name not in {"key", "adapter"}
     }

@@ -1,7 +1,8 @@
 """Backends of other packages: found by their entry points, imported when one of them is asked for.
 
 The import runs in a thread of its own and has VYRE_PLUGIN_TIMEOUT seconds: a package that never ends importing is broken, and
-nobody hangs. What was found out about a plug-in holds for the process.
+nobody hangs. What was found out about a plug-in holds for the process. While it is imported, a plug-in may ask which backends
+there are: those that are being imported too, itself among them, are not there yet.
 
 Source: the entry points specification of the Python packaging guides.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import functools
 import logging
 import threading
+import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -38,11 +40,22 @@ class BrokenPlugin:
 
 @dataclass(slots=True)
 class _Attempt:
-    """What came of an import."""
+    """An import that goes on in a thread, and what came of it."""
 
+    timeout_s: float
+    until: float
     registration: BackendRegistration | None = None
     error: BaseException | None = None
     done: threading.Event = field(default_factory=threading.Event)
+
+
+class _Thread(threading.local):
+    """What is known of a thread."""
+
+    imports = False
+
+
+_HERE = _Thread()
 
 
 class Plugins:
@@ -54,6 +67,7 @@ class Plugins:
         for entry in found:
             self._found.setdefault(entry.name, []).append(entry)
         self._outcomes: dict[str, BackendRegistration | VyreError] = {}
+        self._attempts: dict[str, _Attempt] = {}
         self._lock = threading.Lock()
 
     def ids(self) -> tuple[str, ...]:
@@ -66,11 +80,13 @@ class Plugins:
         Raises
         ------
         BackendUnavailable
-            2004 if its import fails or does not end; InvalidRegistration 2207 if it names none, or two claim the id.
+            2004 if its import fails, does not end or asks for it; InvalidRegistration 2207 if it has none or two claim the id.
         """
         if backend_id not in self._found:
             return None
         outcome = self._outcome(backend_id)
+        if outcome is None:
+            outcome = _unavailable(backend_id, _source(self._found[backend_id][0]), "it is being imported by who asks for it")
         if isinstance(outcome, VyreError):
             raise outcome
         return outcome
@@ -90,21 +106,40 @@ class Plugins:
                 broken.append(BrokenPlugin(name, " and ".join(sources), outcome))
         return tuple(broken)
 
-    def _outcome(self, name: str) -> BackendRegistration | VyreError:
+    def _outcome(self, name: str) -> BackendRegistration | VyreError | None:
+        """Return what became of a plug-in; None in a thread that imports plug-ins, while another one imports this."""
+        entries = self._found[name]
+        with self._lock:
+            if name in self._outcomes:
+                return self._outcomes[name]
+            attempt = self._attempts.get(name)
+            is_begun = attempt is not None
+            if attempt is None and len(entries) == 1:
+                attempt = self._attempts[name] = _begin(name, entries[0])
+        if attempt is None:
+            found: BackendRegistration | VyreError = duplicate_error(name, [_source(one) for one in entries])
+        elif is_begun and _HERE.imports:
+            return None  # who waits for this thread may be the one that it would wait for
+        else:
+            found = _judge(name, entries[0], attempt)
         with self._lock:
             if name not in self._outcomes:
-                self._outcomes[name] = _load(name, self._found[name])
-                if isinstance(self._outcomes[name], VyreError):
-                    _LOG.warning("a backend of another package is left out: %s", self._outcomes[name])
+                self._outcomes[name] = found
+                if isinstance(found, VyreError):
+                    _LOG.warning("a backend of another package is left out: %s", found)
             return self._outcomes[name]
 
 
 def installed_plugins() -> Plugins:
     """Return the plug-ins of the installed packages, none with VYRE_DISABLE_PLUGINS; looked for once a process."""
-    return _NONE if settings.switch(settings.DISABLE_PLUGINS) else _look_around()
+    if settings.switch(settings.DISABLE_PLUGINS):
+        return _NONE
+    with _LOOKING:  # a cache alone lets two threads look, and import everything twice
+        return _look_around()
 
 
 _NONE = Plugins(())
+_LOOKING = threading.RLock()
 
 
 @functools.cache
@@ -120,17 +155,19 @@ def _source(entry: EntryPoint) -> str:
     return f"{dist.name} {dist.version} ({entry.value})" if dist is not None else entry.value
 
 
-def _load(name: str, entries: list[EntryPoint]) -> BackendRegistration | VyreError:
-    """Import a plug-in; returns why it cannot be had instead of raising."""
-    if len(entries) > 1:
-        return duplicate_error(name, [_source(one) for one in entries])
-    (entry,) = entries
-    source = _source(entry)
+def _begin(name: str, entry: EntryPoint) -> _Attempt:
+    """Import a plug-in in a thread of its own."""
     timeout_s = settings.seconds(settings.PLUGIN_TIMEOUT) or DEFAULT_TIMEOUT_S
-    attempt = _Attempt()
+    attempt = _Attempt(timeout_s, time.monotonic() + timeout_s)
     threading.Thread(target=_attempt, args=(entry, attempt), name=f"vyre_driver import of {name}", daemon=True).start()
-    if not attempt.done.wait(timeout_s):
-        return _unavailable(name, source, f"its import did not end in {timeout_s:g} s")
+    return attempt
+
+
+def _judge(name: str, entry: EntryPoint, attempt: _Attempt) -> BackendRegistration | VyreError:
+    """Wait for an import; returns why the plug-in cannot be had instead of raising."""
+    source = _source(entry)
+    if not attempt.done.wait(max(0.0, attempt.until - time.monotonic())):
+        return _unavailable(name, source, f"its import did not end in {attempt.timeout_s:g} s")
     if attempt.error is not None:
         error = _unavailable(name, source, f"{type(attempt.error).__name__}: {attempt.error}")
         error.__cause__ = attempt.error
@@ -148,6 +185,7 @@ def _load(name: str, entries: list[EntryPoint]) -> BackendRegistration | VyreErr
 
 
 def _attempt(entry: EntryPoint, attempt: _Attempt) -> None:
+    _HERE.imports = True
     try:
         found = entry.load()
         attempt.registration = found() if callable(found) and not isinstance(found, BackendRegistration) else found

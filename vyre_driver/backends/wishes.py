@@ -6,16 +6,24 @@ Source: spec items 4.2 and 4.6 (overrides against limits).
 from __future__ import annotations
 
 import math
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from vyre_driver.backends.dispatch_config import DispatchConfig, PersistentThreadMode, SpeculationMode
-from vyre_driver.errors import InvalidDispatchConfig, LimitExceeded
+from vyre_driver.errors import InvalidDispatchConfig, LimitExceeded, UnsupportedFeature
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from vyre_driver.arguments import BufferArgument
     from vyre_driver.backends.base import Backend
+
+_INSTEAD = {
+    "timeout": "leave it out, and give timeout with the call",
+    "label": "leave it out, and give label with the call",
+    "grid_override": "leave it out, and give groups with the call",
+    "workgroup_override": "leave it out, and give the constants that the module's workgroup is made of: specs={...}",
+}
 
 
 def check_wishes(backend: Backend, config: DispatchConfig) -> None:
@@ -32,10 +40,7 @@ def check_wishes(backend: Backend, config: DispatchConfig) -> None:
     LimitExceeded
         2104 if an override is over a limit of the device.
     """
-    if not isinstance(config, DispatchConfig):
-        raise InvalidDispatchConfig(
-            f"the configuration of a dispatch is of type {type(config).__name__}", fix="pass a DispatchConfig", value=config
-        )
+    _check_type(config)
     if config.profile is not None:
         backend.refuse(f"profile {config.profile!r} of a dispatch", "leave profile out")
     if config.speculation is SpeculationMode.FORCE and not backend.supports_speculation:
@@ -47,6 +52,29 @@ def check_wishes(backend: Backend, config: DispatchConfig) -> None:
     _check_workgroup(backend, config.workgroup_override)
     if config.grid_override is not None:
         _check_axes("grid_override", "workgroups", config.grid_override, backend.max_grid)
+
+
+def check_kept(config: object, kept: Collection[str], what: str) -> None:
+    """Return if a configuration given to compile asks for nothing but what is kept there of ``what``; None asks for nothing.
+
+    Raises
+    ------
+    InvalidDispatchConfig
+        2106 if it is no DispatchConfig.
+    UnsupportedFeature
+        1002 naming the first field that is not kept.
+    """
+    if config is None:
+        return
+    _check_type(config)
+    for one in fields(DispatchConfig):
+        value = getattr(config, one.name)
+        if value != one.default and one.name not in kept:
+            raise UnsupportedFeature(
+                f"the configuration asks for {one.name} = {value!r}, which compile does not keep for a {what}",
+                fix=_INSTEAD.get(one.name, "leave it out"),
+                field=one.name,
+            )
 
 
 def check_output_bytes(config: DispatchConfig, byte_len: int) -> None:
@@ -71,6 +99,13 @@ def output_byte_len(arguments: Iterable[BufferArgument]) -> int:
     """Return the bytes that come back of what a dispatch was given: of each output all, or its ``output_byte_range``."""
     written = (one for one in arguments if one.binding.output_index is not None)
     return sum(one.binding.readback_slice(one.byte_len)[1] for one in written)
+
+
+def _check_type(config: object) -> None:
+    if not isinstance(config, DispatchConfig):
+        raise InvalidDispatchConfig(
+            f"the configuration of a dispatch is of type {type(config).__name__}", fix="pass a DispatchConfig", value=config
+        )
 
 
 def _check_workgroup(backend: Backend, size: tuple[int, int, int] | None) -> None:

@@ -1,38 +1,36 @@
 """Entries of a cache in one file, for another machine: a tar archive with a list of what is in it.
 
 docs/cache-format.md has the members. The entries are as they lie on disk, under names made of their keys, so nothing in one
-depends on where it was made. An importer believes nothing of it, the list is only read to tell what is there: each entry is
+depends on where it was made. An importer believes nothing of it, the list tells what is there and how many: each entry is
 verified as one of the cache's own would be, its key must be the digest of its manifest, and it is taken with the seal of a key
-that both sides hold (seal.py), or when whoever imports says to trust the bundle. What is taken is marked as imported.
+that both sides hold (seal.py), or when whoever imports says to trust the bundle. What is taken is marked as imported. A bundle
+that was cut off has no end, or fewer entries than its list.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import re
 import tarfile
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.cache.bundle_members import LIST_NAME, members, refused
 from vyre_driver.cache.device_ids import NO_DEVICE, DeviceIds
-from vyre_driver.cache.entry import MAX_ENTRY_BYTES, WRITTEN_BY, PipelineEntry, Verdict, decode_entry, encode_entry
+from vyre_driver.cache.entry import WRITTEN_BY, PipelineEntry, Verdict, decode_entry, encode_entry
 from vyre_driver.errors import InvalidBundle, InvalidKey
 from vyre_driver.identity import PipelineCacheKey
 from vyre_driver.key_fields import U64_MAX, whole
 from vyre_driver.manifest import decode_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
     from typing import BinaryIO
 
     from vyre_driver.cache.disk import DiskPipelineCache
 
 BUNDLE_FORMAT = 1
-LIST_NAME = "vyre-bundle.json"
-MAX_LIST_BYTES = 64 << 20
-_ENTRY_NAME = re.compile(r"entries/([0-9a-f]{64})\.bin")
 _DEVICE_FIELDS = (("vendorID", int), ("deviceID", int), ("driverName", str), ("driverInfo", str))
 
 
@@ -67,7 +65,8 @@ def export_bundle(
 ) -> tuple[BundledEntry, ...]:
     """Write the entries with these keys in hex, or all, as a bundle; returns them in the order of their keys.
 
-    What does not verify, or goes meanwhile, is left out. ``progress`` gets the number done and that of all.
+    What does not verify is left out; what goes meanwhile is an empty member, which an import counts as refused. ``progress``
+    gets the number done and that of all.
 
     Raises
     ------
@@ -87,9 +86,10 @@ def export_bundle(
         _add(archive, LIST_NAME, json.dumps(told, indent=1).encode())
         for done, (key, manifest) in enumerate(found, 1):
             entry = _stored(cache, manifest)
+            data = b""
             if entry is not None:
                 data = encode_entry(bytes.fromhex(key), replace(entry, imported=False), hmac_key=cache.hmac_key)
-                _add(archive, f"entries/{key}.bin", data)
+            _add(archive, f"entries/{key}.bin", data)
             progress(done, len(found))
     return tuple(listed)
 
@@ -124,11 +124,7 @@ def list_bundle(source: BinaryIO) -> tuple[BundledEntry, ...]:
     OSError
         If it cannot be read.
     """
-    for name, data in _members(source):
-        if name == LIST_NAME:
-            return _read_list(data)
-        break
-    raise _refused(f"it does not begin with {LIST_NAME}")
+    return _read_list(next(members(source))[1])
 
 
 def _read_list(data: bytes) -> tuple[BundledEntry, ...]:
@@ -136,9 +132,9 @@ def _read_list(data: bytes) -> tuple[BundledEntry, ...]:
         told = json.loads(data)
         found, entries = told["format"], tuple(_told(one) for one in told["entries"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise _refused(f"its list cannot be read: {error!r}") from error
+        raise refused(f"its list cannot be read: {error!r}") from error
     if found != BUNDLE_FORMAT:
-        raise _refused(f"it has format {found!r}, and this reads format {BUNDLE_FORMAT}")
+        raise refused(f"it has format {found!r}, and this reads format {BUNDLE_FORMAT}")
     return entries
 
 
@@ -172,7 +168,8 @@ def import_bundle(
     Raises
     ------
     InvalidBundle
-        2206 if it is no bundle, or nothing vouches for it: no key, and no trust.
+        2206 if it is no bundle, or nothing vouches for it: no key, and no trust. Entries before the place where a bundle is
+        damaged, or was cut off, are verified like all others, and stay.
     CacheUnusable
         2205 if what is taken would not stay: the cache has no directory, or may not write to it.
     OSError
@@ -185,16 +182,19 @@ def import_bundle(
         )
     cache.require_changeable()
     counts: Counter[str] = Counter()
-    refused: Counter[str] = Counter()
-    for done, (name, data) in enumerate(_members(source)):
-        if name != LIST_NAME:
-            outcome = _import_one(cache, name, data, None if trust else cache.hmac_key, devices)
-            if isinstance(outcome, Verdict):
-                refused[outcome.name] += 1
-            else:
-                counts[outcome] += 1
+    verdicts: Counter[str] = Counter()
+    held = members(source)
+    listed, done = len(_read_list(next(held)[1])), 0
+    for done, (name, data) in enumerate(held, 1):
+        outcome = _import_one(cache, name, data, None if trust else cache.hmac_key, devices)
+        if isinstance(outcome, Verdict):
+            verdicts[outcome.name] += 1
+        else:
+            counts[outcome] += 1
         progress(done)
-    return ImportReport(counts["imported"], counts["known"], counts["foreign"], dict(sorted(refused.items())))
+    if done != listed:
+        raise refused(f"it lists {listed} entries and holds {done}, of which {counts['imported']} were taken")
+    return ImportReport(counts["imported"], counts["known"], counts["foreign"], dict(sorted(verdicts.items())))
 
 
 def _import_one(
@@ -217,24 +217,3 @@ def _import_one(
     if cache.peek(key).verdict is Verdict.HIT:
         return "known"
     return "imported" if cache.put(key, replace(entry, imported=True)) else Verdict.IO_ERROR
-
-
-def _members(source: BinaryIO) -> Iterator[tuple[str, bytes]]:
-    """Yield name and bytes of each member: the list, then entries. Anything else ends it."""
-    try:
-        with tarfile.open(fileobj=source, mode="r|") as archive:
-            for place, member in enumerate(archive):
-                is_list = place == 0 and member.name == LIST_NAME
-                limit = MAX_LIST_BYTES if is_list else MAX_ENTRY_BYTES
-                if not member.isreg() or not (is_list or _ENTRY_NAME.fullmatch(member.name)) or member.size > limit:
-                    raise _refused(f"its member {place} is {member.name[:80]!r}, of {member.size} bytes, which belongs in none")
-                held = archive.extractfile(member)
-                yield member.name, b"" if held is None else held.read()
-    except InvalidBundle:
-        raise
-    except (tarfile.TarError, EOFError, ValueError) as error:
-        raise _refused(f"it is no tar archive, or a part of one: {error}") from error
-
-
-def _refused(problem: str) -> InvalidBundle:
-    return InvalidBundle(f"the file is no bundle of cache entries: {problem}", fix="export the bundle anew")

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vyre_driver.cache._read import Opened
 from vyre_driver.cache.device_ids import DeviceIds
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, Verdict, claims_to_be_entry, decode_entry, read_header
 from vyre_driver.cache.evict import PRUNED_NAME, TEMPORARY_MAX_AGE_S
@@ -115,11 +116,8 @@ def _judge(
 
 
 def _read(path: str, size: int) -> bytes:
-    descriptor = os.open(path, OPEN_TO_READ)
-    try:
+    with Opened(path, OPEN_TO_READ) as descriptor:
         return read_bounded(descriptor, size)
-    finally:
-        os.close(descriptor)
 
 
 def _fix(root: CacheRoot, shard: str, entry: os.DirEntry[str], found: os.stat_result, verdict: Verdict) -> bool:

@@ -152,11 +152,8 @@ class EntryDirectory:
         if user != os.geteuid() and not self.root.shared:
             return
         try:
-            descriptor = os.open(f"{self.root.path}/{place}", OPEN_TO_READ)
-            try:
+            with _read.Opened(f"{self.root.path}/{place}", OPEN_TO_READ) as descriptor:
                 os.utime(descriptor)
-            finally:
-                os.close(descriptor)
         except FileNotFoundError:
             return  # another process has removed it
         except OSError as error:

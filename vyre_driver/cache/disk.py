@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from vyre_driver import _fast, settings
 from vyre_driver.cache import default_root as places
@@ -112,6 +112,17 @@ class DiskPipelineCache(CacheUpkeep):
         A relative or empty XDG_CACHE_HOME is ignored, and the working directory is never used.
         """
         return places.default_root()
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that open the same cache in another process; the key is among them."""
+        return {
+            "root": self._root,
+            "readonly": self._readonly,
+            "shared": self._directory is not None and self._directory.root.shared,
+            "max_bytes": self._max_bytes,
+            "base": self._base,
+            "hmac_key": self.hmac_key,
+        }
 
     @property
     def root(self) -> Path | None:

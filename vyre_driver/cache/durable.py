@@ -11,6 +11,8 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
+from vyre_driver.cache._read import Opened
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -74,11 +76,8 @@ def _sync_all(paths: Iterable[str], sync: Callable[[int], None]) -> dict[str, OS
 
 def _sync(path: str, sync: Callable[[int], None]) -> OSError | None:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
+        with Opened(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK) as descriptor:
             sync(descriptor)
-        finally:
-            os.close(descriptor)
     except FileNotFoundError:
         return None
     except OSError as error:

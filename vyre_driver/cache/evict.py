@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vyre_driver.cache._read import Opened
 from vyre_driver.cache.walk import BLOCK_BYTES, FILE_NAME, TEMPORARY_NAME, facts, listing, quarantine_of, trusted_shards
 
 if TYPE_CHECKING:
@@ -64,11 +65,8 @@ def mark_pruned(root: CacheRoot) -> None:
         If it cannot be noted.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-    descriptor = os.open(f"{root.path}/{PRUNED_NAME}", flags, root.file_mode)
-    try:
+    with Opened(f"{root.path}/{PRUNED_NAME}", flags, root.file_mode) as descriptor:
         os.utime(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def prune(root: CacheRoot, tally: Tally, max_bytes: int, max_age_s: float) -> PruneReport:

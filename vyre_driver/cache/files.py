@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from vyre_driver.cache._read import Opened
 from vyre_driver.cache.root import make_directory
 
 if TYPE_CHECKING:
@@ -50,19 +52,16 @@ def publish(root: CacheRoot, shard: str, name: str, data: bytes, *, only_new: bo
     OSError
         If it cannot be written; nothing is left behind then, unless removing it fails too.
     """
-    directory = os.open(f"{root.path}/{shard}", _OPEN_DIRECTORY)
-    try:
+    with Opened(f"{root.path}/{shard}", _OPEN_DIRECTORY) as directory:
         temporary = f".{secrets.token_hex(16)}.tmp"
-        descriptor = os.open(temporary, _OPEN_NEW, root.file_mode, dir_fd=directory)
         try:
-            _write_all(descriptor, data, root)
+            _write_new(temporary, data, root, directory)
             if not (only_new and _link_new(temporary, name, directory)):
                 os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
-            os.unlink(temporary, dir_fd=directory)
+            with suppress(FileNotFoundError):  # not made yet, or renamed already
+                os.unlink(temporary, dir_fd=directory)
             raise
-    finally:
-        os.close(directory)
 
 
 def _link_new(temporary: str, name: str, directory: int) -> bool:
@@ -77,16 +76,14 @@ def _link_new(temporary: str, name: str, directory: int) -> bool:
     return True
 
 
-def _write_all(descriptor: int, data: bytes, root: CacheRoot) -> None:
-    """Write every byte and close the file; closing may be what fails."""
-    try:
+def _write_new(name: str, data: bytes, root: CacheRoot, directory: int) -> None:
+    """Write every byte to a new file and close it; closing may be what fails."""
+    with Opened(name, _OPEN_NEW, root.file_mode, dir_fd=directory) as descriptor:
         if root.shared:
             os.fchmod(descriptor, root.file_mode)
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
-    finally:
-        os.close(descriptor)
 
 
 def set_aside(root: CacheRoot, shard: str, name: str, judged: tuple[int, int, int]) -> bool:

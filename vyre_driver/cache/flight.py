@@ -12,18 +12,21 @@ there, for there would be nothing to take.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import threading
 import time
+import weakref
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+from vyre_driver.cache._read import Opened
+from vyre_driver.cache.files import OPEN_TO_READ
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from filelock import UnixFileLock
 
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.identity import PipelineCacheKey
@@ -41,9 +44,11 @@ _LOOKS_A_WAIT = 40
 _LOOK_S = (0.001, 0.05)
 _ABANDONED_AFTER_S = 3600
 _NO_BLOBS = b"none"
+_OPEN_LOCK = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
-# Flights of this process: threads would each get a lock file of their own, and memory has none.
-_taken: set[tuple[object, bytes, str]] = set()
+# Flights of this process: threads would each get a lock file of their own, and memory has none. A seat is its lock's for as
+# long as that lives: who is interrupted before giving it back gives it back by going.
+_taken: dict[tuple[object, bytes, str], weakref.ref[_FlightLock]] = {}
 _taken_lock = threading.Lock()
 
 
@@ -107,9 +112,9 @@ class Flights:
         patience_s = min(_PATIENCE * self.expected_s(code_bytes), _LONGEST_WAIT_S)
         for which in ("first", "second"):
             lock = _FlightLock(self._cache, key, which)
+            held.callback(lock.release)  # before it is taken: an interrupt may come as soon as it is
             has_lock, found = self._wait_for(lock, patience_s, landed)
             if has_lock:
-                held.callback(lock.release)
                 self._sweep()
                 return landed()
             if found is not None or self.gives_no_blobs():
@@ -144,29 +149,20 @@ class Flights:
         if directory is None:
             return self._pace
         try:
-            descriptor = os.open(directory / self._pace_name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            with Opened(directory / self._pace_name, OPEN_TO_READ) as descriptor:
+                self._pace = os.read(descriptor, 32)
         except FileNotFoundError:
             return self._pace
         except OSError as error:
             self._cache.note("pace", error)
-            return self._pace
-        try:
-            self._pace = os.read(descriptor, 32)
-        except OSError as error:
-            self._cache.note("pace", error)
-        finally:
-            os.close(descriptor)
         return self._pace
 
     def _write(self, path: Path, data: bytes) -> None:
         temporary = path.with_name(f".{secrets.token_hex(16)}.tmp")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(temporary, flags, self._cache.file_mode)
         try:
-            try:
+            with Opened(temporary, flags, self._cache.file_mode) as descriptor:
                 os.write(descriptor, data)
-            finally:
-                os.close(descriptor)
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -201,40 +197,45 @@ class _FlightLock:
         self._entry = cache.entry_path(key)
         self._seat = (id(cache) if cache.root is None else str(cache.root), key.digest, which)
         self._name = f"{key.hex}.{which}.lock"
-        self._file_lock: UnixFileLock | None = None
-        self._path = ""
+        self._file: Opened | None = None
+        self._path = Path()
+        self._itself = weakref.ref(self)
 
     def take(self) -> bool:
         """Take it if it is free. A lock file that cannot be made or locked counts as free."""
-        with _taken_lock:
-            if self._seat in _taken:
-                return False
-            _taken.add(self._seat)
         is_taken = False
         try:
-            is_taken = self._take_file()
+            is_taken = self._take_seat() and self._take_file()
         finally:
             if not is_taken:
                 self._leave_seat()
         return is_taken
 
+    def _take_seat(self) -> bool:
+        with _taken_lock:
+            holder = _taken.get(self._seat)
+            if holder is not None and holder() is not None:
+                return False
+            _taken[self._seat] = self._itself
+            return True
+
     def _take_file(self) -> bool:
         directory = self._cache.own_directory(FLIGHTS)
         if directory is None:
             return True
-        from filelock import Timeout, UnixFileLock  # noqa: PLC0415 -- 40 ms, which only who compiles should pay
-
-        path = str(directory / self._name)
-        # Without flock there is no lock: one that outlives its process would be waited for in vain.
-        lock = UnixFileLock(path, mode=self._cache.file_mode, thread_local=False, fallback_to_soft=False)
+        path = directory / self._name
         try:
-            lock.acquire(blocking=False)
-        except Timeout:
-            return False
-        except (OSError, NotImplementedError) as error:
-            self._cache.note("lock", error if isinstance(error, OSError) else OSError(str(error)))
-        else:
-            self._file_lock, self._path = lock, path
+            while True:
+                file = Opened(path, _OPEN_LOCK | os.O_CREAT, self._cache.file_mode)
+                with suppress(PermissionError):  # of another member of the group's: it has its rights
+                    os.fchmod(file.descriptor, self._cache.file_mode)
+                is_locked = _lock(file.descriptor)
+                if is_locked:
+                    self._file, self._path = file, path
+                if is_locked is not None:
+                    return is_locked
+        except OSError as error:
+            self._cache.note("lock", error)
         return True
 
     def entry_state(self) -> object:
@@ -248,37 +249,39 @@ class _FlightLock:
         return found.st_ino, found.st_mtime_ns, found.st_size
 
     def release(self) -> None:
-        """Let the next one have it; its file goes first, and who has that open already notices (filelock compares)."""
-        lock, self._file_lock = self._file_lock, None
+        """Let the next one have it; its file goes first, and who has that open already notices.
+
+        Nothing happens if it was not taken.
+        """
         try:
-            if lock is not None:
-                with suppress(FileNotFoundError):
-                    os.unlink(self._path)  # noqa: PTH108 -- filelock's path
-                lock.release()
+            if self._file is not None:
+                with self._file:
+                    self._path.unlink(missing_ok=True)
         except OSError as error:
             self._cache.note("lock", error)
-            if lock is not None:
-                lock.release(force=True)
         finally:
+            self._file = None
             self._leave_seat()
 
     def _leave_seat(self) -> None:
         with _taken_lock:
-            _taken.discard(self._seat)
+            if _taken.get(self._seat) is self._itself:
+                del _taken[self._seat]
+
+
+def _lock(descriptor: int) -> bool | None:
+    """Lock a file; returns False when somebody else has it, None when its last holder has removed it meanwhile."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True if os.fstat(descriptor).st_nlink else None
 
 
 def _remove_unheld(path: str) -> None:
-    from filelock import Timeout, UnixFileLock  # noqa: PLC0415 -- as above
-
-    lock = UnixFileLock(path, thread_local=False, fallback_to_soft=False)
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        return
-    try:
-        os.unlink(path)  # noqa: PTH108
-    finally:
-        lock.release()
+    with Opened(path, _OPEN_LOCK) as descriptor:
+        if _lock(descriptor):
+            os.unlink(path)  # noqa: PTH108 -- os.scandir's
 
 
 def _number(pace: bytes) -> int:

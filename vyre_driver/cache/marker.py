@@ -1,9 +1,11 @@
-"""Crash markers: a compiled blob on which a driver has died is not given to it again.
+"""Crash markers: a compiled blob on which a driver has died twice is not given to it again.
 
 A blob is input that a driver trusts, and a driver that chokes on one takes the process with it. So before this machine gives
 one to its driver for the first time, a marker is written and made durable: a file in ``root/marks``, named by the key, which
 holds the blob's digest and is locked (flock) as long as its process lives. It goes when the driver has taken the blob. A marker
-that nobody holds was left by a process that died in between: the entry is set aside, and that blob is never used again here.
+that nobody holds was left by a process that died in between: the entry is set aside, and its blob is suspected. A process may
+be killed at any moment, for want of memory or by hand, and the driver would compile the same bytes again: only when another
+one dies with that blob is it never used again here.
 
 What went well is remembered by machine, as digests in one file that is read when a blob is first used in a process. Dispatches,
 and compiled kernels that have made a pipeline, touch nothing of this.
@@ -20,6 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from blake3 import blake3
+
+from vyre_driver.cache._read import Opened
+from vyre_driver.cache.files import OPEN_TO_READ
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,6 +53,7 @@ class Markers:
         self._own: set[bytes] = set()
         machine = blake3(_machine()).hexdigest()[:16]
         self._good_name, self._deadly_name = f"{machine}.good", f"{machine}.deadly"
+        self._suspect_name = f"{machine}.suspect"
 
     def sweep(self) -> dict[bytes, str]:
         """Set aside the entries whose marker nobody holds; returns why, by key digest. Costs one directory without markers."""
@@ -87,7 +93,7 @@ class Markers:
         marker, reason = self._take(path, key.digest)
         # Asked only now: whoever had the marker until now has found out.
         if not reason and self._lists(directory, self._deadly_name, digest):
-            reason = "the driver has died on this blob before"
+            reason = "the driver has died on this blob twice"
         is_known = bool(reason) or self._lists(directory, self._good_name, digest)
         if marker is None or is_known:
             if marker is not None:
@@ -103,7 +109,7 @@ class Markers:
             self._drop(path, marker)
 
     def is_deadly(self, blob: bytes) -> bool:
-        """Whether a driver has died on this blob on this machine."""
+        """Whether a driver has died on this blob twice on this machine."""
         directory = self._cache.own_directory(MARKS, create=False)
         return directory is not None and self._lists(directory, self._deadly_name, blake3(blob).digest())
 
@@ -111,23 +117,18 @@ class Markers:
         """Remember that this process's driver has written a blob: it may have it back without a marker."""
         self._own.add(blake3(blob).digest())
 
-    def _take(self, path: Path, key_digest: bytes) -> tuple[int | None, str]:
-        """Return the marker's descriptor, locked and empty, or why the blob must not be used; neither when that is forgiven."""
+    def _take(self, path: Path, key_digest: bytes) -> tuple[Opened | None, str]:
+        """Return the marker, locked and empty, or why the blob must not be used; neither when that is forgiven."""
         until = time.monotonic() + _LONGEST_WAIT_S
         try:
             while True:
-                descriptor = os.open(path, _OPEN_MARKER | os.O_CREAT, self._cache.file_mode)
-                is_ours = False
-                try:
-                    left = self._lock(descriptor)
-                    is_ours = left == b""
+                marker = Opened(path, _OPEN_MARKER | os.O_CREAT, self._cache.file_mode)
+                left = self._lock(marker.descriptor)
+                if left == b"":
+                    return marker, ""
+                with marker:
                     if left:
                         return None, self._condemn(path, key_digest, left)
-                finally:
-                    if not is_ours:
-                        os.close(descriptor)
-                if is_ours:
-                    return descriptor, ""
                 if time.monotonic() >= until:
                     return None, f"another process gave the driver this blob over {_LONGEST_WAIT_S:g} s ago"
                 time.sleep(_LOOK_S)
@@ -138,10 +139,10 @@ class Markers:
     def _judge_left(self, path: Path, key_digest: bytes) -> str:
         """Return why an entry was set aside for its marker; empty when a living process holds that, or nothing was used."""
         try:
-            descriptor = os.open(path, _OPEN_MARKER)
+            marker = Opened(path, _OPEN_MARKER)
         except FileNotFoundError:
             return ""
-        try:
+        with marker as descriptor:
             left = self._lock(descriptor)
             if left is None:
                 return ""
@@ -149,8 +150,6 @@ class Markers:
                 path.unlink(missing_ok=True)
                 return ""
             return self._condemn(path, key_digest, left)
-        finally:
-            os.close(descriptor)
 
     @staticmethod
     def _lock(descriptor: int) -> bytes | None:
@@ -162,38 +161,37 @@ class Markers:
         return os.pread(descriptor, 2 * _DIGEST_BYTES, 0) if os.fstat(descriptor).st_nlink else None
 
     def _condemn(self, path: Path, key_digest: bytes, left: bytes) -> str:
-        """Set the entry aside and never use its blob again; returns that in words."""
+        """Set the entry aside, and never use its blob again if this is the second death; returns what happened in words."""
         self._cache.set_aside(key_digest)
         if len(left) >= _DIGEST_BYTES:
-            self._add(path.parent, self._deadly_name, left[:_DIGEST_BYTES])
+            digest = left[:_DIGEST_BYTES]
+            is_second = self._lists(path.parent, self._suspect_name, digest)
+            self._add(path.parent, self._deadly_name if is_second else self._suspect_name, digest)
         path.unlink(missing_ok=True)
         self._cache.note("crashed")
         return "a process died when the driver was given its compiled blob"
 
-    def _write(self, marker: int, directory: Path, digest: bytes) -> None:
+    def _write(self, marker: Opened, directory: Path, digest: bytes) -> None:
         """Make the marker durable: a driver may take the machine with it."""
         try:
-            os.write(marker, digest)
-            os.fsync(marker)
-            above = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
+            os.write(marker.descriptor, digest)
+            os.fsync(marker.descriptor)
+            with Opened(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) as above:
                 os.fsync(above)
-            finally:
-                os.close(above)
         except OSError as error:
             self._cache.note("marker", error)
 
-    def _drop(self, path: Path, marker: int) -> None:
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            self._cache.note("marker", error)
-            self._empty(marker)
-        finally:
-            os.close(marker)
+    def _drop(self, path: Path, marker: Opened) -> None:
+        with marker as descriptor:
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                self._cache.note("marker", error)
+            finally:
+                self._empty(descriptor)
 
     def _empty(self, marker: int) -> None:
-        """What cannot be removed must not tell of a death."""
+        """Have it tell of no death where it could not be removed, or an interruption came first."""
         try:
             os.ftruncate(marker, 0)
         except OSError as error:
@@ -202,38 +200,29 @@ class Markers:
     def _lists(self, directory: Path, name: str, digest: bytes) -> bool:
         """Whether a list holds a digest, wherever in it: a record cut off by a crash moves all that follow."""
         try:
-            descriptor = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+            with Opened(directory / name, OPEN_TO_READ) as descriptor:
+                return digest in os.read(descriptor, _LONGEST_LIST_BYTES + _DIGEST_BYTES)
         except FileNotFoundError:
             return False
         except OSError as error:
             self._cache.note("marks", error)
             return False
-        try:
-            return digest in os.read(descriptor, _LONGEST_LIST_BYTES + _DIGEST_BYTES)
-        except OSError as error:
-            self._cache.note("marks", error)
-            return False
-        finally:
-            os.close(descriptor)
 
     def _add(self, directory: Path, name: str, digest: bytes) -> None:
         """Append a digest to a list; a full one starts afresh, which costs a marker for each blob again."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
         try:
-            descriptor = os.open(directory / name, flags, self._cache.file_mode)
-            try:
+            with Opened(directory / name, flags, self._cache.file_mode) as descriptor:
                 if os.fstat(descriptor).st_size >= _LONGEST_LIST_BYTES:
                     os.ftruncate(descriptor, 0)
                 os.write(descriptor, digest)
-            finally:
-                os.close(descriptor)
         except OSError as error:
             self._cache.note("marks", error)
 
     def _drop_old_list(self, path: Path) -> None:
         """Remove what a machine left that was not seen for long: containers have many names."""
         found = path.lstat()
-        if path.suffix in {".good", ".deadly"} and time.time() - found.st_mtime > _LISTS_KEPT_S:
+        if path.suffix in {".good", ".suspect", ".deadly"} and time.time() - found.st_mtime > _LISTS_KEPT_S:
             path.unlink(missing_ok=True)
 
 

@@ -13,6 +13,7 @@ import errno
 import os
 from typing import TYPE_CHECKING, NoReturn
 
+from vyre_driver.cache._read import Opened
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, claims_to_be_entry
 from vyre_driver.cache.files import OPEN_TO_READ, read_bounded
 from vyre_driver.errors import CacheUnusable, InvalidBlob
@@ -41,18 +42,16 @@ def read_blob(directory: EntryDirectory, place: str) -> bytes | None:
     try:
         if not directory.root.trusts_shard(place[:2]):
             _refuse_file(path, "lies in a directory that is not ours alone")
-        descriptor = os.open(path, OPEN_TO_READ)
+        opened = Opened(path, OPEN_TO_READ)
     except FileNotFoundError:
         return None
-    try:
+    with opened as descriptor:
         found = os.fstat(descriptor)
         if not directory.root.trusts_file(found):
             _refuse_file(path, "is no regular file, or somebody else could have written it")
         if found.st_size > MAX_DISK_PIPELINE_BLOB_BYTES:
             _refuse_size(found.st_size, "InvalidData")
         data = read_bounded(descriptor, found.st_size)
-    finally:
-        os.close(descriptor)
     if len(data) > found.st_size:
         _refuse_file(path, "grew while it was read")
     if claims_to_be_entry(data[:16]):

@@ -14,7 +14,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from vyre_driver.cache._read import Judged
+from vyre_driver.cache._read import Judged, Opened
 
 if TYPE_CHECKING:
     from vyre_driver.cache._read import DirectoryFacts
@@ -128,11 +128,8 @@ class CacheRoot:
             If it cannot be written.
         """
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(f"{self.path}/{TAG_NAME}", flags, self.file_mode)
-        try:
+        with Opened(f"{self.path}/{TAG_NAME}", flags, self.file_mode) as descriptor:
             os.write(descriptor, CACHEDIR_TAG.encode("ascii"))
-        finally:
-            os.close(descriptor)
 
     def _distrust_directory(self, facts: tuple[int, ...]) -> str:
         mode, user, group = facts[:3]
@@ -163,11 +160,8 @@ def make_directory(path: str, mode: int, *, shared: bool) -> bool:
         return False
     if shared:
         # The umask takes group rights away and mkdir ignores setgid; fchmod on a descriptor follows no link put in its place.
-        descriptor = os.open(path, _OPEN_DIRECTORY)
-        try:
+        with Opened(path, _OPEN_DIRECTORY) as descriptor:
             os.fchmod(descriptor, mode)
-        finally:
-            os.close(descriptor)
     return True
 
 

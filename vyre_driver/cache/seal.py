@@ -14,6 +14,7 @@ import os
 import stat
 from pathlib import Path
 
+from vyre_driver.cache._read import Opened
 from vyre_driver.errors import InvalidSetting
 
 SEAL_BYTES = 32
@@ -42,12 +43,9 @@ def read_hmac_key(path: Path, root: Path | None) -> bytes:
     problem = _problem_of_place(path, root)
     if not problem:
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            try:
+            with Opened(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK) as descriptor:
                 problem = _problem_of_file(os.fstat(descriptor))
                 key = b"" if problem else os.read(descriptor, MOST_KEY_BYTES + 1)
-            finally:
-                os.close(descriptor)
         except OSError as error:
             problem, key = f"it cannot be read ({error.strerror})", b""
         if not problem and LEAST_KEY_BYTES <= len(key) <= MOST_KEY_BYTES:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vyre_driver.cache._read import Opened
 from vyre_driver.cache.entry import HEADER_BYTES, EntryHeader, read_header
 from vyre_driver.cache.files import OPEN_TO_READ, QUARANTINE
 from vyre_driver.manifest import FieldValue, decode_manifest
@@ -124,8 +125,7 @@ def stored_entries(root: CacheRoot) -> Iterator[StoredEntry]:
 def read_stored(path: str, found: os.stat_result) -> StoredEntry | None:
     """Return the entry that a file's first bytes tell of, or None when they are not those of an entry or cannot be read."""
     try:
-        descriptor = os.open(path, OPEN_TO_READ)
-        try:
+        with Opened(path, OPEN_TO_READ) as descriptor:
             data = os.read(descriptor, _FIRST_READ_BYTES)
             header = read_header(data)
             if header is None:
@@ -135,8 +135,6 @@ def read_stored(path: str, found: os.stat_result) -> StoredEntry | None:
                 return None
             if end > len(data):
                 data = os.pread(descriptor, end, 0)
-        finally:
-            os.close(descriptor)
     except OSError:
         return None
     key = os.path.basename(path)[:64]  # noqa: PTH119

@@ -7,12 +7,15 @@ what to do), 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import shlex
 import sys
+import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vyre_driver.cli import cache, conform, demo, devices, doctor, metrics, run, spirv, stub, tune
+from vyre_driver.cli.options import printable, say
 from vyre_driver.embedding import get_include
 from vyre_driver.errors import FileUnusable, InvalidCommand, VyreError
 
@@ -34,7 +37,7 @@ class _PrintIncludes(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         """Print ``-I`` and the directory, quoted for a shell."""
-        print(f"-I{shlex.quote(get_include())}", flush=True)
+        say(f"-I{shlex.quote(get_include())}")
         parser.exit()
 
 
@@ -45,16 +48,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=_Parser)
     for verb in (doctor, devices, run, spirv, stub, demo, cache, tune, conform, metrics):
         verb.add_parser(verbs)
+    if isinstance(sys.stdout, io.TextIOWrapper):  # names need not fit the terminal's encoding
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         options = parser.parse_args(arguments)
-        status: int = options.run(options)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn  # type: ignore[assignment] # where it comes from is nobody's business
+            status: int = options.run(options)
         if sys.stdout is not None:
             sys.stdout.flush()
     except VyreError as error:
         _complain(error)
         return 2
     except KeyboardInterrupt:
-        print(f"{PROGRAM}: interrupted", file=sys.stderr)
+        say(f"{PROGRAM}: interrupted", on_stderr=True)
         return 130
     except BrokenPipeError:
         _silence_stdout()
@@ -70,8 +77,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _complain(error: VyreError) -> None:
     """Print an error as one line, whatever names are in it."""
-    text = str(error).replace("\r", "\\r").replace("\n", "\\n")
-    print(f"{PROGRAM}: error {error.code}: {text}", file=sys.stderr)
+    say(f"{PROGRAM}: error {error.code}: {printable(error)}", on_stderr=True)
+
+
+def _warn(message: Warning | str, *_: object) -> None:
+    """Print a warning as one line."""
+    say(f"{PROGRAM}: warning: {printable(message)}", on_stderr=True)
 
 
 def _silence_stdout() -> None:

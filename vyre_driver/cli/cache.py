@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.cache.explain import nearest_entries
 from vyre_driver.cli.cache_bundles import devices_here, find, open_cache, run_export, run_import
-from vyre_driver.cli.options import add_json, print_json, printable
+from vyre_driver.cli.options import add_json, print_json, printable, say
 from vyre_driver.cli.progress import Progress, human_bytes, human_time
 from vyre_driver.identity import PipelineCacheKey
 
@@ -80,7 +80,7 @@ def run_dir(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"root": None if root is None else str(root)})
     elif root is not None:
-        print(root)
+        say(root)
     return 0
 
 
@@ -92,19 +92,17 @@ def run_info(options: argparse.Namespace) -> int:
         told = {name: stats[name] for name in ("root", "refused", "readonly", "base", "sealed")}
         print_json({**told, **dataclasses.asdict(usage), "base_entries": below.entries})
         return 0
-    print(
-        f"{stats['root'] or 'memory only'}{', read-only' if stats['readonly'] else ''}{', sealed' if stats['sealed'] else ''}"
-    )
+    say(f"{stats['root'] or 'memory only'}{', read-only' if stats['readonly'] else ''}{', sealed' if stats['sealed'] else ''}")
     if stats["base"]:
-        print(f"base {stats['base']}, {below.entries} entries")
+        say(f"base {stats['base']}, {below.entries} entries")
     if stats["refused"]:
-        print(f"not used: {stats['refused']}")
+        say(f"not used: {stats['refused']}")
     imported = f" ({usage.imported} imported)" if usage.imported else ""
-    print(f"{usage.entries} entries{imported}, {human_bytes(usage.allocated_bytes)} on the disk")
+    say(f"{usage.entries} entries{imported}, {human_bytes(usage.allocated_bytes)} on the disk")
     rest = {"raw blobs": usage.raw_blobs, "unfinished files": usage.temporaries, "set aside": usage.quarantined}
     for what, number in rest.items():
         if number:
-            print(f"{number} {what}")
+            say(f"{number} {what}")
     return 0
 
 
@@ -136,7 +134,7 @@ def run_list(options: argparse.Namespace) -> int:
         marks = ", imported" if one["imported"] else ""
         used = human_time(now - one["used_at"])
         what = f"{one['key'][:_KEY_DIGITS]}  {human_bytes(one['bytes']):>9}  used {used} ago  {kind}{marks}"
-        print(f"{what}  {printable(one['driver'])}")
+        say(f"{what}  {printable(one['driver'])}")
     return 0
 
 
@@ -152,7 +150,7 @@ def run_show(options: argparse.Namespace) -> int:
         print_json({**_listed(entry), "manifest": fields})
         return 0
     for name, value in {**_listed(entry), **fields}.items():
-        print(f"  {printable(name)}: {printable(value)}")
+        say(f"  {printable(name)}: {printable(value)}")
     return 0
 
 
@@ -166,8 +164,8 @@ def run_verify(options: argparse.Namespace) -> int:
         print_json({"problems": [dataclasses.asdict(one) for one in problems]})
     else:
         for one in problems:
-            print(f"{one.path}: {one.text}{' (put right)' if one.fixed else ''}")
-        print(f"{len(problems)} problems, {len(problems) - len(left)} put right")
+            say(f"{one.path}: {one.text}{' (put right)' if one.fixed else ''}")
+        say(f"{len(problems)} problems, {len(problems) - len(left)} put right")
     return 1 if left else 0
 
 
@@ -185,10 +183,10 @@ def run_why(options: argparse.Namespace) -> int:
             {"key": entry.key, "verdict": lookup.verdict.name, "reason": lookup.reason, "devices": here, "nearest": nearest}
         )
         return 0
-    print(f"{entry.key}: {lookup.reason}")
-    print(f"for {', '.join(here)}" if here else "for a device or driver that is not here")
+    say(f"{entry.key}: {lookup.reason}")
+    say(f"for {', '.join(here)}" if here else "for a device or driver that is not here")
     for one in near:
-        print(f"{one.key[:_KEY_DIGITS]} differs in {printable('; '.join(one.differences)) or 'nothing in the manifest'}")
+        say(f"{one.key[:_KEY_DIGITS]} differs in {printable('; '.join(one.differences)) or 'nothing in the manifest'}")
     return 0
 
 
@@ -199,7 +197,7 @@ def run_prune(options: argparse.Namespace) -> int:
     if options.json:
         print_json(dataclasses.asdict(report))
         return 0
-    print(", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in dataclasses.asdict(report).items()))
+    say(", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in dataclasses.asdict(report).items()))
     return 0
 
 
@@ -209,5 +207,5 @@ def run_clear(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"removed": removed})
     else:
-        print(f"{removed} files removed")
+        say(f"{removed} files removed")
     return 0

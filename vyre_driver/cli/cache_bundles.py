@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.cache.bundle import export_bundle, import_bundle, list_bundle
 from vyre_driver.cache.device_ids import DeviceIds
 from vyre_driver.cache.disk import DiskPipelineCache
-from vyre_driver.cli.options import print_json, printable
+from vyre_driver.cli.options import print_json, printable, say
 from vyre_driver.cli.progress import Progress, human_bytes
 from vyre_driver.errors import FileUnusable, InvalidCommand, VulkanUnavailable
 from vyre_driver.identity import device_fields, encode_manifest
@@ -86,7 +85,7 @@ def run_export(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"file": str(path), "entries": [dataclasses.asdict(one) for one in listed], "bytes": size})
     else:
-        print(f"{len(listed)} entries, {human_bytes(size)}{', sealed' if cache.hmac_key else ', not sealed'}: {path}")
+        say(f"{len(listed)} entries, {human_bytes(size)}{', sealed' if cache.hmac_key else ', not sealed'}: {path}")
     return 0
 
 
@@ -106,9 +105,9 @@ def run_import(options: argparse.Namespace) -> int:
     if options.json:
         print_json(dataclasses.asdict(report))
     else:
-        print(f"{report.imported} entries taken, {report.known} known already, {report.foreign} for devices that are not here")
+        say(f"{report.imported} entries taken, {report.known} known already, {report.foreign} for devices that are not here")
         for verdict, number in report.refused.items():
-            print(f"{number} refused: {verdict}", file=sys.stderr)
+            say(f"{number} refused: {verdict}", on_stderr=True)
     return 1 if report.refused else 0
 
 
@@ -132,5 +131,5 @@ def _tell_bundle(options: argparse.Namespace, file: BinaryIO, devices: list[tupl
     for line in told:
         fits_text = "fits a device here" if line["fits"] else "for no device here"
         model = f"{line['vendorID']:#06x}:{line['deviceID']:#06x}, {printable(line['driver'])}"
-        print(f"{line['entries']} entries for {model}: {fits_text}")
+        say(f"{line['entries']} entries for {model}: {fits_text}")
     return 0

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vyre_driver.cli.options import add_device, add_json, print_json
+from vyre_driver.cli.options import add_device, add_json, print_json, say
 from vyre_driver.errors import InvalidCommand, UnsupportedFeature
 
 if TYPE_CHECKING:
-    import argparse
-
     from vyre_driver.conformance.batches import Tally
+
+_BATCH = 500
 
 
 def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -29,8 +30,11 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         help="any registered one; cpu-ref is the reference in lockstep against itself one by one (default: %(default)s)",
     )
     parser.add_argument("--no-cases", action="store_true", help="leave the hand-written cases out")
+    parser.add_argument("--constants", action="store_true", help="programs of constants, which compilers turn into others")
     parser.add_argument(
-        "--subgroups", action="store_true", help="use subgroup operations too, of as many lanes as the device has"
+        "--subgroups",
+        action=argparse.BooleanOptionalAction,
+        help="subgroup operations, of as many lanes as the device has (default: where it has them)",
     )
     parser.add_argument("--no-shrink", action="store_true", help="tell of failing programs as they are")
     parser.add_argument("--max-failures", type=int, default=10, metavar="N", help="stop after so many (default: 10)")
@@ -40,6 +44,13 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         default=0,
         metavar="N",
         help="ask so many at a time in a child process, whose death is a failure with a seed (default: ask all here)",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help=f"so many child processes at a time, of --batch or {_BATCH} each (default: 1)",
     )
     parser.add_argument("--journal", type=Path, metavar="FILE", help="with --batch: keep what is done, and go on from there")
     parser.add_argument("--allow-software", action="store_true", help="accept a CPU device")
@@ -66,25 +77,32 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
+    if options.jobs < 1:
+        raise InvalidCommand(f"--jobs {options.jobs} is below 1", fix="give a number from 1 up")
     numbers = {"--seed": options.seed, "--count": options.count, "--batch": options.batch}
     if min(numbers.values()) < 0:
         given = " ".join(f"{name} {value}" for name, value in numbers.items())
         raise InvalidCommand(f"{given} is below 0", fix="give numbers from 0 up")
     if options.max_failures < 1:
         raise InvalidCommand(f"--max-failures {options.max_failures} is below 1", fix="give a number from 1 up")
+    if options.jobs > 1 and not options.batch:
+        options.batch = _BATCH
     if options.journal is not None and not options.batch:
-        raise InvalidCommand("--journal is given without --batch", fix="add --batch 500")
+        raise InvalidCommand("--journal is given without --batch or --jobs", fix="add --batch 500")
 
 
 def _asked(options: argparse.Namespace) -> Tally:
-    from vyre_driver.conformance import batches, jobs, suite  # noqa: PLC0415 -- the other verbs need no programs
+    # late: the other verbs need no programs
+    from vyre_driver.backends.reference.unit import SUBGROUP_LANES  # noqa: PLC0415
+    from vyre_driver.conformance import batches, jobs, suite  # noqa: PLC0415
 
     how = {"shrink": not options.no_shrink, "device": options.device, "allow_software": options.allow_software or None}
-    job = jobs.Job(options.backend, options.seed, options.count, **how)
+    job = jobs.Job(options.backend, options.seed, options.count, constants=options.constants, **how)
     with ExitStack() as stack:
         backend = job.open(stack)  # also where children ask, so that a device that is not there is told of once
-        if options.subgroups:
-            job = replace(job, subgroup_lanes=getattr(backend, "subgroup_lanes", 32))
+        lanes = getattr(backend, "subgroup_lanes", SUBGROUP_LANES)
+        if lanes if options.subgroups is None else options.subgroups:
+            job = replace(job, subgroup_lanes=lanes or SUBGROUP_LANES)
         todo = [job]
         if not options.no_cases:
             every = replace(job, first=0, count=2**32, by_hand=True)
@@ -92,21 +110,22 @@ def _asked(options: argparse.Namespace) -> Tally:
         if not options.batch:
             tally = batches.Tally()
             for case in (case for job in todo for case in job.cases()):
-                tally.add(jobs.answer_data(suite.answer(backend, case, shrink=not options.no_shrink)))
-                if len(tally.failed) >= options.max_failures:
+                found = suite.answer(backend, case, shrink=not options.no_shrink)
+                tally.add(jobs.answer_data(found))
+                if found.is_last or len(tally.failed) >= options.max_failures:
                     break
             return tally
     parts = (part for job in todo for part in batches.batches(job, options.batch))
-    return batches.run_batches(parts, journal=options.journal, max_failures=options.max_failures)
+    return batches.run_batches(parts, workers=options.jobs, journal=options.journal, max_failures=options.max_failures)
 
 
 def _print(tally: Tally, seconds: float) -> None:
     for failure in tally.failed:
-        print(failure["text"])
-        print()
-    print(f"asked {tally.asked}, agreed {tally.agreed}, failed {len(tally.failed)}")
+        say(failure["text"])
+        say()
+    say(f"asked {tally.asked}, agreed {tally.agreed}, failed {len(tally.failed)}")
     for reason, count in tally.unsupported.most_common():
-        print(f"unsupported {count}: {reason}")
+        say(f"unsupported {count}: {reason}")
     for failure in tally.failed:
-        print(f"failed {failure['case']}: {failure['why']}")
-    print(f"{seconds:.1f} s")
+        say(f"failed {failure['case']}: {failure['why']}")
+    say(f"{seconds:.1f} s")

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
+from vyre_driver.children import python_command
 from vyre_driver.cli import demo_jobs
-from vyre_driver.cli.options import add_device, add_json, print_json
+from vyre_driver.cli.options import add_device, add_json, print_json, say
 from vyre_driver.driver import Driver
 from vyre_driver.errors import DispatchFailed, FileUnusable
 
@@ -74,11 +75,10 @@ def _directory(path: Path) -> Path:
 
 def _spawn(job: str, options: argparse.Namespace) -> dict[str, Any] | None:
     """Run one job in a fresh process; None if it stopped with an error, which it has told on stderr itself."""
-    command = [sys.executable, "-m", "vyre_driver", "demo", "--worker", job]
-    command += ["--out-dir", str(options.out_dir), "--npy", str(options.npy)]
-    command += ["--device", options.device] if options.device else []
-    command += ["--files", *options.files] if options.files else []
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    given = ["--out-dir", str(options.out_dir), "--npy", str(options.npy)]
+    given += ["--device", options.device] if options.device else []
+    given += ["--files", *options.files] if options.files else []
+    done = subprocess.run(python_command("vyre_driver", "demo", "--worker", job, *given), stdout=subprocess.PIPE, check=False)
     if done.returncode == 2:
         return None
     if done.returncode:
@@ -134,10 +134,10 @@ def _report(runs: list[dict[str, Any]]) -> dict[str, object]:
 def _show(report: dict[str, Any]) -> None:
     console = Console(highlight=False, soft_wrap=True, markup=False)
     device = report["device"]
-    console.print(f"device: {device['device']}, {device['driver']}, Vulkan {device['api_version']}, {device['backend']}")
+    say(f"device: {device['device']}, {device['driver']}, Vulkan {device['api_version']}, {device['backend']}")
     if device["is_software"]:
-        console.print("This is a software device: no GPU with a Vulkan driver was found, so the CPU does the work.")
-    console.print(f"cache: {device['cache']['root'] or 'in memory only'}\n")
+        say("This is a software device: no GPU with a Vulkan driver was found, so the CPU does the work.")
+    say(f"cache: {device['cache']['root'] or 'in memory only'}\n")
     table = Table(box=None, pad_edge=False)
     table.add_column("job")
     table.add_column("run", justify="right")
@@ -150,8 +150,8 @@ def _show(report: dict[str, Any]) -> None:
             figures = [f"{run[stage]:.2f}" for stage in _STAGES]
             table.add_row(job["job"], str(run["process"]), run["cache"], *figures, "verified" if run["verified"] else "WRONG")
     console.print(table)
-    console.print("Each run is a process of its own; times in ms.\n")
+    say("Each run is a process of its own; times in ms.\n")
     for job in report["jobs"]:
         whys = ", then ".join(f"{run['cache']} ({run['why']})" for run in job["runs"])
-        console.print(f"{job['job']}: {job['runs'][0]['summary']}; {whys}")
-    console.print(f"picture: {report['jobs'][-1]['runs'][-1]['picture']}")
+        say(f"{job['job']}: {job['runs'][0]['summary']}; {whys}")
+    say(f"picture: {report['jobs'][-1]['runs'][-1]['picture']}")

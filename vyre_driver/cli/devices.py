@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from vyre_driver import settings
-from vyre_driver.cli.options import add_json, print_json
+from vyre_driver.cli.options import add_json, print_json, say
 from vyre_driver.vulkan import enumerate_devices
 from vyre_driver.vulkan.devices import format_version
 from vyre_driver.vulkan.selection import rank_devices
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
         print_json({"devices": [_as_data(device) | ranks[device.index] for device in devices]})
         return 0
     for one in ranked:
-        print("\n   ".join([*_lines(one.device), one.why]))
+        say("\n   ".join([*_lines(one.device), one.why]))
     return 0
 
 

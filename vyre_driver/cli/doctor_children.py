@@ -7,10 +7,10 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 from vyre_driver import settings
+from vyre_driver.children import command_to_try, python_command
 from vyre_driver.cli.doctor_checks import Check, State
 from vyre_driver.cli.doctor_vulkan import manifests
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DEFAULT_TIMEOUT_S = 30.0
+_PROBE = "vyre_driver.cli.doctor_probe"
 _MAX_LOADER_LINES = 8
 _MAX_LINE = 200
 _BEFORE_DEVICES = ("python", "extensions", "kompute", "variables", "device files", "Vulkan loader")
@@ -45,9 +46,8 @@ def examine(timeout_s: float) -> Iterator[Check]:
 def _child(name: str, arguments: tuple[str, ...], timeout_s: float, **changes: str) -> Check:
     """Run one check; what became of its process is the check where it gave none."""
     shown = f"{name} {arguments[0]}" if arguments else name
-    command = [sys.executable, "-m", "vyre_driver.cli.doctor_probe", name, *arguments]
     child = subprocess.Popen(
-        command,
+        python_command(_PROBE, name, *arguments),
         env=settings.child_environment(**changes),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -58,7 +58,7 @@ def _child(name: str, arguments: tuple[str, ...], timeout_s: float, **changes: s
         out, err = child.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
         _kill(child)
-        fix = f"find out what hangs with: {' '.join(command)}"
+        fix = f"find out what hangs with: {command_to_try(_PROBE, name, *arguments)}"
         return Check(shown, State.FAILURE, f"did not end in {timeout_s:g} s and was killed", fixes=(fix,))
     except BaseException:
         _kill(child)
@@ -67,7 +67,7 @@ def _child(name: str, arguments: tuple[str, ...], timeout_s: float, **changes: s
     try:
         found = Check.of_data(json.loads(out))
     except (ValueError, KeyError, TypeError):
-        return _died(shown, child.returncode, said, command)
+        return _died(shown, child.returncode, said, command_to_try(_PROBE, name, *arguments))
     loader = tuple(line for line in said if "ERROR" in line or "WARN" in line)[:_MAX_LOADER_LINES]
     if loader and changes:
         told = {"loader_messages": list(loader)}
@@ -75,10 +75,10 @@ def _child(name: str, arguments: tuple[str, ...], timeout_s: float, **changes: s
     return found
 
 
-def _died(name: str, status: int, said: list[str], command: list[str]) -> Check:
+def _died(name: str, status: int, said: list[str], command: str) -> Check:
     """Say how a child ended that gave no check."""
     how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-    fix = f"look into it with: {' '.join(command)}; a driver that crashes here would crash your program"
+    fix = f"look into it with: {command}; a driver that crashes here would crash your program"
     return Check(name, State.FAILURE, f"its process {how}", tuple(said[-_MAX_LOADER_LINES:]), (fix,), {"status": status})
 
 

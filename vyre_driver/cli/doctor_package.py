@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import vyre_driver
+from vyre_driver import settings
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning
 from vyre_driver.autotune.records import TuningRecords
 from vyre_driver.backends import broken_plugins, rank_backends
@@ -29,12 +30,14 @@ from vyre_driver.spirv.shipped import shipped_module
 
 EXTENSIONS = (
     "_fast",
+    "_lock",
     "_proof",
     "_tally",
     "cache._read",
     "ir._seal",
     "ir._wire_scan",
     "ir._wire_terms",
+    "spirv._axes",
     "spirv._scan",
     "spirv._shape",
     "vulkan._layer",
@@ -103,7 +106,9 @@ def check_backends() -> Check:
     facts = {"ranking": [{"id": one.id, "device": one.device, "verdict": one.verdict} for one in rows]}
     first = next((one for one in rows if one.facts is not None), None)
     if first is None:
-        fix = "repair what is wrong above, or allow a CPU device with VYRE_ALLOW_SOFTWARE=1"
+        fix = "repair what is wrong above"
+        if any("software" in one.verdict for one in rows) and not settings.switch(settings.ALLOW_SOFTWARE):
+            fix = "install the Vulkan driver of the GPU, if there is one; or let the CPU do with VYRE_ALLOW_SOFTWARE=1"
         return Check("backends", State.WARNING, "none would be taken without being named", lines, (fix,), facts)
     return Check("backends", State.OK, f"{first.id} on {first.device or 'its device'} would be taken", lines, facts=facts)
 

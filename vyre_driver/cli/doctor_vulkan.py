@@ -154,6 +154,8 @@ def check_devices() -> Check:
         ]
     }
     if all(one.is_software for one in devices):
-        fix = "install the GPU's Vulkan driver; or let the CPU do with VYRE_ALLOW_SOFTWARE=1"
+        fix = "install the Vulkan driver of the GPU, if there is one"
+        if not settings.switch(settings.ALLOW_SOFTWARE):
+            fix += "; or let the CPU do with VYRE_ALLOW_SOFTWARE=1"
         return Check("devices", State.WARNING, f"{len(devices)}, a CPU (software) device each", lines, (fix,), facts)
     return Check("devices", State.OK, f"{len(devices)}", lines, facts=facts)

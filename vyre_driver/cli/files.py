@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from vyre_driver.binding import Binding
 
 _NPY_MAGIC = b"\x93NUMPY"
+_PART_BYTES = 64 << 20
+_MAX_BYTES = (4 << 30) + (64 << 10)  # the largest range that Vulkan can bind, and the head of a .npy file
 
 
 def read_array(path: Path, binding: Binding) -> NDArray[Any]:
@@ -56,17 +58,34 @@ def load_npy(file: BinaryIO) -> NDArray[Any]:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Return a file's bytes.
+    """Return a file's bytes, at most 4 GiB: no buffer holds more.
 
     Raises
     ------
     FileUnusable
-        2202 if it cannot be read.
+        2202 if it cannot be read, holds more, or is a device that holds anything.
     """
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            found = os.fstat(file.fileno())
+            is_device = stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)
+            data = b"" if found.st_size > _MAX_BYTES else _read(file, 1 if is_device else _MAX_BYTES + 1)
     except OSError as error:
         raise FileUnusable(f"cannot read {path} ({error.strerror})", fix="name a readable file", path=str(path)) from error
+    if is_device and data:
+        raise FileUnusable(f"cannot read {path} (it is a device)", fix="name a file with data", path=str(path))
+    if max(found.st_size, len(data)) > _MAX_BYTES:
+        raise FileUnusable(f"{path} is larger than {_MAX_BYTES} bytes", fix="name a smaller file", path=str(path))
+    return data
+
+
+def _read(file: BinaryIO, most: int) -> bytes:
+    """Read up to the end or ``most`` bytes, in parts: asked for at once, that much memory would be taken first."""
+    parts = []
+    while most and (part := file.read(min(most, _PART_BYTES))):
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)
 
 
 class OutputFile:

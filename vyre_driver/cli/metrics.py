@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.cache.disk import DiskPipelineCache
-from vyre_driver.cli.options import add_json, package_version, print_json
+from vyre_driver.cli.options import add_json, package_version, print_json, say
 from vyre_driver.errors import VulkanUnavailable
 from vyre_driver.metrics import MetricsText
 from vyre_driver.vulkan import enumerate_devices
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"metrics": str(text)})
     else:
-        print(text, end="")
+        say(text, end="")
     return 0
 
 

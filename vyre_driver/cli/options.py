@@ -63,9 +63,15 @@ def package_version() -> str:
 
 
 def printable(value: object) -> str:
-    """Return a value from a file as one line that cannot steer a terminal."""
+    """Return a value as one line that cannot steer a terminal: what a terminal might obey is escaped."""
     text = str(value)
-    return text if text.isprintable() else ascii(text)[1:-1]
+    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def say(text: object = "", *, end: str = "\n", on_stderr: bool = False) -> None:
+    """Print lines for people, each made printable: names of files, devices and variables are in them."""
+    lines = "\n".join(printable(line) for line in str(text).split("\n"))
+    print(lines, end=end, file=sys.stderr if on_stderr else sys.stdout, flush=True)
 
 
 def pairs(option: str, given: Sequence[str]) -> dict[str, str]:

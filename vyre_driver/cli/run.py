@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
 
 from vyre_driver.binding import BindingPlan, BindingRole
 from vyre_driver.cli.files import OutputFile, read_array
-from vyre_driver.cli.options import add_device, add_json, add_shader, load_shader, pairs, print_json, whole_numbers
+from vyre_driver.cli.options import add_device, add_json, add_shader, load_shader, pairs, print_json, say, whole_numbers
 from vyre_driver.driver import Driver
-from vyre_driver.errors import InvalidCommand, InvalidInput, InvalidPushConstant, InvalidSpecialization
+from vyre_driver.errors import InvalidCommand, InvalidInput, InvalidPushConstant, InvalidSpecialization, with_article
 from vyre_driver.push_constants import numbers_of
 from vyre_driver.spirv.layout import shown
 
@@ -86,7 +85,9 @@ def _specs(reflection: Reflection, given: Mapping[str, str]) -> dict[str, object
             values[name] = scalars[name].parse(text) if name in scalars else text
         except ValueError as error:
             raise InvalidSpecialization(
-                f"--spec {name}={text}: {name!r} is a {scalars[name]} ({error})", fix=f"give a {scalars[name]}", constant=name
+                f"--spec {name}={text}: {name!r} is {with_article(str(scalars[name]))} ({error})",
+                fix=f"give {with_article(str(scalars[name]))}",
+                constant=name,
             ) from error
     return values
 
@@ -197,8 +198,7 @@ def _show(
         cache = {"verdict": trace.verdict.name, "reason": trace.reason, "key": trace.key}
         print_json({**report, "cache": cache, "outputs": outputs})
         return
-    console = Console(highlight=False, soft_wrap=True, markup=False)
-    console.print(f"{report['device']} ({report['driver']}){', a software device' if report['is_software'] else ''}")
-    console.print(f"cache: {trace.verdict.name.lower()} ({trace.reason})")
+    say(f"{report['device']} ({report['driver']}){', a software device' if report['is_software'] else ''}")
+    say(f"cache: {trace.verdict.name.lower()} ({trace.reason})")
     for name, facts in outputs.items():
-        console.print(f"{name}: {facts['dtype']} {facts['shape']} -> {facts['file'] or 'not written (no --out)'}")
+        say(f"{name}: {facts['dtype']} {facts['shape']} -> {facts['file'] or 'not written (no --out)'}")

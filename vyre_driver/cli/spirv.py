@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.cli.options import add_json, add_shader, load_shader, print_json
+from vyre_driver.cli.options import add_json, add_shader, load_shader, print_json, say
 from vyre_driver.errors import VyreError
 from vyre_driver.spirv.contract import choose_entry
 from vyre_driver.spirv.layout import Array, Matrix, Struct
@@ -45,13 +45,13 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(_as_data(module))
         return 0
-    print(module)
+    say(module)
     refusal = _refusal(module)
     if refusal is not None:
-        print(f"  cannot run: {refusal}")
+        say(f"  cannot run: {refusal}")
     elif module.runnable.is_rewritten:
         moved = [f"{one.name} -> binding {one.slot}" for one in module.runnable.bindings]
-        print(f"  runs rewritten: {', '.join(moved)}")
+        say(f"  runs rewritten: {', '.join(moved)}")
     return 0
 
 

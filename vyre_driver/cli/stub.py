@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver.cli.files import OutputFile
-from vyre_driver.cli.options import add_json, add_shader, load_shader, print_json
+from vyre_driver.cli.options import add_json, add_shader, load_shader, print_json, say
 from vyre_driver.spirv.stub import stub_of
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     """Write the stub, or print it."""
     text = stub_of(load_shader(options.shader, options.entry))
     if options.out == Path("-"):
-        print(text, end="")
+        say(text, end="")
         return 0
     path = options.out or options.shader.with_suffix(".pyi")
     with OutputFile(path) as file:
@@ -36,5 +36,5 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"shader": str(options.shader), "stub": str(path)})
     else:
-        print(path)
+        say(path)
     return 0

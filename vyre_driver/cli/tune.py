@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
-import sys
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning
 from vyre_driver.autotune.space import Candidate
 from vyre_driver.cli import tune_run
-from vyre_driver.cli.options import add_json, print_json, printable
+from vyre_driver.cli.options import add_json, print_json, printable, say
 from vyre_driver.cli.progress import human_count, human_measure
 from vyre_driver.cli.tune_run import records_file
 from vyre_driver.errors import FileUnusable, InvalidCommand
@@ -93,14 +92,9 @@ def _add_file(parser: argparse.ArgumentParser, default: str | None) -> None:
 
 
 def _run(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
-    """Run an action, and tell each warning of a file in one line as it comes."""
-
-    def show(message: Warning | str, *_: object) -> None:
-        print(f"vyre-driver: warning: {printable(message)}", file=sys.stderr)
-
+    """Run an action, and tell each warning of a file as it comes."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", AutotuneWarning)
-        warnings.showwarning = show  # type: ignore[assignment] # where it comes from is nobody's business
         return run(options)
 
 
@@ -138,8 +132,8 @@ def run_list(options: argparse.Namespace) -> int:
             f"{cell:>{width}}" if place == _MEDIAN else f"{cell:<{width}}"
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
-        print("  ".join(aligned).rstrip())
-    print(f"{human_count(len(rows), 'record')} in {path}{'' if path.exists() else ', which is not there yet'}")
+        say("  ".join(aligned).rstrip())
+    say(f"{human_count(len(rows), 'record')} in {path}{'' if path.exists() else ', which is not there yet'}")
     return 0
 
 
@@ -151,9 +145,9 @@ def run_show(options: argparse.Namespace) -> int:
         return 0
     for place, row in enumerate(rows):
         if place:
-            print()
+            say()
         for name, value in row.as_data().items():
-            print(f"  {name}: {_shown(value)}")
+            say(f"  {name}: {_shown(value)}")
     return 0
 
 
@@ -208,5 +202,5 @@ def _told(options: argparse.Namespace, data: dict[str, Any], text: str) -> int:
     if options.json:
         print_json(data)
     else:
-        print(text)
+        say(text)
     return 0

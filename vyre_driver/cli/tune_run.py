@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.autotune.outcomes import Budget, Status
 from vyre_driver.autotune.records import TuningRecords, size_text
 from vyre_driver.autotune.store import AutotuneStore
-from vyre_driver.cli.options import add_device, print_json, printable
+from vyre_driver.cli.options import add_device, print_json, printable, say
 from vyre_driver.cli.progress import Progress, human_count, human_measure
 from vyre_driver.driver import Driver
 from vyre_driver.errors import (
@@ -162,6 +162,7 @@ def _as_data(result: TuningResult, kernel: TunedKernel) -> dict[str, Any]:
         "operations_per_s": _rate(kernel.definition.operations(result.size), best),
         "seconds": round(result.seconds, 3),
         "timed_runs": result.samples,
+        "ties": [str(one) for one in result.ties],
         "candidates": {one.value: sum(row.status is one for row in result.outcomes) for one in Status},
         "out": [
             {"choice": str(one.candidate), "why": f"{one.status.value}: {one.detail}"}
@@ -179,7 +180,7 @@ def _print(told: dict[str, Any]) -> None:
     name = f"{told['kernel']} {told.get('size', '')}".strip()
     for what in ("skipped", "failed"):
         if what in told:
-            print(f"{name}: {what}: {printable(told[what])}", flush=True)
+            say(f"{name}: {what}: {printable(told[what])}")
             return
     facts = [human_measure(told["median_ns"] / 1e9, "s")]
     if told["operations_per_s"]:
@@ -190,9 +191,11 @@ def _print(told: dict[str, Any]) -> None:
         facts.append("as it is untuned")
     elif told["first_median_ns"] and told["median_ns"]:
         facts.append(f"{told['first_median_ns'] / told['median_ns']:.2f} times as fast as untuned")
+    if told["ties"]:
+        facts.append(f"{human_count(len(told['ties']), 'other')} as fast")
     total = sum(told["candidates"].values())
     tried = total - told["candidates"][Status.NOT_TRIED.value]
-    print(f"{name}: {told['choice']}: {', '.join(facts)} ({tried} of {total} tried in {told['seconds']:.0f} s)")
+    say(f"{name}: {told['choice']}: {', '.join(facts)} ({tried} of {total} tried in {told['seconds']:.0f} s)")
     for one in told["out"]:
-        print(f"  {one['choice']} {printable(one['why'])}")
+        say(f"  {one['choice']} {printable(one['why'])}")
     sys.stdout.flush()  # the next one takes a while

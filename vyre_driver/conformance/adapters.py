@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.backends.dispatch_config import DispatchConfig
+from vyre_driver.backends.profile import DeviceProfile, feature_flags
 from vyre_driver.backends.reference import BACKEND_ID as REFERENCE
 from vyre_driver.backends.reference import run as run_reference
 from vyre_driver.backends.reference.dispatch import interpret
 from vyre_driver.backends.reference.unit import SUBGROUP_LANES
 from vyre_driver.binding import BindingPlan
+from vyre_driver.identity import PipelineFeatureFlags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,7 +55,9 @@ class DriverBackend:
     def __init__(self, driver: Driver) -> None:
         """Ask this driver."""
         self._driver = driver
-        self.subgroup_lanes = driver.physical_device.subgroup_size
+        device = driver.physical_device
+        has_subgroups = PipelineFeatureFlags.SUBGROUP_OPS in feature_flags(device)
+        self.subgroup_lanes = device.subgroup_size if has_subgroups else 0
 
     def __call__(
         self,
@@ -70,9 +74,8 @@ class DriverBackend:
     def assembly(self, program: Program) -> str:
         """Return the program's SPIR-V for this driver's device, as :func:`shown`."""
         source, driver = import_module("vyre_driver.program_source"), self._driver
-        profiles = import_module("vyre_driver.backends.profile")
         device, features = driver.physical_device, driver.backend.features
-        profile = profiles.DeviceProfile.from_physical_device(device, features, backend=KOMPUTE)
+        profile = DeviceProfile.from_physical_device(device, features, backend=KOMPUTE)
         prepared = source.prepare(program, None, None, profile, source.target_for(device, features, None))
         return shown(prepared.lower(device.limits))
 
@@ -83,7 +86,8 @@ class AcquiredBackend:
     def __init__(self, backend: Backend) -> None:
         """Ask this backend."""
         self._backend = backend
-        self.subgroup_lanes = backend.profile.subgroup_size or SUBGROUP_LANES
+        profile = backend.profile
+        self.subgroup_lanes = (profile.subgroup_size or SUBGROUP_LANES) if profile.supports_subgroup_ops else 0
 
     def __call__(
         self,

@@ -1,26 +1,28 @@
 """Many cases in child processes: one that ends its process, or hangs, is a failure with a name, and the others are asked still.
 
-A driver that crashes, leaks or never comes back does so in the child. What was done is written to a journal, batch by batch, so
-that a run that is stopped goes on where it was.
+A driver that crashes, leaks or never comes back does so in the child; one whose device is lost ends with it. What was done is
+written to a journal, batch by batch, so that a run that is stopped goes on where it was.
 """
 
 from __future__ import annotations
 
 import json
-import select
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.children import python_command, wait_readable
 from vyre_driver.errors import FileUnusable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from vyre_driver.conformance.jobs import Job
@@ -29,6 +31,8 @@ DEFAULT_BATCH = 500
 ANSWER_TIMEOUT_S = 300.0
 _ERROR_CHARACTERS = 300
 _CHUNK_BYTES = 1 << 16
+_LOOK_S = 0.2  # how often a worker looks whether it is to stop
+_LEAVING_S = 10.0  # how long a child may take to close a device that was lost
 
 
 @dataclass(slots=True)
@@ -74,11 +78,17 @@ def batches(job: Job, size: int = DEFAULT_BATCH) -> Iterator[Job]:
 
 
 def run_batches(
-    jobs: Iterator[Job], *, journal: Path | None = None, max_failures: int = 10, timeout_s: float = ANSWER_TIMEOUT_S
+    jobs: Iterable[Job],
+    *,
+    workers: int = 1,
+    journal: Path | None = None,
+    max_failures: int = 10,
+    timeout_s: float = ANSWER_TIMEOUT_S,
 ) -> Tally:
     """Do each job in a process of its own, but those that the journal has; stop when so many cases have failed.
 
-    ``timeout_s`` is how long one answer may take.
+    So many ``workers`` run at a time; what they find is counted in the order of the jobs. ``timeout_s`` is how long one answer
+    may take.
 
     Raises
     ------
@@ -86,26 +96,47 @@ def run_batches(
         2202 if the journal can be neither read nor written, or holds something else.
     """
     known = {} if journal is None else _read(journal)
-    total = Tally()
-    for job in jobs:
+    done: dict[int, Tally] = {}
+    lock, stop = Lock(), Event()
+
+    def failures() -> int:
+        return sum(len(one.failed) for one in done.values())
+
+    def do(place: int, job: Job) -> None:
+        if stop.is_set():
+            return
         found = known.get(job.line)
         if found is None:
-            found = run_job(job, timeout_s=timeout_s, max_failures=max_failures - len(total.failed))
-            if journal is not None and found.asked == job.count:
+            found = run_job(job, timeout_s=timeout_s, max_failures=max_failures - failures(), stop=stop)
+        with lock:
+            if journal is not None and job.line not in known and found.asked == job.count:
                 _append(journal, job, found)
+            done[place] = found
+            if failures() >= max_failures:
+                stop.set()
+
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            for one in as_completed([pool.submit(do, place, job) for place, job in enumerate(jobs)]):
+                one.result()
+        finally:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+    total = Tally()
+    for _, found in sorted(done.items(), key=itemgetter(0)):
         total.merge(found)
-        if len(total.failed) >= max_failures:
-            break
     return total
 
 
-def run_job(job: Job, *, timeout_s: float = ANSWER_TIMEOUT_S, max_failures: int = 10) -> Tally:
-    """Do a job in child processes, another one after each that ended before it was done."""
+def run_job(job: Job, *, timeout_s: float = ANSWER_TIMEOUT_S, max_failures: int = 10, stop: Event | None = None) -> Tally:
+    """Do a job in child processes, another one after each that ended before it was done; ``stop`` ends it early."""
     tally = Tally()
     while tally.asked < job.count:
         left = job.without(tally.asked)
-        ended = _run_child(left, tally, timeout_s)
-        if tally.asked < job.count:
+        ended = _run_child(left, tally, timeout_s, Event() if stop is None else stop)
+        if ended is None:
+            break
+        if ended and tally.asked < job.count:
             name = job.name(tally.asked)
             tally.add(
                 {"case": name, "failed": {"case": name, "why": ended, "grid": [], "program": "", "text": f"{name}: {ended}"}}
@@ -115,13 +146,19 @@ def run_job(job: Job, *, timeout_s: float = ANSWER_TIMEOUT_S, max_failures: int 
     return tally
 
 
-def _run_child(job: Job, tally: Tally, timeout_s: float) -> str:
-    """Count the answers of one child; returns how it ended."""
-    command = [sys.executable, "-m", "vyre_driver.conformance.jobs", job.line]
+def _run_child(job: Job, tally: Tally, timeout_s: float, stop: Event) -> str | None:
+    """Count the answers of one child; returns how it ended, "" when it said so itself, None when it was stopped."""
+    command = python_command("vyre_driver.conformance.jobs", job.line)
     with tempfile.TemporaryFile() as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as child:
         try:
-            for line in _lines(child, timeout_s):
-                tally.add(json.loads(line))
+            for line in _lines(child, timeout_s, stop):
+                found = json.loads(line)
+                tally.add(found)
+                if "ends" in found:
+                    return _left(child)
+            if stop.is_set():
+                child.kill()
+                return None
         except TimeoutError:
             child.kill()
             return f"no answer in {timeout_s:g} s"
@@ -136,15 +173,25 @@ def _run_child(job: Job, tally: Tally, timeout_s: float) -> str:
     return f"the process ended with status {status}: {said[-_ERROR_CHARACTERS:]}"
 
 
-def _lines(child: subprocess.Popen[bytes], timeout_s: float) -> Iterator[bytes]:
-    """Yield what a child prints, line by line; raises TimeoutError when a line takes longer."""
+def _left(child: subprocess.Popen[bytes]) -> str:
+    """Wait for a child that has given its last answer, and end it where its driver does not let it go; returns ""."""
+    try:
+        child.wait(_LEAVING_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+    return ""
+
+
+def _lines(child: subprocess.Popen[bytes], timeout_s: float, stop: Event) -> Iterator[bytes]:
+    """Yield what a child prints, line by line, until it is stopped; raises TimeoutError when a line takes longer."""
     assert child.stdout is not None  # noqa: S101 -- it was asked for
     file, rest = child.stdout.fileno(), b""
     deadline = time.monotonic() + timeout_s
-    while True:
-        ready, _, _ = select.select([file], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
-            raise TimeoutError
+    while not stop.is_set():
+        if not wait_readable(file, min(_LOOK_S, deadline - time.monotonic())):
+            if time.monotonic() >= deadline:
+                raise TimeoutError
+            continue
         data = child.stdout.read1(_CHUNK_BYTES)  # type: ignore[attr-defined] # a buffered reader has it
         if not data:
             return

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.conformance.case import EXACT, Case, Tolerance
+from vyre_driver.conformance.constant_cases import constant_cases
+from vyre_driver.conformance.driver_cases import driver_cases
+from vyre_driver.conformance.extension_cases import extension_cases
 from vyre_driver.conformance.flow_cases import flow_cases
 from vyre_driver.conformance.node_cases import node_cases
 from vyre_driver.conformance.tolerances import TOLERANCES
@@ -61,6 +64,9 @@ def _every_case(options: Options) -> Iterator[Case]:
     yield from _choice_cases()
     yield from flow_cases(options)
     yield from node_cases(options)
+    yield from constant_cases()
+    yield from extension_cases(options)
+    yield from driver_cases(options)
 
 
 def elementwise(  # noqa: PLR0913 -- the parts of a case

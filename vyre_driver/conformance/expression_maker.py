@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from vyre_driver.conformance.constant_maker import TYPES, ConstantMaker
 from vyre_driver.conformance.tolerances import RANGES
 from vyre_driver.conformance.words import F32_EDGES, I32_EDGES, U32_EDGES, U64_EDGES
 from vyre_driver.ir import builders as ir
@@ -55,6 +56,7 @@ UNARY = {
 }
 INEXACT = (UnOp.SQRT, UnOp.RECIPROCAL, UnOp.INVERSE_SQRT)
 SOURCES = {U32: (I32, F32, BOOL), I32: (U32, F32, BOOL), F32: (U32, I32, BOOL), U64: (U32, I32, BOOL), BOOL: (U32, I32, F32)}
+MOVED = (DataType.U8, DataType.I8, DataType.U16, DataType.I16, DataType.I64)  # compared and cast, and nothing computed of them
 COMPARISONS = (BinOp.EQ, BinOp.NE, BinOp.LT, BinOp.GT, BinOp.LE, BinOp.GE)
 
 
@@ -67,7 +69,10 @@ class Known(NamedTuple):
 
 
 class ExpressionMaker:
-    """Makes expressions; ``variables`` are in scope, ``readable`` may be loaded from at any index and ``own`` at one's own."""
+    """Makes expressions; ``variables`` are in scope, ``readable`` may be loaded from at any index and ``own`` at one's own.
+
+    ``moved`` are integer types that nothing is computed of; an f16 is only there where a buffer can be read.
+    """
 
     def __init__(self, dice: Dice, options: Options, readable: dict[DataType, list[BufferDecl]], own_index: Expr) -> None:
         """Begin without variables."""
@@ -78,13 +83,22 @@ class ExpressionMaker:
         self._readable = readable
         self._own_index = own_index
         self._recent: list[Expr] = []
+        self.moved: tuple[DataType, ...] = ()
+        self._constants = ConstantMaker(dice, self.make)
+        self._aim = 70 if options.constants else 12  # of a hundred expressions so many are about constants
 
     def make(self, dtype: DataType, depth: int | None = None) -> Expr:
         """Return an expression of a type, as deep as said."""
         left = self._options.depth if depth is None else depth
         if left <= 0 or self._dice.chance(12):
             return self._leaf(dtype)
+        if dtype in TYPES and self._dice.chance(self._aim):
+            return self._constants.make(dtype, left - 1)
         ways = [self._binary, self._binary, self._binary, self._unary, self._select, self._cast, self._special]
+        if dtype == DataType.F16:
+            ways = [self._select]
+        elif dtype in self.moved:
+            ways = [self._select, self._cast]
         return self._dice.pick(ways)(dtype, left - 1)
 
     def inexact(self) -> Expr:
@@ -126,7 +140,7 @@ class ExpressionMaker:
         way = dice.below(10)
         if known and way < 4:
             return ir.var(dice.pick(known).name, dtype)
-        if loads and way < 8:
+        if loads and (way < 8 or dtype == DataType.F16):
             buffer = dice.pick(loads)
             own = buffer in self.own.get(dtype, [])
             return ir.load(buffer, self._own_index if own or dice.chance(60) else ir.u32(dice.below(90)))
@@ -142,6 +156,10 @@ class ExpressionMaker:
             return ir.i32(dice.pick(I32_EDGES) if dice.chance(60) else dice.between(-1000, 1000))
         if dtype == U64:
             return ir.u64(dice.pick(U64_EDGES))
+        if dtype == DataType.I64:
+            return ir.i64(dice.pick(I32_EDGES) * dice.pick((1, 1, 2**32)))
+        if dtype in self.moved:
+            return ir.cast(dtype, self._literal(I32 if dice.chance(50) else U32))
         return ir.u32(dice.pick(U32_EDGES) if dice.chance(60) else dice.below(1000))
 
     def _id(self) -> Expr:
@@ -153,7 +171,7 @@ class ExpressionMaker:
     def _binary(self, dtype: DataType, left: int) -> Expr:
         dice = self._dice
         if dtype == BOOL:
-            kinds = [U32, I32, F32, BOOL, *([U64] if self._options.u64 else [])]
+            kinds = [U32, I32, F32, BOOL, *([U64] if self._options.u64 else []), *self.moved]
             kind = dice.pick(kinds)
             op = dice.pick(COMPARISONS[:2] if kind == BOOL else COMPARISONS)
             return ir.binop(op, self.make(kind, left), self.make(kind, left))
@@ -190,7 +208,12 @@ class ExpressionMaker:
         return ir.select(self.condition(left), self.make(dtype, left), self.make(dtype, left))
 
     def _cast(self, dtype: DataType, left: int) -> Expr:
-        sources = [*SOURCES[dtype], *([U64] if dtype in {U32, I32, BOOL} and self._options.u64 else [])]
+        if dtype in self.moved:
+            sources = [U32, I32, BOOL, *(one for one in self.moved if one != dtype)]
+        else:
+            sources = [*SOURCES[dtype], *(self.moved if dtype != F32 else ())]
+        if self._options.u64 and dtype not in {F32, U64}:
+            sources.append(U64)
         return ir.cast(dtype, self.make(self._dice.pick(sources), left))
 
     def _special(self, dtype: DataType, left: int) -> Expr:
@@ -203,9 +226,6 @@ class ExpressionMaker:
             return ir.fma(self.make(F32, left), self._factor(self.make(F32, left)), self.make(F32, left))
         if dtype == BOOL:
             return ir.binop(dice.pick((BinOp.AND, BinOp.OR)), self.condition(left), self.condition(left))
-        narrow = [one for kind, many in self._readable.items() if kind not in BINARY and kind != BOOL for one in many]
-        if narrow and dtype in {U32, I32, U64}:
-            return ir.cast(dtype, ir.load(dice.pick(narrow), self._own_index))
         readable = self._readable.get(dtype)
         return ir.load(dice.pick(readable), self.index()) if readable else self._leaf(dtype)
 

@@ -42,6 +42,7 @@ def flow_cases(options: Options) -> Iterator[Case]:
         yield from _atomic_cases()
     if options.subgroups:
         yield from _subgroup_cases()
+        yield from _partial_subgroup_cases(options)
 
 
 def _case(
@@ -232,6 +233,32 @@ def _subgroup_cases() -> Iterator[Case]:
         )
         taken = ir.subgroup_shuffle(loaded, (lane * 5 + 3) & 31)
         yield _case(f"shuffle of {dtype}", [source, out], [ir.store(out, i, taken)], values, size=(64, 1, 1))
+    for count in (1, 3, 33):  # no device's subgroups are filled by all of them
+        out = _out(40 * count)
+        asked = [ir.store(out, i * 40 + wanted, ir.subgroup_shuffle(ir.u32(7), ir.u32(wanted))) for wanted in range(40)]
+        yield _case(f"shuffles of a constant among {count}", [out], asked, size=(count, 1, 1))
     out = _out(64)
     yield _case("ballot", [out], [ir.store(out, i, ir.subgroup_ballot((i & 5).eq(4)))], size=(64, 1, 1))
     yield _case("lane and size", [out], [ir.store(out, i, lane + ir.subgroup_size() * 100)], size=(64, 1, 1))
+
+
+def _partial_subgroup_cases(options: Options) -> Iterator[Case]:
+    """Yield cases where lanes are not there, have returned, or have taken the other branch."""
+    values: dict[DataType, Expr] = {U32: ir.u32(7), DataType.I32: ir.i32(-7), F32: ir.f32(1.0), BOOL: ir.boolean(True)}
+    values |= {DataType.U64: ir.u64(7 << 40)} if options.u64 else {}
+    for dtype, value in values.items():
+        out = _out(6, 0, dtype)
+        nodes = [ir.store(out, place, ir.subgroup_shuffle(value, lane)) for place, lane in enumerate((0, 1, 2, 7, 31, 40))]
+        yield _case(f"shuffle of {dtype} from lanes that are not there", [out], nodes, size=(1, 1, 1))
+    i, lane, out = ir.gid_x(), ir.subgroup_local_id(), _out(39 * 4)
+    asked: list[Node] = [
+        ir.store(out, i * 4, ir.subgroup_add(i + 1)),
+        ir.store(out, i * 4 + 1, ir.subgroup_ballot(ir.boolean(True))),
+        ir.store(out, i * 4 + 2, ir.subgroup_shuffle(i + 1, lane + 1)),
+        ir.store(out, i * 4 + 3, ir.subgroup_shuffle(i + 1, lane ^ 2)),
+    ]
+    yield _case("subgroups that are not full", [out], asked, size=(13, 1, 1), grid=(3, 1, 1))
+    some = (i & 2).eq(0)
+    yield _case("subgroups of which some have returned", [out], [ir.if_(some, [ir.return_()]), *asked], size=(39, 1, 1))
+    yield _case("subgroups of which some are in a branch", [out], [ir.if_(some, asked)], size=(39, 1, 1))
+    yield _case("subgroups whose halves are in two branches", [out], [ir.if_(some, asked, asked)], size=(39, 1, 1))

@@ -1,16 +1,17 @@
-"""Random valid programs with their inputs, the same for one seed on every machine and every version of Python.
+"""Random valid programs with their inputs, the same for one seed and options on every machine and every version of Python.
 
 Source: spec items 1.5 to 1.8.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.conformance import words
 from vyre_driver.conformance.case import Case
 from vyre_driver.conformance.dice import Dice
-from vyre_driver.conformance.expression_maker import BOOL, F32, I32, U32, U64, ExpressionMaker
+from vyre_driver.conformance.expression_maker import BOOL, F32, I32, MOVED, U32, U64, ExpressionMaker
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.statement_maker import StatementMaker
 from vyre_driver.conformance.tolerances import tolerance_of
@@ -21,6 +22,8 @@ from vyre_driver.ir.operators import AtomicOp
 from vyre_driver.ir.program import ROOT_GENERATOR, Program
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from vyre_driver.ir.arithmetic import Expr
@@ -28,10 +31,25 @@ if TYPE_CHECKING:
 _SIZES = ((1, 1, 1), (4, 1, 1), (8, 1, 1), (32, 1, 1), (33, 1, 1), (64, 1, 1), (4, 4, 1), (8, 3, 1), (2, 3, 4), (1, 5, 1))
 _FLAT_SIZES = tuple(size for size in _SIZES if size[1:] == (1, 1))
 _GRIDS = ((1, 1, 1), (1, 1, 1), (2, 1, 1), (3, 1, 1), (2, 2, 1), (1, 2, 2))
-_NARROW = (DataType.U8, DataType.I8, DataType.U16, DataType.I16)
+_NARROW = (DataType.U8, DataType.I8, DataType.U16, DataType.I16, DataType.F16)
 _COUNTING = (AtomicOp.ADD, AtomicOp.MIN, AtomicOp.MAX, AtomicOp.AND, AtomicOp.OR, AtomicOp.XOR)
 _INEXACT = "quotients"
-_NAMES = {U32: "words", I32: "signed", F32: "floats", BOOL: "flags", U64: "wide"}
+_NAMES = {
+    U32: "words",
+    I32: "signed",
+    F32: "floats",
+    BOOL: "flags",
+    U64: "wide",
+    DataType.U8: "bytes",
+    DataType.I8: "signed_bytes",
+    DataType.U16: "shorts",
+    DataType.I16: "signed_shorts",
+    DataType.I64: "signed_wide",
+    DataType.F16: "halves",
+}
+
+GENERATOR_VERSION = 2
+"""What a seed means; whatever changes the programs of seeds must raise it. A golden digest holds this."""
 
 
 class _Buffers:
@@ -70,25 +88,28 @@ def generate(seed: int, options: Options | None = None) -> Case:
 
 def made_with(dice: Dice, options: Options, name: str) -> Case:
     """Return a program made by these choices; see :func:`generate`."""
+    options = replace(options, subgroups=options.subgroups and dice.chance(60))
     size, grid = dice.pick(_FLAT_SIZES if options.subgroups else _SIZES), dice.pick(_GRIDS)
     total = size[0] * size[1] * size[2] * grid[0] * grid[1] * grid[2]
     own = _own_index(size, grid)
     buffers = _Buffers(dice)
+    moved = _moved(dice, options)
     readable = {
         dtype: [buffers.read(f"{_NAMES[dtype]}_in", dtype, max(1, total + dice.between(-3, 3)))]
-        for dtype in _types(dice, options)
+        for dtype in (*_types(dice, options), *moved)
     }
     outputs = {
-        dtype: [buffers.written(f"{name}_out", dtype, max(1, total + dice.between(-2, 2)))]
-        for dtype, name in _output_names(dice, options).items()
+        dtype: [buffers.written(f"{_NAMES[dtype]}_out", dtype, max(1, total + dice.between(-2, 2)))]
+        for dtype in (*(_types(dice, options) or [U32]), *moved)
     }
     expressions = ExpressionMaker(dice, options, readable, own)
-    expressions.own = {dtype: list(many) for dtype, many in outputs.items() if dtype in _NAMES}
+    expressions.own = {dtype: list(many) for dtype, many in outputs.items()}
+    expressions.moved = tuple(one for one in moved if one in MOVED)
     if options.inexact and dice.chance(40):
         outputs.setdefault(F32, []).append(buffers.written(_INEXACT, F32, total))
     counters = _counters(dice, options, buffers)
-    shared = _shared(dice, options, size)
-    writer = StatementMaker(dice, options, expressions, own, outputs, shared, counters)
+    shared = _shared(dice, options, size, moved)
+    writer = StatementMaker(dice, options, expressions, own, outputs, shared, counters, moved)
     x, y, _ = size
     nodes = writer.top()
     if shared:
@@ -110,11 +131,10 @@ def _types(dice: Dice, options: Options) -> list[DataType]:
     return [one for one in (U32, I32, F32, BOOL, *([U64] if options.u64 else [])) if dice.chance(70)]
 
 
-def _output_names(dice: Dice, options: Options) -> dict[DataType, str]:
-    found = {one: _NAMES[one] for one in _types(dice, options)}
-    if options.narrow and dice.chance(30):
-        found[dice.pick(_NARROW)] = "narrow"
-    return found or {U32: _NAMES[U32]}
+def _moved(dice: Dice, options: Options) -> list[DataType]:
+    """Return types that values are loaded, let, compared, cast, selected and stored of, and nothing is computed of."""
+    types = [*(_NARROW if options.narrow else ()), *([DataType.I64] if options.u64 else [])]
+    return [] if dice.chance(50) else [one for one in types if dice.chance(30)]
 
 
 def _counters(dice: Dice, options: Options, buffers: _Buffers) -> list[tuple[BufferDecl, AtomicOp]]:
@@ -124,9 +144,9 @@ def _counters(dice: Dice, options: Options, buffers: _Buffers) -> list[tuple[Buf
     return [(buffers._with_input(made, made.count), dice.pick(_COUNTING))]  # noqa: SLF001 -- of this module
 
 
-def _shared(dice: Dice, options: Options, size: tuple[int, int, int]) -> dict[DataType, BufferDecl]:
+def _shared(dice: Dice, options: Options, size: tuple[int, int, int], moved: Sequence[DataType]) -> dict[DataType, BufferDecl]:
     if not options.shared or dice.chance(50):
         return {}
     x, y, z = size
-    dtype = dice.pick([U32, I32, F32, BOOL])
+    dtype = dice.pick([U32, I32, F32, BOOL, *([U64] if options.u64 else []), *moved])
     return {dtype: BufferDecl.workgroup("shared", x * y * z, dtype)}

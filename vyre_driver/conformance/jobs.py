@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.backends.reference.unit import SUBGROUP_LANES
 from vyre_driver.conformance.adapters import open_backend
 from vyre_driver.conformance.cases import hand_written
+from vyre_driver.conformance.generate import GENERATOR_VERSION
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.suite import answer, failure_data, random_cases
 
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 class Job:
     """``count`` cases from number ``first`` on: seeds, or ``by_hand`` places among the hand-written cases.
 
-    With ``subgroup_lanes`` they use subgroups of so many.
+    With ``subgroup_lanes`` some use subgroups of so many, with ``constants`` they are about constants. ``generator`` tells what
+    the seeds mean, so that a journal of another version has none of them.
     """
 
     backend: str
@@ -38,9 +40,11 @@ class Job:
     count: int
     by_hand: bool = False
     subgroup_lanes: int = 0
+    constants: bool = False
     shrink: bool = True
     device: str | None = None
     allow_software: bool | None = None
+    generator: int = GENERATOR_VERSION
 
     @property
     def line(self) -> str:
@@ -49,7 +53,8 @@ class Job:
 
     def cases(self) -> Iterator[Case]:
         """Yield the cases."""
-        options = Options(subgroups=bool(self.subgroup_lanes), subgroup_lanes=self.subgroup_lanes or SUBGROUP_LANES)
+        lanes = self.subgroup_lanes
+        options = Options(subgroups=bool(lanes), subgroup_lanes=lanes or SUBGROUP_LANES, constants=self.constants)
         if self.by_hand:
             return islice(hand_written(options), self.first, self.first + self.count)
         return random_cases(self.first, self.count, options)
@@ -70,7 +75,8 @@ class Job:
 def answer_data(found: Answer) -> dict[str, Any]:
     """Return an answer as plain data."""
     if found.failure is not None:
-        return {"case": found.name, "failed": failure_data(found.failure)}
+        ends = {"ends": True} if found.is_last else {}
+        return {"case": found.name, "failed": failure_data(found.failure), **ends}
     return {"case": found.name} if found.refusal is None else {"case": found.name, "refused": found.refusal}
 
 
@@ -80,8 +86,11 @@ def main(line: str) -> None:
     with ExitStack() as stack:
         backend = job.open(stack)
         for case in job.cases():
-            sys.stdout.write(json.dumps(answer_data(answer(backend, case, shrink=job.shrink))) + "\n")
+            found = answer(backend, case, shrink=job.shrink)
+            sys.stdout.write(json.dumps(answer_data(found)) + "\n")
             sys.stdout.flush()
+            if found.is_last:
+                break
 
 
 if __name__ == "__main__":

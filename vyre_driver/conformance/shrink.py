@@ -4,6 +4,9 @@ What is tried: one workgroup, one invocation; without statements; a body in the 
 or a literal, in the place of the expression; without a buffer, or with fewer elements in it.
 What became invalid, or depends on the order of invocations, is no failure.
 
+A loop keeps what limits its turns. The reference may find that a smaller program ends soon, and a device that is wrong about
+the bound run it for minutes, or be lost with it.
+
 Source: spec items 1.5 and 1.6.
 """
 
@@ -15,8 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.binding import BindingPlan
 from vyre_driver.ir import builders as ir
+from vyre_driver.ir.arithmetic import Binary, LitU32
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Call, Load
+from vyre_driver.ir.operators import BinOp
 from vyre_driver.ir.program import ROOT_GENERATOR
 from vyre_driver.ir.statements import Block, If, Let, Loop, Region
 from vyre_driver.ir.walks import BODY_FIELDS, EXPRESSION_FIELDS
@@ -29,12 +34,14 @@ if TYPE_CHECKING:
     from vyre_driver.ir.statements import Node
 
 MAX_ATTEMPTS = 2000
+_LIMITING = frozenset({BinOp.MOD, BinOp.MIN, BinOp.BIT_AND})  # by a literal: no result is above it, whatever stands on the left
 _ZEROS: dict[DataType, Expr] = {
     DataType.U32: ir.u32(0),
     DataType.I32: ir.i32(0),
     DataType.F32: ir.f32(0.0),
     DataType.Bool: ir.boolean(False),
     DataType.U64: ir.u64(0),
+    DataType.I64: ir.i64(0),
 }
 _ONES: dict[DataType, Expr] = {
     DataType.U32: ir.u32(1),
@@ -42,6 +49,7 @@ _ONES: dict[DataType, Expr] = {
     DataType.F32: ir.f32(1.0),
     DataType.Bool: ir.boolean(True),
     DataType.U64: ir.u64(1),
+    DataType.I64: ir.i64(1),
 }
 
 
@@ -156,8 +164,16 @@ def _with_smaller_parts(term: Any) -> Iterator[Any]:  # noqa: ANN401 -- an expre
     for field in EXPRESSION_FIELDS.get(type(term), ()):
         part = getattr(term, field)
         if part is not None and not isinstance(part, tuple):
-            for smaller in _expressions(part):
+            is_bound = isinstance(term, Loop) and field == "stop"
+            for smaller in _bounds(part) if is_bound else _expressions(part):
                 yield _changed(term, field, smaller)
+
+
+def _bounds(stop: Expr) -> Iterator[Expr]:
+    """Yield what may stand in the place of a loop's bound: literals, or a smaller operand under the same limit."""
+    yield from _literals(stop)
+    if isinstance(stop, Binary) and stop.op in _LIMITING and isinstance(stop.right, LitU32):
+        yield from _with_smaller_parts(stop)
 
 
 def _changed(term: Any, field: str, part: Expr) -> Any:  # noqa: ANN401 -- of the kind that it was
@@ -166,11 +182,15 @@ def _changed(term: Any, field: str, part: Expr) -> Any:  # noqa: ANN401 -- of th
     return replace(term, **{field: part})
 
 
-def _expressions(expr: Expr) -> Iterator[Expr]:
-    """Yield what may stand in the place of an expression: literals, its operands of its type, itself with smaller operands."""
+def _literals(expr: Expr) -> Iterator[Expr]:
     for literals in (_ZEROS, _ONES):
         if expr.dtype in literals and expr != _ZEROS[expr.dtype] and expr != _ONES[expr.dtype]:
             yield literals[expr.dtype]
+
+
+def _expressions(expr: Expr) -> Iterator[Expr]:
+    """Yield what may stand in the place of an expression: literals, its operands of its type, itself with smaller operands."""
+    yield from _literals(expr)
     if isinstance(expr, Call):
         return
     for field in EXPRESSION_FIELDS.get(type(expr), ()):

@@ -16,7 +16,7 @@ from vyre_driver.ir import builders as ir
 from vyre_driver.ir.operators import BinOp, MemoryOrdering
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from vyre_driver.conformance.dice import Dice
     from vyre_driver.conformance.expression_maker import ExpressionMaker
@@ -42,8 +42,9 @@ class StatementMaker:
         outputs: dict[DataType, list[BufferDecl]],
         shared: dict[DataType, BufferDecl],
         counters: list[tuple[BufferDecl, AtomicOp]],
+        moved: Sequence[DataType] = (),
     ) -> None:
-        """Write to these buffers."""
+        """Write to these buffers; values of ``moved`` types are let, exchanged and shuffled too."""
         self.left = options.statements
         self._dice = dice
         self._options = options
@@ -53,7 +54,7 @@ class StatementMaker:
         self._shared = shared
         self._counters = counters
         self._names = 0
-        self._types = [U32, I32, F32, BOOL, *([U64] if options.u64 else [])]
+        self._types = [U32, I32, F32, BOOL, *([U64] if options.u64 else []), *moved]
 
     def body(self, nesting: int, *, is_uniform: bool) -> list[Node]:
         """Return the statements of a body in a scope of its own; ``is_uniform``: all of the workgroup come here."""
@@ -126,12 +127,7 @@ class StatementMaker:
         buffer = dice.pick(self._outputs[dtype])
         scattered = self._options.unordered and dice.chance(30)
         index = ir.binop(BinOp.MOD, made.make(U32, 1), ir.u32(dice.between(1, 80))) if scattered else self._own_index
-        if buffer.name == "quotients":
-            value = made.inexact()
-        elif dtype in self._types:
-            value = made.make(dtype)
-        else:
-            value = ir.cast(dtype, made.make(U32))
+        value = made.inexact() if buffer.name == "quotients" else made.make(dtype)
         made.forget()
         node = ir.store(buffer, index, value)
         return [ir.if_(self._own_index < ir.buf_len(buffer), [node])] if dice.chance(40) else [node]
@@ -166,7 +162,7 @@ class StatementMaker:
         dice, made = self._dice, self._expressions
         way, dtype = dice.below(4), U32
         if way == 0:
-            dtype = dice.pick((U32, I32))
+            dtype = dice.pick((U32, I32, U64) if self._options.u64 else (U32, I32))
             value: Expr = ir.subgroup_add(made.make(dtype))
         elif way == 1:
             value = ir.subgroup_ballot(made.make(BOOL))

@@ -20,7 +20,15 @@ from vyre_driver.conformance.compare import DEFAULT_RULES, Difference, Rules, di
 from vyre_driver.conformance.generate import generate
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.shrink import shrunk
-from vyre_driver.errors import DispatchFailed, InvalidInput, InvalidProgram, LimitExceeded, UnsupportedFeature, VyreError
+from vyre_driver.errors import (
+    DeviceLost,
+    DispatchFailed,
+    InvalidInput,
+    InvalidProgram,
+    LimitExceeded,
+    UnsupportedFeature,
+    VyreError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -45,28 +53,44 @@ class ShowsAssembly(Protocol):
 
 
 class Failure(NamedTuple):
-    """A case that a backend answered otherwise, why, and what is left of it after shrinking, with its code as text."""
+    """A case that a backend answered otherwise, why, and what is left of it after shrinking, with its code as text.
+
+    ``lost_with`` is the smaller case that the device was lost with while this one was shrunk, which ended that.
+    """
 
     name: str
     why: str
     smallest: Case
     smallest_why: str
     assembly: str = ""
+    lost_with: Case | None = None
 
     def describe(self) -> str:
         """Return the small program as text, its inputs, and its code where the backend gives that."""
         lines = [f"{self.name}: {self.why}", f"shrunk, with a grid of {self.smallest.grid} workgroups: {self.smallest_why}"]
-        lines.append(str(self.smallest.program))
-        lines += [f"  input {place}: {array!r}" for place, array in enumerate(self.smallest.inputs)]
-        return "\n".join([*lines, self.assembly] if self.assembly else lines)
+        lines += _shown(self.smallest)
+        if self.assembly:
+            lines.append(self.assembly)
+        if self.lost_with is not None:
+            lines.append(f"the device was lost with this smaller one, in a grid of {self.lost_with.grid} workgroups:")
+            lines += _shown(self.lost_with)
+        return "\n".join(lines)
+
+
+def _shown(case: Case) -> list[str]:
+    return [str(case.program), *(f"  input {place}: {array!r}" for place, array in enumerate(case.inputs))]
 
 
 class Answer(NamedTuple):
-    """What came of one case: agreed, unless it was refused for a reason or failed."""
+    """What came of one case: agreed, unless it was refused for a reason or failed.
+
+    ``is_last`` says that the device was lost with it: the backend has no answer to another case.
+    """
 
     name: str
     refusal: str | None = None
     failure: Failure | None = None
+    is_last: bool = False
 
 
 class _Otherwise(NamedTuple):
@@ -75,6 +99,16 @@ class _Otherwise(NamedTuple):
     text: str
     error: str = ""
     is_refusal: bool = False
+    is_loss: bool = False
+
+
+class _Lost(Exception):
+    """Raised while a case is shrunk: the device was lost with a smaller one."""
+
+    def __init__(self, case: Case) -> None:
+        """Keep that case."""
+        super().__init__(case.name)
+        self.case = case
 
 
 @dataclass(slots=True)
@@ -120,7 +154,7 @@ def run(  # noqa: PLR0913 -- which backend, which questions, which rules
     max_failures: int = 10,
     by_hand: bool = True,
 ) -> Report:
-    """Ask the hand-written cases, then random ones from ``seed`` on; stop after ``max_failures``."""
+    """Ask the hand-written cases, then random ones from ``seed`` on; stop after ``max_failures``, or a lost device."""
     options = Options() if options is None else options
     cases = hand_written(options) if by_hand else iter(())
     return ask(backend, chain(cases, random_cases(seed, count, options)), rules=rules, max_failures=max_failures)
@@ -129,24 +163,28 @@ def run(  # noqa: PLR0913 -- which backend, which questions, which rules
 def ask(
     backend: RunProgram, cases: Iterable[Case], *, rules: Rules = DEFAULT_RULES, max_failures: int = 10, shrink: bool = True
 ) -> Report:
-    """Ask a backend these cases."""
+    """Ask a backend these cases; stop after ``max_failures``, or when its device was lost."""
     report = Report()
     for case in cases:
-        report.add(answer(backend, case, rules, shrink=shrink))
-        if len(report.failures) >= max_failures:
+        found = answer(backend, case, rules, shrink=shrink)
+        report.add(found)
+        if found.is_last or len(report.failures) >= max_failures:
             break
     return report
 
 
 def answer(backend: RunProgram, case: Case, rules: Rules = DEFAULT_RULES, *, shrink: bool = True) -> Answer:
-    """Return what a backend says to one case."""
+    """Return what a backend says to one case; one that the device is lost with is not shrunk."""
     found = _judged(backend, case, _reference(case).outputs, rules)
     if found is None:
         return Answer(case.name)
     if found.is_refusal:
         return Answer(case.name, refusal=found.text[:_REASON_CHARACTERS])
-    smallest, last = _smallest(backend, case, rules, found) if shrink else (case, found)
-    return Answer(case.name, failure=Failure(case.name, found.text, smallest, last.text, _assembly(backend, smallest)))
+    smallest, why, lost_with = case, found.text, None
+    if shrink and not found.is_loss:
+        smallest, why, lost_with = _smallest(backend, case, rules, found)
+    failure = Failure(case.name, found.text, smallest, why, _assembly(backend, smallest), lost_with)
+    return Answer(case.name, failure=failure, is_last=found.is_loss or lost_with is not None)
 
 
 def _assembly(backend: RunProgram, case: Case) -> str:
@@ -179,28 +217,37 @@ def _judged(backend: RunProgram, case: Case, expected: Sequence[NDArray[Any]], r
         ):  # for want of a device's feature
             return _Otherwise(error.problem, is_refusal=True)
         name = f"{type(error).__name__} {error.code}"
-        return _Otherwise(f"{name}: {error}", error=name)
+        return _Otherwise(f"{name}: {error}", error=name, is_loss=isinstance(error, DeviceLost))
     found: Difference | None = difference(case, expected, received, rules)
     return None if found is None else _Otherwise(str(found))
 
 
-def _smallest(backend: RunProgram, case: Case, rules: Rules, first: _Otherwise) -> tuple[Case, _Otherwise]:
-    """Return what is left of a failing case after shrinking, and why it fails: by the same error, or by a wrong number too."""
-    last = [first]
+def _smallest(backend: RunProgram, case: Case, rules: Rules, first: _Otherwise) -> tuple[Case, str, Case | None]:
+    """Return what is left of a failing case after shrinking, and why it fails: by the same error, or by a wrong number too.
+
+    The last is the case that the device was lost with on the way, after which nothing more is tried.
+    """
+    smallest, why, lost_with = case, first.text, None
 
     def fails(smaller: Case) -> bool:
+        nonlocal smallest, why
         try:
             known = _reference(smaller, _SHRINKING_STEP_BUDGET)
             found = None if known.order_mattered or known.stores_met else _judged(backend, smaller, known.outputs, rules)
         except (InvalidProgram, InvalidInput, DispatchFailed, UnsupportedFeature):
             return False  # no such program, or one without a result
+        if found is not None and found.is_loss:
+            raise _Lost(smaller)
         if found is None or (found.error, found.is_refusal) != (first.error, False):
             return False
-        last[:] = [found]
+        smallest, why = smaller, found.text
         return True
 
-    smallest = shrunk(case, fails)
-    return replace(smallest, name=f"{case.name}, shrunk"), last[0]
+    try:
+        shrunk(case, fails)
+    except _Lost as loss:
+        lost_with = loss.case
+    return replace(smallest, name=f"{case.name}, shrunk"), why, lost_with
 
 
 def as_data(report: Report) -> dict[str, Any]:

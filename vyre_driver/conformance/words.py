@@ -22,6 +22,7 @@ I32_EDGES = (0, 1, -1, 2, -2, 7, -7, 2**31 - 1, -(2**31), -(2**31) + 1, 65536, -
 U64_EDGES = (0, 1, 2**32 - 1, 2**32, 2**32 + 1, 2**63 - 1, 2**63, 2**64 - 1, 0xDEADBEEFCAFEF00D, 0xAAAAAAAA55555555)
 F32_EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.25, -100.0, 8388607.5, 16777216.0, 2147483648.0, -2147483648.0)
 F32_SPECIAL = (float("inf"), float("-inf"), float("nan"), 3.4028234663852886e38, 1.1754943508222875e-38, 4294967296.0, -1e30)
+F16_BITS = (0x0000, 0x8000, 0x3C00, 0xC000, 0x7BFF, 0x0001, 0x83FF, 0x7C00, 0xFC00, 0x7E00)
 
 NUMPY: dict[DataType, np.dtype[Any]] = {
     DataType.U8: np.dtype(np.uint8),
@@ -32,6 +33,7 @@ NUMPY: dict[DataType, np.dtype[Any]] = {
     DataType.I16: np.dtype(np.int16),
     DataType.I32: np.dtype(np.int32),
     DataType.I64: np.dtype(np.int64),
+    DataType.F16: np.dtype(np.float16),
     DataType.F32: np.dtype(np.float32),
     DataType.Bool: np.dtype(np.uint32),
 }
@@ -46,6 +48,8 @@ def edges(dtype: DataType) -> NDArray[Any]:
     known = {DataType.U32: U32_EDGES, DataType.I32: I32_EDGES, DataType.U64: U64_EDGES}
     if dtype in known:
         return np.array(known[dtype], NUMPY[dtype])
+    if dtype == DataType.F16:
+        return np.array(F16_BITS, np.uint16).view(np.float16)
     limits = np.iinfo(NUMPY[dtype])
     return np.array([0, 1, 2, limits.max, limits.max - 1, limits.min, limits.min + 1], NUMPY[dtype])
 
@@ -62,5 +66,7 @@ def _element(dice: Dice, dtype: DataType) -> Any:  # noqa: ANN401 -- a number th
     if dice.chance(50):
         return edges(dtype)[dice.below(len(edges(dtype)))]
     word = dice.word() | dice.word() << 32
+    if dtype == DataType.F16:
+        return np.uint16(word & 0xFFFF).view(np.float16)
     width = NUMPY[dtype].itemsize
     return int.from_bytes(word.to_bytes(8, "little")[:width], "little", signed=NUMPY[dtype].kind == "i")

@@ -12,6 +12,8 @@ import struct
 from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, ClassVar, NoReturn
 
+import numpy as np
+
 from vyre_driver.ir._seal import seal_expression
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.fields import U32_MAX, brief, encoded_text, instance, refuse, whole
@@ -58,7 +60,7 @@ class Expr(Term):
     """An expression.
 
     ``dtype`` is its type where that does not depend on the program around it, else None; it is no part of equality. ``depth``
-    is the longest way down, 1 for a leaf. Python's ``==`` compares structure; the program's comparison is :meth:`eq`.
+    is the longest way down, 1 for a leaf. Python's ``==`` compares structure, of expressions only; the program's is :meth:`eq`.
     """
 
     __slots__ = ("depth", "dtype")
@@ -81,6 +83,20 @@ class Expr(Term):
     __le__ = _infix(BinOp.LE)[0]
     __gt__ = _infix(BinOp.GT)[0]
     __ge__ = _infix(BinOp.GE)[0]
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether the other is the same expression, as ``Term`` does; a number is refused, which none can be."""
+        if self is other:
+            return True
+        if isinstance(other, Term):
+            return self.__class__ is other.__class__ and self.key == other.key
+        if isinstance(other, int | float | np.generic):
+            raise TypeError(
+                f"an expression is no number, and == compares objects. Fix: write .eq({other!r}) or .ne({other!r})."
+            )
+        return False
+
+    __hash__ = Term.__hash__
 
     def eq(self, other: Expr | Number) -> Expr:
         """Return the program's comparison for equality."""
@@ -351,8 +367,6 @@ def literal(value: Expr | Number, dtype: DataType | None) -> Expr:
 
 
 def _literal(number: float, dtype: DataType) -> Expr:
-    if dtype == DataType.Bool:
-        return LitBool(bool(number))
     if dtype == DataType.F32:
         return f32(number)
     if dtype in {DataType.U32, DataType.I32}:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.errors import InvalidProgram
+from vyre_driver.errors import InvalidProgram, with_article
 from vyre_driver.ir import dtypes, walks
 from vyre_driver.ir.buffers import BufferAccess
 from vyre_driver.ir.rules import Rule, quoted, spelled
@@ -27,7 +27,7 @@ def check_shape(program: Program, findings: Findings) -> bool:
         findings.add(Rule.ENTRY, "entry", "there are no nodes", "use Program.wrapped")
     for place, node in enumerate(program.entry):
         if not isinstance(node, Region):
-            text = f"a {type(node).__name__} stands where a Region is wanted"
+            text = f"{with_article(type(node).__name__)} stands where a Region is wanted"
             findings.add(Rule.ENTRY, f"entry[{place}]", text, "use Program.wrapped")
         if node.nesting > walks.MAX_NESTING:
             text = f"nodes nest {node.nesting} deep, over the limit of {walks.MAX_NESTING}"

@@ -75,6 +75,7 @@ _ROWS = {
 _WITH_ELEMENT = frozenset({VEC, TENSOR_SHAPED, SPARSE_CSR, SPARSE_COO, SPARSE_BSR, QUANTIZED})
 _PARAMETERIZED = _WITH_ELEMENT | {ARRAY, HANDLE, DEVICE_MESH, OPAQUE}
 _PARAMETER_COUNTS = {ARRAY: 1, HANDLE: 1, OPAQUE: 1, VEC: 1, SPARSE_BSR: 2}
+_MOST = {VEC: U8_MAX, ARRAY: U64_MAX}  # of a parameter; the others take u32
 _LISTS = frozenset({TENSOR_SHAPED, DEVICE_MESH})
 _QUANTIZED_STORAGE = frozenset({0x0E, 0x0F, 0x10, 0x11, 0x19, 0x1A, 0x1B, 0x1C, 0x1D})
 
@@ -112,9 +113,9 @@ class _Constants:
 class DataType(_Constants):
     """A data type; use the constants (``DataType.F32``) and constructors (``DataType.vec(DataType.F32, 4)``).
 
-    ``parameters`` are u32: element bytes of an array, id of a handle or an opaque type, count of a vector, shape of a tensor,
-    block rows and columns, axes of a mesh. A constructor refuses what has no encoding at all; :meth:`validate_layout` refuses
-    what has no layout.
+    ``parameters`` are u32: element bytes of an array (u64), id of a handle or an opaque type, count of a vector, shape of a
+    tensor, block rows and columns, axes of a mesh. A constructor refuses what has no encoding at all; :meth:`validate_layout`
+    refuses what has no layout.
     """
 
     wire_tag: int
@@ -148,7 +149,7 @@ class DataType(_Constants):
 
     @classmethod
     def array(cls, element_size: int) -> DataType:
-        """Return raw elements of ``element_size`` bytes each (u32)."""
+        """Return raw elements of ``element_size`` bytes each (u64; a program on the wire takes u32)."""
         return cls(ARRAY, parameters=(element_size,))
 
     @classmethod
@@ -317,7 +318,7 @@ def _check_shape(dtype: DataType) -> None:
     if tag not in _LISTS and len(dtype.parameters) != _PARAMETER_COUNTS.get(tag, 0):
         refuse(f"the data type {_ROWS[tag].name} got {len(dtype.parameters)} parameters", "use the constructors of DataType")
     for value in dtype.parameters:
-        whole(value, U8_MAX if tag == VEC else U32_MAX, f"a parameter of the data type {_ROWS[tag].name}")
+        whole(value, _MOST.get(tag, U32_MAX), f"a parameter of the data type {_ROWS[tag].name}")
     if tag == QUANTIZED:
         instance(dtype.scale, QuantizationScale, "the scale of a quantized type")
         instance(dtype.zero_point, QuantizationZeroPoint, "the zero point of a quantized type")
@@ -331,7 +332,8 @@ def _encode(dtype: DataType) -> bytes:
         parts.append(dtype.element.encoded)
     if dtype.wire_tag in _LISTS:
         parts.append(struct.pack("<I", len(dtype.parameters)))
-    parts.append(struct.pack(f"<{len(dtype.parameters)}{'B' if dtype.wire_tag == VEC else 'I'}", *dtype.parameters))
+    kind = "B" if dtype.wire_tag == VEC else "Q" if max(dtype.parameters, default=0) > U32_MAX else "I"
+    parts.append(struct.pack(f"<{len(dtype.parameters)}{kind}", *dtype.parameters))
     parts.extend(one.encoded for one in (dtype.scale, dtype.zero_point) if one is not None)
     return b"".join(parts)
 
@@ -359,10 +361,12 @@ def _quantization_problem(dtype: DataType) -> str | None:
 
 
 def wire_problem(dtype: DataType) -> str | None:
-    """Return why a type has no place on the wire (an illegal quantization, at any depth), or None."""
+    """Return why a type has no place on the wire (an illegal quantization, an array's element over u32, at any depth)."""
     inner: DataType | None = dtype
     while inner is not None:
         problem = _quantization_problem(inner)
+        if inner.wire_tag == ARRAY and inner.parameters[0] > U32_MAX:
+            problem = f"an array's element of {inner.parameters[0]} bytes is over the limit of {U32_MAX} bytes"
         if problem is not None:
             return problem
         inner = inner.element

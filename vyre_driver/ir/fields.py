@@ -7,7 +7,7 @@ import operator
 import struct
 from typing import TYPE_CHECKING
 
-from vyre_driver.errors import InvalidProgram
+from vyre_driver.errors import InvalidProgram, with_article
 from vyre_driver.numbers import is_whole
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def instance(value: object, wanted: type | tuple[type, ...], what: str) -> None:
     if not isinstance(value, wanted):
         classes = wanted if isinstance(wanted, tuple) else (wanted,)
         names = " or ".join(one.__name__ for one in classes)
-        refuse(f"{what} is {brief(value)}, a {type(value).__name__}, where {names} is wanted", f"give {names}")
+        refuse(f"{what} is {brief(value)}, {with_article(type(value).__name__)}, where {names} is wanted", f"give {names}")
 
 
 def brief(value: object) -> str:

@@ -6,7 +6,9 @@ A Python number beside an expression becomes a literal of the expression's type:
   is computed from those, and of a ``Var`` or ``Load`` that was told it (``var("x", DataType.I32)``, ``load(decl, i)``). It is
   None where only the program around it knows.
 - An int takes that type, and is refused where it does not fit exactly or where the type is not known.
-- A float is an f32 (an f64 beside an f64), a bool is a bool: nothing else can be meant. Beside another type they are refused.
+- A float is an f32 (an f64 beside an f64): nothing else can be meant. Beside another type it is refused.
+- A bool is refused: ``x == y`` and ``not x`` of expressions are Python's, and would be constants of the program that nobody
+  meant. A constant that is meant is written ``boolean(True)``.
 - A numpy scalar has its own type, and is refused beside another.
 
 Nothing is guessed: a type that was told wrongly is found by the validator, which knows the program.
@@ -25,7 +27,7 @@ import numpy as np
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.fields import brief, refuse
 
-Number = bool | int | float | np.generic
+Number = int | float | np.generic
 
 _F32, _U32 = struct.Struct("<f"), struct.Struct("<I")
 _WIDE = {
@@ -35,7 +37,6 @@ _WIDE = {
 }
 WIDE_LITERALS = {kind: dtype for dtype, (kind, _) in _WIDE.items()}
 _NUMPY_TYPES = {
-    np.bool_: DataType.Bool,
     np.uint32: DataType.U32,
     np.int32: DataType.I32,
     np.uint64: DataType.U64,
@@ -46,7 +47,7 @@ _NUMPY_TYPES = {
 _FLOATS = (DataType.F32, DataType.F64)
 
 
-def literal_type(value: object, dtype: DataType | None) -> tuple[bool | int | float, DataType]:
+def literal_type(value: object, dtype: DataType | None) -> tuple[int | float, DataType]:
     """Return a number as Python's own and the type of its literal beside an expression of type ``dtype`` (None: not known).
 
     Raises
@@ -63,20 +64,23 @@ def literal_type(value: object, dtype: DataType | None) -> tuple[bool | int | fl
         )
     if isinstance(value, np.generic) and own != wanted:
         refuse(f"{value!r} of {value.dtype} stands beside {wanted}", f"convert it, or cast the other side to {own}")
-    number: bool | int | float = value.item() if isinstance(value, np.generic) else value  # type: ignore[assignment]
-    if isinstance(number, bool) != (wanted == DataType.Bool) or (isinstance(number, float) and wanted not in _FLOATS):
+    number: int | float = value.item() if isinstance(value, np.generic) else value  # type: ignore[assignment]
+    if wanted == DataType.Bool or (isinstance(number, float) and wanted not in _FLOATS):
         refuse(f"{brief(number)} is no {wanted}", "give a literal of the same type, or cast one side")
     return number, wanted
 
 
 def _own_type(value: object) -> DataType | None:
+    if isinstance(value, bool | np.bool_):
+        refuse(
+            f"{value} is Python's, and an expression is wanted: == and != compare expressions as Python objects",
+            f"write left.eq(right) or left.ne(right) for a comparison, or boolean({bool(value)}) for a constant",
+        )
     if isinstance(value, np.generic):
         own = _NUMPY_TYPES.get(type(value))
         if own is None:
             refuse(f"there is no literal for {value!r} of {value.dtype}", "cast a literal of another type")
         return own
-    if isinstance(value, bool):
-        return DataType.Bool
     if not isinstance(value, int | float):
         refuse(f"{brief(value)} is neither an expression nor a number", "give an expression, such as u32(1)")
     return DataType.F32 if isinstance(value, float) else None

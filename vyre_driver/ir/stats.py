@@ -15,12 +15,15 @@ from vyre_driver.ir.expressions import (
     Atomic,
     Call,
     Cast,
+    InvocationId,
+    LocalId,
     OpaqueExpr,
     SubgroupAdd,
     SubgroupBallot,
     SubgroupLocalId,
     SubgroupShuffle,
     SubgroupSize,
+    WorkgroupId,
 )
 from vyre_driver.ir.nodes import (
     AllGather,
@@ -64,6 +67,8 @@ class ProgramCapability(enum.Flag):
     COLLECTIVES = enum.auto()
     CALLS = enum.auto()
     EXTENSIONS = enum.auto()
+    GRID_AXES = enum.auto()
+    """Looks at y or z of an index in the grid or in a workgroup."""
 
 
 _OF_TERM: dict[type[Term], ProgramCapability] = {
@@ -87,6 +92,7 @@ _OF_TERM: dict[type[Term], ProgramCapability] = {
     Call: ProgramCapability.CALLS,
     OpaqueNode: ProgramCapability.EXTENSIONS,
 }
+_INDICES = (InvocationId, WorkgroupId, LocalId)
 _OF_TYPE = {
     DataType.F16: ProgramCapability.F16,
     DataType.BF16: ProgramCapability.BF16,
@@ -133,6 +139,8 @@ def _capabilities(buffers: tuple[BufferDecl, ...], entry: tuple[Node, ...]) -> P
             found |= _OF_TYPE.get(term.target, ProgramCapability.NONE)
         elif isinstance(term, Barrier) and term.ordering is MemoryOrdering.GRID_SYNC:
             found |= ProgramCapability.GRID_SYNC
+        elif isinstance(term, _INDICES) and term.axis:
+            found |= ProgramCapability.GRID_AXES
         elif isinstance(term, OpaqueExpr):
             found |= ProgramCapability.EXTENSIONS if term.dtype is None else _OF_TYPE[term.dtype]
     return found

@@ -62,6 +62,8 @@ def why_bound_to_workgroup(program: Program) -> str | None:
         _Flow(program).check()
     except _Bound as bound:
         return str(bound)
+    if ProgramCapability.GRID_AXES in program.stats().capabilities:
+        return "it looks at y or z of an index, and nobody knows its grid"
     return None
 
 
@@ -286,7 +288,7 @@ class _Flow:
 
     def _derived(self, expr: Expr) -> _Fact:
         if isinstance(expr, InvocationId):
-            return _Fact(is_index=True) if expr.axis == 0 else _ALIKE  # the others are 0: the grid is a row
+            return _Fact(is_index=True) if expr.axis == 0 else _ALIKE  # whatever the grid, no axis but x is divided
         if isinstance(expr, LitU32):
             return _Fact(at_most_n=expr.value <= self._least_n, below_n=expr.value < self._least_n, alike=True)
         if isinstance(expr, BufLen):

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.module import SpirvModule
 
 _BANKS = 32  # of shared memory, on the GPUs that are; more copies than that do not help
-_FILLING = 256  # the workgroup of shaders/fill_words.comp
+_USUAL, _SMALL = (512, 256, 1024), (128, 64)  # Vulkan promises 128 invocations
+_FILLING = 128  # the workgroup of shaders/fill_words.comp
 _MOST_FILLING = 1024
 
 
@@ -55,11 +56,12 @@ class Histogram(KernelDefinition):
         """Return the kernel's own, the one that clears the counts, and the one that copies a few words."""
         return shipped_module("histogram"), shipped_module("fill_words"), copying_module()
 
-    def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same on all
-        """Return 72 candidates; what counts may share has to fit into the device's shared memory."""
+    def space(self, device: DeviceFacts) -> TuningSpace:
+        """Return 72 candidates, or 48 of small workgroups; what counts may share has to fit into the device's shared memory."""
+        most = device.physical.limits.max_compute_work_group_invocations
         return TuningSpace(
             (
-                Axis("WORKGROUP_X", Place.WORKGROUP_X, (512, 256, 1024), "invocations of a workgroup"),
+                Axis("WORKGROUP_X", Place.WORKGROUP_X, _USUAL if most >= min(_USUAL) else _SMALL, "invocations of a workgroup"),
                 Axis("UNROLL", Place.UNROLL, (4, 2, 8), "vectors that an invocation loads at once"),
                 Axis("SHARED_WORDS", Place.TILE_X, (4096, 8192, 2048, 1024), "words of shared memory for copies of the counts"),
                 Axis("BLOCKS", Place.TILE_Y, (528, 1056), "most workgroups that share the array"),

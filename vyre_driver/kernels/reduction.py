@@ -126,12 +126,12 @@ class Reduction(KernelDefinition):
     def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401, ARG002 -- there are none
         """Return numpy's maximum, or its sum: of floats in float64, rounded once, of whole numbers wrapped around."""
         (x,) = arrays
-        if not self.is_sum:
-            return np.asarray(x.max())
-        if x.dtype == np.float32:
-            with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
+            if not self.is_sum:
+                return np.asarray(x.max())
+            if x.dtype == np.float32:
                 return np.asarray(x.sum(dtype=np.float64).astype(np.float32))
-        return np.asarray(x.sum(dtype=x.dtype))
+            return np.asarray(x.sum(dtype=x.dtype))
 
     @property
     def sizes(self) -> tuple[Size, ...]:

@@ -93,7 +93,7 @@ class Saxpy(KernelDefinition):
     def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401 -- a number
         """Return what numpy gives in float32."""
         x, y = arrays
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             return np.asarray(_as_float32(parameters.get("alpha", 1.0)) * x + y)
 
     @property
@@ -121,5 +121,5 @@ def _as_float32(alpha: object) -> np.float32:
         found = float(given)
     except OverflowError:  # a whole number beyond float64
         found = -math.inf if given < 0 else math.inf
-    with np.errstate(over="ignore"):
+    with np.errstate(all="ignore"):
         return np.float32(found)

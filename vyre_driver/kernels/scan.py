@@ -105,7 +105,7 @@ class InclusiveScan(KernelDefinition):
         (x,) = arrays
         if x.dtype != np.float32:
             return np.cumsum(x, dtype=x.dtype)
-        with np.errstate(over="ignore", invalid="ignore"):
+        with np.errstate(all="ignore"):
             return np.cumsum(x, dtype=np.float64).astype(np.float32)
 
     @property

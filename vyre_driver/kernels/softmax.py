@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.space import Axis, Candidate, Limits, Place, TuningSpace
-from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
-from vyre_driver.kernels.tiles import grid_of
+from vyre_driver.kernels.tiles import check_matrices, grid_of
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -87,17 +86,9 @@ class Softmax(KernelDefinition):
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (rows, columns)."""
-        if parameters:
-            raise InvalidInput(f"{self.name} takes no parameters and got {sorted(parameters)}", fix="leave them out")
-        x = operands["x"]
-        if len(x.shape) != 2 or x.dtype != np.float32 or 0 in x.shape:
-            raise InvalidInput(
-                f"x of {self.name} has the shape {x.shape} and the type {x.dtype}, and must be a matrix of float32 with at "
-                "least one element",
-                fix="pass an array of two dimensions, converted with .astype(numpy.float32)",
-                binding="x",
-            )
-        return x.shape
+        fix = "pass an array of two dimensions, converted with .astype(numpy.float32)"
+        check_matrices(self.name, operands, parameters, (np.dtype(np.float32),), fix)
+        return operands["x"].shape
 
     def plan(
         self, operands: Mapping[str, Operand], parameters: Mapping[str, Any], candidate: Candidate, device: DeviceFacts
@@ -128,7 +119,7 @@ class Softmax(KernelDefinition):
         (x,) = arrays
         found = np.empty(x.shape, np.float32)
         step = max(_NUMBERS_AT_ONCE // x.shape[1], 1)
-        with np.errstate(invalid="ignore"):
+        with np.errstate(all="ignore"):
             for start in range(0, len(x), step):
                 numbers = x[start : start + step].astype(np.float64)
                 powers = np.exp(numbers - numbers.max(axis=1, keepdims=True))

@@ -76,7 +76,7 @@ def checked_count(kernel: str, name: str, operand: Operand, dtypes: Sequence[str
     if not 1 <= count <= MAX_COUNT:
         raise InvalidInput(
             f"{name} of {kernel} has {count} elements, and 1 to {MAX_COUNT} can be done",
-            fix=f"pass parts of at most {MAX_COUNT} elements",
+            fix=f"pass parts of at most {MAX_COUNT} elements" if count else "pass one element or more",
             operand=name,
             count=count,
             limit=MAX_COUNT,

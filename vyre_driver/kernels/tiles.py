@@ -1,4 +1,4 @@
-"""Grids of tiles: as many workgroups as there are tiles, in a shape that a device takes.
+"""What the kernels on matrices have in common: what counts as a matrix, and grids of as many workgroups as there are tiles.
 
 Source: Vulkan 1.3, limit ``maxComputeWorkGroupCount``: 65,535 along an axis is all that every device has.
 """
@@ -8,7 +8,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from vyre_driver.errors import InvalidInput
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+
+    from vyre_driver.kernels.definition import Operand
     from vyre_driver.vulkan.devices import DeviceLimits
 
 
@@ -19,3 +26,31 @@ def grid_of(tiles: int, limits: DeviceLimits) -> tuple[int, int, int]:
     """
     across = min(tiles, limits.max_compute_work_group_count[0])
     return across, math.ceil(tiles / across), 1
+
+
+def check_matrices(
+    kernel: str,
+    operands: Mapping[str, Operand],
+    parameters: Mapping[str, object],
+    dtypes: Sequence[np.dtype[np.generic]],
+    fix: str,
+) -> None:
+    """Return if all are matrices of one of these types, with an element at least, and no parameters came with them.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if not; ``fix`` says what makes a matrix of such a type.
+    """
+    if parameters:
+        raise InvalidInput(f"{kernel} takes no parameters and got {sorted(parameters)}", fix="leave them out")
+    *others, last = [one.name for one in dtypes]
+    types = f"{', '.join(others)} or {last}" if others else last
+    for name, one in operands.items():
+        if len(one.shape) != 2 or one.dtype not in dtypes or 0 in one.shape:
+            raise InvalidInput(
+                f"{name} of {kernel} has the shape {one.shape} and the type {one.dtype}, and must be a matrix of {types} with "
+                "at least one element",
+                fix=fix,
+                binding=name,
+            )

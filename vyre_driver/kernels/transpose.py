@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.space import Axis, Candidate, Limits, Place, TuningSpace
-from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
-from vyre_driver.kernels.tiles import grid_of
+from vyre_driver.kernels.tiles import check_matrices, grid_of
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -67,17 +66,9 @@ class Transpose(KernelDefinition):
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (rows, columns)."""
-        if parameters:
-            raise InvalidInput(f"{self.name} takes no parameters and got {sorted(parameters)}", fix="leave them out")
-        a = operands["a"]
-        if len(a.shape) != 2 or a.dtype not in _DTYPES or 0 in a.shape:
-            raise InvalidInput(
-                f"a of {self.name} has the shape {a.shape} and the type {a.dtype}, and must be a matrix of float32, uint32 or "
-                "int32 with at least one element",
-                fix="pass an array of two dimensions; other types of 4 bytes can be reinterpreted with .view(numpy.uint32)",
-                binding="a",
-            )
-        return a.shape
+        fix = "pass an array of two dimensions; other types of 4 bytes can be reinterpreted with .view(numpy.uint32)"
+        check_matrices(self.name, operands, parameters, _DTYPES, fix)
+        return operands["a"].shape
 
     def plan(
         self, operands: Mapping[str, Operand], parameters: Mapping[str, Any], candidate: Candidate, device: DeviceFacts

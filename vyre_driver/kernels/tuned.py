@@ -8,8 +8,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.arguments import as_array
-from vyre_driver.backends.kompute.resident import check_buffers
-from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, InvalidInput
+from vyre_driver.backends.kompute.resident import Buffer, check_buffers
+from vyre_driver.call_lock import call_lock
+from vyre_driver.errors import DispatchFailed, InvalidInput
+from vyre_driver.events import EventKind
 from vyre_driver.kernels.definition import DeviceFacts, Operand
 
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.autotune.space import Candidate
-    from vyre_driver.backends.kompute.resident import Buffer
     from vyre_driver.batch import Batch
     from vyre_driver.bound import BoundKernel, DispatchFuture
     from vyre_driver.driver import Driver
@@ -42,7 +43,10 @@ class TunedKernel:
             1002 if the device cannot run the kernel.
         InvalidTuningSpace
             2210 if none of its candidates will do there.
+        DispatchFailed
+            1005 if the driver is closed.
         """
+        driver.backend.check_usable()
         self.driver = driver
         self.definition = definition
         self.device = DeviceFacts(driver.physical_device, frozenset(driver.backend.features))
@@ -53,7 +57,9 @@ class TunedKernel:
         self._known: dict[Size, Candidate] = {}
         self._calls: OrderedDict[object, _Call] = OrderedDict()
         self._latest: tuple[object, _Call, BoundPlan] | None = None  # of the calls above, and what the next one has to be like
-        self._lock = threading.RLock()
+        self._lock = threading.RLock()  # of what is compiled and tuned
+        self._calling = call_lock(definition.name)  # of the calls, their buffers and what is bound to them
+        driver.room.add(self)
 
     def __call__(self, *arrays: object, **parameters: Any) -> NDArray[Any] | tuple[NDArray[Any], ...]:  # noqa: ANN401 -- what the definition takes
         """Run it on arrays, in the order of ``definition.inputs``; one array comes back, or a tuple.
@@ -67,18 +73,29 @@ class TunedKernel:
         DeviceOutOfMemory
             1001, DispatchFailed 1005 and their kin: as a call of a ``Kernel``.
         """
+        try:
+            return self._called(arrays, parameters)
+        except Exception as error:
+            self.driver.events.failed(EventKind.DISPATCH, error)
+            raise
+
+    def _called(self, arrays: tuple[object, ...], parameters: dict[str, Any]) -> NDArray[Any] | tuple[NDArray[Any], ...]:
         given = [as_array(array) for array in arrays]
         operands = self._operands([Operand(one.shape, one.dtype) for one in given])
         size = self.definition.size(operands, parameters)
         candidate = self._tuned(size)
         form = candidate, list(operands.values()), _typed(parameters)
-        with self._lock:
-            if self._latest is None or self._latest[0] != form:
-                plan = self.definition.plan(operands, parameters, candidate, self.device)
-                self._latest = None  # what it is bound to may have to make room
-                self._latest = form, *self._prepared(plan, {**operands, **plan.outputs})
-            _, call, bound = self._latest
-            return call.run(bound, self.definition.inputs, given)
+
+        def run() -> NDArray[Any] | tuple[NDArray[Any], ...]:
+            with self._calling:
+                if self._latest is None or self._latest[0] != form:
+                    plan = self.definition.plan(operands, parameters, candidate, self.device)
+                    self._latest = form, *self._prepared(plan, {**operands, **plan.outputs})
+                _, call, bound = self._latest
+                call.used = next(self.driver.room.uses)
+                return call.run(bound, self.definition.inputs, given)
+
+        return self.driver.room.make(run)
 
     def bind(
         self,
@@ -104,7 +121,8 @@ class TunedKernel:
         plan = self.definition.plan(operands, parameters, chosen, self.device)
         inputs = dict(zip(self.definition.inputs, buffers, strict=True))
         self._check_outputs(plan, inputs, outputs)
-        return BoundPlan(self, plan, inputs | dict(zip(plan.outputs, outputs, strict=True)))
+        named = inputs | dict(zip(plan.outputs, outputs, strict=True))
+        return self.driver.room.make(lambda: BoundPlan(self, plan, named))
 
     def candidate(self, size: Size) -> Candidate:
         """Return what a call of this size runs with: the best known, else the space's first."""
@@ -130,7 +148,7 @@ class TunedKernel:
 
     def close(self) -> None:
         """Let the buffers of calls go; a second call does nothing."""
-        with self._lock:
+        with self._calling:
             self._latest = None
             while self._calls:
                 self._calls.popitem()[1].close()
@@ -147,21 +165,15 @@ class TunedKernel:
         return dict(zip(names, given, strict=True))
 
     def _prepared(self, plan: Plan, memory: Mapping[str, Operand]) -> tuple[_Call, BoundPlan]:
-        """Return buffers and a plan that is bound to them, for which those of earlier calls make room, the oldest first."""
+        """Return buffers and a plan that is bound to them; under the lock, where those of earlier calls stay."""
         form = tuple((name, one.shape, one.dtype) for name, one in memory.items())
         call = self._calls.pop(form, None)
+        self._latest = None
         while len(self._calls) >= _MAX_CALLS:
             self._drop_oldest()
         try:
-            while True:
-                try:
-                    call = call or _Call(self.driver, memory)
-                    bound = call.bind(self, plan)
-                    break
-                except DeviceOutOfMemory:
-                    if not self._calls:
-                        raise
-                self._drop_oldest()
+            call = call or _Call(self.driver, memory)
+            bound = call.bind(self, plan)
         except BaseException:
             if call is not None:
                 call.close()
@@ -169,8 +181,23 @@ class TunedKernel:
         self._calls[form] = call
         return call, bound
 
+    def oldest_use(self) -> int | None:
+        """Return when what was not called for longest was called, None if nothing is kept; as ``Keeper``."""
+        return min([one.used for one in list(self._calls.values())], default=None)
+
+    def let_go(self) -> bool:
+        """Drop the buffers of the shape that was not called for longest, unless a call is under way; as ``Keeper``."""
+        with self._calling.attempt() as is_mine:
+            if is_mine and self._calls:
+                self._drop_oldest()
+                return True
+        return False
+
     def _drop_oldest(self) -> None:
-        self._calls.popitem(last=False)[1].close()
+        _, dropped = self._calls.popitem(last=False)
+        if self._latest is not None and self._latest[1] is dropped:
+            self._latest = None
+        dropped.close()
 
     def _check_outputs(self, plan: Plan, inputs: Mapping[str, Buffer], outputs: tuple[Buffer, ...]) -> None:
         if len(outputs) != len(plan.outputs):
@@ -240,7 +267,7 @@ class BoundPlan:
 
     def _bind(self, kernel: TunedKernel, plan: Plan, named: dict[str, Buffer]) -> None:
         for name, one in plan.temporaries.items():
-            named[name] = kernel.driver.empty(one.shape, one.dtype)
+            named[name] = Buffer(kernel.driver.backend, one.shape, one.dtype)
             self._temporaries.append(named[name])
         self.bound = tuple(
             kernel.compiled(step).bind(*(named[name] for name in step.buffers), groups=step.groups, push=step.push or None)
@@ -264,11 +291,12 @@ class _Call:
     """
 
     def __init__(self, driver: Driver, memory: Mapping[str, Operand]) -> None:
+        self.used = 0  # by the kernel: when it was last called
         self._buffers: dict[str, Buffer] = {}
         self._bound: BoundPlan | None = None
         try:
             for name, one in memory.items():
-                self._buffers[name] = driver.empty(one.shape, one.dtype)
+                self._buffers[name] = Buffer(driver.backend, one.shape, one.dtype)
         except BaseException:
             self.close()
             raise

@@ -172,6 +172,7 @@ cdef class Tables:
         cdef Py_ssize_t at = 5
         cdef uint32_t length, opcode
         cdef int fault
+        cdef list groups = []
         if not 5 <= stop <= count:
             raise ValueError(f"stop is word {stop} of a module of {count} words")
         self.bound = words[3]
@@ -182,7 +183,11 @@ cdef class Tables:
             fault = self.record(opcode, words + at + 1, length - 1)
             if fault:
                 return fault, at, opcode, words[at + (1 if is_type(opcode) else 2)] if fault == 3 else length - 1
+            if opcode == 74:
+                groups.append(at)
             at += length
+        if groups:
+            self.apply_groups(words, groups)
         return 0, 0, 0, 0
 
     cdef int record(self, uint32_t opcode, const uint32_t* given, uint32_t count) except -1:
@@ -228,15 +233,40 @@ cdef class Tables:
         return 0
 
     cdef int record_other(self, uint32_t opcode, const uint32_t* given, uint32_t count) except -1:
-        cdef uint32_t i
         if opcode == 17:
             self.capabilities.append(given[0])
         elif opcode == 14:
             self.memory_model = (given[0], given[1])
         elif opcode == 16 or opcode == 331:
             self.modes.append((given[0], given[1], words_of(given + 2, count - 2)))
-        elif opcode == 74 and given[0] in self.decorations:
-            for i in range(1, count):
-                if given[i] != given[0]:
-                    inner(self.decorations, given[i]).update(self.decorations[given[0]])
+        return 0
+
+    cdef int apply_groups(self, const uint32_t* words, list groups) except -1:
+        """Give what is declared the decorations of its groups (OpGroupDecorate, at these words), after its own.
+
+        A target costs a module one word, so those that are not declared get nothing, and those with the same decorations
+        share one dict: nothing is changed in it from here on.
+        """
+        cdef set variables = {variable[0] for variable in self.variables}
+        cdef dict joined = {}
+        cdef dict own, group, both
+        cdef uint32_t i, target
+        cdef Py_ssize_t at
+        for at in groups:
+            group = self.decorations.get(words[at + 1])
+            if group is None:
+                continue
+            for i in range(2, words[at] >> 16):
+                target = words[at + i]
+                if not (target in self.types or target in self.constants or target in variables):
+                    continue
+                own = self.decorations.get(target)
+                if own is None:
+                    self.decorations[target] = group
+                elif own is not group:
+                    if (id(own), id(group)) not in joined:
+                        both = own.copy()
+                        both.update(group)
+                        joined[id(own), id(group)] = own, group, both  # holds them, so that no other gets their ids
+                    self.decorations[target] = joined[id(own), id(group)][2]
         return 0

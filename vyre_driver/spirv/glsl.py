@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from vyre_driver.errors import FileUnusable, InvalidInput, ShaderSyntaxError, ToolUnavailable
+from vyre_driver.spirv.includes import MAX_SOURCE_BYTES, gather
 
 TOOL = "glslangValidator"
 TARGET = "vulkan1.1"  # what kompute's instance asks for
@@ -20,16 +22,17 @@ _DEFINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None) -> bytes:
     """Compile a compute shader, given as its text or as the path of a file, to SPIR-V for Vulkan 1.1.
 
-    ``defines`` are preprocessor definitions, name to value.
+    ``defines`` are preprocessor definitions, name to value. A file may include files of its own directory (``#include``), a
+    text none.
 
     Raises
     ------
     ToolUnavailable
         2301 if glslangValidator is not installed, or does not finish in 120 s.
     FileUnusable
-        2202 if ``source`` is a path that cannot be read.
+        2202 if ``source`` is a path that cannot be read, or has over 16 MiB, or so is a file that it includes.
     ShaderSyntaxError
-        2302 if the source does not compile; the message holds the compiler's lines.
+        2302 if the source does not compile; the message holds the compiler's lines. Or it includes what is elsewhere.
     InvalidInput
         2201 if ``source`` is neither, or a name in ``defines`` is no identifier.
     """
@@ -40,19 +43,38 @@ def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None
             fix="install it (on Debian: apt-get install glslang-tools), or pass a .spv file",
             tool=TOOL,
         )
+    directory = None
     if isinstance(source, Path):
-        try:
-            text, name = source.read_text("utf-8"), str(source)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise FileUnusable(f"cannot read {source} ({reason})", fix="name a GLSL text file", path=str(source)) from error
+        text, name, directory = _read(source), str(source), source.parent
     elif isinstance(source, str):
-        text, name = source, "<source>"
+        text, name = source.encode("utf-8", "replace"), "<source>"
+        if len(text) > MAX_SOURCE_BYTES:
+            raise InvalidInput(
+                f"a GLSL source of {len(text)} bytes is over the limit of {MAX_SOURCE_BYTES} bytes", fix="pass a shorter one"
+            )
     else:
         raise InvalidInput(
             f"a GLSL source of type {type(source).__name__} is neither text nor a path", fix="pass its text, or a Path"
         )
-    return _run(tool, text, name, _define_flags(defines or {}))
+    flags = _define_flags(defines or {})
+    # A definition of several lines can hold a directive.
+    seen = b"\n".join([*(one.encode("utf-8", "replace") for one in flags), text])
+    return _run(os.path.abspath(tool), text, name, gather(seen, name, directory), flags)  # noqa: PTH100 -- as PATH has it
+
+
+def _read(path: Path) -> bytes:
+    """Return the text of a file in UTF-8; raises FileUnusable 2202."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(MAX_SOURCE_BYTES + 1)
+        text.decode()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise FileUnusable(f"cannot read {path} ({reason})", fix="name a GLSL text file", path=str(path)) from error
+    if len(text) > MAX_SOURCE_BYTES:
+        fix = "name a GLSL text file, not other data"
+        raise FileUnusable(f"{path} is larger than {MAX_SOURCE_BYTES} bytes", fix=fix, path=str(path))
+    return text
 
 
 def _define_flags(defines: Mapping[str, object]) -> list[str]:
@@ -66,24 +88,26 @@ def _define_flags(defines: Mapping[str, object]) -> list[str]:
     return [f"-D{name}={value}" for name, value in defines.items()]
 
 
-def _run(tool: str, text: str, name: str, flags: list[str]) -> bytes:
+def _run(tool: str, text: bytes, name: str, included: Mapping[str, bytes], flags: list[str]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="vyre-glsl-") as directory:
-        output = Path(directory, "shader.spv")
+        output, sources = Path(directory, "shader.spv"), Path(directory, "sources")
+        sources.mkdir()
+        for path, data in included.items():
+            (sources / path).parent.mkdir(parents=True, exist_ok=True)
+            (sources / path).write_bytes(data)
         command = [tool, "--stdin", "-V", "--target-env", TARGET, "-S", "comp", *flags, "-o", str(output)]
         try:
-            done = subprocess.run(
-                command, input=text, capture_output=True, encoding="utf-8", errors="replace", timeout=_TIMEOUT_S, check=False
-            )
+            done = subprocess.run(command, input=text, capture_output=True, cwd=sources, timeout=_TIMEOUT_S, check=False)
         except subprocess.TimeoutExpired as error:
             raise ToolUnavailable(
                 f"{TOOL} did not finish {name} in {_TIMEOUT_S} s", fix="simplify the shader, or pass a .spv file", tool=TOOL
             ) from error
         if done.returncode != 0 or not output.exists():
-            raise ShaderSyntaxError(
-                f"{name} does not compile: {_complaint(done.stdout + done.stderr, name)}",
-                fix="correct the source at the line named",
-                source=name,
-            )
+            complaint = _complaint((done.stdout + done.stderr).decode("utf-8", "replace"), name)
+            fix = "correct the source at the line named"
+            if "'#include' : Could not" in complaint:
+                fix = "put what it includes in the shader's own directory, and pass the shader as a Path"
+            raise ShaderSyntaxError(f"{name} does not compile: {complaint}", fix=fix, source=name)
         return output.read_bytes()
 
 

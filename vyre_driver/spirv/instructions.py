@@ -102,6 +102,7 @@ class Ins:
     ReturnValue = 254
     Unreachable = 255
     GroupNonUniformBallot = 339
+    GroupNonUniformBallotBitExtract = 341
     GroupNonUniformShuffle = 345
     GroupNonUniformIAdd = 349
     GroupNonUniformFAdd = 350

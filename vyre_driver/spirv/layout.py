@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import operator
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, Union
 
 import numpy as np
@@ -211,16 +211,32 @@ def shown(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Padded:
+    """An element with bytes in it, or after it, that no value lies in: its type, and where one begins and the next.
+
+    ``stride`` is bytes from one element to the next, ``value_bytes`` how many of them are values. ``scalar`` is the type of all
+    the numbers, None where there are several.
+    """
+
+    type: MemoryType
+    stride: int
+    value_bytes: int
+    scalar: Scalar | None
+
+
+@dataclass(frozen=True, slots=True)
 class Element:
     """What one element of a buffer is.
 
     ``stride`` is bytes from one element to the next. ``scalar`` and ``components`` say that an element is so many tightly
-    packed scalars; ``scalar`` is None for structures and padded types, which travel as raw bytes.
+    packed scalars; ``scalar`` is None for structures and padded types, which travel as raw bytes. ``padded`` tells of those
+    that are padded, by what the shader calls an element; of several views, the first that is.
     """
 
     stride: int
     scalar: Scalar | None
     components: int
+    padded: Padded | None = field(default=None, compare=False)
 
 
 def packed(found: MemoryType) -> tuple[Scalar, int] | None:
@@ -237,11 +253,34 @@ def packed(found: MemoryType) -> tuple[Scalar, int] | None:
     return None
 
 
+def _scalars(found: MemoryType) -> tuple[int, frozenset[Scalar]]:
+    """Return how many bytes of a type are values, and of which types they are; an array without a count has one element."""
+    match found:
+        case Scalar():
+            return found.byte_len, frozenset({found})
+        case Vector(scalar):
+            return found.byte_len, frozenset({scalar})
+        case Matrix(scalar, columns, rows):
+            return scalar.byte_len * columns * rows, frozenset({scalar})
+        case Array(element, count):
+            size, kinds = _scalars(element)
+            return size * (count or 1), kinds
+        case Struct(_, members):
+            parts = [_scalars(member.type) for member in members]
+            return sum(size for size, _ in parts), frozenset().union(*(kinds for _, kinds in parts))
+    return found.byte_len, frozenset()
+
+
+def _padded(found: MemoryType, stride: int) -> Padded | None:
+    value_bytes, kinds = _scalars(found)
+    return Padded(found, stride, value_bytes, next(iter(kinds)) if len(kinds) == 1 else None) if value_bytes < stride else None
+
+
 def element_of(array: Array) -> Element:
     """Return what one element of an array is."""
     inner = packed(array.element)
     if inner is None or inner[0].dtype is None or inner[0].byte_len * inner[1] != array.stride:
-        return Element(array.stride, None, array.stride)
+        return Element(array.stride, None, array.stride, _padded(array.element, array.stride))
     return Element(array.stride, *inner)
 
 
@@ -258,4 +297,4 @@ def buffer_shape(block: Struct) -> tuple[int, Element, int | None]:
     inner = packed(last.type) if len(block.members) == 1 and last.offset == 0 else None
     if inner is not None and inner[0].dtype is not None:
         return 0, Element(byte_len, *inner), 1
-    return 0, Element(byte_len, None, byte_len), 1
+    return 0, Element(byte_len, None, byte_len, _padded(block, byte_len)), 1

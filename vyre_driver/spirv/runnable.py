@@ -10,7 +10,7 @@ from vyre_driver.spirv.contract import ENTRY_POINT, choose_entry, contract_of
 from vyre_driver.spirv.interface import ResourceKind
 from vyre_driver.spirv.reflect import reflect
 from vyre_driver.spirv.rewrite import Rewrite, UniformForm, rewrite
-from vyre_driver.spirv.slots import slots_of, used_variables
+from vyre_driver.spirv.slots import looks_beyond_x, slots_of, used_variables
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +37,7 @@ class RunnableModule:
     """The code to run in host byte order, the contract of its entry point ``main``, and where its buffers went.
 
     ``entry`` is the entry point's name in the module; ``is_rewritten`` says that ``code`` differs from the module's.
+    ``looks_beyond_x`` says that the shader looks at more axes of its grid than the first, as far as can be told.
     """
 
     name: str
@@ -45,6 +46,7 @@ class RunnableModule:
     entry: str
     bindings: tuple[BoundResource, ...]
     is_rewritten: bool
+    looks_beyond_x: bool
 
 
 def make_runnable(name: str, code: bytes, interface: ModuleInterface, entry: str | None) -> RunnableModule:
@@ -69,7 +71,8 @@ def make_runnable(name: str, code: bytes, interface: ModuleInterface, entry: str
         runnable = rewrite(code, changes, interface.first_function)
         _check_rewritten(runnable, placed, name)
     bindings = tuple(BoundResource(one.name, one.set, one.binding, place) for one, place in placed)
-    return RunnableModule(name, runnable, reflection, chosen.name, bindings, runnable is not code)
+    beyond = looks_beyond_x(code, interface, chosen)
+    return RunnableModule(name, runnable, reflection, chosen.name, bindings, runnable is not code, beyond)
 
 
 def _changes(interface: ModuleInterface, placed: Sequence[tuple[Resource, int]], entry: ComputeEntry, source: str) -> Rewrite:

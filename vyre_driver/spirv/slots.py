@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.spirv import _scan
+from vyre_driver.spirv import _axes, _scan
 from vyre_driver.spirv.layout import Element, buffer_shape
 
 if TYPE_CHECKING:
@@ -96,6 +96,11 @@ def _views(group: Sequence[Resource], named: AbstractSet[int] | None) -> tuple[R
 
 def _named_variables(code: bytes, interface: ModuleInterface, entry: ComputeEntry) -> frozenset[int]:
     variables = {one.id for group in (interface.resources, interface.push_constants, interface.shared) for one in group}
+    return _reached(code, interface, entry, variables) & variables
+
+
+def _reached(code: bytes, interface: ModuleInterface, entry: ComputeEntry, variables: AbstractSet[int]) -> frozenset[int]:
+    """Return the functions that an entry point comes to, and those of the variables that they name."""
     start = interface.first_function
     uses = _scan.function_uses(code, start, variables | _scan.functions(code, start))
     reached, waiting = set[int](), [entry.function_id]
@@ -104,7 +109,13 @@ def _named_variables(code: bytes, interface: ModuleInterface, entry: ComputeEntr
         if one not in reached:
             reached.add(one)
             waiting.extend(uses.get(one, ()))
-    return frozenset(reached & variables)
+    return frozenset(reached)
+
+
+def looks_beyond_x(code: bytes, interface: ModuleInterface, entry: ComputeEntry) -> bool:
+    """Whether an entry point looks at y or z of an invocation's or a workgroup's index, or of their number, or may do so."""
+    functions = None if len(interface.entry_points) == 1 else _reached(code, interface, entry, frozenset())
+    return _axes.looks_beyond_x(code, interface.first_function, functions)
 
 
 def shape_of_views(blocks: Sequence[Struct]) -> tuple[int, Element, int | None, int]:
@@ -126,7 +137,8 @@ def shape_of_views(blocks: Sequence[Struct]) -> tuple[int, Element, int | None, 
     scalars = {element.scalar for _, element, _ in shapes}
     scalar = scalars.pop() if len(scalars) == 1 else None
     if scalar is None or step % scalar.byte_len:
-        element = Element(step, None, step)
+        padded = next((element.padded for _, element, _ in shapes if element.padded is not None), None)
+        element = Element(step, None, step, padded)
     else:
         element = Element(step, scalar, step // scalar.byte_len)
     return header, element, (least - header) // step if is_fixed else None, least

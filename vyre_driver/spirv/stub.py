@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NUMPY = {"u": "uint", "i": "int", "f": "float"}
 _PYTHON = {"u": "int", "i": "int", "f": "float", "b": "bool"}
-_TAKEN = frozenset({"self", "groups", "push", "out_counts", "split", "timeout", "strict"})
+_TAKEN = frozenset({"self", "groups", "push", "out_counts", "split", "timeout", "strict", "label"})
 _HEAD = """\
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypedDict, overload
@@ -32,6 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vyre_driver.backends.kompute.resident import Buffer
+from vyre_driver.binding import BindingPlan
 from vyre_driver.bound import BoundKernel
 from vyre_driver.kernel import Trace
 """
@@ -129,6 +130,12 @@ def _kernel(found: Reflection, outputs: Sequence[BufferInterface]) -> Iterator[s
     yield "    ) -> BoundKernel: ..."
     yield "    @property"
     yield "    def trace(self) -> Trace: ..."
+    yield "    @property"
+    yield "    def constants(self) -> dict[str, int | float | bool]: ..."
+    yield "    @property"
+    yield "    def workgroup(self) -> tuple[int, int, int]: ..."
+    yield "    @property"
+    yield "    def plan(self) -> BindingPlan: ..."
 
 
 def _call(found: Reflection, buffers: Sequence[BufferInterface], counts: str, returned: str) -> Iterator[str]:
@@ -139,6 +146,7 @@ def _call(found: Reflection, buffers: Sequence[BufferInterface], counts: str, re
     yield "        split: bool = False,"
     yield "        timeout: float | None = None,"
     yield "        strict: bool | None = None,"
+    yield "        label: str | None = None,"
     yield f"    ) -> {returned}: ..."
 
 

@@ -8,11 +8,14 @@ Source: SPIRV-Tools' spirv-val; Vulkan 1.3, appendix "Vulkan Environment for SPI
 
 from __future__ import annotations
 
-import functools
 import re
 import shutil
 import subprocess
+import threading
+from collections import OrderedDict
 from typing import TYPE_CHECKING
+
+from blake3 import blake3
 
 from vyre_driver import settings
 from vyre_driver.errors import InvalidModule, ToolUnavailable
@@ -44,7 +47,7 @@ def check_valid(code: bytes, capabilities: Collection[int], api_version: int, so
     tool = shutil.which(TOOL) if settings.switch(settings.SPIRV_VAL, unset=True) else None
     if tool is None:
         return
-    complaint = _complaint(tool, f"vulkan1.{min(api_version >> 12 & 0x3FF, 3)}", code)
+    complaint = verdicts.complaint(tool, f"vulkan1.{min(api_version >> 12 & 0x3FF, 3)}", code)
     unknown = _UNKNOWN_CAPABILITY.search(complaint)
     if complaint and (unknown is None or int(unknown[1]) not in capabilities):
         raise InvalidModule(
@@ -54,8 +57,37 @@ def check_valid(code: bytes, capabilities: Collection[int], api_version: int, so
         )
 
 
-@functools.lru_cache(maxsize=_MAX_KEPT)
-def _complaint(tool: str, environment: str, code: bytes) -> str:
+class _Verdicts:
+    """The last verdicts, by the digests of modules: the modules themselves, of up to 64 MiB each, need not stay."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[str, str, bytes], str] = OrderedDict()
+        self._changing = threading.Lock()
+
+    def complaint(self, tool: str, environment: str, code: bytes) -> str:
+        """Return what the validator says, or said of the same module; raises as ``_ask``."""
+        asked = tool, environment, blake3(code).digest()
+        with self._changing:
+            if asked in self._kept:
+                self._kept.move_to_end(asked)
+                return self._kept[asked]
+        found = _ask(tool, environment, code)
+        with self._changing:
+            self._kept[asked] = found
+            while len(self._kept) > _MAX_KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+    def clear(self) -> None:
+        """Forget them."""
+        with self._changing:
+            self._kept.clear()
+
+
+verdicts = _Verdicts()
+
+
+def _ask(tool: str, environment: str, code: bytes) -> str:
     """Return the first of the validator's errors; nothing where it has none, or does not take our options."""
     command = [tool, "--target-env", environment, *_OPTIONS, "-"]
     try:

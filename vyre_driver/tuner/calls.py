@@ -15,8 +15,9 @@ from vyre_driver.ir.workgroup_freedom import why_bound_to_workgroup
 from vyre_driver.kernels.of_call import ModuleKernel, ProgramKernel, example_arrays
 from vyre_driver.kernels.tuned import TunedKernel
 from vyre_driver.program_source import prepare_for
+from vyre_driver.specialization import named_values
 from vyre_driver.spirv.module import SpirvModule
-from vyre_driver.tuner.choice import program_target
+from vyre_driver.tuner.choice import check_space, program_target
 from vyre_driver.tuner.measure import tune
 
 if TYPE_CHECKING:
@@ -73,13 +74,14 @@ def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
     InvalidTuningSpace
         2210, TuningFailed 2211 and their kin: as ``tune``.
     """
-    given: dict[str, object] = {} if specs is None else dict(specs)
+    given = {} if specs is None else named_values(specs)
     kernel: CallKernel
     if isinstance(code, SpirvModule):
         if space is None:
             raise InvalidInput(
                 f"{code.name} is to be tuned without a space", fix="say what may be tuned: space=TuningSpace(...)"
             )
+        check_space(space)
         if all(axis.constant in given for axis in space.axes):
             raise InvalidInput(f"every constant that may be tuned of {code.name} is given", fix="leave some out of specs")
         arguments = BindingPlan.from_reflection(code.runnable.reflection).check_arguments(arrays, out_counts or {})

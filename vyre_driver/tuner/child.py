@@ -21,6 +21,7 @@ from typing import IO, TYPE_CHECKING, Any
 from vyre_driver.autotune.outcomes import Abandoned
 from vyre_driver.autotune.space import Candidate
 from vyre_driver.autotune.store import AutotuneStore
+from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.driver import Driver
 from vyre_driver.kernels.definition import DeviceFacts
 from vyre_driver.tuner.isolation import KERNEL_FILE, OUTPUTS_FILE
@@ -55,8 +56,11 @@ class _Tried:
         sys.path[:] = job["path"]
         self._directory = Path(job["directory"])
         with (self._directory / KERNEL_FILE).open("rb") as file:
-            definition, parameters, arrays = pickle.load(file)  # noqa: S301 -- of our own parent
-        driver = Driver(job["device"], job["cache"], AutotuneStore(), allow_software=True, strict=job["strict"])
+            definition, parameters, arrays, cache = pickle.load(file)  # noqa: S301 -- of our own parent
+        how = {"allow_software": True, "strict": job["strict"]}
+        driver = Driver(job["device"], DiskPipelineCache(**cache), AutotuneStore(), **how)
+        if job["must_be_warm"]:
+            driver.assert_warm()
         facts = DeviceFacts(driver.physical_device, frozenset(driver.backend.features))
         self._bench = Workbench(driver, definition, facts, arrays, parameters, run_timeout=job["run_timeout"])
         self._trials: dict[int, DeviceTrial] = {}
@@ -74,6 +78,8 @@ class _Tried:
         trial = self._trials[number]
         if what == "sample":
             return trial.sample()
+        if what == "keep busy":
+            return trial.keep_busy(message["busy_s"])
         if what == "outputs":
             with (self._directory / OUTPUTS_FILE).open("wb") as file:
                 pickle.dump(trial.outputs(), file)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from vyre_driver.autotune.space import TuningSpace
 from vyre_driver.backends.dispatch_config import DispatchConfig
 from vyre_driver.errors import InvalidInput
 from vyre_driver.identity import layout_digest, program_digest
@@ -19,13 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vyre_driver.autotune.records import TuningRecords
-    from vyre_driver.autotune.space import TuningSpace
     from vyre_driver.program_source import ProgramSource
     from vyre_driver.specialization import SpecMap
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 _WHOLE = frozenset({"u32", "i32"})
+
+
+def check_space(space: object) -> None:
+    """Return if it says what may be tuned; raises InvalidInput 2201."""
+    if not isinstance(space, TuningSpace):
+        raise InvalidInput(f"space is of type {type(space).__name__}", fix="pass a TuningSpace (vyre_driver.autotune)")
 
 
 def module_target(
@@ -40,6 +46,7 @@ def module_target(
     InvalidSpecialization
         2102 if a constant that is given is unknown or does not fit its type.
     """
+    check_space(space)
     declared = module.runnable.reflection.spec_constants
     names = [one.name for one in declared]
     unknown = [axis.constant for axis in space.axes if axis.constant not in names]

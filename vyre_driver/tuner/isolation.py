@@ -10,7 +10,6 @@ import base64
 import json
 import os
 import pickle
-import select
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune.outcomes import Abandoned
+from vyre_driver.children import python_command, wait_readable
 from vyre_driver.errors import DispatchFailed, DispatchTimeout, InvalidInput, VyreError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class IsolatedBench:
         self.ask(trial, "make", self.budget.make_timeout)
         return trial
 
-    def ask(self, trial: IsolatedTrial, what: str, seconds: float) -> Any:  # noqa: ANN401 -- what JSON holds
+    def ask(self, trial: IsolatedTrial, what: str, seconds: float, **more: float) -> Any:  # noqa: ANN401 -- what JSON holds
         """Return a child's answer, of another one if it was no other candidate's fault that the first died.
 
         Raises
@@ -96,7 +96,7 @@ class IsolatedBench:
             try:
                 if what != "make" and trial.number not in child.served:
                     child.ask(trial.request("make again"), self.budget.make_timeout)
-                return child.ask(trial.request(what), seconds)
+                return child.ask({**trial.request(what), **more}, seconds)
             except _Died as error:
                 if is_last or not has_served_others:
                     raise DispatchFailed(
@@ -164,6 +164,10 @@ class IsolatedTrial:
         """Do as ``DeviceTrial.sample``; raises as ``IsolatedBench.ask``."""
         return float(self._bench.ask(self, "sample", self._bench.budget.run_timeout + _GRACE_S))
 
+    def keep_busy(self, seconds: float) -> float:
+        """Do as ``DeviceTrial.keep_busy``; raises as ``IsolatedBench.ask``."""
+        return float(self._bench.ask(self, "keep busy", seconds + self._long, busy_s=seconds))
+
     def close(self) -> None:
         """Have the child let it go, if it lives."""
         self._bench.let_go(self)
@@ -189,7 +193,7 @@ class _Child:
         """Start it, and wait until it has opened its device; raises what it fails with."""
         self.served: set[int] = set()
         self._errors = Path(job["directory"], "errors.txt")
-        command = [sys.executable, "-m", "vyre_driver.tuner.child"]
+        command = python_command("vyre_driver.tuner.child")
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
@@ -244,8 +248,7 @@ class _Child:
         assert self._process.stdout is not None  # noqa: S101 -- it was asked for
         line = b""
         while not line.endswith(b"\n"):
-            ready, _, _ = select.select([self._process.stdout], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
+            if not wait_readable(self._process.stdout.fileno(), deadline - time.monotonic()):
                 raise _Silent
             data = os.read(self._process.stdout.fileno(), _CHUNK_BYTES)
             if not data:
@@ -272,10 +275,10 @@ def _job(  # noqa: PLR0913 -- all of a job
     budget: Budget,
     directory: Path,
 ) -> dict[str, Any]:
-    """Write what the children need into a directory; returns what tells them of it."""
+    """Write what the children need into a directory, which only this user may read; returns what tells them of it."""
     try:
         with (directory / KERNEL_FILE).open("wb") as file:
-            pickle.dump((definition, dict(parameters), list(arrays)), file)
+            pickle.dump((definition, dict(parameters), list(arrays), driver.cache.arguments()), file)
     except OSError:
         raise
     except Exception as error:
@@ -283,13 +286,12 @@ def _job(  # noqa: PLR0913 -- all of a job
             f"{definition.name} cannot be sent to a child process ({type(error).__name__}: {error})",
             fix="define it in a module that can be imported, without lambdas, or tune without isolation",
         ) from error
-    root = driver.cache.root
     return {
         "directory": str(directory),
         "path": [one for one in sys.path if isinstance(one, str)],
         "device": f"uuid:{driver.physical_device.device_uuid.hex()}",
-        "cache": None if root is None else str(root),
         "strict": driver.strict,
+        "must_be_warm": driver.first_pipelines.must_be_warm,
         "run_timeout": budget.run_timeout,
     }
 

@@ -12,12 +12,13 @@ again: what was timed by then is compared, and the run is left to itself.
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.arguments import as_array
-from vyre_driver.autotune.outcomes import Abandoned, Budget, WrongOutputs
+from vyre_driver.autotune.outcomes import Abandoned, Budget, Status, WrongOutputs
 from vyre_driver.autotune.records import size_text
 from vyre_driver.autotune.search import search
 from vyre_driver.errors import InvalidInput, TuningFailed
@@ -51,7 +52,8 @@ class TuningResult:
     """What came of the candidates, in the order of preference, which is the best, and the record that was kept.
 
     ``reference`` is the candidate that the others were compared with, None where numpy said what is right; ``samples`` are the
-    timed runs of all, ``seconds`` those of the search.
+    timed runs of all, ``seconds`` those of the search. ``ties`` are as fast as the best as far as can be told: of these the
+    first in the order of preference is taken, and another tuning may measure that another one is.
     """
 
     kernel: str
@@ -62,6 +64,7 @@ class TuningResult:
     reference: Candidate | None
     samples: int
     seconds: float
+    ties: tuple[Candidate, ...] = ()
 
 
 def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
@@ -93,7 +96,8 @@ def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
     Raises
     ------
     TuningFailed
-        2211 if no candidate was right and timed within the budget.
+        2211 if no candidate was right and timed within the budget, or as many as agree with the first give something else,
+        where nothing else says what is right; no record is kept then.
     InvalidInput
         2201 if arrays or parameters do not fit the kernel, or it cannot be sent to a child process.
     DeviceOutOfMemory
@@ -103,6 +107,7 @@ def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
     """
     definition = kernel.definition
     call = _call(definition, size, arrays, parameters)
+    kernel.driver.tuning.will_be_made()
     checked, right = _checked_call(definition, call)
     with ExitStack() as stack:
         bench = small = _bench(kernel, call, budget, isolate=isolate)
@@ -113,6 +118,8 @@ def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
         # Two right candidates are twice as far apart as each may be from what is right.
         tolerance = definition.tolerance(checked.size) * (1 if right is not None else 2)
         maker = _Maker(kernel, call, bench, small, comparison(tolerance))
+        if kernel.driver.physical_device.is_software:  # its clock is the host's, which has just compiled
+            budget = dataclasses.replace(budget, warm_up=0)
         try:
             found = search(
                 kernel.candidates, maker.make, budget=budget, agrees=maker.agrees, expected=right, on_progress=on_progress
@@ -120,6 +127,7 @@ def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
         except TuningFailed as error:
             said = f"{definition.name} of size {call.size} is not tuned: {error.problem}"
             raise TuningFailed(said, fix=error.fix, kernel=definition.name, **error.context) from None
+    _check_agreement(definition, call.size, found)
     return _kept(kernel, call.size, found, replace=replace)
 
 
@@ -266,17 +274,17 @@ class _CheckedTrial:
 
     def sample(self) -> float:
         """Return the nanoseconds of a run."""
-        if self.timed is None:
-            self.timed = self.maker.bench.make(self.candidate)
-        return self.timed.sample()
+        return self._at_size().sample()
+
+    def keep_busy(self, seconds: float) -> float:
+        """Run for so many seconds."""
+        return self._at_size().keep_busy(seconds)
 
     def verify(self) -> None:
         """Return if it is right at the size in question too; raises WrongOutputs."""
         if self.maker.small is self.maker.bench:
             return
-        if self.timed is None:
-            self.timed = self.maker.bench.make(self.candidate)
-        why = self.maker.difference(self.candidate, self.timed.outputs())
+        why = self.maker.difference(self.candidate, self._at_size().outputs())
         if why is not None:
             raise WrongOutputs(f"at the size {size_text(self.maker.call.size)} {why}")
 
@@ -286,6 +294,31 @@ class _CheckedTrial:
             if trial is not None:
                 trial.close()
         self.checked = self.timed = None
+
+    def _at_size(self) -> DeviceTrial | IsolatedTrial:
+        """Return the trial that is timed, made ready when it is first asked for."""
+        if self.timed is None and self.maker.small is self.maker.bench:
+            self.timed, self.checked = self.checked, None
+        if self.timed is None:
+            self.timed = self.maker.bench.make(self.candidate)
+        return self.timed
+
+
+def _check_agreement(definition: KernelDefinition, size: Size, found: SearchResult) -> None:
+    """Return if what is right was known, or most candidates agree with the one that stood for it; raises TuningFailed 2211.
+
+    Whose outputs are incomplete, by a grid that does not cover the elements, must not make those wrong that are right.
+    """
+    wrong = sum(one.status is Status.WRONG for one in found.outcomes)
+    agree = sum(one.status in {Status.TIMED, Status.DROPPED} for one in found.outcomes)
+    if found.reference is not None and wrong >= agree:
+        raise TuningFailed(
+            f"{definition.name} of size {size} is not tuned: {agree} candidates give what the first one that ran gives, "
+            f"{wrong} give something else, and nothing says which is right",
+            fix="let groups be a function of the candidate, so that the grid of each covers all elements",
+            kernel=definition.name,
+            outcomes=found.outcomes,
+        )
 
 
 def _kept(kernel: TunedKernel, size: Size, found: SearchResult, *, replace: bool) -> TuningResult:
@@ -297,5 +330,5 @@ def _kept(kernel: TunedKernel, size: Size, found: SearchResult, *, replace: bool
     finally:
         kernel.forget()
     return TuningResult(
-        kernel.definition.name, size, found.outcomes, best, record, found.reference, found.samples, found.seconds
+        kernel.definition.name, size, found.outcomes, best, record, found.reference, found.samples, found.seconds, found.ties
     )

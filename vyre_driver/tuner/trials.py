@@ -6,6 +6,8 @@ layer is off, it is the host's, of several runs handed over as one, so that they
 
 from __future__ import annotations
 
+import statistics
+import time
 from contextlib import ExitStack
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 SEED = 20
 _LEAST_TIMED_NS = 1_000_000
+_BUSY_NS = 10_000_000  # of work that is handed over at once, so that the device does not wait for the host in between
 _MAX_REPEATS = 1000
 
 # What still runs is let go with its driver, and not before: to let go of it is to wait for it.
@@ -196,6 +199,18 @@ class DeviceTrial:
             self._timed = TimedDispatches(self._dispatches, self._repeats)
         self._restore()
         return self._bench.run(self._timed, self._candidate) / self._repeats
+
+    def keep_busy(self, seconds: float) -> float:
+        """Run for so many seconds, and once at least; returns the median nanoseconds of a run. Raises as ``Workbench.run``."""
+        until = time.monotonic() + seconds
+        took = self.sample()
+        # What works in place may not go on from its own results: they are no input that anybody promised.
+        repeats = 1 if self._restored else min(ceil(_BUSY_NS / max(took, 1.0)), _MAX_REPEATS)
+        runs, times = TimedDispatches(self._dispatches, repeats), []
+        while time.monotonic() < until:
+            self._restore()
+            times.append(self._bench.run(runs, self._candidate) / repeats)
+        return statistics.median(times or [took])
 
     def close(self) -> None:
         """Let the pipelines go."""

@@ -23,17 +23,16 @@ cdef extern from "<stdbool.h>":
     ctypedef bint c_bool "bool"
 
 
+cdef extern from "Python.h":
+    int PyGC_Enable()
+    int PyGC_Disable()
+
+
 cdef extern from "layer.h" nogil:
     ctypedef int32_t VkResult
     ctypedef struct VkFence_T:
         pass
     ctypedef VkFence_T* VkFence
-    ctypedef struct VkBuffer_T:
-        pass
-    ctypedef VkBuffer_T* VkBuffer
-    ctypedef struct VkDeviceMemory_T:
-        pass
-    ctypedef VkDeviceMemory_T* VkDeviceMemory
     enum: VK_SUCCESS
     enum: VK_TIMEOUT
     enum: VYRE_COUNTER_COUNT
@@ -63,13 +62,10 @@ cdef extern from "layer.h" nogil:
     ctypedef struct vyre_device:
         uint8_t[16] device_uuid
     ctypedef struct vyre_thread:
+        VkResult refusal
         vyre_failure failure
         uint64_t exact_bytes
         c_bool want_mapping
-        c_bool watched
-        VkBuffer storage_buffer
-        VkDeviceMemory storage_memory
-        VkBuffer staging_buffer
         c_bool detach_waits
         VkFence detached_fence
         uint32_t group
@@ -81,7 +77,21 @@ cdef extern from "layer.h" nogil:
         size_t blob_out_bytes
         vyre_pipeline_facts pipeline
     vyre_thread* vyre_this_thread()
-    void vyre_arm(vyre_config* config)
+    ctypedef struct vyre_use:
+        c_bool closed
+    c_bool vyre_use_init(vyre_use* use)
+    void vyre_use_destroy(vyre_use* use)
+    c_bool vyre_use_begin(vyre_use* use)
+    void vyre_use_end(vyre_use* use)
+    c_bool vyre_use_is_mine(const vyre_use* use)
+    void vyre_use_close(vyre_use* use)
+    c_bool vyre_use_wait(vyre_use* use, uint64_t timeout_ns)
+    void vyre_wait_to_fork()
+    void vyre_begin_making(vyre_thread* outer)
+    void vyre_end_making(const vyre_thread* outer)
+    c_bool vyre_arm(const vyre_config* config)
+    c_bool vyre_tell_loader(const char* path_variable, const char* directory)
+    void vyre_loader_knows()
     vyre_device* vyre_disarm()
     void vyre_release(vyre_device* device)
     void vyre_inject(int call, uint64_t countdown, int32_t result)
@@ -92,6 +102,8 @@ cdef extern from "layer.h" nogil:
     VkResult vyre_wait_fence(vyre_device* device, VkFence fence, uint64_t slice_ns)
     VkResult vyre_submit_marker(vyre_device* device, VkFence* out)
     void vyre_give_fence_back(vyre_device* device, VkFence fence)
+    void vyre_abandon_fence(vyre_device* device, VkFence fence)
+    void vyre_collect_abandoned(vyre_device* device)
     void* vyre_map_storage(vyre_device* device)
     void vyre_watch()
     void vyre_destroy_watched(vyre_device* device)
@@ -139,109 +151,84 @@ class PipelineFacts(NamedTuple):
     blob: bytes | None
 
 
-cdef class LayerConfig:
-    """What the layer does for the instance to come."""
-
-    cdef vyre_config raw
-
-    def __init__(self, *, hooks, uint32_t api_version, bytes device_uuid, features, extensions, uint64_t poll_ns,
-                 uint64_t memory_cache_bytes):
-        memset(&self.raw, 0, sizeof(self.raw))
-        for hook in hooks:
-            self.raw.hooks |= 1u << HOOKS.index(hook)
-        self.raw.api_version = api_version
-        if PyBytes_GET_SIZE(device_uuid) != 16:
-            raise ValueError(f"device_uuid has {len(device_uuid)} bytes, not 16")
-        memcpy(self.raw.device_uuid, PyBytes_AS_STRING(device_uuid), 16)
-        for feature in features:
-            index = vyre_feature_index(feature.encode("ascii"))
-            if index < 0:
-                raise ValueError(f"{feature!r} is no feature the layer knows")
-            self.raw.features |= (<uint64_t> 1) << <int> index
-        for name in extensions:
-            self._add_extension(name.encode("ascii"))
-        self.raw.poll_ns = poll_ns
-        self.raw.memory_cache_bytes = memory_cache_bytes
-
-    cdef int _add_extension(self, bytes name) except -1:
-        if self.raw.extension_count == VYRE_MAX_EXTENSIONS or len(name) >= VYRE_EXTENSION_CHARS:
-            raise ValueError(f"extension {name!r} is one too many, or too long")
-        memcpy(&self.raw.extensions[self.raw.extension_count][0], PyBytes_AS_STRING(name), len(name))
-        self.raw.extension_count += 1
-        return 0
+include "opening.pxi"
 
 
-def arm(LayerConfig config not None) -> None:
-    """Take the next instance and device that this thread creates; ``disarm`` must follow while ``config`` lives."""
-    vyre_arm(&config.raw)
+cdef object as_failure(vyre_failure noted):
+    return None if noted.call == VYRE_CALL_NONE else Failure(CALLS[noted.call], noted.result, noted.bytes)
 
 
-def disarm() -> LayerDevice | None:
-    """Take no further instances; returns the device created since ``arm``, None when the layer was not loaded."""
-    cdef vyre_device* created = vyre_disarm()
-    cdef LayerDevice wrapper
-    if created == NULL:
-        return None
-    wrapper = LayerDevice.__new__(LayerDevice)
-    wrapper.device = created
-    return wrapper
+def call_and_note(call, argument):
+    """Call ``call(argument)``, which calls kompute.
 
-
-def take_failure() -> Failure | None:
-    """Return and forget the first failure on this thread since the last call."""
+    Returns three things: its result, the RuntimeError that it raised, the first failure that the layer noted on this thread
+    meanwhile; None for what there is not.
+    """
     cdef vyre_thread* thread = vyre_this_thread()
-    cdef vyre_failure failure = thread.failure
-    if failure.call == VYRE_CALL_NONE:
-        return None
+    cdef vyre_failure before = thread.failure
+    cdef vyre_failure noted
+    made = error = None
     thread.failure.call = VYRE_CALL_NONE
-    return Failure(CALLS[failure.call], failure.result, failure.bytes)
+    try:
+        made = call(argument)
+    except RuntimeError as raised:
+        error = raised
+    finally:
+        noted = thread.failure
+        thread.failure = before
+    return made, error, as_failure(noted)
 
 
-def set_group(uint32_t group) -> None:
-    """Declare what this thread records from now on independent of each other (0: dependent on all before)."""
-    vyre_this_thread().group = group
+def record(sequence, groups, bint device_only) -> None:
+    """Record groups of operations into a kompute Sequence; those of one group are independent of each other.
+
+    ``device_only``: the host reads nothing that they write, so there is no barrier to the host.
+    """
+    cdef vyre_thread* thread = vyre_this_thread()
+    cdef uint32_t group_before = thread.group
+    cdef bint device_only_before = thread.device_only
+    cdef uint32_t number = 0
+    add = sequence.record
+    try:
+        for group in groups:
+            number += 1
+            for operation in group:
+                thread.group = number
+                thread.device_only = device_only
+                add(operation)
+    finally:
+        thread.group = group_before
+        thread.device_only = device_only_before
 
 
-def set_device_only(bint device_only) -> None:
-    """Declare that the host reads nothing that what this thread records from now on writes: no barrier to the host."""
-    vyre_this_thread().device_only = device_only
-
-
-def create_buffer(LayerDevice device, make, uint64_t byte_len, bint want_mapping):
-    """Call ``make()``, which creates one kompute tensor of which shaders shall see ``byte_len`` bytes.
+def create_buffer(LayerDevice device, make, tuple arguments not None, uint64_t byte_len, bint want_mapping):
+    """Call ``make(*arguments)``, which creates one kompute tensor of which shaders shall see ``byte_len`` bytes.
 
     Returns its result and, if ``want_mapping`` and the device has memory of its own that the host can write, a memoryview of
     the tensor's device memory (bytes, to be written only: reading it is slow), else None. The view must not outlive the tensor.
-    After a failure, for which see ``take_failure``, nothing is left of it: (None, None), or what ``make`` raised.
+    After a failure, which ``call_and_note`` returns, nothing is left of it: (None, None), or what ``make`` raised.
     """
     cdef vyre_thread* thread = vyre_this_thread()
+    cdef vyre_thread outer
     cdef void* mapped = NULL
+    made = None
+    vyre_begin_making(&outer)
     thread.exact_bytes = byte_len
     thread.want_mapping = want_mapping and device is not None
-    thread.storage_buffer = NULL
-    thread.storage_memory = NULL
-    thread.staging_buffer = NULL
     if device is not None:
         vyre_watch()
     try:
-        made = make()
+        made = make(*arguments)
         if device is not None and thread.failure.call != VYRE_CALL_NONE:
             made = None  # kompute destroys what it knows of
-            vyre_destroy_watched(device.device)
         elif thread.want_mapping:
             mapped = vyre_map_storage(device.device)
-        return made, PyMemoryView_FromMemory(<char*> mapped, byte_len, PyBUF_WRITE) if mapped != NULL else None
-    except BaseException:
-        if device is not None:
-            vyre_destroy_watched(device.device)
-        raise
     finally:
-        thread.watched = False
-        thread.exact_bytes = 0
-        thread.want_mapping = False
-        thread.storage_buffer = NULL
-        thread.storage_memory = NULL
-        thread.staging_buffer = NULL
+        # The tensor destroys what it holds: there is no other reference to it yet, so without ``made`` it is gone.
+        if made is None and device is not None:
+            vyre_destroy_watched(device.device)
+        vyre_end_making(&outer)
+    return made, PyMemoryView_FromMemory(<char*> mapped, byte_len, PyBUF_WRITE) if mapped != NULL else None
 
 
 def inject(str call not None, uint64_t nth, int32_t result) -> None:
@@ -258,43 +245,51 @@ def environment_variable(bytes name not None) -> bytes | None:
     return None if value == NULL else <bytes> value
 
 
+def wait_to_fork():
+    """Return, without the GIL meanwhile, when no other thread compiles a pipeline: in the child its locks would stay taken."""
+    with nogil:
+        vyre_wait_to_fork()
+
+
 def leak(thing) -> None:
     """Keep an object for ever: for what a forked child inherited and must not destroy."""
     Py_INCREF(thing)
 
 
-def create_pipeline(LayerDevice device, make, bytes blob, bint want_blob):
-    """Call ``make()``, which creates one pipeline, with a saved blob at hand; returns its result and PipelineFacts.
+def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes blob):
+    """Call ``make(*arguments)``, which creates one pipeline, with a saved blob at hand; returns its result and PipelineFacts.
 
     Nothing is left of it if ``make`` raises.
     """
     cdef vyre_thread* thread = vyre_this_thread()
-    vyre_watch()
-    memset(&thread.pipeline, 0, sizeof(thread.pipeline))
-    thread.want_blob = want_blob
+    cdef vyre_thread outer
+    cdef vyre_pipeline_facts facts
+    cdef void* blob_out = NULL
+    cdef size_t blob_out_bytes = 0
+    made = None
+    vyre_begin_making(&outer)
+    thread.want_blob = True
     if blob is not None:
         thread.blob_in = PyBytes_AS_STRING(blob)
         thread.blob_in_bytes = PyBytes_GET_SIZE(blob)
+    if device is not None:
+        vyre_watch()
     try:
-        made = make()
-        return made, PipelineFacts(
-            thread.pipeline.created, thread.pipeline.shared,
-            thread.pipeline.cache_hit and blob is not None if thread.pipeline.feedback else None,
-            thread.pipeline.compile_ns,
-            PyBytes_FromStringAndSize(<char*> thread.blob_out, thread.blob_out_bytes) if thread.blob_out != NULL else None,
-        )
-    except BaseException:
-        if device is not None:
-            vyre_destroy_watched(device.device)
-        raise
-    finally:
-        thread.watched = False
-        thread.blob_in = NULL
-        thread.blob_in_bytes = 0
-        thread.want_blob = False
-        free(thread.blob_out)
+        made = make(*arguments)
+        facts = thread.pipeline
+        blob_out, blob_out_bytes = thread.blob_out, thread.blob_out_bytes
         thread.blob_out = NULL
-        thread.blob_out_bytes = 0
+    finally:
+        # From here on the algorithm destroys what it holds, and nobody else may.
+        if made is None and device is not None:
+            vyre_destroy_watched(device.device)
+        vyre_end_making(&outer)
+    try:
+        taken = None if blob_out == NULL else PyBytes_FromStringAndSize(<char*> blob_out, blob_out_bytes)
+    finally:
+        free(blob_out)
+    hit = facts.cache_hit and blob is not None if facts.feedback else None
+    return made, PipelineFacts(facts.created, facts.shared, hit, facts.compile_ns, taken)
 
 
 cdef class LayerDevice:
@@ -325,6 +320,37 @@ cdef class LayerDevice:
         """Return the layer's counters for this device."""
         return {name: <int64_t> vyre_counter_value(self.device, i) for i, name in enumerate(COUNTERS)}
 
+    def wait_for_submitted(self) -> Failure | None:
+        """Wait without the GIL until all that was submitted before has ended, by whichever thread; returns what failed.
+
+        The caller keeps the device from being closed. Signals are handled meanwhile: Ctrl-C raises out of here and leaves the
+        work running.
+        """
+        cdef vyre_thread* thread = vyre_this_thread()
+        cdef vyre_failure before = thread.failure
+        cdef vyre_failure noted
+        cdef VkFence fence = NULL
+        cdef VkResult result = VK_TIMEOUT
+        vyre_collect_abandoned(self.device)
+        thread.failure.call = VYRE_CALL_NONE
+        vyre_submit_marker(self.device, &fence)
+        noted = thread.failure
+        thread.failure = before
+        if fence == NULL:
+            return as_failure(noted)
+        try:
+            while result == VK_TIMEOUT:
+                PyErr_CheckSignals()
+                with nogil:
+                    result = vyre_wait_fence(self.device, fence, SLICE_NS)
+                    if result != VK_TIMEOUT:
+                        vyre_give_fence_back(self.device, fence)
+        finally:
+            thread.failure = before  # the result tells
+            if result == VK_TIMEOUT:
+                vyre_abandon_fence(self.device, fence)
+        return None if result >= VK_SUCCESS else Failure("wait", result, 0)
+
     def wait_idle(self) -> int:
         """Wait without the GIL until nothing submitted runs any more; returns a VkResult. Nobody may submit meanwhile."""
         cdef VkResult result
@@ -338,4 +364,5 @@ cdef class LayerDevice:
             vyre_trim_memory(self.device, keep_bytes)
 
 
+include "memory_count.pxi"
 include "work.pxi"

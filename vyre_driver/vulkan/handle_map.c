@@ -35,8 +35,13 @@ static bool grow(vyre_handle_map *map) {
 }
 
 bool vyre_map_put(vyre_handle_map *map, uint64_t key, uintptr_t value) {
+  size_t at = map->capacity ? find(map, key) : 0;
+  if (map->capacity && map->keys[at] == key) {
+    map->values[at] = value;
+    return true;
+  }
   if (map->count * 2 >= map->capacity && !grow(map)) return false;
-  size_t at = find(map, key);
+  at = find(map, key);
   if (map->keys[at] == 0) map->count++;
   map->keys[at] = key;
   map->values[at] = value;

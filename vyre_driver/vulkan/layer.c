@@ -7,21 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#define MAX_INSTANCES 64
-#define MAX_DEVICES 64
-
-/* A slot is filled and emptied under `registry_lock` and read without it. Its key is there only while its record is: an
-   application may not use a handle that another thread is destroying, so the record of a key that was found stays valid for the
-   call, and no other record is looked at. */
-typedef struct slot {
-  _Atomic(void *) key;
-  _Atomic(void *) record;
-} slot;
-
-static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static slot instances[MAX_INSTANCES];
-static slot devices[MAX_DEVICES];
-
 static _Thread_local vyre_thread this_thread;
 
 static atomic_ullong injection_countdown[VYRE_CALL_COUNT];
@@ -29,65 +14,95 @@ static atomic_int injection_result[VYRE_CALL_COUNT];
 
 vyre_thread *vyre_this_thread(void) { return &this_thread; }
 
+void vyre_begin_making(vyre_thread *outer) {
+  *outer = this_thread;
+  this_thread = (vyre_thread){0};
+}
+
+void vyre_end_making(const vyre_thread *outer) {
+  vyre_failure failure = this_thread.failure;
+  free(this_thread.blob_out);
+  this_thread = *outer;
+  if (this_thread.failure.call == VYRE_CALL_NONE) this_thread.failure = failure;
+}
+
 uint64_t vyre_now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-/* The loader keeps a pointer to its dispatch table first in every dispatchable object; one instance or device has one. */
-static void *key_of(const void *dispatchable) { return *(void *const *)dispatchable; }
+static vyre_instance *find_instance(const void *dispatchable) { return vyre_find(vyre_instances, dispatchable); }
 
-static void *find(slot *slots, size_t count, const void *dispatchable) {
-  void *key = key_of(dispatchable);
-  for (size_t i = 0; i < count; i++) {
-    if (atomic_load_explicit(&slots[i].key, memory_order_acquire) == key) {
-      return atomic_load_explicit(&slots[i].record, memory_order_relaxed);
-    }
-  }
+vyre_device *vyre_find_device(const void *dispatchable) { return vyre_find(vyre_devices, dispatchable); }
+
+static void free_device(vyre_device *device) {
+  pthread_rwlock_destroy(&device->use_lock);
+  pthread_mutex_destroy(&device->fence_lock);
+  pthread_mutex_destroy(&device->memory_lock);
+  pthread_mutex_destroy(&device->pipeline_lock);
+  pthread_mutex_destroy(&device->command_lock);
+  free(device);
+}
+
+static vyre_instance *new_instance(void) {
+  vyre_instance *made = calloc(1, sizeof *made);
+  if (made && vyre_take_room(vyre_instances)) return made;
+  free(made);
   return NULL;
 }
 
-static vyre_instance *find_instance(const void *dispatchable) { return find(instances, MAX_INSTANCES, dispatchable); }
-
-vyre_device *vyre_find_device(const void *dispatchable) { return find(devices, MAX_DEVICES, dispatchable); }
-
-/* false: there is no room. */
-static bool keep(slot *slots, size_t count, void *key, void *record) {
-  bool kept = false;
-  pthread_mutex_lock(&registry_lock);
-  for (size_t i = 0; i < count && !kept; i++) {
-    if (atomic_load(&slots[i].key)) continue;
-    atomic_store(&slots[i].record, record);
-    atomic_store_explicit(&slots[i].key, key, memory_order_release);
-    kept = true;
+static vyre_device *new_device(void) {
+  vyre_device *made = calloc(1, sizeof *made);
+  if (!made || !vyre_take_room(vyre_devices)) {
+    free(made);
+    return NULL;
   }
-  pthread_mutex_unlock(&registry_lock);
-  return kept;
+  atomic_store(&made->references, 1);
+  pthread_rwlock_init(&made->use_lock, NULL);
+  pthread_mutex_init(&made->fence_lock, NULL);
+  pthread_mutex_init(&made->memory_lock, NULL);
+  pthread_mutex_init(&made->pipeline_lock, NULL);
+  pthread_mutex_init(&made->command_lock, NULL);
+  return made;
 }
 
-static void forget(slot *slots, size_t count, const void *record) {
-  pthread_mutex_lock(&registry_lock);
-  for (size_t i = 0; i < count; i++) {
-    if (atomic_load(&slots[i].key) && atomic_load(&slots[i].record) == record) atomic_store(&slots[i].key, NULL);
-  }
-  pthread_mutex_unlock(&registry_lock);
+static void drop_instance(vyre_instance *instance) {
+  if (!instance) return;
+  vyre_give_room_back(vyre_instances);
+  free(instance);
 }
 
-void vyre_arm(vyre_config *config) {
+static void drop_device(vyre_device *device) {
+  if (!device) return;
+  vyre_give_room_back(vyre_devices);
+  free_device(device);
+}
+
+bool vyre_arm(const vyre_config *config) {
   this_thread.armed = config;
   this_thread.created_device = NULL;
+  this_thread.new_instance = new_instance();
+  this_thread.new_device = new_device();
+  this_thread.new_chain = vyre_feature_chain_new();
+  return this_thread.new_instance && this_thread.new_device && this_thread.new_chain;
 }
 
 vyre_device *vyre_disarm(void) {
   vyre_device *created = this_thread.created_device;
+  drop_instance(this_thread.new_instance);
+  drop_device(this_thread.new_device);
+  free(this_thread.new_chain);
+  this_thread.new_instance = NULL;
+  this_thread.new_device = NULL;
+  this_thread.new_chain = NULL;
   this_thread.armed = NULL;
   this_thread.created_device = NULL;
   return created;
 }
 
 void vyre_release(vyre_device *device) {
-  if (atomic_fetch_sub(&device->references, 1) == 1) free(device);
+  if (atomic_fetch_sub(&device->references, 1) == 1) free_device(device);
 }
 
 uint64_t vyre_counter_value(const vyre_device *device, int counter) {
@@ -155,6 +170,7 @@ static VkLayerDeviceCreateInfo *device_link(const VkDeviceCreateInfo *info) {
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_instance(
     const VkInstanceCreateInfo *info, const VkAllocationCallbacks *allocator, VkInstance *out) {
+  vyre_loader_knows();
   VkLayerInstanceCreateInfo *link = instance_link(info);
   if (!link) return VK_ERROR_INITIALIZATION_FAILED;
   PFN_vkGetInstanceProcAddr next = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
@@ -170,14 +186,13 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(
     application.apiVersion = config->api_version;
     changed.pApplicationInfo = &application;
   }
-  vyre_instance *made = calloc(1, sizeof *made);
-  if (!made) return VK_ERROR_OUT_OF_HOST_MEMORY;
-  VkResult result = create(&changed, allocator, out);
+  vyre_instance *made = this_thread.new_instance ? this_thread.new_instance : new_instance();
+  this_thread.new_instance = NULL;
+  VkResult result = made ? create(&changed, allocator, out) : VK_ERROR_OUT_OF_HOST_MEMORY;
   if (result != VK_SUCCESS) {
-    free(made);
+    drop_instance(made);
     return result;
   }
-  made->key = key_of(*out);
   made->handle = *out;
   made->owned = config != NULL;
   if (config) made->config = *config;
@@ -189,20 +204,14 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_instance(
   made->features = (PFN_vkGetPhysicalDeviceFeatures)next(*out, "vkGetPhysicalDeviceFeatures");
   made->features2 = (PFN_vkGetPhysicalDeviceFeatures2)next(*out, "vkGetPhysicalDeviceFeatures2");
   made->memory = (PFN_vkGetPhysicalDeviceMemoryProperties)next(*out, "vkGetPhysicalDeviceMemoryProperties");
-  if (!keep(instances, MAX_INSTANCES, made->key, made)) {
-    made->destroy(*out, allocator);
-    free(made);
-    *out = VK_NULL_HANDLE;
-    return VK_ERROR_TOO_MANY_OBJECTS;
-  }
+  vyre_keep(vyre_instances, *out, made);
   return VK_SUCCESS;
 }
 
 static VKAPI_ATTR void VKAPI_CALL destroy_instance(VkInstance handle, const VkAllocationCallbacks *allocator) {
   if (!handle) return;
-  vyre_instance *instance = find_instance(handle);
+  vyre_instance *instance = vyre_forget(vyre_instances, handle);
   if (!instance) return;
-  forget(instances, MAX_INSTANCES, instance);
   instance->destroy(handle, allocator);
   free(instance);
 }
@@ -249,9 +258,7 @@ static void load_device_calls(vyre_device *device) {
 #undef X
 }
 
-static vyre_device *new_device(const vyre_instance *instance, VkPhysicalDevice physical) {
-  vyre_device *made = calloc(1, sizeof *made);
-  if (!made) return NULL;
+static void describe_device(vyre_device *made, const vyre_instance *instance, VkPhysicalDevice physical) {
   VkPhysicalDeviceProperties properties;
   VkPhysicalDeviceMemoryProperties memory;
   instance->properties(physical, &properties);
@@ -260,14 +267,7 @@ static vyre_device *new_device(const vyre_instance *instance, VkPhysicalDevice p
   made->owned = instance->owned;
   made->config = instance->config;
   made->api_version = properties.apiVersion;
-  atomic_store(&made->references, 1);
   read_uuid(instance, physical, made->device_uuid);
-  pthread_rwlock_init(&made->use_lock, NULL);
-  pthread_mutex_init(&made->fence_lock, NULL);
-  pthread_mutex_init(&made->memory_lock, NULL);
-  pthread_mutex_init(&made->pipeline_lock, NULL);
-  pthread_mutex_init(&made->command_lock, NULL);
-  return made;
 }
 
 static VkResult call_create_device(
@@ -281,8 +281,10 @@ static VkResult call_create_device(
   for (uint32_t i = 0; i < device->config.extension_count; i++) names[count++] = device->config.extensions[i];
   uint32_t usable = device->api_version < instance->config.api_version ? device->api_version : instance->config.api_version;
   uint64_t supported = vyre_supported_features(usable, physical, instance->features, instance->features2);
-  vyre_feature_chain *chain = vyre_feature_chain_new(device->config.features & supported, usable, info->pNext);
+  vyre_feature_chain *chain = this_thread.new_chain ? this_thread.new_chain : vyre_feature_chain_new();
+  this_thread.new_chain = NULL;
   if (!chain) return VK_ERROR_OUT_OF_HOST_MEMORY;
+  vyre_feature_chain_fill(chain, device->config.features & supported, usable, info->pNext);
   changed.enabledExtensionCount = count;
   changed.ppEnabledExtensionNames = names;
   changed.pEnabledFeatures = vyre_feature_chain_core(chain);
@@ -302,24 +304,21 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(
   PFN_vkCreateDevice create = (PFN_vkCreateDevice)next_instance(instance->handle, "vkCreateDevice");
   link->u.pLayerInfo = link->u.pLayerInfo->pNext;
   if (!create) return VK_ERROR_INITIALIZATION_FAILED;
-  vyre_device *made = new_device(instance, physical);
+  vyre_device *made = this_thread.new_device ? this_thread.new_device : new_device();
+  this_thread.new_device = NULL;
   if (!made) return VK_ERROR_OUT_OF_HOST_MEMORY;
+  describe_device(made, instance, physical);
   VkResult result = call_create_device(made, instance, physical, create, info, allocator, out);
   if (result != VK_SUCCESS) {
-    free(made);
+    if (made->owned && vyre_stand_in(made, result, out) == VK_SUCCESS) return VK_SUCCESS;
+    drop_device(made);
     return result;
   }
-  made->key = key_of(*out);
   made->handle = *out;
   made->next = next_device;
   load_device_calls(made);
   atomic_store(&made->alive, true);
-  if (!keep(devices, MAX_DEVICES, made->key, made)) {
-    made->vk.DestroyDevice(*out, allocator);
-    free(made);
-    *out = VK_NULL_HANDLE;
-    return VK_ERROR_TOO_MANY_OBJECTS;
-  }
+  vyre_keep(vyre_devices, *out, made);
   if (made->owned) {
     for (uint64_t left = made->config.features; left; left &= left - 1) vyre_count(made, VYRE_FEATURES_ENABLED, 1);
     atomic_fetch_add(&made->references, 1);
@@ -343,7 +342,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice handle, const VkAlloca
     vyre_pipeline_close(device);
     vyre_memory_close(device);
   }
-  forget(devices, MAX_DEVICES, device);
+  vyre_forget(vyre_devices, handle);
   device->vk.DestroyDevice(handle, allocator);
   vyre_release(device);
 }
@@ -353,6 +352,7 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_proc(VkDevice handle,
   vyre_device *device = vyre_find_device(handle);
   if (!device) return NULL;
   if (strcmp(name, "vkGetDeviceProcAddr") == 0) return (PFN_vkVoidFunction)get_device_proc;
+  if (device->is_refused) return vyre_stand_in_proc(name);
   if (strcmp(name, "vkDestroyDevice") == 0) return (PFN_vkVoidFunction)destroy_device;
   PFN_vkVoidFunction hook = NULL;
   if (device->owned) {

@@ -13,6 +13,7 @@
 #include <vulkan/vulkan.h>
 #include <vulkan/vk_layer.h>
 
+#include "fork_guard.h"
 #include "handle_map.h"
 
 #define VYRE_LAYER_NAME "VK_LAYER_VYRE_driver"
@@ -96,6 +97,7 @@ typedef struct vyre_pipeline_facts {
 
 typedef struct vyre_instance vyre_instance;
 typedef struct vyre_device vyre_device;
+typedef struct vyre_feature_chain vyre_feature_chain;
 
 /* What a constructor of kompute's may leave behind: a tensor has two buffers, each with memory, an algorithm one of each other. */
 enum vyre_object {
@@ -116,10 +118,18 @@ typedef struct vyre_made_object {
   uint64_t handle;
 } vyre_made_object;
 
-/* State of one thread; Python reads and writes its own. */
+/* State of one thread; Python reads and writes its own.
+
+   A garbage collection may run finalizers at any allocation, and they may make buffers and pipelines while one is being made:
+   who makes something sets the state of the work around it aside, and puts it back. */
 typedef struct vyre_thread {
-  vyre_config *armed;
+  const vyre_config *armed;
   vyre_device *created_device;
+  VkResult refusal;               /* what the Vulkan driver said to a device that it did not make; else VK_SUCCESS */
+  vyre_instance *new_instance;    /* records for what is made next, with their room: kompute goes on with what Vulkan refused, */
+  vyre_device *new_device;        /* and the loader ends the process then, so that they are had before it is called */
+  vyre_feature_chain *new_chain;
+  bool tells_loader;              /* the loader's variables are set for this thread */
   vyre_failure failure;
   uint64_t exact_bytes;           /* of the storage buffers made next; 0: what kompute asks for */
   bool want_mapping;              /* the storage buffer made next: device memory that the host can write, where there is such */
@@ -157,7 +167,6 @@ typedef struct vyre_device_calls {
 } vyre_device_calls;
 
 struct vyre_instance {
-  void *key;
   VkInstance handle;
   bool owned;
   vyre_config config;
@@ -178,10 +187,10 @@ typedef struct vyre_shared_pipeline vyre_shared_pipeline;
 #define VYRE_DEVICE_ONLY (UINT32_C(1) << 31) /* beside a group: no barrier to the host at the end */
 
 struct vyre_device {
-  void *key;
   VkDevice handle;
   bool owned;
   atomic_bool alive;  /* the VkDevice exists */
+  bool is_refused;    /* it never did: layer_refusal.c */
   pthread_rwlock_t use_lock;  /* held for reading while Python uses the VkDevice, so that its destruction waits */
   atomic_bool lost;   /* VK_ERROR_DEVICE_LOST was seen; every later submission and wait says so at once */
   atomic_int references;
@@ -196,6 +205,7 @@ struct vyre_device {
   pthread_mutex_t fence_lock;
   VkFence idle_fences[VYRE_FENCE_POOL];  /* reset, ready to be handed out */
   uint32_t idle_fence_count;
+  uint32_t abandoned_fence_count;
   vyre_handle_map fences;                /* VkFence -> VYRE_FENCE_* bits, of those handed out */
   vyre_handle_map fence_work;            /* VkFence -> the one VkCommandBuffer last submitted with it */
 
@@ -218,7 +228,9 @@ struct vyre_device {
 
 /* layer.c: what Python calls */
 vyre_thread *vyre_this_thread(void);
-void vyre_arm(vyre_config *config);
+void vyre_begin_making(vyre_thread *outer);     /* sets the thread's state aside; what is made has one of its own */
+void vyre_end_making(const vyre_thread *outer); /* puts it back; a failure since counts as one of the work around */
+bool vyre_arm(const vyre_config *config);  /* false: out of memory */
 vyre_device *vyre_disarm(void);  /* the device created since vyre_arm, referenced, or NULL */
 void vyre_release(vyre_device *device);
 uint64_t vyre_counter_value(const vyre_device *device, int counter);
@@ -230,6 +242,41 @@ const char *vyre_feature_name(uint32_t index);     /* NULL: past the end */
 uint64_t vyre_supported_features(
     uint32_t api_version, VkPhysicalDevice device, PFN_vkGetPhysicalDeviceFeatures features,
     PFN_vkGetPhysicalDeviceFeatures2 features2);
+
+/* layer_registry.c: what is open, by any dispatchable handle of it. Room is taken first; only that can fail. */
+typedef struct vyre_registry vyre_registry;
+extern vyre_registry *const vyre_instances; /* of vyre_instance */
+extern vyre_registry *const vyre_devices;   /* of vyre_device */
+bool vyre_take_room(vyre_registry *registry); /* false: out of memory */
+void vyre_give_room_back(vyre_registry *registry);
+void vyre_keep(vyre_registry *registry, const void *dispatchable, void *record);
+void *vyre_find(const vyre_registry *registry, const void *dispatchable);   /* NULL: not kept */
+void *vyre_forget(vyre_registry *registry, const void *dispatchable);       /* its record; NULL: not kept */
+
+/* layer_environment.c: the loader finds the layer from vyre_tell_loader until vyre_loader_knows, which undoes that, once, if this
+   thread has done it. The caller holds the GIL and makes no Python object in between: no other thread of Python's may start a
+   process that would find the layer too. */
+bool vyre_tell_loader(const char *path_variable, const char *directory); /* false: out of memory, nothing is changed */
+void vyre_loader_knows(void);
+
+/* layer_refusal.c: a handle for kompute in place of a device that was refused; else returns the refusal. Owns the device then. */
+VkResult vyre_stand_in(vyre_device *device, VkResult refusal, VkDevice *out);
+PFN_vkVoidFunction vyre_stand_in_proc(const char *name);
+
+/* layer_use.c: who is using a device; the owner does until it is closed. */
+typedef struct vyre_use {
+  atomic_llong users;
+  atomic_bool closed;
+  pthread_mutex_t lock;
+  pthread_cond_t unused;
+} vyre_use;
+bool vyre_use_init(vyre_use *use);  /* false: out of memory */
+void vyre_use_destroy(vyre_use *use);
+bool vyre_use_begin(vyre_use *use); /* false: closed; either way vyre_use_end must follow */
+void vyre_use_end(vyre_use *use);   /* on the same thread, the last begun first */
+bool vyre_use_is_mine(const vyre_use *use); /* whether this thread is within a use of it */
+void vyre_use_close(vyre_use *use); /* whoever begins from now on is told; a second call does nothing */
+bool vyre_use_wait(vyre_use *use, uint64_t timeout_ns); /* once it is closed: whether nobody uses it any more */
 
 /* layer.c: what the other parts call */
 bool vyre_enter(vyre_device *device); /* false: the VkDevice is gone; else vyre_leave must follow */
@@ -252,8 +299,8 @@ void vyre_pipeline_close(vyre_device *device);
 void vyre_command_close(vyre_device *device);
 
 /* layer_features.c */
-typedef struct vyre_feature_chain vyre_feature_chain;
-vyre_feature_chain *vyre_feature_chain_new(uint64_t features, uint32_t api_version, const void *next);
+vyre_feature_chain *vyre_feature_chain_new(void); /* malloc; empty until it is filled */
+void vyre_feature_chain_fill(vyre_feature_chain *chain, uint64_t features, uint32_t api_version, const void *next);
 const VkPhysicalDeviceFeatures *vyre_feature_chain_core(const vyre_feature_chain *chain);
 const void *vyre_feature_chain_head(const vyre_feature_chain *chain);
 
@@ -263,10 +310,16 @@ VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns);
    does when it submits: a queue takes one submission at a time. */
 VkResult vyre_submit_marker(vyre_device *device, VkFence *out);
 void vyre_give_fence_back(vyre_device *device, VkFence fence);
+void vyre_abandon_fence(vyre_device *device, VkFence fence); /* nobody waits for it; it is given back once it is signalled, */
+void vyre_collect_abandoned(vyre_device *device);            /* by this, or with the device */
 void vyre_finish_work(vyre_device *device, VkCommandBuffer buffer); /* returns when its submission has ended */
 
 /* layer_sync.c: waiting for all that was submitted; the caller keeps others from submitting. */
 VkResult vyre_wait_idle(vyre_device *device);
+
+/* layer_sync.c: a long call goes between the two, and must not need the GIL; without Python, or without its GIL, they do nothing. */
+void *vyre_let_gil_go(void);
+void vyre_take_gil_back(void *state);
 
 /* layer_memory.c */
 void vyre_classify_memory(vyre_device *device, const VkPhysicalDeviceMemoryProperties *properties);

@@ -1,7 +1,9 @@
 """The vyre Vulkan layer around one creation of a kompute device.
 
-The layer is loaded by the Vulkan loader, which is told of it through the environment; that is changed only while the device is
-made, and restored. Without the layer (switched off, an old loader, a setuid process) kompute's device is made all the same.
+The layer is loaded by the Vulkan loader, which is told of it through the process's environment, ahead of other layers, so that
+a validation layer sees what ours adds. ``os.environ`` is left alone, and what C code sees is put back once the loader has read
+it (``layer_environment.c``). Without the layer (switched off, an old loader, a setuid process) kompute's device is made all the
+same.
 
 Source: the Vulkan loader's documentation of VK_ADD_LAYER_PATH, VK_LAYER_PATH and VK_INSTANCE_LAYERS.
 """
@@ -10,8 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,7 +19,7 @@ from vyre_driver.vulkan import _layer
 from vyre_driver.vulkan.devices import DeviceType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from vyre_driver.vulkan.devices import PhysicalDevice
 
@@ -72,7 +72,6 @@ _EXTENSION_OF = {
     "shaderBFloat16CooperativeMatrix": "VK_KHR_shader_bfloat16",
 }
 _FIRST_LOADER_WITH_ADD_PATH = API_1_3 | 207
-_ENVIRONMENT = threading.Lock()
 _DIRECTORY = Path(_layer.__file__).parent
 
 
@@ -99,18 +98,18 @@ def layer_config(device: PhysicalDevice, hooks: tuple[str, ...], features: tuple
 
 
 def create_under_layer(
-    config: _layer.LayerConfig, loader_version: int, create: Callable[[], _Made]
+    config: _layer.LayerConfig, loader_version: int, create: Callable[..., _Made], *arguments: object
 ) -> tuple[_Made, _layer.LayerDevice | None]:
-    """Call ``create`` with the layer armed; returns what it made, and the layer's device, None if the layer was not loaded."""
+    """Call ``create(*arguments)`` under the layer.
+
+    Returns what it made, and the layer's device, None if the layer was not loaded.
+    """
     if not _manifest_is_json():
-        return create(), None
-    with _loader_environment(loader_version):
-        _layer.arm(config)
-        try:
-            made = create()
-        finally:
-            layer_device = _layer.disarm()
-    return made, layer_device
+        return create(*arguments), None
+    # VK_LAYER_PATH, where somebody has set it, makes the loader ignore VK_ADD_LAYER_PATH.
+    by_add_path = loader_version >= _FIRST_LOADER_WITH_ADD_PATH and not _layer.environment_variable(b"VK_LAYER_PATH")
+    path_variable = b"VK_ADD_LAYER_PATH" if by_add_path else b"VK_LAYER_PATH"
+    return _layer.open_under_layer(config, path_variable, os.fsencode(_DIRECTORY), create, arguments)
 
 
 def _manifest_is_json() -> bool:
@@ -120,31 +119,3 @@ def _manifest_is_json() -> bool:
     except (OSError, ValueError):
         return False
     return True
-
-
-@contextmanager
-def _loader_environment(loader_version: int) -> Iterator[None]:
-    """Tell the loader of the layer, ahead of other layers, so that a validation layer sees what ours adds.
-
-    Only the process's own environment changes, which the loader reads, and not ``os.environ``: another thread that copies
-    that for a child process meanwhile finds it whole.
-    """
-    directory = os.fsencode(_DIRECTORY)
-    # VK_LAYER_PATH, where somebody has set it, makes the loader ignore VK_ADD_LAYER_PATH.
-    by_add_path = loader_version >= _FIRST_LOADER_WITH_ADD_PATH and not _layer.environment_variable(b"VK_LAYER_PATH")
-    first = {
-        b"VK_ADD_LAYER_PATH" if by_add_path else b"VK_LAYER_PATH": directory,
-        b"VK_INSTANCE_LAYERS": _layer.LAYER_NAME.encode("ascii"),
-    }
-    with _ENVIRONMENT:
-        before = {name: _layer.environment_variable(name) for name in first}
-        try:
-            for name, value in first.items():
-                os.putenv(name, b":".join(filter(None, (value, before[name]))))
-            yield
-        finally:
-            for name, old in before.items():
-                if old is None:
-                    os.unsetenv(name)
-                else:
-                    os.putenv(name, old)

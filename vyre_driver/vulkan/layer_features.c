@@ -120,9 +120,9 @@ uint64_t vyre_supported_features(
   return found;
 }
 
-vyre_feature_chain *vyre_feature_chain_new(uint64_t features, uint32_t api_version, const void *next) {
-  vyre_feature_chain *chain = malloc(sizeof *chain);
-  if (!chain) return NULL;
+vyre_feature_chain *vyre_feature_chain_new(void) { return malloc(sizeof(vyre_feature_chain)); }
+
+void vyre_feature_chain_fill(vyre_feature_chain *chain, uint64_t features, uint32_t api_version, const void *next) {
   init(chain);
   uint32_t parts = 0;
 #define WANT(part, name) \
@@ -133,7 +133,6 @@ vyre_feature_chain *vyre_feature_chain_new(uint64_t features, uint32_t api_versi
   FEATURES(WANT)
 #undef WANT
   link_structures(chain, api_version, parts, (void *)next);
-  return chain;
 }
 
 const VkPhysicalDeviceFeatures *vyre_feature_chain_core(const vyre_feature_chain *chain) { return &chain->core; }

@@ -59,18 +59,22 @@ static vyre_memory_block *take_idle(vyre_device *device, VkDeviceSize bytes, uin
   return found;
 }
 
-/* Under memory_lock. Keeps the most recently freed blocks that fit into both bounds and returns the others, to be freed. */
+/* Under memory_lock. Keeps the most recently freed blocks that fit into both bounds and returns the others, to be freed; a block that
+   does not fit costs no other its place. */
 static vyre_memory_block *cut_idle(vyre_device *device, uint64_t keep_bytes) {
   uint64_t kept = 0, count = 0;
-  vyre_memory_block **at = &device->idle_memory;
-  while (*at && kept + (*at)->bytes <= keep_bytes && count < MAX_IDLE_BLOCKS) {
-    kept += (*at)->bytes;
-    count++;
-    at = &(*at)->next;
-  }
-  vyre_memory_block *rest = *at;
-  *at = NULL;
-  for (vyre_memory_block *block = rest; block; block = block->next) {
+  vyre_memory_block **at = &device->idle_memory, *rest = NULL;
+  while (*at) {
+    vyre_memory_block *block = *at;
+    if (block->bytes <= keep_bytes - kept && count < MAX_IDLE_BLOCKS) {
+      kept += block->bytes;
+      count++;
+      at = &block->next;
+      continue;
+    }
+    *at = block->next;
+    block->next = rest;
+    rest = block;
     vyre_count(device, VYRE_MEMORY_CACHED_BYTES, -(int64_t)block->bytes);
   }
   return rest;
@@ -250,8 +254,13 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(
   uint64_t exact = is_storage ? thread->exact_bytes : 0;
   if (result == VK_SUCCESS && exact && exact <= info->size) {
     pthread_mutex_lock(&device->memory_lock);
-    (void)vyre_map_put(&device->exact_bytes, (uint64_t)(uintptr_t)*out, exact);
+    bool known = vyre_map_put(&device->exact_bytes, (uint64_t)(uintptr_t)*out, exact);
     pthread_mutex_unlock(&device->memory_lock);
+    if (!known) {
+      device->vk.DestroyBuffer(handle, *out, allocator);
+      *out = VK_NULL_HANDLE;
+      result = VK_ERROR_OUT_OF_HOST_MEMORY;
+    }
   }
   if (thread->want_mapping) *(is_storage ? &thread->storage_buffer : &thread->staging_buffer) = *out;
   if (result == VK_SUCCESS) vyre_made(VYRE_BUFFER, VYRE_HANDLE(*out));

@@ -263,7 +263,12 @@ static VkResult compile(
   VkResult result = vyre_injected(VYRE_CALL_CREATE_PIPELINE);
   uint64_t start = vyre_now_ns();
   if (result == VK_SUCCESS) {
+    /* What is read here lives in kompute's frames and in Python's arguments of them. */
+    void *gil = vyre_let_gil_go();
+    vyre_keep_forks_out();
     result = device->vk.CreateComputePipelines(device->handle, cache, 1, &changed, allocator, out);
+    vyre_let_forks_in();
+    vyre_take_gil_back(gil);
   }
   facts->compile_ns = vyre_now_ns() - start;
   facts->created = result == VK_SUCCESS;

@@ -5,12 +5,14 @@
    fence kept, so that Python can wait on it later, with a deadline and without the GIL. */
 #include <Python.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "layer.h"
 
 enum {
   VYRE_FENCE_SUBMITTED = 1, /* work that signals it was submitted, and nobody has seen it signalled */
   VYRE_FENCE_DETACHED = 2,  /* kompute thinks it is done with it; Python waits on it */
+  VYRE_FENCE_ABANDONED = 4, /* and Python has stopped waiting */
 };
 
 static inline uint64_t handle_key(VkFence fence) { return (uint64_t)(uintptr_t)fence; }
@@ -33,21 +35,25 @@ static void change_fence(vyre_device *device, VkFence fence, uintptr_t set, uint
 
 static void note_submitted(vyre_device *device, VkFence fence, VkCommandBuffer buffer) {
   uintptr_t bits = 0;
+  bool is_found_later = true;
   pthread_mutex_lock(&device->fence_lock);
   if (vyre_map_get(&device->fences, handle_key(fence), &bits)) {
     vyre_map_put(&device->fences, handle_key(fence), bits | VYRE_FENCE_SUBMITTED);
-    (void)vyre_map_put(&device->fence_work, handle_key(fence), (uintptr_t)buffer);
+    is_found_later = vyre_map_put(&device->fence_work, handle_key(fence), (uintptr_t)buffer);
     count_pending(device, bits, bits | VYRE_FENCE_SUBMITTED);
   }
   pthread_mutex_unlock(&device->fence_lock);
+  /* Out of memory: who frees the command buffer could not tell that it runs. */
+  if (!is_found_later) (void)device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX);
 }
 
-static uintptr_t fence_bits(vyre_device *device, VkFence fence) {
-  uintptr_t bits = 0;
+/* false: it is a fence of an unusual kind, or memory ran out when it was made. */
+static bool find_fence(vyre_device *device, VkFence fence, uintptr_t *bits) {
+  *bits = 0;
   pthread_mutex_lock(&device->fence_lock);
-  (void)vyre_map_get(&device->fences, handle_key(fence), &bits);
+  bool known = vyre_map_get(&device->fences, handle_key(fence), bits);
   pthread_mutex_unlock(&device->fence_lock);
-  return bits;
+  return known;
 }
 
 /* Waits first: until the work has ended, whoever frees what it uses has to find its fence. */
@@ -176,7 +182,8 @@ static VkResult poll_fence(vyre_device *device, VkFence fence, uint64_t most_ns)
 }
 
 static VkResult wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns) {
-  if (!(fence_bits(device, fence) & VYRE_FENCE_SUBMITTED)) return VK_SUCCESS;
+  uintptr_t bits;
+  if (find_fence(device, fence, &bits) && !(bits & VYRE_FENCE_SUBMITTED)) return VK_SUCCESS;
   VkResult result = vyre_injected(VYRE_CALL_WAIT);
   if (result == VK_SUCCESS) result = poll_fence(device, fence, slice_ns);
   if (result == VK_SUCCESS) {
@@ -212,6 +219,41 @@ void vyre_give_fence_back(vyre_device *device, VkFence fence) {
   vyre_leave(device);
 }
 
+void vyre_abandon_fence(vyre_device *device, VkFence fence) {
+  uintptr_t bits = 0;
+  pthread_mutex_lock(&device->fence_lock);
+  if (vyre_map_get(&device->fences, handle_key(fence), &bits)) {
+    vyre_map_put(&device->fences, handle_key(fence), bits | VYRE_FENCE_ABANDONED);
+    device->abandoned_fence_count++;
+  }
+  pthread_mutex_unlock(&device->fence_lock);
+}
+
+/* Under fence_lock. From then on the fence is the caller's. */
+static VkFence take_abandoned(vyre_device *device) {
+  for (size_t i = 0; device->abandoned_fence_count && i < device->fences.capacity; i++) {
+    VkFence fence = (VkFence)(uintptr_t)device->fences.keys[i];
+    if (!fence || !(device->fences.values[i] & VYRE_FENCE_ABANDONED)) continue;
+    if (device->vk.GetFenceStatus(device->handle, fence) == VK_NOT_READY) continue;
+    device->fences.values[i] &= ~(uintptr_t)VYRE_FENCE_ABANDONED;
+    device->abandoned_fence_count--;
+    return fence;
+  }
+  return VK_NULL_HANDLE;
+}
+
+void vyre_collect_abandoned(vyre_device *device) {
+  if (!vyre_enter(device)) return;
+  VkFence ended;
+  do {
+    pthread_mutex_lock(&device->fence_lock);
+    ended = take_abandoned(device);
+    pthread_mutex_unlock(&device->fence_lock);
+    if (ended) give_back(device, ended);
+  } while (ended);
+  vyre_leave(device);
+}
+
 static VkFence fence_of_running(vyre_device *device, VkCommandBuffer buffer) {
   VkFence running = VK_NULL_HANDLE;
   pthread_mutex_lock(&device->fence_lock);
@@ -242,20 +284,37 @@ VkResult vyre_wait_idle(vyre_device *device) {
   return result;
 }
 
+void *vyre_let_gil_go(void) { return Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : NULL; }
+
+static void stay(void *unused) {
+  (void)unused;
+  while (true) pause();
+}
+
+void vyre_take_gil_back(void *state) {
+  if (!state) return;
+  /* Once the interpreter is going, Python ends a daemon thread here, and kompute's and kp's frames would be unwound without the
+     GIL. The thread stays where it is instead, as from Python 3.14 on, and the process ends around it. */
+  pthread_cleanup_push(stay, NULL);
+  PyEval_RestoreThread(state);
+  pthread_cleanup_pop(0);
+}
+
 /* A wait inside kompute's eval(). */
 static VKAPI_ATTR VkResult VKAPI_CALL wait_for_fences(
     VkDevice handle, uint32_t count, const VkFence *fences, VkBool32 all, uint64_t timeout_ns) {
   vyre_device *device = vyre_find_device(handle);
   vyre_thread *thread = vyre_this_thread();
   if (count != 1) return device->vk.WaitForFences(handle, count, fences, all, timeout_ns);
-  if (thread->detach_waits && fence_bits(device, fences[0]) & VYRE_FENCE_SUBMITTED) {
+  uintptr_t bits;
+  if (thread->detach_waits && find_fence(device, fences[0], &bits) && bits & VYRE_FENCE_SUBMITTED) {
     change_fence(device, fences[0], VYRE_FENCE_DETACHED, 0);
     thread->detached_fence = fences[0];
     return VK_SUCCESS;
   }
-  PyThreadState *released = Py_IsInitialized() && PyGILState_Check() ? PyEval_SaveThread() : NULL;
+  void *gil = vyre_let_gil_go();
   VkResult result = wait_fence(device, fences[0], timeout_ns);
-  if (released) PyEval_RestoreThread(released);
+  vyre_take_gil_back(gil);
   return result;
 }
 

@@ -1,6 +1,12 @@
 """The Vulkan loader opened, and instances of our own: included by _vulkan.pyx."""
 
-import threading
+import os
+
+
+cdef extern from "fork_guard.h" nogil:
+    void vyre_keep_forks_out()
+    void vyre_let_forks_in()
+    void vyre_wait_to_fork()
 
 
 class LoaderMissing(OSError):
@@ -35,7 +41,9 @@ cdef PFN_vkGetInstanceProcAddr open_loader() except NULL:
     cdef void* library
     cdef void* symbol
     with nogil:
+        vyre_keep_forks_out()
         library = dlopen(b"libvulkan.so.1", RTLD_NOW | RTLD_LOCAL)
+        vyre_let_forks_in()
     if library == NULL:
         raise LoaderMissing((<bytes> dlerror()).decode("utf-8", "replace"))
     symbol = dlsym(library, b"vkGetInstanceProcAddr")
@@ -67,7 +75,9 @@ cdef VkInstance create_instance(PFN_vkGetInstanceProcAddr get_proc, uint32_t ver
     info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO
     info.pApplicationInfo = &application
     with nogil:
+        vyre_keep_forks_out()
         result = create(&info, NULL, &instance)
+        vyre_let_forks_in()
     if result != VK_SUCCESS:
         raise InstanceFailed("vkCreateInstance", result)
     return instance
@@ -98,18 +108,28 @@ cdef Loader bind_instance(PFN_vkGetInstanceProcAddr get_proc, VkInstance instanc
 # The last probe's instance stays open, and the drivers with it. The loader closes a driver's libraries with the last instance,
 # and some can be opened only about thirty times in a process: each time takes thread-local storage that never comes back.
 cdef VkInstance kept_instance = NULL
-cdef int kept_in_process = 0
-_keeping = threading.Lock()
 
 
-cdef int keep_instance(Loader* vk, VkInstance instance) except -1:
-    global kept_instance, kept_in_process
-    cdef VkInstance before
-    with _keeping:
-        # A forked child leaves its parent's instance alone: the driver's threads did not come along.
-        before = kept_instance if kept_in_process == getpid() else NULL
-        kept_instance = instance
-        kept_in_process = getpid()
+cdef extern from * nogil:
+    int __ATOMIC_SEQ_CST
+    void* __atomic_exchange_n(void** at, void* value, int order)
+
+
+cdef void keep_instance(Loader* vk, VkInstance instance) noexcept:
+    cdef VkInstance before = <VkInstance> __atomic_exchange_n(<void**> &kept_instance, <void*> instance, __ATOMIC_SEQ_CST)
     if before != NULL:
         vk.destroy_instance(before, NULL)
-    return 0
+
+
+def wait_to_fork():
+    """Return, without the GIL meanwhile, when no other thread is in a call of the loader's that a fork has to wait for."""
+    with nogil:
+        vyre_wait_to_fork()
+
+
+def forget_instance():
+    """In a forked child: leave the parent's instance alone, for the driver's threads did not come along."""
+    __atomic_exchange_n(<void**> &kept_instance, NULL, __ATOMIC_SEQ_CST)
+
+
+os.register_at_fork(before=wait_to_fork, after_in_child=forget_instance)

@@ -4,11 +4,6 @@ cdef extern from "<unistd.h>" nogil:
     int getpid()
 
 
-cdef extern from * nogil:
-    int __ATOMIC_SEQ_CST
-    Py_ssize_t __atomic_add_fetch(Py_ssize_t* at, Py_ssize_t by, int order)
-
-
 @cython.no_gc_clear
 cdef class Work:
     """Work recorded in a kompute Sequence, to be submitted again and again; one submission runs at a time.
@@ -37,22 +32,25 @@ cdef class Work:
         """Whether a submission has not been waited for to its end."""
         return self.fence != NULL
 
-    def submit(self) -> bool:
-        """Call kompute's ``eval``, whose wait returns at once; True when nothing failed, else see ``take_failure``."""
+    def submit(self) -> Failure | None:
+        """Call kompute's ``eval``, whose wait returns at once; returns what failed."""
         cdef vyre_thread* thread = vyre_this_thread()
+        cdef vyre_failure before = thread.failure
+        cdef VkFence detached_before = thread.detached_fence
+        cdef bint detaches_before = thread.detach_waits
+        cdef vyre_failure noted
         thread.failure.call = VYRE_CALL_NONE
         thread.detached_fence = NULL
         thread.detach_waits = True
         try:
             self.evaluate()
         finally:
-            thread.detach_waits = False
-        self.fence = thread.detached_fence
-        return thread.failure.call == VYRE_CALL_NONE
-
-    def submit_marker(self) -> bool:
-        """Instead of work of its own, take all that was submitted before; True and False as ``submit``."""
-        return vyre_submit_marker(self.owner.device, &self.fence) == VK_SUCCESS
+            self.fence = thread.detached_fence
+            noted = thread.failure
+            thread.failure = before
+            thread.detached_fence = detached_before
+            thread.detach_waits = detaches_before
+        return as_failure(noted)
 
     def wait(self, timeout_ns=None) -> int:
         """Wait without the GIL for the submission's end; returns a VkResult: 0, VK_TIMEOUT (2), or below 0.
@@ -63,6 +61,8 @@ cdef class Work:
         cdef uint64_t left = 0 if forever else timeout_ns
         cdef uint64_t slice_ns
         cdef VkResult result
+        cdef vyre_thread* thread = vyre_this_thread()
+        cdef vyre_failure before = thread.failure
         if self.fence == NULL:
             return VK_SUCCESS
         while True:
@@ -71,6 +71,7 @@ cdef class Work:
                 result = vyre_wait_fence(self.owner.device, self.fence, slice_ns)
                 if result == VK_SUCCESS:
                     vyre_give_fence_back(self.owner.device, self.fence)
+            thread.failure = before  # the result tells
             if result == VK_SUCCESS:
                 self.fence = NULL
             if result != VK_TIMEOUT:
@@ -82,6 +83,34 @@ cdef class Work:
             PyErr_CheckSignals()
 
 
+cdef class Hold:
+    """A lock taken for a block, if it comes free within ``timeout_s`` seconds; the block gets whether it is held.
+
+    With ``refusal``, what that returns is raised where it is not. In C: a signal cannot come between taking and entering.
+    """
+
+    cdef object lock
+    cdef object refusal
+    cdef double timeout_s
+    cdef bint held
+
+    def __init__(self, lock, double timeout_s, refusal=None):
+        self.lock = lock
+        self.timeout_s = timeout_s
+        self.refusal = refusal
+
+    def __enter__(self):
+        self.held = self.lock.acquire(True, self.timeout_s)
+        if not self.held and self.refusal is not None:
+            raise self.refusal()
+        return self.held
+
+    def __exit__(self, kind, error, traceback):
+        if self.held:
+            self.held = False
+            self.lock.release()
+
+
 cdef class DeviceUse:
     """Held while a device's memory or work is touched, so that closing it waits; any number of threads may hold it.
 
@@ -91,37 +120,55 @@ cdef class DeviceUse:
 
     cdef object check
     cdef LayerDevice layer
-    cdef object unused
     cdef int process
-    cdef bint closed
-    cdef Py_ssize_t users
+    cdef bint is_made
+    cdef vyre_use use
 
-    def __init__(self, LayerDevice layer, check, unused):
-        """``check()`` raises what keeps the device from being used; ``unused`` is an event, set once nobody uses it."""
+    def __cinit__(self):
+        self.is_made = vyre_use_init(&self.use)
+        if not self.is_made:
+            raise MemoryError
+
+    def __init__(self, LayerDevice layer, check):
+        """``check()`` raises what keeps the device from being used; it has to once the use is ``closed``."""
         self.layer = layer
         self.check = check
-        self.unused = unused
         self.process = getpid()
-        self.users = 1  # the owner's, until close
+
+    def __dealloc__(self):
+        if self.is_made:
+            vyre_use_destroy(&self.use)
 
     def __enter__(self):
-        __atomic_add_fetch(&self.users, 1, __ATOMIC_SEQ_CST)
-        if self.closed or getpid() != self.process or (self.layer is not None and vyre_is_lost(self.layer.device)):
-            try:
-                self.check()
-            except BaseException:
-                self.end()
-                raise
+        cdef bint is_open = vyre_use_begin(&self.use)
+        cdef bint is_lost = self.layer is not None and vyre_is_lost(self.layer.device)
+        if is_open and not is_lost and getpid() == self.process:
+            return
+        try:
+            self.check()
+        except BaseException:
+            vyre_use_end(&self.use)
+            raise
 
     def __exit__(self, kind, error, traceback):
-        self.end()
+        vyre_use_end(&self.use)
+
+    @property
+    def closed(self) -> bool:
+        """Whether ``close`` has been called."""
+        return self.use.closed
+
+    @property
+    def is_mine(self) -> bool:
+        """Whether this thread uses the device just now: ``close`` would wait for ever."""
+        return vyre_use_is_mine(&self.use)
 
     def close(self) -> None:
-        """End the owner's use, once; the caller has made ``check`` raise, and waits for ``unused``."""
-        self.closed = True
-        self.end()
-
-    cdef int end(self) except -1:
-        if __atomic_add_fetch(&self.users, -1, __ATOMIC_SEQ_CST) == 0:
-            self.unused.set()
-        return 0
+        """Let nobody begin to use the device, and wait for those who do; to be called again after an interrupt."""
+        cdef bint is_unused = False
+        vyre_use_close(&self.use)
+        while not is_unused:
+            with nogil:
+                is_unused = vyre_use_wait(&self.use, SLICE_NS)
+            if not is_unused:
+                PyErr_CheckSignals()

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+import vyre_driver.driver
 from vyre_driver import Driver, Kernel
 from vyre_driver.backends.kompute.device import KomputeDevice
 from vyre_driver.errors import DispatchFailed, ForkError
 from vyre_driver.spirv.shipped import shipped_module
+from vyre_driver.vulkan import _layer
 from vyre_driver.vulkan.devices import DeviceType, enumerate_devices
 from vyre_driver.vulkan.selection import select_device
 
@@ -349,6 +351,49 @@ def forked_while_another_thread_calls() -> None:
     finally:
         forked.set()
         thread.join()
+
+
+def forked_while_other_threads_open_drivers_and_look_for_devices() -> None:
+    """A child opens a driver of its own, whatever the other threads were at; before, every second one hung."""
+    driver, _ = used()
+    ends = threading.Event()
+
+    def open_drivers() -> None:
+        while not ends.is_set():
+            Driver().close()
+
+    def look() -> None:
+        while not ends.is_set():
+            enumerate_devices()
+
+    def child() -> None:
+        if driver.physical_device.is_software:
+            Driver().close()
+        else:
+            expect_fork_error(Driver)
+        os._exit(any(map(_layer.environment_variable, (b"VK_ADD_LAYER_PATH", b"VK_LAYER_PATH", b"VK_INSTANCE_LAYERS"))))
+
+    threads = [threading.Thread(target=target) for target in (open_drivers, open_drivers, look)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(12):
+            fork_and_wait(child)
+    finally:
+        ends.set()
+        for thread in threads:
+            thread.join()
+
+
+def forked_child_is_refused_before_hardware_is_looked_at() -> None:
+    kept.extend(used())
+
+    def child() -> None:
+        vyre_driver.driver.enumerate_devices = lambda: os._exit(7)
+        expect_fork_error(lambda: Driver(allow_software=False))
+        os._exit(0)
+
+    fork_and_wait(child)
 
 
 def closed_driver_refuses_calls_of_kernels_made_before() -> None:

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from vyre_driver.autotune import Candidate
     from vyre_driver.kernels.definition import DeviceFacts, Size
 
-# No loop of llvmpipe turns more than 65,535 times: four of them, one in another, go on for long enough.
+# All loops of an invocation of llvmpipe turn no more than 65,535 times together: each turn has much to do, one step after the
+# other, so that it goes on for minutes.
 TEXT = """
 layout(constant_id = 0) const uint TURNS = 1;
 layout(constant_id = 1) const uint WRONG = 0;
@@ -43,12 +44,13 @@ void main() {{
     for (uint turn = 0u; turn < TURNS; turn++) value = again(value);
     if (ENDLESS != 0u)
         for (uint a = 0u; a < 65000u; a++) for (uint b = 0u; b < 65000u; b++)
-            for (uint c = 0u; c < 65000u; c++) for (uint d = 0u; d < 65000u; d++) value = again(value) ^ x[(value + d) % 64u];
+            for (uint c = 0u; c < 65000u; c++) for (uint d = 0u; d < 65000u; d++) {{ {step} }}
     if (SILENT == 0u) {y}[i] = 3u * x[i] + 1u + WRONG + (value == 0xdeadbeefu ? 1u : 0u);
 }}
 """
-APART = TEXT.format(x_access="readonly", y_declared="layout(binding = 1) writeonly buffer Y { uint y[]; };", y="y")
-IN_PLACE = TEXT.format(x_access="", y_declared="", y="x")
+STEP = "value = again(value) ^ x[(value + d) % 64u]; " * 100
+APART = TEXT.format(step=STEP, x_access="readonly", y_declared="layout(binding = 1) writeonly buffer Y { uint y[]; };", y="y")
+IN_PLACE = TEXT.format(step=STEP, x_access="", y_declared="", y="x")
 
 FLAWS = {"wrong": "WRONG", "endless": "ENDLESS", "silent": "SILENT"}
 

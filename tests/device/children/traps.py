@@ -175,7 +175,7 @@ def sizes_that_wrap() -> object:
 
 
 def a_heap_that_is_too_small() -> object:
-    small = [dataclasses.replace(one, memory_heaps=((1000, 1),)) for one in enumerate_devices()]
+    small = [dataclasses.replace(one, memory_heaps=((500, 1),)) for one in enumerate_devices()]
     vyre_driver.driver.enumerate_devices = lambda: small
     with Driver() as driver:
         kernel = driver.compile(shipped_module("saxpy"))

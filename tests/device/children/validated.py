@@ -299,6 +299,24 @@ def failures_of_the_device() -> None:
         check(kernel(X, X, push=PUSH), 3 * X)
 
 
+def interrupted_once_made() -> None:
+    """Ctrl-C, or an exhausted heap, once a pipeline or a buffer is there and before anybody has it: destroyed once."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    facts = _layer.PipelineFacts
+    with Driver() as driver:
+        kernel = saxpy_of(driver)
+        for count in (30, 31, 32):
+            _layer.PipelineFacts = interrupt  # type: ignore[assignment,misc]
+            with contextlib.suppress(KeyboardInterrupt):
+                kernel(X[:count], X[:count], push={**PUSH, "count": count})
+                sys.exit("it was not interrupted")
+            _layer.PipelineFacts = facts  # type: ignore[misc]
+            check(kernel(X[:count], X[:count], push={**PUSH, "count": count}), 3 * X[:count])
+
+
 def live_bytes(driver: Driver) -> int:
     assert driver.backend.layer is not None
     return driver.backend.layer.counters()["memory_live_bytes"]
@@ -313,10 +331,8 @@ def race() -> None:
 
         def record_and_run(manager: Any) -> None:  # noqa: ANN401 -- kp has no types
             sequence = manager.sequence()
-            _layer.set_group(1)
-            for bound in (forth, back):
-                sequence.record(bound.pipeline.dispatch(bound.push_words))
-            _layer.set_group(0)
+            group = [bound.pipeline.dispatch(bound.push_words) for bound in (forth, back)]
+            _layer.record(sequence, [group], device_only=False)
             sequence.eval()
 
         driver.backend.call_kompute("race", record_and_run)
@@ -325,7 +341,7 @@ def race() -> None:
 def copy_both_ways() -> None:
     """Let the layer map no device memory: uploads go through staging buffers then, as read-backs do."""
     create = _layer.create_buffer
-    _layer.create_buffer = lambda device, make, byte_len, _: create(device, make, byte_len, want_mapping=False)
+    _layer.create_buffer = lambda *given, want_mapping: create(*given, want_mapping=want_mapping and False)
 
 
 def main() -> None:

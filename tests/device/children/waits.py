@@ -160,6 +160,30 @@ def ctrl_c_in_a_read() -> object:
     return ctrl_c(submit_and_read)
 
 
+def ctrl_c_in_a_read_then_threads_read() -> object:
+    """What the interrupted read waited for is waited for, and given back, by whoever reads next: four threads at once."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    with Driver() as driver:
+        spin = Spin(driver, seconds=0.4)
+        other = driver.buffer(np.arange(8, dtype=np.uint32))
+        future = spin.bound.submit()
+        raised = [interrupted(spin.ended.read) for _ in range(3)]
+        found: list[bool] = []
+
+        def read() -> None:
+            right = [other.read().tolist() == list(range(8)) for _ in range(50)]
+            found.append(all(right) and int(spin.ended.read()[0]) == spin.groups)
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        future.result()
+        assert driver.backend.layer is not None
+        return {"raised": raised, "right": found, "pending": driver.backend.layer.counters()["work_pending"]}
+
+
 def ctrl_c_in_a_call() -> object:
     """Interrupt a call with arrays; the next one waits for it and is right."""
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -2,12 +2,13 @@
 
    One instance and one device at a time. WITNESS names the file that gets each cache's initial data, with its length ahead. With
    WITNESS_KILLS in the environment, the process is killed inside the call that brings initial data; with WITNESS_HITS, the driver
-   seems to find its pipeline in such data. */
+   seems to find its pipeline in such data. With WITNESS_REFUSES devices are asked for that no driver makes. */
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <vulkan/vk_layer.h>
 #include <vulkan/vulkan.h>
 
@@ -34,9 +35,27 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_cache(
   return ((PFN_vkCreatePipelineCache)next_device(device, "vkCreatePipelineCache"))(device, &empty, allocator, out);
 }
 
+/* With WITNESS_GATE a compilation makes the file that this names with .reached behind, and ends once the file without that is
+   there; after 20 s without it, it fails. */
+static int pass_gate(void) {
+  const char *gate = getenv("WITNESS_GATE");
+  char reached[4096];
+  if (!gate) return 1;
+  snprintf(reached, sizeof reached, "%s.reached", gate);
+  FILE *file = fopen(reached, "wb");
+  if (!file) abort();
+  fclose(file);
+  for (int waits = 0; waits < 2000; waits++) {
+    if (access(gate, F_OK) == 0) return 1;
+    usleep(10000);
+  }
+  return 0;
+}
+
 static VKAPI_ATTR VkResult VKAPI_CALL create_pipelines(
     VkDevice device, VkPipelineCache cache, uint32_t count, const VkComputePipelineCreateInfo *infos,
     const VkAllocationCallbacks *allocator, VkPipeline *out) {
+  if (!pass_gate()) return VK_ERROR_INITIALIZATION_FAILED;
   VkResult result = ((PFN_vkCreateComputePipelines)next_device(device, "vkCreateComputePipelines"))(
       device, cache, count, infos, allocator, out);
   const VkBaseInStructure *at = infos->pNext;
@@ -89,7 +108,11 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(
   next_device = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
   PFN_vkGetInstanceProcAddr next = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
   link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-  return ((PFN_vkCreateDevice)next(instance, "vkCreateDevice"))(physical, info, allocator, out);
+  VkDeviceCreateInfo changed = *info;
+  VkPhysicalDeviceFeatures all;
+  memset(&all, 1, sizeof all); /* no VkBool32 either */
+  if (getenv("WITNESS_REFUSES")) changed.pEnabledFeatures = &all;
+  return ((PFN_vkCreateDevice)next(instance, "vkCreateDevice"))(physical, &changed, allocator, out);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_instance(

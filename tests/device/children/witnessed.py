@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import struct
 import subprocess
@@ -24,8 +25,8 @@ def witness_below(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     layer = {"name": NAME, "type": "GLOBAL", "library_path": "./witness.so", "api_version": "1.3.0"}
     layer |= {"implementation_version": "1", "description": "a witness"}
     (folder / "witness.json").write_text(json.dumps({"file_format_version": "1.2.0", "layer": layer}), "utf-8")
-    monkeypatch.setenv("VK_LAYER_PATH", str(folder))
-    monkeypatch.setenv("VK_INSTANCE_LAYERS", NAME)
+    for variable, first in (("VK_LAYER_PATH", str(folder)), ("VK_INSTANCE_LAYERS", NAME)):
+        monkeypatch.setenv(variable, os.pathsep.join([first, *filter(None, [os.environ.get(variable)])]))
     monkeypatch.setenv("WITNESS", str(folder / "seen"))
     return folder / "seen"
 

@@ -6,6 +6,7 @@ where specialization constants decide it, iterations by running on buffers that 
 
 from __future__ import annotations
 
+import operator
 import time
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -15,8 +16,10 @@ import numpy as np
 from vyre_driver.arguments import as_array
 from vyre_driver.backends.base import Backend, LoadedArtifact, TimedDispatch
 from vyre_driver.backends.dispatch_config import DispatchConfig
+from vyre_driver.backends.kompute._kp import load_kompute
 from vyre_driver.backends.kompute.deadline import Deadline
 from vyre_driver.backends.kompute.device import BACKEND_ID
+from vyre_driver.backends.kompute.resident import Buffer, checked_dtype
 from vyre_driver.backends.kompute.timing import run_timed
 from vyre_driver.backends.operations import lowered_ops
 from vyre_driver.backends.profile import DeviceProfile
@@ -24,6 +27,8 @@ from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendFacts, Bac
 from vyre_driver.backends.wishes import check_output_bytes, check_wishes, output_byte_len
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
+from vyre_driver.numbers import is_whole, items_of
+from vyre_driver.specialization import named_values
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.vulkan.devices import enumerate_devices
 from vyre_driver.vulkan.layer import wanted_features
@@ -35,7 +40,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from vyre_driver.arguments import BufferArgument
-    from vyre_driver.backends.kompute.resident import Buffer
     from vyre_driver.backends.registration import BackendRequest
     from vyre_driver.ir.program import Program
     from vyre_driver.kernel import Kernel
@@ -105,7 +109,7 @@ class KomputeBackend(Backend):
                 f"way to run something of type {type(artifact).__name__}",
                 "give a Program, or a SpirvModule (SpirvModule.from_file, from_bytes or from_glsl)",
             )
-        return KomputeArtifact(self, artifact, {} if specs is None else dict(specs), config)
+        return KomputeArtifact(self, artifact, {} if specs is None else named_values(specs), config)
 
     def dispatch(
         self,
@@ -121,22 +125,43 @@ class KomputeBackend(Backend):
 
     def allocate_resident(self, byte_len: int, dtype: DTypeLike = np.uint8) -> Buffer:
         """Return ``Driver.empty`` of so many bytes."""
-        kind = np.dtype(dtype)
-        if byte_len % kind.itemsize:
-            raise InvalidInput(f"{byte_len} bytes are no whole number of {kind}", fix=f"ask for a multiple of {kind.itemsize}")
-        return self.driver.empty(byte_len // kind.itemsize, kind)
+        kind = checked_dtype(dtype)
+        if not is_whole(byte_len) or byte_len < 1 or byte_len % kind.itemsize:
+            raise InvalidInput(
+                f"{byte_len!r} bytes are no whole number of {kind}, one or more", fix=f"ask for a multiple of {kind.itemsize}"
+            )
+        return self.driver.empty(operator.index(byte_len) // kind.itemsize, kind)
 
     def upload_resident(self, buffer: Buffer, data: object) -> None:
-        """Copy an array into it; raises as ``Buffer.write``."""
-        buffer.write(np.ascontiguousarray(as_array(data)).reshape(-1).view(np.uint8).view(buffer.dtype))
+        """Copy the bytes of an array into it; raises as ``Buffer.write``."""
+        given = as_array(data, "a resident buffer")
+        if given.dtype.hasobject:
+            raise InvalidInput(f"a resident buffer got {type(data).__name__}, not numbers", fix="give an array of numbers")
+        self._own(buffer).write(np.ascontiguousarray(given).reshape(-1).view(np.uint8).data)
 
     def download_resident(self, buffer: Buffer, start: int = 0, end: int | None = None) -> bytes:
-        """Return some of its bytes; raises as ``Buffer.read``."""
-        return buffer.read().reshape(-1).view(np.uint8)[start:end].tobytes()
+        """Return some of its bytes; raises as ``Buffer.read``, and InvalidInput 2201 for bytes that it has not."""
+        size = self._own(buffer).nbytes
+        until = size if end is None else end
+        if not (is_whole(start) and is_whole(until) and 0 <= start <= until <= size):
+            raise InvalidInput(
+                f"bytes {start!r} to {end!r} of a resident buffer of {size} bytes", fix=f"give 0 <= start <= end <= {size}"
+            )
+        return buffer.read().reshape(-1).view(np.uint8)[start:until].tobytes()
 
     def free_resident(self, buffer: Buffer) -> None:
         """Close it."""
-        buffer.close()
+        self._own(buffer).close()
+
+    def _own(self, buffer: object) -> Buffer:
+        """Return the buffer, if it is one of this backend's; raises InvalidInput 2201."""
+        if not isinstance(buffer, Buffer) or buffer.device is not self.driver.backend:
+            is_buffer = isinstance(buffer, Buffer)
+            got = "a resident buffer of another backend" if is_buffer else f"something of type {type(buffer).__name__}"
+            raise InvalidInput(
+                f"{got} where one of this backend's buffers goes", fix="give what its allocate_resident returned"
+            )
+        return buffer
 
     def dispatch_resident(
         self,
@@ -149,10 +174,13 @@ class KomputeBackend(Backend):
         """Run what ``load`` gave on ``Buffer`` objects, one for each binding."""
         if not isinstance(loaded, KomputeArtifact) or loaded.backend is not self:
             raise InvalidInput("what is dispatched was not loaded by this backend", fix="pass what its load returned")
+        named = items_of(buffers)
+        if named is None:
+            raise InvalidInput(f"buffers are of type {type(buffers).__name__}", fix="pass a list of resident buffers")
         began = time.perf_counter_ns()
         chosen = loaded.config if config is None else config
         kernel = loaded.kernel_for(chosen)
-        times = _run_bound(kernel, buffers, chosen, push)
+        times = _run_bound(kernel, named, chosen, push)
         return TimedDispatch((), time.perf_counter_ns() - began, *times)
 
     def metrics(self) -> dict[str, int | float]:
@@ -220,9 +248,9 @@ class KomputeArtifact(LoadedArtifact):
     ) -> tuple[NDArray[Any], ...]:
         """Run it, in one submission where it runs once."""
         chosen = self.config if config is None else config
+        kernel = self.kernel_for(chosen)
         if (chosen.fixpoint_iterations or 1) > 1 and not self.backend.driver.strict:
             return self.dispatch_timed(inputs, chosen, push=push).outputs
-        kernel = self.kernel_for(chosen)
         _check_outputs(kernel.plan.check_arguments(inputs, {}), chosen)
         return _run_calls(kernel, inputs, chosen, push)
 
@@ -255,6 +283,7 @@ def _open(request: BackendRequest) -> KomputeBackend:
 
 
 def _probe(request: BackendRequest) -> BackendFacts:
+    load_kompute()  # without which no device can be opened
     device = select_device(enumerate_devices(), request.device, allow_software=request.allow_software)
     profile = DeviceProfile.from_physical_device(device, wanted_features(device), backend=BACKEND_ID)
     return BackendFacts(profile, device.name, device.is_software)
@@ -317,7 +346,7 @@ def _check_whole(arguments: Sequence[BufferArgument], config: DispatchConfig) ->
 
 
 def _run_bound(
-    kernel: Kernel, buffers: Sequence[Buffer], config: DispatchConfig, push: Mapping[str, object] | None
+    kernel: Kernel, buffers: Sequence[Any], config: DispatchConfig, push: Mapping[str, object] | None
 ) -> tuple[int, int, int | None]:
     bound = kernel.bind(*buffers, groups=config.grid_override, push=push)
     times = run_timed(bound, config.fixpoint_iterations or 1, config.timeout)

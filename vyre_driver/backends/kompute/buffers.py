@@ -55,7 +55,7 @@ class TensorBuffer:
             self.tensor, mapped = device.call_kompute(
                 "allocate a buffer",
                 lambda manager: _layer.create_buffer(
-                    device.layer, lambda: manager.tensor_t(np.zeros(words, np.uint32), kind), seen, not self.is_shared
+                    device.layer, manager.tensor_t, (np.zeros(words, np.uint32), kind), seen, want_mapping=not self.is_shared
                 ),
             )
         except BaseException:
@@ -90,7 +90,7 @@ def padded(byte_len: int) -> int:
 
 
 def check_sizes(device: KomputeDevice, sizes: Sequence[tuple[str, int]]) -> None:
-    """Return if each (name, bytes) fits into one storage buffer of the device.
+    """Return if each (what it is, bytes) fits into one storage buffer of the device.
 
     Raises
     ------
@@ -101,9 +101,9 @@ def check_sizes(device: KomputeDevice, sizes: Sequence[tuple[str, int]]) -> None
     for name, byte_len in sizes:
         if byte_len > limit:
             raise LimitExceeded(
-                f"buffer {name!r} has {byte_len} bytes, and {device.physical.name!r} allows {limit} bytes a buffer",
+                f"{name} has {byte_len} bytes, and {device.physical.name!r} allows {limit} bytes a buffer",
                 fix="pass it in parts",
-                binding=name,
+                what=name,
                 value=byte_len,
                 limit=limit,
             )

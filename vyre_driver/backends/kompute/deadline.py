@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
 from numbers import Real
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import DispatchTimeout, InvalidInput
+from vyre_driver.vulkan import _layer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from contextlib import AbstractContextManager
+
+    from vyre_driver._lock import CallLock
 
 _NS_PER_S = 1_000_000_000
 _MAX_S = 2**32  # 136 years; what waits takes a uint64 number of ns
@@ -48,18 +49,11 @@ class Deadline:
         """Return the ns that are left, None without an end."""
         return None if self._at_ns is None else max(0, self._at_ns - time.monotonic_ns())
 
-    def holding(self, lock: threading.Lock) -> AbstractContextManager[object]:
+    def holding(self, lock: threading.Lock | CallLock) -> AbstractContextManager[object]:
         """Take the lock for a block, if it comes free in time; raises as ``passed``."""
-        return lock if self._at_ns is None else self._holding(lock)
-
-    @contextmanager
-    def _holding(self, lock: threading.Lock) -> Iterator[None]:
-        if not lock.acquire(timeout=min((self.left_ns() or 0) / _NS_PER_S, threading.TIMEOUT_MAX)):
-            raise self.passed()
-        try:
-            yield
-        finally:
-            lock.release()
+        if self._at_ns is None:
+            return lock
+        return _layer.Hold(lock, min((self.left_ns() or 0) / _NS_PER_S, threading.TIMEOUT_MAX), self.passed)
 
     def passed(self) -> DispatchTimeout:
         """Return the error of work that did not end in time."""

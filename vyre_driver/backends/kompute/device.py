@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from vyre_driver import settings
 from vyre_driver.backends.kompute._kp import load_kompute
 from vyre_driver.backends.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error
+from vyre_driver.call_lock import refused
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, ForkError, UnsupportedFeature, VyreError
 from vyre_driver.vulkan import _layer
 from vyre_driver.vulkan.devices import DeviceType
@@ -37,21 +37,6 @@ class KomputeHandle(Protocol):
         """The object."""
 
 
-class Reservation:
-    """Bytes counted as allocated until it goes; takes no lock then, because a garbage collection may come anywhere."""
-
-    __slots__ = ("_byte_len", "_released")
-
-    def __init__(self, released: deque[int], byte_len: int) -> None:
-        """Made by ``KomputeDevice.reserve``."""
-        self._released = released
-        self._byte_len = byte_len
-
-    def __del__(self) -> None:
-        """Hand the bytes back."""
-        self._released.append(self._byte_len)
-
-
 class KomputeDevice:
     """A kompute Manager on one physical device, and the bytes allocated through it.
 
@@ -75,7 +60,8 @@ class KomputeDevice:
         InvalidSetting
             2401 if VYRE_LAYER or VYRE_LAYER_HOOKS_OFF cannot be meant.
         """
-        _check_not_forked(physical)
+        if physical.device_type is not DeviceType.CPU:
+            check_not_forked(f"the driver of {physical.name!r}")
         family = physical.compute_family
         if family is None:
             raise UnsupportedFeature(f"{physical.name!r} has no queue for compute", fix="choose another device")
@@ -87,20 +73,16 @@ class KomputeDevice:
         self._robust = f"{settings.ROBUST_ACCESS.variable} is on" if is_set else robust
         self._family = family.index
         self._pid = os.getpid()
-        self._allocated = 0
-        self._released: deque[int] = deque()
-        self._allocation_lock = threading.RLock()
+        self._memory = _layer.MemoryCount()
         self._handles: set[weakref.ref[KomputeHandle]] = set()
         heaps = physical.memory_heaps
-        # One heap holds a buffer and its staging copy; with several, the copy is elsewhere.
-        self._copies = 2 if len(heaps) == 1 else 1
+        self.shares_memory = physical.device_type in _SHARED_MEMORY
+        # One heap holds a buffer and its staging copy; with several the copy is elsewhere, with shared memory there is none.
+        self._copies = 2 if len(heaps) == 1 and not self.shares_memory else 1
         self._heap_bytes = heaps[0][0] if len(heaps) == 1 else physical.device_local_bytes
         self.layer: _layer.LayerDevice | None = None
-        self.shares_memory = physical.device_type in _SHARED_MEMORY
-        self.markers: list[_layer.Work] = []
         self._manager: Any = self._open()
-        self._unused = threading.Event()
-        self.in_use = _layer.DeviceUse(self.layer, self.check_usable, self._unused)
+        self.in_use = _layer.DeviceUse(self.layer, self.check_usable)
         if self.layer is None:
             self.hooks = ()
         self.features = frozenset(self._wanted_features())
@@ -131,7 +113,7 @@ class KomputeDevice:
                 config = layer_config(self.physical, self.hooks, self._wanted_features())
                 # Under the layer the instance lists the chosen device alone.
                 manager, self.layer = create_under_layer(
-                    config, self.physical.loader_version, lambda: self.api.manager(0, [self._family], [])
+                    config, self.physical.loader_version, self.api.manager, 0, [self._family], []
                 )
                 if self.layer is not None:
                     self._check_identity(self.layer.device_uuid == self.physical.device_uuid, manager)
@@ -178,7 +160,7 @@ class KomputeDevice:
                 f"{self.physical.name!r} was opened in process {self._pid} and is used in its fork {os.getpid()}",
                 fix="open the driver after the fork, or start processes with the spawn method",
             )
-        if self._manager is None:
+        if self.in_use.closed:
             raise DispatchFailed(f"{self.physical.name!r} is closed", fix="make a new Driver")
         if self.is_lost:
             raise lost_error(self.physical.name)
@@ -204,33 +186,24 @@ class KomputeDevice:
             1001, KernelCompileFailed 1004, DispatchFailed 1005, DeviceLost 2006: what the layer recorded; ``refusal`` for
             what kompute alone raised.
         """
-        with self.lock:
-            manager = self.manager
-            error: RuntimeError | None = None
-            _layer.take_failure()
-            try:
-                made = call(manager)
-            except VyreError:
-                raise
-            except RuntimeError as raised:
-                error = raised
-            failure = _layer.take_failure()
+        with self.lock, self.in_use:
+            made, error, failure = _layer.call_and_note(call, self.manager)
+            if isinstance(error, VyreError):
+                raise error
             if failure is not None:
                 raise failure_error(failure, self.physical.name, self._available()) from error
             if error is not None:
                 raise refusal(f"kompute could not {what} on {self.physical.name!r} ({error})", fix=FIXES[refusal]) from error
-            return made
+            return cast("_Made", made)
 
-    def raise_failure(self) -> None:
-        """Raise what the layer recorded on this thread: DeviceOutOfMemory 1001, DispatchFailed 1005, DeviceLost 2006."""
-        failure = _layer.take_failure()
+    def raise_failure(self, failure: _layer.Failure | None) -> None:
+        """Raise what the layer noted, if anything: DeviceOutOfMemory 1001, DispatchFailed 1005, DeviceLost 2006."""
         if failure is not None:
             raise failure_error(failure, self.physical.name, self._available())
 
     def check_result(self, result: int) -> None:
         """Return if the VkResult of a wait is none of failure; else raises DeviceLost 2006 or DispatchFailed 1005."""
         if result < VK_SUCCESS:
-            _layer.take_failure()
             raise failure_error(_layer.Failure("wait", result, 0), self.physical.name, self._available())
 
     def check_available(self, byte_len: int) -> None:
@@ -241,28 +214,32 @@ class KomputeDevice:
         DeviceOutOfMemory
             1001 if the device's largest heap cannot hold them.
         """
-        needed, available = self._copies * byte_len, self._available()
-        if needed > available:
-            raise DeviceOutOfMemory(
-                f"the buffers need {needed} bytes on {self.physical.name!r}, which has {available} bytes left of "
-                f"{self._heap_bytes} bytes",
-                fix="pass smaller arrays, in several calls",
-                requested_bytes=needed,
-                available_bytes=available,
-            )
+        if self._copies * byte_len > self._available():
+            raise self._no_room(byte_len)
 
-    def reserve(self, byte_len: int) -> Reservation:
+    def reserve(self, byte_len: int) -> _layer.Reservation:
         """Count bytes about to be allocated, as long as what comes back lives; raises as ``check_available``."""
-        with self._allocation_lock:
-            self.check_available(byte_len)
-            self._allocated += byte_len
-        return Reservation(self._released, byte_len)
+        held = self._memory.reserve(byte_len, self._heap_bytes // self._copies)
+        if held is None:
+            raise self._no_room(byte_len)
+        return held
+
+    def _no_room(self, byte_len: int) -> DeviceOutOfMemory:
+        needed, available = self._copies * byte_len, self._available()
+        return DeviceOutOfMemory(
+            f"the buffers need {needed} bytes on {self.physical.name!r}, which has {available} bytes left of "
+            f"{self._heap_bytes} bytes",
+            fix="pass smaller arrays, in several calls",
+            requested_bytes=needed,
+            available_bytes=available,
+        )
+
+    @property
+    def _allocated(self) -> int:
+        return self._memory.allocated
 
     def _available(self) -> int:
-        with self._allocation_lock:
-            for _ in range(len(self._released)):
-                self._allocated -= self._released.popleft()
-            return max(0, self._heap_bytes - self._copies * self._allocated)
+        return max(0, self._heap_bytes - self._copies * self._allocated)
 
     def keep_handle(self, handle: KomputeHandle) -> None:
         """Remember an object that holds one of kompute's, as long as it lives, for ``abandon``."""
@@ -270,7 +247,8 @@ class KomputeDevice:
 
     def abandon(self) -> None:
         """In a forked child: never destroy what was inherited, for the device's threads and locks did not come along."""
-        for handle in (self, *[kept() for kept in self._handles]):
+        self.lock = threading.RLock()  # a thread that did not come along may have held it
+        for handle in (self, *[kept() for kept in tuple(self._handles)]):
             if handle is not None:
                 _layer.leak(handle)
                 _layer.leak(handle.kompute_object)
@@ -289,15 +267,29 @@ class KomputeDevice:
         }
 
     def close(self) -> None:
-        """Destroy the device and all that was made on it, after its work has ended; a second call does nothing."""
+        """Destroy the device and all that was made on it, after its work has ended; in a forked child, nothing.
+
+        Nobody may use it from the first moment on. A call that Ctrl-C ended is finished by the next one; where nothing is left
+        to do it does nothing, and beside one in another thread it waits for that.
+
+        Raises
+        ------
+        DispatchFailed
+            1005 in the middle of a call on the same thread, which it would have to wait for; the device stays open.
+        """
+        if os.getpid() != self._pid:
+            return
+        if self.in_use.is_mine:
+            raise refused(f"{self.physical.name!r}", "to be closed", "a call that uses it")
+        self.in_use.close()
         with self.lock:
-            manager, self._manager = self._manager, None
-        if manager is not None and os.getpid() == self._pid:
-            self.in_use.close()
-            self._unused.wait()
+            manager = self._manager
+            if manager is None:
+                return
             if self.layer is not None:
                 self.layer.wait_idle()  # kompute would free command buffers that are still read
-            manager.destroy()
+            manager.destroy()  # does nothing where it was interrupted just after, or closed by a handler meanwhile
+            self._manager = None
 
 
 _KOMPUTE_API_VERSION = 1 << 22 | 1 << 12
@@ -308,12 +300,13 @@ _OPEN: weakref.WeakSet[KomputeDevice] = weakref.WeakSet()
 _opened_in: set[int] = set()
 
 
-def _check_not_forked(physical: PhysicalDevice) -> None:
+def check_not_forked(what: str = "a GPU's driver") -> None:
+    """Return if this process was not forked from one that had opened a device; else raise ForkError 2005."""
     forked_from = _opened_in - {os.getpid()}
-    if forked_from and physical.device_type is not DeviceType.CPU:
+    if forked_from:
         raise ForkError(
-            f"process {os.getpid()} was forked from {forked_from.pop()}, which had opened a device; the driver of "
-            f"{physical.name!r} cannot be used again after that",
+            f"process {os.getpid()} was forked from {forked_from.pop()}, which had opened a device; {what} cannot be used "
+            "again after that",
             fix="start processes with the spawn method, or fork before the first Driver",
         )
 
@@ -323,7 +316,7 @@ def _abandon_all() -> None:
         device.abandon()
 
 
-os.register_at_fork(after_in_child=_abandon_all)
+os.register_at_fork(before=_layer.wait_to_fork, after_in_child=_abandon_all)
 
 
 def _hooks() -> tuple[str, ...]:

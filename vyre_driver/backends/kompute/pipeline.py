@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.backends.kompute.buffers import TensorBuffer, check_sizes, padded
+from vyre_driver.backends.kompute.deadline import Deadline
 from vyre_driver.backends.kompute.submission import Submission
-from vyre_driver.errors import KernelCompileFailed
+from vyre_driver.call_lock import call_lock
+from vyre_driver.errors import DispatchFailed, DispatchTimeout, KernelCompileFailed
 from vyre_driver.vulkan import _layer
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
     from vyre_driver.arguments import BufferArgument
     from vyre_driver.backends.kompute.device import KomputeDevice
+
+_NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +84,7 @@ class BoundPipeline:
         )
         self.algorithm, self.facts = device.call_kompute(
             "make a pipeline",
-            lambda manager: _layer.create_pipeline(
-                device.layer, lambda: manager.algorithm(*arguments), source.native or None, want_blob=True
-            ),
+            lambda manager: _layer.create_pipeline(device.layer, manager.algorithm, arguments, source.native or None),
             KernelCompileFailed,
         )
         self.pipeline_ns = time.perf_counter_ns() - start
@@ -127,7 +128,7 @@ class RecordedDispatch:
         KernelCompileFailed
             1004 if the Vulkan driver refuses the module.
         """
-        check_sizes(device, [(argument.binding.name, argument.byte_len) for argument in arguments])
+        check_sizes(device, [(f"buffer {one.binding.name!r}", one.byte_len) for one in arguments])
         device.check_available(sum(padded(argument.byte_len) for argument in arguments))
         self._device = device
         self._inputs = [TensorBuffer(device, argument.byte_len) for argument in arguments]
@@ -138,8 +139,18 @@ class RecordedDispatch:
         self._read_back = [buffer.tensor for buffer in self._outputs if not buffer.is_shared]
         self._submissions: dict[str, Submission] = {}
         self._push: tuple[int, ...] | None = None
-        self.used = 0  # set by the kernel: when it was last called
-        self._lock = threading.Lock()
+        self.used = 0  # by the kernel: when it was last called
+        self._lock = call_lock("the kernel")
+
+    def is_idle(self) -> bool:
+        """Whether nobody calls it and nothing of it runs, not even after a time-out; never waits."""
+        with self._lock.attempt() as is_mine:
+            try:
+                for submission in self._submissions.values() if is_mine else ():
+                    submission.finish(0)
+            except DispatchFailed:
+                return False
+            return is_mine
 
     def run(
         self,
@@ -155,15 +166,20 @@ class RecordedDispatch:
         ``contents`` has a contiguous array for each buffer, or None for one that starts with zeros: what a shader leaves out of
         its output shows neither another process's bytes nor an earlier call's.
 
-        ``split`` submits the three stages one by one, so that each can be timed.
+        ``split`` submits the three stages one by one, so that each can be timed. ``timeout_s`` counts from now to the end,
+        with what other threads run of it before.
 
         Raises
         ------
         DispatchFailed
             1005, DeviceLost 2006, DispatchTimeout 2007, ForkError 2005: as they say.
         """
-        with self._lock, self._device.in_use:
-            return self._run(contents, outputs, push_words, split=split, timeout_s=timeout_s)
+        deadline = Deadline(timeout_s, self._device.physical.name)
+        try:
+            with self._device.in_use, deadline.holding(self._lock):
+                return self._run(contents, outputs, push_words, deadline, split=split)
+        except DispatchTimeout:  # of what was left for one of its waits
+            raise deadline.passed() from None
 
     def run_and_look(  # noqa: PLR0913 -- as run, and where to look
         self,
@@ -176,36 +192,41 @@ class RecordedDispatch:
         timeout_s: float | None = None,
     ) -> tuple[list[NDArray[Any]], StageTimes, list[NDArray[np.uint8]]]:
         """Do as ``run``, and return besides the bytes that the buffers at these places hold afterwards."""
-        with self._lock, self._device.in_use:
-            results, stages = self._run(contents, outputs, push_words, split=split, timeout_s=timeout_s)
-            buffers = [self._inputs[place] for place in looked_at]
-            tensors = [buffer.tensor for buffer in buffers if not buffer.is_shared]
-            if tensors:
-                Submission(self._device, [[self._device.api.sync_local(tensors)]], keep=self.bound).run(timeout_s)
-            return results, stages, [buffer.read((buffer.byte_len,), np.dtype(np.uint8)) for buffer in buffers]
+        deadline = Deadline(timeout_s, self._device.physical.name)
+        try:
+            with self._device.in_use, deadline.holding(self._lock):
+                results, stages = self._run(contents, outputs, push_words, deadline, split=split)
+                buffers = [self._inputs[place] for place in looked_at]
+                tensors = [buffer.tensor for buffer in buffers if not buffer.is_shared]
+                if tensors:
+                    Submission(self._device, [[self._device.api.sync_local(tensors)]], keep=self.bound).run(_left_s(deadline))
+                return results, stages, [buffer.read((buffer.byte_len,), np.dtype(np.uint8)) for buffer in buffers]
+        except DispatchTimeout:  # of what was left for one of its waits
+            raise deadline.passed() from None
 
     def _run(
         self,
         contents: Sequence[NDArray[Any] | None],
         outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],
         push_words: tuple[int, ...],
+        deadline: Deadline,
         *,
         split: bool,
-        timeout_s: float | None,
     ) -> tuple[list[NDArray[Any]], StageTimes]:
         began = time.perf_counter_ns()
-        self._wait_for_earlier_work(timeout_s)
+        for submission in self._submissions.values():  # after a time-out or an interrupt the buffers may still be in use
+            submission.finish(_left_s(deadline))
         if self._push != push_words:
             self._submissions, self._push = {}, push_words
         for buffer, array in zip(self._inputs, contents, strict=True):
             buffer.write(array)
         if split and self._uploaded:
-            self._submission("upload").run(timeout_s)
+            self._submission("upload").run(_left_s(deadline))
         uploaded = time.perf_counter_ns()
-        self._submission("dispatch" if split else "all").run(timeout_s)
+        self._submission("dispatch" if split else "all").run(_left_s(deadline))
         dispatched = time.perf_counter_ns()
         if split and self._read_back:
-            self._submission("readback").run(timeout_s)
+            self._submission("readback").run(_left_s(deadline))
         results = [buffer.read(*form) for buffer, form in zip(self._outputs, outputs, strict=True)]
         ended = time.perf_counter_ns()
         return results, StageTimes(uploaded - began, dispatched - uploaded, ended - dispatched)
@@ -228,7 +249,7 @@ class RecordedDispatch:
             operations.append([api.sync_local(self._read_back)])
         return operations
 
-    def _wait_for_earlier_work(self, timeout_s: float | None) -> None:
-        """After a time-out or an interrupt the buffers may still be in use."""
-        for submission in self._submissions.values():
-            submission.finish(timeout_s)
+
+def _left_s(deadline: Deadline) -> float | None:
+    left_ns = deadline.left_ns()
+    return None if left_ns is None else left_ns / _NS_PER_S

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-import threading
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,15 +11,19 @@ import numpy as np
 from vyre_driver.arguments import as_array, raw_bytes
 from vyre_driver.backends.kompute.buffers import TensorBuffer, check_sizes
 from vyre_driver.backends.kompute.submission import Submission, wait_for_earlier_work
+from vyre_driver.call_lock import call_lock
 from vyre_driver.errors import DispatchFailed, InvalidInput
-from vyre_driver.numbers import is_whole
+from vyre_driver.numbers import is_whole, items_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import DTypeLike, NDArray
 
     from vyre_driver.backends.kompute.device import KomputeDevice
+
+
+_TEXT = "U"
 
 
 class Lifetime:
@@ -40,19 +42,19 @@ class Buffer:
     def __init__(self, device: KomputeDevice, shape: int | Iterable[int], dtype: DTypeLike) -> None:
         """Allocate it; made by ``Driver.buffer`` and ``Driver.empty``."""
         self.shape = _checked_shape(shape)
-        self.dtype = _checked_dtype(dtype)
+        self.dtype = checked_dtype(dtype)
         self.nbytes = math.prod(self.shape) * self.dtype.itemsize
-        if self.dtype.hasobject or self.nbytes == 0:
+        if self.nbytes == 0:
             raise InvalidInput(
-                f"a buffer of shape {self.shape} and type {self.dtype} has {self.nbytes} bytes of numbers",
+                f"a buffer of shape {self.shape} and type {self.dtype} has 0 bytes of numbers",
                 fix="make a buffer of numbers, with at least one element",
             )
-        check_sizes(device, [("resident", self.nbytes)])
+        check_sizes(device, [("a resident buffer", self.nbytes)])
         self.device = device
         self._memory: TensorBuffer | None = TensorBuffer(device, self.nbytes)
         self.lifetime = Lifetime()
         self._transfers: dict[str, Submission] = {}
-        self._lock = threading.Lock()
+        self._lock = call_lock("the buffer")
 
     @property
     def memory(self) -> TensorBuffer:
@@ -89,7 +91,7 @@ class Buffer:
                 expected_bytes=self.nbytes,
                 received_bytes=given.nbytes,
             )
-        with self._lock, self.device.in_use:
+        with self.device.in_use, self._lock:
             memory = self.memory
             if memory.is_mapped:
                 wait_for_earlier_work(self.device)
@@ -105,7 +107,7 @@ class Buffer:
         DispatchFailed
             1005 and its kin.
         """
-        with self._lock, self.device.in_use:
+        with self.device.in_use, self._lock:
             memory = self.memory
             if memory.is_shared:
                 wait_for_earlier_work(self.device)
@@ -148,8 +150,8 @@ def check_buffers(device: KomputeDevice, given: Sequence[object]) -> None:
 def _checked_shape(shape: object) -> tuple[int, ...]:
     if type(shape) is int and shape >= 0:
         return (shape,)
-    axes = (shape,) if is_whole(shape) else tuple(shape) if isinstance(shape, Iterable) else (None,)
-    if not all(is_whole(axis) and operator.index(axis) >= 0 for axis in axes):
+    axes: list[Any] | None = [shape] if is_whole(shape) else items_of(shape)
+    if axes is None or not all(is_whole(axis) and operator.index(axis) >= 0 for axis in axes):
         raise InvalidInput(
             f"the shape of a buffer is {shape!r}, which is not whole numbers of at least 0",
             fix="give the number of elements, or a tuple of such numbers",
@@ -157,10 +159,23 @@ def _checked_shape(shape: object) -> tuple[int, ...]:
     return tuple(operator.index(axis) for axis in axes)
 
 
-def _checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """Return the type of a buffer's elements.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if numpy does not know it, or it is none of numbers: text, Python's objects, an array of its own, or of no bytes.
+    """
     try:
-        return np.dtype(dtype)
-    except TypeError as error:
+        found = None if dtype is None else np.dtype(dtype)
+    except (TypeError, ValueError, SyntaxError) as error:
         raise InvalidInput(
             f"the type of a buffer is {dtype!r}, which numpy does not know ({error})", fix="give a type such as numpy.float32"
         ) from error
+    if found is None or found.hasobject or found.kind == _TEXT or found.subdtype is not None or not found.itemsize:
+        fix = "give a type such as numpy.float32"
+        if found is not None and found.subdtype is not None:
+            fix = f"give {found.base}, and its shape {found.shape} as the last axes of the buffer's"
+        raise InvalidInput(f"the type of a buffer is {dtype!r}, which is no type of numbers", fix=fix)
+    return found

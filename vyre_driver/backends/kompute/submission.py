@@ -6,11 +6,11 @@ inside the submission.
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.backends.kompute.deadline import Deadline
 from vyre_driver.backends.kompute.results import VK_SUCCESS, VK_TIMEOUT
+from vyre_driver.call_lock import call_lock
 from vyre_driver.vulkan import _layer
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Submission:
         self._keep = keep
         self._generation = 0
         self._never = Deadline(None, device.physical.name)
-        self._lock = threading.Lock()
+        self._lock = call_lock("the bound kernel")
         sequences = [groups] if "barriers" in device.hooks else [[group] for group in groups]
         self._recorded: list[Any] = []  # the Sequences; their works hold them as long as they may run
 
@@ -67,14 +67,14 @@ class Submission:
     def run(self, timeout: float | None = None) -> None:
         """Submit, once an earlier submission has ended, and wait, ``timeout`` seconds in all; raises as ``wait``."""
         deadline = self._deadline(timeout)
-        with deadline.holding(self._lock), self._device.in_use:
+        with self._device.in_use, deadline.holding(self._lock):
             self._finish(deadline)
             self._submit()
             self._finish(deadline)
 
     def submit(self) -> int:
         """Hand the work to the device; returns its generation, to ask about it later. Waits for an earlier one first."""
-        with self._lock, self._device.in_use:
+        with self._device.in_use, self._lock:
             self._finish(self._never)
             self._submit()
             return self._generation
@@ -92,33 +92,39 @@ class Submission:
             2201 if ``timeout_s`` is no number of seconds.
         """
         deadline = self._deadline(timeout_s)
-        with deadline.holding(self._lock), self._device.in_use:
+        with self._device.in_use, deadline.holding(self._lock):
             if generation == self._generation:
                 self._finish(deadline)
 
     def finish(self, timeout_s: float | None = None) -> None:
         """Return when nothing of it runs any more; raises as ``wait``."""
         deadline = self._deadline(timeout_s)
-        with deadline.holding(self._lock), self._device.in_use:
+        with self._device.in_use, deadline.holding(self._lock):
             self._finish(deadline)
 
     def ticks(self) -> list[int]:
         """Return the device's clock before and after each operation of the last run, which has ended; empty if not timed."""
-        with self._lock, self._device.in_use:
+        with self._device.in_use, self._lock:
             return [tick for one in self._recorded for tick in one.get_timestamps()]
 
     def is_done(self, generation: int) -> bool:
         """Whether the work of that generation has ended; while another thread waits for it, it has not."""
-        if not self._lock.acquire(blocking=False):
-            return False
-        try:
+        with self._lock.attempt() as is_mine:
+            if not is_mine:
+                return False
             last = self._works[-1]
             if generation == self._generation and last.is_pending:
                 with self._device.in_use:
                     self._device.check_result(last.wait(0))
             return generation != self._generation or not last.is_pending
-        finally:
-            self._lock.release()
+
+    def is_idle(self) -> bool:
+        """Whether nothing of it runs, and nobody is waiting for it just now; what it failed with is told to who waits."""
+        with self._lock.attempt() as is_mine:
+            if not is_mine:
+                return False
+            with self._device.in_use:
+                return all(not work.is_pending or work.wait(0) == VK_SUCCESS for work in self._works)
 
     def _deadline(self, timeout_s: float | None) -> Deadline:
         return self._never if timeout_s is None else Deadline(timeout_s, self._device.physical.name)
@@ -128,8 +134,7 @@ class Submission:
         for number, work in enumerate(self._works):
             if number:
                 self._finish(self._never)
-            if not work.submit():
-                self._device.raise_failure()
+            self._device.raise_failure(work.submit())
         self._generation += 1
 
     def _finish(self, deadline: Deadline) -> None:
@@ -146,18 +151,8 @@ class Submission:
 
 def wait_for_earlier_work(device: KomputeDevice) -> None:
     """Return when all that was submitted before has ended, by whichever thread; raises as ``Submission.wait``."""
-    if device.layer is None:
-        return
-    device.markers[:] = [earlier for earlier in device.markers if earlier.wait(0) == VK_TIMEOUT]
-    marker = _layer.Work(device.layer, None, device.manager)
-    if not marker.submit_marker():
-        device.raise_failure()
-    try:
-        device.check_result(marker.wait())
-    except BaseException:
-        # Ctrl-C: to let go of the marker now would be to wait for the work.
-        device.markers.append(marker)
-        raise
+    if device.layer is not None:
+        device.raise_failure(device.layer.wait_for_submitted())
 
 
 class BlockingWork:
@@ -170,10 +165,9 @@ class BlockingWork:
         self._device = device
         self._evaluate = evaluate
 
-    def submit(self) -> bool:
+    def submit(self) -> None:
         """Submit and wait."""
         self._device.call_kompute("run a dispatch", lambda _: self._evaluate())
-        return True
 
     def wait(self, timeout_ns: int | None = None) -> int:  # noqa: ARG002 -- as Work.wait
         """Return at once: nothing is pending."""
@@ -186,15 +180,7 @@ def _work(device: KomputeDevice, evaluate: Callable[[], Any]) -> _layer.Work | B
 
 def _record(manager: Any, groups: Sequence[Sequence[Any]], *, device_only: bool, timed: bool) -> Any:  # noqa: ANN401 -- kp has no types
     sequence = manager.sequence(0, sum(map(len, groups))) if timed else manager.sequence()
-    _layer.set_device_only(device_only)
-    try:
-        for number, group in enumerate(groups, start=1):
-            _layer.set_group(number)
-            for operation in group:
-                sequence.record(operation)
-    finally:
-        _layer.set_group(0)
-        _layer.set_device_only(False)
+    _layer.record(sequence, groups, device_only)
     return sequence
 
 

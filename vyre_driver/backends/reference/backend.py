@@ -97,7 +97,7 @@ class ReferenceBackend(Backend):
             self.refuse("way to keep timeout: an interpreter is not stopped", "leave timeout out; a step budget bounds it")
         if not isinstance(artifact, Program):
             self.refuse(f"way to run something of type {type(artifact).__name__}", "give a Program")
-        pack_push_constants((), 0, {} if push is None else push)  # a program has none: refuses any
+        pack_push_constants((), 0, {} if push is None else push, "program")  # which has none: refuses any
         program = admit(self, artifact, chosen)
         check_output_bytes(chosen, output_byte_len(BindingPlan.build(program).check_arguments(inputs, {})))
         iterations = chosen.fixpoint_iterations or 1

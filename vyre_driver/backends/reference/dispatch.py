@@ -21,6 +21,7 @@ from vyre_driver.backends.reference.values import layout_of
 from vyre_driver.binding import BindingPlan
 from vyre_driver.dispatch_parameters import covering_grid, dispatch_element_count
 from vyre_driver.errors import InvalidInput, InvalidProgram
+from vyre_driver.geometry import check_guessable
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validate import validate
 from vyre_driver.numbers import is_whole
@@ -90,7 +91,7 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     specs
         Values by name, in the place of the literals of the lets with these names.
     grid
-        Workgroups along x, y and z; None covers the elements of the dispatch.
+        Workgroups along x, y and z; None covers the elements of the dispatch, where workgroup and program have one axis.
     element_counts
         Elements of the outputs whose count is left to run time, by name.
     step_budget
@@ -164,7 +165,9 @@ def _plan(
 
 def _grid(given: Sequence[int] | None, plan: BindingPlan, program: Program) -> tuple[int, int, int]:
     if given is None:
-        has_atomics = bool(program.stats().capabilities & ProgramCapability.ATOMICS)
+        found = program.stats().capabilities
+        beyond_x, has_atomics = ProgramCapability.GRID_AXES in found, ProgramCapability.ATOMICS in found
+        check_guessable(program.workgroup_size, beyond_x=beyond_x, subject="program")
         return covering_grid(dispatch_element_count(plan, has_atomics=has_atomics), program.workgroup_size)
     sizes = tuple(given)
     if len(sizes) != 3 or not all(is_whole(size) and 1 <= size <= _U32_MAX for size in sizes):

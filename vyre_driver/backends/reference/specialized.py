@@ -28,12 +28,14 @@ def specialized_literals(program: Program, specs: Mapping[str, object] | SpecMap
     InvalidSpecialization
         2102 if a name is that of no let of a literal, or a value does not fit its type.
     """
-    if specs is None or not len(specs):
+    if specs is None:
         return {}
     declared = import_module("vyre_driver.spirv.emit.specialized").spec_constants  # late: few runs have constants
-    specialize = import_module("vyre_driver.specialization").specialize
-    names = tuple(dict(specs))
-    found = specialize(declared(program, names), specs)
+    specialization = import_module("vyre_driver.specialization")
+    names = tuple(specialization.named_values(specs))
+    if not names:
+        return {}
+    found = specialization.specialize(declared(program, names), specs)
     return {one.name: _literal(one.type_name, one.bits) for one in found.constants if one.name in names}
 
 

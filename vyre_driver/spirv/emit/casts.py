@@ -96,10 +96,9 @@ def _of_word(code: Code, word: int, value: Value, target: Kind) -> int:
     """Return the low bits of a word as an integer of 8, 16 or 32 bits."""
     made = word
     if target.bits < 32 and not (value.kind.bits <= target.bits and value.kind.signed == target.signed):
-        if target.signed:
-            signed = code.op(Ins.Bitcast, code.i32, word)
-            return code.op(Ins.BitFieldSExtract, code.i32, signed, code.const(0), code.const(target.bits))
         made = integers.bit_and(code, word, code.const((1 << target.bits) - 1))
+        if target.signed:
+            return integers.sign_extended(code, made, target.bits)
     return code.op(Ins.Bitcast, code.i32, made) if target.form is Form.I32 else made
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 U32_MAX = 0xFFFF_FFFF
 MAX_WORDS = 1 << 22
 FULL = (0, U32_MAX)
+_LEAST = 0x8000_0000
 
 
 class Value(NamedTuple):
@@ -73,6 +74,7 @@ class Code:
         self._below: set[tuple[int, int]] = set()
         self._conditions: dict[int, tuple[int, ...]] = {}
         self._words: dict[int, int] = {}
+        self._signed: dict[int, int] = {}
         self._i32 = self._f32 = 0
         # What the scopes have to forget, the innermost last: keys of _known, and what facts were before.
         self._keys: list[object] = []
@@ -141,8 +143,14 @@ class Code:
         return made
 
     def const_i32(self, value: int) -> int:
-        """Return an i32."""
-        return self.module.constant(Op.Constant, self.i32, value & U32_MAX)
+        """Return an i32, by its bits or as a negative number."""
+        made = self.module.constant(Op.Constant, self.i32, value & U32_MAX)
+        self._signed[made] = (value & U32_MAX ^ _LEAST) - _LEAST
+        return made
+
+    def signed_value(self, operand: int) -> int | None:
+        """Return the number that an i32 is, None where it is no constant or one that may be specialized."""
+        return self._signed.get(operand)
 
     def const_f32(self, bits: int) -> int:
         """Return an f32 by its bits."""

@@ -15,6 +15,7 @@ from vyre_driver.spirv.emit import floats
 from vyre_driver.spirv.emit.blocks import retrying, when
 from vyre_driver.spirv.emit.casts import as_number
 from vyre_driver.spirv.emit.code import Code, Value, cannot
+from vyre_driver.spirv.emit.integers import sign_extended
 from vyre_driver.spirv.emit.kinds import U32, Form, Kind
 from vyre_driver.spirv.instructions import Ins, Scope, Semantics
 
@@ -147,11 +148,8 @@ class Memory:
             made = code.result(Ins.AtomicLoad, code.u32, place, code.const(Scope.DEVICE), code.const(Semantics.RELAXED))
         else:
             made = code.result(Ins.Load, code.u32, place)
-        width = code.const(kind.bits)
-        if kind.signed:
-            signed = code.op(Ins.Bitcast, code.i32, made)
-            return code.op(Ins.BitFieldSExtract, code.i32, signed, first, width)
-        return code.op(Ins.BitFieldUExtract, code.u32, made, first, width)
+        low = code.op(Ins.BitFieldUExtract, code.u32, made, first, code.const(kind.bits))
+        return sign_extended(code, low, kind.bits) if kind.signed else low
 
     def _pack(self, buffer: Buffer, kind: Kind, index: int, value: int) -> None:
         """Clear the element's bits and set them, both atomically: other invocations own the rest of the word."""

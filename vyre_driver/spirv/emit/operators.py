@@ -21,10 +21,6 @@ def _signed(opcode: int) -> Callable[[Code, int, int], int]:
     return lambda code, left, right: code.op(opcode, code.i32, left, right)
 
 
-def _signed_glsl(number: int) -> Callable[[Code, int, int], int]:
-    return lambda code, left, right: code.glsl(number, code.i32, left, right)
-
-
 def _unsigned(opcode: int) -> Callable[[Code, int, int], int]:
     return lambda code, left, right: code.op(opcode, code.u32, left, right)
 
@@ -72,8 +68,8 @@ _BINARY_OPERATORS: dict[tuple[BinOp, Form], Callable[[Code, int, int], int]] = {
     (BinOp.BIT_AND, Form.I32): _signed(Ins.BitwiseAnd),
     (BinOp.BIT_OR, Form.I32): _signed(Ins.BitwiseOr),
     (BinOp.BIT_XOR, Form.I32): _signed(Ins.BitwiseXor),
-    (BinOp.MIN, Form.I32): _signed_glsl(Glsl.SMin),
-    (BinOp.MAX, Form.I32): _signed_glsl(Glsl.SMax),
+    (BinOp.MIN, Form.I32): integers.minimum_signed,
+    (BinOp.MAX, Form.I32): integers.maximum_signed,
     (BinOp.WRAPPING_ADD, Form.I32): _signed(Ins.IAdd),
     (BinOp.WRAPPING_SUB, Form.I32): _signed(Ins.ISub),
     (BinOp.ADD, Form.F32): _float(Ins.FAdd),

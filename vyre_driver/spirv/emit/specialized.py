@@ -36,7 +36,7 @@ def spec_constants(program: Program, names: Iterable[str]) -> tuple[SpecConstant
     """
     size = zip(WORKGROUP_NAMES, program.workgroup_size, strict=True)
     made = [SpecConstant(name, place, _U32, value) for place, (name, value) in enumerate(size)]
-    wanted = sorted(names, key=str.encode)
+    wanted = sorted(names, key=lambda name: str(name).encode())
     if wanted:
         found: dict[str, set[tuple[Scalar, int] | None]] = {}
         for term in terms_within(*program.entry):

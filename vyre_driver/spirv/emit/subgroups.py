@@ -62,12 +62,19 @@ def ballot(code: Code, condition: int) -> Value:
 
 
 def shuffle(code: Code, value: Value, lane: int, size: int) -> Value:
-    """Return the value of another invocation; zero where the subgroup has none of that number."""
-    code.module.capability(BASIC)
-    code.module.capability(_SHUFFLE)
+    """Return the value of another invocation; zero where the subgroup has none of that number, or none that is active.
+
+    SPIR-V leaves the result of a shuffle from an inactive invocation undefined: a subgroup that its workgroup does not fill has
+    such, and a compiler may take the result for any number.
+    """
+    for capability in (BASIC, _BALLOT, _SHUFFLE):
+        code.module.capability(capability)
     scope, zero = code.const(Scope.SUBGROUP), code.const(0)
-    inside = code.op(Ins.ULessThan, code.bool, lane, size)
-    safe = code.op(Ins.Select, code.u32, inside, lane, zero)
+    possible = code.op(Ins.ULessThan, code.bool, lane, size)
+    safe = code.op(Ins.Select, code.u32, possible, lane, zero)
+    active = code.result(Ins.GroupNonUniformBallot, code.vector(4), scope, code.const_bool(value=True))
+    answers = code.result(Ins.GroupNonUniformBallotBitExtract, code.bool, scope, active, safe)
+    inside = code.op(Ins.LogicalAnd, code.bool, possible, answers)
     words = casts.words_of(code, value)
     moved = [code.result(Ins.GroupNonUniformShuffle, code.u32, scope, word, safe) for word in words]
     kept = [code.op(Ins.Select, code.u32, inside, word, zero) for word in moved]

@@ -1,0 +1,119 @@
+"""Closing a driver: interrupted anywhere, from several threads at once, and beside calls."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from interrupts import interrupted_at
+
+from vyre_driver import Driver
+from vyre_driver.backends.kompute.device import KomputeDevice
+from vyre_driver.errors import DispatchFailed
+from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vyre_driver import Kernel
+
+pytestmark = [pytest.mark.device, pytest.mark.usefixtures("layer")]
+
+X = np.arange(64, dtype=np.float32)
+HANGS_AFTER_S = 20
+
+
+def used(driver: Driver) -> Kernel:
+    kernel = driver.compile(shipped_module("saxpy"))
+    kernel(X, X, push={"alpha": 2, "count": X.size})
+    return kernel
+
+
+def is_refused(kernel: Kernel, alpha: float) -> bool:
+    """Whether a call is told that the device is closed; with other push constants than before it records its work anew."""
+    try:
+        kernel(X, X, push={"alpha": alpha, "count": X.size})
+    except DispatchFailed as refused:
+        return str(refused).endswith(" is closed. Fix: make a new Driver.")
+    return False
+
+
+def is_gone(driver: Driver) -> bool:
+    layer = driver.backend.layer
+    return driver.backend.kompute_object is None and (layer is None or not layer.is_alive)
+
+
+def drivers() -> Iterator[Driver]:
+    while True:
+        with Driver() as driver:
+            yield driver
+
+
+def test_a_close_interrupted_at_any_bytecode_refuses_calls_and_is_finished_by_the_next() -> None:
+    found, steps = [], 0
+    for driver in drivers():
+        kernel = used(driver)
+        steps += 1
+        if not interrupted_at(steps, {KomputeDevice.close.__code__}, driver.close):
+            break
+        refused = [is_refused(kernel, alpha) for alpha in (2, 3, 4)] if driver.backend.in_use.closed else None
+        if refused is None:  # nothing was done yet
+            kernel(X, X, push={"alpha": 3, "count": X.size})
+        driver.close()
+        found.append((refused in (None, [True] * 3), is_gone(driver), is_refused(kernel, 5)))
+    assert (found, steps > 20) == ([(True, True, True)] * (steps - 1), True)
+
+
+def test_ctrl_c_ends_a_close_that_waits_and_the_next_one_finishes_it() -> None:
+    driver = Driver()
+    kernel = used(driver)
+    holds, ends = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with driver.backend.in_use:
+            holds.set()
+            ends.wait(HANGS_AFTER_S)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    holds.wait()
+    main = threading.get_ident()
+    timer = threading.Timer(0.1, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        driver.close()
+    assert (is_refused(kernel, 3), is_gone(driver)) == (True, False)
+    ends.set()
+    driver.close()
+    thread.join()
+    assert (is_refused(kernel, 4), is_gone(driver)) == (True, True)
+
+
+def test_threads_that_close_at_once_all_return_once_the_device_is_gone() -> None:
+    for _ in range(5):
+        driver = Driver()
+        kernel = used(driver)
+        at_once = threading.Barrier(5)
+        gone: list[bool] = []
+        calls: list[bool] = []
+
+        def close(driver: Driver = driver, at_once: threading.Barrier = at_once, gone: list[bool] = gone) -> None:
+            at_once.wait()
+            driver.close()
+            gone.append(is_gone(driver))
+
+        def call(kernel: Kernel = kernel, at_once: threading.Barrier = at_once, calls: list[bool] = calls) -> None:
+            at_once.wait()
+            while not is_refused(kernel, 3):
+                continue
+            calls.append(True)
+
+        threads = [threading.Thread(target=target) for target in (close, close, close, call, call)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(HANGS_AFTER_S)
+        assert (gone, calls, is_refused(kernel, 4)) == ([True] * 3, [True] * 2, True)

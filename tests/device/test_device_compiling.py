@@ -1,0 +1,32 @@
+"""Compiling lets other threads run, is not forked into, and hears Ctrl-C when it is over.
+
+A layer below ours holds each compilation up until a file is there, so that nothing is left to chance.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import RunChild
+
+pytestmark = [pytest.mark.device, pytest.mark.usefixtures("witness")]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "another_thread_runs_meanwhile",
+        "another_thread_calls_meanwhile",
+        "ctrl_c_is_heard_after_it",
+        "a_fork_waits_for_it_and_its_child_compiles",
+        "the_process_exits_meanwhile",
+    ],
+)
+def test_while_a_pipeline_is_compiled(run_python: RunChild, children: Path, tmp_path: Path, case: str) -> None:
+    done = run_python(str(children / "compiling.py"), case, env={"WITNESS_GATE": str(tmp_path / "gate")})
+    assert (done.status, done.stdout, done.stderr) == (0, "", "")

@@ -1,0 +1,121 @@
+"""What fails is told once: as an event, in the counts, in the metrics and in the log; spans in tests/unit/test_events.py."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from kernels import STEP, Spin, glsl
+
+from vyre_driver import Driver, kernels
+from vyre_driver.errors import DispatchFailed, DispatchTimeout, InvalidInput, VyreError
+from vyre_driver.events import EventKind, Failure
+from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = pytest.mark.device
+ONES = np.ones(4, np.uint32)
+PUSH = {"factor": 2, "summand": 1}
+COMPILE, DISPATCH = EventKind.COMPILE, EventKind.DISPATCH
+
+
+@pytest.fixture
+def layered(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
+    """A driver under the layer, where waits end in time."""
+    monkeypatch.setenv("VYRE_LAYER", "1")
+    with Driver() as opened:
+        yield opened
+
+
+def fail(call: Callable[[], object]) -> VyreError:
+    with pytest.raises(VyreError) as refused:
+        call()
+    return refused.value
+
+
+def told(driver: Driver) -> list[tuple[Failure | None, str, str | None]]:
+    return [(one.failure, one.detail, one.key) for one in driver.events.recent() if one.kind is EventKind.FAILURE]
+
+
+def test_each_compile_call_bind_and_run_that_fails_is_told_once(layered: Driver, caplog: pytest.LogCaptureFixture) -> None:
+    spin = Spin(layered, 0.5)
+    kernel, key = layered.compile(glsl(STEP)), spin.kernel.trace.key
+    out = BufferDecl.output("out", 0, DataType.U32)
+    calls: list[tuple[Callable[[], object], Failure, str | None]] = [
+        (lambda: layered.compile(glsl(STEP), {"NOPE": 1}), Failure(COMPILE, 2102, "InvalidSpecialization"), None),
+        (
+            lambda: layered.compile(Program.wrapped([], (1, 1, 1), [store(out, gid_x(), 0)])),
+            Failure(COMPILE, 1006, "InvalidProgram"),
+            None,
+        ),
+        (lambda: kernel(ONES, ONES, push=PUSH), Failure(DISPATCH, 2201, "InvalidInput"), kernel.trace.key),
+        (lambda: kernel.bind(ONES, push=PUSH), Failure(DISPATCH, 2201, "InvalidInput"), kernel.trace.key),  # type: ignore[arg-type]
+        (lambda: spin.bound.run(timeout=0.01), Failure(DISPATCH, 2007, "DispatchTimeout"), key),
+        (layered.batch().run, Failure(DISPATCH, 2201, "InvalidInput"), None),
+        (lambda: kernels.saxpy(layered)(ONES), Failure(DISPATCH, 2201, "InvalidInput"), None),
+    ]
+    with caplog.at_level(logging.WARNING, "vyre_driver"):
+        errors = [fail(call) for call, _, _ in calls]
+    assert told(layered) == [(failure, error.problem, key) for error, (_, failure, key) in zip(errors, calls, strict=True)]
+    assert layered.events.counts()[EventKind.FAILURE] == len(calls)
+    assert layered.events.failures() == {(COMPILE, 2102): 1, (COMPILE, 1006): 1, (DISPATCH, 2201): 4, (DISPATCH, 2007): 1}
+    lines = [one.getMessage() for one in caplog.records if one.name == "vyre_driver.events"]
+    assert lines[0] == f"compile failed: InvalidSpecialization 2102: {errors[0].problem}"
+    assert lines[2] == f"dispatch {kernel.trace.key} failed: InvalidInput 2201: {errors[2].problem}"
+    assert len(lines) == len(calls)
+
+
+def test_failures_are_metrics_by_what_failed_and_code(layered: Driver) -> None:
+    fail(lambda: layered.compile(glsl(STEP), {"NOPE": 1}))
+    found = [line for line in layered.metrics().splitlines() if line.startswith("vyre_driver_failures_total")]
+    assert [line.partition("}")[2] for line in found] == [" 1"]
+    assert 'operation="compile",code="2102"' in found[0]
+
+
+def test_a_future_that_is_asked_too_early_has_not_failed_and_one_of_a_closed_driver_has(layered: Driver) -> None:
+    spin = Spin(layered, 0.3)
+    future = spin.bound.submit()
+    early = fail(lambda: future.result(0.01))
+    future.result()
+    nothing = told(layered)
+    layered.close()
+    late = [fail(spin.bound.run), fail(spin.bound.submit)]
+    assert (type(early), nothing) == (DispatchTimeout, [])
+    assert [one[0] for one in told(layered)] == [Failure(DISPATCH, 1005, "DispatchFailed")] * 2
+    assert [type(one) for one in late] == [DispatchFailed] * 2
+
+
+def test_an_error_that_goes_through_several_layers_is_told_once(layered: Driver) -> None:
+    error = InvalidInput("again", fix="nothing")
+    for _ in range(2):
+        layered.events.failed(DISPATCH, error)
+    assert layered.events.failures() == {(DISPATCH, 2201): 1}
+
+
+def test_errors_of_somebody_else_are_told_without_a_code(layered: Driver) -> None:
+    class Own(Exception):
+        pass
+
+    class Strange:
+        @property
+        def __array_interface__(self) -> Any:  # noqa: ANN401 -- none
+            raise Own("strange")
+
+    kernel = layered.compile(glsl(STEP))
+    with pytest.raises(Own):
+        kernel(Strange(), push=PUSH)
+    assert [(one[0], one[1]) for one in told(layered)] == [(Failure(DISPATCH, 0, "Own"), "strange")]
+
+
+def test_an_interrupt_is_no_failure(layered: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("vyre_driver.driver.check_requirements", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        layered.compile(glsl(STEP))
+    assert told(layered) == []

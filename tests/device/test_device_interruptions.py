@@ -1,0 +1,17 @@
+"""Ctrl-C at single bytecodes of ours, drawn by a fixed seed; ``make stress`` tries all of them."""
+
+from __future__ import annotations
+
+import pytest
+from interruptions import Child, drawn, summary
+
+pytestmark = pytest.mark.device
+
+DRAWN = 300
+
+
+def test_after_an_interrupt_at_any_bytecode_all_goes_on_and_nothing_is_left() -> None:
+    child = Child("interruption.py")
+    points = drawn(child.points(), DRAWN)
+    wrong, reached = child.complaints(points)
+    assert (wrong, reached) == ({}, DRAWN), summary(wrong)

@@ -1,0 +1,105 @@
+"""Opening a driver: what other threads and their children see of it meanwhile, and what an interrupt leaves behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from interrupts import interrupted_at
+
+from vyre_driver import Driver
+from vyre_driver.backends.kompute.device import KomputeDevice
+from vyre_driver.errors import DispatchFailed
+from vyre_driver.spirv.shipped import shipped_module
+from vyre_driver.vulkan import _layer, layer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vyre_driver.vulkan import PhysicalDevice
+
+pytestmark = pytest.mark.device
+
+X = np.arange(64, dtype=np.float32)
+VARIABLES = (b"VK_ADD_LAYER_PATH", b"VK_LAYER_PATH", b"VK_INSTANCE_LAYERS")
+
+
+@pytest.fixture(autouse=True)
+def _no_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in VARIABLES:
+        monkeypatch.delenv(os.fsdecode(variable), raising=False)
+
+
+@pytest.fixture
+def _switching() -> Iterator[None]:
+    """The interpreter changes threads as often as it can."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def variables() -> tuple[bytes | None, ...]:
+    """What a child process would inherit."""
+    return tuple(map(_layer.environment_variable, VARIABLES))
+
+
+@pytest.mark.usefixtures("_switching")
+def test_no_other_thread_ever_sees_the_loaders_variables_while_drivers_are_opened() -> None:
+    seen, looks, ends = set(), 0, threading.Event()
+
+    def look() -> None:
+        nonlocal looks
+        while not ends.is_set():
+            seen.add(variables())
+            looks += 1
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    layers = []
+    for _ in range(10):
+        with Driver() as driver:
+            layers.append(driver.backend.layer is not None)
+    ends.set()
+    thread.join()
+    assert (seen, layers, looks > 100) == ({(None, None, None)}, [True] * 10, True)
+
+
+def test_an_interrupt_at_any_bytecode_of_opening_leaves_the_environment_and_the_next_driver_whole() -> None:
+    codes = {layer.create_under_layer.__code__, KomputeDevice._open.__code__, KomputeDevice.__init__.__code__}  # noqa: SLF001
+    Driver().close()
+    found, step = [], 0
+    while True:
+        step += 1
+        made: list[Driver] = []
+        if not interrupted_at(step, codes, lambda made=made: made.append(Driver())):
+            break
+        found.append(variables())
+    made[0].close()
+    with Driver() as driver:
+        kernel = driver.compile(shipped_module("saxpy"))
+        right = np.array_equal(kernel(X, X, push={"alpha": 2, "count": X.size}), 3 * X)
+        assert (right, driver.backend.layer is not None) == (True, True)
+    assert (found, len(found) > 20) == ([(None, None, None)] * len(found), True)
+
+
+@pytest.mark.usefixtures("witness")
+def test_a_device_that_the_vulkan_driver_refuses_is_a_failed_dispatch(
+    monkeypatch: pytest.MonkeyPatch, physical_device: PhysicalDevice
+) -> None:
+    """kompute does not look at the result and goes on with no device, which the loader aborts the process for."""
+    for _ in range(3):
+        monkeypatch.setenv("WITNESS_REFUSES", "1")
+        with pytest.raises(DispatchFailed) as refused:
+            Driver()
+        monkeypatch.delenv("WITNESS_REFUSES")
+        told = f"kompute cannot open {physical_device.name!r} (vkCreateDevice returned -8)."
+        assert str(refused.value).startswith(told)
+        with Driver() as driver:
+            kernel = driver.compile(shipped_module("saxpy"))
+            right = np.array_equal(kernel(X, X, push={"alpha": 2, "count": X.size}), 3 * X)
+            assert (right, driver.backend.layer is not None) == (True, True)

@@ -1,0 +1,118 @@
+"""Compile for a device, and dispatch nothing: the shaders and kernels of the package, or random programs.
+
+Usage: compiled.py shaders | kernels | programs FIRST COUNT [--constants]
+
+Each thing is named on a line of its own before it is compiled, so that the last line of a driver that dies tells on what. A
+line that begins with "refused" or "failed" tells why; the last is "done" and how many were compiled. The process ends without
+closing anything: a device that is not there cannot be waited for.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import traceback
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver import Driver
+from vyre_driver.conformance.cases import hand_written
+from vyre_driver.conformance.options import Options
+from vyre_driver.conformance.suite import random_cases
+from vyre_driver.errors import InvalidProgram, LimitExceeded, UnsupportedFeature
+from vyre_driver.kernels import KERNELS
+from vyre_driver.kernels.definition import Operand
+from vyre_driver.kernels.tuned import TunedKernel
+from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from vyre_driver.kernels.definition import KernelDefinition, Plan
+
+Work = tuple[str, "Callable[[], object]"]
+_OTHER_TYPES = {"reduce_sum": ("u4", "i4"), "reduce_max": ("u4", "i4"), "inclusive_scan": ("u4",), "transpose": ("f4", "i4")}
+
+
+def shaders(driver: Driver) -> Iterator[Work]:
+    """Every shader of the package as it is."""
+    names = [one.name.removesuffix(".spv") for one in files("vyre_driver.shaders").iterdir() if one.name.endswith(".spv")]
+    for name in sorted(names):
+        yield f"shader {name}", lambda name=name: driver.compile(shipped_module(name))
+
+
+def kernels(driver: Driver) -> Iterator[Work]:
+    """Every kernel with each of its candidates for the device."""
+    for name, definition in KERNELS.items():
+        try:
+            kernel = TunedKernel(driver, definition)
+        except (UnsupportedFeature, LimitExceeded) as error:
+            yield f"kernel {name}", lambda error=error: _raise(error)
+            continue
+        for candidate in kernel.candidates:
+            yield f"kernel {name}: {candidate}", lambda kernel=kernel, candidate=candidate: _compile_plans(kernel, candidate)
+
+
+def _raise(error: Exception) -> None:
+    raise error
+
+
+def _compile_plans(kernel: TunedKernel, candidate: Any) -> None:  # noqa: ANN401 -- a Candidate
+    for plan in _plans(kernel, kernel.definition, candidate):
+        for step in plan.steps:
+            kernel.compiled(step)
+
+
+def _plans(kernel: TunedKernel, definition: KernelDefinition, candidate: Any) -> Iterator[Plan]:  # noqa: ANN401 -- a Candidate
+    """The plans of the smallest size, of an odd one near it, and of other types."""
+    arrays, parameters = definition.example(definition.sizes[0], 0)
+    whole = [(one.shape, one.dtype) for one in arrays]
+    odd = [(tuple(count - 1 for count in shape), dtype) for shape, dtype in whole]
+    others = [[(shape, np.dtype(kind)) for shape, _ in whole] for kind in _OTHER_TYPES.get(definition.name, ())]
+    for form in (whole, odd, *others):
+        operands = {name: Operand(*one) for name, one in zip(definition.inputs, form, strict=True)}
+        definition.size(operands, parameters)
+        yield definition.plan(operands, parameters, candidate, kernel.device)
+
+
+def programs(driver: Driver, first: int, count: int, *, constants: bool) -> Iterator[Work]:
+    """Random programs from a seed on; those by hand before seed 0."""
+    lanes = driver.physical_device.subgroup_size
+    options = Options(subgroups=True, subgroup_lanes=lanes, constants=constants)
+    cases = [*hand_written(options)] if first == 0 else []
+    for case in (*cases, *random_cases(first, count, options)):
+        yield case.name, lambda case=case: driver.compile(case.program)
+
+
+def main(what: str, *arguments: str) -> None:
+    """Compile, and tell of it."""
+    done = 0
+    with tempfile.TemporaryDirectory() as cache:
+        driver = Driver(cache=cache)
+        print(f"device {driver.physical_device.name}, {driver.physical_device.driver_info}", flush=True)
+        if what in {"shaders", "kernels"}:
+            work = shaders(driver) if what == "shaders" else kernels(driver)
+        else:
+            work = programs(driver, int(arguments[0]), int(arguments[1]), constants="--constants" in arguments)
+        for name, compile_it in work:
+            print(name, flush=True)
+            try:
+                compile_it()
+                done += 1
+            except (UnsupportedFeature, LimitExceeded) as error:
+                print(f"refused {name}: {error.problem}")
+            except Exception as error:  # noqa: BLE001 -- what is asked
+                if type(error) is InvalidProgram:  # for want of a device's feature, as the conformance suite has it
+                    print(f"refused {name}: {error.problem}")
+                else:
+                    print(f"failed {name}: {json.dumps(traceback.format_exc())}")
+    print(f"done {done}", flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

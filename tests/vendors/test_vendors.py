@@ -1,0 +1,75 @@
+"""A taste of ``make vendors``: what ships compiles for AMD's devices, and runs on a device as weak as Vulkan allows."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from vendors.radv import FAMILIES, compiled, manifest
+from vendors.weakened import weak_environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import RunChild
+
+# Kernels of every kind in a process that the layer has been put below of.
+KERNELS_RUN = """
+import numpy as np
+from vyre_driver import Driver
+from vyre_driver.kernels import KERNELS
+from vyre_driver.kernels.tuned import TunedKernel
+with Driver() as driver:
+    for name in ("saxpy", "reduce_sum", "inclusive_scan", "histogram", "transpose", "softmax", "matmul"):
+        definition = KERNELS[name]
+        arrays, parameters = definition.example(definition.sizes[0], 0)
+        expected = definition.expected(*arrays, **parameters)
+        found = TunedKernel(driver, definition)(*arrays, **parameters)
+        scale = max(1.0, float(np.abs(expected).max()))
+        assert float(np.abs(found - expected).max()) <= scale * 1e-3, name
+        print(name)
+"""
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_shipped_shader_compiles_for_amds_devices(family: str) -> None:
+    path = manifest("radeon")
+    if path is None:
+        pytest.skip("not installed: RADV (Debian: mesa-vulkan-drivers)")
+    found = compiled(family, path, "shaders")
+    assert (family.upper() in found.device, found.done > 20, found.refused, found.failed) == (True, True, [], [])
+
+
+@pytest.fixture
+def weak(tmp_path: Path) -> dict[str, str]:
+    """The variables that put the weak layer below ours."""
+    if shutil.which("cc") is None:
+        pytest.skip("not installed: cc")
+    return weak_environment(tmp_path / "weak")
+
+
+@pytest.mark.device
+def test_the_weak_layer_tells_of_a_device_that_has_little(weak: dict[str, str], run_cli: RunChild) -> None:
+    told = json.loads(run_cli("devices", "--json", env=weak).stdout)["devices"][0]
+    limits = told["limits"]
+    sizes = [limits["max_compute_shared_memory_size"], limits["max_compute_work_group_invocations"]]
+    ranges = [limits["max_storage_buffer_range"], limits["min_storage_buffer_offset_alignment"]]
+    narrow = {
+        one for one in told["features"] if one.endswith(("8BitAccess", "16BitAccess", "Int8", "Int16", "Int64", "Float16"))
+    }
+    assert (sizes, ranges, narrow) == ([16384, 128], [2**27, 256], set())
+
+
+@pytest.mark.device
+def test_doctor_finds_a_weak_device_well(weak: dict[str, str], run_cli: RunChild) -> None:
+    done = run_cli("doctor", "--json", env=weak)
+    (dispatch,) = [one for one in json.loads(done.stdout)["checks"] if one["name"].startswith("dispatch")]
+    assert dispatch["state"] == "ok", dispatch
+
+
+@pytest.mark.device
+def test_kernels_give_right_results_on_a_weak_device(weak: dict[str, str], run_python: RunChild) -> None:
+    done = run_python("-c", KERNELS_RUN, env=weak)
+    assert (done.status, len(done.stdout.split()), done.complaint) == (0, 7, []), done.stderr

@@ -1,0 +1,153 @@
+# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=False
+"""A lock that tells the thread which holds it from one that has to wait. Imports nothing of ours.
+
+Compiled, so that no signal handler and no collection of garbage runs between taking the lock and knowing that it is taken.
+"""
+
+import os
+
+cimport cython
+from cpython.exc cimport PyErr_CheckSignals
+from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
+
+cdef extern from "pythread.h":
+    ctypedef void* PyThread_type_lock
+    ctypedef enum PyLockStatus:
+        PY_LOCK_FAILURE
+        PY_LOCK_ACQUIRED
+    PyThread_type_lock PyThread_allocate_lock()
+    void PyThread_free_lock(PyThread_type_lock lock)
+    PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock lock, long long microseconds, int may_interrupt) nogil
+    void PyThread_release_lock(PyThread_type_lock lock)
+    unsigned long PyThread_get_thread_ident()
+
+cdef unsigned long forks = 0  # between the process that imported this and this one
+cdef unsigned long survivor = 0  # the thread that came along with the last of them
+
+
+def _forked():
+    """In a forked child: locks that were held then are known from those that are held now."""
+    global forks, survivor
+    forks += 1
+    survivor = PyThread_get_thread_ident()
+
+
+os.register_at_fork(after_in_child=_forked)
+
+cdef double LONGEST_S = 1e9  # what fits a count of microseconds by far
+
+
+cdef double now_s() noexcept nogil:
+    cdef timespec now
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return <double> now.tv_sec + 1e-9 * <double> now.tv_nsec
+
+
+@cython.final
+cdef class CallLock:
+    """A lock for the length of a call, which the thread that holds it cannot wait for.
+
+    A signal handler or a finalizer may run in the middle of such a call and make another one on the same object. It would wait
+    for itself; ``refused()`` gives the exception that it gets instead. In a forked child a lock that another thread held is
+    free: that thread did not come along.
+    """
+
+    cdef PyThread_type_lock _lock
+    cdef object _refused
+    cdef unsigned long _holder  # 0 while it is free; changed under the GIL by the thread itself
+    cdef unsigned long _forks  # when it was made, or taken last
+
+    def __cinit__(self, refused not None):
+        """Start free."""
+        self._lock = PyThread_allocate_lock()
+        if self._lock == NULL:
+            raise MemoryError("no memory for a lock")
+        self._refused = refused
+        self._forks = forks
+
+    def __dealloc__(self):
+        if self._lock != NULL:
+            if self._holder:
+                PyThread_release_lock(self._lock)
+            PyThread_free_lock(self._lock)
+
+    def acquire(self, bint blocking=True, double timeout=-1):
+        """Take the lock; returns whether it was had, in ``timeout`` seconds where that is 0 or more.
+
+        Raises ``refused()`` in the thread that holds it; without ``blocking`` it returns False there.
+        """
+        if PyThread_acquire_lock_timed(self._lock, 0, 0) != PY_LOCK_ACQUIRED:
+            if self._forks != forks and self._holder != survivor:
+                self._renew()
+                return self.acquire(blocking, timeout)
+            if not blocking:
+                return False
+            if self._holder == PyThread_get_thread_ident():
+                raise self._refused()
+            if not waited(self._lock, timeout):
+                return False
+        self._holder, self._forks = PyThread_get_thread_ident(), forks
+        return True
+
+    cdef int _renew(self) except -1:
+        """Take a new lock in place of the one whose holder was left behind, which cannot be freed while it is held."""
+        cdef PyThread_type_lock fresh = PyThread_allocate_lock()
+        if fresh == NULL:
+            raise MemoryError("no memory for a lock")
+        self._lock, self._holder, self._forks = fresh, 0, forks
+        return 0
+
+    def release(self):
+        """Let it go; raises RuntimeError in a thread that does not hold it."""
+        if self._holder != PyThread_get_thread_ident():
+            raise RuntimeError("this thread does not hold the lock")
+        self._holder = 0
+        PyThread_release_lock(self._lock)
+
+    def attempt(self):
+        """Return a context manager that holds the lock if it is free, and gives whether it does; it never waits."""
+        return Attempt(self)
+
+    def __enter__(self):
+        self.acquire()
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        self.release()
+
+
+@cython.final
+cdef class Attempt:
+    """A block that holds a lock, or goes without; made by ``CallLock.attempt`` for one use."""
+
+    cdef CallLock _lock
+    cdef bint _is_mine
+
+    def __cinit__(self, CallLock lock not None):
+        self._lock = lock
+
+    def __enter__(self):
+        self._is_mine = self._lock.acquire(False)
+        return self._is_mine
+
+    def __exit__(self, kind, error, traceback):
+        if self._is_mine:
+            self._is_mine = False
+            self._lock.release()
+
+
+cdef bint waited(PyThread_type_lock lock, double timeout) except -1:
+    """Wait for a lock without the GIL and take it; tells whether it came free in time. A signal handler may raise out of it."""
+    cdef double ends_s = now_s() + timeout
+    cdef long long left_us = -1
+    cdef PyLockStatus status
+    while True:
+        if timeout >= 0:
+            left_us = <long long> (1e6 * max(0.0, min(ends_s - now_s(), LONGEST_S)))
+        with nogil:
+            status = PyThread_acquire_lock_timed(lock, left_us, 1)
+        if status == PY_LOCK_ACQUIRED:
+            return True
+        if status == PY_LOCK_FAILURE:
+            return False
+        PyErr_CheckSignals()

@@ -1,0 +1,166 @@
+"""Hand-written cases of constants where compilers turn operators into others: quotients, products, shifts, differences.
+
+Each stands in a chain of min and max, which compilers reorder by what they believe of its sign, and make one instruction of.
+The first is what a driver was wrong about (docs/conformance.md).
+
+Source: spec item 1.7 (integers).
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vyre_driver.conformance.case import EXACT, Case
+from vyre_driver.conformance.words import I32_EDGES, NUMPY, U32_EDGES
+from vyre_driver.ir import builders as ir
+from vyre_driver.ir.buffers import BufferDecl
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.operators import BinOp, UnOp
+from vyre_driver.ir.program import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from vyre_driver.ir.arithmetic import Expr
+
+U32, I32 = DataType.U32, DataType.I32
+_LEAST, _MOST = -(2**31), 2**31 - 1
+_SMALL = (1, 2, 3, 4, 5, 7, 8, 10, 16, 100, 127, 1000, 65535, 65536, 1 << 30, _MOST)
+SIGNED = (*_SMALL, *(-one for one in _SMALL), _LEAST)
+UNSIGNED = (*_SMALL, 2**31, 2**31 + 1, 2**32 - 2, 2**32 - 1)
+COUNTS = (0, 1, 5, 16, 30, 31, 32, 33, 63, 64, 2**31, 2**32 - 1)
+_GIVEN = {
+    I32: (*I32_EDGES, 1044843776, -1044843776, 522421888, 9, -9, 10, -10, 99, -99, 128, -129, 1 << 30, -(1 << 30)),
+    U32: (*U32_EDGES, 1044843776, 9, 10, 11, 99, 1000, 1 << 30, 3 << 30, 2**32 - 3),
+}
+
+
+def constant_cases() -> Iterator[Case]:
+    """Yield them all."""
+    yield _reported()
+    yield from _negation_cases()
+    for (term, (make, constants)), (chain, within) in product(_SIGNED_TERMS.items(), _SIGNED_CHAINS.items()):
+        yield _case(f"{chain} of i32 {term}", I32, constants, make, within)
+    for (term, (make, constants)), (chain, within) in product(_UNSIGNED_TERMS.items(), _UNSIGNED_CHAINS.items()):
+        yield _case(f"{chain} of u32 {term}", U32, constants, make, within)
+
+
+def _reported() -> Case:
+    given = BufferDecl.read("signed_in", 0, I32)
+    out = BufferDecl.output("signed_out", 1, I32).with_count(1)
+    x = ir.load(given, 0)
+    least = ir.minimum(ir.minimum(x, ir.binop(BinOp.DIV, x, ir.i32(-2))), ir.i32(0))
+    program = Program.wrapped([given, out], (1, 1, 1), [ir.store(out, 0, least)])
+    return Case(
+        "the least of a number, its half negated, and 0", program, (np.array([1044843776], np.int32),), (1, 1, 1), EXACT
+    )
+
+
+_ZERO = ir.i32(0)
+_NEGATIONS: tuple[Callable[[Expr], Expr], ...] = (
+    lambda x: ir.binop(BinOp.MUL, x, ir.i32(-1)),
+    lambda x: ir.binop(BinOp.MUL, x, ir.binop(BinOp.SUB, ir.i32(4), ir.i32(5))),
+    lambda x: ir.binop(BinOp.SUB, _ZERO, x),
+    lambda x: ir.binop(BinOp.SUB, ir.binop(BinOp.SUB, ir.i32(5), ir.i32(5)), x),
+    lambda x: ir.cast(I32, ir.unop(UnOp.NEGATE, ir.cast(U32, x))),
+    lambda x: ir.binop(BinOp.ADD, ir.unop(UnOp.BIT_NOT, x), ir.i32(1)),
+    lambda x: ir.binop(BinOp.ADD, ir.binop(BinOp.BIT_XOR, x, ir.i32(-1)), ir.i32(1)),
+    lambda x: ir.binop(BinOp.SUB, _ZERO, ir.binop(BinOp.DIV, x, ir.i32(2))),
+    lambda x: ir.binop(BinOp.SUB, _ZERO, ir.binop(BinOp.BIT_AND, x, ir.i32(255))),
+    lambda x: ir.binop(BinOp.SUB, _ZERO, ir.binop(BinOp.ADD, x, ir.var("y", I32))),
+)
+_OF_NEGATIONS: dict[str, Callable[[Expr, Expr, Expr], Expr]] = {
+    "the least": lambda x, n, _: ir.minimum(ir.minimum(x, n), _ZERO),
+    "the least, 0 first,": lambda x, n, _: ir.minimum(_ZERO, ir.minimum(x, n)),
+    "the least with another": lambda x, n, y: ir.minimum(ir.minimum(x, n), y),
+    "the least of another,": lambda _, n, y: ir.minimum(ir.minimum(y, n), _ZERO),
+    "the greatest": lambda x, n, _: ir.maximum(ir.maximum(x, n), _ZERO),
+    "limits": lambda x, n, _: ir.minimum(ir.maximum(x, n), _ZERO),
+}
+
+
+def _negation_cases() -> Iterator[Case]:
+    """Yield what is taken of numbers and of what negates them, which compilers find however it is written."""
+    values = np.array(_GIVEN[I32], np.int32)
+    arrays = values, np.roll(values, 3)
+    given = [BufferDecl.read(name, place, I32).with_count(len(values)) for place, name in enumerate(("given", "other"))]
+    i, x, y = ir.gid_x(), ir.var("x", I32), ir.var("y", I32)
+    for name, make in _OF_NEGATIONS.items():
+        out = BufferDecl.output("out", 2, I32).with_count(len(values) * len(_NEGATIONS))
+        stores = [
+            ir.store(out, i * len(_NEGATIONS) + place, make(x, negated(x), y)) for place, negated in enumerate(_NEGATIONS)
+        ]
+        loads = [ir.let("x", ir.load(given[0], i)), ir.let("y", ir.load(given[1], i))]
+        program = Program.wrapped([*given, out], (32, 1, 1), [ir.if_(i < len(values), [*loads, *stores])])
+        yield Case(f"{name} of x and what negates it", program, arrays, (-(-len(values) // 32), 1, 1), EXACT)
+
+
+def _case(
+    name: str,
+    dtype: DataType,
+    constants: tuple[int, ...],
+    make: Callable[[Expr, int], Expr],
+    within: Callable[[Expr, Expr], Expr],
+) -> Case:
+    """Return the case of one term with each constant, in a chain of its own."""
+    values = np.array(_GIVEN[dtype], NUMPY[dtype])
+    given = BufferDecl.read("given", 0, dtype).with_count(len(values))
+    out = BufferDecl.output("out", 1, dtype).with_count(len(values) * len(constants))
+    i, x = ir.gid_x(), ir.var("x", dtype)
+    stores = [
+        ir.store(out, i * len(constants) + place, within(x, make(x, constant))) for place, constant in enumerate(constants)
+    ]
+    body = [ir.if_(i < ir.buf_len(given), [ir.let("x", ir.load(given, i)), *stores])]
+    program = Program.wrapped([given, out], (32, 1, 1), body)
+    return Case(name, program, (values,), (-(-len(values) // 32), 1, 1), EXACT)
+
+
+def _signed_quotient(x: Expr, constant: int) -> Expr:
+    """Return a quotient that the reference defines: the least number by -1 is an error there."""
+    return ir.binop(BinOp.DIV, ir.maximum(x, ir.i32(_LEAST + 1)) if constant == -1 else x, ir.i32(constant))
+
+
+def _signed_remainder(x: Expr, constant: int) -> Expr:
+    return ir.binop(BinOp.MOD, ir.maximum(x, ir.i32(_LEAST + 1)) if constant == -1 else x, ir.i32(constant))
+
+
+def _hidden_quotient(x: Expr, constant: int) -> Expr:
+    """Return a quotient by a constant that only a compiler finds: a difference of two."""
+    divisor = ir.binop(BinOp.SUB, ir.i32(5), ir.i32((5 - constant + 2**31) % 2**32 - 2**31))
+    return ir.binop(BinOp.DIV, ir.maximum(x, ir.i32(_LEAST + 1)) if constant == -1 else x, divisor)
+
+
+_SIGNED_TERMS: dict[str, tuple[Callable[[Expr, int], Expr], tuple[int, ...]]] = {
+    "quotients": (_signed_quotient, SIGNED),
+    "remainders": (_signed_remainder, SIGNED),
+    "quotients by hidden constants": (_hidden_quotient, SIGNED),
+    "products": (lambda x, constant: ir.binop(BinOp.MUL, x, ir.i32(constant)), SIGNED),
+    "differences": (lambda x, constant: ir.binop(BinOp.SUB, ir.i32(constant), x), (0, *SIGNED)),
+}
+_SIGNED_CHAINS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "the least": lambda x, term: ir.minimum(ir.minimum(x, term), ir.i32(0)),
+    "the greatest": lambda x, term: ir.maximum(ir.i32(0), ir.maximum(term, x)),
+    "clamps": lambda _, term: ir.minimum(ir.maximum(term, ir.i32(-100)), ir.i32(100)),
+    "sums": lambda x, term: ir.maximum(ir.minimum(ir.binop(BinOp.ADD, term, x), ir.i32(7)), ir.i32(0)),
+}
+
+
+def _unsigned(op: BinOp) -> Callable[[Expr, int], Expr]:
+    return lambda x, constant: ir.binop(op, x, ir.u32(constant))
+
+
+_UNSIGNED_TERMS: dict[str, tuple[Callable[[Expr, int], Expr], tuple[int, ...]]] = {
+    "quotients": (_unsigned(BinOp.DIV), UNSIGNED),
+    "remainders": (_unsigned(BinOp.MOD), UNSIGNED),
+    "left shifts": (_unsigned(BinOp.SHL), COUNTS),
+    "right shifts": (_unsigned(BinOp.SHR), COUNTS),
+    "left rotations": (_unsigned(BinOp.ROTATE_LEFT), COUNTS),
+    "right rotations": (_unsigned(BinOp.ROTATE_RIGHT), COUNTS),
+}
+_UNSIGNED_CHAINS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "the least": lambda x, term: ir.minimum(ir.minimum(x, term), ir.u32(2**31)),
+    "clamps": lambda x, term: ir.minimum(ir.maximum(term, ir.u32(3)), ir.binop(BinOp.BIT_OR, x, ir.u32(100))),
+}

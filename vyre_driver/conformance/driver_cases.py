@@ -1,0 +1,159 @@
+"""Programs that a compiler of a driver gets wrong, as they were left of random ones, and that no lowering goes round yet.
+
+Each is right by the reference, and on the other drivers that were asked (docs/conformance.md, "Open").
+
+Source: spec items 1.5 to 1.7.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.conformance.case import EXACT, Case
+from vyre_driver.ir import builders as ir
+from vyre_driver.ir.buffers import BufferDecl
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.operators import AtomicOp, BinOp, UnOp
+from vyre_driver.ir.program import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from vyre_driver.conformance.options import Options
+    from vyre_driver.ir.statements import Node
+
+U32, I32, U64, I64, F32, BOOL = DataType.U32, DataType.I32, DataType.U64, DataType.I64, DataType.F32, DataType.Bool
+U8, I8 = DataType.U8, DataType.I8
+
+
+def driver_cases(options: Options) -> Iterator[Case]:
+    """Yield those that these options allow."""
+    yield _greatest_after_rotation()
+    yield _chosen_least()
+    yield _rounded_constants()
+    if options.u64:
+        yield from _borrows()
+        yield _nested_choices()
+    if options.narrow:
+        yield _bits_of_a_byte()
+    if options.narrow and options.u64:
+        yield _bits_of_a_signed_byte()
+    if options.atomics:
+        yield _atomic_at_a_condition()
+
+
+def _case(
+    name: str,
+    buffers: Sequence[BufferDecl],
+    body: Sequence[Node],
+    *inputs: Any,  # noqa: ANN401 -- numpy arrays
+    size: tuple[int, int, int] = (1, 1, 1),
+    grid: tuple[int, int, int] = (1, 1, 1),
+) -> Case:
+    return Case(name, Program.wrapped(list(buffers), size, list(body)), inputs, grid, EXACT)
+
+
+def _bits_of_a_signed_byte() -> Case:
+    given, out = BufferDecl.read("signed_bytes_in", 5, I8), BufferDecl.read_write("wide_out", 10, U64)
+    other = BufferDecl.read_write("quotients", 15, F32).with_count(1)
+    count = ir.unop(UnOp.POPCOUNT, ir.cast(U64, ir.cast(U8, ir.load(given, 1))))
+    body = [ir.store(out, 0, count), ir.store(other, 0, ir.f32(0.0) / ir.f32(1.0))]
+    values = np.array([126, -72], np.int8), np.array([2**63 - 1], np.uint64), np.array([-222.75], np.float32)
+    return _case("bits of a signed byte without its sign", [given, out, other], body, *values)
+
+
+def _bits_of_a_byte() -> Case:
+    given, out = BufferDecl.read("bytes_in", 3, U8), BufferDecl.output("signed_out", 6, I32).with_count(3)
+    other = BufferDecl.read_write("quotients", 12, F32)
+    count = ir.cast(I32, ir.unop(UnOp.POPCOUNT, ir.cast(U32, ir.load(given, 1))))
+    body = [ir.store(other, 1, ir.f32(0.0) / ir.f32(1.0)), ir.store(out, 1, count)]
+    values = np.array([31, 133, 163], np.uint8), np.array([173.0], np.float32)
+    return _case("bits of a byte", [given, out, other], body, *values)
+
+
+def _borrows() -> Iterator[Case]:
+    """Yield differences of a high word and 64 bits."""
+    given, out = BufferDecl.read("wide_in", 2, U64).with_count(1), BufferDecl.read_write("wide_out", 7, U64)
+    high = ir.cast(U64, ir.binop(BinOp.MUL_HIGH, ir.u32(62), ir.gid_x()))
+    body: list[Node] = [ir.store(out, 0, ir.binop(BinOp.WRAPPING_SUB, high, ir.load(given, 0)))]
+    values = np.array([2**32], np.uint64), np.array([9588561041075889510], np.uint64)
+    yield _case("a high word less 64 bits", [given, out], body, *values)
+    flags = BufferDecl.read("flags_in", 3, BOOL)
+    high = ir.cast(U64, ir.binop(BinOp.MUL_HIGH, ir.wid_x(), ir.gid_x()))
+    less = ir.cast(U64, ir.unop(UnOp.LOGICAL_NOT, ir.load(flags, 0)))
+    body = [ir.store(out, 0, ir.binop(BinOp.WRAPPING_SUB, high, less))]
+    values = np.array([2063926500], np.uint32), np.array([328343491766385477], np.uint64)
+    yield _case("a high word less a condition", [flags, out], body, *values)
+    high = ir.cast(U64, ir.binop(BinOp.MUL_HIGH, ir.gid_x(), ir.gid_x()))
+    body = [ir.store(out, ir.gid_x(), ir.binop(BinOp.WRAPPING_SUB, high, ir.load(out, ir.gid_x())))]
+    wide = np.array(
+        [
+            *(15587158854871204429, 14079202870085898980, 7130634601279833375, 9599424445746995411, 1152134654831567673),
+            *(12297829381041378645, 11971880646745020487, 8384697464220985486, 16045690984503111693, 13579052101076190266),
+            *(0, 11795538244364116326, 12297829381041378645, 4294967297),
+        ],
+        np.uint64,
+    )
+    yield _case("high words less what stands there", [out], body, wide, size=(4, 1, 1), grid=(3, 1, 1))
+
+
+def _atomic_at_a_condition() -> Case:
+    words, counters = BufferDecl.read_write("words_out", 4, U32), BufferDecl.read_write("counters", 9, U32).with_count(1)
+    own = ir.load(words, ir.gid_x() + ir.gid_y() + ir.gid_z() * 5)
+    place = ir.cast(U32, ir.cast(BOOL, own))
+    body = [ir.let("v7", ir.atomic(AtomicOp.MIN, counters, place, ir.unop(UnOp.BIT_NOT, own)))]
+    values = np.array([2328016043], np.uint32), np.array([2254898474], np.uint32)
+    return _case("an atomic whose index is a condition", [words, counters], body, *values, size=(1, 5, 1))
+
+
+def _greatest_after_rotation() -> Case:
+    out = BufferDecl.output("words_out", 4, U32).with_count(1)
+    turned = ir.binop(BinOp.ROTATE_RIGHT, ir.u32(1), ir.lid_y())
+    value = ir.maximum(turned - ir.unop(UnOp.BIT_NOT, ir.gid_x()), ir.gid_x())
+    return _case("the greater of a word and a rotation less its inversion", [out], [ir.store(out, 0, value)])
+
+
+def _chosen_least() -> Case:
+    values = np.array([-7, -2, -1, 0, 1, 2, 7, 99, 65536, 1044843776], np.int32)
+    given, out = BufferDecl.read("in", 0, I32), BufferDecl.output("out", 1, I32).with_count(len(values))
+    i, x = ir.gid_x(), ir.var("x", I32)
+    negated = ir.binop(BinOp.SUB, ir.i32(0), ir.binop(BinOp.DIV, x, ir.i32(2)))
+    lesser = ir.select(ir.binop(BinOp.LT, x, negated), x, negated)
+    least = ir.select(ir.binop(BinOp.LT, lesser, ir.i32(0)), lesser, ir.i32(0))
+    body = [ir.if_(i < len(values), [ir.let("x", ir.load(given, i)), ir.store(out, i, least)])]
+    return _case("the least of a number and its half negated, by comparisons", [given, out], body, values, size=(32, 1, 1))
+
+
+def _nested_choices() -> Case:
+    signed = BufferDecl.read("signed_in", 1, I32).with_count(3)
+    flags = BufferDecl.read("flags_in", 3, BOOL)
+    words = BufferDecl.output("words_out", 6, U32).with_count(1)
+    signed_out, wide = (
+        BufferDecl.read_write("signed_out", 7, I32),
+        BufferDecl.read_write("signed_wide_out", 11, I64).with_count(3),
+    )
+    i, v4 = ir.gid_x(), ir.var("v4", BOOL)
+    outer = ir.binop(
+        BinOp.OR,
+        ir.select(ir.lid_y(), v4, ir.load(flags, 0)),
+        ir.binop(BinOp.LE, ir.load(signed, i), ir.i32(0)),
+    )
+    value = ir.select(outer, ir.load(wide, i), ir.select(v4, ir.load(wide, i), ir.i64(0)))
+    body = [
+        ir.let("v4", ir.cast(BOOL, ir.cast(I64, ir.load(signed_out, 0)))),
+        ir.if_(ir.wid_x() < 0, [ir.store(words, 0, ir.u32(0)), ir.assign("v4", ir.boolean(False))]),
+        ir.store(wide, i, value),
+    ]
+    values = np.array([-2147483647, 1399897139, -1317534701], np.int32), np.array([1695048993], np.uint32)
+    rest = np.array([1], np.int32), np.array([2**63 - 1, -(2**63) + 1, 0], np.int64)
+    return _case("choices in choices", [signed, flags, words, signed_out, wide], body, *values, *rest, size=(33, 1, 1))
+
+
+def _rounded_constants() -> Case:
+    out = BufferDecl.read_write("signed_out", 5, I32)
+    far = ir.abs_diff(ir.f32(-100.0), ir.f32(8388607.5)) - 2.5
+    return _case(
+        "constants that are rounded twice", [out], [ir.store(out, 0, ir.cast(I32, far))], np.array([-939101271], np.int32)
+    )

@@ -1,0 +1,180 @@
+"""Hand-written cases of numbers whose upper bits are all alike, and what is computed of them as words.
+
+Compilers remember that a word is a number of 8 or 16 bits with its sign or zeros above it, and choose instructions for such
+numbers. Every operator of words is asked of every way to make one: what a driver was wrong about, and its kin
+(docs/conformance.md).
+
+Source: spec items 1.7 (integers) and 1.9.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vyre_driver.conformance.case import EXACT, Case
+from vyre_driver.conformance.words import NUMPY
+from vyre_driver.ir import builders as ir
+from vyre_driver.ir.buffers import BufferDecl
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.operators import BinOp, UnOp
+from vyre_driver.ir.program import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.conformance.options import Options
+    from vyre_driver.ir.arithmetic import Expr
+
+U32, I32, U64, I64, F32, BOOL = DataType.U32, DataType.I32, DataType.U64, DataType.I64, DataType.F32, DataType.Bool
+_NARROW = (DataType.I8, DataType.I16, DataType.U8, DataType.U16)
+_ONES = 2**32 - 1
+# Near the edges of 8, 16, 24 and 32 bits, and where an f32 rounds: half way between two, just above and just below.
+_WORDS = (
+    *(0, 1, 2, 100, 127, 128, 129, 255, 256, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 1 << 16, 0xFF_FFFF, 1 << 24, (1 << 24) + 1),
+    *(
+        (1 << 24) + 3,
+        (1 << 25) + 2,
+        (1 << 25) + 6,
+        2**31 - 65,
+        2**31 - 64,
+        2**31 - 1,
+        2**31,
+        2**31 + 128,
+        2**31 + 129,
+        2**31 + 384,
+    ),
+    *(0x80FF_7F80, 0xFFFF_7FFF, 0xFFFF_8000, 0xFFFF_FF7F, 0xFFFF_FF80, 0xFFFF_FF81, _ONES - 1, _ONES, 0xDEAD_BEEF),
+)
+
+
+def _narrowed(dtype: DataType) -> Callable[[Expr], Expr]:
+    return lambda x: ir.cast(U32, ir.cast(dtype, x))
+
+
+def _shifted(by: int) -> Callable[[Expr], Expr]:
+    """Return what makes a quotient by a power of two: an arithmetic shift, to compilers."""
+    return lambda x: ir.cast(U32, ir.binop(BinOp.DIV, ir.cast(I32, x), ir.i32(1 << by)))
+
+
+WAYS: dict[str, Callable[[Expr], Expr]] = {
+    **{f"cast to {dtype}": _narrowed(dtype) for dtype in _NARROW},
+    "quotient by 2^24": _shifted(24),
+    "quotient by 2^16": _shifted(16),
+    "lowest bit, negated": lambda x: ir.unop(UnOp.NEGATE, x & 1),
+    "seven bits, inverted": lambda x: ir.unop(UnOp.BIT_NOT, x & 127),
+    "upper bits set": lambda x: ir.binop(BinOp.BIT_OR, x, ir.u32(0xFFFF_FF80)),
+    "fifteen less a hundred": lambda x: (x & 15) - 100,
+    "ones or zeros": lambda x: ir.select(x & 1, ir.u32(_ONES), ir.u32(0)),
+    "-1 or a small one": lambda x: ir.cast(U32, ir.select(x & 1, ir.i32(-1), ir.i32(5))),
+    "lesser of two": lambda x: ir.minimum(_narrowed(DataType.I8)(x), _narrowed(DataType.I16)(x)),
+    "upper byte": lambda x: ir.binop(BinOp.SHR, x, ir.u32(24)),
+    "the word": lambda x: x,
+}
+"""Makes a word of any word."""
+
+
+def _signed(make: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
+    return lambda w: make(ir.cast(I32, w))
+
+
+def _with(op: BinOp, constant: int, *, turned: bool = False) -> Callable[[Expr], Expr]:
+    return lambda w: ir.binop(op, ir.u32(constant), w) if turned else ir.binop(op, w, ir.u32(constant))
+
+
+def _signed_with(op: BinOp, constant: int) -> Callable[[Expr], Expr]:
+    return lambda w: ir.binop(op, ir.cast(I32, w), ir.i32(constant))
+
+
+def _of_one(op: UnOp) -> Callable[[Expr], Expr]:
+    return lambda w: ir.unop(op, w)
+
+
+_ORDERS = (BinOp.LT, BinOp.LE, BinOp.GT, BinOp.GE, BinOp.EQ, BinOp.NE)
+_CONSTANTS = {
+    BinOp.DIV: 3,
+    BinOp.MOD: 7,
+    BinOp.MUL: 0x0101_0101,
+    BinOp.MUL_HIGH: 0x1234_5679,
+    BinOp.MIN: 0x7FFF_FFF0,
+    BinOp.MAX: 0x8000_0010,
+    BinOp.SHL: 9,
+    BinOp.SHR: 25,
+    BinOp.ROTATE_LEFT: 5,
+    BinOp.ROTATE_RIGHT: 13,
+    BinOp.ABS_DIFF: 0x8000_0000,
+    BinOp.SATURATING_ADD: 200,
+    BinOp.SATURATING_SUB: 200,
+    BinOp.SATURATING_MUL: 3,
+}
+_SIGNED_CONSTANTS = {BinOp.DIV: 3, BinOp.MOD: -7, BinOp.MIN: 77, BinOp.MAX: -77, BinOp.MUL: -3}
+THEN: dict[str, tuple[DataType, Callable[[Expr], Expr]]] = {
+    "as f32": (F32, lambda w: ir.cast(F32, w)),
+    "as f32 by way of i32": (F32, _signed(lambda s: ir.cast(F32, s))),
+    **{f"{op.name} {constant}": (U32, _with(op, constant)) for op, constant in _CONSTANTS.items()},
+    "DIV of 2^32 - 2": (U32, _with(BinOp.DIV, _ONES - 1, turned=True)),
+    "DIV by itself less 3": (U32, lambda w: ir.binop(BinOp.DIV, w, w - 3)),
+    "MUL_HIGH by itself": (U32, lambda w: ir.binop(BinOp.MUL_HIGH, w, w)),
+    "SATURATING_MUL by itself": (U32, lambda w: ir.binop(BinOp.SATURATING_MUL, w, w)),
+    **{f"{op.name} 128": (BOOL, _with(op, 128)) for op in _ORDERS},
+    **{f"{op.name} {_ONES - 127}": (BOOL, _with(op, _ONES - 127)) for op in _ORDERS},
+    **{f"signed {op.name} {constant}": (I32, _signed_with(op, constant)) for op, constant in _SIGNED_CONSTANTS.items()},
+    **{f"signed {op.name} -128": (BOOL, _signed_with(op, -128)) for op in _ORDERS},
+    **{f"signed {op.name} 128": (BOOL, _signed_with(op, 128)) for op in _ORDERS},
+    **{op.name: (U32, _of_one(op)) for op in (UnOp.POPCOUNT, UnOp.CLZ, UnOp.CTZ, UnOp.REVERSE_BITS)},
+}
+"""What is computed of a word, and its type."""
+THEN_WIDE: dict[str, tuple[DataType, Callable[[Expr], Expr]]] = {
+    "as u64": (U64, lambda w: ir.cast(U64, w)),
+    "as u64 by way of i32": (U64, _signed(lambda s: ir.cast(U64, s))),
+    "MUL_HIGH of u64": (U64, lambda w: ir.binop(BinOp.MUL_HIGH, ir.cast(U64, w), ir.u64(0xFFFF_0001_0000_0003))),
+    "u64 LT 2^32": (BOOL, lambda w: ir.binop(BinOp.LT, ir.cast(U64, w), ir.u64(1 << 32))),
+}
+"""What is computed of it with 64 bits."""
+
+
+def extension_cases(options: Options) -> Iterator[Case]:
+    """Yield them all; the first is what a driver was wrong about."""
+    yield _reported()
+    for name, (dtype, make) in (THEN | (THEN_WIDE if options.u64 else {})).items():
+        yield computed(f"{name} of words whose upper bits are alike", dtype, [make], list(WAYS.values()))
+    if options.narrow:
+        yield from (_loaded(dtype) for dtype in _NARROW)
+
+
+def _reported() -> Case:
+    signed = BufferDecl.read("signed_in", 0, I32)
+    out = BufferDecl.output("floats_out", 1, F32).with_count(1)
+    body = [ir.store(out, 0, ir.cast(F32, ir.cast(U32, ir.cast(DataType.I8, ir.load(signed, 0)))))]
+    program = Program.wrapped([signed, out], (1, 1, 1), body)
+    return Case("a byte below zero as a word and as f32", program, (np.array([-1], np.int32),), (1, 1, 1), EXACT)
+
+
+def computed(name: str, dtype: DataType, operators: list[Callable[[Expr], Expr]], ways: list[Callable[[Expr], Expr]]) -> Case:
+    """Return the case of these operators on words that are made in these ways."""
+    given = BufferDecl.read("given", 0, U32).with_count(len(_WORDS))
+    each = [make(way(ir.var("x", U32))) for make in operators for way in ways]
+    return _case(name, dtype, given, each, np.array(_WORDS, np.uint32))
+
+
+def _loaded(dtype: DataType) -> Case:
+    """Return the case of what is computed of elements of 8 or 16 bits, which are loaded with their signs or zeros."""
+    limits = np.iinfo(NUMPY[dtype])
+    values = np.array([0, 1, 2, 100, limits.max, limits.max - 1, limits.min, limits.min // 2], NUMPY[dtype])
+    given = BufferDecl.read("given", 0, dtype).with_count(len(values))
+    word = ir.cast(U32, ir.var("x", dtype))
+    each: list[Expr] = [ir.cast(F32, word), ir.cast(F32, ir.cast(I32, word)), ir.cast(F32, word + 1)]
+    return _case(f"elements of {dtype} as words and as f32", F32, given, each, values)
+
+
+def _case(name: str, dtype: DataType, given: BufferDecl, each: list[Expr], values: NDArray[np.generic]) -> Case:
+    """Return the case that stores each expression of an element, which is the variable x."""
+    count = len(values)
+    out = BufferDecl.output("out", 1, dtype).with_count(count * len(each))
+    i = ir.gid_x()
+    stores = [ir.store(out, i * len(each) + place, one) for place, one in enumerate(each)]
+    body = [ir.if_(i < count, [ir.let("x", ir.load(given, i)), *stores])]
+    return Case(name, Program.wrapped([given, out], (32, 1, 1), body), (values,), (-(-count // 32), 1, 1), EXACT)

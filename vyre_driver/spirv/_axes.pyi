@@ -1,0 +1,3 @@
+from collections.abc import Container
+
+def looks_beyond_x(module: bytes, start: int, reached: Container[int] | None) -> bool: ...

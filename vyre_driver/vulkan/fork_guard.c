@@ -1,0 +1,59 @@
+#include "fork_guard.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_rwlock_t guard; /* read by who keeps forks out, written by fork() */
+static _Thread_local unsigned depth;
+static _Thread_local bool forks;
+
+static void make_guard(void) {
+  pthread_rwlockattr_t attributes;
+  (void)pthread_rwlockattr_init(&attributes);
+#ifdef __GLIBC__
+  /* A fork that waits is next: threads that take turns in the driver would keep it out for ever. */
+  (void)pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+#endif
+  (void)pthread_rwlock_init(&guard, &attributes);
+  (void)pthread_rwlockattr_destroy(&attributes);
+}
+
+static void before_fork(void) {
+  if (depth) return; /* the thread itself keeps them out, and forks all the same */
+  pthread_rwlock_wrlock(&guard);
+  forks = true;
+}
+
+static void after_in_parent(void) {
+  if (forks) pthread_rwlock_unlock(&guard);
+  forks = false;
+}
+
+/* The threads that held it did not come along. */
+static void after_in_child(void) {
+  make_guard();
+  forks = false;
+  if (depth) pthread_rwlock_rdlock(&guard);
+}
+
+static void begin(void) {
+  make_guard();
+  (void)pthread_atfork(before_fork, after_in_parent, after_in_child);
+}
+
+void vyre_keep_forks_out(void) {
+  pthread_once(&once, begin);
+  if (depth++ == 0) pthread_rwlock_rdlock(&guard);
+}
+
+void vyre_let_forks_in(void) {
+  if (--depth == 0) pthread_rwlock_unlock(&guard);
+}
+
+void vyre_wait_to_fork(void) {
+  if (depth) return;
+  pthread_once(&once, begin);
+  pthread_rwlock_wrlock(&guard);
+  pthread_rwlock_unlock(&guard);
+}

@@ -1,0 +1,12 @@
+/* Keeps fork() out of calls that let the GIL go and take locks of the Vulkan loader's or of a driver's: in the child nobody would
+   ever release those. With the GIL there is no need: a fork of Python's holds it.
+
+   Each shared object that this is linked into has a guard of its own, and fork() waits for all of them. */
+#ifndef VYRE_FORK_GUARD_H
+#define VYRE_FORK_GUARD_H
+
+void vyre_keep_forks_out(void);    /* from here on, on this thread, */
+void vyre_let_forks_in(void);      /* to here; may be nested, and must not need the GIL to get there */
+void vyre_wait_to_fork(void);      /* without the GIL: returns when no other thread keeps forks out */
+
+#endif

@@ -42,26 +42,18 @@ ENVIRONMENT = {
     "UBSAN_OPTIONS": "print_stacktrace=1",
 }
 MEMCHECK = (str(shutil.which("valgrind")), "--quiet", "--num-callers=40", "--leak-check=full", "--show-leak-kinds=definite")
-OURS = frozenset(
-    {
-        "_layer.c",
-        "_vulkan.c",
-        "_fast.c",
-        "_proof.c",
-        "_read.c",
-        "_scan.c",
-        "_seal.c",
-        "_shape.c",
-        "_tally.c",
-        "_wire_scan.c",
-        "_wire_terms.c",
-    }
-    | {path.name for path in LAYER.glob("*.c")}
-)
+OURS = frozenset([path.name for path in LAYER.glob("*.c")] + [f"{path.stem}.c" for path in LAYER.parent.glob("**/*.pyx")])
 # Tests of the extensions that draw no thousands of examples: under memcheck Python takes some fifty times as long.
 EXTENSIONS = tuple(
     f"tests/{name}.py"
-    for name in ("unit/test_c_table", "unit/test_program_binding", "unit/test_spec_maps", "golden/test_golden_text")
+    for name in (
+        "unit/test_c_table",
+        "unit/test_call_lock",
+        "unit/test_grid_axes",
+        "unit/test_program_binding",
+        "unit/test_spec_maps",
+        "golden/test_golden_text",
+    )
 )
 HANGS_AFTER_S = 1800
 

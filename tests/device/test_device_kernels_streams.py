@@ -119,8 +119,10 @@ def test_robust_access_changes_nothing(monkeypatch: pytest.MonkeyPatch, name: st
 
 
 def extremes(kernel: TunedKernel) -> list[Candidate]:
-    """Return the candidates of which every number is the least or the greatest of its axis."""
-    ends = {axis.place: {min(axis.values), max(axis.values)} for axis in kernel.space.axes}
+    """Return the candidates of which every number is the least or the greatest that the device has of its axis."""
+    places = [axis.place for axis in kernel.space.axes]
+    had = {place: {place.of(one) for one in kernel.candidates} for place in places}
+    ends = {place: {min(values), max(values)} for place, values in had.items()}
     return [one for one in kernel.candidates if all(place.of(one) in values for place, values in ends.items())]
 
 
@@ -136,7 +138,7 @@ def test_the_extreme_candidates_are_right(opened: Driver, name: str, has_subgrou
         for count in (2, 1025, 300_007, 2**20 + 1):
             arrays, parameters = kernel.definition.example(size_of(name, count), count)
             wrong.append((str(candidate), count, check(kernel, *arrays, candidate=candidate, **parameters)))
-    assert (len(wrong) >= 6 * 4, [one for one in wrong if one[2] is not None]) == (True, [])
+    assert (len(wrong) >= 4 * 4, [one for one in wrong if one[2] is not None]) == (True, [])
 
 
 def with_workgroup(kernel: TunedKernel, workgroup: int) -> list[str | None]:

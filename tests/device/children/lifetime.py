@@ -371,7 +371,8 @@ def forked_while_other_threads_open_drivers_and_look_for_devices() -> None:
             Driver().close()
         else:
             expect_fork_error(Driver)
-        os._exit(any(map(_layer.environment_variable, (b"VK_ADD_LAYER_PATH", b"VK_LAYER_PATH", b"VK_INSTANCE_LAYERS"))))
+        names = (b"VK_ADD_LAYER_PATH", b"VK_LAYER_PATH", b"VK_INSTANCE_LAYERS")
+        os._exit(any(_layer.environment_variable(name) != os.environb.get(name) for name in names))
 
     threads = [threading.Thread(target=target) for target in (open_drivers, open_drivers, look)]
     for thread in threads:

@@ -1,4 +1,6 @@
 .DEFAULT_GOAL := help
+# Else every worker, and every process that a test starts, would compile anew all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup demo test check-all quick stress check conform sanitize fuzz foreign vendors clean
 
 , := ,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -180,4 +179,6 @@ class DispatchFuture:
 
     def __await__(self) -> Generator[Any, None, None]:
         """Wait in a thread of the event loop's executor."""
+        import asyncio  # noqa: PLC0415 -- who awaits has it, and nobody else needs it
+
         return asyncio.to_thread(self.result).__await__()

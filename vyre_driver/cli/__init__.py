@@ -12,17 +12,19 @@ import os
 import shlex
 import sys
 import warnings
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from vyre_driver.cli import cache, conform, demo, devices, doctor, metrics, run, spirv, stub, tune
 from vyre_driver.cli.options import printable, say
 from vyre_driver.embedding import get_include
 from vyre_driver.errors import FileUnusable, InvalidCommand, VyreError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import ModuleType
 
 PROGRAM = "vyre-driver"
+VERBS = ("doctor", "devices", "run", "spirv", "stub", "demo", "cache", "tune", "conform", "metrics")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -43,15 +45,16 @@ class _PrintIncludes(argparse.Action):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit status; ``arguments`` are those after the program's name."""
+    given = sys.argv[1:] if arguments is None else arguments
     parser = _Parser(prog=PROGRAM, description="Vulkan compute: shaders and arrays in, results out.", allow_abbrev=False)
     parser.add_argument("--includes", action=_PrintIncludes, help="print the compiler's option for vyre_driver.h, and stop")
     verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=_Parser)
-    for verb in (doctor, devices, run, spirv, stub, demo, cache, tune, conform, metrics):
+    for verb in _verbs(given):
         verb.add_parser(verbs)
     if isinstance(sys.stdout, io.TextIOWrapper):  # names need not fit the terminal's encoding
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        options = parser.parse_args(arguments)
+        options = parser.parse_args(given)
         with warnings.catch_warnings():
             warnings.showwarning = _warn  # type: ignore[assignment] # where it comes from is nobody's business
             status: int = options.run(options)
@@ -73,6 +76,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _complain(reason)
         return 2
     return status
+
+
+def _verbs(given: Sequence[str]) -> list[ModuleType]:
+    """Import the verb that these arguments begin with, or all of them where they begin otherwise; importing one takes long."""
+    wanted = given[:1] if given and given[0] in VERBS else VERBS
+    return [import_module(f"vyre_driver.cli.{verb}") for verb in wanted]
 
 
 def _complain(error: VyreError) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,6 +55,8 @@ def print_json(data: dict[str, object]) -> None:
 
 def package_version() -> str:
     """Return the installed version of this package; ``unknown`` where it runs from its source."""
+    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 -- 20 ms that only who asks has to wait
+
     try:
         return version("vyre-driver")
     except PackageNotFoundError:

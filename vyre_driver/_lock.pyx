@@ -1,13 +1,15 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=False
-"""A lock that tells the thread which holds it from one that has to wait. Imports nothing of ours.
+"""A lock that tells the thread which holds it from one that has to wait, and seats. Imports nothing of ours.
 
-Compiled, so that no signal handler and no collection of garbage runs between taking the lock and knowing that it is taken.
+Compiled, so that no signal handler and no collection of garbage runs between taking one and knowing that it is taken.
 """
 
 import os
 
 cimport cython
+from cpython.dict cimport PyDict_Contains, PyDict_DelItem, PyDict_GetItem, PyDict_SetItem
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.object cimport PyObject
 from posix.time cimport CLOCK_MONOTONIC, clock_gettime, timespec
 
 cdef extern from "pythread.h":
@@ -134,6 +136,45 @@ cdef class Attempt:
         if self._is_mine:
             self._is_mine = False
             self._lock.release()
+
+
+@cython.final
+@cython.no_gc  # what it refers to refers to nothing: its table and name are there until it is gone
+cdef class Seat:
+    """A name in a table that one holder at a time has, given back at the latest when this object goes.
+
+    Neither needs a lock, which the thread that a collection of garbage interrupts might hold: each is one step under the GIL.
+    The name must be made of what Python compares and hashes without running code: numbers, str and bytes.
+    """
+
+    cdef dict _taken
+    cdef tuple _name
+    cdef object _mark  # what stands in the table while it is ours: a forked child may have emptied that
+
+    def __cinit__(self, dict taken not None, tuple name not None):
+        """Take nothing yet."""
+        self._taken, self._name, self._mark = taken, name, object()
+
+    def __dealloc__(self):
+        if self._mark is not None:
+            self.give_back()
+
+    def take(self):
+        """Take it if nobody has it; returns whether it was had just now."""
+        if PyDict_Contains(self._taken, self._name):
+            return False
+        PyDict_SetItem(self._taken, self._name, self._mark)
+        return True
+
+    def leave(self):
+        """Give it back; nothing happens where it was not taken."""
+        self.give_back()
+
+    cdef int give_back(self) except -1:
+        cdef PyObject* mark = <PyObject*> PyDict_GetItem(self._taken, self._name)
+        if mark == <PyObject*> self._mark:
+            PyDict_DelItem(self._taken, self._name)
+        return 0
 
 
 cdef bint waited(PyThread_type_lock lock, double timeout) except -1:

@@ -19,7 +19,7 @@ import pytest
 from flights import HANGS_AFTER_S, LONG, Airport
 from literals import key
 
-from vyre_driver.cache import DiskPipelineCache, PipelineEntry
+from vyre_driver.cache import DiskPipelineCache, PipelineEntry, flight
 from vyre_driver.cache.flight import FLIGHTS, UNKNOWN_PACE_NS, Flights, _FlightLock
 
 if TYPE_CHECKING:
@@ -185,8 +185,9 @@ def test_caches_in_memory_do_not_wait_for_each_other() -> None:
 def test_who_is_interrupted_before_giving_a_lock_back_gives_it_back_by_going(root: Path, on_disk: bool) -> None:  # noqa: FBT001 -- both ways
     cache = DiskPipelineCache(root if on_disk else None)
     owner, other = _FlightLock(cache, KEY, "first"), _FlightLock(cache, KEY, "first")
-    assert (owner.take(), other.take()) == (True, False)
+    assert (owner.take(), other.take(), len(flight._taken)) == (True, False, 1)  # noqa: SLF001 -- what is never read again
     del owner
+    assert not flight._taken  # noqa: SLF001
     assert other.take()
     other.release()
 

@@ -15,13 +15,12 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
-import threading
 import time
-import weakref
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from vyre_driver._lock import Seat
 from vyre_driver.cache._read import Opened
 from vyre_driver.cache.files import OPEN_TO_READ
 
@@ -46,20 +45,9 @@ _ABANDONED_AFTER_S = 3600
 _NO_BLOBS = b"none"
 _OPEN_LOCK = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
-# Flights of this process: threads would each get a lock file of their own, and memory has none. A seat is its lock's for as
-# long as that lives: who is interrupted before giving it back gives it back by going.
-_taken: dict[tuple[object, bytes, str], weakref.ref[_FlightLock]] = {}
-_taken_lock = threading.Lock()
-
-
-def _forget_flights() -> None:
-    """In a forked child: the threads that were compiling did not come along."""
-    global _taken_lock  # noqa: PLW0603 -- it may have been held at the fork
-    _taken_lock = threading.Lock()
-    _taken.clear()
-
-
-os.register_at_fork(after_in_child=_forget_flights)
+# Flights of this process: threads would each get a lock file of their own, and memory has none.
+_taken: dict[tuple[object, ...], object] = {}
+os.register_at_fork(after_in_child=_taken.clear)  # the threads that were compiling did not come along
 
 
 class Flights:
@@ -79,8 +67,12 @@ class Flights:
         ``landed`` looks into the cache. Who compiles must have put the entry before the block ends; if the block ends without
         one, because it raised or its process died, one of those who wait compiles.
         """
-        with ExitStack() as held:
-            yield self._wait(key, code_bytes, landed, held)
+        locks = [_FlightLock(self._cache, key, which) for which in ("first", "second")]
+        try:
+            yield self._wait(locks, code_bytes, landed)
+        finally:
+            for lock in locks:
+                lock.release()
 
     def gives_no_blobs(self) -> bool:
         """Whether the device is known to give no compiled code away."""
@@ -106,13 +98,9 @@ class Flights:
         """Estimate how long the driver compiles so many bytes of SPIR-V, in seconds."""
         return code_bytes * (_number(self._read_pace()) or UNKNOWN_PACE_NS) / 1e9
 
-    def _wait(
-        self, key: PipelineCacheKey, code_bytes: int, landed: Callable[[], _Found | None], held: ExitStack
-    ) -> _Found | None:
+    def _wait(self, locks: list[_FlightLock], code_bytes: int, landed: Callable[[], _Found | None]) -> _Found | None:
         patience_s = min(_PATIENCE * self.expected_s(code_bytes), _LONGEST_WAIT_S)
-        for which in ("first", "second"):
-            lock = _FlightLock(self._cache, key, which)
-            held.callback(lock.release)  # before it is taken: an interrupt may come as soon as it is
+        for lock in locks:
             has_lock, found = self._wait_for(lock, patience_s, landed)
             if has_lock:
                 self._sweep()
@@ -195,29 +183,21 @@ class _FlightLock:
     def __init__(self, cache: DiskPipelineCache, key: PipelineCacheKey, which: str) -> None:
         self._cache = cache
         self._entry = cache.entry_path(key)
-        self._seat = (id(cache) if cache.root is None else str(cache.root), key.digest, which)
+        # Who is interrupted before giving it back gives it back by going.
+        self._seat = Seat(_taken, (id(cache) if cache.root is None else str(cache.root), key.digest, which))
         self._name = f"{key.hex}.{which}.lock"
         self._file: Opened | None = None
         self._path = Path()
-        self._itself = weakref.ref(self)
 
     def take(self) -> bool:
         """Take it if it is free. A lock file that cannot be made or locked counts as free."""
         is_taken = False
         try:
-            is_taken = self._take_seat() and self._take_file()
+            is_taken = self._seat.take() and self._take_file()
         finally:
             if not is_taken:
-                self._leave_seat()
+                self._seat.leave()
         return is_taken
-
-    def _take_seat(self) -> bool:
-        with _taken_lock:
-            holder = _taken.get(self._seat)
-            if holder is not None and holder() is not None:
-                return False
-            _taken[self._seat] = self._itself
-            return True
 
     def _take_file(self) -> bool:
         directory = self._cache.own_directory(FLIGHTS)
@@ -261,12 +241,7 @@ class _FlightLock:
             self._cache.note("lock", error)
         finally:
             self._file = None
-            self._leave_seat()
-
-    def _leave_seat(self) -> None:
-        with _taken_lock:
-            if _taken.get(self._seat) is self._itself:
-                del _taken[self._seat]
+            self._seat.leave()
 
 
 def _lock(descriptor: int) -> bool | None:

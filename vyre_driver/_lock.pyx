@@ -1,10 +1,11 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=False
-"""A lock that tells the thread which holds it from one that has to wait, and seats. Imports nothing of ours.
+"""A lock that tells the thread which holds it from one that has to wait, seats and conditions. Imports nothing of ours.
 
 Compiled, so that no signal handler and no collection of garbage runs between taking one and knowing that it is taken.
 """
 
 import os
+import threading
 
 cimport cython
 from cpython.dict cimport PyDict_Contains, PyDict_DelItem, PyDict_GetItem, PyDict_SetItem
@@ -175,6 +176,55 @@ cdef class Seat:
         if mark == <PyObject*> self._mark:
             PyDict_DelItem(self._taken, self._name)
         return 0
+
+
+@cython.final
+cdef class Condition:
+    """As ``threading.Condition`` with an RLock, but that Ctrl-C leaves its lock neither taken nor given back once too often.
+
+    Python's has functions of Python around the lock, and signal handlers run at their beginning and end.
+    """
+
+    cdef object _lock
+    cdef list _waiting  # locks, each held until its thread is notified; changed by who holds the lock
+
+    def __cinit__(self):
+        """Start with nobody waiting."""
+        self._lock, self._waiting = threading.RLock(), []
+
+    def acquire(self, bint blocking=True, double timeout=-1):
+        """Take the lock; returns whether it was had."""
+        return self._lock.acquire(blocking, timeout)
+
+    def release(self):
+        """Let it go."""
+        self._lock.release()
+
+    def __enter__(self):
+        return self._lock.acquire()
+
+    def __exit__(self, kind, error, traceback):
+        self._lock.release()
+
+    def wait(self, timeout=None):
+        """Let the lock go until this is notified, at most ``timeout`` seconds; returns whether it was."""
+        if not self._lock._is_owned():
+            raise RuntimeError("this thread does not hold the lock")
+        notified = threading.Lock()
+        notified.acquire()
+        self._waiting.append(notified)
+        held = self._lock._release_save()
+        try:
+            return notified.acquire(True, -1 if timeout is None else min(max(0.0, timeout), threading.TIMEOUT_MAX))
+        finally:
+            self._lock._acquire_restore(held)
+            if notified in self._waiting:
+                self._waiting.remove(notified)
+
+    def notify_all(self):
+        """Wake all who wait."""
+        while self._waiting:
+            self._waiting.pop().release()
 
 
 cdef bint waited(PyThread_type_lock lock, double timeout) except -1:

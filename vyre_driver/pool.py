@@ -13,13 +13,16 @@ import threading
 import weakref
 from collections import deque
 from concurrent.futures import Future
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from vyre_driver import settings
+from vyre_driver._lock import Condition
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.driver import Driver
 from vyre_driver.driver_metrics import labels_of, metrics_of
 from vyre_driver.errors import DeviceLost, DispatchFailed
+from vyre_driver.threads import start_all
 from vyre_driver.vulkan.devices import PhysicalDevice, enumerate_devices
 from vyre_driver.vulkan.selection import select_device
 
@@ -48,6 +51,8 @@ class _Job(Generic[_Result]):
     def __init__(self, work: Callable[[Driver], _Result]) -> None:
         self.work = work
         self.future: Future[_Result] = Future()
+        # Its own one is left locked where Ctrl-C ends a wait at the wrong moment, and the thread that works on it would hang.
+        self.future._condition = Condition()  # type: ignore[assignment]  # noqa: SLF001
         self.is_running = False
         self.losses = 0
 
@@ -63,6 +68,13 @@ class _Lane:
         self.done = 0
         self.lost: DeviceLost | None = None
         self.thread: threading.Thread | None = None
+        # One item at least for each job that waits, and for each reason to end: the thread looks around once an item.
+        self.wakes: SimpleQueue[object] = SimpleQueue()
+        self.owner: weakref.ref[DriverPool] | None = None
+
+    def watch(self, pool: DriverPool) -> None:
+        """Have the thread end when its pool is dropped: that puts the reference among the items, in one step."""
+        self.owner = weakref.ref(pool, self.wakes.put)
 
     @property
     def load(self) -> tuple[int, int, int]:
@@ -78,7 +90,7 @@ class _Lanes:
     """
 
     def __init__(self) -> None:
-        self.changed = threading.Condition()
+        self.changing = threading.RLock()
         self.closing = False
         self.lanes: list[_Lane] = []
 
@@ -88,13 +100,17 @@ class _Lanes:
             lane.thread = threading.Thread(
                 target=self.serve, args=(lane,), name=f"vyre_driver device {lane.number}", daemon=True
             )
-            lane.thread.start()
+        start_all(lane.thread for lane in self.lanes if lane.thread is not None)
 
     def end(self) -> None:
-        """Have the threads end when all work that was given has ended; may be called in the middle of anything."""
-        with self.changed:
-            self.closing = True
-            self.changed.notify_all()
+        """Have the threads end when all work that was given has ended."""
+        self.closing = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Have every thread look around."""
+        for lane in self.lanes:
+            lane.wakes.put(None)
 
     def shortest(self) -> _Lane:
         """Return the lane with least to do; under the lock."""
@@ -109,21 +125,28 @@ class _Lanes:
 
     def enqueue(self, job: _Job[Any]) -> None:
         """Append a job to the shortest queue; under the lock."""
-        self.shortest().waiting.append(job)
-        self.changed.notify_all()
+        lane = self.shortest()
+        lane.wakes.put(None)  # first: an item too many costs a look, and one too few would leave a job undone
+        lane.waiting.append(job)
 
     def serve(self, lane: _Lane) -> None:
         """Do one job after the other, until the pool is closed or the device lost; holds none while it waits for the next."""
         while True:
-            with self.changed:
-                lane.running = None
-                self.changed.notify_all()
-                self.changed.wait_for(lambda: lane.waiting or (self.closing and not self._may_be_rerouted(lane)))
-                if not lane.waiting:
+            if lane.wakes.get() is not None:  # the pool was dropped
+                self.closing = True
+            with self.changing:
+                if lane.waiting:
+                    lane.running = lane.waiting.popleft()
+                elif self.closing and not self._may_be_rerouted(lane):
                     return
-                lane.running = lane.waiting.popleft()
+                else:
+                    continue
             if not self._do(lane, lane.running):
                 return
+            with self.changing:
+                lane.running = None
+                if self.closing:
+                    self.wake()  # another may have waited for what this one would have lost
 
     def _do(self, lane: _Lane, job: _Job[Any]) -> bool:
         """Do a job; returns False if the device was lost."""
@@ -150,7 +173,7 @@ class _Lanes:
         """Set a lane aside and give its work to the others; where there are none, it fails with the error."""
         job.losses += 1
         failed: list[_Job[Any]] = []
-        with self.changed:
+        with self.changing:
             lane.lost, lane.running = error, None
             moved = [job, *lane.waiting] if job.losses < _MAX_LOST else list(lane.waiting)
             if job.losses >= _MAX_LOST:
@@ -161,7 +184,7 @@ class _Lanes:
                     self.enqueue(one)
                 except DeviceLost:
                     failed.append(one)
-            self.changed.notify_all()
+            self.wake()
         _LOG.warning("device %r of a pool was lost; %d jobs go to others", lane.driver.physical_device.name, len(moved))
         for one in failed:
             if one.is_running or one.future.set_running_or_notify_cancel():
@@ -201,12 +224,12 @@ class DriverPool:
         named = _every_device(allow_software=allowed) if devices is None else devices
         shared = cache if isinstance(cache, DiskPipelineCache) else None
         self._lanes = _Lanes()
-        weakref.finalize(self, self._lanes.end).atexit = False  # threads that are left then are daemons
         try:
             for number, device in enumerate(named):
                 driver = Driver(device, cache if shared is None else shared, allow_software=allowed, strict=strict)
                 shared = driver.cache
                 self._lanes.lanes.append(_Lane(driver, number))
+                self._lanes.lanes[-1].watch(self)
         except BaseException:
             for lane in self._lanes.lanes:
                 lane.driver.close()
@@ -218,7 +241,7 @@ class DriverPool:
     @property
     def drivers(self) -> tuple[Driver, ...]:
         """The drivers that are in use, in the order of the devices; those that were lost are not among them."""
-        with self._lanes.changed:
+        with self._lanes.changing:
             return tuple(lane.driver for lane in self._lanes.lanes if lane.lost is None)
 
     def submit(self, work: Callable[[Driver], _Result]) -> Future[_Result]:
@@ -232,7 +255,7 @@ class DriverPool:
             2006 if every device was lost, DispatchFailed 1005 if the pool is closed.
         """
         job = _Job(work)
-        with self._lanes.changed:
+        with self._lanes.changing:
             self._check_open()
             self._lanes.enqueue(job)
         return job.future
@@ -245,13 +268,13 @@ class DriverPool:
         VyreError
             What ``Driver.compile`` raises; DeviceLost 2006 if every device was lost.
         """
-        with self._lanes.changed:
+        with self._lanes.changing:
             first = self._lanes.shortest().driver
         return PooledKernel(self, module, specs, {first: first.compile(module, specs)})
 
     def report(self) -> list[dict[str, object]]:
         """Return of each device its name and uuid, whether it was lost, and how many jobs it has done and waits with."""
-        with self._lanes.changed:
+        with self._lanes.changing:
             return [
                 {
                     "device": lane.driver.physical_device.name,
@@ -265,7 +288,7 @@ class DriverPool:
 
     def metrics(self) -> str:
         """Return the metrics of all drivers as ``Driver.metrics`` does, those lost too, and the jobs of each device."""
-        with self._lanes.changed:
+        with self._lanes.changing:
             lanes = [(one.driver, one.done, len(one.waiting), int(one.running is not None)) for one in self._lanes.lanes]
         text = metrics_of([driver for driver, *_ in lanes])
         for driver, done, waiting, running in lanes:

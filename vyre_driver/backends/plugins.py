@@ -17,8 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from vyre_driver import settings
+from vyre_driver._lock import Condition
 from vyre_driver.backends.registration import BackendRegistration, duplicate_error
 from vyre_driver.errors import BackendUnavailable, InvalidRegistration, VyreError
+from vyre_driver.threads import start_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -46,7 +48,24 @@ class _Attempt:
     until: float
     registration: BackendRegistration | None = None
     error: BaseException | None = None
-    done: threading.Event = field(default_factory=threading.Event)
+    is_done: bool = False
+    changed: Condition = field(default_factory=Condition)
+
+    def wait(self) -> bool:
+        """Wait for its end as long as it may take; returns whether it came."""
+        with self.changed:
+            while not self.is_done:
+                left_s = self.until - time.monotonic()
+                if left_s <= 0:
+                    return False
+                self.changed.wait(left_s)
+        return True
+
+    def end(self) -> None:
+        """Tell who waits that it is done."""
+        with self.changed:
+            self.is_done = True
+            self.changed.notify_all()
 
 
 class _Thread(threading.local):
@@ -159,14 +178,14 @@ def _begin(name: str, entry: EntryPoint) -> _Attempt:
     """Import a plug-in in a thread of its own."""
     timeout_s = settings.seconds(settings.PLUGIN_TIMEOUT) or DEFAULT_TIMEOUT_S
     attempt = _Attempt(timeout_s, time.monotonic() + timeout_s)
-    threading.Thread(target=_attempt, args=(entry, attempt), name=f"vyre_driver import of {name}", daemon=True).start()
+    start_all([threading.Thread(target=_attempt, args=(entry, attempt), name=f"vyre_driver import of {name}", daemon=True)])
     return attempt
 
 
 def _judge(name: str, entry: EntryPoint, attempt: _Attempt) -> BackendRegistration | VyreError:
     """Wait for an import; returns why the plug-in cannot be had instead of raising."""
     source = _source(entry)
-    if not attempt.done.wait(max(0.0, attempt.until - time.monotonic())):
+    if not attempt.wait():
         return _unavailable(name, source, f"its import did not end in {attempt.timeout_s:g} s")
     if attempt.error is not None:
         error = _unavailable(name, source, f"{type(attempt.error).__name__}: {attempt.error}")
@@ -192,7 +211,7 @@ def _attempt(entry: EntryPoint, attempt: _Attempt) -> None:
     except BaseException as error:  # noqa: BLE001 -- whatever another package does, SystemExit too, is its own failure
         attempt.error = error
     finally:
-        attempt.done.set()
+        attempt.end()
 
 
 def _unavailable(name: str, source: str, why: str) -> BackendUnavailable:

@@ -1,10 +1,10 @@
-"""KeyboardInterrupt at each bytecode of ours; the interruption tests run this in processes of its own.
+"""KeyboardInterrupt at each bytecode of ours, and of what we build on; the interruption tests run this in processes of its own.
 
 Usage: interruption.py points | interruption.py strike < POINTS
 
-``points`` prints as JSON, for each scene, the bytecodes of ``vyre_driver`` that it runs, in the order in which it comes to
-them: [scene, file, first line, function, offset]. ``strike`` takes such a list and interrupts a scene at each, when it first
-comes to it; it prints what ``strike_all`` does.
+``points`` prints as JSON, for each scene, the bytecodes of ``vyre_driver`` that it runs, and of those modules of Python that
+hold things for us, in the order in which it comes to them: [scene, file, first line, function, offset]. ``strike`` takes such a
+list and interrupts a scene at each, when it first comes to it; it prints what ``strike_all`` does.
 
 A bytecode on the way from a block of ``with`` or ``finally`` to the call that ends it is no point: no source could hold there,
 for the lock that was taken would never be given back. CPython handles signals after calls, at the beginning of functions and
@@ -13,9 +13,13 @@ in loops, which those are not.
 
 from __future__ import annotations
 
+import concurrent.futures._base
+import contextlib
 import dis
 import functools
 import sys
+import threading
+import weakref
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     Trace = Callable[[FrameType, str, Any], Any]
 
 OURS = str(Path(vyre_driver.__file__).parent) + "/"
+HOLDERS = {module.__file__: module.__name__ for module in (concurrent.futures._base, contextlib, threading, weakref)}  # noqa: SLF001
 
 
 class Point(NamedTuple):
@@ -45,7 +50,8 @@ class Point(NamedTuple):
 
 
 def point_of(scene: str, code: CodeType, offset: int) -> Point:
-    return Point(scene, code.co_filename.removeprefix(OURS), code.co_firstlineno, code.co_name, offset)
+    name = HOLDERS.get(code.co_filename) or code.co_filename.removeprefix(OURS)
+    return Point(scene, name, code.co_firstlineno, code.co_name, offset)
 
 
 @functools.cache
@@ -115,7 +121,7 @@ def points_of(scene: str, act: Callable[[], None]) -> list[Point]:
         if offset not in no_points(code):
             found[point_of(scene, code, offset)] = None
 
-    follow(note, lambda code: code.co_filename.startswith(OURS))
+    follow(note, lambda code: code.co_filename.startswith(OURS) or code.co_filename in HOLDERS)
     try:
         act()
     finally:

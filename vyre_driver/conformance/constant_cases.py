@@ -1,9 +1,9 @@
 """Hand-written cases of constants where compilers turn operators into others: quotients, products, shifts, differences.
 
 Each stands in a chain of min and max, which compilers reorder by what they believe of its sign, and make one instruction of.
-The first is what a driver was wrong about (docs/conformance.md).
+The first ones, sums of f32 among them, are what a driver was wrong about (docs/conformance.md).
 
-Source: spec item 1.7 (integers).
+Source: spec item 1.7 (integers, floats).
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ _GIVEN = {
 def constant_cases() -> Iterator[Case]:
     """Yield them all."""
     yield _reported()
+    yield from _rounded_cases()
     yield from _negation_cases()
     for (term, (make, constants)), (chain, within) in product(_SIGNED_TERMS.items(), _SIGNED_CHAINS.items()):
         yield _case(f"{chain} of i32 {term}", I32, constants, make, within)
@@ -57,6 +58,24 @@ def _reported() -> Case:
     return Case(
         "the least of a number, its half negated, and 0", program, (np.array([1044843776], np.int32),), (1, 1, 1), EXACT
     )
+
+
+def _rounded_cases() -> Iterator[Case]:
+    """Yield sums of f32 that are rounded twice, and another number where they are rounded once at the end."""
+    given = BufferDecl.read("floats_in", 0, DataType.F32).with_count(3)
+    flags = BufferDecl.read("flags_in", 1, DataType.Bool).with_count(2)
+    out = BufferDecl.output("signed_out", 2, I32).with_count(2)
+    far, less = ir.f32(8388607.5), ir.f32(2.5)
+    chosen = ir.select(ir.load(flags, ir.gid_x()), ir.f32(-100.0), ir.f32(-101.0))
+    sums = {
+        "constants that are rounded twice": ir.abs_diff(ir.f32(-100.0), far) - less,
+        "constants of a select that are rounded twice": ir.abs_diff(chosen, far) - less,
+        "loaded numbers that are rounded twice": ir.abs_diff(ir.load(given, 0), ir.load(given, 1)) - ir.load(given, 2),
+    }
+    inputs = np.array([-100.0, 8388607.5, 2.5], np.float32), np.array([1, 0], np.uint32)
+    for name, value in sums.items():
+        body = [ir.store(out, ir.gid_x(), ir.cast(I32, value))]
+        yield Case(name, Program.wrapped([given, flags, out], (2, 1, 1), body), inputs, (1, 1, 1), EXACT)
 
 
 _ZERO = ir.i32(0)

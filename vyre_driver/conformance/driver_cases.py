@@ -32,7 +32,6 @@ def driver_cases(options: Options) -> Iterator[Case]:
     """Yield those that these options allow."""
     yield _greatest_after_rotation()
     yield _chosen_least()
-    yield _rounded_constants()
     if options.u64:
         yield from _borrows()
         yield _nested_choices()
@@ -149,11 +148,3 @@ def _nested_choices() -> Case:
     values = np.array([-2147483647, 1399897139, -1317534701], np.int32), np.array([1695048993], np.uint32)
     rest = np.array([1], np.int32), np.array([2**63 - 1, -(2**63) + 1, 0], np.int64)
     return _case("choices in choices", [signed, flags, words, signed_out, wide], body, *values, *rest, size=(33, 1, 1))
-
-
-def _rounded_constants() -> Case:
-    out = BufferDecl.read_write("signed_out", 5, I32)
-    far = ir.abs_diff(ir.f32(-100.0), ir.f32(8388607.5)) - 2.5
-    return _case(
-        "constants that are rounded twice", [out], [ir.store(out, 0, ir.cast(I32, far))], np.array([-939101271], np.int32)
-    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.spirv.emit import floats, integers, wide
+from vyre_driver.spirv.emit import floats, folding, integers, wide
 from vyre_driver.spirv.emit.code import U32_MAX, Value, cannot
 from vyre_driver.spirv.emit.kinds import Form, Kind
 from vyre_driver.spirv.instructions import Ins
@@ -105,8 +105,13 @@ def _of_word(code: Code, word: int, value: Value, target: Kind) -> int:
 def _to_float(code: Code, value: Value) -> int:
     """Return an integer or a bool as the nearest f32."""
     if value.kind.form is Form.BOOL:
-        made = code.op(Ins.Select, code.f32, value.id, code.const_f32(floats.ONE), code.const_f32(0))
+        sides = code.const_f32(floats.ONE), code.const_f32(0)
+        made = code.op(Ins.Select, code.f32, value.id, *sides)
+        folding.note_select(code, made, value.id, *sides)
     else:
+        known = folding.of_integer(code, value)
+        if known is not None:
+            return known
         opcode = Ins.ConvertSToF if value.kind.form is Form.I32 else Ins.ConvertUToF
         made = code.op(opcode, code.f32, value.id)
     code.canonical.add(made)

@@ -9,7 +9,7 @@ Source: SPIR-V 1.6, 2.11 (structured control flow), 2.16.1 (universal validation
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
 from vyre_driver.spirv.emit.kinds import Form, Kind
 from vyre_driver.spirv.instructions import GLSL_STD_450, SELECTION_CONTROL_NONE, Ins
@@ -33,6 +33,18 @@ class Value(NamedTuple):
 
     id: int
     kind: Kind
+
+
+class Choice(NamedTuple):
+    """What an f32 is known to be by a condition: one thing where it holds, another where not."""
+
+    condition: int
+    yes: Known
+    no: Known
+
+
+Known: TypeAlias = "int | Choice"
+"""What is known of an f32: its bits, or what decides between several."""
 
 
 class CannotLower(Exception):
@@ -70,6 +82,7 @@ class Code:
         self.terminated = False
         self.ranges: dict[int, tuple[int, int]] = {}
         self.canonical: set[int] = set()  # floats that are no subnormals
+        self.floats: dict[int, Known] = {}  # those that are known; a specialization constant is not
         self._known: dict[object, int] = {}
         self._below: set[tuple[int, int]] = set()
         self._conditions: dict[int, tuple[int, ...]] = {}
@@ -155,6 +168,7 @@ class Code:
     def const_f32(self, bits: int) -> int:
         """Return an f32 by its bits."""
         made = self.module.constant(Op.Constant, self.f32, bits)
+        self.floats[made] = bits
         if bits & 0x7F80_0000 or not bits & 0x7FFF_FFFF:
             self.canonical.add(made)
         return made

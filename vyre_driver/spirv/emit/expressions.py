@@ -27,7 +27,7 @@ from vyre_driver.ir.expressions import (
 )
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.terms import Traits
-from vyre_driver.spirv.emit import casts, floats, operators, subgroups, wide
+from vyre_driver.spirv.emit import casts, floats, folding, operators, subgroups, wide
 from vyre_driver.spirv.emit.code import Code, Value, cannot
 from vyre_driver.spirv.emit.kinds import BOOL, F32, I32, U32, Form, kind_of
 from vyre_driver.spirv.instructions import Ins
@@ -170,6 +170,7 @@ class Expressions:
         made = self._code.select(yes.kind.form, condition, yes.id, no.id)
         if yes.kind.form is Form.F32:
             floats.kept(self._code, made, yes.id, no.id)
+            folding.note_select(self._code, made, condition, yes.id, no.id)
         elif yes.kind.form is Form.U32:
             (low, high), (least, most) = self._code.range_of(yes.id), self._code.range_of(no.id)
             self._code.narrow(made, min(low, least), max(high, most))
@@ -184,7 +185,8 @@ class Expressions:
 
     def _fma(self, term: Fma) -> Value:
         operands = [self.value(one).id for one in (term.a, term.b, term.c)]
-        return Value(floats.fma(self._code, *operands), F32)
+        known = folding.fma(self._code, *operands)
+        return Value(floats.fma(self._code, *operands) if known is None else known, F32)
 
     def _atomic(self, term: Atomic) -> Value:
         index = self.value(term.index).id

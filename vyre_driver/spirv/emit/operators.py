@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.operators import BinOp, OpaqueOp, UnOp
-from vyre_driver.spirv.emit import casts, floats, integers, wide
+from vyre_driver.spirv.emit import casts, floats, folding, integers, wide
 from vyre_driver.spirv.emit.code import Value, cannot
-from vyre_driver.spirv.emit.kinds import BOOL, Form
+from vyre_driver.spirv.emit.kinds import BOOL, F32, Form
 from vyre_driver.spirv.instructions import Glsl, Ins
 
 if TYPE_CHECKING:
@@ -150,7 +150,8 @@ def binary(code: Code, term: Term, op: BinOp | OpaqueOp, left: Value, right: Val
         cannot(term, f"opaque operator {op.extension_id:#010x}", _OWN)
     function = _BINARY.get((op.wire_tag, left.kind.form)) if left.kind is right.kind and left.kind.computes else None
     if function is not None:
-        return Value(function(code, left.id, right.id), left.kind)
+        made = folding.binary(code, op, left.id, right.id) if left.kind is F32 else None
+        return Value(function(code, left.id, right.id) if made is None else made, left.kind)
     if op in _LOGIC:
         operands = casts.truth(code, left), casts.truth(code, right)
         made = code.op(_LOGIC[op], code.bool, *operands)
@@ -205,4 +206,5 @@ def unary(code: Code, term: Term, op: UnOp | OpaqueOp, operand: Value) -> Value:
     function = _UNARY.get((op, operand.kind.form)) if operand.kind.computes else None
     if function is None:
         cannot(term, f"{op.name} of {operand.kind.name}", _OWN)
-    return Value(function(code, operand.id), operand.kind)
+    known = folding.unary(code, op, operand.id) if operand.kind is F32 else None
+    return Value(function(code, operand.id) if known is None else known, operand.kind)

@@ -7,11 +7,16 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTEST = .venv/bin/python -m pytest
 SIDE_BY_SIDE = -n auto --maxprocesses 8 --dist loadfile
 
+# Files in the order of their names, those of tests/unit last: by the number of tests, the longest would run last, alone.
+SIDE_BY_SIDE += --no-loadscope-reorder
+# Only these are read for the tests that have to be alone: reading all takes as long as running those.
+ALONE = $(shell grep -rl 'mark\.alone' tests --include='test_*.py' --exclude-dir=stress)
+
 # $(1): what may not be missing, $(2): which tests. First side by side, then those that have to be alone.
 define run_tests
 @export VYRE_REQUIRE=$${VYRE_REQUIRE-$(1)}; \
 $(PYTEST) $(SIDE_BY_SIDE) --durations 30 -m "not alone $(2)"; side_by_side=$$?; \
-$(PYTEST) -m "alone $(2)"; alone=$$?; \
+$(PYTEST) -m "alone $(2)" $(ALONE); alone=$$?; \
 exit $$((side_by_side ? side_by_side : alone))
 endef
 

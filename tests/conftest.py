@@ -1,8 +1,8 @@
 """What every test starts from: an environment of its own, and devices that are asked for by a marker.
 
-A test runs as a new user would: no ``VYRE_*`` variable is set, and home and caches are below its ``tmp_path``. Only a test
-marked ``device`` gets VYRE_ALLOW_SOFTWARE=1, because a CPU device has to do where there is no GPU; without the marker the
-refusal of CPU devices, which is the default, is what tests see.
+A test runs as a new user would: no ``VYRE_*`` variable is set, and home and caches are its own, below its ``tmp_path`` where it
+asks for that. Only a test marked ``device`` gets VYRE_ALLOW_SOFTWARE=1, because a CPU device has to do where there is no GPU;
+without the marker the refusal of CPU devices, which is the default, is what tests see.
 
 One cache is shared: Mesa's own of compiled shaders, below ours, lasts for the session, or as long as the folder that
 MESA_SHADER_CACHE_DIR names. A test of what a driver does on its very first pipeline is marked ``cold_mesa`` and starts without.
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import itertools
 import os
 import shutil
 import signal
@@ -30,7 +31,7 @@ from vyre_driver.errors import VyreError
 from vyre_driver.vulkan import enumerate_devices, select_device
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from vyre_driver.ir import Program
@@ -155,9 +156,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
                 skip_or_fail(kind, reason)
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a directory that is not there yet, and the next one each time: pytest looks for a free name among thousands."""
+    place = tmp_path_factory.mktemp("homes")
+    return (place / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def _environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def _environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, homes: Iterator[Path]) -> None:
+    home = request.getfixturevalue("tmp_path") / "home" if "tmp_path" in request.fixturenames else next(homes)
     home.mkdir()
     environment = clean_environment(home)
     for variable in set(os.environ) - set(environment):

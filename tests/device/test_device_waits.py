@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from conftest import Finished, RunChild
 
-pytestmark = [pytest.mark.device, pytest.mark.alone]
+pytestmark = pytest.mark.device
 
 ATTEMPTS = 3  # of what a busy machine can disturb
 
@@ -21,6 +21,7 @@ def run_case(run_python: RunChild, children: Path, case: str, layer: str = "1") 
     return run_python(str(children / "waits.py"), case, env={"VYRE_LAYER": layer, "LP_NUM_THREADS": "1"})
 
 
+@pytest.mark.alone
 def test_another_thread_keeps_four_fifths_of_its_speed_while_one_waits(run_python: RunChild, children: Path) -> None:
     shares = []
     for _ in range(ATTEMPTS):
@@ -33,6 +34,7 @@ def test_another_thread_keeps_four_fifths_of_its_speed_while_one_waits(run_pytho
     assert shares[-1] >= 0.8, shares
 
 
+@pytest.mark.alone
 def test_a_run_lets_other_threads_run_where_kompute_itself_would_not(run_python: RunChild, children: Path) -> None:
     """Without the layer kompute holds the interpreter, which shows what a failure of the test above looks like."""
     ours, komputes = (run_case(run_python, children, "ticks_during_a_run", layer) for layer in ("1", "0"))
@@ -60,7 +62,7 @@ def test_ctrl_c_ends_the_wait_not_the_work_and_the_driver_works_on(
 
 def test_reads_of_several_threads_end_after_one_that_ctrl_c_ended(run_python: RunChild, children: Path) -> None:
     done = run_case(run_python, children, "ctrl_c_in_a_read_then_threads_read")
-    expected = {"raised": [True] * 3, "right": [True] * 4, "pending": 0}
+    expected = {"raised": True, "right": [True] * 4, "pending": 0}
     assert (done.status, json.loads(done.stdout or "null"), done.stderr) == (0, expected, "")
 
 

@@ -117,8 +117,14 @@ def test_a_shader_that_cannot_run_has_no_stub() -> None:
     assert refusal(lambda: stub_of(module))[:2] == (UnsupportedFeature, 1002)
 
 
+@pytest.fixture(scope="module")
+def mypy_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What mypy found out about numpy and this package, for the next test."""
+    return tmp_path_factory.mktemp("mypy")
+
+
 @pytest.fixture
-def check_types(tmp_path: Path, run_python: RunChild) -> object:
+def check_types(tmp_path: Path, run_python: RunChild, mypy_cache: Path) -> object:
     """Write the stubs and a program beside them, and return what mypy says of all."""
     if importlib.util.find_spec("mypy") is None:
         pytest.skip("mypy is not installed")
@@ -128,7 +134,7 @@ def check_types(tmp_path: Path, run_python: RunChild) -> object:
             (tmp_path / f"{name}.pyi").write_text(stub)
         (tmp_path / "use.py").write_text(program)
         files = [f"{name}.pyi" for name in stubs()]
-        options = ["--strict", "--cache-dir", str(tmp_path / "cache"), "--no-color-output"]
+        options = ["--strict", "--cache-dir", str(mypy_cache), "--no-color-output"]
         done = run_python(
             "-m", "mypy", *options, *files, "use.py", cwd=tmp_path, env={"MYPYPATH": str(ROOT)}, hangs_after_s=300
         )

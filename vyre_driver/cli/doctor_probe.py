@@ -8,29 +8,27 @@ from __future__ import annotations
 import json
 import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from vyre_driver.cli import doctor_package, doctor_vulkan
-
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from vyre_driver.cli.doctor_checks import Check
 
-CHECKS: dict[str, Callable[..., Check]] = {
-    "python": doctor_package.check_python,
-    "extensions": doctor_package.check_extensions,
-    "kompute": doctor_package.check_kompute,
-    "variables": doctor_vulkan.check_variables,
-    "device files": doctor_vulkan.check_device_files,
-    "Vulkan loader": doctor_vulkan.check_loader,
-    "manifest": doctor_vulkan.check_manifest,
-    "devices": doctor_vulkan.check_devices,
-    "plug-ins": doctor_package.check_plugins,
-    "backends": doctor_package.check_backends,
-    "cache": doctor_package.check_cache,
-    "autotune": doctor_package.check_autotune,
-    "dispatch": doctor_package.check_dispatch,
+# Each name's module and function; only that module is imported.
+CHECKS = {
+    "python": ("doctor_package", "check_python"),
+    "extensions": ("doctor_package", "check_extensions"),
+    "kompute": ("doctor_package", "check_kompute"),
+    "variables": ("doctor_vulkan", "check_variables"),
+    "device files": ("doctor_vulkan", "check_device_files"),
+    "Vulkan loader": ("doctor_vulkan", "check_loader"),
+    "manifest": ("doctor_vulkan", "check_manifest"),
+    "devices": ("doctor_vulkan", "check_devices"),
+    "plug-ins": ("doctor_package", "check_plugins"),
+    "backends": ("doctor_package", "check_backends"),
+    "cache": ("doctor_package", "check_cache"),
+    "autotune": ("doctor_package", "check_autotune"),
+    "dispatch": ("doctor_package", "check_dispatch"),
 }
 
 
@@ -39,7 +37,8 @@ def main() -> None:
     told = os.dup(1)
     os.dup2(2, 1)
     name, *arguments = sys.argv[1:]
-    found = CHECKS[name](*arguments)
+    module, function = CHECKS[name]
+    found: Check = getattr(import_module(f"vyre_driver.cli.{module}"), function)(*arguments)
     with os.fdopen(told, "w", encoding="utf-8") as stream:
         json.dump(found.as_data(), stream)
     os._exit(0)  # a driver that crashes while it is unloaded has told what it had to

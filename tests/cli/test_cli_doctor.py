@@ -112,9 +112,9 @@ def test_a_driver_that_crashes_is_a_line_and_the_examination_goes_on(run_cli: Ru
 
 @pytest.mark.device
 def test_a_driver_that_hangs_is_a_line(run_cli: RunChild, tmp_path: Path) -> None:
-    done = run_cli("doctor", "--json", "--timeout", "4", env=broken_driver(tmp_path, "sleep(100)"), hangs_after_s=110)
+    done = run_cli("doctor", "--json", "--timeout", "2", env=broken_driver(tmp_path, "sleep(100)"), hangs_after_s=110)
     found = examined(done)
-    assert (done.status, found["devices"]["says"]) == (1, "did not end in 4 s and was killed")
+    assert (done.status, found["devices"]["says"]) == (1, "did not end in 2 s and was killed")
 
 
 @pytest.mark.device

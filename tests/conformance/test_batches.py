@@ -54,13 +54,13 @@ def test_a_job_gives_what_the_same_process_would(python: Path) -> None:
     [
         ("os.abort()", "the process ended with signal 6 (SIGABRT)"),
         ("os._exit(3)", "the process ended with status 3: "),
-        ("time.sleep(600)", "no answer in 20 s"),
+        ("time.sleep(600)", "no answer in 10 s"),
     ],
 )
 def test_a_case_that_ends_or_stops_its_process_fails_and_the_others_are_asked(python: Path, what: str, why: str) -> None:
     python.write_text(SPOILED.format(what=what))
     failed = {"case": "seed 42", "why": why, "grid": [], "program": "", "text": f"seed 42: {why}"}
-    assert run_job(SEEDS, timeout_s=20) == Tally(asked=5, agreed=4, failed=[failed])
+    assert run_job(SEEDS, timeout_s=10) == Tally(asked=5, agreed=4, failed=[failed])
 
 
 # From seed 42 on the device of that process is gone, whatever is asked of it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -81,8 +82,13 @@ def test_ctrl_c_ends_a_close_that_waits_and_the_next_one_finishes_it() -> None:
     thread.start()
     holds.wait()
     main = threading.get_ident()
-    timer = threading.Timer(0.1, lambda: signal.pthread_kill(main, signal.SIGINT))
-    timer.start()
+
+    def press() -> None:
+        while not driver.backend.in_use.closed:
+            time.sleep(0.001)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    threading.Thread(target=press).start()
     with pytest.raises(KeyboardInterrupt):
         driver.close()
     assert (is_refused(kernel, 3), is_gone(driver)) == (True, False)

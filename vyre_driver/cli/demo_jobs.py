@@ -28,6 +28,7 @@ PICTURE_NAME = "mandelbrot.png"
 
 _ALPHA = 2.5
 _MAX_ITERATIONS = 300
+_STRIPE = 64  # rows whose numbers fit the processor's cache
 _CENTRE = (-0.743643, 0.131825)
 _VIEW_HEIGHT = 0.0035
 _HISTOGRAM_GROUPS = 1024
@@ -192,7 +193,14 @@ def mandelbrot(driver: Driver, out_dir: Path) -> JobResult:
 def escape_counts(left: np.float32, top: np.float32, step: np.float32, side: int) -> NDArray[Any]:
     """Compute in numpy what shaders/mandelbrot.comp computes: float32, every product and sum rounded by itself."""
     along = np.arange(side, dtype=np.float32) * step
-    cr, ci = (part.reshape(-1) for part in np.broadcast_arrays(left + along[None, :], top - along[:, None]))
+    stripes = [along[first : first + _STRIPE, None] for first in range(0, side, _STRIPE)]
+    counts = [_escape_counts_of(*np.broadcast_arrays(left + along[None, :], top - down)) for down in stripes]
+    joined: NDArray[Any] = np.concatenate(counts)
+    return joined.reshape(side, side)
+
+
+def _escape_counts_of(real: NDArray[Any], imaginary: NDArray[Any]) -> NDArray[Any]:
+    cr, ci = real.reshape(-1), imaginary.reshape(-1)
     zr, zi = np.zeros_like(cr), np.zeros_like(ci)
     escape = np.zeros_like(cr)
     alive = np.arange(cr.size)
@@ -201,11 +209,11 @@ def escape_counts(left: np.float32, top: np.float32, step: np.float32, side: int
         norm = zr2 + zi2
         out = norm > 256
         escape[alive[out]] = n + 1 - np.log2(np.float32(0.5) * np.log2(norm[out]))
-        keep = ~out
-        alive, cr, ci = alive[keep], cr[keep], ci[keep]
-        cross = zr[keep] * zi[keep]
-        zr, zi = (zr2[keep] - zi2[keep]) + cr, (cross + cross) + ci
-    return escape.reshape(side, side)
+        cross = zr * zi
+        zr, zi = (zr2 - zi2) + cr, (cross + cross) + ci
+        if out.any():
+            alive, cr, ci, zr, zi = (one[~out] for one in (alive, cr, ci, zr, zi))
+    return escape
 
 
 def _save_picture(escape: NDArray[Any], path: Path) -> None:

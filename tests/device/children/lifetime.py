@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from vyre_driver.bound import BoundKernel, DispatchFuture
 
 X = np.arange(8, dtype=np.float32)
-HANGS_AFTER_S = 10
+HANGS_AFTER_S = 25
 kept: list[object] = []
 
 

@@ -16,7 +16,9 @@ from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import Op
 
 if TYPE_CHECKING:
-    from forms.formed import FormedCode
+    from collections.abc import Callable
+
+    from forms.formed import FormedCode, Key, Rule
 
     from vyre_driver.spirv.emit.code import Code
 
@@ -36,6 +38,36 @@ def widened_by_its_sign(code: FormedCode, type_id: int, loaded: int) -> int | No
     if type_id != code.u32:
         return None
     return u(code, Ins.BitwiseAnd, words(code, code.op(Ins.SConvert, code.i32, loaded)), byte_mask(code, loaded))
+
+
+def masked(make: Callable[[FormedCode, int, int], int]) -> dict[Key, Rule]:
+    """Rules for the low 8 or 16 bits of a word: of the word and how many they are."""
+
+    def low_bits(code: FormedCode, type_id: int, left: int, right: int) -> int | None:
+        kept = {code.const(0xFF): 8, code.const(0xFFFF): 16}
+        bits, word = (kept[right], left) if right in kept else (kept.get(left, 0), right)
+        return make(code, word, bits) if bits and type_id == code.u32 else None
+
+    def widened(code: FormedCode, type_id: int, loaded: int) -> int | None:
+        if type_id != code.u32:
+            return None
+        word = words(code, code.op(Ins.SConvert, code.i32, loaded))
+        return make(code, word, 8 if byte_mask(code, loaded) == code.const(0xFF) else 16)
+
+    return {Ins.BitwiseAnd: low_bits, Ins.UConvert: widened}
+
+
+def low_bits_by_shifts(code: FormedCode, word: int, bits: int) -> int:
+    by = code.const(32 - bits)
+    return u(code, Ins.ShiftRightLogical, u(code, Ins.ShiftLeftLogical, word, by), by)
+
+
+def low_bits_as_a_field(code: FormedCode, word: int, bits: int) -> int:
+    return u(code, Ins.BitFieldUExtract, word, code.const(0), code.const(bits))
+
+
+def low_bits_by_a_hidden_mask(code: FormedCode, word: int, bits: int) -> int:
+    return u(code, Ins.BitwiseAnd, word, hidden(code, code.u32, code.const((1 << bits) - 1)))
 
 
 def sum_of_counts(code: Code, low: int, high: int) -> int:
@@ -85,6 +117,8 @@ def counted_hidden(code: FormedCode, type_id: int, word: int) -> int:
 BITS = (
     Form("widened, then masked", {Ins.UConvert: widened_and_masked}),
     Form("widened by its sign, then masked", {Ins.UConvert: widened_by_its_sign}),
+    Form("masked by shifts", masked(low_bits_by_shifts)),
+    Form("masked as a field", masked(low_bits_as_a_field)),
     Form("counted by halves, shifted", {Ins.BitCount: counted_by_shifts}),
     Form("counted by halves, as fields", {Ins.BitCount: counted_by_fields}),
     Form("counted odd and even", {Ins.BitCount: counted_by_parity}),
@@ -92,5 +126,6 @@ BITS = (
     Form("counted inverted", {Ins.BitCount: counted_inverted}),
     Form("counted by sums", {Ins.BitCount: counted_by_sums}),
     Form("hidden before it is counted", {Ins.BitCount: counted_hidden}),
+    Form("hidden mask", masked(low_bits_by_a_hidden_mask)),
     Form("hidden where it is widened", {Ins.UConvert: hides(Ins.UConvert, "u32")}),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,9 +28,10 @@ from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import AtomicOp, BinOp, UnOp
 from vyre_driver.ir.program import Program
+from vyre_driver.ir.terms import terms_within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -48,6 +50,7 @@ KEPT = {
     "choices in choices": "choices",
     "the least of a number and its half negated, by comparisons": "numbers",
 }
+_SMALL = 60
 ROUNDED = ("constants that are rounded twice", "constants of a select that are rounded twice")
 SEEDS = {
     1018845: "bits",
@@ -64,10 +67,16 @@ SEEDS = {
 
 
 class Question(NamedTuple):
-    """A program, and what kind of construct it is about."""
+    """A program, what kind of construct it is about, and the values of lets that are specialized."""
 
     kind: str
     case: Case
+    specs: Mapping[str, float] = MappingProxyType({})
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a change of the program is likely to leave one that means something, which is also compiled quickly."""
+        return sum(1 for _ in terms_within(*self.case.program.entry)) < _SMALL
 
 
 class Asked(NamedTuple):
@@ -84,15 +93,26 @@ def questions(lanes: int) -> Iterator[Question]:
     for case in constant_cases():
         if case.name in ROUNDED:
             yield Question("floats", case)
-    for made in (_narrow_bits, _high_words, _identities, _found_identities, _greatest, _choices, _joined_floats, _least):
+    for made in (
+        _narrow_bits,
+        _high_words,
+        _identities,
+        _found_identities,
+        _greatest,
+        _choices,
+        _joined_floats,
+        _specialized_floats,
+        _least,
+    ):
         yield from made()
     options = Options(subgroups=True, subgroup_lanes=32)  # as they were found
     for seed, kind in SEEDS.items():
         yield Question(kind, replace(generate(seed, options), subgroup_lanes=lanes or 32))
 
 
-def asked(case: Case, count: int) -> Iterator[Asked]:
+def asked(question: Question, count: int) -> Iterator[Asked]:
     """Yield the case's own inputs and so many random ones: those of which the reference says that there is one result."""
+    case = question.case
     types = [one.data_type for one in BindingPlan.build(case.program).descriptors if one.role.consumes_input]
     for number in range(count + 1):
         inputs = case.inputs
@@ -103,6 +123,7 @@ def asked(case: Case, count: int) -> Iterator[Asked]:
             known = interpret(
                 case.program,
                 inputs,
+                specs=question.specs,
                 grid=case.grid,
                 element_counts=case.element_counts,
                 step_budget=1 << 16,
@@ -150,6 +171,8 @@ def _narrow_bits() -> Iterator[Question]:
         given = {"x": (dtype, values.astype(words.NUMPY[dtype]))}
         yield _each("bits", f"bits of {dtype}", given, U32, terms)
         yield _each("bits", f"bits of {dtype} beside a quotient", given, U32, [*terms, quotient])
+        loaded = ir.cast(U32, ir.cast(F32, ir.cast(U32, x)) / ir.f32(3.0) >= ir.f32(0.0))
+        yield _each("bits", f"bits of {dtype} beside a quotient of them", given, U32, [loaded, *terms])
 
 
 def _high_words() -> Iterator[Question]:
@@ -251,6 +274,15 @@ def _joined_floats() -> Iterator[Question]:
         EXACT,
     )
     yield Question("floats", case)
+
+
+def _specialized_floats() -> Iterator[Question]:
+    """A constant that the device has when it makes a pipeline."""
+    out = BufferDecl.output("out", 0, I32).with_count(1)
+    far = ir.abs_diff(ir.var("a", F32), ir.f32(8388607.5)) - 2.5
+    body: list[Node] = [ir.let("a", ir.f32(-101.0)), ir.store(out, 0, ir.cast(I32, far))]
+    case = Case("a constant that is specialized", _program([out], body), (), (1, 1, 1), EXACT)
+    yield Question("floats", case, {"a": -100.0})
 
 
 def _least() -> Iterator[Question]:

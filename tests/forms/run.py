@@ -1,12 +1,13 @@
 """Which ways to lower a construct a driver gets right: what ``make forms`` runs.
 
-Usage: python -m forms.run [--device NAME] [--allow-software] [--inputs N] [--programs N] [--first SEED] [--take FORM]...
-                           [--jobs N] [--out FILE]
+Usage: python -m forms.run [--device NAME] [--allow-software] [--inputs N] [--neighbours N] [--programs N] [--first SEED]
+                           [--take FORM]... [--jobs N] [--out FILE]
 
 Every program that a driver is known to get wrong (questions.py) is lowered as ever, with its constants left to the device, and
-by every form for constructs of its kind (every_form.py), and run on inputs of its own and on random ones. Then the first form
-of each kind that was right in all programs of the kind is taken, unless one of the kind is named by --take, and all programs
-and N random ones are lowered by them together.
+by every form for constructs of its kind (every_form.py), and run on inputs of its own and on random ones. So are neighbours of
+the small ones (neighbours.py), by forms only where one is answered otherwise. Then the first form of each kind that was right
+in all programs of the kind is taken, unless one of the kind is named by --take, and all programs and N random ones are lowered
+by them together.
 A line is printed for each program and form: "right", or how many inputs were answered otherwise, and the first difference.
 Exit status: 0 lowered as ever all is right, 1 something is not.
 """
@@ -21,7 +22,7 @@ import sys
 import tempfile
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from forms.every_form import FORMS
 from forms.formed import applied
+from forms.neighbours import changed
 from forms.questions import Asked, Question, asked, questions
 
 from vyre_driver import Driver
@@ -88,41 +90,61 @@ def ways_of(kind: str) -> list[Ways]:
     return [Ways(AS_EVER, folds=True), Ways(UNFOLDED), *(Ways(one, (one,)) for one in names), *several]
 
 
-def verdict(driver: Driver, question: Question, way: Ways, every: Sequence[Asked]) -> str:
-    """Lower a program in one way, run it on all inputs, and say how often it was wrong, and how first."""
-    case, wrong, first = question.case, 0, ""
-    with applied(*(BY_NAME[one] for one in way.forms), folds=way.folds):
-        kernel = driver.compile(case.program)
-        for one in every:
-            made = kernel(*one.inputs, groups=case.grid, out_counts=dict(case.element_counts))
-            received = made if isinstance(made, tuple) else (made,)
-            found = difference(replace(case, inputs=one.inputs), one.expected, received)
-            if found is not None:
-                wrong, first = wrong + 1, first or str(found)
-    return "right" if not wrong else f"wrong for {wrong} of {len(every)}: {first}"
+class Pick(NamedTuple):
+    """A question by its place among all, and the number that it is changed by; 0 leaves it as it is."""
+
+    place: int
+    change: int = 0
 
 
-def ask(machine: Machine, place: int, ways: Sequence[Ways], inputs: int) -> list[Row]:
-    """Ask one question in every way; a device that is lost is opened anew for the next."""
+class Asker:
+    """Asks a device; one that is lost is opened anew."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._stack = ExitStack()
+        self._driver = machine.open(self._stack)
+        self.lanes = DriverBackend(self._driver).subgroup_lanes
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def row(self, question: Question, way: Ways, every: Sequence[Asked]) -> Row:
+        """Ask a question in one way, with all inputs."""
+        try:
+            told = self._verdict(question, way, every)
+        except VyreError as error:
+            told = f"{type(error).__name__}: {error.problem}"
+            if isinstance(error, DeviceLost):
+                self.close()
+                self._driver = self._machine.open(self._stack)
+        return Row(question.kind, question.case.name, way.title, told)
+
+    def _verdict(self, question: Question, way: Ways, every: Sequence[Asked]) -> str:
+        case, wrong, first = question.case, 0, ""
+        with applied(*(BY_NAME[one] for one in way.forms), folds=way.folds):
+            kernel = self._driver.compile(case.program, question.specs or None)
+            for one in every:
+                made = kernel(*one.inputs, groups=case.grid, out_counts=dict(case.element_counts))
+                received = made if isinstance(made, tuple) else (made,)
+                found = difference(replace(case, inputs=one.inputs), one.expected, received)
+                if found is not None:
+                    wrong, first = wrong + 1, first or str(found)
+        return "right" if not wrong else f"wrong for {wrong} of {len(every)}: {first}"
+
+
+def ask(machine: Machine, picks: Sequence[Pick], inputs: int, ways: Sequence[Ways], more: Sequence[Ways] = ()) -> list[Row]:
+    """Ask questions in some ways, and what is wrong in one of these in more."""
     rows: list[Row] = []
-    every: list[Asked] | None = None
-    waiting = list(ways)
-    while waiting:
-        with ExitStack() as stack:
-            driver = machine.open(stack)
-            question = list(questions(DriverBackend(driver).subgroup_lanes))[place]
-            every = list(asked(question.case, inputs)) if every is None else every
-            while waiting:
-                way = waiting.pop(0)
-                try:
-                    told = verdict(driver, question, way, every)
-                except VyreError as error:
-                    told = f"{type(error).__name__}: {error.problem}"
-                    rows.append(Row(question.kind, question.case.name, way.title, told))
-                    if isinstance(error, DeviceLost):
-                        break
-                    continue
-                rows.append(Row(question.kind, question.case.name, way.title, told))
+    with closing(Asker(machine)) as asker:
+        every = list(questions(asker.lanes))
+        for pick in picks:
+            question = changed(every[pick.place], pick.change)
+            known = list(asked(question, inputs))
+            if known:
+                found = [asker.row(question, way, known) for way in ways]
+                is_wrong = not all(row.is_right for row in found)
+                rows += found + [asker.row(question, way, known) for way in more if is_wrong]
     return rows
 
 
@@ -159,6 +181,12 @@ def gathered(jobs: int, work: Sequence[Callable[[], list[Row]]]) -> Iterator[lis
             yield [Row("all", str(waiting.pop(0)), "", "the process died")]
 
 
+def picked(place: int, neighbours: int) -> list[list[Pick]]:
+    """The neighbours of a question, so many that a process asks them in a few seconds."""
+    every = [Pick(place, change) for change in range(1, neighbours + 1)]
+    return [every[first : first + CHUNK] for first in range(0, neighbours, CHUNK)]
+
+
 def taken(rows: Sequence[Row], wanted: Sequence[str] = ()) -> dict[str, str]:
     """The form that is wanted of each kind, or the first that was right in every program of the kind, by kind."""
     found = {}
@@ -190,6 +218,7 @@ def main() -> int:
     parser.add_argument("--device", help="which device, as for vyre-driver")
     parser.add_argument("--allow-software", action="store_true", help="accept a CPU device")
     parser.add_argument("--inputs", type=int, default=24, help="random inputs for each program")
+    parser.add_argument("--neighbours", type=int, default=100, help="changed programs for each small one")
     parser.add_argument("--programs", type=int, default=0, help="random programs for the forms that were right, together")
     parser.add_argument("--first", type=int, default=3000000, help="the first program's seed")
     parser.add_argument("--take", action="append", default=[], choices=sorted(BY_NAME), metavar="FORM", help="take this one")
@@ -198,16 +227,21 @@ def main() -> int:
     options = parser.parse_args()
     machine = Machine(options.device, options.allow_software)
     kinds = [one.kind for one in questions(32)]
-    work = [partial(ask, machine, place, ways_of(kind), options.inputs) for place, kind in enumerate(kinds)]
+    work = [partial(ask, machine, [Pick(place)], options.inputs, ways_of(kind)) for place, kind in enumerate(kinds)]
+    small = [(place, one.kind) for place, one in enumerate(questions(32)) if one.is_small]
+    for place, kind in small:
+        plain, forms = ways_of(kind)[:2], ways_of(kind)[2:]
+        work += [partial(ask, machine, picks, 2, plain, forms) for picks in picked(place, options.neighbours)]
     rows: list[Row] = []
     for part in gathered(options.jobs, work):
-        table(part)
+        table([row for row in part if not (row.is_right and ", changed" in row.program)])
         rows += part
     summary(rows)
     best = taken(rows, options.take)
     print(json.dumps({"taken": best, "none right": sorted(FORMS.keys() - best.keys())}))
     ways = [Ways(TOGETHER, tuple(best.values()), folds=folds) for folds in (True, False)]
-    last = [partial(ask, machine, place, ways, options.inputs) for place in range(len(kinds))]
+    last = [partial(ask, machine, [Pick(place)], options.inputs, ways) for place in range(len(kinds))]
+    last += [partial(ask, machine, picks, 2, ways[1:]) for place, _ in small for picks in picked(place, options.neighbours)]
     ends = range(options.first, options.first + options.programs, CHUNK)
     last += [partial(ask_random, machine, first, CHUNK, ways[0]) for first in ends]
     for part in gathered(options.jobs, last):

@@ -19,7 +19,10 @@ from forms.pieces import (
     words,
 )
 
-from vyre_driver.spirv.emit import casts, integers, wide
+from vyre_driver.spirv.emit import casts, entry, integers, wide
+from vyre_driver.spirv.emit.code import Value
+from vyre_driver.spirv.emit.kinds import BOOL, U32
+from vyre_driver.spirv.emit.variables import Variables
 from vyre_driver.spirv.instructions import Ins
 
 if TYPE_CHECKING:
@@ -169,6 +172,25 @@ def condition_hidden(code: FormedCode, condition: int, yes: int, no: int) -> int
     return code.op(Ins.Select, code.u64, hidden(code, code.bool, condition), yes, no)
 
 
+class WordVariables(Variables):
+    """Variables that hold 1 or 0 for a bool."""
+
+    def declare(self, name: str, value: Value) -> None:
+        self.bools = getattr(self, "bools", frozenset()) - {name}
+        if value.kind is BOOL and name in self._uses.assigned:
+            self.bools |= {name}
+            value = Value(casts.as_number(self._code, value.id), U32)
+        super().declare(name, value)
+
+    def assign(self, name: str, value: Value) -> None:
+        is_bool = name in self.bools and value.kind is BOOL
+        super().assign(name, Value(casts.as_number(self._code, value.id), U32) if is_bool else value)
+
+    def read(self, name: str) -> Value:
+        found = super().read(name)
+        return Value(truth(self._code, found.id), BOOL) if name in self.bools else found
+
+
 OR_AS_WORDS = {Ins.LogicalOr: joined_bools(Ins.BitwiseOr), Ins.LogicalAnd: joined_bools(Ins.BitwiseAnd)}
 CHOICES = (
     Form("64 bits chosen by halves", {Ins.Select: of("u64", wide_by_halves)}),
@@ -178,6 +200,7 @@ CHOICES = (
     Form("logic of words", OR_AS_WORDS),
     Form("logic by selects", {Ins.LogicalOr: or_as_select, Ins.LogicalAnd: and_as_select}),
     Form("logic and choices of words", {**OR_AS_WORDS, Ins.Select: of("bool", bool_by_words)}),
+    Form("bool variables of words", functions={(entry, "Variables"): WordVariables}),
     Form("64 bits chosen by branches", {Ins.Select: by_branches("u64")}),
     Form("hidden condition of 64 bits", {Ins.Select: of("u64", condition_hidden)}),
     Form("hidden bool that was chosen", {Ins.Select: hides(Ins.Select, "bool")}),

@@ -162,6 +162,12 @@ def wide_by_halves(code: FormedCode, condition: int, yes: int, no: int) -> int:
     return JOINED(code, *(u(code, Ins.Select, condition, *pair) for pair in pairs))
 
 
+def wide_as_pairs(code: FormedCode, condition: int, yes: int, no: int) -> int:
+    both = code.op(Ins.CompositeConstruct, code.vector(2, code.bool), condition, condition)
+    pair = code.op(Ins.Select, code.vector(2), both, wide.pair(code, yes), wide.pair(code, no))
+    return wide.of_pair(code, pair)
+
+
 def wide_by_masks(code: FormedCode, condition: int, yes: int, no: int) -> int:
     bits = mask(code, condition)
     differing = code.op(Ins.BitwiseXor, code.u64, yes, no)
@@ -193,6 +199,7 @@ class WordVariables(Variables):
 
 OR_AS_WORDS = {Ins.LogicalOr: joined_bools(Ins.BitwiseOr), Ins.LogicalAnd: joined_bools(Ins.BitwiseAnd)}
 CHOICES = (
+    Form("64 bits chosen as pairs", {Ins.Select: of("u64", wide_as_pairs)}),
     Form("64 bits chosen by halves", {Ins.Select: of("u64", wide_by_halves)}),
     Form("64 bits chosen by masks", {Ins.Select: of("u64", wide_by_masks)}),
     Form("bools chosen by words", {Ins.Select: of("bool", bool_by_words)}),

@@ -146,6 +146,7 @@ setup(
         [
             extension("vyre_driver._fast"),
             extension("vyre_driver._lock"),
+            extension("vyre_driver._opened"),
             extension("vyre_driver._proof"),
             extension("vyre_driver._tally"),
             extension("vyre_driver.cache._read"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from vyre_driver._opened import Opened
 from vyre_driver.cache import DiskPipelineCache, _read
 
 if TYPE_CHECKING:
@@ -208,14 +209,14 @@ def is_open(descriptor: int) -> bool:
 
 
 def test_a_file_that_is_opened_is_closed_at_the_end_of_its_block(file: Path) -> None:
-    opened = _read.Opened(file, os.O_RDONLY)
+    opened = Opened(file, os.O_RDONLY)
     with opened as descriptor:
         data = os.read(descriptor, LIMIT)
     assert (data, opened.descriptor, is_open(descriptor)) == (file.read_bytes(), -1, False)
 
 
 def test_a_file_that_is_opened_is_closed_when_the_block_raises(file: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), _read.Opened(file, os.O_RDONLY) as descriptor:
+    with pytest.raises(KeyboardInterrupt), Opened(file, os.O_RDONLY) as descriptor:
         raise KeyboardInterrupt
     assert not is_open(descriptor)
 
@@ -223,20 +224,20 @@ def test_a_file_that_is_opened_is_closed_when_the_block_raises(file: Path) -> No
 def test_an_open_file_that_is_dropped_is_closed(file: Path) -> None:
     before = open_descriptors()
     for _ in range(10):
-        _read.Opened(file, os.O_RDONLY)
+        Opened(file, os.O_RDONLY)
     assert open_descriptors() == before
 
 
 def test_closing_an_open_file_twice_closes_no_other(file: Path) -> None:
-    opened = _read.Opened(file, os.O_RDONLY)
+    opened = Opened(file, os.O_RDONLY)
     opened.close()
-    with _read.Opened(file, os.O_RDONLY) as descriptor:
+    with Opened(file, os.O_RDONLY) as descriptor:
         opened.close()
         assert is_open(descriptor)
 
 
 def test_a_file_that_cannot_be_closed_says_so_and_is_not_closed_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = _read.Opened(file, os.O_RDONLY)
+    opened = Opened(file, os.O_RDONLY)
     descriptor = opened.descriptor
 
     def fail(_: int) -> None:
@@ -251,17 +252,33 @@ def test_a_file_that_cannot_be_closed_says_so_and_is_not_closed_again(file: Path
 
 
 def test_a_file_is_opened_as_os_open_does(tmp_path: Path) -> None:
-    with _read.Opened(tmp_path, os.O_RDONLY | os.O_DIRECTORY) as directory:
+    with Opened(tmp_path, os.O_RDONLY | os.O_DIRECTORY) as directory:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        with _read.Opened("new", flags, 0o640, dir_fd=directory) as descriptor:
+        with Opened("new", flags, 0o640, dir_fd=directory) as descriptor:
             os.write(descriptor, b"bytes")
         with pytest.raises(FileExistsError):
-            _read.Opened("new", flags, dir_fd=directory)
+            Opened("new", flags, dir_fd=directory)
     assert ((tmp_path / "new").read_bytes(), (tmp_path / "new").stat().st_mode & 0o777) == (b"bytes", 0o640)
 
 
 def test_what_cannot_be_opened_leaves_no_descriptor(tmp_path: Path) -> None:
     before = open_descriptors()
     with pytest.raises(FileNotFoundError):
-        _read.Opened(tmp_path / "none", os.O_RDONLY)
+        Opened(tmp_path / "none", os.O_RDONLY)
     assert open_descriptors() == before
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_file_that_is_to_be_emptied_is_so_before_it_is_closed_however_that_comes(
+    tmp_path: Path,
+    is_closed: bool,  # noqa: FBT001 -- both ways
+) -> None:
+    path = tmp_path / "file"
+    for is_emptied in (False, True):
+        path.write_bytes(b"a death")
+        opened = Opened(path, os.O_RDWR)
+        opened.is_emptied = is_emptied
+        if is_closed:
+            opened.close()
+        del opened
+        assert path.read_bytes() == (b"" if is_emptied else b"a death")

@@ -466,6 +466,21 @@ def test_a_file_system_that_cannot_sync_directories_is_forgiven(root: Path, monk
     cache.flush()
 
 
+def test_what_an_interrupted_flush_did_not_get_to_stays_pending(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = fill(root, {1: 0})
+
+    def interrupt(_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fdatasync", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            cache.flush()
+    names = synced(monkeypatch)
+    cache.flush()
+    assert sorted(names) == ["01", "01" * 32 + ".bin", "root"]
+
+
 def test_many_files_are_flushed_on_no_more_than_16_threads(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = fill(root, dict.fromkeys(range(100), 0.0))
     threads: set[str] = set()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
+from vyre_driver._opened import Opened
 from vyre_driver.autotune.text import AutotuneText, format_text, parse
 from vyre_driver.errors import FileUnusable, InvalidAutotuneFile
 
@@ -42,15 +43,13 @@ def read(path: str | os.PathLike[str]) -> AutotuneText:
         2209 if it is no autotune file.
     """
     try:
-        descriptor = os.open(path, _TO_READ)
+        opened = Opened(path, _TO_READ)
     except FileNotFoundError:
         return AutotuneText()
     except OSError as error:
         raise _unusable(path, "cannot be read", error) from error
-    try:
+    with opened as descriptor:
         return _parsed(path, descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class LockedFile:
@@ -67,16 +66,14 @@ class LockedFile:
         That is ``known``, and nothing is parsed, if the bytes are still those that this was read from or written as.
         """
         try:
-            descriptor = os.open(self.path, _TO_READ)
+            opened = Opened(self.path, _TO_READ)
         except FileNotFoundError:
             return AutotuneText()
         except OSError as error:
             raise _unusable(self.path, "cannot be read", error) from error
-        try:
+        with opened as descriptor:
             self._wait_for_original(descriptor)
             return _parsed(self.path, descriptor, known)
-        finally:
-            os.close(descriptor)
 
     def write(self, content: AutotuneText) -> AutotuneText:
         """Replace it by this content, durably: whoever reads finds the old or the new file, also after a power failure.
@@ -90,12 +87,9 @@ class LockedFile:
         """
         data = format_text(content).encode()
         try:
-            directory = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
+            with Opened(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC) as directory:
                 self._replace(directory, data)
                 os.fsync(directory)
-            finally:
-                os.close(directory)
         except OSError as error:
             raise _unusable(self.path, "cannot be written", error) from error
         return replace(content, digest=blake3(data).digest())
@@ -111,17 +105,14 @@ class LockedFile:
 
     def _replace(self, directory: int, data: bytes) -> None:
         temporary = f".{self.path.name}.{secrets.token_hex(8)}.tmp"
-        descriptor = os.open(temporary, _NEW, 0o666, dir_fd=directory)
         try:
-            try:
+            with Opened(temporary, _NEW, 0o666, dir_fd=directory) as descriptor:
                 with suppress(FileNotFoundError):
                     os.fchmod(descriptor, stat.S_IMODE(os.stat(self.path.name, dir_fd=directory).st_mode))
                 left = memoryview(data)
                 while left:
                     left = left[os.write(descriptor, left) :]
                 os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
             os.replace(temporary, self.path.name, src_dir_fd=directory, dst_dir_fd=directory)
         except BaseException:
             with suppress(FileNotFoundError):

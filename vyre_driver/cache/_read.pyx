@@ -1,5 +1,5 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
-"""One file of the cache, read with what is needed to judge it, in one go and without the interpreter's lock; open files.
+"""One file of the cache, read with what is needed to judge it, in one go and without the interpreter's lock.
 
 It is six system calls at most, because opening a directory costs more than reading the file: the root is told by lstat, and
 so is its sub-directory unless the root's ctime says that nothing in it was replaced.
@@ -10,10 +10,6 @@ from libc.errno cimport EINTR, ENAMETOOLONG, errno
 from libc.stdint cimport int64_t
 from libc.string cimport memcpy
 from posix.types cimport off_t
-
-import os
-
-cimport cython
 
 cdef extern from "<fcntl.h>" nogil:
     int open(const char* path, int flags)
@@ -60,43 +56,6 @@ cdef enum:
     AT_SHARD = 1
     AT_FILE = 2
     DONE = 3
-
-
-@cython.final
-cdef class Opened:
-    """A file that is open for as long as a block lasts, and closed at the latest when this object goes.
-
-    Ctrl-C may come between any two steps of a Python function, and a descriptor that was just a number then would stay open
-    for the process's life. ``descriptor`` is its number, -1 once it is closed.
-    """
-
-    cdef readonly int descriptor
-
-    def __cinit__(self, path, int flags, int mode=0o777, *, dir_fd=None):
-        """Open it as ``os.open`` does, and raise what that raises."""
-        self.descriptor = -1
-        if not isinstance(path, (str, bytes)):
-            path = str(path)  # os.open's own way says TypeError where memory runs out
-        self.descriptor = os.open(path, flags, mode, dir_fd=dir_fd)
-
-    def __dealloc__(self):
-        if self.descriptor >= 0:
-            close(self.descriptor)
-
-    def __enter__(self):
-        """Return the descriptor."""
-        return self.descriptor
-
-    def __exit__(self, kind, error, traceback):
-        """Close it, as ``close`` does."""
-        self.close()
-
-    def close(self) -> None:
-        """Close it and raise OSError if that fails; a second call does nothing."""
-        cdef int descriptor = self.descriptor
-        self.descriptor = -1
-        if descriptor >= 0:
-            os.close(descriptor)
 
 
 cdef struct opened:

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.cache._read import Opened
+from vyre_driver._opened import Opened
 from vyre_driver.cache.device_ids import DeviceIds
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, Verdict, claims_to_be_entry, decode_entry, read_header
 from vyre_driver.cache.evict import PRUNED_NAME, TEMPORARY_MAX_AGE_S

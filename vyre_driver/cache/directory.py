@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver import _fast
+from vyre_driver._opened import Opened
 from vyre_driver.cache import _read
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PipelineEntry, Verdict, decode_entry
 from vyre_driver.cache.files import OPEN_TO_READ, publish, set_aside
@@ -152,7 +153,7 @@ class EntryDirectory:
         if user != os.geteuid() and not self.root.shared:
             return
         try:
-            with _read.Opened(f"{self.root.path}/{place}", OPEN_TO_READ) as descriptor:
+            with Opened(f"{self.root.path}/{place}", OPEN_TO_READ) as descriptor:
                 os.utime(descriptor)
         except FileNotFoundError:
             return  # another process has removed it

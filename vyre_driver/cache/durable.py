@@ -11,7 +11,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from vyre_driver.cache._read import Opened
+from vyre_driver._opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -48,16 +48,26 @@ class PendingFlush:
         OSError
             The first failure, when all the others were tried; what failed stays pending, and nothing else.
         """
-        with self._lock:
-            files, self._files = self._files, set()
-            directories, self._directories = self._directories, set()
-        failed_files = _sync_all(files, os.fdatasync)
-        failed_directories = _sync_all(directories, _sync_directory)
-        with self._lock:
-            self._files |= set(failed_files)
-            self._directories |= set(failed_directories) | {os.path.dirname(path) for path in failed_files}  # noqa: PTH120
+        files: set[str] = set()
+        directories: set[str] = set()
+        none_left: tuple[set[str], set[str]] = set(), set()
+        try:
+            with self._lock:
+                files, directories = self._files, self._directories
+                self._files, self._directories = none_left
+            failed_files = _sync_all(files, os.fdatasync)
+            failed_directories = _sync_all(directories, _sync_directory)
+            self._keep(failed_files, {*failed_directories, *(os.path.dirname(path) for path in failed_files)})  # noqa: PTH120
+        except BaseException:  # an interrupt: which of them are on the disk is not known
+            self._keep(files, directories)
+            raise
         for error in (*failed_files.values(), *failed_directories.values()):
             raise error
+
+    def _keep(self, files: Iterable[str], directories: Iterable[str]) -> None:
+        with self._lock:
+            self._files.update(files)
+            self._directories.update(directories)
 
 
 def _sync_all(paths: Iterable[str], sync: Callable[[int], None]) -> dict[str, OSError]:

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.cache._read import Opened
+from vyre_driver._opened import Opened
 from vyre_driver.cache.walk import BLOCK_BYTES, FILE_NAME, TEMPORARY_NAME, facts, listing, quarantine_of, trusted_shards
 
 if TYPE_CHECKING:

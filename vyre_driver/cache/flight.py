@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from vyre_driver._lock import Seat
-from vyre_driver.cache._read import Opened
+from vyre_driver._opened import Opened
 from vyre_driver.cache.files import OPEN_TO_READ
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
-from vyre_driver.cache._read import Opened
+from vyre_driver._opened import Opened
 from vyre_driver.cache.files import OPEN_TO_READ
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ class Markers:
                 marker = Opened(path, _OPEN_MARKER | os.O_CREAT, self._cache.file_mode)
                 left = self._lock(marker.descriptor)
                 if left == b"":
+                    marker.is_emptied = True  # it tells of a death, if nothing else of this process ends it
                     return marker, ""
                 with marker:
                     if left:
@@ -182,18 +183,10 @@ class Markers:
             self._cache.note("marker", error)
 
     def _drop(self, path: Path, marker: Opened) -> None:
-        with marker as descriptor:
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                self._cache.note("marker", error)
-            finally:
-                self._empty(descriptor)
-
-    def _empty(self, marker: int) -> None:
-        """Have it tell of no death where it could not be removed, or an interruption came first."""
+        """Remove it. Where that cannot be, or an interruption comes first, it is at least empty: it tells of no death."""
         try:
-            os.ftruncate(marker, 0)
+            with marker:
+                path.unlink(missing_ok=True)
         except OSError as error:
             self._cache.note("marker", error)
 

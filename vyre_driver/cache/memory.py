@@ -34,21 +34,29 @@ class MemoryEntries:
         with self._lock:
             if only_new and digest in self._entries:
                 return
-            replaced = self._entries.pop(digest, None)
-            self._entries[digest] = entry
-            self._bytes += entry.byte_len - (replaced.byte_len if replaced else 0)
+            self._change(digest, entry)
             while self._bytes > MAX_MEMORY_BYTES:
-                _, dropped = self._entries.popitem(last=False)
-                self._bytes -= dropped.byte_len
+                self._change(next(iter(self._entries)), None)
 
     def drop(self, digest: bytes) -> None:
         """Drop an entry, if it is there."""
         with self._lock:
-            dropped = self._entries.pop(digest, None)
-            self._bytes -= dropped.byte_len if dropped else 0
+            self._change(digest, None)
 
     def clear(self) -> None:
         """Drop everything."""
         with self._lock:
-            self._entries.clear()
-            self._bytes = 0
+            for digest in list(self._entries):
+                self._change(digest, None)
+
+    def _change(self, digest: bytes, entry: PipelineEntry | None) -> None:
+        """Keep this entry instead, or none; an interrupt leaves counted what is kept."""
+        try:
+            dropped = self._entries.pop(digest, None)
+            self._bytes -= dropped.byte_len if dropped else 0
+            if entry is not None:
+                self._entries[digest] = entry
+                self._bytes += entry.byte_len
+        except BaseException:
+            self._bytes = sum(one.byte_len for one in self._entries.values())
+            raise

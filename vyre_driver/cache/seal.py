@@ -14,7 +14,7 @@ import os
 import stat
 from pathlib import Path
 
-from vyre_driver.cache._read import Opened
+from vyre_driver._opened import Opened
 from vyre_driver.errors import InvalidSetting
 
 SEAL_BYTES = 32

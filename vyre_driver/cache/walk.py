@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.cache._read import Opened
+from vyre_driver._opened import Opened
 from vyre_driver.cache.entry import HEADER_BYTES, EntryHeader, read_header
 from vyre_driver.cache.files import OPEN_TO_READ, QUARANTINE
 from vyre_driver.manifest import FieldValue, decode_manifest

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from interruption_scenes import SCENES, Stage, World, device_left, process_left
+from interruption_scenes import SCENES
+from interruption_world import Stage, World, device_left, process_left
 
 HANGS_AFTER_S = 60
 

@@ -3,99 +3,27 @@
 A scene is a generator. It prepares, yields a ``Stage``, and drops what it has made when it is closed. The act must be such that
 it can be done again after it was broken off anywhere, on the same objects, with the same results.
 
-``INTERRUPTED`` are those of driver, kernels, buffers and work. The others are for allocations alone: their code holds nothing.
+``INTERRUPTED`` are those of driver, kernels, buffers and work, and of files. The others are for allocations alone: their code
+holds nothing.
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import threading
-import time
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
-from kernels import STEP, glsl
+from interruption_files import FILE_SCENES
+from interruption_world import BYTES, ONCE, PUSH, TWICE, Stage, World, X, call, check, nothing
+from kernels import glsl
 
 from vyre_driver import Driver, DriverPool, SpirvModule
-from vyre_driver.cache import flight
 from vyre_driver.errors import DispatchFailed
-from vyre_driver.events import Failure
-from vyre_driver.ir import BufferDecl, DataType, Program, buf_len, gid_x, if_, load, store
+from vyre_driver.ir import Program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from vyre_driver import Kernel
-
-PUSH = {"factor": 3, "summand": 1}
-X = np.arange(100, dtype=np.uint32)
-ONCE = 3 * X + np.uint32(1)
-TWICE = 3 * ONCE + np.uint32(1)
-THREADS_END_S = 1.0
-LOADER_VARIABLES = (b"VK_ADD_LAYER_PATH", b"VK_LAYER_PATH", b"VK_INSTANCE_LAYERS")
-# The number of bytes that a shader sees of a buffer that is not whole words; only the layer can tell it.
-BYTES = """#version 450
-#extension GL_EXT_shader_8bit_storage : require
-layout(local_size_x = 1) in;
-layout(binding = 0) readonly buffer Given { uint8_t given[]; };
-layout(binding = 1) buffer Seen { uint seen[]; };
-void main() { seen[0] = given.length(); }
-"""
-
-
-class Stage(NamedTuple):
-    """A driver that outlives the act, the act, and what has to hold between an act that was broken off and the next."""
-
-    driver: Driver
-    act: Callable[[], None]
-    after: Callable[[], None]
-
-
-def check(is_right: object, what: str = "a result is wrong") -> None:
-    if not is_right:
-        raise AssertionError(what)
-
-
-class World:
-    """One driver that stays open, and caches on disk: one that has everything, and new ones without anything."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.module = glsl(STEP)
-        self.program = program()
-        self.warm = folder / "warm"
-        self.roots = 0
-        self.driver = Driver(cache=self.warm)
-        for source in (self.module, self.program):
-            call(self.driver.compile(source), source is self.module)
-        glsl(BYTES)  # kept for the process's life
-        self.count_threads()
-
-    def count_threads(self) -> None:
-        """Take as many threads as there are for the usual number."""
-        self.threads = len(tasks())
-
-    def cold(self) -> Driver:
-        """Return a driver with an empty cache."""
-        self.roots += 1
-        return Driver(cache=self.folder / f"cold {self.roots}")
-
-
-def program() -> Program:
-    values = BufferDecl.read_write("values", 0, DataType.U32)
-    i = gid_x()
-    return Program.wrapped([values], (64, 1, 1), [if_(i < buf_len(values), [store(values, i, load(values, i) * 3 + 1)])])
-
-
-def call(kernel: Kernel, has_push: bool = True) -> None:  # noqa: FBT001, FBT002 -- a program of ours has none
-    check(np.array_equal(kernel(X, push=PUSH if has_push else None), ONCE))
-
-
-def nothing() -> None:
-    """Ask nothing between the acts."""
+    from collections.abc import Iterator
 
 
 def opened(world: World) -> Iterator[Stage]:
@@ -308,57 +236,7 @@ INTERRUPTED = {
         dropped,
         closed,
         pooled,
+        *FILE_SCENES,
     )
 }
 SCENES = INTERRUPTED | {scene.__name__: scene for scene in (bytes_seen, read)}
-
-
-def device_left(driver: Driver) -> dict[str, int]:
-    """Return what is counted as in use of a device, once garbage is collected."""
-    gc.collect()
-    layer = driver.backend.layer
-    left = {"available": driver.backend._available()}  # noqa: SLF001
-    if layer is not None and layer.is_alive:
-        left |= {name: layer.counters()[name] for name in ("memory_live_bytes", "work_pending")}
-    return left
-
-
-def process_left(world: World) -> dict[str, object]:
-    """Return what the process holds: threads, descriptors, objects of ours, the loader's variables, seats, temporary files."""
-    gc.collect()
-    c = ctypes.CDLL(None)
-    c.getenv.restype = ctypes.c_char_p
-    until = time.monotonic() + THREADS_END_S
-    while len(tasks()) > world.threads and time.monotonic() < until:
-        time.sleep(0.001)  # a thread that was joined stays listed for a moment; a dropped pool's have to end
-    gc.collect()
-    return {
-        "threads": max(0, len(tasks()) - world.threads),
-        "python threads": threading.active_count(),
-        "descriptors": sorted(filter(None, map(target_of, Path("/proc/self/fd").iterdir()))),
-        "objects": objects_of_ours(),
-        "environment": [c.getenv(name) for name in LOADER_VARIABLES],
-        "flights": len(flight._taken),  # noqa: SLF001
-        "temporary files": sorted(path.name for path in world.folder.rglob("*.tmp")),
-    }
-
-
-def tasks() -> list[Path]:
-    return list(Path("/proc/self/task").iterdir())
-
-
-def target_of(descriptor: Path) -> str:
-    try:
-        return str(descriptor.readlink())
-    except OSError:
-        return ""  # the one that listed them
-
-
-def objects_of_ours() -> dict[str, int]:
-    """Count by type what was made since ``gc.freeze``, but for the failures that a driver's latest events tell of."""
-    found: dict[str, int] = {}
-    for one in gc.get_objects():
-        kind = type(one)
-        if kind is not Failure and kind.__module__.startswith("vyre_driver"):
-            found[kind.__qualname__] = found.get(kind.__qualname__, 0) + 1
-    return found

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interruption_play import play, undisturbed
-from interruption_scenes import INTERRUPTED, Stage, World
+from interruption_scenes import INTERRUPTED
+from interruption_world import Stage, World
 
 if TYPE_CHECKING:
     from collections.abc import Callable

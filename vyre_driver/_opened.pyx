@@ -17,8 +17,10 @@ cdef class Opened:
     """A file that is open for as long as a block lasts, and closed at the latest when this object goes.
 
     Ctrl-C may come between any two steps of a Python function, and a descriptor that was just a number then would stay open
-    for the process's life. ``descriptor`` is its number, -1 once it is closed. One that ``is_emptied`` holds what is true only as
-    long as it is open, which ends with the process or before: it is emptied before it is closed, however that comes.
+    for the process's life. ``descriptor`` is its number, -1 once it is closed.
+
+    One that ``is_emptied`` holds what is true only as long as it is open: unless the process dies, it is emptied before it is
+    closed, however that comes.
     """
 
     cdef readonly int descriptor

@@ -71,6 +71,21 @@ def test_a_record_of_another_identity_is_none_of_this_one(path: Path) -> None:
     assert (store.get(ONE), again.get(ONE)) == (other, other)
 
 
+def test_what_a_killed_process_was_writing_is_gone_after_the_next_save(path: Path, run_python: RunChild) -> None:
+    code = """
+import os, sys
+from vyre_driver.autotune import AutotuneKey, AutotuneRecord, AutotuneStore
+store = AutotuneStore()
+store.put(AutotuneKey("11" * 16, "gpu"), AutotuneRecord((64, 1, 1), 4, (0, 0, 0), "2026-11-21", "", 0))
+os.fsync = lambda _: os._exit(9)
+store.save_if_dirty(sys.argv[1])
+"""
+    assert run_python("-c", code, str(path)).status == 9
+    left = names(path)
+    store_of((TWO, record(2))).save_if_dirty(path)
+    assert (len(left), on_disk(path), names(path)) == (1, {TWO: 2}, ["autotune.toml"])
+
+
 def test_two_that_save_after_each_other_both_keep_their_records(path: Path) -> None:
     first, second = AutotuneStore.load(path), AutotuneStore.load(path)
     first.put(ONE, record(1))

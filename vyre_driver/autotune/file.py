@@ -104,8 +104,10 @@ class LockedFile:
         return aside
 
     def _replace(self, directory: int, data: bytes) -> None:
-        temporary = f".{self.path.name}.{secrets.token_hex(8)}.tmp"
+        temporary = f".{self.path.name}.tmp"  # who has the lock is the only one: another's is of a process that was killed
         try:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary, dir_fd=directory)
             with Opened(temporary, _NEW, 0o666, dir_fd=directory) as descriptor:
                 with suppress(FileNotFoundError):
                     os.fchmod(descriptor, stat.S_IMODE(os.stat(self.path.name, dir_fd=directory).st_mode))

@@ -90,10 +90,9 @@ class _FormedBuffers(Buffers):
     def __init__(self, code: Any, *others: Any) -> None:  # noqa: ANN401 -- a FormedCode
         super().__init__(code, *others)
         storage = [one for one in self.by_name.values() if not one.is_shared]
+        # A byte of what nobody reads may be declared as words, of which it has none.
         whole = [one for one in storage if one.kind is not None and one.kind.bits >= 32]
-        code.buffer = (whole or storage)[
-            0
-        ].variable  # one byte of what nobody reads may be declared as words, of which it has none
+        code.buffer = (whole or storage)[0].variable
 
 
 @contextmanager

@@ -209,7 +209,7 @@ def summary(rows: Sequence[Row]) -> None:
     for kind in FORMS:
         for way in ways_of(kind):
             told = [row for row in rows if (row.kind, row.way) == (kind, way.title)]
-            print(f"{kind}: {way.title}: right in {sum(row.is_right for row in told)} of {len(told)}")
+            print(f"{kind}: {way.title}: right in {sum(row.is_right for row in told)} of {len(told)}", flush=True)
 
 
 def main() -> int:

@@ -5,9 +5,8 @@ Usage: python -m forms.run [--device NAME] [--allow-software] [--inputs N] [--ne
 
 Every program that a driver is known to get wrong (questions.py) is lowered as ever, with its constants left to the device, and
 by every form for constructs of its kind (every_form.py), and run on inputs of its own and on random ones. So are neighbours of
-the small ones (neighbours.py), by forms only where one is answered otherwise. Then the first form of each kind that was right
-in all programs of the kind is taken, unless one of the kind is named by --take, and all programs and N random ones are lowered
-by them together.
+the small ones (neighbours.py), by forms only where one is answered otherwise. Then one form of each kind that was right in all
+programs of the kind is taken, or the one that --take names, and all programs and N random ones are lowered by them together.
 A line is printed for each program and form: "right", or how many inputs were answered otherwise, and the first difference.
 Exit status: 0 lowered as ever all is right, 1 something is not.
 """
@@ -46,7 +45,8 @@ if TYPE_CHECKING:
 
 BY_NAME = {form.name: form for forms in FORMS.values() for form in forms}
 AS_EVER, UNFOLDED, TOGETHER = "as ever", "constants left to the device", "together"
-CHUNK = 100
+CHANGED = ", changed "  # in the names of neighbours
+CHUNK, NEIGHBOURS_AT_ONCE = 100, 20
 
 
 class Ways(NamedTuple):
@@ -184,19 +184,29 @@ def gathered(jobs: int, work: Sequence[Callable[[], list[Row]]]) -> Iterator[lis
 def picked(place: int, neighbours: int) -> list[list[Pick]]:
     """The neighbours of a question, so many that a process asks them in a few seconds."""
     every = [Pick(place, change) for change in range(1, neighbours + 1)]
-    return [every[first : first + CHUNK] for first in range(0, neighbours, CHUNK)]
+    return [every[first : first + NEIGHBOURS_AT_ONCE] for first in range(0, neighbours, NEIGHBOURS_AT_ONCE)]
 
 
 def taken(rows: Sequence[Row], wanted: Sequence[str] = ()) -> dict[str, str]:
-    """The form that is wanted of each kind, or the first that was right in every program of the kind, by kind."""
+    """The form of each kind that is wanted, or was right in most neighbours of those that were right in every program.
+
+    Hidden ones are taken only where there is no other. A neighbour may be wrong for a reason of its own.
+    """
     found = {}
     for kind, forms in FORMS.items():
-        names = [form.name for form in forms]
-        right = [one for one in names if {row.is_right for row in rows if (row.kind, row.way) == (kind, one)} == {True}]
-        first = [one for one in names if one in wanted] + right
+        right = {form.name: rights(rows, kind, form.name) for form in forms}
+        first = [one for one in right if one in wanted] or [one for one, (is_always, _) in right.items() if is_always]
+        first = [one for one in first if not one.startswith("hidden")] or first
         if first:
-            found[kind] = first[0]
+            found[kind] = max(first, key=lambda one: right[one][1])
     return found
+
+
+def rights(rows: Sequence[Row], kind: str, way: str) -> tuple[bool, int]:
+    """Whether a way was right in every program that is no neighbour, and in how many of all."""
+    told = [row for row in rows if (row.kind, row.way) == (kind, way)]
+    whole = [row for row in told if CHANGED not in row.program]
+    return bool(whole) and all(row.is_right for row in whole), sum(row.is_right for row in told)
 
 
 def table(rows: Sequence[Row]) -> None:
@@ -234,7 +244,7 @@ def main() -> int:
         work += [partial(ask, machine, picks, 2, plain, forms) for picks in picked(place, options.neighbours)]
     rows: list[Row] = []
     for part in gathered(options.jobs, work):
-        table([row for row in part if not (row.is_right and ", changed" in row.program)])
+        table([row for row in part if not (row.is_right and CHANGED in row.program)])
         rows += part
     summary(rows)
     best = taken(rows, options.take)

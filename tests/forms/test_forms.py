@@ -58,12 +58,16 @@ def test_every_kept_program_and_every_seed_is_asked_with_inputs(every: list[run.
     assert [one.case.name for one in every if not list(asked(one, 2))] == []
 
 
-def test_the_first_form_that_is_always_right_is_taken_unless_another_is_wanted() -> None:
+def test_a_form_is_taken_that_is_always_right_and_hides_nothing_unless_another_is_wanted() -> None:
     first, second, third = (form.name for form in FORMS["bits"][:3])
+    hidden = FORMS["bits"][-1].name
     rows = [run.Row("bits", "p", first, "right"), run.Row("bits", "q", first, "wrong for 1 of 1: ...")]
-    rows += [run.Row("bits", one, way, "right") for one in "pq" for way in (second, third)]
+    rows += [run.Row("bits", one, way, "right") for one in "pq" for way in (hidden, second, third)]
+    assert run.taken([row for row in rows if row.way in {first, hidden}]) == {"bits": hidden}
     assert run.taken(rows) == {"bits": second}
-    assert run.taken(rows, [third]) == {"bits": third}
+    rows += [run.Row("bits", "p, changed 3", way, "right") for way in (hidden, third)]
+    assert run.taken([*rows, run.Row("bits", "p, changed 3", second, "wrong for 1 of 1: ...")]) == {"bits": third}
+    assert run.taken(rows, [first]) == {"bits": first}
 
 
 @pytest.fixture

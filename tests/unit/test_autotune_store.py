@@ -228,6 +228,39 @@ def test_a_lock_that_another_holds_is_waited_for_only_so_long(path: Path) -> Non
     assert (str(caught.value), store.is_dirty, store.save_if_dirty(path), on_disk(path)) == (message, True, True, {ONE: 1})
 
 
+def test_a_child_that_was_forked_during_a_save_does_not_keep_the_lock(path: Path, run_python: RunChild) -> None:
+    code = """
+import os, sys
+from vyre_driver.autotune.file import locked
+reading, writing = os.pipe()
+with locked(sys.argv[1], 1):
+    child = os.fork()
+    if child == 0:
+        os.close(writing)
+        os.read(reading, 1)
+        os._exit(0)
+with locked(sys.argv[1], 0):
+    os.close(writing)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    done = run_python("-c", code, str(path))
+    assert (done.stdout, done.status) == ("0\n", 0)
+
+
+def test_a_lock_file_that_was_removed_while_it_was_waited_for_is_made_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock, flock, asked = path.with_name("autotune.toml.lock"), fcntl.flock, []
+
+    def removing(descriptor: int, what: int) -> None:
+        asked.append(what)
+        if len(asked) == 1:
+            lock.unlink()
+        flock(descriptor, what)
+
+    monkeypatch.setattr(fcntl, "flock", removing)
+    with autotune_file.locked(path, 1):
+        assert (len(asked), lock.exists()) == (2, True)
+
+
 def test_a_lock_of_a_dead_process_blocks_nobody(path: Path, run_python: RunChild) -> None:
     code = "import os, sys; from vyre_driver.autotune.file import locked\nwith locked(sys.argv[1], 1): os._exit(3)"
     assert run_python("-c", code, str(path)).status == 3

@@ -29,6 +29,7 @@ MAX_BYTES = 64 << 20
 _LOOK_S = 0.01
 # O_NONBLOCK: a FIFO in the file's place must not hang the reader.
 _TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+_LOCK = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -144,22 +145,49 @@ def locked(path: str | os.PathLike[str], wait_s: float) -> Iterator[LockedFile]:
     FileUnusable
         2202 if the lock cannot be had within ``wait_s`` seconds.
     """
-    from filelock import Timeout, UnixFileLock  # noqa: PLC0415 -- 40 ms, which only who saves should pay
-
+    until = time.monotonic() + wait_s
     real = Path(os.path.realpath(path))  # a link stays one: what it points to is replaced
-    lock = UnixFileLock(f"{real}.lock", timeout=wait_s, mode=_lock_mode(real), thread_local=False, fallback_to_soft=False)
-    began = time.monotonic()
     try:
         real.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
-    except Timeout as error:
-        raise _locked(real) from error
-    except (OSError, NotImplementedError) as error:
+        lock = _lock(real, until)
+    except OSError as error:
         raise _unusable(real, "cannot be locked", error) from error
+    if lock is None:
+        raise _locked(real)
+    with lock as descriptor:
+        try:
+            yield LockedFile(real, max(0.0, until - time.monotonic()))
+        finally:
+            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child that was forked meanwhile has the same lock, and keeps it open
+
+
+def _lock(path: Path, until: float) -> Opened | None:
+    """Return the lock of a file, held; None when the time is over."""
+    while True:
+        opened = _open_lock(f"{path}.lock", _lock_mode(path))
+        while opened is not None:
+            try:
+                fcntl.flock(opened.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    return None
+                time.sleep(_LOOK_S)
+            else:
+                if os.fstat(opened.descriptor).st_nlink:
+                    return opened
+                opened = None  # somebody has removed it
+
+
+def _open_lock(path: str, mode: int) -> Opened | None:
+    """Open a lock file; None where it was removed between two looks."""
+    with suppress(FileExistsError):
+        opened = Opened(path, _LOCK | os.O_CREAT | os.O_EXCL, mode)
+        os.fchmod(opened.descriptor, mode)  # whatever the umask
+        return opened
     try:
-        yield LockedFile(real, max(0.0, wait_s - (time.monotonic() - began)))
-    finally:
-        lock.release()
+        return Opened(path, _LOCK)
+    except FileNotFoundError:
+        return None
 
 
 def _lock_mode(path: Path) -> int:

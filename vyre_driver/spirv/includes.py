@@ -14,6 +14,7 @@ import stat
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
+from vyre_driver._opened import Opened
 from vyre_driver.errors import FileUnusable, ShaderSyntaxError
 
 if TYPE_CHECKING:
@@ -110,13 +111,10 @@ class _Gathered:
 def _regular_file(path: Path) -> bytes | None:
     """Return the bytes of a file, one over the limit at most; None where there is none."""
     try:
-        descriptor = os.open(path, _OPEN)
-        try:
+        with Opened(path, _OPEN) as descriptor:
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
                 with os.fdopen(descriptor, "rb", closefd=False) as file:
                     return file.read(MAX_SOURCE_BYTES + 1)
-        finally:
-            os.close(descriptor)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

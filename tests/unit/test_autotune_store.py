@@ -247,20 +247,6 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert (done.stdout, done.status) == ("0\n", 0)
 
 
-def test_a_lock_file_that_was_removed_while_it_was_waited_for_is_made_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lock, flock, asked = path.with_name("autotune.toml.lock"), fcntl.flock, []
-
-    def removing(descriptor: int, what: int) -> None:
-        asked.append(what)
-        if len(asked) == 1:
-            lock.unlink()
-        flock(descriptor, what)
-
-    monkeypatch.setattr(fcntl, "flock", removing)
-    with autotune_file.locked(path, 1):
-        assert (len(asked), lock.exists()) == (2, True)
-
-
 def test_a_lock_of_a_dead_process_blocks_nobody(path: Path, run_python: RunChild) -> None:
     code = "import os, sys; from vyre_driver.autotune.file import locked\nwith locked(sys.argv[1], 1): os._exit(3)"
     assert run_python("-c", code, str(path)).status == 3

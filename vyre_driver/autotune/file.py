@@ -10,10 +10,13 @@ import fcntl
 import os
 import secrets
 import stat
+import threading
 import time
+import weakref
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from blake3 import blake3
@@ -21,6 +24,7 @@ from blake3 import blake3
 from vyre_driver._opened import Opened
 from vyre_driver.autotune.text import AutotuneText, format_text, parse
 from vyre_driver.errors import FileUnusable, InvalidAutotuneFile
+from vyre_driver.threads import start_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +33,6 @@ MAX_BYTES = 64 << 20
 _LOOK_S = 0.01
 # O_NONBLOCK: a FIFO in the file's place must not hang the reader.
 _TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-_LOCK = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -145,49 +148,56 @@ def locked(path: str | os.PathLike[str], wait_s: float) -> Iterator[LockedFile]:
     FileUnusable
         2202 if the lock cannot be had within ``wait_s`` seconds.
     """
-    until = time.monotonic() + wait_s
     real = Path(os.path.realpath(path))  # a link stays one: what it points to is replaced
+    until = time.monotonic() + wait_s
+    held = _Held()
+    answers: SimpleQueue[BaseException | None] = SimpleQueue()
+    ended: SimpleQueue[object] = SimpleQueue()
+    holding = weakref.ref(held, ended.put)
+    try:
+        start_all([threading.Thread(target=_hold, args=(real, wait_s, holding, ended, answers), daemon=True)])
+    except RuntimeError as error:  # no thread is to be had
+        raise _unusable(real, "cannot be locked", error) from error
+    failure = answers.get()
+    if failure is not None:
+        raise failure
+    try:
+        yield LockedFile(real, max(0.0, until - time.monotonic()))
+    finally:
+        del held
+        failure = answers.get()
+    if failure is not None:
+        raise failure
+
+
+class _Held:
+    """Lives as long as a file is to be locked."""
+
+
+def _hold(
+    real: Path, wait_s: float, _: weakref.ref[_Held], ended: SimpleQueue[object], answers: SimpleQueue[BaseException | None]
+) -> None:
+    """Lock a file, say so, and let it go at the end of what the reference is to: its callback, in C, puts it on ``ended``.
+
+    This is a thread's, for no interrupt comes there. The lock and its finalizer are functions of Python, and would be left
+    halfway.
+    """
+    from filelock import Timeout, UnixFileLock  # noqa: PLC0415 -- 40 ms, which only who saves should pay
+
+    answer: BaseException | None = None
     try:
         real.parent.mkdir(parents=True, exist_ok=True)
-        lock = _lock(real, until)
-    except OSError as error:
-        raise _unusable(real, "cannot be locked", error) from error
-    if lock is None:
-        raise _locked(real)
-    with lock as descriptor:
-        try:
-            yield LockedFile(real, max(0.0, until - time.monotonic()))
-        finally:
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # a child that was forked meanwhile has the same lock, and keeps it open
-
-
-def _lock(path: Path, until: float) -> Opened | None:
-    """Return the lock of a file, held; None when the time is over."""
-    while True:
-        opened = _open_lock(f"{path}.lock", _lock_mode(path))
-        while opened is not None:
-            try:
-                fcntl.flock(opened.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() >= until:
-                    return None
-                time.sleep(_LOOK_S)
-            else:
-                if os.fstat(opened.descriptor).st_nlink:
-                    return opened
-                opened = None  # somebody has removed it
-
-
-def _open_lock(path: str, mode: int) -> Opened | None:
-    """Open a lock file; None where it was removed between two looks."""
-    with suppress(FileExistsError):
-        opened = Opened(path, _LOCK | os.O_CREAT | os.O_EXCL, mode)
-        os.fchmod(opened.descriptor, mode)  # whatever the umask
-        return opened
-    try:
-        return Opened(path, _LOCK)
-    except FileNotFoundError:
-        return None
+        mode = _lock_mode(real)
+        with UnixFileLock(f"{real}.lock", timeout=wait_s, mode=mode, thread_local=False, fallback_to_soft=False):
+            answers.put(None)
+            ended.get()
+    except Timeout:
+        answer = _locked(real)
+    except (OSError, NotImplementedError) as error:
+        answer = _unusable(real, "cannot be locked", error)
+    except BaseException as error:  # noqa: BLE001 -- who waits raises it
+        answer = error
+    answers.put(answer)
 
 
 def _lock_mode(path: Path) -> int:

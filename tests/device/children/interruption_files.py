@@ -24,6 +24,7 @@ BLOB = b"what the driver compiled"
 LONG = 1_000_000  # bytes of SPIR-V that are waited for long
 BIG = PipelineEntry(b"manifest", bytes(MAX_MEMORY_BYTES // 2), b"")
 SMALL = PipelineEntry(b"manifest", b"code", b"")
+WAITS_S = 10.0  # for who was interrupted as he locked: his lock goes a moment later
 TUNED = AutotuneRecord((64, 1, 1), 4, (0, 0, 0), "2026-11-21", "", 0)
 
 
@@ -137,11 +138,11 @@ def saved(world: World) -> Iterator[Stage]:
     def act() -> None:
         store = AutotuneStore()
         store.put(mine, TUNED)
-        store.save_if_dirty(path, wait_s=0)
+        store.save_if_dirty(path)
         check(AutotuneStore.load(path).records() == {(mine, ""): TUNED, (theirs, ""): TUNED})
 
     def next_one() -> None:
-        with autotune_file.locked(path, 0):
+        with autotune_file.locked(path, WAITS_S):
             check(AutotuneStore.load(path).get(theirs) == TUNED)
 
     yield Stage(world.driver, act, next_one)

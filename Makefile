@@ -5,7 +5,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 , := ,
 PYTEST = .venv/bin/python -m pytest
-SIDE_BY_SIDE = -n auto --maxprocesses 8 --dist loadfile
+# A worker that dies ends the run: what takes its place would wait for files for ever (pytest-xdist 3.8).
+SIDE_BY_SIDE = -n auto --maxprocesses 8 --dist loadfile --max-worker-restart=0
 
 # Files in the order of their names, those of tests/unit last: by the number of tests, the longest would run last, alone.
 SIDE_BY_SIDE += --no-loadscope-reorder

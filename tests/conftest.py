@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
+import stable_environ
 
 from vyre_driver.errors import VyreError
 from vyre_driver.vulkan import enumerate_devices, select_device
@@ -136,10 +137,11 @@ def skip_or_fail(kind: str, reason: str) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make the session's cache of Mesa, which the workers of pytest-xdist inherit, and hear Ctrl-C.
+    """Make the session's cache of Mesa, which the workers of pytest-xdist inherit, let it look around, and hear Ctrl-C.
 
     A shell that runs something in the background has it ignore Ctrl-C, and all that it starts.
     """
+    stable_environ.install()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if "MESA_SHADER_CACHE_DIR" not in os.environ:

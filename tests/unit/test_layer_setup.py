@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import os
+import posix  # its putenv is setenv: what C code calls
 import threading
 from pathlib import Path
 
@@ -120,7 +121,7 @@ def test_the_environment_is_as_before_afterwards(
 
 def test_what_a_c_library_has_set_is_as_before_afterwards() -> None:
     """``os.environ`` does not know of it."""
-    os.putenv("VK_INSTANCE_LAYERS", "theirs")
+    posix.putenv("VK_INSTANCE_LAYERS", "theirs")
     try:
         seen = seen_while_creating(NEW_LOADER)
         assert (seen["VK_INSTANCE_LAYERS"], environment()) == (
@@ -128,7 +129,7 @@ def test_what_a_c_library_has_set_is_as_before_afterwards() -> None:
             {"VK_INSTANCE_LAYERS": "theirs"},
         )
     finally:
-        os.unsetenv("VK_INSTANCE_LAYERS")
+        posix.unsetenv("VK_INSTANCE_LAYERS")
 
 
 def test_a_thread_that_copies_the_environment_meanwhile_finds_it_as_before() -> None:
@@ -138,11 +139,11 @@ def test_a_thread_that_copies_the_environment_meanwhile_finds_it_as_before() -> 
 
 
 def test_who_changes_a_variable_meanwhile_has_the_last_word() -> None:
-    create_under_layer(CONFIG, NEW_LOADER, lambda: os.putenv("VK_INSTANCE_LAYERS", "theirs"))
+    create_under_layer(CONFIG, NEW_LOADER, lambda: posix.putenv("VK_INSTANCE_LAYERS", "theirs"))
     try:
         assert environment() == {"VK_INSTANCE_LAYERS": "theirs"}
     finally:
-        os.unsetenv("VK_INSTANCE_LAYERS")
+        posix.unsetenv("VK_INSTANCE_LAYERS")
 
 
 def entries() -> list[bytes]:
@@ -184,10 +185,10 @@ def test_the_list_is_made_anew_only_when_the_environment_has_changed(monkeypatch
 
 
 CHANGES = {
-    "set": lambda: os.putenv("VYRE_TEST_OTHER", "new"),
-    "set_again": lambda: os.putenv("VYRE_TEST_THERE", "new"),
-    "unset": lambda: os.unsetenv("VYRE_TEST_THERE"),
-    "ours_unset": lambda: os.unsetenv("VK_INSTANCE_LAYERS"),
+    "set": lambda: posix.putenv("VYRE_TEST_OTHER", "new"),
+    "set_again": lambda: posix.putenv("VYRE_TEST_THERE", "new"),
+    "unset": lambda: posix.unsetenv("VYRE_TEST_THERE"),
+    "ours_unset": lambda: posix.unsetenv("VK_INSTANCE_LAYERS"),
 }
 
 
@@ -210,7 +211,7 @@ def test_what_a_c_library_changes_of_the_environment_meanwhile_stays_changed(
         create_under_layer(CONFIG, NEW_LOADER, entries)
         assert sorted(entries()) == sorted(wanted[change])
     finally:
-        os.unsetenv("VYRE_TEST_OTHER")
+        posix.unsetenv("VYRE_TEST_OTHER")
 
 
 def test_two_threads_may_be_at_it_at_once_and_end_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:

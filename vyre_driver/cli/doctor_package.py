@@ -31,6 +31,7 @@ from vyre_driver.spirv.shipped import shipped_module
 EXTENSIONS = (
     "_fast",
     "_lock",
+    "_opened",
     "_proof",
     "_tally",
     "cache._read",

@@ -155,6 +155,12 @@ def _choice_cases() -> Iterator[Case]:
     near = np.array([1 + 2.0**-12, 1 + 2.0**-23, 3.0, -(1 + 2.0**-12)], np.float32)
     far = np.array([-(1 + 2.0**-11), -1.0, -9.0, 2.0**-60], np.float32)
     yield elementwise("fma that cancels", [_F32] * 2, [near, far], lambda a, b: ir.fma(a, a, b), _F32)
+    for dtype, given in ((DataType.U32, [(1 << 24) + 1, 3188829256]), (DataType.I32, [-(1 << 24) - 1, 1765390637])):
+        whole = np.array(given, np.uint32 if dtype is DataType.U32 else np.int32)
+        less = -whole.astype(np.float32)
+        yield elementwise(
+            f"fma of {dtype} as f32", [dtype, _F32], [whole, less], lambda a, b: ir.fma(ir.cast(_F32, a), 1.0, b), _F32
+        )
     for dtype in (DataType.U32, DataType.Bool):
         conditions = edges(dtype)
         values = np.arange(len(conditions), dtype=np.uint32)

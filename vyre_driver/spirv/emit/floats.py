@@ -169,7 +169,8 @@ def fma(code: Code, a: int, b: int, c: int) -> int:
         return extended(code, Glsl.Fma, a, b, c)
     if "shaderFloat64" not in code.target.features:
         cannot(None, "an fma that rounds once", "shaderFloat64, or a configuration with a ulp budget")
-    clean = [code.op(Ins.FConvert, code.f64, flushed(code, one)) for one in (a, b, c)]
+    # Exact, or Mesa takes an integer that was rounded to f32 as an f64 that was not.
+    clean = [exact(code, Ins.FConvert, code.f64, flushed(code, one)) for one in (a, b, c)]
     return flushed(code, code.op(Ins.FConvert, code.f32, _odd_sum(code, clean)))
 
 

@@ -13,8 +13,10 @@ import os
 _MOST = 4096
 _libc = ctypes.CDLL(None)
 _environ = ctypes.c_void_p.in_dll(_libc, "environ")
-_entries = (ctypes.c_void_p * _MOST)()
-_strings: dict[bytes, ctypes.Array[ctypes.c_char]] = {}
+_libc.calloc.restype = _libc.strdup.restype = ctypes.c_void_p
+# Not Python's: threads look around until the process has ended, when Python has freed what it had.
+_entries = (ctypes.c_void_p * _MOST).from_address(_libc.calloc(_MOST, ctypes.sizeof(ctypes.c_void_p)))
+_strings: dict[bytes, int] = {}
 _names: list[bytes] = []
 
 
@@ -28,12 +30,12 @@ def _put(name: bytes, value: bytes) -> None:
         raise ValueError("illegal environment variable")
     entry = name + b"=" + value
     if entry not in _strings:
-        _strings[entry] = ctypes.create_string_buffer(entry)
+        _strings[entry] = _libc.strdup(entry)
     names = _all_names()
     place = names.index(name) if name in names else len(names)
     if place >= _MOST - 1:
         raise OSError(f"more than {_MOST - 1} environment variables")
-    _entries[place] = ctypes.addressof(_strings[entry])
+    _entries[place] = _strings[entry]
     if place == len(names):
         names.append(name)
 

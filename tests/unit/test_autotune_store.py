@@ -388,3 +388,17 @@ def test_a_file_with_a_byte_order_mark_is_loaded_and_saved_to(path: Path) -> Non
     again.put(TWO, record(2))
     assert again.save_if_dirty(path)
     assert (path.read_bytes()[:3] != b"\xef\xbb\xbf", len(AutotuneStore.load(path))) == (True, 2)
+
+
+def test_a_file_that_no_thread_can_be_had_for_is_refused_with_what_helps(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> int:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("vyre_driver.threads._thread.start_new_thread", refused)
+    with pytest.raises(FileUnusable) as caught, autotune_file.locked(path, 1):
+        pass
+    message = (
+        f"the autotune file {path} cannot be locked, for which a thread is needed: can't start new thread. "
+        "Fix: save before the interpreter shuts down, end other threads, or raise the process's limit of them (ulimit -u)."
+    )
+    assert (caught.value.code, str(caught.value)) == (2202, message)

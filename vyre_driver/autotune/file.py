@@ -156,8 +156,12 @@ def locked(path: str | os.PathLike[str], wait_s: float) -> Iterator[LockedFile]:
     holding = weakref.ref(held, ended.put)
     try:
         start_all([threading.Thread(target=_hold, args=(real, wait_s, holding, ended, answers), daemon=True)])
-    except RuntimeError as error:  # no thread is to be had
-        raise _unusable(real, "cannot be locked", error) from error
+    except RuntimeError as error:
+        raise FileUnusable(
+            f"the autotune file {real} cannot be locked, for which a thread is needed: {error}",
+            fix="save before the interpreter shuts down, end other threads, or raise the process's limit of them (ulimit -u)",
+            path=str(real),
+        ) from error
     failure = answers.get()
     if failure is not None:
         raise failure

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -164,20 +165,15 @@ def test_a_finalizer_that_closes_the_driver_while_a_buffer_is_made_is_told_so(
 ) -> None:
     found: list[object] = []
 
-    class Numpy:
-        """What the module of buffers has of numpy; a collection of garbage may come in ``zeros``."""
+    def zeros(*given: Any) -> object:  # noqa: ANN401 -- numpy's
+        """Make what numpy makes; a collection of garbage may come meanwhile."""
+        try:
+            found.append(driver.close())  # type: ignore[func-returns-value]
+        except DispatchFailed as error:
+            found.append(error.context["what"])
+        return np.zeros(*given)
 
-        uint32 = np.uint32
-
-        @staticmethod
-        def zeros(*given: Any) -> object:  # noqa: ANN401 -- numpy's
-            try:
-                found.append(driver.close())  # type: ignore[func-returns-value]
-            except DispatchFailed as error:
-                found.append(error.context["what"])
-            return np.zeros(*given)
-
-    monkeypatch.setattr(buffers, "np", Numpy)
+    monkeypatch.setattr(buffers, "np", SimpleNamespace(**{**vars(np), "zeros": zeros}))
     made = driver.empty(4, np.uint32)
     monkeypatch.undo()
     made.write(ONES)

@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 # Else every worker, and every process that a test starts, would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo test check-all quick stress check conform forms sanitize fuzz foreign vendors clean
+.PHONY: help setup demo test check-all quick stress check conform sanitize fuzz foreign vendors clean
 
 , := ,
 PYTEST = .venv/bin/python -m pytest
@@ -46,9 +46,6 @@ conform: setup  ## 20,000 random programs on every backend, a process a core; go
 	mkdir -p build
 	.venv/bin/vyre-driver conform --backend cpu-ref --count 20000 --jobs $$(nproc) --journal build/conform-cpu-ref.jsonl
 	.venv/bin/vyre-driver conform --backend kompute --count 20000 --jobs $$(nproc) --journal build/conform-kompute.jsonl
-
-forms: setup  ## which other ways to lower what a driver gets wrong are right on this device (VYRE_ALLOW_SOFTWARE=1 for a CPU)
-	PYTHONPATH=tests .venv/bin/python -m forms.run --programs 2000
 
 check: setup  ## formatting, lint, types
 	.venv/bin/ruff format --check && .venv/bin/ruff check

@@ -50,6 +50,10 @@ BINARY: dict[int, Callable[[int, int], int]] = {
     Ins.UGreaterThan: lambda a, b: a > b,
     Ins.ULessThanEqual: lambda a, b: a <= b,
     Ins.UGreaterThanEqual: lambda a, b: a >= b,
+    Ins.SLessThan: lambda a, b: signed(a) < signed(b),
+    Ins.SGreaterThan: lambda a, b: signed(a) > signed(b),
+    Ins.SLessThanEqual: lambda a, b: signed(a) <= signed(b),
+    Ins.SGreaterThanEqual: lambda a, b: signed(a) >= signed(b),
     Ins.LogicalAnd: lambda a, b: a and b,
     Ins.LogicalOr: lambda a, b: a or b,
 }
@@ -57,6 +61,7 @@ UNARY: dict[int, Callable[[int], int]] = {
     Ins.LogicalNot: lambda a: not a,
     Ins.Bitcast: lambda a: a,
     Ins.Not: lambda a: a ^ U32,
+    Ins.BitCount: int.bit_count,
 }
 EXTENDED = {Glsl.UMin: min, Glsl.UMax: max}
 
@@ -124,17 +129,8 @@ class Machine:
 
     def _result(self, opcode: int, made: int, operands: list[int], came: int) -> Any:  # noqa: ANN401 -- a u32, a bool or a pointer
         values = self.values
-        if opcode == Ins.Variable:
-            self.memory[made] = [0]
-            return made, 0
-        if opcode == Ins.AccessChain:
-            name, place = self.names[operands[0]], values[operands[-1]]
-            if place >= len(self.memory[name]):
-                raise OutOfRange(f"{name}[{place}] of {len(self.memory[name])}")
-            return name, place
-        if opcode == Ins.Load:
-            name, place = values[operands[0]]
-            return self.memory[name][place]
+        if opcode in {Ins.Variable, Ins.AccessChain, Ins.ArrayLength, Ins.Load}:
+            return self._of_memory(opcode, made, operands)
         if opcode == Ins.Phi:
             return values[operands[operands.index(came, 1) - 1]]
         if opcode == Ins.Select:
@@ -147,3 +143,15 @@ class Machine:
         if opcode == Ins.ExtInst:
             return EXTENDED[operands[1]](*(values[one] for one in operands[2:]))
         return BINARY[opcode](*(values[one] for one in operands))
+
+    def _of_memory(self, opcode: int, made: int, operands: list[int]) -> Any:  # noqa: ANN401 -- a u32, a bool or a pointer
+        if opcode == Ins.Variable:
+            self.memory[made] = [0]
+            return made, 0
+        if opcode == Ins.Load:
+            name, place = self.values[operands[0]]
+            return self.memory[name][place]
+        name = self.names[operands[0]]
+        if opcode == Ins.AccessChain and self.values[operands[-1]] >= len(self.memory[name]):
+            raise OutOfRange(f"{name}[{self.values[operands[-1]]}] of {len(self.memory[name])}")
+        return (name, self.values[operands[-1]]) if opcode == Ins.AccessChain else len(self.memory[name])

@@ -11,16 +11,14 @@ import pytest
 from vyre_driver.conformance.adapters import open_backend
 from vyre_driver.conformance.case import EXACT
 from vyre_driver.conformance.cases import hand_written
-from vyre_driver.conformance.driver_cases import driver_cases
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.suite import Report, answer, ask, random_cases
 from vyre_driver.ir.stats import ProgramCapability
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from vyre_driver.conformance.case import RunProgram
-    from vyre_driver.conformance.suite import Failure
     from vyre_driver.vulkan import PhysicalDevice
 
 NVIDIA = 4  # VK_DRIVER_ID_NVIDIA_PROPRIETARY, whose fma rounds once
@@ -41,25 +39,14 @@ REFUSED = {
     "barrier GRID_SYNC": "a barrier of the whole grid",
 }
 
-# What NVIDIA's compiler is known to get wrong (docs/conformance.md, "Open"); it may get better, and nobody else has an excuse.
-OPEN = {case.name for case in driver_cases(Options())}
-
-
-def unknown(failures: Iterable[Failure | None], device: PhysicalDevice) -> list[str]:
-    """What no driver is known to get wrong, as text."""
-    known = OPEN if device.driver_id == NVIDIA else set()
-    return [one.describe() for one in failures if one is not None and one.name not in known]
-
 
 def told(report: Report) -> str:
     return "\n".join(one.describe() for one in report.failures)
 
 
-def test_the_hand_written_cases_agree_and_what_is_refused_is_known(
-    kompute: RunProgram, physical_device: PhysicalDevice
-) -> None:
+def test_the_hand_written_cases_agree_and_what_is_refused_is_known(kompute: RunProgram) -> None:
     answers = [answer(kompute, case) for case in hand_written(Options())]
-    failed = unknown((one.failure for one in answers), physical_device)
+    failed = [one.failure.describe() for one in answers if one.failure is not None]
     refused = {one.name: one.refusal for one in answers if one.refusal is not None}
     assert failed == []
     assert set(refused) == set(REFUSED)
@@ -82,9 +69,9 @@ def test_what_is_lowered_for_a_device_without_features_agrees(
     monkeypatch.setenv("VYRE_LAYER", "0")
     with ExitStack() as stack:
         bare = open_backend("kompute", stack, allow_software=True)
-        by_hand = ask(bare, hand_written(Options()), max_failures=10 + len(OPEN))
+        by_hand = ask(bare, hand_written(Options()))
         random = ask(bare, random_cases(300, 60, Options(fma=False)))
-    assert (unknown(by_hand.failures, physical_device), random.failures, random.agreed) == ([], [], 60), told(random)
+    assert (by_hand.failures, random.failures, random.agreed) == ([], [], 60), told(by_hand) + told(random)
     refused = by_hand.unsupported.total()  # also four of an fma, where the device's own rounds twice
     assert refused == len(REFUSED) + (0 if physical_device.driver_id == NVIDIA else 4)
 

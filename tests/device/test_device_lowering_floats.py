@@ -10,11 +10,13 @@ import pytest
 from vyre_driver import Driver
 from vyre_driver.backends.reference import interpret
 from vyre_driver.ir import (
+    BinOp,
     BufferDecl,
     DataType,
     Program,
     assign,
     barrier,
+    binop,
     cast,
     f32,
     fma,
@@ -139,3 +141,13 @@ def test_an_fma_near_a_tie_rounds_once(opened: Driver, seed: int) -> None:
     out = BufferDecl.output("out", 3, F32).with_count(count)
     body = [if_(count > OWN, [store(out, OWN, fma(*(load(one, OWN) for one in buffers)))])]
     agree(opened, Program.wrapped([*buffers, out], (64, 1, 1), body), *inputs)
+
+
+def test_sums_of_an_f32_that_is_specialized_are_each_rounded(opened: Driver) -> None:
+    """NVIDIA's compiler rounds only the last of sums of constants, and has this one when a pipeline is made."""
+    out = BufferDecl.output("out", 0, DataType.I32).with_count(1)
+    far = binop(BinOp.ABS_DIFF, var("a", F32), f32(8388607.5)) - 2.5
+    program = Program.wrapped([out], (1, 1, 1), [let("a", f32(-101.0)), store(out, 0, cast(DataType.I32, far))])
+    found = [opened.compile(program, specs)().tolist() for specs in (None, {"a": -100.0})]
+    assert found == [interpret(program, (), specs=specs).outputs[0].tolist() for specs in ({}, {"a": -100.0})]
+    assert found[1] == [8388706]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
 from spirv_machine import Machine, decoded
 
-from vyre_driver.ir import BinOp, BufferDecl, DataType, Program, binop, cast, i32, load, maximum, minimum, store
+from vyre_driver.ir import BinOp, BufferDecl, DataType, Program, binop, cast, i32, load, maximum, minimum, select, store
 from vyre_driver.spirv.instructions import Glsl, Ins
 
 if TYPE_CHECKING:
@@ -85,6 +86,17 @@ def test_a_number_and_its_negation_are_not_less_than_their_least_again(lower: Lo
     x = load(GIVEN, 0)
     machine = lowered(lower, minimum(minimum(x, binop(BinOp.SUB, i32(0), x)), i32(0)))
     assert [computed(machine, one, 0) for one in NUMBERS] == [-abs(one) for one in NUMBERS]
+
+
+COMPARED = {BinOp.LT: operator.lt, BinOp.GT: operator.gt, BinOp.LE: operator.le, BinOp.GE: operator.ge}
+
+
+@pytest.mark.parametrize("op", COMPARED, ids=str)
+def test_one_of_two_i32_is_chosen_by_a_mask(lower: Lower, op: BinOp) -> None:
+    """A comparison and a select were made a minimum, which the compiler of SMin is wrong about."""
+    x, y = load(GIVEN, 0), load(GIVEN, 1)
+    machine, pairs = lowered(lower, select(binop(op, x, y), y, x)), list(product(NUMBERS, NUMBERS))
+    assert [computed(machine, *pair) for pair in pairs] == [b if COMPARED[op](a, b) else a for a, b in pairs]
 
 
 def test_what_is_taken_in_the_order_of_words_stays_in_it_along_a_chain(lower: Lower) -> None:

@@ -1,6 +1,6 @@
-"""Programs that a compiler of a driver gets wrong, as they were left of random ones, and that no lowering goes round yet.
+"""Programs that a compiler of a driver got wrong, as they were left of random ones.
 
-Each is right by the reference, and on the other drivers that were asked (docs/conformance.md, "Open").
+What the emitter does about each is told in docs/lowering.md, "Drivers".
 
 Source: spec items 1.5 to 1.7.
 """

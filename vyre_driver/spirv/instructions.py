@@ -24,6 +24,7 @@ class Ins:
     Load = 61
     Store = 62
     AccessChain = 65
+    ArrayLength = 68
     CompositeConstruct = 80
     CompositeExtract = 81
     ConvertFToU = 109

@@ -59,12 +59,23 @@ class Buffers:
         self.shared_bytes = 0
         self.by_name: dict[str, Buffer] = {}
         self.bindings = tuple(self._storage(slot, one) for slot, one in enumerate(plan.descriptors))
+        code.measured = self._measured()
         used = uses.loaded | uses.stored | uses.measured
         for binding in plan.bindings:
             if binding.role is BindingRole.SHARED and binding.name in used:
                 self._workgroup(binding)
         self._counts = {one.buffer: place for place, one in enumerate(count_members(plan))}
         self._push = 0
+
+    def _measured(self) -> int:
+        """Return the variable of a buffer whose length is not 0, or 0.
+
+        Every buffer has an element; but one of less than 32 bits that nobody reads or writes is declared as words.
+        """
+        storage = self.by_name.values()
+        whole = [one.variable for one in storage if one.kind is not None and one.kind.bits >= _WORD_BITS]
+        used = [one.variable for one in storage if one.name in self._uses.loaded | self._uses.stored]
+        return next(iter(whole + used), 0)
 
     def named(self, name: str, term: Term | None = None) -> Buffer:
         """Return a buffer whose elements can be read and written; refuses others."""

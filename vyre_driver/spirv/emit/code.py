@@ -89,6 +89,8 @@ class Code:
         self._words: dict[int, int] = {}
         self._signed: dict[int, int] = {}
         self._i32 = self._f32 = 0
+        self.measured = 0  # the variable of a buffer that has an element for certain
+        self._hidden: set[int] = set()
         # What the scopes have to forget, the innermost last: keys of _known, and what facts were before.
         self._keys: list[object] = []
         self._facts: list[tuple[int | tuple[int, int], tuple[int, int] | None]] = []
@@ -255,12 +257,34 @@ class Code:
         return made
 
     def select(self, form: Form, condition: int, yes: int, no: int) -> int:
-        """Return one value or the other; a vector takes a condition for each component before SPIR-V 1.4."""
+        """Return one value or the other; a vector takes a condition for each component before SPIR-V 1.4.
+
+        64 bits are chosen as two words: NVIDIA's compiler (580.159.04 on an H200) takes the wrong ones by a select of bools.
+        """
+        if form is Form.WIDE and self.has_wide:
+            pairs = (self.op(Ins.Bitcast, self.vector(2), one) for one in (yes, no))
+            return self.op(Ins.Bitcast, self.u64, self.select(Form.UVEC2, condition, *pairs))
         type_id = self.type_of(form)
-        count = 4 if form is Form.UVEC4 else 2 if form is Form.UVEC2 or (form is Form.WIDE and not self.has_wide) else 1
+        count = 4 if form is Form.UVEC4 else 2 if form in {Form.UVEC2, Form.WIDE} else 1
         if count > 1:
             condition = self.op(Ins.CompositeConstruct, self.vector(count, self.bool), *(condition,) * count)
         return self.op(Ins.Select, type_id, condition, yes, no)
+
+    def hidden(self, word: int) -> int:
+        """Return a u32 of which no compiler knows anything, for what compilers are wrong about that know something.
+
+        It is an exclusive or with the zero that says whether a buffer without elements is bound, which none is.
+        """
+        low, high = self.range_of(word)
+        if low == high or word in self._hidden or not self.measured:
+            return word
+        length = self.early("length of a buffer", Ins.ArrayLength, self.u32, self.measured, 0)
+        is_empty = self.early("a buffer is empty", Ins.IEqual, self.bool, length, self.const(0))
+        zero = self.early("hidden zero", Ins.Select, self.u32, is_empty, self.const(U32_MAX), self.const(0))
+        made = self.op(Ins.BitwiseXor, self.u32, word, zero)
+        self._hidden.add(made)
+        self.narrow(made, low, high)
+        return made
 
     # What is known of values
 

@@ -27,7 +27,7 @@ from vyre_driver.ir.expressions import (
 )
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.terms import Traits
-from vyre_driver.spirv.emit import casts, floats, folding, operators, subgroups, wide
+from vyre_driver.spirv.emit import casts, floats, folding, integers, operators, subgroups, wide
 from vyre_driver.spirv.emit.code import Code, Value, cannot
 from vyre_driver.spirv.emit.kinds import BOOL, F32, I32, U32, Form, kind_of
 from vyre_driver.spirv.instructions import Ins
@@ -167,6 +167,8 @@ class Expressions:
         yes, no = self.value(term.true_value), self.value(term.false_value)
         if yes.kind != no.kind:
             cannot(term, f"a select of {yes.kind.name} and {no.kind.name}", "two values of one type")
+        if yes.kind.form is Form.I32:
+            return Value(integers.choose_signed(self._code, condition, yes.id, no.id), yes.kind)
         made = self._code.select(yes.kind.form, condition, yes.id, no.id)
         if yes.kind.form is Form.F32:
             floats.kept(self._code, made, yes.id, no.id)

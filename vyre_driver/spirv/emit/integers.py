@@ -30,11 +30,23 @@ def add(code: Code, left: int, right: int) -> int:
 
 def sub(code: Code, left: int, right: int) -> int:
     """Return the wrapped difference of u32, with its range."""
-    made = code.op(Ins.ISub, code.u32, left, right)
+    made = _less(code, left, right)
     (low, high), (least, most) = code.range_of(left), code.range_of(right)
     if low >= most:
         code.narrow(made, low - most, high - least)
     return made
+
+
+def _less(code: Code, left: int, right: int) -> int:
+    """Return the wrapped difference of u32 as a sum, unless it is one for every compiler.
+
+    NVIDIA's compiler (580.159.04 on an H200) makes -2 of max(1 - ~x, x) for x = 0, and finds inverses in many places.
+    """
+    low, high = code.range_of(right)
+    if low == high:
+        return code.op(Ins.ISub, code.u32, left, right)
+    inverse = code.op(Ins.Not, code.u32, right)
+    return code.op(Ins.IAdd, code.u32, code.op(Ins.IAdd, code.u32, left, inverse), code.const(1))
 
 
 def mul(code: Code, left: int, right: int) -> int:
@@ -187,7 +199,7 @@ def saturating_add(code: Code, left: int, right: int) -> int:
 
 def saturating_sub(code: Code, left: int, right: int) -> int:
     """Return the difference of u32, at least 0."""
-    made = code.op(Ins.ISub, code.u32, left, code.glsl(Glsl.UMin, code.u32, left, right))
+    made = _less(code, left, code.glsl(Glsl.UMin, code.u32, left, right))
     code.narrow(made, 0, code.range_of(left)[1])
     return made
 
@@ -222,7 +234,7 @@ def mul_high(code: Code, left: int, right: int) -> int:
 def abs_diff(code: Code, left: int, right: int) -> int:
     """Return the distance of two u32."""
     most, least = maximum(code, left, right), minimum(code, left, right)
-    return code.op(Ins.ISub, code.u32, most, least)
+    return _less(code, most, least)
 
 
 def minimum(code: Code, left: int, right: int) -> int:
@@ -273,6 +285,18 @@ def _turned(code: Code, operand: int) -> int:
     return code.op(Ins.BitwiseXor, code.u32, as_u32(code, operand, Form.I32), code.const(_SIGN))
 
 
+def choose_signed(code: Code, condition: int, yes: int, no: int) -> int:
+    """Return one i32 or the other, by a mask.
+
+    NVIDIA's compiler (580.159.04 on an H200) makes min(x, 0) of the least of x, -(x / 2) and 0 by comparisons and selects.
+    """
+    number = code.op(Ins.Select, code.u32, condition, code.const(1), code.const(0))
+    mask = code.op(Ins.ISub, code.u32, code.const(0), number)
+    first, second = as_u32(code, yes, Form.I32), as_u32(code, no, Form.I32)
+    differing = code.op(Ins.BitwiseAnd, code.u32, mask, code.op(Ins.BitwiseXor, code.u32, first, second))
+    return code.op(Ins.Bitcast, code.i32, code.op(Ins.BitwiseXor, code.u32, second, differing))
+
+
 def sign_extended(code: Code, low: int, bits: int) -> int:
     """Return the i32 that the low bits of a word are, of which the others are 0: its sign turned, and taken away again.
 
@@ -285,8 +309,11 @@ def sign_extended(code: Code, low: int, bits: int) -> int:
 
 
 def popcount(code: Code, operand: int) -> int:
-    """Return how many bits of a u32 are set."""
-    made = code.op(Ins.BitCount, code.u32, operand)
+    """Return how many bits of a u32 are set.
+
+    NVIDIA's compiler (580.159.04 on an H200) counts bits above a byte that was widened, where it sees where the word is from.
+    """
+    made = code.op(Ins.BitCount, code.u32, code.hidden(operand))
     code.narrow(made, 0, 32)
     return made
 

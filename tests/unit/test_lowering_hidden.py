@@ -1,0 +1,143 @@
+"""Words of which a compiler is to know nothing: which they are, and that they keep their values (docs/lowering.md)."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import TYPE_CHECKING
+
+import pytest
+from spirv_machine import Machine, decoded
+
+from vyre_driver.ir import (
+    AtomicOp,
+    BinOp,
+    BufferDecl,
+    DataType,
+    Program,
+    UnOp,
+    atomic,
+    binop,
+    cast,
+    f32,
+    let,
+    load,
+    maximum,
+    store,
+    u32,
+    unop,
+    var,
+)
+from vyre_driver.spirv.emit import Target
+from vyre_driver.spirv.instructions import Ins
+from vyre_driver.spirv.opcodes import Op
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from conftest import Lower
+
+    from vyre_driver.ir.arithmetic import Expr
+    from vyre_driver.ir.statements import Node
+
+U8, U32, F32, BOOL = DataType.U8, DataType.U32, DataType.F32, DataType.Bool
+BYTES = BufferDecl.read("bytes", 0, U8).with_count(1)
+GIVEN = BufferDecl.read("given", 1, U32).with_count(2)
+OPEN = BufferDecl.read_write("open", 2, U32)
+OUT = BufferDecl.read_write("out", 3, U32).with_count(2)
+WORDS = (0, 1, 2, 255, 256, 2**31, 2**31 + 1, 2**32 - 2, 2**32 - 1)
+HAS_BYTES = Target(frozenset({"storageBuffer8BitAccess"}))
+
+
+def code(lower: Lower, body: Sequence[Node], *buffers: BufferDecl, specs: Sequence[str] = ()) -> list[tuple[int, list[int]]]:
+    program = Program.wrapped(list(buffers or (BYTES, GIVEN, OPEN, OUT)), (1, 1, 1), list(body))
+    return decoded(lower(program, specs, HAS_BYTES).code)
+
+
+def lengths(found: list[tuple[int, list[int]]]) -> list[str]:
+    """The names of the buffers whose lengths are asked for."""
+    names = {one[0]: bytes(b for word in one[1:] for b in word.to_bytes(4, "little")) for op, one in found if op == Op.Name}
+    return [names[one[2]].rstrip(b"\0").decode() for opcode, one in found if opcode == Ins.ArrayLength]
+
+
+def computed(lower: Lower, value: Expr) -> list[int]:
+    """What an invocation stores for each two words."""
+    machine = Machine(lower(Program.wrapped([GIVEN, OUT], (1, 1, 1), [store(OUT, 0, value)])).code)
+    made = []
+    for given in product(WORDS, WORDS):
+        out = [0, 0]
+        machine.run(0, 1, {"given": list(given), "out": out}, [])
+        made.append(out[0])
+    return made
+
+
+def test_bits_are_counted_of_a_word_that_is_hidden(lower: Lower) -> None:
+    found = code(lower, [store(OUT, 0, unop(UnOp.POPCOUNT, load(GIVEN, 0)))])
+    made = {operands[1]: opcode for opcode, operands in found if len(operands) > 1}
+    assert [made[operands[2]] for opcode, operands in found if opcode == Ins.BitCount] == [Ins.BitwiseXor]
+    assert lengths(found) == ["given"]
+
+
+def test_a_word_that_is_hidden_is_the_word(lower: Lower) -> None:
+    assert computed(lower, unop(UnOp.POPCOUNT, load(GIVEN, 0))) == [a.bit_count() for a, _ in product(WORDS, WORDS)]
+
+
+def test_a_constant_is_not_hidden(lower: Lower) -> None:
+    assert lengths(code(lower, [store(OUT, 0, unop(UnOp.POPCOUNT, u32(12)))])) == []
+
+
+def test_the_length_is_that_of_a_buffer_that_has_an_element_as_it_is_declared(lower: Lower) -> None:
+    """One byte that nobody reads is declared as words, of which it has none."""
+    unread, out = BufferDecl.read("unread", 1, U8).with_count(1), BufferDecl.read_write("bytes_out", 3, U8).with_count(1)
+    counted = unop(UnOp.POPCOUNT, cast(U32, load(BYTES, 0)))
+    assert lengths(code(lower, [store(out, 0, cast(U8, counted))], unread, BYTES, out)) == ["bytes"]
+
+
+def test_an_f32_that_is_specialized_is_hidden(lower: Lower) -> None:
+    """A driver rounds only the last of sums of constants."""
+    body = [let("a", f32(1.5)), let("n", u32(3)), store(OUT, 0, cast(U32, var("a", F32) + 0.1) + var("n", U32))]
+    assert [lengths(code(lower, body, specs=specs)) for specs in ((), ("n",), ("a",), ("a", "n"))] == [
+        [],
+        [],
+        ["given"],
+        ["given"],
+    ]
+
+
+INDEX = cast(U32, cast(BOOL, load(GIVEN, 0)))
+
+
+@pytest.mark.parametrize("op", [AtomicOp.MIN, AtomicOp.ADD, AtomicOp.FETCH_NAND])
+def test_the_index_of_an_atomic_is_hidden_before_its_range_is_checked(lower: Lower, op: AtomicOp) -> None:
+    """A driver takes an operand for -1 where the index tells that it is 0."""
+    found = code(lower, [let("v", atomic(op, OPEN, INDEX, load(GIVEN, 1)))])
+    made = {operands[1]: opcode for opcode, operands in found if len(operands) > 1}
+    checked = [operands[2] for opcode, operands in found if opcode == Ins.ULessThan]
+    assert ([made[one] for one in checked], lengths(found)) == ([Ins.BitwiseXor], ["given"])
+
+
+def test_the_index_of_an_atomic_that_is_in_range_for_certain_stays(lower: Lower) -> None:
+    assert lengths(code(lower, [let("v", atomic(AtomicOp.MIN, OUT, INDEX, load(GIVEN, 1)))])) == []
+
+
+INVERSE = unop(UnOp.BIT_NOT, load(GIVEN, 0))
+LESS = {
+    BinOp.SUB: lambda a, b: a - b & 2**32 - 1,
+    BinOp.WRAPPING_SUB: lambda a, b: a - b & 2**32 - 1,
+    BinOp.SATURATING_SUB: lambda a, b: max(a - b, 0),
+    BinOp.ABS_DIFF: lambda a, b: abs(a - b),
+}
+
+
+@pytest.mark.parametrize("op", LESS, ids=str)
+def test_a_difference_of_words_is_a_sum(lower: Lower, op: BinOp) -> None:
+    """A driver makes -2 of max(1 - ~x, x) for x = 0."""
+    value = maximum(binop(op, load(GIVEN, 1), INVERSE), load(GIVEN, 0))
+    assert not [opcode for opcode, _ in code(lower, [store(OUT, 0, value)]) if opcode == Ins.ISub]
+    expected = [max(LESS[op](b, a ^ 2**32 - 1), a) for a, b in product(WORDS, WORDS)]
+    assert computed(lower, value) == expected
+
+
+def test_a_constant_is_taken_off_as_it_is(lower: Lower) -> None:
+    found = code(lower, [store(OUT, 0, load(GIVEN, 0) - 7)])
+    assert len([opcode for opcode, _ in found if opcode == Ins.ISub]) == 1
+    assert computed(lower, load(GIVEN, 0) - 7) == [a - 7 & 2**32 - 1 for a, _ in product(WORDS, WORDS)]

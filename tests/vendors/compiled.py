@@ -3,12 +3,15 @@
 Usage: compiled.py shaders | kernels | programs FIRST COUNT [--constants]
 
 Each thing is named on a line of its own before it is compiled, so that the last line of a driver that dies tells on what. A
-line that begins with "refused" or "failed" tells why; the last is "done" and how many were compiled. The process ends without
-closing anything: a device that is not there cannot be waited for.
+line that begins with "refused" or "failed" tells why; the last is "done", how many were compiled and to how many bytes, as the
+Vulkan driver keeps them. The process ends without closing anything: a device that is not there cannot be waited for.
+
+Such a device has no memory, and ``Driver.compile`` leaves the pipeline to the first call: it is made by the layer pipelines.c.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import sys
@@ -32,9 +35,11 @@ from vyre_driver.spirv.shipped import shipped_module
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from vyre_driver.kernel import Kernel
     from vyre_driver.kernels.definition import KernelDefinition, Plan
 
-Work = tuple[str, "Callable[[], object]"]
+Work = tuple[str, "Callable[[], list[Kernel]]"]
+EMPTY_CACHE = 32  # bytes: the header of VkPipelineCacheHeaderVersionOne
 _OTHER_TYPES = {"reduce_sum": ("u4", "i4"), "reduce_max": ("u4", "i4"), "inclusive_scan": ("u4",), "transpose": ("f4", "i4")}
 
 
@@ -42,7 +47,7 @@ def shaders(driver: Driver) -> Iterator[Work]:
     """Every shader of the package as it is."""
     names = [one.name.removesuffix(".spv") for one in files("vyre_driver.shaders").iterdir() if one.name.endswith(".spv")]
     for name in sorted(names):
-        yield f"shader {name}", lambda name=name: driver.compile(shipped_module(name))
+        yield f"shader {name}", lambda name=name: [driver.compile(shipped_module(name))]
 
 
 def kernels(driver: Driver) -> Iterator[Work]:
@@ -57,14 +62,13 @@ def kernels(driver: Driver) -> Iterator[Work]:
             yield f"kernel {name}: {candidate}", lambda kernel=kernel, candidate=candidate: _compile_plans(kernel, candidate)
 
 
-def _raise(error: Exception) -> None:
+def _raise(error: Exception) -> list[Kernel]:
     raise error
 
 
-def _compile_plans(kernel: TunedKernel, candidate: Any) -> None:  # noqa: ANN401 -- a Candidate
-    for plan in _plans(kernel, kernel.definition, candidate):
-        for step in plan.steps:
-            kernel.compiled(step)
+def _compile_plans(kernel: TunedKernel, candidate: Any) -> list[Kernel]:  # noqa: ANN401 -- a Candidate
+    plans = _plans(kernel, kernel.definition, candidate)
+    return list({id(made): made for plan in plans for step in plan.steps for made in [kernel.compiled(step)]}.values())
 
 
 def _plans(kernel: TunedKernel, definition: KernelDefinition, candidate: Any) -> Iterator[Plan]:  # noqa: ANN401 -- a Candidate
@@ -85,12 +89,24 @@ def programs(driver: Driver, first: int, count: int, *, constants: bool) -> Iter
     options = Options(subgroups=True, subgroup_lanes=lanes, constants=constants)
     cases = [*hand_written(options)] if first == 0 else []
     for case in (*cases, *random_cases(first, count, options)):
-        yield case.name, lambda case=case: driver.compile(case.program)
+        yield case.name, lambda case=case: [driver.compile(case.program)]
+
+
+def native_bytes(library: ctypes.CDLL, kernel: Kernel) -> int:
+    """Have the Vulkan driver make a kernel's pipeline; returns how long its code is, as the driver keeps it."""
+    source, native = kernel._source, ctypes.c_size_t()  # noqa: SLF001 -- what its first call makes the pipeline of
+    words = (ctypes.c_uint32 * len(source.spec_words))(*source.spec_words)
+    given = source.code, len(source.code), len(kernel.plan.descriptors), words, len(words), source.push_constant_bytes
+    result = library.make_pipeline(*given[:1], ctypes.c_size_t(given[1]), *given[2:], ctypes.byref(native))
+    if result or native.value <= EMPTY_CACHE:
+        raise RuntimeError(f"VkResult {result}, {native.value} bytes")
+    return native.value
 
 
 def main(what: str, *arguments: str) -> None:
     """Compile, and tell of it."""
-    done = 0
+    done = native = 0
+    library = ctypes.CDLL(os.environ["PIPELINES_LIBRARY"])
     with tempfile.TemporaryDirectory() as cache:
         driver = Driver(cache=cache)
         print(f"device {driver.physical_device.name}, {driver.physical_device.driver_info}", flush=True)
@@ -101,7 +117,7 @@ def main(what: str, *arguments: str) -> None:
         for name, compile_it in work:
             print(name, flush=True)
             try:
-                compile_it()
+                native += sum(native_bytes(library, kernel) for kernel in compile_it())
                 done += 1
             except (UnsupportedFeature, LimitExceeded) as error:
                 print(f"refused {name}: {error.problem}")
@@ -110,7 +126,7 @@ def main(what: str, *arguments: str) -> None:
                     print(f"refused {name}: {error.problem}")
                 else:
                     print(f"failed {name}: {json.dumps(traceback.format_exc())}")
-    print(f"done {done}", flush=True)
+    print(f"done {done} {native}", flush=True)
     os._exit(0)
 
 

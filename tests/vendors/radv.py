@@ -19,10 +19,11 @@ HANGS_AFTER_S = 1800
 
 
 class Compiled(NamedTuple):
-    """What came of one child: the device, how many were compiled, what was refused and what failed."""
+    """What came of one child: the device, how many were compiled and to how much, what was refused and what failed."""
 
     device: str
     done: int
+    native: int
     refused: list[str]
     failed: list[str]
 
@@ -41,12 +42,12 @@ def of_family(family: str, path: Path) -> dict[str, str]:
     return clean | {"RADV_FORCE_FAMILY": family, "VK_DRIVER_FILES": str(path), "VK_ICD_FILENAMES": str(path)}
 
 
-def compiled(family: str, path: Path, *what: str) -> Compiled:
-    """What a child compiled for a family; of one that dies or hangs the last thing it named has failed."""
+def compiled(environment: dict[str, str], *what: str) -> Compiled:
+    """What a child compiled in an environment; of one that dies or hangs the last thing it named has failed."""
     command = [sys.executable, str(HERE / "compiled.py"), *what]
     try:
         done = subprocess.run(
-            command, env=of_family(family, path), capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False, cwd=ROOT
+            command, env=environment, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False, cwd=ROOT
         )
         status, text, errors = done.returncode, done.stdout, done.stderr
     except subprocess.TimeoutExpired as ended:
@@ -56,6 +57,6 @@ def compiled(family: str, path: Path, *what: str) -> Compiled:
     last = lines[-1] if lines else "nothing"
     if status != 0 or not last.startswith("done "):
         failed.append(f"the process ended with status {status} after {last!r}: {errors[-2000:]}")
-    count = int(last.removeprefix("done ")) if last.startswith("done ") else 0
-    device = next((line.removeprefix("device ") for line in lines if line.startswith("device ")), family)
-    return Compiled(device, count, [line for line in lines if line.startswith("refused ")], failed)
+    count, native = map(int, last.split()[1:]) if last.startswith("done ") else (0, 0)
+    device = next((line.removeprefix("device ") for line in lines if line.startswith("device ")), "no device")
+    return Compiled(device, count, native, [line for line in lines if line.startswith("refused ")], failed)

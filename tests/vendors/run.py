@@ -17,8 +17,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from radv import FAMILIES, compiled, manifest
-from weakened import weak_environment
+from layers import pipelines_environment, weak_environment
+from radv import FAMILIES, compiled, manifest, of_family
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -43,18 +43,19 @@ def driver_of(name: str, title: str) -> Path:
 
 def compile_for(family: str, first: int, count: int, jobs: int) -> bool:
     """Compile everything for a family, and print what came of it; whether nothing failed."""
-    path = driver_of("radeon", "RADV")
+    environment = of_family(family, driver_of("radeon", "RADV")) | pipelines_environment(ROOT / "build" / "pipelines")
     work: list[tuple[str, ...]] = [("shaders",), ("kernels",)]
     for place, start in enumerate(range(first, first + count, BATCH)):
         part = ("programs", str(start), str(min(BATCH, first + count - start)))
         work.append((*part, "--constants") if place % 5 == 4 else part)
     with ThreadPoolExecutor(jobs) as pool:
-        found = list(pool.map(lambda what: compiled(family, path, *what), work))
+        found = list(pool.map(lambda what: compiled(environment, *what), work))
     for name, part in (("shaders", found[:1]), ("kernels", found[1:2]), ("programs", found[2:])):
         refused = [line for one in part for line in one.refused]
         failed = [line for one in part for line in one.failed]
         print(
-            f"{found[0].device}: {name}: {sum(one.done for one in part)} compiled, {len(refused)} refused, {len(failed)} failed"
+            f"{found[0].device}: {name}: {sum(one.done for one in part)} compiled to {sum(one.native for one in part)} bytes, "
+            f"{len(refused)} refused, {len(failed)} failed"
         )
         print("".join(f"  {line}\n" for line in (*refused, *failed)), end="", flush=True)
     return not any(one.failed for one in found)

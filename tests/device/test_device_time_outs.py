@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from kernels import TURNS, Spin
 
 from vyre_driver import Driver
-from vyre_driver.errors import DispatchTimeout
+from vyre_driver.errors import DispatchTimeout, InvalidInput
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,3 +43,25 @@ def test_a_call_waits_for_another_thread_s_call_of_its_kind_no_longer_than_it_wa
     assert (still_runs, caught.value.context["timeout_s"], found) == (True, 0.05, [spin.groups] * 2)
     assert "did not end in 0.05 s" in str(caught.value)
     assert call() == spin.groups
+
+
+def test_a_read_and_a_write_wait_for_earlier_work_no_longer_than_they_were_told(spin: Spin) -> None:
+    running = spin.bound.submit()
+    counters = spin.ended
+    found = []
+    for transfer in (lambda: counters.read(timeout=0.05), lambda: counters.write(np.zeros(1, np.uint32), timeout=0.05)):
+        with pytest.raises(DispatchTimeout, match=r"did not end in 0\.05 s") as caught:
+            transfer()
+        found.append(caught.value.context["timeout_s"])
+    still_runs = not running.done()
+    running.result()
+    assert (still_runs, found) == (True, [0.05, 0.05])
+    counters.write(np.array([7], np.uint32), timeout=60)
+    assert counters.read(timeout=60).tolist() == [7]
+
+
+@pytest.mark.parametrize("timeout", [-1, float("nan"), "1"])
+def test_a_read_and_a_write_refuse_what_is_no_number_of_seconds(spin: Spin, timeout: Any) -> None:  # noqa: ANN401 -- what is refused
+    for transfer in (lambda: spin.ended.read(timeout), lambda: spin.ended.write(np.zeros(1, np.uint32), timeout)):
+        with pytest.raises(InvalidInput, match="no number of seconds"):
+            transfer()

@@ -320,12 +320,15 @@ cdef class LayerDevice:
         """Return the layer's counters for this device."""
         return {name: <int64_t> vyre_counter_value(self.device, i) for i, name in enumerate(COUNTERS)}
 
-    def wait_for_submitted(self) -> Failure | None:
+    def wait_for_submitted(self, timeout_ns=None) -> Failure | None:
         """Wait without the GIL until all that was submitted before has ended, by whichever thread; returns what failed.
 
-        The caller keeps the device from being closed. Signals are handled meanwhile: Ctrl-C raises out of here and leaves the
-        work running.
+        With ``timeout_ns`` so long at most: VK_TIMEOUT (2) is a failure then. The caller keeps the device from being closed.
+        Signals are handled meanwhile: Ctrl-C raises out of here and leaves the work running.
         """
+        cdef bint forever = timeout_ns is None
+        cdef uint64_t left = 0 if forever else timeout_ns
+        cdef uint64_t slice_ns
         cdef vyre_thread* thread = vyre_this_thread()
         cdef vyre_failure before = thread.failure
         cdef vyre_failure noted
@@ -339,17 +342,22 @@ cdef class LayerDevice:
         if fence == NULL:
             return as_failure(noted)
         try:
-            while result == VK_TIMEOUT:
+            while True:
                 PyErr_CheckSignals()
+                slice_ns = SLICE_NS if forever or left > SLICE_NS else left
                 with nogil:
-                    result = vyre_wait_fence(self.device, fence, SLICE_NS)
+                    result = vyre_wait_fence(self.device, fence, slice_ns)
                     if result != VK_TIMEOUT:
                         vyre_give_fence_back(self.device, fence)
+                if result != VK_TIMEOUT or (not forever and left <= SLICE_NS):
+                    break
+                if not forever:
+                    left -= SLICE_NS
         finally:
             thread.failure = before  # the result tells
             if result == VK_TIMEOUT:
                 vyre_abandon_fence(self.device, fence)
-        return None if result >= VK_SUCCESS else Failure("wait", result, 0)
+        return None if result >= VK_SUCCESS and result != VK_TIMEOUT else Failure("wait", result, 0)
 
     def wait_idle(self) -> int:
         """Wait without the GIL until nothing submitted runs any more; returns a VkResult. Nobody may submit meanwhile."""

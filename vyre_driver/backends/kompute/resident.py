@@ -10,6 +10,7 @@ import numpy as np
 
 from vyre_driver.arguments import as_array, raw_bytes
 from vyre_driver.backends.kompute.buffers import TensorBuffer, check_sizes
+from vyre_driver.backends.kompute.deadline import Deadline
 from vyre_driver.backends.kompute.submission import Submission, wait_for_earlier_work
 from vyre_driver.call_lock import call_lock
 from vyre_driver.errors import DispatchFailed, InvalidInput
@@ -70,15 +71,22 @@ class Buffer:
             raise DispatchFailed("the buffer is closed", fix="make a new one")
         return self._memory
 
-    def write(self, array: object) -> None:
+    def write(self, array: object, timeout: float | None = None) -> None:
         """Copy an array of the same type and number of elements, or as many raw bytes, to the device, after all work before.
 
         Work submitted before still sees what the buffer held. No other thread may submit work that uses the buffer meanwhile.
 
+        Parameters
+        ----------
+        timeout
+            Seconds in all; None waits for ever. Only under the vyre layer does a wait end before the work.
+
         Raises
         ------
         InvalidInput
-            2201 if the array has another type or size.
+            2201 if the array has another type or size, or ``timeout`` is no number of seconds.
+        DispatchTimeout
+            2007 if it takes longer: what the buffer holds is not known then.
         DispatchFailed
             1005 and its kin.
         """
@@ -91,28 +99,41 @@ class Buffer:
                 expected_bytes=self.nbytes,
                 received_bytes=given.nbytes,
             )
-        with self.device.in_use, self._lock:
+        deadline = Deadline(timeout, self.device.physical.name)
+        with self.device.in_use, deadline.holding(self._lock):
             memory = self.memory
             if memory.is_mapped:
-                wait_for_earlier_work(self.device)
+                wait_for_earlier_work(self.device, deadline)
+            elif "up" in self._transfers:  # which a time-out may have left running
+                self._transfers["up"].finish(deadline)
             memory.write(np.ascontiguousarray(given))
             if not memory.is_mapped:
-                self._transfer("up", memory)
+                self._transfer("up", memory, deadline)
 
-    def read(self) -> NDArray[Any]:
+    def read(self, timeout: float | None = None) -> NDArray[Any]:
         """Return a copy of what the device holds, after all work submitted before.
+
+        Parameters
+        ----------
+        timeout
+            Seconds in all; None waits for ever. Only under the vyre layer does a wait end before the work.
 
         Raises
         ------
+        DispatchTimeout
+            2007 if it takes longer.
         DispatchFailed
             1005 and its kin.
+        InvalidInput
+            2201 if ``timeout`` is no number of seconds.
         """
-        with self.device.in_use, self._lock:
+        deadline = Deadline(timeout, self.device.physical.name)
+        with self.device.in_use, deadline.holding(self._lock):
             memory = self.memory
             if memory.is_shared:
-                wait_for_earlier_work(self.device)
+                wait_for_earlier_work(self.device, deadline)
             else:
-                self._transfer("down", memory)
+                self._transfer("down", memory, deadline)
             return memory.read(self.shape, self.dtype)
 
     def close(self) -> None:
@@ -122,14 +143,14 @@ class Buffer:
             self._memory = None
             self.lifetime = _ENDED
 
-    def _transfer(self, direction: str, memory: TensorBuffer) -> None:
+    def _transfer(self, direction: str, memory: TensorBuffer, deadline: Deadline) -> None:
         """Copy between the staging side and the device, and wait."""
         submission = self._transfers.get(direction)
         if submission is None:
             api = self.device.api
             operation = api.sync_device([memory.tensor]) if direction == "up" else api.sync_local([memory.tensor])
             submission = self._transfers[direction] = Submission(self.device, [[operation]], keep=memory)
-        submission.run()
+        submission.run(deadline)
 
 
 def check_buffers(device: KomputeDevice, given: Sequence[object]) -> None:

@@ -64,7 +64,7 @@ class Submission:
         """What submits the recorded Sequences."""
         return self._works
 
-    def run(self, timeout: float | None = None) -> None:
+    def run(self, timeout: float | Deadline | None = None) -> None:
         """Submit, once an earlier submission has ended, and wait, ``timeout`` seconds in all; raises as ``wait``."""
         deadline = self._deadline(timeout)
         with self._device.in_use, deadline.holding(self._lock):
@@ -96,7 +96,7 @@ class Submission:
             if generation == self._generation:
                 self._finish(deadline)
 
-    def finish(self, timeout_s: float | None = None) -> None:
+    def finish(self, timeout_s: float | Deadline | None = None) -> None:
         """Return when nothing of it runs any more; raises as ``wait``."""
         deadline = self._deadline(timeout_s)
         with self._device.in_use, deadline.holding(self._lock):
@@ -126,7 +126,9 @@ class Submission:
             with self._device.in_use:
                 return all(not work.is_pending or work.wait(0) == VK_SUCCESS for work in self._works)
 
-    def _deadline(self, timeout_s: float | None) -> Deadline:
+    def _deadline(self, timeout_s: float | Deadline | None) -> Deadline:
+        if isinstance(timeout_s, Deadline):
+            return timeout_s
         return self._never if timeout_s is None else Deadline(timeout_s, self._device.physical.name)
 
     def _submit(self) -> None:
@@ -149,10 +151,14 @@ class Submission:
                 self._device.check_result(result)
 
 
-def wait_for_earlier_work(device: KomputeDevice) -> None:
+def wait_for_earlier_work(device: KomputeDevice, deadline: Deadline) -> None:
     """Return when all that was submitted before has ended, by whichever thread; raises as ``Submission.wait``."""
-    if device.layer is not None:
-        device.raise_failure(device.layer.wait_for_submitted())
+    if device.layer is None:
+        return
+    failure = device.layer.wait_for_submitted(deadline.left_ns())
+    if failure is not None and failure.result == VK_TIMEOUT:
+        raise deadline.passed()
+    device.raise_failure(failure)
 
 
 class BlockingWork:

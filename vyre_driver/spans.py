@@ -64,7 +64,7 @@ def listeners_from_settings(device: str) -> list[Listener]:
     except ImportError as error:
         raise InvalidSetting(
             f"{settings.OPENTELEMETRY.variable} is on, and opentelemetry-api cannot be imported ({error})",
-            fix=f"install it (pip install 'vyre-driver[opentelemetry]'), or unset {settings.OPENTELEMETRY.variable}",
+            fix=f"install it (pip install opentelemetry-api), or unset {settings.OPENTELEMETRY.variable}",
             variable=settings.OPENTELEMETRY.variable,
             value=settings.text(settings.OPENTELEMETRY),
         ) from error

@@ -53,7 +53,7 @@ def test_without_kp_run_is_refused(run_python: RunChild, work: Path) -> None:
     done = run_python("-c", code, *RUN, "--out", "y=out.npy")
     line = (
         "vyre-driver: error 2004: kp (kompute) cannot be imported (import of kp halted; None in sys.modules). "
-        "Fix: install the package's extra: pip install 'vyre-driver[kompute]' (docs/install.md tells how it builds)."
+        "Fix: pip install kp==0.9.0, with cmake, a C++ compiler, and the headers of Vulkan and fmt at hand."
     )
     assert (done.status, done.stdout, done.complaint, names(work)) == (2, "", [line], before)
 

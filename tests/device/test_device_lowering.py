@@ -280,6 +280,25 @@ def test_elements_of_any_width_are_copied_whole(opened: Driver, dtype: str) -> N
     assert found.view(np.uint8).reshape(-1).tobytes() == data.tobytes()[shift:] + bytes(shift)
 
 
+@pytest.mark.parametrize("lacking", ["storageBuffer8BitAccess", "storageBuffer16BitAccess"])
+@pytest.mark.parametrize("dtype", ["U8", "U16"])
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_the_last_elements_are_whole_on_a_device_with_bytes_or_halves_only(lacking: str, dtype: str, count: int) -> None:
+    """The ones are declared as such, the others are parts of words, of which the last is not filled."""
+    kind = getattr(DataType, dtype)
+    source, target = (BufferDecl.read("source", 0, kind), BufferDecl.read_write("target", 1, kind))
+    copied = cast(kind, cast(U32, load(source, gid_x())) + unop(UnOp.POPCOUNT, gid_x()))
+    program = Program.wrapped([source, target], (8, 1, 1), [store(target, gid_x(), copied)])
+    data = (np.arange(1, count + 1) * 7).astype(f"u{kind.size_bytes}")
+    with Driver(allow_software=True) as driver:
+        driver.backend.features -= {lacking}
+        found = driver.compile(program)(data, np.zeros_like(data))
+        resident = driver.buffer(data), driver.buffer(np.zeros_like(data))
+        driver.compile(program).bind(*resident).run()
+        expected = [one + place.bit_count() for place, one in enumerate(data.tolist())]
+        assert (np.asarray(found).tolist(), resident[1].read().tolist()) == (expected, expected)
+
+
 def test_a_let_of_a_literal_is_specialized_by_its_name(opened: Driver) -> None:
     out = BufferDecl.output("out", 0, U32).with_count(4)
     program = Program.wrapped([out], (4, 1, 1), [let("SCALE", u32(3)), store(out, gid_x(), gid_x() * var("SCALE", U32))])

@@ -10,6 +10,7 @@ from kernels import HEAD, glsl
 
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.errors import InputChanged, OutputNotWritten, UnsupportedFeature
+from vyre_driver.ir import BufferDecl, DataType, Program, store, u32
 from vyre_driver.spirv.rewrite import Rewrite, rewrite
 from vyre_driver.strict import POISONS
 
@@ -87,6 +88,14 @@ def test_elements_that_a_shader_leaves_out_are_counted_and_the_first_is_named(co
         f"output 'y' has 100 elements, and 36 of them were never written, the first at index 64. {WRITE_MORE}",
         {"binding": "y", "count": 36, "elements": 100, "first_index": 64},
     )
+
+
+def test_what_a_program_leaves_out_is_told_in_the_words_for_programs(driver: Driver) -> None:
+    out = BufferDecl.output("out", 0, DataType.U32).with_count(4)
+    program = Program.wrapped([out], (1, 1, 1), [store(out, 0, u32(1))])
+    found = not_written(driver.compile(program))
+    fix = "write each of them, or start more workgroups (groups=), or declare it read_write where the rest is to stay as given"
+    assert found[0] == f"output 'out' has 4 elements, and 3 of them were never written, the first at index 1. Fix: {fix}."
 
 
 def test_what_a_strict_call_returns_is_what_a_call_returns(compiled: CompileText) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import resource
 import select
 import subprocess
 import sys
@@ -290,6 +291,22 @@ def test_a_candidate_that_is_never_ready_is_killed_and_the_others_are_timed(laye
     assert (result.best.candidate.unroll, statuses(result)[1]) == (BEST, Status.HUNG)
     assert details(result)[1].startswith("the process that ran 1x1x1 gave no answer to make in 5 s and was killed. Fix: ")
     assert children_of_this_process() == []
+
+
+def test_a_process_with_more_than_1024_descriptors_tunes_in_processes_of_their_own(layered: Driver) -> None:
+    """Which select() would refuse to wait for."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 4096:
+        pytest.skip(f"not allowed: 4096 open files (the limit is {hard})")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4096), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        result = tuned(layered, TurningKernel((800, BEST), home=os.getpid()), isolate=True)
+    finally:
+        for one in opened:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert (max(opened) > 1024, result.best.candidate.unroll) == (True, BEST)
 
 
 def test_a_candidate_whose_process_died_after_it_served_others_gets_one_more_chance(layered: Driver, tmp_path: Path) -> None:

@@ -273,4 +273,4 @@ def test_spans_that_are_asked_for_and_cannot_be_made_are_an_error(monkeypatch: p
     kind, code, message = refusal(lambda: listeners_from_settings("a GPU"))
     assert (kind, code) == (InvalidSetting, 2401)
     assert message.startswith("VYRE_OPENTELEMETRY is on, and opentelemetry-api cannot be imported (")
-    assert message.endswith("Fix: install it (pip install 'vyre-driver[opentelemetry]'), or unset VYRE_OPENTELEMETRY.")
+    assert message.endswith("Fix: install it (pip install opentelemetry-api), or unset VYRE_OPENTELEMETRY.")

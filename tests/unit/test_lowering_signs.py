@@ -11,6 +11,7 @@ from spirv_machine import Machine, decoded
 
 from vyre_driver.ir import BinOp, BufferDecl, DataType, Program, binop, cast, i32, load, maximum, minimum, select, store
 from vyre_driver.spirv.instructions import Glsl, Ins
+from vyre_driver.spirv.opcodes import Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,6 +98,9 @@ def test_one_of_two_i32_is_chosen_by_a_mask(lower: Lower, op: BinOp) -> None:
     x, y = load(GIVEN, 0), load(GIVEN, 1)
     machine, pairs = lowered(lower, select(binop(op, x, y), y, x)), list(product(NUMBERS, NUMBERS))
     assert [computed(machine, *pair) for pair in pairs] == [b if COMPARED[op](a, b) else a for a, b in pairs]
+    found = decoded(lower(Program.wrapped([GIVEN, OUT], (1, 1, 1), [store(OUT, 0, select(binop(op, x, y), y, x))])).code)
+    constants = {operands[1]: operands[2] for opcode, operands in found if opcode == Op.Constant}
+    assert [[constants[one] for one in operands[3:]] for opcode, operands in found if opcode == Ins.Select] == [[1, 0]]
 
 
 def test_what_is_taken_in_the_order_of_words_stays_in_it_along_a_chain(lower: Lower) -> None:

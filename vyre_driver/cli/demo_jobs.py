@@ -222,7 +222,7 @@ def _save_picture(escape: NDArray[Any], path: Path) -> None:
     except ImportError as error:
         raise ToolUnavailable(
             "Pillow is not installed, and the picture is saved with it",
-            fix="install it with the package's extra: pip install 'vyre-driver[demo]'",
+            fix="install it: pip install pillow",
             tool="Pillow",
         ) from error
     # Three cosine waves over the logarithm of the count: dark blue far out, gold and white near the set, black inside.

@@ -72,7 +72,7 @@ def check_extensions() -> Check:
             failed[name] = str(error)
     if failed:
         lines = tuple(f"{name}: {error}" for name, error in failed.items())
-        fix = "install the package anew for this Python (pip install --force-reinstall vyre-driver)"
+        fix = "build and install the package anew for this Python, as it was installed before"
         says = f"{len(failed)} of {len(EXTENSIONS)} do not load"
         return Check("extensions", State.FAILURE, says, lines, (fix,), {"failed": failed})
     return Check("extensions", State.OK, f"all {len(EXTENSIONS)} load", facts={"failed": {}})

@@ -227,6 +227,9 @@ def _conditions() -> Iterator[Case]:
         bodies: dict[str, list[Node]] = {
             "below 1": [ir.if_(below, [ir.store(out, i, value)])],
             "0": [ir.if_(none, [ir.store(out, i, value)], [ir.store(out, i, x)])],
+            "an index of an atomic behind below 1": [
+                ir.if_(below, [ir.let("v", ir.atomic(AtomicOp.MIN, counters, number, value))])
+            ],
             "an index of an atomic": [ir.let("v", ir.atomic(AtomicOp.MIN, counters, number, value))],
             "an index of a sum": [ir.let("v", ir.atomic(AtomicOp.ADD, counters, number, value))],
             "an index that is stored at": [ir.if_(i < 1, [ir.store(counters, number, value)])],

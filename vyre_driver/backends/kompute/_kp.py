@@ -43,7 +43,7 @@ def load_kompute() -> KomputeApi:
     except ImportError as error:
         raise BackendUnavailable(
             f"kp (kompute) cannot be imported ({error})",
-            fix="install the package's extra: pip install 'vyre-driver[kompute]' (docs/install.md tells how it builds)",
+            fix="pip install kp==0.9.0, with cmake, a C++ compiler, and the headers of Vulkan and fmt at hand",
         ) from error
     finally:
         root.handlers[:] = handlers

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from vyre_driver.backends.kompute.device import KomputeDevice
 
 _WORD_BYTES = 4
-_BYTES_IN_BUFFERS = "storageBuffer8BitAccess"
+_BYTES_IN_BUFFERS, _HALVES_IN_BUFFERS = "storageBuffer8BitAccess", "storageBuffer16BitAccess"
+_HALF_BYTES = 2
 _MAX_TENSOR_BYTES = 2**32 - _WORD_BYTES  # kompute counts bytes in a uint32
 
 
@@ -36,8 +37,8 @@ class TensorBuffer:
     on the device must follow it. ``is_shared``: ``read`` sees what the device sees; otherwise such a copy must come before.
     """
 
-    def __init__(self, device: KomputeDevice, byte_len: int) -> None:
-        """Allocate the memory; the caller has checked the size.
+    def __init__(self, device: KomputeDevice, byte_len: int, element_bytes: int) -> None:
+        """Allocate the memory; the caller has checked the size. ``element_bytes`` is how long an element of the buffer is.
 
         Raises
         ------
@@ -45,8 +46,9 @@ class TensorBuffer:
             1001 if the device has not so much left.
         """
         words = padded(byte_len) // _WORD_BYTES
-        # Who has no bytes in buffers reads and writes the last ones as part of their word.
-        seen = byte_len if _BYTES_IN_BUFFERS in device.features else words * _WORD_BYTES
+        # Who has no elements of 8 or 16 bits in buffers reads and writes the last ones as part of their word.
+        is_exact = (_HALVES_IN_BUFFERS if element_bytes == _HALF_BYTES else _BYTES_IN_BUFFERS) in device.features
+        seen = byte_len if is_exact else words * _WORD_BYTES
         self.byte_len = byte_len
         self.is_shared = device.shares_memory
         kind = device.api.tensor_types.host if self.is_shared else device.api.tensor_types.device

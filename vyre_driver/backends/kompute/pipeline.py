@@ -131,7 +131,7 @@ class RecordedDispatch:
         check_sizes(device, [(f"buffer {one.binding.name!r}", one.byte_len) for one in arguments])
         device.check_available(sum(padded(argument.byte_len) for argument in arguments))
         self._device = device
-        self._inputs = [TensorBuffer(device, argument.byte_len) for argument in arguments]
+        self._inputs = [TensorBuffer(device, one.byte_len, one.binding.stride) for one in arguments]
         self.bound = BoundPipeline(device, source, dict(enumerate(self._inputs)), groups)
         both = zip(arguments, self._inputs, strict=True)
         self._outputs = [buffer for one, buffer in both if one.binding.output_index is not None]

@@ -52,7 +52,7 @@ class Buffer:
             )
         check_sizes(device, [("a resident buffer", self.nbytes)])
         self.device = device
-        self._memory: TensorBuffer | None = TensorBuffer(device, self.nbytes)
+        self._memory: TensorBuffer | None = TensorBuffer(device, self.nbytes, self.dtype.itemsize)
         self.lifetime = Lifetime()
         self._transfers: dict[str, Submission] = {}
         self._lock = call_lock("the buffer")

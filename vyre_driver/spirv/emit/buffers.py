@@ -30,7 +30,7 @@ class Buffer:
     """A buffer: its kind (None: it cannot be loaded from or stored to), its variable, and the epoch of its contents.
 
     ``count`` is 0 where run time decides. ``packed`` says that several elements share a word, ``canonical`` that it holds
-    no subnormals. ``element`` is the type of an element in memory.
+    no subnormals. ``element`` is the type of an element in memory, ``stride`` the bytes from one to the next.
     """
 
     def __init__(self, binding: Binding, kind: Kind | None, count: int, *, is_shared: bool) -> None:
@@ -44,6 +44,7 @@ class Buffer:
         self.writable = is_shared
         self.epoch = 0
         self.element = 0
+        self.stride = 0
         self.pointer = 0
         self.variable = 0
 
@@ -59,7 +60,7 @@ class Buffers:
         self.shared_bytes = 0
         self.by_name: dict[str, Buffer] = {}
         self.bindings = tuple(self._storage(slot, one) for slot, one in enumerate(plan.descriptors))
-        code.measured = self._measured()
+        code.measured = self._measured(plan)
         used = uses.loaded | uses.stored | uses.measured
         for binding in plan.bindings:
             if binding.role is BindingRole.SHARED and binding.name in used:
@@ -67,15 +68,14 @@ class Buffers:
         self._counts = {one.buffer: place for place, one in enumerate(count_members(plan))}
         self._push = 0
 
-    def _measured(self) -> int:
+    def _measured(self, plan: BindingPlan) -> int:
         """Return the variable of a buffer whose length is not 0, or 0.
 
-        Every buffer has an element; but one of less than 32 bits that nobody reads or writes is declared as words.
+        Every buffer has an element of its type. One that is declared as words may have none of these: elements that share a
+        word, those that nobody reads or writes, and types without a lowering.
         """
-        storage = self.by_name.values()
-        whole = [one.variable for one in storage if one.kind is not None and one.kind.bits >= _WORD_BITS]
-        used = [one.variable for one in storage if one.name in self._uses.loaded | self._uses.stored]
-        return next(iter(whole + used), 0)
+        strides = {binding.name: binding.stride for binding in plan.descriptors}
+        return next((one.variable for one in self.by_name.values() if 0 < one.stride <= strides[one.name]), 0)
 
     def named(self, name: str, term: Term | None = None) -> Buffer:
         """Return a buffer whose elements can be read and written; refuses others."""
@@ -127,8 +127,8 @@ class Buffers:
         made = Buffer(binding, kind, binding.element_count if binding.static_byte_len else 0, is_shared=False)
         name = made.name
         made.writable = name in self._uses.stored or name in self._uses.atomic
-        made.element, stride = self._element(made, used=name in self._uses.loaded | self._uses.stored)
-        array = module.array_type(Op.TypeRuntimeArray, made.element, stride=stride)
+        made.element, made.stride = self._element(made, used=name in self._uses.loaded | self._uses.stored)
+        array = module.array_type(Op.TypeRuntimeArray, made.element, stride=made.stride)
         struct = module.name(module.struct_type(array), f"Buffer_{name}")
         module.member_name(struct, 0, "elements")
         module.decorate(struct, Decoration.BLOCK)

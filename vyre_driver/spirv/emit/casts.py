@@ -103,7 +103,10 @@ def _of_word(code: Code, word: int, value: Value, target: Kind) -> int:
 
 
 def _to_float(code: Code, value: Value) -> int:
-    """Return an integer or a bool as the nearest f32."""
+    """Return an integer or a bool as the nearest f32.
+
+    Where lets are specialized an integer may be a constant that only the driver knows, as an f32 then (``Statements._hidden``).
+    """
     if value.kind.form is Form.BOOL:
         sides = code.const_f32(floats.ONE), code.const_f32(0)
         made = code.op(Ins.Select, code.f32, value.id, *sides)
@@ -114,6 +117,7 @@ def _to_float(code: Code, value: Value) -> int:
             return known
         opcode = Ins.ConvertSToF if value.kind.form is Form.I32 else Ins.ConvertUToF
         made = code.op(opcode, code.f32, value.id)
+        made = code.hidden_f32(made) if code.is_specialized else made
     code.canonical.add(made)
     return made
 

@@ -90,6 +90,7 @@ class Code:
         self._signed: dict[int, int] = {}
         self._i32 = self._f32 = 0
         self.measured = 0  # the variable of a buffer that has an element for certain
+        self.is_specialized = False
         self._hidden: set[int] = set()
         # What the scopes have to forget, the innermost last: keys of _known, and what facts were before.
         self._keys: list[object] = []
@@ -285,6 +286,10 @@ class Code:
         self._hidden.add(made)
         self.narrow(made, low, high)
         return made
+
+    def hidden_f32(self, value: int) -> int:
+        """Return an f32 of which no compiler knows anything."""
+        return self.op(Ins.Bitcast, self.f32, self.hidden(self.op(Ins.Bitcast, self.u32, value)))
 
     # What is known of values
 

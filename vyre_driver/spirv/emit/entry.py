@@ -82,6 +82,7 @@ class _Emitter:
         code = self._code = Code(self._module, target)
         uses = survey(program)
         values = self._spec_values()
+        code.is_specialized = bool(values)
         self._buffers = Buffers(code, plan, uses)
         self._memory = Memory(code, self._buffers, uses)
         variables = Variables(code, uses)

@@ -114,7 +114,7 @@ _UNARY: dict[tuple[UnOp, Form], Callable[[Code, int], int]] = {
     **{(op, Form.U32): narrow for op, (narrow, _) in _COUNTING.items()},
     **{(op, Form.I32): _by_bits(narrow) for op, (narrow, _) in _COUNTING.items()},
     **{(op, Form.WIDE): broad for op, (_, broad) in _COUNTING.items()},
-    (UnOp.NEGATE, Form.U32): lambda code, operand: code.op(Ins.ISub, code.u32, code.const(0), operand),
+    (UnOp.NEGATE, Form.U32): lambda code, operand: integers.sub(code, code.const(0), operand),
     (UnOp.NEGATE, Form.F32): floats.negate,
     (UnOp.BIT_NOT, Form.U32): lambda code, operand: code.op(Ins.Not, code.u32, operand),
     (UnOp.BIT_NOT, Form.I32): lambda code, operand: code.op(Ins.Not, code.i32, operand),
@@ -179,10 +179,19 @@ def _compare(code: Code, term: Term, op: BinOp, left: Value, right: Value) -> in
     operands = left.id, right.id
     if form is Form.F32:
         operands = floats.flushed(code, left.id), floats.flushed(code, right.id)
-    made = code.op(opcode, code.bool, *operands)
-    if form is Form.U32:
-        code.note_condition(made, opcode, *operands)
+    if form is not Form.U32:
+        return code.op(opcode, code.bool, *operands)
+    made = code.op(opcode, code.bool, *(_hidden_flag(code, one) for one in operands))
+    code.note_condition(made, opcode, *operands)
     return made
+
+
+def _hidden_flag(code: Code, operand: int) -> int:
+    """Return a u32 that is to be compared; what can be 0 or 1 only may be made of a bool, and is hidden.
+
+    NVIDIA's compiler (580.159.04 on an H200) takes the bool for -1 where such a comparison leads (docs/lowering.md).
+    """
+    return code.hidden(operand) if code.range_of(operand)[1] <= 1 else operand
 
 
 def _less_wide(code: Code, op: BinOp, left: Value, right: Value) -> int:

@@ -112,10 +112,7 @@ class Statements:
 
         NVIDIA's (580.159.04 on an H200) rounds only the last of sums of constants, which the emitter computes itself elsewhere.
         """
-        if given.kind is not F32:
-            return given
-        bits = self._code.hidden(self._code.op(Ins.Bitcast, self._code.u32, given.id))
-        return Value(self._code.op(Ins.Bitcast, self._code.f32, bits), F32)
+        return Value(self._code.hidden_f32(given.id), F32) if given.kind is F32 else given
 
     def _assign(self, node: Assign) -> None:
         self._variables.assign(node.name, self._expressions.value(node.value))

@@ -13,7 +13,7 @@ import contextlib
 import gc
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,10 +27,13 @@ from vyre_driver.kernels.tuned import TunedKernel
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan import _layer
 
+if TYPE_CHECKING:
+    from vyre_driver.bound import BoundKernel
+
 X = np.arange(1000, dtype=np.float32)
 PUSH = {"alpha": 2, "count": X.size}
 OUT_OF_DEVICE_MEMORY = -2
-SLOW_STEPS = 40_000_000
+SLOW_STEPS, SLOW_GROUPS = 50_000, 500  # llvmpipe leaves a loop after 65,535 turns
 WIDE = """#version 450
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 layout(local_size_x = 64) in;
@@ -259,16 +262,20 @@ def time_out(slow: Kernel, start: np.ndarray) -> None:
     """Leave a run of `slow` behind: a longer one as long as a busy machine lets the shader end before it is looked at."""
     for doublings in range(7):
         try:
-            slow(start, push={"steps": SLOW_STEPS << doublings}, timeout=0)
+            slow(start, push={"steps": SLOW_STEPS}, groups=(SLOW_GROUPS << doublings, 1, 1), timeout=0)
         except DispatchTimeout:
             return
     sys.exit("the slow shader was over at once, seven times")
 
 
+def slow_on(driver: Driver, slow: Kernel) -> BoundKernel:
+    return slow.bind(driver.buffer(np.zeros(1, np.uint32)), push={"steps": SLOW_STEPS}, groups=(SLOW_GROUPS, 1, 1))
+
+
 def close_with_work_running() -> None:
     driver = Driver()
     slow = driver.compile(SpirvModule.from_glsl(SLOW))
-    futures = [slow.bind(driver.buffer(np.zeros(1, np.uint32)), push={"steps": SLOW_STEPS}).submit() for _ in range(2)]
+    futures = [slow_on(driver, slow).submit() for _ in range(2)]
     driver.close()
     del slow, futures
     gc.collect()
@@ -277,7 +284,7 @@ def close_with_work_running() -> None:
 def dropped_with_work_running() -> None:
     with Driver() as driver:
         slow = driver.compile(SpirvModule.from_glsl(SLOW))
-        slow.bind(driver.buffer(np.zeros(1, np.uint32)), push={"steps": SLOW_STEPS}).submit()
+        slow_on(driver, slow).submit()
         gc.collect()
         check(saxpy_of(driver)(X, X, push=PUSH), 3 * X)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 import time
@@ -12,6 +13,7 @@ import pytest
 from interrupts import interrupted_at
 
 from vyre_driver import Driver
+from vyre_driver.backends.kompute import device
 from vyre_driver.backends.kompute.device import KomputeDevice
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.spirv.shipped import shipped_module
@@ -123,3 +125,13 @@ def test_threads_that_close_at_once_all_return_once_the_device_is_gone() -> None
         for thread in threads:
             thread.join(HANGS_AFTER_S)
         assert (gone, calls, is_refused(kernel, 4)) == ([True] * 3, [True] * 2, True)
+
+
+def test_devices_that_are_gone_are_forgotten_by_the_next_that_is_opened() -> None:
+    """What a fork would have to leave alone; they are looked at by references that tell nobody."""
+    for _ in range(3):
+        Driver().close()
+    gc.collect()
+    with Driver() as driver:
+        left = [one() for one in device._OPEN.values()]  # noqa: SLF001 -- what is looked at
+        assert (None in left, driver.backend in left) == (False, True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import weakref
@@ -86,7 +87,7 @@ class KomputeDevice:
         if self.layer is None:
             self.hooks = ()
         self.features = frozenset(self._wanted_features())
-        _OPEN.add(self)
+        _note_open(self)
         _opened_in.add(os.getpid())
         self.api_version = min(physical.loader_version, physical.api_version) if self.layer else _KOMPUTE_API_VERSION
         self._check_features()
@@ -293,7 +294,9 @@ class KomputeDevice:
 
 
 _KOMPUTE_API_VERSION = 1 << 22 | 1 << 12
-_OPEN: weakref.WeakSet[KomputeDevice] = weakref.WeakSet()
+# By number. References without a callback: what an interrupt falls into there, Python prints and forgets.
+_OPEN: dict[int, weakref.ref[KomputeDevice]] = {}
+_numbers = itertools.count()
 
 
 # Processes, of this one and those it was forked from, that have opened a device.
@@ -311,9 +314,18 @@ def check_not_forked(what: str = "a GPU's driver") -> None:
         )
 
 
+def _note_open(device: KomputeDevice) -> None:
+    """Remember a device, and forget those that are gone."""
+    for number in [number for number, one in list(_OPEN.items()) if one() is None]:
+        _OPEN.pop(number, None)
+    _OPEN[next(_numbers)] = weakref.ref(device)
+
+
 def _abandon_all() -> None:
-    for device in list(_OPEN):
-        device.abandon()
+    for one in list(_OPEN.values()):
+        device = one()
+        if device is not None:
+            device.abandon()
 
 
 os.register_at_fork(before=_layer.wait_to_fork, after_in_child=_abandon_all)

@@ -61,7 +61,7 @@ static VkResult with_layout(
   return result;
 }
 
-/* Compile SPIR-V with buffers 0 to n - 1 in set 0 and words by SpecId; native is told how long the compiled code is, framed. */
+/* Compile SPIR-V with buffers 0 to n - 1 in set 0 and words by SpecId; native gets the bytes of a pipeline cache that holds the code. */
 __attribute__((visibility("default"))) int make_pipeline(
     const uint32_t *code, size_t bytes, uint32_t buffers, const uint32_t *words, uint32_t count, uint32_t push_bytes, size_t *native) {
   if (!opened || buffers > MOST_BUFFERS || count > MOST_WORDS) return VK_ERROR_INITIALIZATION_FAILED;

@@ -1,6 +1,6 @@
 """Programs that a compiler of a driver got wrong, as they were left of random ones.
 
-What the emitter does about each is told in docs/lowering.md, "Drivers".
+docs/lowering.md, "Drivers", says what the emitter does about each.
 
 Source: spec items 1.5 to 1.7.
 """

@@ -1,6 +1,6 @@
 """Kin of programs that a compiler of a driver got wrong: the same constructs, of many numbers at once.
 
-The programs themselves are in driver_cases.py. What became of each is told in docs/conformance.md.
+The programs themselves are in driver_cases.py; docs/conformance.md says what became of each.
 
 Source: spec items 1.5 to 1.7.
 """

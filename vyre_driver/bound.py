@@ -113,8 +113,8 @@ class RecentBindings:
 
     def __init__(self) -> None:
         """Remember nothing."""
-        # No lock: a garbage collection, which may come anywhere, drops entries. Each step is one atomic operation of the dict.
-        self._entries: dict[object, tuple[BoundKernel, list[weakref.ref[object]]]] = {}
+        # No lock: a garbage collection, which may come anywhere, empties entries. Each step is one atomic operation of a dict.
+        self._entries: dict[object, tuple[dict[str, BoundKernel], list[weakref.ref[object]]]] = {}
 
     def find(self, key: object) -> BoundKernel | None:
         """Return the bound kernel of a key, None if it is not remembered; who asks holds the lifetimes in the key."""
@@ -122,7 +122,7 @@ class RecentBindings:
         if found is None:
             return None
         self._entries[key] = found
-        return found[0]
+        return found[0].get("bound")
 
     def remember(self, key: object, bound: BoundKernel, lifetimes: Sequence[Lifetime]) -> None:
         """Keep a bound kernel until one of its buffers is closed or collected, or others push it out.
@@ -130,20 +130,20 @@ class RecentBindings:
         ``lifetimes`` are those that the key was made of, and held since: that of a buffer closed meanwhile ends with the
         caller's hold on it, and the entry with it.
         """
-        drop = functools.partial(_drop, weakref.ref(self), key)
-        self._entries[key] = bound, [weakref.ref(lifetime, drop) for lifetime in lifetimes]
+        # The end of a lifetime runs no bytecode of ours, in which Python would raise an interrupt only to print and lose it.
+        # What it empties is not the dict of all entries, which would then hold itself.
+        held = {"bound": bound}
+        drop = functools.partial(held.pop, "bound")  # called with the reference, which pop returns where nothing is left
+        self._entries[key] = held, [weakref.ref(lifetime, drop) for lifetime in lifetimes]
+        emptied = [one for one, (still_held, _) in list(self._entries.items()) if not still_held]
+        for gone in emptied:
+            self.forget(gone)
         for oldest in list(self._entries)[:-_MAX_RECENT]:
             self.forget(oldest)
 
     def forget(self, key: object) -> None:
         """Drop an entry, if it is there."""
         self._entries.pop(key, None)
-
-
-def _drop(bindings: weakref.ref[RecentBindings], key: object, _: object) -> None:
-    alive = bindings()
-    if alive is not None:
-        alive.forget(key)
 
 
 class DispatchFuture:

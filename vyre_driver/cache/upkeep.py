@@ -42,11 +42,12 @@ class CacheUpkeep:
         self._memory = MemoryEntries()
         self._max_bytes = max_bytes
         self._bytes_to_prune: int | None = None
-        self._told: weakref.WeakSet[EvictionListener] = weakref.WeakSet()
+        # As in Room: each step is one atomic operation of the set, and the end of a listener runs no bytecode.
+        self._told: set[weakref.ref[EvictionListener]] = set()
 
     def tell_evictions(self, listener: EvictionListener) -> None:
         """Tell a listener, as long as it lives, how many entries each prune removed and how many bytes that freed."""
-        self._told.add(listener)
+        self._told.add(weakref.ref(listener, self._told.discard))
 
     def prune(self, max_bytes: int | None = None, max_age_s: float | None = None) -> evict.PruneReport:
         """Bring the root within its bound and remove what was not used for long (by default 90 days); what fails is counted.
@@ -69,8 +70,10 @@ class CacheUpkeep:
         except OSError as error:
             self._tally.forgive("prune", error)
             return evict.PruneReport(failed=1)
-        for listener in list(self._told) if report.entries else ():
-            listener.evicted(report.entries, report.freed_bytes)
+        for told in list(self._told) if report.entries else ():
+            listener = told()
+            if listener is not None:
+                listener.evicted(report.entries, report.freed_bytes)
         return report
 
     def check(self, *, fix: bool = False, progress: Callable[[int], object] = lambda _done: None) -> list[CacheProblem]:

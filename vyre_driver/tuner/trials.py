@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import statistics
 import time
+import weakref
 from contextlib import ExitStack
 from math import ceil
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -37,8 +37,9 @@ _LEAST_TIMED_NS = 1_000_000
 _BUSY_NS = 10_000_000  # of work that is handed over at once, so that the device does not wait for the host in between
 _MAX_REPEATS = 1000
 
-# What still runs is let go with its driver, and not before: to let go of it is to wait for it.
-_running: WeakKeyDictionary[Driver, list[object]] = WeakKeyDictionary()
+# What still runs is let go with its driver, and not before: to let go of it is to wait for it. The callback is no bytecode,
+# in which Python would raise an interrupt only to print and lose it.
+_running: dict[weakref.ref[Driver], list[object]] = {}
 
 
 class Workbench:
@@ -124,7 +125,7 @@ class Workbench:
                 dispatches.finish(self.patience)
             except DispatchTimeout:
                 self._is_stuck = True
-                _running.setdefault(self.driver, []).append(dispatches)
+                _held_with(self.driver).append(dispatches)
                 raise Abandoned(f"{error} It still runs, so that nothing else can: {candidate}") from error
             raise
         except DeviceLost as error:
@@ -134,7 +135,7 @@ class Workbench:
     def close(self) -> None:
         """Give the buffers back; those of a run that has not ended go with the driver."""
         if self._is_stuck:
-            _running[self.driver].append(list(self._shared.values()))
+            _held_with(self.driver).append(list(self._shared.values()))
             self._shared.clear()
         with ExitStack() as closing:
             while self._shared:
@@ -222,6 +223,10 @@ class DeviceTrial:
     def _restore(self) -> None:
         for name in self._restored:
             self._named[name].write(self._bench.arrays[name])
+
+
+def _held_with(driver: Driver) -> list[object]:
+    return _running.setdefault(weakref.ref(driver, _running.pop), [])
 
 
 def as_outputs(expected: object) -> list[NDArray[Any]] | None:

@@ -41,6 +41,7 @@ def kin_cases(options: Options) -> Iterator[Case]:
     yield from _choices((U64, I64, U32) if options.u64 else (U32,))
     if options.u64:
         yield _high_words()
+        yield from _borrows()
     if options.narrow and options.u64:
         yield from _narrow_bits()
     if options.atomics:
@@ -98,6 +99,30 @@ def _high_words() -> Case:
     terms += [ir.binop(BinOp.WRAPPING_ADD, high, rest), ir.binop(BinOp.WRAPPING_SUB, high, ir.cast(U64, ir.var("a", U32)))]
     given = {"a": (U32, a), "b": (U32, b), "c": (U64, c)}
     return _each("high words and 64 bits", given, U64, terms)
+
+
+def _borrows() -> Iterator[Case]:
+    """Yield high words of products of 1 and a difference or sum of bools as 64 bits: 0 all, and what they choose."""
+    words_given, wide_given = _paired(U32, U64)
+    x, w = ir.var("x", U32), ir.var("w", U64)
+    flags = {
+        "bools": ir.cast(U64, ir.cast(BOOL, w)),
+        "comparisons": ir.cast(U64, ir.binop(BinOp.LT, x, ir.u32(7))),
+        "chosen numbers": ir.cast(U64, ir.select(ir.cast(BOOL, x), ir.u32(1), ir.u32(0))),
+        "chosen 64 bits": ir.select(ir.cast(BOOL, w), ir.cast(U64, ir.u32(1)), ir.cast(U64, ir.u32(0))),
+        "bits": ir.cast(U64, x & 1),
+    }
+    one = ir.cast(U64, ir.u32(1))
+    given = {"x": (U32, words_given), "w": (U64, wide_given)}
+    for name, flag in flags.items():
+        others = (w, ir.cast(U64, x), ir.select(x >= 7, ir.cast(U64, x), ir.unop(UnOp.POPCOUNT, w)))
+        terms: list[Expr] = []
+        for op, other in product((BinOp.WRAPPING_SUB, BinOp.WRAPPING_ADD), others):
+            high = ir.binop(BinOp.MUL_HIGH, one, ir.binop(op, flag, other))
+            back = ir.binop(BinOp.MUL_HIGH, ir.binop(op, other, flag), one)
+            terms += [ir.select(ir.cast(U32, high).ne(0), x, ir.u32(3)), ir.select(ir.cast(BOOL, back), x, ir.u32(3))]
+            terms.append(ir.cast(U32, ir.binop(BinOp.MUL_HIGH, w, ir.binop(op, flag, other))))
+        yield _each(f"borrows of {name}", given, U32, terms)
 
 
 def _identities() -> Case:
@@ -211,11 +236,18 @@ def _conditions() -> Iterator[Case]:
     given = BufferDecl.read("words_in", 0, U32).with_count(size)
     out = BufferDecl.read_write("out", 1, U32).with_count(size)
     counters = BufferDecl.read_write("counters", 2, U32).with_count(1)
+    pair = BufferDecl.read_write("pair", 3, U32).with_count(2)
     i, x = ir.gid_x(), ir.load(given, ir.gid_x())
     numbers = {
         "a bool": ir.cast(U32, ir.cast(BOOL, x)),
         "a chosen number": ir.select(ir.binop(BinOp.NE, x, ir.u32(0)), ir.u32(1), ir.u32(0)),
         "a chosen number of numbers": ir.select(ir.cast(BOOL, x), ir.load(given, ir.u32(1)), ir.u32(0)),
+        "a number chosen the other way": ir.select(ir.cast(BOOL, x), ir.u32(0), ir.u32(1)),
+        "a chosen 5": ir.select(ir.cast(BOOL, x), ir.u32(5), ir.u32(0)),
+        "a sum of bools": ir.cast(U32, ir.cast(BOOL, x)) + ir.cast(U32, ir.binop(BinOp.LT, ir.u32(5), x)),
+        "a bool and 0": ir.cast(U32, ir.cast(BOOL, x)) + ir.u32(0),
+        "a bool in a byte": ir.cast(U32, ir.cast(DataType.U8, ir.cast(BOOL, x))),
+        "a borrow": ir.binop(BinOp.SATURATING_SUB, ir.u32(1), x) ^ 1,
         "an i32 made of a bool": ir.cast(U32, ir.cast(I32, ir.cast(BOOL, x))),
         "a chosen i32": ir.cast(U32, ir.select(ir.cast(BOOL, x), ir.i32(1), ir.i32(0))),
         "an f32 made of a bool": ir.cast(U32, ir.cast(F32, ir.cast(BOOL, x))),
@@ -233,10 +265,15 @@ def _conditions() -> Iterator[Case]:
             "an index of an atomic": [ir.let("v", ir.atomic(AtomicOp.MIN, counters, number, value))],
             "an index of a sum": [ir.let("v", ir.atomic(AtomicOp.ADD, counters, number, value))],
             "an index that is stored at": [ir.if_(i < 1, [ir.store(counters, number, value)])],
+            "an index of two that is stored at": [ir.if_(i < 1, [ir.store(pair, number, value)])],
+            "an index that is loaded at": [ir.store(out, i, ir.load(counters, number) ^ value)],
+            "an index behind one that is stored at": [
+                ir.if_(i < 1, [ir.store(counters, number, x), ir.store(pair, number, value)])
+            ],
         }
         for what, body in bodies.items():
-            arrays = words, zeros, np.array([2254898474], np.uint32)
-            program = _program([given, out, counters], body, size)
+            arrays = words, zeros, np.array([2254898474], np.uint32), np.array([2254898474, 9], np.uint32)
+            program = _program([given, out, counters, pair], body, size)
             yield Case(f"{name} as {what}", program, arrays, (1, 1, 1), EXACT)
 
 

@@ -39,14 +39,14 @@ def truth(code: Code, value: Value) -> int:
 
 
 def words_of(code: Code, value: Value) -> list[int]:
-    """Return the bits of a value as words, the lowest first; a bool is 0 or 1."""
+    """Return the bits of a value as words, the lowest first; a bool is 0 or 1, which is hidden (``Code.hidden_number``)."""
     match value.kind.form:
         case Form.U32:
             return [value.id]
         case Form.I32 | Form.F32:
             return [code.op(Ins.Bitcast, code.u32, value.id)]
         case Form.BOOL:
-            return [as_number(code, value.id)]
+            return [code.hidden_number(as_number(code, value.id))]
         case Form.WIDE:
             return list(wide.halves(code, value.id))
     count = value.kind.bits // 32
@@ -99,7 +99,12 @@ def _of_word(code: Code, word: int, value: Value, target: Kind) -> int:
         made = integers.bit_and(code, word, code.const((1 << target.bits) - 1))
         if target.signed:
             return integers.sign_extended(code, made, target.bits)
-    return code.op(Ins.Bitcast, code.i32, made) if target.form is Form.I32 else made
+    if target.form is not Form.I32:
+        return made
+    signed = code.op(Ins.Bitcast, code.i32, made)
+    if value.kind.form is Form.BOOL:
+        code.note_hidden(signed, made)
+    return signed
 
 
 def _to_float(code: Code, value: Value) -> int:

@@ -176,6 +176,8 @@ class Expressions:
         elif yes.kind.form is Form.U32:
             (low, high), (least, most) = self._code.range_of(yes.id), self._code.range_of(no.id)
             self._code.narrow(made, min(low, least), max(high, most))
+            if low == high and least == most and max(low, least) == 1:
+                made = self._code.hidden_number(made)
         return Value(made, yes.kind)
 
     def _cast(self, term: Cast) -> Value:

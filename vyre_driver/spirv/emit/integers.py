@@ -294,7 +294,13 @@ def choose_signed(code: Code, condition: int, yes: int, no: int) -> int:
     mask = code.op(Ins.ISub, code.u32, code.const(0), number)
     first, second = as_u32(code, yes, Form.I32), as_u32(code, no, Form.I32)
     differing = code.op(Ins.BitwiseAnd, code.u32, mask, code.op(Ins.BitwiseXor, code.u32, first, second))
-    return code.op(Ins.Bitcast, code.i32, code.op(Ins.BitwiseXor, code.u32, second, differing))
+    chosen = code.op(Ins.BitwiseXor, code.u32, second, differing)
+    if code.signed_value(yes) is None or code.signed_value(no) is None:
+        return code.op(Ins.Bitcast, code.i32, chosen)
+    hidden = code.hidden_number(chosen)
+    made = code.op(Ins.Bitcast, code.i32, hidden)
+    code.note_hidden(made, hidden)
+    return made
 
 
 def sign_extended(code: Code, low: int, bits: int) -> int:

@@ -55,7 +55,6 @@ class Memory:
         self._buffers = buffers
         self._uses = uses
         self._orders: list[tuple[int, int]] = []  # where in the words an atomic's semantics stand, and in how many loops
-        self.loops = 0
 
     def load(self, term: Term, name: str, index: int) -> Value:
         """Return an element."""
@@ -65,7 +64,7 @@ class Memory:
         found = code.recall(key)
         if found is not None:
             return Value(found, kind)
-        inside = self._check(name, index)
+        index, inside = self._check(name, index)
         safe = index if inside is None else code.op(Ins.Select, code.u32, inside, index, code.const(0))
         made = self._read(buffer, kind, safe)
         if inside is not None:
@@ -81,7 +80,7 @@ class Memory:
             cannot(term, f"a store of {value.kind.name} to buffer {name!r}", "a value of the type of its elements")
         if buffer.canonical:
             value = value._replace(id=floats.flushed(self._code, value.id))
-        inside = self._check(name, index)
+        index, inside = self._check(name, index)
         if inside is None:
             self._write(buffer, index, value)
         else:
@@ -94,14 +93,19 @@ class Memory:
         kind = buffer.kind or U32
         self._write(buffer, index, Value(self._code.zero(kind.form), kind))
 
-    def _check(self, name: str, index: int) -> int | None:
-        """Return whether an index is inside as a condition, or None when it certainly is."""
+    def _check(self, name: str, index: int, *, is_atomic: bool = False) -> tuple[int, int | None]:
+        """Return an index, and as a condition whether it is inside, or None when it certainly is.
+
+        It is hidden before: NVIDIA's compiler (580.159.04 on an H200) takes the value that is stored, or the operand of an
+        atomic, for -1 where the index tells that it is 0. Indexes of atomics are hidden whatever they are made of.
+        """
         code, length = self._code, self._buffers.length(name)
         if code.is_below(index, length):
-            return None
+            return index, None
+        known, index = index, code.hidden(index) if is_atomic else code.hidden_flag(index)
         made = code.op(Ins.ULessThan, code.bool, index, length)
-        code.note_condition(made, Ins.ULessThan, index, length)
-        return made
+        code.note_condition(made, Ins.ULessThan, known, length)
+        return index, made
 
     def _place(self, buffer: Buffer, index: int) -> int:
         code = self._code
@@ -164,19 +168,13 @@ class Memory:
         code.result(Ins.AtomicOr, code.u32, place, device, relaxed, bits)
 
     def atomic(self, term: Atomic, index: int, expected: int | None, value: int) -> Value:
-        """Return what stood at an index before an operation on it.
-
-        NVIDIA's compiler (580.159.04 on an H200) takes an operand for -1 where an index tells that it is 0.
-        """
+        """Return what stood at an index before an operation on it."""
         code, buffer = self._code, self._buffers.named(term.buffer, term)
         opcode = None if isinstance(term.op, OpaqueOp) else _ATOMICS.get(term.op)
         if opcode is None:
             name = "an opaque operator" if isinstance(term.op, OpaqueOp) else term.op.name
             cannot(term, f"{name} as an atomic", "one of " + ", ".join(op.name for op in _ATOMICS))
-        inside = None
-        if not code.is_below(index, self._buffers.length(term.buffer)):
-            index = code.hidden(index)
-            inside = self._check(term.buffer, index)
+        index, inside = self._check(term.buffer, index, is_atomic=True)
         before, merge = code.block, code.module.new_id()
         if inside is not None:
             branch = code.module.new_id()
@@ -202,7 +200,7 @@ class Memory:
         order = code.const(self._semantics(term.ordering))
         if opcode != Ins.AtomicCompareExchange:
             made = code.result(opcode, code.u32, place, scope, order, value)
-            self._orders.append((len(code.words) - 2, self.loops))
+            self._orders.append((len(code.words) - 2, code.loops))
             return made
         return self._compare_exchange(term, place, code.const(0) if expected is None else expected, value)
 
@@ -211,7 +209,7 @@ class Memory:
         orders = term.ordering, MemoryOrdering.ACQUIRE if term.ordering in _ORDERS else MemoryOrdering.RELAXED
         taken, failed = (code.const(self._semantics(one)) for one in orders)
         made = code.result(Ins.AtomicCompareExchange, code.u32, place, code.const(Scope.DEVICE), taken, failed, value, expected)
-        self._orders += [(len(code.words) - 4, self.loops), (len(code.words) - 3, self.loops)]
+        self._orders += [(len(code.words) - 4, code.loops), (len(code.words) - 3, code.loops)]
         return made
 
     def _fetch_nand(self, term: Atomic, place: int, value: int) -> int:

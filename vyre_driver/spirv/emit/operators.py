@@ -25,6 +25,36 @@ def _unsigned(opcode: int) -> Callable[[Code, int, int], int]:
     return lambda code, left, right: code.op(opcode, code.u32, left, right)
 
 
+def _sum(code: Code, left: int, right: int) -> int:
+    """Return the sum of u32. In a loop a number that is made of a bool is added as it is, to one that is not.
+
+    Hidden, a loop that counts takes 30 % longer (NVIDIA's compiler, 580.159.04 on an H200).
+    """
+    if not code.loops:
+        return integers.add(code, left, right)
+    if _is_number(code, left):
+        right = code.hides(right) or right
+    elif _is_number(code, right):
+        left = code.hides(left) or left
+    return integers.add(code, left, right)
+
+
+def _is_number(code: Code, operand: int) -> bool:
+    """Return whether a u32 is neither a constant nor made of a bool."""
+    low, high = code.range_of(operand)
+    return low < high > 1
+
+
+def _signed_sum(code: Code, left: int, right: int) -> int:
+    """Return the sum of i32, as that of u32."""
+    hidden = (code.hides(left), code.hides(right)) if code.loops else (None, None)
+    if code.signed_value(left) is None and hidden[0] is None and hidden[1] is not None:
+        right = code.op(Ins.Bitcast, code.i32, hidden[1])
+    elif code.signed_value(right) is None and hidden[1] is None and hidden[0] is not None:
+        left = code.op(Ins.Bitcast, code.i32, hidden[0])
+    return code.op(Ins.IAdd, code.i32, left, right)
+
+
 def _float(opcode: int) -> Callable[[Code, int, int], int]:
     return lambda code, left, right: floats.arithmetic(code, opcode, left, right)
 
@@ -39,7 +69,7 @@ def _by_bits(function: Callable[[Code, int], int]) -> Callable[[Code, int], int]
 
 
 _BINARY_OPERATORS: dict[tuple[BinOp, Form], Callable[[Code, int, int], int]] = {
-    (BinOp.ADD, Form.U32): integers.add,
+    (BinOp.ADD, Form.U32): _sum,
     (BinOp.SUB, Form.U32): integers.sub,
     (BinOp.MUL, Form.U32): integers.mul,
     (BinOp.DIV, Form.U32): integers.divide,
@@ -57,10 +87,10 @@ _BINARY_OPERATORS: dict[tuple[BinOp, Form], Callable[[Code, int, int], int]] = {
     (BinOp.SATURATING_MUL, Form.U32): integers.saturating_mul,
     (BinOp.ROTATE_LEFT, Form.U32): integers.rotate_left,
     (BinOp.ROTATE_RIGHT, Form.U32): integers.rotate_right,
-    (BinOp.WRAPPING_ADD, Form.U32): integers.add,
+    (BinOp.WRAPPING_ADD, Form.U32): _sum,
     (BinOp.WRAPPING_SUB, Form.U32): integers.sub,
     (BinOp.MUL_HIGH, Form.U32): integers.mul_high,
-    (BinOp.ADD, Form.I32): _signed(Ins.IAdd),
+    (BinOp.ADD, Form.I32): _signed_sum,
     (BinOp.SUB, Form.I32): _signed(Ins.ISub),
     (BinOp.MUL, Form.I32): _signed(Ins.IMul),
     (BinOp.DIV, Form.I32): integers.divide_signed,
@@ -70,7 +100,7 @@ _BINARY_OPERATORS: dict[tuple[BinOp, Form], Callable[[Code, int, int], int]] = {
     (BinOp.BIT_XOR, Form.I32): _signed(Ins.BitwiseXor),
     (BinOp.MIN, Form.I32): integers.minimum_signed,
     (BinOp.MAX, Form.I32): integers.maximum_signed,
-    (BinOp.WRAPPING_ADD, Form.I32): _signed(Ins.IAdd),
+    (BinOp.WRAPPING_ADD, Form.I32): _signed_sum,
     (BinOp.WRAPPING_SUB, Form.I32): _signed(Ins.ISub),
     (BinOp.ADD, Form.F32): _float(Ins.FAdd),
     (BinOp.SUB, Form.F32): _float(Ins.FSub),
@@ -181,17 +211,9 @@ def _compare(code: Code, term: Term, op: BinOp, left: Value, right: Value) -> in
         operands = floats.flushed(code, left.id), floats.flushed(code, right.id)
     if form is not Form.U32:
         return code.op(opcode, code.bool, *operands)
-    made = code.op(opcode, code.bool, *(_hidden_flag(code, one) for one in operands))
+    made = code.op(opcode, code.bool, *(code.hidden_flag(one) for one in operands))
     code.note_condition(made, opcode, *operands)
     return made
-
-
-def _hidden_flag(code: Code, operand: int) -> int:
-    """Return a u32 that is to be compared; what can be 0 or 1 only may be made of a bool, and is hidden.
-
-    NVIDIA's compiler (580.159.04 on an H200) takes the bool for -1 where such a comparison leads (docs/lowering.md).
-    """
-    return code.hidden(operand) if code.range_of(operand)[1] <= 1 else operand
 
 
 def _less_wide(code: Code, op: BinOp, left: Value, right: Value) -> int:

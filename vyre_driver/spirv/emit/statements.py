@@ -154,11 +154,11 @@ class Statements:
         start = self._expressions.value(node.start)
         stop = self._expressions.value(node.stop)
         self._forget()
-        self._memory.loops += 1
+        code.loops += 1
         with self._variables.scope(), counting(code, start.id, stop.id) as index:
             self._variables.declare(node.var, Value(index, U32))
             self._body("body", node.body)
-        self._memory.loops -= 1
+        code.loops -= 1
         self._forget()
 
     def _forget(self) -> None:

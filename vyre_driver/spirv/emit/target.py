@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vyre_driver.binding import BindingPlan
 
-EMITTER_VERSION = 11
+EMITTER_VERSION = 12
 """In every key. Whatever changes the bytes of a program must raise it; a golden digest holds this."""
 
 FLUSH, PRESERVE = "shaderDenormFlushToZeroFloat32", "shaderSignedZeroInfNanPreserveFloat32"

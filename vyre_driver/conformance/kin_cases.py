@@ -229,19 +229,12 @@ def _least() -> Case:
     return _each("numbers beside their negations, by comparisons", {"x": (I32, xs), "y": (I32, ys)}, I32, terms)
 
 
-def _conditions() -> Iterator[Case]:
-    """Yield what stands behind a comparison of a number that was made of a bool: a branch, an atomic, a load, a store."""
-    words = np.array([0, 1, 2328016043, 2**31, 2**32 - 1, 7, 0, 5], np.uint32)
-    size = len(words)
-    given = BufferDecl.read("words_in", 0, U32).with_count(size)
-    out = BufferDecl.read_write("out", 1, U32).with_count(size)
-    counters = BufferDecl.read_write("counters", 2, U32).with_count(1)
-    pair = BufferDecl.read_write("pair", 3, U32).with_count(2)
-    i, x = ir.gid_x(), ir.load(given, ir.gid_x())
-    numbers = {
+def _numbers_of_bools(x: Expr, loaded: Expr) -> dict[str, Expr]:
+    """Return numbers that are 0 or 1, or not 0, as a word is."""
+    return {
         "a bool": ir.cast(U32, ir.cast(BOOL, x)),
         "a chosen number": ir.select(ir.binop(BinOp.NE, x, ir.u32(0)), ir.u32(1), ir.u32(0)),
-        "a chosen number of numbers": ir.select(ir.cast(BOOL, x), ir.load(given, ir.u32(1)), ir.u32(0)),
+        "a chosen number of numbers": ir.select(ir.cast(BOOL, x), loaded, ir.u32(0)),
         "a number chosen the other way": ir.select(ir.cast(BOOL, x), ir.u32(0), ir.u32(1)),
         "a chosen 5": ir.select(ir.cast(BOOL, x), ir.u32(5), ir.u32(0)),
         "a sum of bools": ir.cast(U32, ir.cast(BOOL, x)) + ir.cast(U32, ir.binop(BinOp.LT, ir.u32(5), x)),
@@ -253,8 +246,19 @@ def _conditions() -> Iterator[Case]:
         "an f32 made of a bool": ir.cast(U32, ir.cast(F32, ir.cast(BOOL, x))),
         "the least of 1": ir.minimum(x, ir.u32(1)),
     }
+
+
+def _conditions() -> Iterator[Case]:
+    """Yield what stands behind a comparison of a number that was made of a bool: a branch, an atomic, a load, a store."""
+    words = np.array([0, 1, 2328016043, 2**31, 2**32 - 1, 7, 0, 5], np.uint32)
+    size = len(words)
+    given = BufferDecl.read("words_in", 0, U32).with_count(size)
+    out = BufferDecl.read_write("out", 1, U32).with_count(size)
+    counters = BufferDecl.read_write("counters", 2, U32).with_count(1)
+    pair = BufferDecl.read_write("pair", 3, U32).with_count(2)
+    i, x = ir.gid_x(), ir.load(given, ir.gid_x())
     value, zeros = ir.unop(UnOp.BIT_NOT, x), np.zeros(size, np.uint32)
-    for name, number in numbers.items():
+    for name, number in _numbers_of_bools(x, ir.load(given, ir.u32(1))).items():
         below, none = ir.binop(BinOp.LT, number, ir.u32(1)), number.eq(0)
         bodies: dict[str, list[Node]] = {
             "below 1": [ir.if_(below, [ir.store(out, i, value)])],

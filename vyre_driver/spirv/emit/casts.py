@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.spirv.emit import floats, folding, integers, wide
 from vyre_driver.spirv.emit.code import U32_MAX, Value, cannot
+from vyre_driver.spirv.emit.hiding import hide_f32, hide_number
 from vyre_driver.spirv.emit.kinds import Form, Kind
 from vyre_driver.spirv.instructions import Ins
 
@@ -39,14 +40,14 @@ def truth(code: Code, value: Value) -> int:
 
 
 def words_of(code: Code, value: Value) -> list[int]:
-    """Return the bits of a value as words, the lowest first; a bool is 0 or 1, which is hidden (``Code.hidden_number``)."""
+    """Return the bits of a value as words, the lowest first; a bool is 0 or 1, which is hidden (``hide_number``)."""
     match value.kind.form:
         case Form.U32:
             return [value.id]
         case Form.I32 | Form.F32:
             return [code.op(Ins.Bitcast, code.u32, value.id)]
         case Form.BOOL:
-            return [code.hidden_number(as_number(code, value.id))]
+            return [hide_number(code, as_number(code, value.id))]
         case Form.WIDE:
             return list(wide.halves(code, value.id))
     count = value.kind.bits // 32
@@ -102,8 +103,8 @@ def _of_word(code: Code, word: int, value: Value, target: Kind) -> int:
     if target.form is not Form.I32:
         return made
     signed = code.op(Ins.Bitcast, code.i32, made)
-    if value.kind.form is Form.BOOL:
-        code.note_hidden(signed, made)
+    if value.kind.form is Form.BOOL and made in code.hidden:
+        code.hidden[signed] = code.hidden[made]
     return signed
 
 
@@ -122,7 +123,7 @@ def _to_float(code: Code, value: Value) -> int:
             return known
         opcode = Ins.ConvertSToF if value.kind.form is Form.I32 else Ins.ConvertUToF
         made = code.op(opcode, code.f32, value.id)
-        made = code.hidden_f32(made) if code.is_specialized else made
+        made = hide_f32(code, made) if code.is_specialized else made
     code.canonical.add(made)
     return made
 

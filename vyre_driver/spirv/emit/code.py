@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.emit.target import Target
 
 U32_MAX = 0xFFFF_FFFF
-_ALTERNATING = 0x5555_5555
 MAX_WORDS = 1 << 22
 FULL = (0, U32_MAX)
 _LEAST = 0x8000_0000
@@ -93,7 +92,7 @@ class Code:
         self.measured = 0  # the variable of a buffer that has an element for certain
         self.is_specialized = False
         self.loops = 0  # that the block is in
-        self._hidden: dict[int, int] = {}  # what a word or an i32 that is hidden is made of, a word
+        self.hidden: dict[int, int] = {}  # what a word or an i32 that is hidden is made of, a word (hiding.py)
         # What the scopes have to forget, the innermost last: keys of _known, and what facts were before.
         self._keys: list[object] = []
         self._facts: list[tuple[int | tuple[int, int], tuple[int, int] | None]] = []
@@ -272,51 +271,6 @@ class Code:
         if count > 1:
             condition = self.op(Ins.CompositeConstruct, self.vector(count, self.bool), *(condition,) * count)
         return self.op(Ins.Select, type_id, condition, yes, no)
-
-    def hidden(self, word: int) -> int:
-        """Return a u32 of which no compiler knows anything, for what compilers are wrong about that know something.
-
-        It is an exclusive or with the zero that says whether a buffer without elements is bound, which none is.
-        """
-        return self._hidden_by(word, U32_MAX)
-
-    def _hidden_by(self, word: int, otherwise: int) -> int:
-        """Return a u32 exclusive or a zero, which would be ``otherwise`` in a buffer without elements."""
-        low, high = self.range_of(word)
-        if low == high or word in self._hidden or not self.measured:
-            return word
-        length = self.early("length of a buffer", Ins.ArrayLength, self.u32, self.measured, 0)
-        is_empty = self.early("a buffer is empty", Ins.IEqual, self.bool, length, self.const(0))
-        zero = self.early(("hidden zero", otherwise), Ins.Select, self.u32, is_empty, self.const(otherwise), self.const(0))
-        made = self.op(Ins.BitwiseXor, self.u32, word, zero)
-        self._hidden[made] = word
-        self.narrow(made, low, high)
-        return made
-
-    def hidden_number(self, word: int) -> int:
-        """Return a u32 that is made of a bool, hidden by a zero of its own; twice the same zero would cancel.
-
-        NVIDIA's compiler (580.159.04 on an H200) takes the bool for -1 where a comparison of the number leads, or a borrow
-        (docs/lowering.md).
-        """
-        return self._hidden_by(word, _ALTERNATING)
-
-    def hidden_flag(self, word: int) -> int:
-        """Return a u32, hidden if it can be 0 or 1 only: it may be made of a bool."""
-        return self.hidden(word) if self.range_of(word)[1] <= 1 else word
-
-    def note_hidden(self, made: int, word: int) -> None:
-        """Note that a value has the bits of a word that is hidden."""
-        if word in self._hidden:
-            self._hidden[made] = self._hidden[word]
-
-    def hides(self, made: int) -> int | None:
-        """Return the word that a value hides, None if it hides none."""
-        return self._hidden.get(made)
-
-    def hidden_f32(self, value: int) -> int:
-        """Return an f32 of which no compiler knows anything."""
-        return self.op(Ins.Bitcast, self.f32, self.hidden(self.op(Ins.Bitcast, self.u32, value)))
 
     # What is known of values
 

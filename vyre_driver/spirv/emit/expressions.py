@@ -29,6 +29,7 @@ from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.terms import Traits
 from vyre_driver.spirv.emit import casts, floats, folding, integers, operators, subgroups, wide
 from vyre_driver.spirv.emit.code import Code, Value, cannot
+from vyre_driver.spirv.emit.hiding import hide_number
 from vyre_driver.spirv.emit.kinds import BOOL, F32, I32, U32, Form, kind_of
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import BuiltIn, Op, StorageClass
@@ -177,7 +178,7 @@ class Expressions:
             (low, high), (least, most) = self._code.range_of(yes.id), self._code.range_of(no.id)
             self._code.narrow(made, min(low, least), max(high, most))
             if low == high and least == most and max(low, least) == 1:
-                made = self._code.hidden_number(made)
+                made = hide_number(self._code, made)
         return Value(made, yes.kind)
 
     def _cast(self, term: Cast) -> Value:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.spirv.emit.code import U32_MAX
+from vyre_driver.spirv.emit.hiding import hide, hide_number
 from vyre_driver.spirv.emit.kinds import Form
 from vyre_driver.spirv.instructions import Glsl, Ins
 
@@ -297,9 +298,8 @@ def choose_signed(code: Code, condition: int, yes: int, no: int) -> int:
     chosen = code.op(Ins.BitwiseXor, code.u32, second, differing)
     if code.signed_value(yes) is None or code.signed_value(no) is None:
         return code.op(Ins.Bitcast, code.i32, chosen)
-    hidden = code.hidden_number(chosen)
-    made = code.op(Ins.Bitcast, code.i32, hidden)
-    code.note_hidden(made, hidden)
+    made = code.op(Ins.Bitcast, code.i32, hide_number(code, chosen))
+    code.hidden[made] = chosen
     return made
 
 
@@ -319,7 +319,7 @@ def popcount(code: Code, operand: int) -> int:
 
     NVIDIA's compiler (580.159.04 on an H200) counts bits above a byte that was widened, where it sees where the word is from.
     """
-    made = code.op(Ins.BitCount, code.u32, code.hidden(operand))
+    made = code.op(Ins.BitCount, code.u32, hide(code, operand))
     code.narrow(made, 0, 32)
     return made
 

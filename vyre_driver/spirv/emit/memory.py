@@ -15,6 +15,7 @@ from vyre_driver.spirv.emit import floats
 from vyre_driver.spirv.emit.blocks import retrying, when
 from vyre_driver.spirv.emit.casts import as_number
 from vyre_driver.spirv.emit.code import Code, Value, cannot
+from vyre_driver.spirv.emit.hiding import hide, hide_flag
 from vyre_driver.spirv.emit.integers import sign_extended
 from vyre_driver.spirv.emit.kinds import U32, Form, Kind
 from vyre_driver.spirv.instructions import Ins, Scope, Semantics
@@ -102,7 +103,7 @@ class Memory:
         code, length = self._code, self._buffers.length(name)
         if code.is_below(index, length):
             return index, None
-        known, index = index, code.hidden(index) if is_atomic else code.hidden_flag(index)
+        known, index = index, hide(code, index) if is_atomic else hide_flag(code, index)
         made = code.op(Ins.ULessThan, code.bool, index, length)
         code.note_condition(made, Ins.ULessThan, known, length)
         return index, made

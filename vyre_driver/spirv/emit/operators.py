@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.ir.operators import BinOp, OpaqueOp, UnOp
 from vyre_driver.spirv.emit import casts, floats, folding, integers, wide
 from vyre_driver.spirv.emit.code import Value, cannot
+from vyre_driver.spirv.emit.hiding import hide_flag
 from vyre_driver.spirv.emit.kinds import BOOL, F32, Form
 from vyre_driver.spirv.instructions import Glsl, Ins
 
@@ -33,9 +34,9 @@ def _sum(code: Code, left: int, right: int) -> int:
     if not code.loops:
         return integers.add(code, left, right)
     if _is_number(code, left):
-        right = code.hides(right) or right
+        right = code.hidden.get(right) or right
     elif _is_number(code, right):
-        left = code.hides(left) or left
+        left = code.hidden.get(left) or left
     return integers.add(code, left, right)
 
 
@@ -47,7 +48,7 @@ def _is_number(code: Code, operand: int) -> bool:
 
 def _signed_sum(code: Code, left: int, right: int) -> int:
     """Return the sum of i32, as that of u32."""
-    hidden = (code.hides(left), code.hides(right)) if code.loops else (None, None)
+    hidden = (code.hidden.get(left), code.hidden.get(right)) if code.loops else (None, None)
     if code.signed_value(left) is None and hidden[0] is None and hidden[1] is not None:
         right = code.op(Ins.Bitcast, code.i32, hidden[1])
     elif code.signed_value(right) is None and hidden[1] is None and hidden[0] is not None:
@@ -211,7 +212,7 @@ def _compare(code: Code, term: Term, op: BinOp, left: Value, right: Value) -> in
         operands = floats.flushed(code, left.id), floats.flushed(code, right.id)
     if form is not Form.U32:
         return code.op(opcode, code.bool, *operands)
-    made = code.op(opcode, code.bool, *(code.hidden_flag(one) for one in operands))
+    made = code.op(opcode, code.bool, *(hide_flag(code, one) for one in operands))
     code.note_condition(made, opcode, *operands)
     return made
 

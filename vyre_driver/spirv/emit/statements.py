@@ -12,6 +12,7 @@ from vyre_driver.ir.program import ROOT_GENERATOR
 from vyre_driver.ir.statements import Assign, Barrier, Block, If, Let, Loop, Region, Return, Store
 from vyre_driver.spirv.emit.blocks import counting
 from vyre_driver.spirv.emit.code import CannotLower, Code, Value, cannot
+from vyre_driver.spirv.emit.hiding import hide_f32
 from vyre_driver.spirv.emit.kinds import F32, U32
 from vyre_driver.spirv.instructions import Ins
 
@@ -112,7 +113,7 @@ class Statements:
 
         NVIDIA's (580.159.04 on an H200) rounds only the last of sums of constants, which the emitter computes itself elsewhere.
         """
-        return Value(self._code.hidden_f32(given.id), F32) if given.kind is F32 else given
+        return Value(hide_f32(self._code, given.id), F32) if given.kind is F32 else given
 
     def _assign(self, node: Assign) -> None:
         self._variables.assign(node.name, self._expressions.value(node.value))

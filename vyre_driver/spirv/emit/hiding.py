@@ -1,0 +1,56 @@
+"""Words that are hidden from the device's compiler, for what it is wrong about where it knows something of them.
+
+What for: docs/lowering.md, "Drivers". Source: SPIR-V 1.6, OpArrayLength.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.spirv.emit.code import U32_MAX
+from vyre_driver.spirv.instructions import Ins
+
+if TYPE_CHECKING:
+    from vyre_driver.spirv.emit.code import Code
+
+_ALTERNATING = 0x5555_5555
+
+
+def hide(code: Code, word: int) -> int:
+    """Return a u32 of which no compiler knows anything.
+
+    It is an exclusive or with the zero that says whether a buffer without elements is bound, which none is.
+    """
+    return _hidden_by(code, word, U32_MAX)
+
+
+def hide_number(code: Code, word: int) -> int:
+    """Return a u32 that is made of a bool, hidden by a zero of its own; twice the same zero would cancel.
+
+    NVIDIA's compiler (580.159.04 on an H200) takes the bool for -1 where a comparison of the number leads, or a borrow.
+    """
+    return _hidden_by(code, word, _ALTERNATING)
+
+
+def hide_flag(code: Code, word: int) -> int:
+    """Return a u32, hidden if it can be 0 or 1 only: it may be made of a bool."""
+    return hide(code, word) if code.range_of(word)[1] <= 1 else word
+
+
+def hide_f32(code: Code, value: int) -> int:
+    """Return an f32 of which no compiler knows anything."""
+    return code.op(Ins.Bitcast, code.f32, hide(code, code.op(Ins.Bitcast, code.u32, value)))
+
+
+def _hidden_by(code: Code, word: int, otherwise: int) -> int:
+    """Return a u32 exclusive or a zero, which would be ``otherwise`` in a buffer without elements."""
+    low, high = code.range_of(word)
+    if low == high or word in code.hidden or not code.measured:
+        return word
+    length = code.early("length of a buffer", Ins.ArrayLength, code.u32, code.measured, 0)
+    is_empty = code.early("a buffer is empty", Ins.IEqual, code.bool, length, code.const(0))
+    zero = code.early(("hidden zero", otherwise), Ins.Select, code.u32, is_empty, code.const(otherwise), code.const(0))
+    made = code.op(Ins.BitwiseXor, code.u32, word, zero)
+    code.hidden[made] = word
+    code.narrow(made, low, high)
+    return made

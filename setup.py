@@ -1,4 +1,4 @@
-"""Extension modules and compiled shaders; all metadata is in pyproject.toml."""
+"""Packages, extension modules and compiled shaders; all metadata is in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from Cython import __version__ as cython_version
 from Cython.Build import cythonize
-from setuptools import Command, Extension, setup
+from setuptools import Command, Extension, find_packages, setup
 from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 from setuptools.command.sdist import sdist
@@ -122,16 +122,30 @@ class BuildExtWithManifest(build_ext):
         library.with_name("vyre_layer.json").write_text(json.dumps({**LAYER_MANIFEST, "layer": layer}, indent=1) + "\n")
 
 
-def extension(name: str, *sources: str, libraries: tuple[str, ...] = ()) -> Extension:
-    return Extension(
-        name,
-        [name.replace(".", "/") + ".pyx", *sources],
-        include_dirs=["vyre_driver/vulkan", "vyre_driver/include"],
-        depends=[str(path) for path in sorted(Path("vyre_driver").rglob("*")) if path.suffix in {".h", ".pxd", ".pxi"}],
-        libraries=list(libraries),
-        define_macros=[("_GNU_SOURCE", None)],
-        extra_compile_args=["-O3", "-Wall", "-Wno-unused-function", "-fvisibility=hidden"],
-    )
+# What an extension module is built of besides its own .pyx.
+SOURCES = {
+    LAYER: LAYER_SOURCES,
+    "vyre_driver.vulkan._vulkan": ["vyre_driver/vulkan/layer_features.c", "vyre_driver/vulkan/fork_guard.c"],
+}
+LIBRARIES = {LAYER: ["pthread"], "vyre_driver.vulkan._vulkan": ["dl", "pthread"]}
+
+
+def extensions() -> list[Extension]:
+    """Every ``_*.pyx`` of the package is one."""
+    headers = [str(path) for path in sorted(Path("vyre_driver").rglob("*")) if path.suffix in {".h", ".pxd", ".pxi"}]
+    names = [".".join(path.with_suffix("").parts) for path in sorted(Path("vyre_driver").rglob("_*.pyx"))]
+    return [
+        Extension(
+            name,
+            [name.replace(".", "/") + ".pyx", *SOURCES.get(name, [])],
+            include_dirs=["vyre_driver/vulkan", "vyre_driver/include"],
+            depends=headers,
+            libraries=LIBRARIES.get(name, []),
+            define_macros=[("_GNU_SOURCE", None)],
+            extra_compile_args=["-O3", "-Wall", "-Wno-unused-function", "-fvisibility=hidden"],
+        )
+        for name in names
+    ]
 
 
 def is_of_other_cython(path: Path) -> bool:
@@ -142,30 +156,9 @@ def is_of_other_cython(path: Path) -> bool:
 
 
 setup(
-    ext_modules=cythonize(
-        [
-            extension("vyre_driver._fast"),
-            extension("vyre_driver._lock"),
-            extension("vyre_driver._opened"),
-            extension("vyre_driver._proof"),
-            extension("vyre_driver._tally"),
-            extension("vyre_driver.cache._read"),
-            extension("vyre_driver.ir._seal"),
-            extension("vyre_driver.ir._wire_scan"),
-            extension("vyre_driver.ir._wire_terms"),
-            extension("vyre_driver.spirv._axes"),
-            extension("vyre_driver.spirv._scan"),
-            extension("vyre_driver.spirv._shape"),
-            extension(
-                "vyre_driver.vulkan._vulkan",
-                "vyre_driver/vulkan/layer_features.c",
-                "vyre_driver/vulkan/fork_guard.c",
-                libraries=("dl", "pthread"),
-            ),
-            extension(LAYER, *LAYER_SOURCES, libraries=("pthread",)),
-        ],
-        force=any(is_of_other_cython(path) for path in Path("vyre_driver").rglob("_*.c")),
-    ),
+    packages=[*find_packages(include=["vyre_driver", "vyre_driver.*"]), "vyre_driver.shaders"],
+    package_dir={"vyre_driver.shaders": str(SHADERS)},
+    ext_modules=cythonize(extensions(), force=any(is_of_other_cython(path) for path in Path("vyre_driver").rglob("_*.c"))),
     cmdclass={
         "build": BuildWithShaders,
         "build_ext": BuildExtWithManifest,

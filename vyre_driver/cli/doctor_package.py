@@ -28,22 +28,6 @@ from vyre_driver.driver import Driver
 from vyre_driver.errors import VyreError
 from vyre_driver.spirv.shipped import shipped_module
 
-EXTENSIONS = (
-    "_fast",
-    "_lock",
-    "_opened",
-    "_proof",
-    "_tally",
-    "cache._read",
-    "ir._seal",
-    "ir._wire_scan",
-    "ir._wire_terms",
-    "spirv._axes",
-    "spirv._scan",
-    "spirv._shape",
-    "vulkan._layer",
-    "vulkan._vulkan",
-)
 _ELEMENTS = 100_000
 _SHOWN_PROBLEMS = 5
 
@@ -63,9 +47,11 @@ def check_python() -> Check:
 
 
 def check_extensions() -> Check:
-    """Import the compiled modules."""
+    """Import the compiled modules, whose sources are installed beside them."""
+    root = Path(vyre_driver.__file__).parent
+    names = sorted(".".join(path.relative_to(root).with_suffix("").parts) for path in root.rglob("_*.pyx"))
     failed = {}
-    for name in EXTENSIONS:
+    for name in names:
         try:
             import_module(f"vyre_driver.{name}")
         except ImportError as error:
@@ -73,9 +59,9 @@ def check_extensions() -> Check:
     if failed:
         lines = tuple(f"{name}: {error}" for name, error in failed.items())
         fix = "build and install the package anew for this Python, as it was installed before"
-        says = f"{len(failed)} of {len(EXTENSIONS)} do not load"
+        says = f"{len(failed)} of {len(names)} do not load"
         return Check("extensions", State.FAILURE, says, lines, (fix,), {"failed": failed})
-    return Check("extensions", State.OK, f"all {len(EXTENSIONS)} load", facts={"failed": {}})
+    return Check("extensions", State.OK, f"all {len(names)} load", facts={"failed": {}})
 
 
 def check_kompute() -> Check:

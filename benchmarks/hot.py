@@ -29,12 +29,12 @@ from vyre_driver import _fast
 from vyre_driver.autotune import AutotuneKey
 from vyre_driver.binding import BindingPlan, BindingSetFingerprint
 from vyre_driver.cache.disk import DiskPipelineCache
-from vyre_driver.events import Events
 from vyre_driver.identity import PipelineDeviceFingerprint
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.program import Program
 from vyre_driver.specialization import SpecCacheKey, SpecMap, SpecValue, versioned_specialization_artifact_key
+from vyre_driver.telemetry.events import Events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

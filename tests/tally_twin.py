@@ -1,4 +1,4 @@
-"""Plain twin of the compiled tally (vyre_driver/_tally.pyx)."""
+"""Plain twin of the compiled tally (vyre_driver/telemetry/_counters.pyx)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vyre_driver._tally import Parts
+    from vyre_driver.telemetry._counters import Parts
 
 
 class Tally:

@@ -260,5 +260,5 @@ def hex_text(data) -> str:
     return text
 
 
-include "fast_plans.pxi"
-include "fast_c_api.pxi"
+include "_plans.pxi"
+include "_c_api.pxi"

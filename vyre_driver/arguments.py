@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from vyre_driver.argument_layout import check_padding
+from vyre_driver.checks import is_whole, items_of
 from vyre_driver.errors import InvalidInput
-from vyre_driver.numbers import is_whole, items_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from vyre_driver.backends.kompute.submission import Submission, dependency_groups
 from vyre_driver.bound import BoundKernel, DispatchFuture
 from vyre_driver.errors import InvalidInput
-from vyre_driver.events import EventKind
+from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from vyre_driver.events import Events
+    from vyre_driver.telemetry.events import Events
 
 
 class Batch:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.backends.kompute.submission import Submission
 from vyre_driver.errors import DispatchTimeout
-from vyre_driver.events import EventKind
+from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vyre_driver.backends.kompute.pipeline import BoundPipeline
     from vyre_driver.backends.kompute.resident import Buffer, Lifetime
     from vyre_driver.binding import BindingPlan
-    from vyre_driver.events import Events
+    from vyre_driver.telemetry.events import Events
 
 _MAX_RECENT = 32
 _MOST_RECORDINGS = 64

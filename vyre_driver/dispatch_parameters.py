@@ -9,8 +9,8 @@ import math
 import operator
 from typing import TYPE_CHECKING
 
+from vyre_driver.checks import is_whole
 from vyre_driver.errors import InvalidInput, LimitExceeded
-from vyre_driver.numbers import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -25,19 +25,19 @@ from vyre_driver.binding import BindingPlan
 from vyre_driver.cache.disk import CacheLookup, DiskPipelineCache
 from vyre_driver.cache.entry import PipelineEntry, Verdict
 from vyre_driver.compiled import CompiledModule
-from vyre_driver.driver_metrics import metrics_of
 from vyre_driver.errors import InvalidInput
-from vyre_driver.events import EventKind, Events
 from vyre_driver.first_pipeline import FirstPipelines
 from vyre_driver.geometry import check_shared_memory, local_size
 from vyre_driver.kernel import Kernel, Trace
 from vyre_driver.pipeline_keys import module_key, program_key
 from vyre_driver.requirements import check_requirements
 from vyre_driver.room import Room
-from vyre_driver.spans import listeners_from_settings
 from vyre_driver.specialization import specialize
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.validator import check_valid
+from vyre_driver.telemetry.driver_metrics import metrics_of
+from vyre_driver.telemetry.events import EventKind, Events
+from vyre_driver.telemetry.opentelemetry import listeners_from_settings
 from vyre_driver.vulkan.blob import blob_fits
 from vyre_driver.vulkan.devices import enumerate_devices
 from vyre_driver.vulkan.selection import select_device

@@ -10,8 +10,8 @@ import math
 import operator
 from typing import TYPE_CHECKING
 
+from vyre_driver.checks import is_whole, items_of
 from vyre_driver.errors import InvalidInput, InvalidSpecialization, LimitExceeded
-from vyre_driver.numbers import is_whole, items_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,11 +14,11 @@ from vyre_driver.arguments import check_switch
 from vyre_driver.backends.kompute.pipeline import BoundPipeline, PipelineSource, RecordedDispatch, StageTimes
 from vyre_driver.backends.kompute.resident import Buffer, check_buffers
 from vyre_driver.bound import BoundKernel, RecentBindings
-from vyre_driver.call_lock import call_lock
-from vyre_driver.events import EventKind
 from vyre_driver.geometry import grid
+from vyre_driver.process.call_lock import call_lock
 from vyre_driver.push_constants import pack_push_constants, packer_of
 from vyre_driver.strict import StrictCall
+from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable
 
+from vyre_driver.checks import is_whole
 from vyre_driver.errors import InvalidKey, with_article
-from vyre_driver.numbers import is_whole
 
 U32_MAX = 0xFFFF_FFFF
 U64_MAX = 0xFFFF_FFFF_FFFF_FFFF

@@ -17,12 +17,12 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from vyre_driver import settings
-from vyre_driver._lock import Condition
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.driver import Driver
-from vyre_driver.driver_metrics import labels_of, metrics_of
 from vyre_driver.errors import DeviceLost, DispatchFailed
-from vyre_driver.threads import start_all
+from vyre_driver.process._lock import Condition
+from vyre_driver.process.threads import start_all
+from vyre_driver.telemetry.driver_metrics import labels_of, metrics_of
 from vyre_driver.vulkan.devices import PhysicalDevice, enumerate_devices
 from vyre_driver.vulkan.selection import select_device
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.events import Listener
     from vyre_driver.kernel import Kernel
     from vyre_driver.spec_values import SpecMap
     from vyre_driver.spirv.module import SpirvModule
+    from vyre_driver.telemetry.events import Listener
 
 _Result = TypeVar("_Result")
 _MAX_LOST = 2

@@ -191,7 +191,7 @@ def test_the_ir_knows_errors_and_numbers_of_the_package_and_nothing_else(imports
         for foreign in imported
         if name.startswith("vyre_driver.ir") and not foreign.startswith("vyre_driver.ir")
     }
-    assert found == {"vyre_driver.errors", "vyre_driver.numbers"}
+    assert found == {"vyre_driver.errors", "vyre_driver.checks"}
 
 
 def test_lowering_knows_programs_plans_and_the_builder_and_neither_device_nor_cache(imports: dict[str, set[str]]) -> None:

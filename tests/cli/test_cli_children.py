@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import vyre_driver
-from vyre_driver import children
+from vyre_driver.process import workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,9 @@ def test_a_verb_imports_nothing_from_the_working_directory(
 def imported(code: str, *options: str, **changes: str) -> str:
     """What a process prints whose parent, run with ``options``, asks for ``code`` by ``python_command``."""
     Path("asked.py").write_text(code)
-    parent = "import subprocess, sys; from vyre_driver.children import python_command; {}subprocess.run(python_command({!r}))"
+    parent = (
+        "import subprocess, sys; from vyre_driver.process.workers import python_command; {}subprocess.run(python_command({!r}))"
+    )
     text = parent.format(f"sys.path.append({os.getcwd()!r}); ", "asked")  # noqa: PTH109
     command = [sys.executable, *options, "-c", text]
     done = subprocess.run(command, env={**os.environ, **changes}, capture_output=True, text=True, check=True)
@@ -99,7 +101,7 @@ def test_a_package_that_was_found_in_the_working_directory_is_found_by_the_child
     package = Path(vyre_driver.__file__).parents[1]
     monkeypatch.chdir(package)
     monkeypatch.setattr(sys, "path", ["", *(one for one in sys.path if one != str(package))])
-    done = subprocess.run(children.python_command("vyre_driver", "--includes"), capture_output=True, text=True, check=True)
+    done = subprocess.run(workers.python_command("vyre_driver", "--includes"), capture_output=True, text=True, check=True)
     assert done.stdout == f"-I{package / 'vyre_driver' / 'include'}\n"
 
 
@@ -111,7 +113,7 @@ def test_no_other_module_starts_a_process_of_python() -> None:
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.Attribute) and node.attr == "executable"
     }
-    assert using == {"children.py", "cli/doctor_package.py"}  # the latter shows it
+    assert using == {"process/workers.py", "cli/doctor_package.py"}  # the latter shows it
 
 
 @pytest.fixture
@@ -130,6 +132,6 @@ def high_descriptor() -> Iterator[tuple[int, int]]:
 
 def test_descriptors_over_1024_can_be_waited_for(high_descriptor: tuple[int, int]) -> None:
     reader, writer = high_descriptor
-    assert not children.wait_readable(reader, 0.01)
+    assert not workers.wait_readable(reader, 0.01)
     os.write(writer, b"x")
-    assert children.wait_readable(reader, 10)
+    assert workers.wait_readable(reader, 10)

@@ -13,8 +13,8 @@ from kernels import STEP, glsl
 from vyre_driver import Driver, DriverPool
 from vyre_driver.backends import DispatchConfig, acquire
 from vyre_driver.cache.disk import DiskPipelineCache
-from vyre_driver.events import Event, EventKind
 from vyre_driver.spirv.shipped import shipped_module
+from vyre_driver.telemetry.events import Event, EventKind
 
 if TYPE_CHECKING:
     from pathlib import Path

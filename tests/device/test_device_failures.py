@@ -11,8 +11,8 @@ from kernels import STEP, Spin, glsl
 
 from vyre_driver import Driver, kernels
 from vyre_driver.errors import DispatchFailed, DispatchTimeout, InvalidInput, VyreError
-from vyre_driver.events import EventKind, Failure
 from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, store
+from vyre_driver.telemetry.events import EventKind, Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,7 +63,7 @@ def test_each_compile_call_bind_and_run_that_fails_is_told_once(layered: Driver,
     assert told(layered) == [(failure, error.problem, key) for error, (_, failure, key) in zip(errors, calls, strict=True)]
     assert layered.events.counts()[EventKind.FAILURE] == len(calls)
     assert layered.events.failures() == {(COMPILE, 2102): 1, (COMPILE, 1006): 1, (DISPATCH, 2201): 4, (DISPATCH, 2007): 1}
-    lines = [one.getMessage() for one in caplog.records if one.name == "vyre_driver.events"]
+    lines = [one.getMessage() for one in caplog.records if one.name == "vyre_driver.telemetry.events"]
     assert lines[0] == f"compile failed: InvalidSpecialization 2102: {errors[0].problem}"
     assert lines[2] == f"dispatch {kernel.trace.key} failed: InvalidInput 2201: {errors[2].problem}"
     assert len(lines) == len(calls)

@@ -15,7 +15,7 @@ from unit.literals import refusal
 from vyre_driver import kernels
 from vyre_driver.backends.kompute import buffers
 from vyre_driver.errors import DispatchFailed
-from vyre_driver.events import Event, EventKind
+from vyre_driver.telemetry.events import Event, EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

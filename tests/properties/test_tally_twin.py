@@ -9,10 +9,10 @@ import tally_twin
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vyre_driver._tally import Replays, Tally
+from vyre_driver.telemetry._counters import Replays, Tally
 
 if TYPE_CHECKING:
-    from vyre_driver._tally import Parts
+    from vyre_driver.telemetry._counters import Parts
 
 Added: TypeAlias = tuple[int, int | None, str | None, int, str]
 KINDS = 5

@@ -394,7 +394,7 @@ def test_a_file_that_no_thread_can_be_had_for_is_refused_with_what_helps(path: P
     def refused(*_: object) -> int:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("vyre_driver.threads._thread.start_new_thread", refused)
+    monkeypatch.setattr("vyre_driver.process.threads._thread.start_new_thread", refused)
     with pytest.raises(FileUnusable) as caught, autotune_file.locked(path, 1):
         pass
     message = (

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vyre_driver._opened import Opened
 from vyre_driver.cache import DiskPipelineCache, _read
+from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from literals import refusal
 
-from vyre_driver.call_lock import call_lock
 from vyre_driver.errors import DispatchFailed
+from vyre_driver.process.call_lock import call_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -122,7 +122,7 @@ def test_a_handler_that_returns_does_not_end_the_wait_early() -> None:
 
 FORKED = """
 import os, threading
-from vyre_driver.call_lock import call_lock
+from vyre_driver.process.call_lock import call_lock
 
 taken, ended = threading.Event(), threading.Event()
 others, own = call_lock("another thread's"), call_lock("its own")

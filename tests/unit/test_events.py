@@ -13,9 +13,9 @@ from extras import imported
 from literals import refusal
 
 from vyre_driver.errors import InvalidSetting
-from vyre_driver.events import Event, EventKind, Events, Failure
-from vyre_driver.metrics import MetricsText
-from vyre_driver.spans import OpenTelemetrySpans, listeners_from_settings
+from vyre_driver.telemetry.events import Event, EventKind, Events, Failure
+from vyre_driver.telemetry.opentelemetry import OpenTelemetrySpans, listeners_from_settings
+from vyre_driver.telemetry.prometheus import MetricsText
 
 if TYPE_CHECKING:
     import pytest
@@ -98,7 +98,7 @@ def test_a_listener_that_raises_is_told_no_more_and_stops_nothing(caplog: pytest
         events.dispatched(1, None)
     assert (len(heard.events), events.listeners_dropped, events.counts()[EventKind.DISPATCH]) == (2, 1, 2)
     assert [(one.name, one.levelname, one.getMessage()) for one in caplog.records] == [
-        ("vyre_driver.events", "ERROR", "a listener raised, and is told no more")
+        ("vyre_driver.telemetry.events", "ERROR", "a listener raised, and is told no more")
     ]
 
 
@@ -190,7 +190,7 @@ def test_events_but_for_dispatches_are_logged_for_who_wants_it(caplog: pytest.Lo
 
 def test_nothing_is_printed_where_nobody_set_logging_up(run_python: RunChild) -> None:
     code = (
-        "from vyre_driver.events import Events, EventKind\nimport logging\n"
+        "from vyre_driver.telemetry.events import Events, EventKind\nimport logging\n"
         "logging.getLogger('vyre_driver.pool').warning('lost')\nprint('quiet')"
     )
     done = run_python("-W", "error", "-c", code)

@@ -6,7 +6,7 @@ import gc
 import os
 import threading
 
-from vyre_driver._lock import Seat
+from vyre_driver.process._lock import Seat
 
 NAME = ("root", b"key", 1)
 

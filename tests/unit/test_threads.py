@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vyre_driver._lock import Condition
-from vyre_driver.threads import start_all
+from vyre_driver.process._lock import Condition
+from vyre_driver.process.threads import start_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

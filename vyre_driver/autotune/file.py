@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
-from vyre_driver._opened import Opened
 from vyre_driver.autotune.text import AutotuneText, format_text, parse
 from vyre_driver.errors import FileUnusable, InvalidAutotuneFile
-from vyre_driver.threads import start_all
+from vyre_driver.process._opened import Opened
+from vyre_driver.process.threads import start_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ import operator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from vyre_driver.checks import is_whole
 from vyre_driver.errors import InvalidDispatchConfig
-from vyre_driver.numbers import is_whole
 
 if TYPE_CHECKING:
     from typing import NoReturn

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from vyre_driver import settings
-from vyre_driver._lock import Condition
 from vyre_driver.backends.registration import BackendRegistration, duplicate_error
 from vyre_driver.errors import BackendUnavailable, InvalidRegistration, VyreError
-from vyre_driver.threads import start_all
+from vyre_driver.process._lock import Condition
+from vyre_driver.process.threads import start_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

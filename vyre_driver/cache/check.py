@@ -8,12 +8,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver._opened import Opened
 from vyre_driver.cache.device_ids import DeviceIds
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, Verdict, claims_to_be_entry, decode_entry, read_header
 from vyre_driver.cache.evict import PRUNED_NAME, TEMPORARY_MAX_AGE_S
 from vyre_driver.cache.files import OPEN_TO_READ, read_bounded, set_aside
 from vyre_driver.cache.walk import FILE_NAME, SHARD_NAME, TEMPORARY_NAME, facts, listing, quarantine_of, trusted_shards
+from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,10 +8,10 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver import _fast
-from vyre_driver._opened import Opened
 from vyre_driver.cache import _read
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PipelineEntry, Verdict, decode_entry
 from vyre_driver.cache.files import OPEN_TO_READ, publish, set_aside
+from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

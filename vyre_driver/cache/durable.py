@@ -11,7 +11,7 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from vyre_driver._opened import Opened
+from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -12,8 +12,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver._opened import Opened
 from vyre_driver.cache.walk import BLOCK_BYTES, FILE_NAME, TEMPORARY_NAME, facts, listing, quarantine_of, trusted_shards
+from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
     from vyre_driver.cache.root import CacheRoot

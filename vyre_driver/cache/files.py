@@ -7,8 +7,8 @@ import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from vyre_driver._opened import Opened
 from vyre_driver.cache.root import make_directory
+from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
     from vyre_driver.cache.root import CacheRoot

@@ -20,9 +20,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from vyre_driver._lock import Seat
-from vyre_driver._opened import Opened
 from vyre_driver.cache.files import OPEN_TO_READ
+from vyre_driver.process._lock import Seat
+from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
-from vyre_driver._opened import Opened
 from vyre_driver.cache.files import OPEN_TO_READ
+from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,10 +13,10 @@ import errno
 import os
 from typing import TYPE_CHECKING, NoReturn
 
-from vyre_driver._opened import Opened
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, claims_to_be_entry
 from vyre_driver.cache.files import OPEN_TO_READ, read_bounded
 from vyre_driver.errors import CacheUnusable, InvalidBlob
+from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
     from vyre_driver.cache.directory import EntryDirectory

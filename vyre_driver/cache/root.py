@@ -14,8 +14,8 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from vyre_driver._opened import Opened
 from vyre_driver.cache._read import Judged
+from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
     from vyre_driver.cache._read import DirectoryFacts

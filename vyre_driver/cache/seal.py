@@ -14,8 +14,8 @@ import os
 import stat
 from pathlib import Path
 
-from vyre_driver._opened import Opened
 from vyre_driver.errors import InvalidSetting
+from vyre_driver.process._opened import Opened
 
 SEAL_BYTES = 32
 LEAST_KEY_BYTES, MOST_KEY_BYTES = 32, 4096

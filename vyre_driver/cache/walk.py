@@ -7,10 +7,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver._opened import Opened
 from vyre_driver.cache.entry import HEADER_BYTES, EntryHeader, read_header
 from vyre_driver.cache.files import OPEN_TO_READ, QUARANTINE
 from vyre_driver.manifest import FieldValue, decode_manifest
+from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

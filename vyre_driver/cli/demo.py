@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from vyre_driver.children import python_command
 from vyre_driver.cli import demo_jobs
 from vyre_driver.cli.options import add_device, add_json, print_json, say
 from vyre_driver.driver import Driver
 from vyre_driver.errors import DispatchFailed, FileUnusable
+from vyre_driver.process.workers import python_command
 
 if TYPE_CHECKING:
     import argparse

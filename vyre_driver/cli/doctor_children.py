@@ -10,9 +10,9 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from vyre_driver import settings
-from vyre_driver.children import command_to_try, python_command
 from vyre_driver.cli.doctor_checks import Check, State
 from vyre_driver.cli.doctor_vulkan import manifests
+from vyre_driver.process.workers import command_to_try, python_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

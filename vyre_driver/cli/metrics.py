@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cli.options import add_json, package_version, print_json, say
 from vyre_driver.errors import VulkanUnavailable
-from vyre_driver.metrics import MetricsText
+from vyre_driver.telemetry.prometheus import MetricsText
 from vyre_driver.vulkan import enumerate_devices
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from operator import itemgetter
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.children import python_command, wait_readable
 from vyre_driver.errors import FileUnusable
+from vyre_driver.process.workers import python_command, wait_readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

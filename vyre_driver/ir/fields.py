@@ -7,8 +7,8 @@ import operator
 import struct
 from typing import TYPE_CHECKING
 
+from vyre_driver.checks import is_whole
 from vyre_driver.errors import InvalidProgram, with_article
-from vyre_driver.numbers import is_whole
 
 if TYPE_CHECKING:
     from typing import NoReturn

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.space import Axis, Place, TuningSpace
+from vyre_driver.checks import is_whole
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
 from vyre_driver.kernels.streams import (
@@ -23,7 +24,6 @@ from vyre_driver.kernels.streams import (
     copying_module,
     over_shared_memory,
 )
-from vyre_driver.numbers import is_whole
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:

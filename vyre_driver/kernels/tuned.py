@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.arguments import as_array
 from vyre_driver.backends.kompute.resident import Buffer, check_buffers
-from vyre_driver.call_lock import call_lock
 from vyre_driver.errors import DispatchFailed, InvalidInput
-from vyre_driver.events import EventKind
 from vyre_driver.kernels.definition import DeviceFacts, Operand
+from vyre_driver.process.call_lock import call_lock
+from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

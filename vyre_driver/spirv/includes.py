@@ -14,8 +14,8 @@ import stat
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from vyre_driver._opened import Opened
 from vyre_driver.errors import FileUnusable, ShaderSyntaxError
+from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
     from pathlib import Path

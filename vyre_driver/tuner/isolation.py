@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune.outcomes import Abandoned
-from vyre_driver.children import python_command, wait_readable
 from vyre_driver.errors import DispatchFailed, DispatchTimeout, InvalidInput, VyreError
+from vyre_driver.process.workers import python_command, wait_readable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

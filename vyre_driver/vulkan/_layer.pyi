@@ -3,7 +3,7 @@ from threading import Lock
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from vyre_driver._lock import CallLock
+from vyre_driver.process._lock import CallLock
 
 _Made = TypeVar("_Made")
 _Given = TypeVar("_Given")

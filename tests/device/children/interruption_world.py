@@ -14,8 +14,8 @@ from kernels import STEP, glsl
 
 from vyre_driver import Driver
 from vyre_driver.cache import flight
-from vyre_driver.events import Failure
 from vyre_driver.ir import BufferDecl, DataType, Program, buf_len, gid_x, if_, load, store
+from vyre_driver.telemetry.events import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,9 +25,9 @@ from vyre_driver.backends.operations import lowered_ops
 from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendFacts, BackendRegistration
 from vyre_driver.backends.wishes import check_output_bytes, check_wishes, output_byte_len
+from vyre_driver.checks import is_whole, items_of
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
-from vyre_driver.numbers import is_whole, items_of
 from vyre_driver.specialization import named_values
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.vulkan.devices import enumerate_devices

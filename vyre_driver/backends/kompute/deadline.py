@@ -13,7 +13,7 @@ from vyre_driver.vulkan import _layer
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from vyre_driver._lock import CallLock
+    from vyre_driver.process._lock import CallLock
 
 _NS_PER_S = 1_000_000_000
 _MAX_S = 2**32  # 136 years; what waits takes a uint64 number of ns

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 from vyre_driver import settings
 from vyre_driver.backends.kompute._kp import load_kompute
 from vyre_driver.backends.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error
-from vyre_driver.call_lock import refused
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, ForkError, UnsupportedFeature, VyreError
+from vyre_driver.process.call_lock import refused
 from vyre_driver.vulkan import _layer
 from vyre_driver.vulkan.devices import DeviceType
 from vyre_driver.vulkan.layer import create_under_layer, layer_config, wanted_features

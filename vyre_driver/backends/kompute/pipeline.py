@@ -11,8 +11,8 @@ import numpy as np
 from vyre_driver.backends.kompute.buffers import TensorBuffer, check_sizes, padded
 from vyre_driver.backends.kompute.deadline import Deadline
 from vyre_driver.backends.kompute.submission import Submission
-from vyre_driver.call_lock import call_lock
 from vyre_driver.errors import DispatchFailed, DispatchTimeout, KernelCompileFailed
+from vyre_driver.process.call_lock import call_lock
 from vyre_driver.vulkan import _layer
 
 if TYPE_CHECKING:

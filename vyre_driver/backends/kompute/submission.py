@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.backends.kompute.deadline import Deadline
 from vyre_driver.backends.kompute.results import VK_SUCCESS, VK_TIMEOUT
-from vyre_driver.call_lock import call_lock
+from vyre_driver.process.call_lock import call_lock
 from vyre_driver.vulkan import _layer
 
 if TYPE_CHECKING:

@@ -19,12 +19,12 @@ from vyre_driver.backends.reference.specialized import specialized_literals
 from vyre_driver.backends.reference.unit import SUBGROUP_LANES, Grid
 from vyre_driver.backends.reference.values import layout_of
 from vyre_driver.binding import BindingPlan
+from vyre_driver.checks import is_whole
 from vyre_driver.dispatch_parameters import covering_grid, dispatch_element_count
 from vyre_driver.errors import InvalidInput, InvalidProgram
 from vyre_driver.geometry import check_guessable
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validate import validate
-from vyre_driver.numbers import is_whole
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

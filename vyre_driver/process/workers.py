@@ -11,7 +11,7 @@ import shlex
 import sys
 from pathlib import Path
 
-_PACKAGES = Path(__file__).resolve().parents[1]
+_PACKAGES = Path(__file__).resolve().parents[2]
 # ``-c`` puts the working directory first as well, but nothing is imported from it before this: sys is built in.
 _START = "import sys; sys.path[:] = {}; import runpy; runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 

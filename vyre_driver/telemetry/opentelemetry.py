@@ -14,7 +14,7 @@ from vyre_driver import settings
 from vyre_driver.errors import InvalidSetting
 
 if TYPE_CHECKING:
-    from vyre_driver.events import Event, Listener
+    from vyre_driver.telemetry.events import Event, Listener
 
 
 class OpenTelemetrySpans:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.metrics import MetricsText
+from vyre_driver.telemetry.prometheus import MetricsText
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,15 +18,15 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from vyre_driver._tally import Replays, Tally
 from vyre_driver.errors import VyreError
+from vyre_driver.telemetry._counters import Replays, Tally
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vyre_driver._tally import Parts
+    from vyre_driver.telemetry._counters import Parts
 
-_LOG = logging.getLogger("vyre_driver.events")
+_LOG = logging.getLogger("vyre_driver.telemetry.events")
 logging.getLogger("vyre_driver").addHandler(logging.NullHandler())
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from vyre_driver._lock import CallLock
 from vyre_driver.errors import DispatchFailed
+from vyre_driver.process._lock import CallLock
 
 
 def call_lock(what: str) -> CallLock:

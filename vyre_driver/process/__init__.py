@@ -1,0 +1,1 @@
+"""Threads, locks, open files and child processes of this process."""

@@ -17,7 +17,6 @@ import numpy as np
 
 from benchmarks.timing import Row, interleave, parser, print_rows, time_call
 from vyre_driver import Driver, SpirvModule
-from vyre_driver.backends.dispatch_config import DispatchConfig
 from vyre_driver.binding import BindingPlan
 from vyre_driver.ir import (
     BufferDecl,
@@ -42,6 +41,7 @@ from vyre_driver.ir import (
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
 from vyre_driver.spirv.emit import Target, emit
 from vyre_driver.spirv.glsl import TOOL
+from vyre_driver.target.config import DispatchConfig
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.backends.kompute.pipeline import PipelineSource
     from vyre_driver.binding import BindingPlan
-    from vyre_driver.identity import PipelineCacheKey
+    from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.program_rules import ProgramRules
     from vyre_driver.spirv.contract import PushConstantMember
 

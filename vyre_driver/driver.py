@@ -19,7 +19,6 @@ from vyre_driver.arguments import as_array, check_switch
 from vyre_driver.backends.kompute.device import BACKEND_ID, KomputeDevice, check_not_forked
 from vyre_driver.backends.kompute.pipeline import PipelineSource
 from vyre_driver.backends.kompute.resident import Buffer
-from vyre_driver.backends.wishes import check_kept
 from vyre_driver.batch import Batch
 from vyre_driver.binding import BindingPlan
 from vyre_driver.cache.disk import CacheLookup, DiskPipelineCache
@@ -35,6 +34,7 @@ from vyre_driver.room import Room
 from vyre_driver.specialization import specialize
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.validator import check_valid
+from vyre_driver.target.check import check_kept
 from vyre_driver.telemetry.driver_metrics import metrics_of
 from vyre_driver.telemetry.events import EventKind, Events
 from vyre_driver.telemetry.opentelemetry import listeners_from_settings
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.records import TuningRecords
     from vyre_driver.autotune.space import TuningSpace
     from vyre_driver.autotune.store import AutotuneStore
-    from vyre_driver.backends.dispatch_config import DispatchConfig
-    from vyre_driver.identity import PipelineCacheKey
+    from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.ir.program import Program
     from vyre_driver.program_source import ProgramSource
     from vyre_driver.specialization import SpecMap
+    from vyre_driver.target.config import DispatchConfig
     from vyre_driver.tuner.measure import TuningResult
 
 _numbers = itertools.count(1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cache.entry import Verdict
-from vyre_driver.identity import PipelineCacheKey, manifest_digest
+from vyre_driver.identity.keys import PipelineCacheKey, manifest_digest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,14 +13,15 @@ from vyre_driver.cache.entry import PipelineEntry
 from vyre_driver.cache.flight import Flights
 from vyre_driver.cache.marker import Markers
 from vyre_driver.errors import CacheNotWarm
-from vyre_driver.identity import device_fields, encode_manifest, manifest_digest
+from vyre_driver.identity.keys import device_fields, manifest_digest
+from vyre_driver.identity.manifest import encode_manifest
 from vyre_driver.vulkan.blob import blob_fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.cache.disk import DiskPipelineCache
-    from vyre_driver.identity import PipelineCacheKey
+    from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.vulkan._layer import PipelineFacts
     from vyre_driver.vulkan.devices import PhysicalDevice
 

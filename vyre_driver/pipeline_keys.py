@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.backends.kompute.device import BACKEND_ID
-from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags, layout_digest, program_digest, shader_digest
+from vyre_driver.identity.keys import PipelineCacheKey, PipelineFeatureFlags, layout_digest, program_digest, shader_digest
 from vyre_driver.spirv.opcodes import SUBGROUP_CAPABILITIES
 
 if TYPE_CHECKING:
-    from vyre_driver.backends.dispatch_config import DispatchConfig
     from vyre_driver.backends.kompute.device import KomputeDevice
     from vyre_driver.binding import BindingPlan
     from vyre_driver.program_source import ProgramSource
     from vyre_driver.specialization import Specialization
     from vyre_driver.spirv.runnable import RunnableModule
+    from vyre_driver.target.config import DispatchConfig
 
 
 def module_key(

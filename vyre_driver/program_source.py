@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.backends.kompute.device import BACKEND_ID
-from vyre_driver.backends.profile import DeviceProfile
-from vyre_driver.backends.wishes import check_kept
 from vyre_driver.binding import BindingPlan
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
 from vyre_driver.ir.program import Program
@@ -21,13 +19,15 @@ from vyre_driver.specialization import Specialization, named_values, specialize
 from vyre_driver.spirv.emit.entry import emit
 from vyre_driver.spirv.emit.specialized import spec_constants
 from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, Target, count_members
+from vyre_driver.target.check import check_kept
+from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from vyre_driver.backends.dispatch_config import DispatchConfig
     from vyre_driver.backends.kompute.device import KomputeDevice
     from vyre_driver.specialization import SpecMap
+    from vyre_driver.target.config import DispatchConfig
     from vyre_driver.vulkan.devices import DeviceLimits, PhysicalDevice
 
 _VULKAN_1_2 = 1 << 22 | 2 << 12

@@ -1,8 +1,8 @@
 """Typed specialization values, and the ordered map of them that chooses a variant of a kernel.
 
 The 64-bit hashes are upstream's, bit for bit, because other vyre tools share them. They collide: names are not delimited, and
-every quantized type is one value. So they select nothing alone; what selects compiled code is the manifest (identity.py), which
-has every name, type and value with its length.
+every quantized type is one value. So they select nothing alone; the manifest (docs/keys.md) does, with every name, type and
+value at its length.
 
 Source: spec item 2.1.
 """

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
-from vyre_driver import _fast, key_fields
+from vyre_driver import _fast
 from vyre_driver.errors import InvalidSpecialization, with_article
+from vyre_driver.identity import key_fields
 from vyre_driver.spec_values import SpecKind, SpecMap, SpecValue
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from vyre_driver import Driver
-from vyre_driver.backends.profile import DeviceProfile, DeviceTimingQuality, feature_flags
 from vyre_driver.identity import PipelineFeatureFlags
 from vyre_driver.spirv.shipped import shipped_module
+from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality, feature_flags
 from vyre_driver.vulkan import enumerate_devices, layer
 from vyre_driver.vulkan.layer import wanted_features
 

@@ -14,13 +14,13 @@ from made_kernels import IN_PLACE
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Axis, Budget, Candidate, Place, Status, TuningSpace
-from vyre_driver.backends.dispatch_config import DispatchConfig
 from vyre_driver.cache.entry import Verdict
 from vyre_driver.errors import InvalidInput, InvalidProgram, InvalidSpecialization, LimitExceeded
 from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, if_, load, store
 from vyre_driver.ir.predicates import And, AtMost, Exactly, MultipleOf, ShapePredicate
 from vyre_driver.program_source import prepare_for
 from vyre_driver.spec_values import SpecMap, SpecValue
+from vyre_driver.target.config import DispatchConfig
 from vyre_driver.tuner import calls as tuner_calls
 from vyre_driver.tuner.choice import module_target, program_target
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from valid_program_strategies import REFUSED, Made, body_count, in_root, inserted, valid_programs
 
-from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.ir import examine, validate
 from vyre_driver.ir.program import Program
+from vyre_driver.target.profile import DeviceProfile
 
 ABLE = DeviceProfile(
     supports_subgroup_ops=True,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.ir import OperationSignature
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.builders import (
@@ -16,6 +15,7 @@ from vyre_driver.ir.builders import (
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import UnOp
 from vyre_driver.ir.program import Program
+from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,10 +20,10 @@ from vyre_driver.backends.acquisition import (
     rank_backends,
 )
 from vyre_driver.backends.null import NullBackend
-from vyre_driver.backends.profile import DeviceProfile, DeviceTimingQuality
 from vyre_driver.backends.registration import NO_PRECEDENCE, BackendFacts, BackendRegistration, BackendRequest
 from vyre_driver.backends.registry import register_backend, unregister_backend
 from vyre_driver.errors import BackendError, BackendNotFound, DeviceNotFound, InvalidRegistration, NoUsableBackend
+from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,11 +12,8 @@ from literals import refusal
 from vyre_driver.backends import core_supported_ops
 from vyre_driver.backends.admission import admit, check_grid
 from vyre_driver.backends.base import Backend
-from vyre_driver.backends.dispatch_config import DispatchConfig, PersistentThreadMode, SpeculationMode
 from vyre_driver.backends.null import NullBackend
 from vyre_driver.backends.operations import lowered_ops
-from vyre_driver.backends.profile import DeviceProfile
-from vyre_driver.backends.wishes import check_output_bytes, check_wishes
 from vyre_driver.errors import DispatchFailed, InvalidDispatchConfig, InvalidProgram, LimitExceeded, UnsupportedFeature
 from vyre_driver.ir import (
     BufferDecl,
@@ -30,6 +27,9 @@ from vyre_driver.ir import (
     trap,
     u32,
 )
+from vyre_driver.target.check import check_output_bytes, check_wishes
+from vyre_driver.target.config import DispatchConfig, PersistentThreadMode, SpeculationMode
+from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -20,14 +20,14 @@ from vyre_driver.cache.explain import Explanation, NearEntry, differences
 from vyre_driver.cache.root import CacheRoot
 from vyre_driver.cache.walk import CacheUsage
 from vyre_driver.errors import CacheUnusable
-from vyre_driver.fingerprints import PipelineDeviceFingerprint
 from vyre_driver.identity import device_fields
-from vyre_driver.manifest import encode_manifest
+from vyre_driver.identity.manifest import encode_manifest
+from vyre_driver.identity.upstream import PipelineDeviceFingerprint
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from vyre_driver.manifest import FieldValue
+    from vyre_driver.identity.manifest import FieldValue
 
 DAY = 86400
 PAGE = 4096

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from literals import DEVICE, LIMITS, buffer, cache_key, device, reflection, refusal
 
-from vyre_driver import identity
 from vyre_driver.backends import DispatchConfig, PersistentThreadMode, SpeculationMode
 from vyre_driver.binding import BindingPlan
 from vyre_driver.errors import InvalidKey
@@ -23,6 +22,7 @@ from vyre_driver.identity import (
     layout_digest,
     shader_digest,
 )
+from vyre_driver.identity import keys as identity
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
 from vyre_driver.specialization import Specialization, SpecializedConstant, SpecMap, SpecValue

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from literals import device
 
-from vyre_driver.backends.dispatch_config import DispatchConfig
-from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import BufferDecl, DataType, Program
 from vyre_driver.program_source import prepare, target_for
 from vyre_driver.spirv.emit import Target
 from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
+from vyre_driver.target.config import DispatchConfig
+from vyre_driver.target.profile import DeviceProfile
 
 VULKAN_1_1, VULKAN_1_2 = 1 << 22 | 1 << 12, 1 << 22 | 2 << 12
 NVIDIA, LLVMPIPE, RADV = 4, 13, 3

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from literals import DEVICE, LIMITS, device
 
-from vyre_driver.backends.profile import DeviceProfile, DeviceTimingQuality, feature_flags
 from vyre_driver.identity import PipelineFeatureFlags
+from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality, feature_flags
 from vyre_driver.vulkan.devices import QueueFamily
 
 ALL_FEATURES = frozenset(

@@ -12,7 +12,6 @@ from unit.added_rule_cases import ADDED
 from unit.rule_programs import ABLE, SIGNATURES, Case, X, program
 from unit.upstream_rule_cases import UPSTREAM
 
-from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir import Problem, examine, validate
 from vyre_driver.ir.arithmetic import LitU32, f32
@@ -46,6 +45,7 @@ from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.rules import Rule
 from vyre_driver.ir.statements import Return
+from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
     from vyre_driver.ir.arithmetic import Expr

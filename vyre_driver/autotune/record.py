@@ -11,8 +11,9 @@ import struct
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from vyre_driver import _fast, key_fields
+from vyre_driver import _fast
 from vyre_driver.errors import InvalidAutotuneRecord
+from vyre_driver.identity import key_fields
 
 if TYPE_CHECKING:
     from vyre_driver.specialization import SpecCacheKey

@@ -6,7 +6,7 @@ Everything but the configuration of a dispatch is imported when first asked for.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from vyre_driver.backends.dispatch_config import DispatchConfig, PersistentThreadMode, SpeculationMode
+from vyre_driver.target.config import DispatchConfig, PersistentThreadMode, SpeculationMode
 
 if TYPE_CHECKING:
     from vyre_driver.backends.acquisition import (
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     )
     from vyre_driver.backends.base import Backend, LoadedArtifact, TimedDispatch
     from vyre_driver.backends.operations import core_supported_ops
-    from vyre_driver.backends.profile import DeviceProfile, DeviceTimingQuality
     from vyre_driver.backends.registration import BackendFacts, BackendRegistration, BackendRequest
     from vyre_driver.backends.registry import (
         backend_dispatches,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
         registered_backends_by_precedence,
         unregister_backend,
     )
+    from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality
 
 __all__ = [
     "Acquisition",

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from vyre_driver import settings
-from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.backends.registration import NO_PRECEDENCE, BackendFacts, BackendRequest
 from vyre_driver.backends.registry import find_registration, known_ids, registered_backends_by_precedence
 from vyre_driver.errors import BackendError, BackendNotFound, NoUsableBackend, VyreError
+from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
     from vyre_driver.backends.base import Backend

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.backends.wishes import check_wishes
 from vyre_driver.errors import LimitExceeded, UnsupportedFeature
 from vyre_driver.ir.nodes import op_id
 from vyre_driver.ir.profile_rules import Offer
 from vyre_driver.ir.validate import validate
 from vyre_driver.ir.walks import NodeWalk
+from vyre_driver.target.check import check_wishes
 
 if TYPE_CHECKING:
     from vyre_driver.backends.base import Backend
-    from vyre_driver.backends.dispatch_config import DispatchConfig
-    from vyre_driver.backends.profile import DeviceProfile
     from vyre_driver.ir.program import Program
+    from vyre_driver.target.config import DispatchConfig
+    from vyre_driver.target.profile import DeviceProfile
 
 _ADMITTED = "backends it was admitted to"
 _MAX_REMEMBERED = 64

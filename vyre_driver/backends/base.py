@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from vyre_driver.backends.dispatch_config import DispatchConfig
 from vyre_driver.backends.operations import core_supported_ops
-from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.errors import UnsupportedFeature
+from vyre_driver.target.config import DispatchConfig
+from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.backends.admission import admit
 from vyre_driver.backends.base import Backend
-from vyre_driver.backends.dispatch_config import DispatchConfig
-from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendRegistration
-from vyre_driver.backends.wishes import check_output_bytes, check_wishes
 from vyre_driver.binding import BindingPlan
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.ir.program import Program
+from vyre_driver.target.check import check_output_bytes, check_wishes
+from vyre_driver.target.config import DispatchConfig
+from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

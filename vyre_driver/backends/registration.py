@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.backends.base import Backend
-    from vyre_driver.backends.profile import DeviceProfile
+    from vyre_driver.target.profile import DeviceProfile
 
 NO_PRECEDENCE = 2**32 - 1
 BUILT_IN_SOURCE = "vyre_driver itself"

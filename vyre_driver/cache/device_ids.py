@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from blake3 import blake3
 
-from vyre_driver.manifest import decode_manifest
+from vyre_driver.identity.manifest import decode_manifest
 
 _U32_MAX = 0xFFFF_FFFF
 _UUID_BYTES = 16

@@ -29,8 +29,8 @@ from vyre_driver.errors import CacheUnusable
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vyre_driver.fingerprints import PipelineDeviceFingerprint
-    from vyre_driver.identity import PipelineCacheKey
+    from vyre_driver.identity.keys import PipelineCacheKey
+    from vyre_driver.identity.upstream import PipelineDeviceFingerprint
 
 __all__ = ["CacheLookup", "DiskPipelineCache"]
 

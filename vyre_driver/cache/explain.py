@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.cache.entry import Verdict
-from vyre_driver.manifest import decode_manifest
+from vyre_driver.identity.manifest import decode_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from vyre_driver.cache.walk import StoredEntry
-    from vyre_driver.manifest import FieldValue
+    from vyre_driver.identity.manifest import FieldValue
 
 MAX_COMPARED = 10_000
 MAX_NEAREST = 3

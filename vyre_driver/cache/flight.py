@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from vyre_driver.cache.disk import DiskPipelineCache
-    from vyre_driver.identity import PipelineCacheKey
+    from vyre_driver.identity.keys import PipelineCacheKey
 
 _Found = TypeVar("_Found")
 

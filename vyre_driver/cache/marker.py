@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vyre_driver.cache.disk import DiskPipelineCache
-    from vyre_driver.identity import PipelineCacheKey
+    from vyre_driver.identity.keys import PipelineCacheKey
 
 MARKS = "marks"
 _DIGEST_BYTES = 32

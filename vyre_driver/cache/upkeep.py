@@ -17,7 +17,7 @@ from vyre_driver.errors import CacheUnusable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from vyre_driver.identity import PipelineCacheKey
+    from vyre_driver.identity.keys import PipelineCacheKey
 
 # A prune is due when puts have come to this part of the bound since the last one.
 _PRUNE_PART = 8

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.cache.entry import HEADER_BYTES, EntryHeader, read_header
 from vyre_driver.cache.files import OPEN_TO_READ, QUARANTINE
-from vyre_driver.manifest import FieldValue, decode_manifest
+from vyre_driver.identity.manifest import FieldValue, decode_manifest
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:

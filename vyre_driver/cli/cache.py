@@ -13,7 +13,7 @@ from vyre_driver.cache.explain import nearest_entries
 from vyre_driver.cli.cache_bundles import devices_here, find, open_cache, run_export, run_import
 from vyre_driver.cli.options import add_json, print_json, printable, say
 from vyre_driver.cli.progress import Progress, human_bytes, human_time
-from vyre_driver.identity import PipelineCacheKey
+from vyre_driver.identity.keys import PipelineCacheKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable

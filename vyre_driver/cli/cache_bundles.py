@@ -14,7 +14,8 @@ from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cli.options import print_json, printable, say
 from vyre_driver.cli.progress import Progress, human_bytes
 from vyre_driver.errors import FileUnusable, InvalidCommand, VulkanUnavailable
-from vyre_driver.identity import device_fields, encode_manifest
+from vyre_driver.identity.keys import device_fields
+from vyre_driver.identity.manifest import encode_manifest
 from vyre_driver.vulkan import enumerate_devices
 
 if TYPE_CHECKING:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.backends.dispatch_config import DispatchConfig
-from vyre_driver.backends.profile import DeviceProfile, feature_flags
 from vyre_driver.backends.reference import BACKEND_ID as REFERENCE
 from vyre_driver.backends.reference import run as run_reference
 from vyre_driver.backends.reference.dispatch import interpret
 from vyre_driver.backends.reference.unit import SUBGROUP_LANES
 from vyre_driver.binding import BindingPlan
-from vyre_driver.identity import PipelineFeatureFlags
+from vyre_driver.identity.keys import PipelineFeatureFlags
+from vyre_driver.target.config import DispatchConfig
+from vyre_driver.target.profile import DeviceProfile, feature_flags
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -27,12 +27,12 @@ from vyre_driver.ir.rules import Rule, quoted
 from vyre_driver.ir.walks import OPERANDS, NodeWalk, expressions_within, operand_paths
 
 if TYPE_CHECKING:
-    from vyre_driver.backends.profile import DeviceProfile
     from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.rules import Findings
     from vyre_driver.ir.statements import Node
     from vyre_driver.ir.terms import Term
+    from vyre_driver.target.profile import DeviceProfile
 
 _SUBGROUP = (SubgroupAdd, SubgroupShuffle, SubgroupBallot, SubgroupLocalId, SubgroupSize)
 _COLLECTIVES = (AllReduce, AllGather, ReduceScatter, Broadcast)

@@ -19,8 +19,8 @@ from vyre_driver.ir.uniformity import check_barriers
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vyre_driver.backends.profile import DeviceProfile
     from vyre_driver.ir.call_rules import OperationSignature
+    from vyre_driver.target.profile import DeviceProfile
 _PASSED = "offers it was validated for"
 
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.autotune.space import Candidate, TuningSpace
-    from vyre_driver.backends.dispatch_config import DispatchConfig
     from vyre_driver.ir.program import Program
     from vyre_driver.spirv.module import SpirvModule
+    from vyre_driver.target.config import DispatchConfig
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 Size = tuple[int, ...]

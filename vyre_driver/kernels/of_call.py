@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.backends.dispatch_config import DispatchConfig
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.target.config import DispatchConfig
 from vyre_driver.tuner.choice import module_target
 
 if TYPE_CHECKING:

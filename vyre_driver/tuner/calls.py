@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from vyre_driver.autotune.space import Candidate, TuningSpace
-    from vyre_driver.backends.dispatch_config import DispatchConfig
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
     from vyre_driver.kernels.definition import Size
     from vyre_driver.kernels.of_call import CallKernel, Groups
     from vyre_driver.program_source import ProgramSource
     from vyre_driver.specialization import SpecMap
+    from vyre_driver.target.config import DispatchConfig
     from vyre_driver.tuner.measure import TuningResult
 
 _UNASKED = Budget(seconds=30)

@@ -9,11 +9,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vyre_driver.autotune.space import TuningSpace
-from vyre_driver.backends.dispatch_config import DispatchConfig
 from vyre_driver.errors import InvalidInput
-from vyre_driver.identity import layout_digest, program_digest
+from vyre_driver.identity.keys import layout_digest, program_digest
 from vyre_driver.program_space import program_space
 from vyre_driver.specialization import specialize
+from vyre_driver.target.config import DispatchConfig
 from vyre_driver.tuner.target import TuningTarget, fixed_values
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from blake3 import blake3
 
 from vyre_driver.autotune.record import AutotuneKey, AutotuneRecord
 from vyre_driver.binding import BindingPlan
-from vyre_driver.identity import layout_digest, shader_digest, tuning_identity
+from vyre_driver.identity.keys import layout_digest, shader_digest, tuning_identity
 from vyre_driver.spec_values import SpecKind, SpecMap, SpecValue
 from vyre_driver.specialization import SpecCacheKey
 

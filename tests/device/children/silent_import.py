@@ -24,7 +24,7 @@ def watch(event: str, arguments: tuple[object, ...]) -> None:
 sys.addaudithook(watch)
 
 import vyre_driver  # noqa: E402 -- after the hook that watches it
-import vyre_driver.backends.profile  # noqa: E402
+import vyre_driver.target.profile  # noqa: E402
 import vyre_driver.vulkan.devices  # noqa: E402
 import vyre_driver.vulkan.layer  # noqa: E402, F401
 

@@ -15,21 +15,21 @@ import numpy as np
 
 from vyre_driver.arguments import as_array
 from vyre_driver.backends.base import Backend, LoadedArtifact, TimedDispatch
-from vyre_driver.backends.dispatch_config import DispatchConfig
 from vyre_driver.backends.kompute._kp import load_kompute
 from vyre_driver.backends.kompute.deadline import Deadline
 from vyre_driver.backends.kompute.device import BACKEND_ID
 from vyre_driver.backends.kompute.resident import Buffer, checked_dtype
 from vyre_driver.backends.kompute.timing import run_timed
 from vyre_driver.backends.operations import lowered_ops
-from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendFacts, BackendRegistration
-from vyre_driver.backends.wishes import check_output_bytes, check_wishes, output_byte_len
 from vyre_driver.checks import is_whole, items_of
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.specialization import named_values
 from vyre_driver.spirv.module import SpirvModule
+from vyre_driver.target.check import check_output_bytes, check_wishes, output_byte_len
+from vyre_driver.target.config import DispatchConfig
+from vyre_driver.target.profile import DeviceProfile
 from vyre_driver.vulkan.devices import enumerate_devices
 from vyre_driver.vulkan.layer import wanted_features
 from vyre_driver.vulkan.selection import select_device

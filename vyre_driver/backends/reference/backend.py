@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.backends.admission import admit
 from vyre_driver.backends.base import Backend
-from vyre_driver.backends.dispatch_config import DispatchConfig
 from vyre_driver.backends.operations import core_expressions
-from vyre_driver.backends.profile import DeviceProfile
 from vyre_driver.backends.reference import BACKEND_ID
 from vyre_driver.backends.reference.dispatch import interpret
 from vyre_driver.backends.reference.script import MAX_SHARED_BYTES
 from vyre_driver.backends.reference.statements import INTERPRETED_NODES
 from vyre_driver.backends.reference.unit import SUBGROUP_LANES
 from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendRegistration
-from vyre_driver.backends.wishes import check_output_bytes, check_wishes, output_byte_len
 from vyre_driver.binding import BindingPlan
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.ir.program import Program
 from vyre_driver.push_constants import pack_push_constants
+from vyre_driver.target.check import check_output_bytes, check_wishes, output_byte_len
+from vyre_driver.target.config import DispatchConfig
+from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ import enum
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from vyre_driver.identity import PipelineFeatureFlags
+from vyre_driver.identity.keys import PipelineFeatureFlags
 
 if TYPE_CHECKING:
     from collections.abc import Collection

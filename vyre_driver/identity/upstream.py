@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
-from vyre_driver import key_fields
+from vyre_driver.identity import key_fields
 
 if TYPE_CHECKING:
-    from vyre_driver.backends.dispatch_config import DispatchConfig
+    from vyre_driver.target.config import DispatchConfig
 
 _CACHE_KEY = struct.Struct("<40s32s8sI8sI8s32s")
 

@@ -9,8 +9,8 @@ import math
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from vyre_driver.backends.dispatch_config import DispatchConfig, PersistentThreadMode, SpeculationMode
 from vyre_driver.errors import InvalidDispatchConfig, LimitExceeded, UnsupportedFeature
+from vyre_driver.target.config import DispatchConfig, PersistentThreadMode, SpeculationMode
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -1,6 +1,6 @@
 """When two pipelines are the same: the strong cache key, and every digest that goes into it.
 
-A key is BLAKE3 over a domain tag and a manifest (manifest.py), the list of every input that changes the compiled code.
+A key is BLAKE3 over a domain tag and a manifest (identity/manifest.py), the list of every input that changes the compiled code.
 docs/keys.md says of each field why it is in, and what is deliberately out. Upstream's own identities stand beside it, kept bit
 for bit because other vyre tools share them; they select nothing alone.
 
@@ -17,44 +17,19 @@ from typing import TYPE_CHECKING, Any
 
 from blake3 import blake3
 
-from vyre_driver import _fast, key_fields
+from vyre_driver import _fast
 from vyre_driver.errors import InvalidKey
-from vyre_driver.fingerprints import PipelineDeviceFingerprint, dispatch_policy_cache_string, dispatch_policy_digest
-from vyre_driver.manifest import FieldValue, decode_manifest, encode_manifest
+from vyre_driver.identity import key_fields
+from vyre_driver.identity.manifest import FieldValue, decode_manifest, encode_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from vyre_driver.backends.dispatch_config import DispatchConfig
     from vyre_driver.binding import BindingPlan
     from vyre_driver.ir.program import Program
     from vyre_driver.specialization import Specialization, SpecMap
+    from vyre_driver.target.config import DispatchConfig
     from vyre_driver.vulkan.devices import PhysicalDevice
-
-__all__ = [
-    "CURRENT_PIPELINE_CACHE_KEY_VERSION",
-    "MANIFEST_VERSION",
-    "FieldValue",
-    "PipelineCacheKey",
-    "PipelineDeviceFingerprint",
-    "PipelineFeatureFlags",
-    "decode_manifest",
-    "device_fields",
-    "dispatch_policy_cache_string",
-    "dispatch_policy_digest",
-    "emitter_fields",
-    "encode_manifest",
-    "hex_encode",
-    "layout_digest",
-    "manifest_digest",
-    "normalized_program_cache_digest",
-    "policy_fields",
-    "program_digest",
-    "program_vsa_fingerprint_words",
-    "shader_digest",
-    "spec_map_fields",
-    "specialization_fields",
-]
 
 CURRENT_PIPELINE_CACHE_KEY_VERSION = 1
 """Upstream's version of its key's fields."""

@@ -17,8 +17,8 @@ import numpy as np
 
 from benchmarks.timing import interleave, parser, print_rows
 from vyre_driver import Driver, SpirvModule
-from vyre_driver.geometry import grid
-from vyre_driver.push_constants import pack_push_constants
+from vyre_driver.binding.grid import grid
+from vyre_driver.binding.push_constants import pack_push_constants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

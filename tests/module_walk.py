@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from unit.literals import DEVICE, LIMITS
 
 from vyre_driver.binding import BindingPlan
+from vyre_driver.binding.grid import local_size
+from vyre_driver.binding.requirements import check_requirements
 from vyre_driver.errors import InvalidModule, UnsupportedFeature, VyreError
-from vyre_driver.geometry import local_size
 from vyre_driver.identity import layout_digest
-from vyre_driver.requirements import check_requirements
 from vyre_driver.specialization import specialize
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.stub import stub_of

@@ -1,4 +1,4 @@
-"""Plain twins of the compiled proof of a warm call (vyre_driver/_proof.pyx)."""
+"""Plain twins of the compiled proof of a warm call (vyre_driver/binding/_call_form.pyx)."""
 
 from __future__ import annotations
 

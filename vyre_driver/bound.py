@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.backends.kompute.pipeline import BoundPipeline
     from vyre_driver.backends.kompute.resident import Buffer, Lifetime
-    from vyre_driver.binding import BindingPlan
+    from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.telemetry.events import Events
 
 _MAX_RECENT = 32

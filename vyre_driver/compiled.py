@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vyre_driver.backends.kompute.pipeline import PipelineSource
-    from vyre_driver.binding import BindingPlan
+    from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.program_rules import ProgramRules
     from vyre_driver.spirv.contract import PushConstantMember

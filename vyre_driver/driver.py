@@ -15,23 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
-from vyre_driver.arguments import as_array, check_switch
 from vyre_driver.backends.kompute.device import BACKEND_ID, KomputeDevice, check_not_forked
 from vyre_driver.backends.kompute.pipeline import PipelineSource
 from vyre_driver.backends.kompute.resident import Buffer
 from vyre_driver.batch import Batch
-from vyre_driver.binding import BindingPlan
+from vyre_driver.binding.arguments import as_array, check_switch
+from vyre_driver.binding.grid import check_shared_memory, local_size
+from vyre_driver.binding.plan import BindingPlan
+from vyre_driver.binding.requirements import check_requirements
 from vyre_driver.cache.disk import CacheLookup, DiskPipelineCache
 from vyre_driver.cache.entry import PipelineEntry, Verdict
 from vyre_driver.compiled import CompiledModule
 from vyre_driver.errors import InvalidInput
 from vyre_driver.first_pipeline import FirstPipelines
-from vyre_driver.geometry import check_shared_memory, local_size
 from vyre_driver.kernel import Kernel, Trace
 from vyre_driver.pipeline_keys import module_key, program_key
-from vyre_driver.requirements import check_requirements
 from vyre_driver.room import Room
-from vyre_driver.specialization import specialize
+from vyre_driver.specialization.resolve import specialize
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.validator import check_valid
 from vyre_driver.target.check import check_kept
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.ir.program import Program
     from vyre_driver.program_source import ProgramSource
-    from vyre_driver.specialization import SpecMap
+    from vyre_driver.specialization.values import SpecMap
     from vyre_driver.target.config import DispatchConfig
     from vyre_driver.tuner.measure import TuningResult
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from vyre_driver import _proof
-from vyre_driver.arguments import check_switch
 from vyre_driver.backends.kompute.pipeline import BoundPipeline, PipelineSource, RecordedDispatch, StageTimes
 from vyre_driver.backends.kompute.resident import Buffer, check_buffers
+from vyre_driver.binding import _call_form
+from vyre_driver.binding.arguments import check_switch
+from vyre_driver.binding.grid import grid
+from vyre_driver.binding.push_constants import pack_push_constants, packer_of
 from vyre_driver.bound import BoundKernel, RecentBindings
-from vyre_driver.geometry import grid
 from vyre_driver.process.call_lock import call_lock
-from vyre_driver.push_constants import pack_push_constants, packer_of
 from vyre_driver.strict import StrictCall
 from vyre_driver.telemetry.events import EventKind
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.arguments import BufferArgument
     from vyre_driver.backends.kompute.resident import Lifetime
+    from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.cache.entry import Verdict
     from vyre_driver.compiled import CompiledModule
     from vyre_driver.driver import Driver
@@ -69,7 +69,7 @@ class Kernel:
         self._trace = trace
         self._last: tuple[int, PipelineFacts | None, StageTimes | None] = (0, None, None)
         self._calls: OrderedDict[object, _Call] = OrderedDict()
-        self._latest: tuple[_proof.Form, _Call] | None = None  # of the calls above, the one that was found last
+        self._latest: tuple[_call_form.Form, _Call] | None = None  # of the calls above, the one that was found last
         self._packer = packer_of(compiled.push_constants, compiled.source.push_constant_bytes)
         self._room = driver.room
         self._room.add(self)
@@ -98,7 +98,7 @@ class Kernel:
         arrays
             In binding order: read-only buffers, read-write buffers (a copy comes back), and write-only ones unless
             ``out_counts`` or the shader gives their size; those start with zeros. Each is a numpy array, bytes, or what
-            :func:`vyre_driver.arguments.as_array` reads; none is ever written to.
+            :func:`vyre_driver.binding.arguments.as_array` reads; none is ever written to.
         groups
             Workgroups of ``workgroup`` invocations along x, y, z; None takes one invocation for each element of the largest
             output, and is refused where workgroup or code have more axes than the first.
@@ -258,17 +258,19 @@ class Kernel:
         """Prove a call, or find that it has the form of one that was proven; returns also the push constants' words."""
         push_words = self._push_words(push)
         latest = self._latest
-        call = latest[1] if latest is not None and _proof.has_form(latest[0], arrays, groups, out_counts, np.ndarray) else None
+        call = (
+            latest[1] if latest is not None and _call_form.has_form(latest[0], arrays, groups, out_counts, np.ndarray) else None
+        )
         del latest  # its buffers may have to make room for those of another size
         if call is None:
-            form = _proof.call_form(arrays, groups, out_counts, np.ndarray)
+            form = _call_form.call_form(arrays, groups, out_counts, np.ndarray)
             call = self._calls.get(form)
             if call is None:
                 call, contents, pipeline_ns = self._prepare(arrays, groups, out_counts or {})
                 self._remember(form, call)
                 return call, contents, push_words, pipeline_ns
             self._remember(form, call)
-        return call, _proof.in_one_piece(arrays, call.positions, np.ascontiguousarray), push_words, 0
+        return call, _call_form.in_one_piece(arrays, call.positions, np.ascontiguousarray), push_words, 0
 
     def _prepare(
         self, arrays: Sequence[object], groups: Sequence[int] | None, out_counts: Mapping[str, int]
@@ -287,7 +289,7 @@ class Kernel:
         )
         return call, [one.data for one in arguments], recorded.bound.pipeline_ns if made else 0
 
-    def _remember(self, form: _proof.Form | None, call: _Call) -> None:
+    def _remember(self, form: _call_form.Form | None, call: _Call) -> None:
         """Keep a proven call: another with arrays of the same types and shapes needs no proof."""
         with self._lock:
             if form is None or call.recorded not in self._recorded.values():
@@ -394,5 +396,5 @@ class _Call:
 
 def _binding_form(lifetimes: Sequence[Lifetime], groups: Sequence[int] | None, push_words: tuple[int, ...]) -> object | None:
     """Return what two bindings that were proven have in common; None when the groups are of an unusual type."""
-    plain = _proof.call_form((), groups, None, np.ndarray)
+    plain = _call_form.call_form((), groups, None, np.ndarray)
     return None if plain is None else (tuple([id(one) for one in lifetimes]), plain[1], push_words)

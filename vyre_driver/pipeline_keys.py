@@ -10,9 +10,9 @@ from vyre_driver.spirv.opcodes import SUBGROUP_CAPABILITIES
 
 if TYPE_CHECKING:
     from vyre_driver.backends.kompute.device import KomputeDevice
-    from vyre_driver.binding import BindingPlan
+    from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.program_source import ProgramSource
-    from vyre_driver.specialization import Specialization
+    from vyre_driver.specialization.resolve import Specialization
     from vyre_driver.spirv.runnable import RunnableModule
     from vyre_driver.target.config import DispatchConfig
 

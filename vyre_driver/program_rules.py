@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.dispatch_parameters import covering_grid, dispatch_element_count
+from vyre_driver.binding.dispatch_parameters import covering_grid, dispatch_element_count
+from vyre_driver.binding.grid import check_guessable
 from vyre_driver.errors import InvalidProgram
-from vyre_driver.geometry import check_guessable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from vyre_driver.arguments import BufferArgument
-    from vyre_driver.binding import Binding, BindingPlan
+    from vyre_driver.binding.arguments import BufferArgument
+    from vyre_driver.binding.plan import Binding, BindingPlan
     from vyre_driver.ir.predicates import ShapePredicate
 
 

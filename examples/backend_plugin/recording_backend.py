@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.backends import DispatchConfig
-    from vyre_driver.spec_values import SpecMap
+    from vyre_driver.specialization.values import SpecMap
 
 ID = "recording"
 FORWARDED_TO = "kompute"

@@ -19,7 +19,7 @@ from vyre_driver.errors import InvalidInput, InvalidProgram, InvalidSpecializati
 from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, if_, load, store
 from vyre_driver.ir.predicates import And, AtMost, Exactly, MultipleOf, ShapePredicate
 from vyre_driver.program_source import prepare_for
-from vyre_driver.spec_values import SpecMap, SpecValue
+from vyre_driver.specialization.values import SpecMap, SpecValue
 from vyre_driver.target.config import DispatchConfig
 from vyre_driver.tuner import calls as tuner_calls
 from vyre_driver.tuner.choice import module_target, program_target

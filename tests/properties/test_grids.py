@@ -7,7 +7,7 @@ from math import ceil, prod
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from vyre_driver.dispatch_parameters import ceil_cube_root, ceil_square_root, covering_grid
+from vyre_driver.binding.dispatch_parameters import ceil_cube_root, ceil_square_root, covering_grid
 
 near_powers = st.builds(
     lambda side, power, step: max(side**power + step, 0), st.integers(0, 2**21), st.integers(1, 3), st.integers(-2, 2)

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vyre_driver import _proof
+from vyre_driver.binding import _call_form
+from vyre_driver.binding.push_constants import pack_push_constants, packer_of
 from vyre_driver.errors import InvalidPushConstant
-from vyre_driver.push_constants import pack_push_constants, packer_of
 from vyre_driver.spirv.contract import PushConstantMember
 from vyre_driver.spirv.layout import MemoryType, Scalar, Vector
 
@@ -57,15 +57,15 @@ CALLS = st.tuples(st.lists(ARRAYS, max_size=4).map(tuple), GROUPS, OUT_COUNTS)
 
 @given(CALLS)
 def test_the_form_of_a_call_is_the_twins(call: Call) -> None:
-    assert _proof.call_form(*call, np.ndarray) == proof_twin.call_form(*call)
+    assert _call_form.call_form(*call, np.ndarray) == proof_twin.call_form(*call)
 
 
 @given(CALLS, CALLS)
 def test_a_call_has_the_form_that_the_twin_says(first: Call, second: Call) -> None:
     form = proof_twin.call_form(*first)
     if form is not None:
-        assert _proof.has_form(form, *second, np.ndarray) is proof_twin.has_form(form, *second)
-        assert _proof.has_form(form, *first, np.ndarray) is True
+        assert _call_form.has_form(form, *second, np.ndarray) is proof_twin.has_form(form, *second)
+        assert _call_form.has_form(form, *first, np.ndarray) is True
 
 
 @given(CALLS, st.integers(0, 2), st.data())
@@ -76,13 +76,13 @@ def test_a_call_that_differs_in_one_thing_has_another_form_where_the_twin_says_s
     if form is not None:
         changed: list[Any] = list(call)
         changed[place] = data.draw(CALLS)[place]
-        assert _proof.has_form(form, *changed, np.ndarray) is proof_twin.has_form(form, *changed)
+        assert _call_form.has_form(form, *changed, np.ndarray) is proof_twin.has_form(form, *changed)
 
 
 @given(st.lists(ARRAYS.filter(lambda one: isinstance(one, np.ndarray)), min_size=1, max_size=4), st.data())
 def test_arrays_are_in_one_piece_as_the_twins_are(arrays: list[Any], data: st.DataObject) -> None:
     positions = tuple(data.draw(st.lists(st.none() | st.integers(0, len(arrays) - 1), max_size=4)))
-    found = _proof.in_one_piece(tuple(arrays), positions, np.ascontiguousarray)
+    found = _call_form.in_one_piece(tuple(arrays), positions, np.ascontiguousarray)
     expected = proof_twin.in_one_piece(tuple(arrays), positions, np.ascontiguousarray)
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
@@ -157,4 +157,4 @@ def test_a_block_of_anything_else_is_left_to_the_plain_packing(types: list[Memor
 )
 def test_a_place_outside_the_block_is_refused(members: tuple[tuple[str, int, str], ...], words: int, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
-        _proof.PushPacker(members, words)
+        _call_form.PushPacker(members, words)

@@ -13,13 +13,13 @@ import pytest
 from inputs import OnlyArrayInterface, OnlyDLPack
 from literals import UINTS, buffer, reflection, refusal
 
-from vyre_driver.arguments import as_array, raw_bytes
 from vyre_driver.binding import BindingPlan
+from vyre_driver.binding.arguments import as_array, raw_bytes
 from vyre_driver.errors import InvalidInput
 from vyre_driver.spirv.types import Element, Scalar
 
 if TYPE_CHECKING:
-    from vyre_driver.arguments import BufferArgument
+    from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.spirv.contract import BufferInterface
 
 FLOATS = np.array([1.5, -2, 3], np.float32)

@@ -15,7 +15,7 @@ from vyre_driver.spirv.types import Element, Scalar
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vyre_driver.arguments import BufferArgument
+    from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.spirv.contract import BufferInterface
 
 ROLES = {

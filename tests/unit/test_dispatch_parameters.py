@@ -8,7 +8,7 @@ import pytest
 from literals import refusal
 
 from vyre_driver.binding import BindingPlan
-from vyre_driver.dispatch_parameters import (
+from vyre_driver.binding.dispatch_parameters import (
     MAX_PARAMETER_WORDS,
     ceil_cube_root,
     ceil_square_root,

@@ -8,8 +8,8 @@ import pytest
 from assembler import BASE, assemble, op
 from literals import LIMITS, reflection, refusal
 
+from vyre_driver.binding.grid import check_shared_memory, local_size
 from vyre_driver.errors import InvalidModule, InvalidSpecialization, LimitExceeded
-from vyre_driver.geometry import check_shared_memory, local_size
 from vyre_driver.specialization import specialize
 from vyre_driver.spirv.interface import LocalSize
 from vyre_driver.spirv.module import SpirvModule

@@ -10,8 +10,8 @@ import pytest
 from literals import LIMITS, U32, buffer, reflection, refusal
 
 from vyre_driver.binding import BindingPlan
+from vyre_driver.binding.grid import grid, local_size
 from vyre_driver.errors import InvalidInput, LimitExceeded
-from vyre_driver.geometry import grid, local_size
 from vyre_driver.specialization import specialize
 from vyre_driver.spirv.contract import LocalSize, SpecConstant
 

@@ -11,8 +11,8 @@ from assembler import BASE, assemble, op
 from literals import refusal
 
 from vyre_driver.backends.reference import run
+from vyre_driver.binding.grid import check_guessable
 from vyre_driver.errors import InvalidInput
-from vyre_driver.geometry import check_guessable
 from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, gid_y, lid_z, store, wid_y
 from vyre_driver.spirv import _axes
 from vyre_driver.spirv.module import SpirvModule

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from literals import DEVICE, buffer, device, reflection, refusal
 
-from vyre_driver import requirements
+from vyre_driver.binding import requirements
 from vyre_driver.errors import LimitExceeded, UnsupportedFeature
 from vyre_driver.spirv.contract import PushConstantMember
 from vyre_driver.spirv.layout import Scalar

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from literals import BOOL, F32, I32, U32, refusal
 
+from vyre_driver.binding.push_constants import pack_push_constants
 from vyre_driver.errors import InvalidPushConstant, InvalidSpecialization
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.push_constants import pack_push_constants
 from vyre_driver.specialization import (
     Specialization,
     SpecializedConstant,

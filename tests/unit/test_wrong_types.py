@@ -8,9 +8,9 @@ import pytest
 from literals import LIMITS, U32
 
 from vyre_driver import SpirvModule
+from vyre_driver.binding.grid import grid
+from vyre_driver.binding.push_constants import pack_push_constants
 from vyre_driver.errors import DeviceNotFound, InvalidInput, InvalidPushConstant, InvalidSpecialization, VyreError
-from vyre_driver.geometry import grid
-from vyre_driver.push_constants import pack_push_constants
 from vyre_driver.specialization import specialize
 from vyre_driver.spirv.contract import PushConstantMember
 from vyre_driver.spirv.interface import SpecConstant

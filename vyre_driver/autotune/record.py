@@ -16,7 +16,7 @@ from vyre_driver.errors import InvalidAutotuneRecord
 from vyre_driver.identity import key_fields
 
 if TYPE_CHECKING:
-    from vyre_driver.specialization import SpecCacheKey
+    from vyre_driver.specialization.resolve import SpecCacheKey
 
 _U32_MAX = 2**32 - 1
 _I64_MAX = 2**63 - 1  # what every TOML reader takes

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from vyre_driver.spec_values import SpecMap
+    from vyre_driver.specialization.values import SpecMap
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.backends.admission import admit
 from vyre_driver.backends.base import Backend
 from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendRegistration
-from vyre_driver.binding import BindingPlan
+from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.ir.program import Program
 from vyre_driver.target.check import check_output_bytes, check_wishes
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.spec_values import SpecMap
+    from vyre_driver.specialization.values import SpecMap
 
 _U32_MAX = 2**32 - 1
 

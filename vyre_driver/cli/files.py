@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.binding import Binding
+    from vyre_driver.binding.plan import Binding
 
 _NPY_MAGIC = b"\x93NUMPY"
 _PART_BYTES = 64 << 20

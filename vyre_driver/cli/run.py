@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.binding import BindingPlan, BindingRole
+from vyre_driver.binding.plan import BindingPlan, BindingRole
+from vyre_driver.binding.push_constants import numbers_of
 from vyre_driver.cli.files import OutputFile, read_array
 from vyre_driver.cli.options import add_device, add_json, add_shader, load_shader, pairs, print_json, say, whole_numbers
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidCommand, InvalidInput, InvalidPushConstant, InvalidSpecialization, with_article
-from vyre_driver.push_constants import numbers_of
 from vyre_driver.spirv.layout import shown
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.binding import Binding
+    from vyre_driver.binding.plan import Binding
     from vyre_driver.kernel import Kernel
     from vyre_driver.spirv.contract import PushConstantMember, Reflection
 

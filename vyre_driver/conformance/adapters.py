@@ -14,7 +14,7 @@ from vyre_driver.backends.reference import BACKEND_ID as REFERENCE
 from vyre_driver.backends.reference import run as run_reference
 from vyre_driver.backends.reference.dispatch import interpret
 from vyre_driver.backends.reference.unit import SUBGROUP_LANES
-from vyre_driver.binding import BindingPlan
+from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.identity.keys import PipelineFeatureFlags
 from vyre_driver.target.config import DispatchConfig
 from vyre_driver.target.profile import DeviceProfile, feature_flags

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vyre_driver.binding import BindingPlan
+from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.ir.dtypes import DataType
 
 if TYPE_CHECKING:

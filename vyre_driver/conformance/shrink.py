@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.binding import BindingPlan
+from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.arithmetic import Binary, LitU32
 from vyre_driver.ir.dtypes import DataType

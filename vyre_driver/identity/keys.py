@@ -25,9 +25,10 @@ from vyre_driver.identity.manifest import FieldValue, decode_manifest, encode_ma
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from vyre_driver.binding import BindingPlan
+    from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.ir.program import Program
-    from vyre_driver.specialization import Specialization, SpecMap
+    from vyre_driver.specialization.resolve import Specialization
+    from vyre_driver.specialization.values import SpecMap
     from vyre_driver.target.config import DispatchConfig
     from vyre_driver.vulkan.devices import PhysicalDevice
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.spec_values import SpecMap
+from vyre_driver.specialization.values import SpecMap
 from vyre_driver.tuner.target import TuningTarget
 
 if TYPE_CHECKING:

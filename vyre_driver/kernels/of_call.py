@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.arguments import BufferArgument
     from vyre_driver.autotune.space import Candidate, TuningSpace
-    from vyre_driver.binding import BindingPlan
+    from vyre_driver.binding.arguments import BufferArgument
+    from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.ir.predicates import ShapePredicate
     from vyre_driver.ir.program import Program
     from vyre_driver.kernels.definition import DeviceFacts, Size

@@ -10,7 +10,7 @@ import keyword
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre_driver.push_constants import numbers_of
+from vyre_driver.binding.push_constants import numbers_of
 from vyre_driver.spirv.layout import Scalar, Struct, Vector, shown
 from vyre_driver.spirv.signature import default_text
 
@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vyre_driver.backends.kompute.resident import Buffer
-from vyre_driver.binding import BindingPlan
+from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.bound import BoundKernel
 from vyre_driver.kernel import Trace
 """

@@ -15,8 +15,8 @@ from vyre_driver.target.config import DispatchConfig, PersistentThreadMode, Spec
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from vyre_driver.arguments import BufferArgument
     from vyre_driver.backends.base import Backend
+    from vyre_driver.binding.arguments import BufferArgument
 
 _INSTEAD = {
     "timeout": "leave it out, and give timeout with the call",

@@ -12,7 +12,7 @@ from vyre_driver.autotune.space import TuningSpace
 from vyre_driver.errors import InvalidInput
 from vyre_driver.identity.keys import layout_digest, program_digest
 from vyre_driver.program_space import program_space
-from vyre_driver.specialization import specialize
+from vyre_driver.specialization.resolve import specialize
 from vyre_driver.target.config import DispatchConfig
 from vyre_driver.tuner.target import TuningTarget, fixed_values
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.autotune.records import TuningRecords
     from vyre_driver.program_source import ProgramSource
-    from vyre_driver.specialization import SpecMap
+    from vyre_driver.specialization.values import SpecMap
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.vulkan.devices import PhysicalDevice
 

@@ -17,10 +17,10 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.arguments import as_array
 from vyre_driver.autotune.outcomes import Abandoned, Budget, Status, WrongOutputs
 from vyre_driver.autotune.records import size_text
 from vyre_driver.autotune.search import search
+from vyre_driver.binding.arguments import as_array
 from vyre_driver.errors import InvalidInput, TuningFailed
 from vyre_driver.kernels.definition import Operand
 from vyre_driver.tuner.isolation import IsolatedBench

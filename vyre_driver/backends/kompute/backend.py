@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from vyre_driver.arguments import as_array
 from vyre_driver.backends.base import Backend, LoadedArtifact, TimedDispatch
 from vyre_driver.backends.kompute._kp import load_kompute
 from vyre_driver.backends.kompute.deadline import Deadline
@@ -22,10 +21,11 @@ from vyre_driver.backends.kompute.resident import Buffer, checked_dtype
 from vyre_driver.backends.kompute.timing import run_timed
 from vyre_driver.backends.operations import lowered_ops
 from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendFacts, BackendRegistration
+from vyre_driver.binding.arguments import as_array
 from vyre_driver.checks import is_whole, items_of
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
-from vyre_driver.specialization import named_values
+from vyre_driver.specialization.resolve import named_values
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.target.check import check_output_bytes, check_wishes, output_byte_len
 from vyre_driver.target.config import DispatchConfig
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from vyre_driver.arguments import BufferArgument
     from vyre_driver.backends.registration import BackendRequest
+    from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.ir.program import Program
     from vyre_driver.kernel import Kernel
-    from vyre_driver.spec_values import SpecMap
+    from vyre_driver.specialization.values import SpecMap
 
 _PRECEDENCE = 30  # that of upstream's other Vulkan backends
 _NS_PER_S = 1_000_000_000

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.arguments import BufferArgument
     from vyre_driver.backends.kompute.device import KomputeDevice
+    from vyre_driver.binding.arguments import BufferArgument
 
 _NS_PER_S = 1_000_000_000
 

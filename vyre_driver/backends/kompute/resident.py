@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.arguments import as_array, raw_bytes
 from vyre_driver.backends.kompute.buffers import TensorBuffer, check_sizes
 from vyre_driver.backends.kompute.deadline import Deadline
 from vyre_driver.backends.kompute.submission import Submission, wait_for_earlier_work
+from vyre_driver.binding.arguments import as_array, raw_bytes
 from vyre_driver.checks import is_whole, items_of
 from vyre_driver.errors import DispatchFailed, InvalidInput
 from vyre_driver.process.call_lock import call_lock

@@ -17,10 +17,10 @@ from vyre_driver.backends.reference.script import MAX_SHARED_BYTES
 from vyre_driver.backends.reference.statements import INTERPRETED_NODES
 from vyre_driver.backends.reference.unit import SUBGROUP_LANES
 from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendRegistration
-from vyre_driver.binding import BindingPlan
+from vyre_driver.binding.plan import BindingPlan
+from vyre_driver.binding.push_constants import pack_push_constants
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.ir.program import Program
-from vyre_driver.push_constants import pack_push_constants
 from vyre_driver.target.check import check_output_bytes, check_wishes, output_byte_len
 from vyre_driver.target.config import DispatchConfig
 from vyre_driver.target.profile import DeviceProfile
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.spec_values import SpecMap
+    from vyre_driver.specialization.values import SpecMap
 
 _PRECEDENCE = 900  # behind everything that has a device
 _U32_MAX = 2**32 - 1

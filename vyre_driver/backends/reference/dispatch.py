@@ -18,11 +18,11 @@ from vyre_driver.backends.reference.script import prepare
 from vyre_driver.backends.reference.specialized import specialized_literals
 from vyre_driver.backends.reference.unit import SUBGROUP_LANES, Grid
 from vyre_driver.backends.reference.values import layout_of
-from vyre_driver.binding import BindingPlan
+from vyre_driver.binding.dispatch_parameters import covering_grid, dispatch_element_count
+from vyre_driver.binding.grid import check_guessable
+from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.checks import is_whole
-from vyre_driver.dispatch_parameters import covering_grid, dispatch_element_count
 from vyre_driver.errors import InvalidInput, InvalidProgram
-from vyre_driver.geometry import check_guessable
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validate import validate
 
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.arguments import BufferArgument
     from vyre_driver.backends.reference.script import Script
+    from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.ir.program import Program
-    from vyre_driver.spec_values import SpecMap
+    from vyre_driver.specialization.values import SpecMap
 
 DEFAULT_STEP_BUDGET = 1 << 24
 _U32_MAX = 2**32 - 1

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.program import Program
-    from vyre_driver.spec_values import SpecMap
+    from vyre_driver.specialization.values import SpecMap
 
 _U32 = 1 << 32
 
@@ -31,7 +31,7 @@ def specialized_literals(program: Program, specs: Mapping[str, object] | SpecMap
     if specs is None:
         return {}
     declared = import_module("vyre_driver.spirv.emit.specialized").spec_constants  # late: few runs have constants
-    specialization = import_module("vyre_driver.specialization")
+    specialization = import_module("vyre_driver.specialization.resolve")
     names = tuple(specialization.named_values(specs))
     if not names:
         return {}

@@ -38,7 +38,7 @@ from vyre_driver.spirv.opcodes import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vyre_driver.binding import BindingPlan
+    from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.terms import Term
     from vyre_driver.spirv.interface import SpecConstant

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vyre_driver.binding import BindingPlan
+    from vyre_driver.binding.plan import BindingPlan
 
 EMITTER_VERSION = 12
 """In every key. Whatever changes the bytes of a program must raise it; a golden digest holds this."""

@@ -15,25 +15,13 @@ from blake3 import blake3
 from vyre_driver import _fast
 from vyre_driver.errors import InvalidSpecialization, with_article
 from vyre_driver.identity import key_fields
-from vyre_driver.spec_values import SpecKind, SpecMap, SpecValue
+from vyre_driver.specialization.values import SpecMap, SpecValue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vyre_driver.ir.program import Program
     from vyre_driver.spirv.contract import SpecConstant
-
-__all__ = [
-    "SpecCacheKey",
-    "SpecKind",
-    "SpecMap",
-    "SpecValue",
-    "Specialization",
-    "SpecializedConstant",
-    "specialize",
-    "versioned_specialization_artifact_key",
-    "vsa_specialization_key",
-]
 
 _ARTIFACT_DOMAIN = b"vyre-specialization-artifact-key-v1\0version\0"
 _ARTIFACT_HEAD = struct.Struct("<44sI6sQ")

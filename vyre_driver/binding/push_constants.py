@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from vyre_driver import _proof
+from vyre_driver.binding import _call_form
 from vyre_driver.errors import InvalidPushConstant
 from vyre_driver.spirv.layout import Array, Matrix, Scalar, Struct, Vector
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.layout import Member, MemoryType
 
 _WORD_BITS = 32
-_MAX_PACKED_BYTES = 256  # what _proof.PushPacker has room for
+_MAX_PACKED_BYTES = 256  # what _call_form.PushPacker has room for
 
 
 class Numbers(NamedTuple):
@@ -65,7 +65,7 @@ def _offsets(found: MemoryType) -> tuple[int, ...]:
     return (0,)
 
 
-def packer_of(members: Sequence[PushConstantMember], byte_len: int) -> _proof.PushPacker | None:
+def packer_of(members: Sequence[PushConstantMember], byte_len: int) -> _call_form.PushPacker | None:
     """Return what packs plain numbers fast, None for a block of anything but single numbers of 32 bits, 256 bytes at most."""
     scalars = [member.type for member in members if isinstance(member.type, Scalar)]
     if not members or len(scalars) < len(members) or byte_len > _MAX_PACKED_BYTES:
@@ -73,7 +73,7 @@ def packer_of(members: Sequence[PushConstantMember], byte_len: int) -> _proof.Pu
     if any(scalar.bits != _WORD_BITS or scalar.kind == "b" for scalar in scalars):
         return None
     places = [(member.name, member.offset, scalar.kind) for member, scalar in zip(members, scalars, strict=True)]
-    return _proof.PushPacker(tuple(places), byte_len // 4)
+    return _call_form.PushPacker(tuple(places), byte_len // 4)
 
 
 def pack_push_constants(

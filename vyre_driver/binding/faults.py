@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.arguments import misfit
+from vyre_driver.binding.arguments import misfit
 from vyre_driver.errors import InvalidInput, InvalidProgram
 
 if TYPE_CHECKING:
-    from vyre_driver.binding import Binding, BindingPlan
+    from vyre_driver.binding.plan import Binding, BindingPlan
     from vyre_driver.errors import VyreError
     from vyre_driver.ir.buffers import BufferDecl
 

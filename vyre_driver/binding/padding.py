@@ -17,7 +17,7 @@ from vyre_driver.errors import InvalidInput
 from vyre_driver.spirv.layout import Vector
 
 if TYPE_CHECKING:
-    from vyre_driver.binding import Binding
+    from vyre_driver.binding.plan import Binding
     from vyre_driver.spirv.layout import Padded
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from vyre_driver.argument_layout import check_padding
+from vyre_driver.binding.padding import check_padding
 from vyre_driver.checks import is_whole, items_of
 from vyre_driver.errors import InvalidInput
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.binding import Binding, BindingPlan
+    from vyre_driver.binding.plan import Binding, BindingPlan
 
 _ON_CPU = 1  # DLPack's kDLCPU
 _BYTE_FORMATS = frozenset({"B", "<B", "c", "<c"})

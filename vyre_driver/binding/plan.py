@@ -15,15 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver import _fast, arguments
-from vyre_driver.binding_faults import lengths_error, plan_error, size_error
-from vyre_driver.binding_layout import (
-    BackendLayoutClass,
-    BackendLayoutFingerprint,
-    BackendLayoutSlot,
-    BindingSetFingerprint,
-    binding_plans_share_layout,
-)
+from vyre_driver import _fast
+from vyre_driver.binding import arguments
+from vyre_driver.binding.faults import lengths_error, plan_error, size_error
 from vyre_driver.errors import InvalidInput, InvalidProgram, LimitExceeded
 
 if TYPE_CHECKING:
@@ -31,22 +25,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.arguments import BufferArgument, Resident
+    from vyre_driver.binding.arguments import BufferArgument, Resident
     from vyre_driver.ir.dtypes import DataType
     from vyre_driver.ir.program import Program
     from vyre_driver.spirv.contract import BufferInterface, Reflection
     from vyre_driver.spirv.types import Element
-
-__all__ = [
-    "BackendLayoutClass",
-    "BackendLayoutFingerprint",
-    "BackendLayoutSlot",
-    "Binding",
-    "BindingPlan",
-    "BindingRole",
-    "BindingSetFingerprint",
-    "binding_plans_share_layout",
-]
 
 _WORD_BYTES = 4
 _MAX_BYTES = 2**64 - 1
@@ -301,7 +284,7 @@ class BindingPlan:
         """Prove that the inputs have the right number and sizes; their types are for ``check_arguments`` to look at.
 
         ``inputs`` come in the order of the bindings that take one: bytes, arrays, or whatever holds bytes as ``as_array`` of
-        :mod:`vyre_driver.arguments` reads it.
+        :mod:`vyre_driver.binding.arguments` reads it.
 
         Raises
         ------
@@ -340,11 +323,11 @@ class BindingPlan:
         return made
 
     def check_arguments(self, arrays: Sequence[object], out_counts: Mapping[str, int]) -> tuple[BufferArgument, ...]:
-        """Match arrays to bindings and prove that each fits; see :func:`vyre_driver.arguments.check_arguments`."""
+        """Match arrays to bindings and prove that each fits; see :func:`vyre_driver.binding.arguments.check_arguments`."""
         return arguments.check_arguments(self, arrays, out_counts)
 
     def check_resident(self, buffers: Sequence[Resident]) -> tuple[BufferArgument, ...]:
-        """Prove that resident buffers fit; see :func:`vyre_driver.arguments.check_resident`."""
+        """Prove that resident buffers fit; see :func:`vyre_driver.binding.arguments.check_resident`."""
         return arguments.check_resident(self, buffers)
 
     def __reduce__(self) -> tuple[Any, ...]:

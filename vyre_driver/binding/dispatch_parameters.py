@@ -15,7 +15,7 @@ from vyre_driver.errors import InvalidInput, LimitExceeded
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vyre_driver.binding import BindingPlan
+    from vyre_driver.binding.plan import BindingPlan
 
 MAX_PARAMETER_WORDS = 1 << 16
 

@@ -16,8 +16,8 @@ from vyre_driver.errors import InvalidInput, InvalidSpecialization, LimitExceede
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vyre_driver.arguments import BufferArgument
-    from vyre_driver.specialization import Specialization
+    from vyre_driver.binding.arguments import BufferArgument
+    from vyre_driver.specialization.resolve import Specialization
     from vyre_driver.spirv.contract import Reflection
     from vyre_driver.vulkan.devices import DeviceLimits
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from vyre_driver.binding import BindingPlan, BindingRole
+    from vyre_driver.binding.plan import BindingPlan, BindingRole
 
 
 @dataclass(frozen=True, slots=True)

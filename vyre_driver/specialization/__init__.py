@@ -1,0 +1,23 @@
+"""Specialization constants: typed values, and the words that a pipeline is given for them."""
+
+from vyre_driver.specialization.resolve import (
+    SpecCacheKey,
+    Specialization,
+    SpecializedConstant,
+    specialize,
+    versioned_specialization_artifact_key,
+    vsa_specialization_key,
+)
+from vyre_driver.specialization.values import SpecKind, SpecMap, SpecValue
+
+__all__ = [
+    "SpecCacheKey",
+    "SpecKind",
+    "SpecMap",
+    "SpecValue",
+    "Specialization",
+    "SpecializedConstant",
+    "specialize",
+    "versioned_specialization_artifact_key",
+    "vsa_specialization_key",
+]

@@ -18,16 +18,16 @@ from vyre_driver import Driver, kernels
 from vyre_driver.autotune import AutotuneStore
 from vyre_driver.autotune.outcomes import Budget
 from vyre_driver.autotune.records import size_text
-from vyre_driver.backends.kompute.timing import TimedDispatches
+from vyre_driver.kompute.timing import TimedDispatches
 from vyre_driver.tuner.measure import tune
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.autotune.space import Candidate
-    from vyre_driver.backends.kompute.resident import Buffer
     from vyre_driver.kernels.definition import Size
     from vyre_driver.kernels.tuned import TunedKernel
+    from vyre_driver.kompute.buffer import Buffer
 
 LARGE: tuple[tuple[str, Size], ...] = (
     ("saxpy", (2**28,)),

@@ -39,7 +39,7 @@ from vyre_driver.ir import (
     var,
 )
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
-from vyre_driver.spirv.emit import Target, emit
+from vyre_driver.lowering.emit import Target, emit
 from vyre_driver.spirv.glsl import TOOL
 from vyre_driver.target.config import DispatchConfig
 

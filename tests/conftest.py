@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vyre_driver.ir import Program
-    from vyre_driver.spirv.emit import EmittedModule, Target
+    from vyre_driver.lowering.emit import EmittedModule, Target
     from vyre_driver.vulkan import PhysicalDevice
 
 REQUIRED = frozenset(os.environ.get("VYRE_REQUIRE", "").split(","))
@@ -103,7 +103,7 @@ def missing(kind: str) -> str | None:
     if kind == "packaging":
         absent = [tool for tool in ("cc", "git", "glslangValidator") if shutil.which(tool) is None]
         return f"not installed: {', '.join(absent)}" if absent else None
-    from vyre_driver.backends.kompute._kp import load_kompute
+    from vyre_driver.kompute._kp import load_kompute
 
     try:
         select_device(enumerate_devices(), allow_software=True)
@@ -193,7 +193,7 @@ def lower() -> Lower:
     What a module declares beyond every device's capabilities has to be a feature that it names and that the target has.
     """
     from vyre_driver.binding import BindingPlan
-    from vyre_driver.spirv.emit import Target, emit
+    from vyre_driver.lowering.emit import Target, emit
     from vyre_driver.spirv.opcodes import CORE_CAPABILITIES, FEATURE_OF_CAPABILITY, SUBGROUP_CAPABILITIES
 
     tool = shutil.which("spirv-val")

@@ -6,16 +6,16 @@ import functools
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.backends.kompute.submission import Submission
 from vyre_driver.errors import DispatchTimeout
+from vyre_driver.kompute.submission import Submission
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from vyre_driver.backends.kompute.pipeline import BoundPipeline
-    from vyre_driver.backends.kompute.resident import Buffer, Lifetime
     from vyre_driver.binding.plan import BindingPlan
+    from vyre_driver.kompute.buffer import Buffer, Lifetime
+    from vyre_driver.kompute.pipeline import BoundPipeline
     from vyre_driver.telemetry.events import Events
 
 _MAX_RECENT = 32

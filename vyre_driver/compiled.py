@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vyre_driver.backends.kompute.pipeline import PipelineSource
     from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.identity.keys import PipelineCacheKey
-    from vyre_driver.program_rules import ProgramRules
+    from vyre_driver.kompute.pipeline import PipelineSource
+    from vyre_driver.lowering.launch import ProgramRules
     from vyre_driver.spirv.contract import PushConstantMember
 
 

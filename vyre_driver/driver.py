@@ -15,9 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
-from vyre_driver.backends.kompute.device import BACKEND_ID, KomputeDevice, check_not_forked
-from vyre_driver.backends.kompute.pipeline import PipelineSource
-from vyre_driver.backends.kompute.resident import Buffer
 from vyre_driver.batch import Batch
 from vyre_driver.binding.arguments import as_array, check_switch
 from vyre_driver.binding.grid import check_shared_memory, local_size
@@ -29,6 +26,9 @@ from vyre_driver.compiled import CompiledModule
 from vyre_driver.errors import InvalidInput
 from vyre_driver.first_pipeline import FirstPipelines
 from vyre_driver.kernel import Kernel, Trace
+from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.kompute.device import BACKEND_ID, KomputeDevice, check_not_forked
+from vyre_driver.kompute.pipeline import PipelineSource
 from vyre_driver.pipeline_keys import module_key, program_key
 from vyre_driver.room import Room
 from vyre_driver.specialization.resolve import specialize
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.store import AutotuneStore
     from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.ir.program import Program
-    from vyre_driver.program_source import ProgramSource
+    from vyre_driver.lowering.program import ProgramSource
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.target.config import DispatchConfig
     from vyre_driver.tuner.measure import TuningResult
@@ -224,7 +224,7 @@ class Driver:
     ) -> Kernel:
         if space is not None:
             raise InvalidInput("compile got a space for a program, which has its own", fix="leave it out")
-        prepare = import_module("vyre_driver.program_source").prepare_for  # late: most need no programs
+        prepare = import_module("vyre_driver.lowering.program").prepare_for  # late: most need no programs
         prepared: ProgramSource = prepare(self.backend, program, specs, config)
         tuned = self._tuned_config(prepared, program, specs, config)
         if tuned is None:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from vyre_driver.backends.kompute.pipeline import BoundPipeline, PipelineSource, RecordedDispatch, StageTimes
-from vyre_driver.backends.kompute.resident import Buffer, check_buffers
 from vyre_driver.binding import _call_form
 from vyre_driver.binding.arguments import check_switch
 from vyre_driver.binding.grid import grid
 from vyre_driver.binding.push_constants import pack_push_constants, packer_of
 from vyre_driver.bound import BoundKernel, RecentBindings
+from vyre_driver.kompute.buffer import Buffer, check_buffers
+from vyre_driver.kompute.pipeline import BoundPipeline, PipelineSource, RecordedDispatch, StageTimes
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.strict import StrictCall
 from vyre_driver.telemetry.events import EventKind
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.backends.kompute.resident import Lifetime
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.cache.entry import Verdict
     from vyre_driver.compiled import CompiledModule
     from vyre_driver.driver import Driver
+    from vyre_driver.kompute.buffer import Lifetime
     from vyre_driver.vulkan._layer import PipelineFacts
 
 _Made = TypeVar("_Made")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.backends.kompute.device import BACKEND_ID
 from vyre_driver.identity.keys import PipelineCacheKey, PipelineFeatureFlags, layout_digest, program_digest, shader_digest
+from vyre_driver.kompute.device import BACKEND_ID
 from vyre_driver.spirv.opcodes import SUBGROUP_CAPABILITIES
 
 if TYPE_CHECKING:
-    from vyre_driver.backends.kompute.device import KomputeDevice
     from vyre_driver.binding.plan import BindingPlan
-    from vyre_driver.program_source import ProgramSource
+    from vyre_driver.kompute.device import KomputeDevice
+    from vyre_driver.lowering.program import ProgramSource
     from vyre_driver.specialization.resolve import Specialization
     from vyre_driver.spirv.runnable import RunnableModule
     from vyre_driver.target.config import DispatchConfig

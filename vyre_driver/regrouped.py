@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.backends.kompute.resident import Buffer
     from vyre_driver.bound import BoundKernel
     from vyre_driver.compiled import CompiledModule
     from vyre_driver.driver import Driver
+    from vyre_driver.kompute.buffer import Buffer
 
 
 class RegroupedKernel(Kernel):

@@ -10,8 +10,7 @@ from kernels import SPIN, TURNS, Spin, glsl
 
 from vyre_driver import Driver, acquire, acquire_preferred_dispatch_backend
 from vyre_driver.backends import DeviceProfile, DispatchConfig, PersistentThreadMode, SpeculationMode, explain_acquisition
-from vyre_driver.backends.kompute.backend import KomputeBackend
-from vyre_driver.backends.kompute.timing import elapsed_ns
+from vyre_driver.backends.kompute import KomputeBackend
 from vyre_driver.errors import (
     DispatchFailed,
     DispatchTimeout,
@@ -21,6 +20,7 @@ from vyre_driver.errors import (
     UnsupportedFeature,
     VyreError,
 )
+from vyre_driver.kompute.timing import elapsed_ns
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:

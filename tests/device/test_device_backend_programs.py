@@ -11,7 +11,7 @@ import pytest
 
 from vyre_driver import Driver, acquire
 from vyre_driver.backends import DispatchConfig
-from vyre_driver.backends.kompute.backend import KomputeBackend
+from vyre_driver.backends.kompute import KomputeBackend
 from vyre_driver.errors import (
     InvalidProgram,
     InvalidPushConstant,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from conftest import CompileText
 
     from vyre_driver import Driver
-    from vyre_driver.backends.kompute.resident import Buffer
+    from vyre_driver.kompute.buffer import Buffer
 
 pytestmark = pytest.mark.device
 

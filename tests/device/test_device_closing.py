@@ -13,9 +13,9 @@ import pytest
 from interrupts import interrupted_at
 
 from vyre_driver import Driver
-from vyre_driver.backends.kompute import device
-from vyre_driver.backends.kompute.device import KomputeDevice
 from vyre_driver.errors import DispatchFailed
+from vyre_driver.kompute import device
+from vyre_driver.kompute.device import KomputeDevice
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:

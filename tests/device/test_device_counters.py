@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from vyre_driver import Kernel
-    from vyre_driver.backends.kompute.resident import Buffer
     from vyre_driver.bound import BoundKernel
+    from vyre_driver.kompute.buffer import Buffer
 
 pytestmark = pytest.mark.device
 

@@ -45,8 +45,8 @@ from vyre_driver.ir import (
     var,
 )
 from vyre_driver.ir.operators import AtomicOp, BinOp, UnOp
-from vyre_driver.spirv.emit import Target
-from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
+from vyre_driver.lowering.emit import Target
+from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

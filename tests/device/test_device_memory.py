@@ -16,8 +16,8 @@ import pytest
 
 from vyre_driver import Driver, SpirvModule
 from vyre_driver import driver as driver_module
-from vyre_driver.backends.kompute.device import KomputeDevice
 from vyre_driver.errors import DeviceOutOfMemory
+from vyre_driver.kompute.device import KomputeDevice
 from vyre_driver.vulkan import _layer, layer
 from vyre_driver.vulkan.devices import DeviceType, PhysicalDevice, enumerate_devices
 from vyre_driver.vulkan.selection import select_device

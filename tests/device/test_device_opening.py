@@ -12,8 +12,8 @@ import pytest
 from interrupts import interrupted_at
 
 from vyre_driver import Driver
-from vyre_driver.backends.kompute.device import KomputeDevice
 from vyre_driver.errors import DispatchFailed
+from vyre_driver.kompute.device import KomputeDevice
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan import _layer, layer
 

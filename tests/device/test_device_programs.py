@@ -12,7 +12,7 @@ import pytest
 from vyre_driver.cache.entry import Verdict
 from vyre_driver.errors import InvalidInput, InvalidPushConstant, UnsupportedFeature
 from vyre_driver.ir import BufferDecl, DataType, Program, assign, gid_x, if_, let, load, loop, return_, store, u32, var
-from vyre_driver.spirv.emit import entry
+from vyre_driver.lowering.emit import entry
 from vyre_driver.target.config import DispatchConfig
 
 pytestmark = pytest.mark.device

@@ -13,8 +13,8 @@ from kernels import STEP, TURNS, Spin
 from unit.literals import refusal
 
 from vyre_driver import kernels
-from vyre_driver.backends.kompute import buffers
 from vyre_driver.errors import DispatchFailed
+from vyre_driver.kompute import memory as buffers
 from vyre_driver.telemetry.events import Event, EventKind
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from vyre_driver import Driver
-from vyre_driver.backends.kompute import device as kompute_device
-from vyre_driver.backends.kompute._kp import load_kompute
 from vyre_driver.errors import DispatchFailed
+from vyre_driver.kompute import device as kompute_device
+from vyre_driver.kompute._kp import load_kompute
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from vyre_driver.cache.entry import Verdict
 from vyre_driver.errors import InvalidInput, InvalidProgram, InvalidSpecialization, LimitExceeded
 from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, if_, load, store
 from vyre_driver.ir.predicates import And, AtMost, Exactly, MultipleOf, ShapePredicate
-from vyre_driver.program_source import prepare_for
+from vyre_driver.lowering.program import prepare_for
 from vyre_driver.specialization.values import SpecMap, SpecValue
 from vyre_driver.target.config import DispatchConfig
 from vyre_driver.tuner import calls as tuner_calls

@@ -20,11 +20,11 @@ from made_kernels import TurningKernel
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Budget, Candidate, Progress, Status
-from vyre_driver.backends.kompute.resident import Buffer
-from vyre_driver.backends.kompute.timing import DispatchTimes, TimedDispatches
 from vyre_driver.errors import DeviceLost, DispatchTimeout, FileUnusable, InvalidInput, TuningFailed
 from vyre_driver.kernels.definition import DeviceFacts, Operand
 from vyre_driver.kernels.tuned import TunedKernel
+from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.kompute.timing import DispatchTimes, TimedDispatches
 from vyre_driver.tuner.calls import tune_call
 from vyre_driver.tuner.isolation import IsolatedBench
 from vyre_driver.tuner.measure import TuningResult, tune

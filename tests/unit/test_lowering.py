@@ -37,8 +37,8 @@ from vyre_driver.ir import (
     u32,
     unop,
 )
-from vyre_driver.spirv.emit import EMITTER_VERSION, Target
-from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
+from vyre_driver.lowering.emit import EMITTER_VERSION, Target
+from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
 from vyre_driver.spirv.instructions import Ins
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from vyre_driver.ir import (
     unop,
     var,
 )
-from vyre_driver.spirv.emit import Target
+from vyre_driver.lowering.emit import Target
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import Op
 

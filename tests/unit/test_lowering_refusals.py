@@ -43,8 +43,8 @@ from vyre_driver.ir import (
     u32,
 )
 from vyre_driver.ir.operators import BinOp, CollectiveOp, MemoryOrdering
-from vyre_driver.spirv.emit import Target
-from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
+from vyre_driver.lowering.emit import Target
+from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
 
 if TYPE_CHECKING:
     from conftest import Lower

@@ -7,9 +7,9 @@ from literals import device
 
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import BufferDecl, DataType, Program
-from vyre_driver.program_source import prepare, target_for
-from vyre_driver.spirv.emit import Target
-from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
+from vyre_driver.lowering.emit import Target
+from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
+from vyre_driver.lowering.program import prepare, target_for
 from vyre_driver.target.config import DispatchConfig
 from vyre_driver.target.profile import DeviceProfile
 

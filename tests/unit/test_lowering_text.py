@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vyre_driver.spirv.emit import Target
-from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
+from vyre_driver.lowering.emit import Target
+from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
 
 if TYPE_CHECKING:
     from conftest import Lower

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spirv_machine import decoded
 
 from vyre_driver.ir import BinOp, BufferDecl, DataType, Program, binop, cast, load, select, store, u32
-from vyre_driver.spirv.emit import Target
+from vyre_driver.lowering.emit import Target
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import Op
 

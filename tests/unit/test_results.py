@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from vyre_driver.backends.kompute.results import failure_error, lost_error
 from vyre_driver.errors import BackendError, DeviceLost, DeviceOutOfMemory, DispatchFailed, KernelCompileFailed
+from vyre_driver.kompute.results import failure_error, lost_error
 from vyre_driver.vulkan._layer import Failure
 
 LOST = (

@@ -19,7 +19,7 @@ from vyre_driver.errors import InvalidRegistration
 
 # One row a backend: its id and the ``registration`` of this module. Adding one is adding a row.
 _BUILT_IN = {
-    "kompute": "vyre_driver.backends.kompute.backend",
+    "kompute": "vyre_driver.backends.kompute",
     "cpu-ref": "vyre_driver.backends.reference.backend",
     "null": "vyre_driver.backends.null",
 }

@@ -20,12 +20,12 @@ from vyre_driver import settings
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning
 from vyre_driver.autotune.records import TuningRecords
 from vyre_driver.backends import broken_plugins, rank_backends
-from vyre_driver.backends.kompute._kp import load_kompute
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cli.doctor_checks import Check, State
 from vyre_driver.cli.options import package_version
 from vyre_driver.driver import Driver
 from vyre_driver.errors import VyreError
+from vyre_driver.kompute._kp import load_kompute
 from vyre_driver.spirv.shipped import shipped_module
 
 _ELEMENTS = 100_000

@@ -73,7 +73,7 @@ class DriverBackend:
 
     def assembly(self, program: Program) -> str:
         """Return the program's SPIR-V for this driver's device, as :func:`shown`."""
-        source, driver = import_module("vyre_driver.program_source"), self._driver
+        source, driver = import_module("vyre_driver.lowering.program"), self._driver
         device, features = driver.physical_device, driver.backend.features
         profile = DeviceProfile.from_physical_device(device, features, backend=KOMPUTE)
         prepared = source.prepare(program, None, None, profile, source.target_for(device, features, None))

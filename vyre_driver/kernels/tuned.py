@@ -7,10 +7,10 @@ from collections import OrderedDict
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.backends.kompute.resident import Buffer, check_buffers
 from vyre_driver.binding.arguments import as_array
 from vyre_driver.errors import DispatchFailed, InvalidInput
 from vyre_driver.kernels.definition import DeviceFacts, Operand
+from vyre_driver.kompute.buffer import Buffer, check_buffers
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.telemetry.events import EventKind
 

@@ -31,7 +31,7 @@ from typing import Any, Protocol, TypedDict, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from vyre_driver.backends.kompute.resident import Buffer
+from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.bound import BoundKernel
 from vyre_driver.kernel import Trace

@@ -14,7 +14,7 @@ from vyre_driver.errors import InvalidInput, VyreError
 from vyre_driver.ir.workgroup_freedom import why_bound_to_workgroup
 from vyre_driver.kernels.of_call import ModuleKernel, ProgramKernel, example_arrays
 from vyre_driver.kernels.tuned import TunedKernel
-from vyre_driver.program_source import prepare_for
+from vyre_driver.lowering.program import prepare_for
 from vyre_driver.specialization.resolve import named_values
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.tuner.choice import check_space, program_target
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
     from vyre_driver.kernels.definition import Size
     from vyre_driver.kernels.of_call import CallKernel, Groups
-    from vyre_driver.program_source import ProgramSource
+    from vyre_driver.lowering.program import ProgramSource
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.target.config import DispatchConfig
     from vyre_driver.tuner.measure import TuningResult

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vyre_driver.autotune.records import TuningRecords
-    from vyre_driver.program_source import ProgramSource
+    from vyre_driver.lowering.program import ProgramSource
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.vulkan.devices import PhysicalDevice

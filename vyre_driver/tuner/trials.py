@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.outcomes import Abandoned, WrongOutputs
-from vyre_driver.backends.kompute.timing import TimedDispatches
 from vyre_driver.errors import DeviceLost, DispatchTimeout
 from vyre_driver.kernels.definition import Operand
+from vyre_driver.kompute.timing import TimedDispatches
 from vyre_driver.tuner.outputs import POISON, unwritten
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.autotune.space import Candidate
-    from vyre_driver.backends.kompute.resident import Buffer
     from vyre_driver.bound import BoundKernel
     from vyre_driver.driver import Driver
     from vyre_driver.kernels.definition import DeviceFacts, KernelDefinition, Plan
+    from vyre_driver.kompute.buffer import Buffer
 
 SEED = 20
 _LEAST_TIMED_NS = 1_000_000

@@ -23,8 +23,8 @@ from vyre_driver.vulkan import _layer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vyre_driver.backends.kompute.resident import Buffer
     from vyre_driver.bound import BoundKernel, DispatchFuture
+    from vyre_driver.kompute.buffer import Buffer
 
     Way = Callable[[Driver, Kernel], object]
 

@@ -19,8 +19,8 @@ import numpy as np
 
 import vyre_driver.driver
 from vyre_driver import Driver, Kernel
-from vyre_driver.backends.kompute.device import KomputeDevice
 from vyre_driver.errors import DispatchFailed, ForkError
+from vyre_driver.kompute.device import KomputeDevice
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan import _layer
 from vyre_driver.vulkan.devices import DeviceType, enumerate_devices

@@ -9,7 +9,7 @@ import json
 import logging
 import sys
 
-from vyre_driver.backends.kompute._kp import load_kompute
+from vyre_driver.kompute._kp import load_kompute
 
 if __name__ == "__main__":
     untouched = (logging.root.handlers[:], logging.root.level)

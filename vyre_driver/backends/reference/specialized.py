@@ -30,7 +30,7 @@ def specialized_literals(program: Program, specs: Mapping[str, object] | SpecMap
     """
     if specs is None:
         return {}
-    declared = import_module("vyre_driver.spirv.emit.specialized").spec_constants  # late: few runs have constants
+    declared = import_module("vyre_driver.lowering.emit.specialized").spec_constants  # late: few runs have constants
     specialization = import_module("vyre_driver.specialization.resolve")
     names = tuple(specialization.named_values(specs))
     if not names:

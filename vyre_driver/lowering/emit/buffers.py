@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.binding.plan import BindingRole
-from vyre_driver.spirv.emit.code import cannot
-from vyre_driver.spirv.emit.kinds import Form, Kind, kind_of
-from vyre_driver.spirv.emit.target import EmittedBinding, count_members
+from vyre_driver.lowering.emit.code import cannot
+from vyre_driver.lowering.emit.kinds import Form, Kind, kind_of
+from vyre_driver.lowering.emit.target import EmittedBinding, count_members
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import Decoration, Op, StorageClass
 
 if TYPE_CHECKING:
     from vyre_driver.binding.plan import Binding, BindingPlan
     from vyre_driver.ir.terms import Term
-    from vyre_driver.spirv.emit.code import Code
-    from vyre_driver.spirv.emit.survey import Survey
+    from vyre_driver.lowering.emit.code import Code
+    from vyre_driver.lowering.emit.survey import Survey
 
 STORAGE_8, STORAGE_16 = "storageBuffer8BitAccess", "storageBuffer16BitAccess"
 _CAPABILITY = {8: 4448, 16: 4433}

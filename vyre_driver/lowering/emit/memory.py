@@ -11,20 +11,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering, OpaqueOp
-from vyre_driver.spirv.emit import floats
-from vyre_driver.spirv.emit.blocks import retrying, when
-from vyre_driver.spirv.emit.casts import as_number
-from vyre_driver.spirv.emit.code import Code, Value, cannot
-from vyre_driver.spirv.emit.hiding import hide, hide_flag
-from vyre_driver.spirv.emit.integers import sign_extended
-from vyre_driver.spirv.emit.kinds import U32, Form, Kind
+from vyre_driver.lowering.emit import floats
+from vyre_driver.lowering.emit.blocks import retrying, when
+from vyre_driver.lowering.emit.casts import as_number
+from vyre_driver.lowering.emit.code import Code, Value, cannot
+from vyre_driver.lowering.emit.hiding import hide, hide_flag
+from vyre_driver.lowering.emit.integers import sign_extended
+from vyre_driver.lowering.emit.kinds import U32, Form, Kind
 from vyre_driver.spirv.instructions import Ins, Scope, Semantics
 
 if TYPE_CHECKING:
     from vyre_driver.ir.expressions import Atomic
     from vyre_driver.ir.terms import Term
-    from vyre_driver.spirv.emit.buffers import Buffer, Buffers
-    from vyre_driver.spirv.emit.survey import Survey
+    from vyre_driver.lowering.emit.buffers import Buffer, Buffers
+    from vyre_driver.lowering.emit.survey import Survey
 
 _ATOMICS = {
     AtomicOp.ADD: Ins.AtomicIAdd,

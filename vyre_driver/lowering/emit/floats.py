@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.spirv.emit.code import cannot
-from vyre_driver.spirv.emit.target import FLUSH
+from vyre_driver.lowering.emit.code import cannot
+from vyre_driver.lowering.emit.target import FLUSH
 from vyre_driver.spirv.instructions import Glsl, Ins
 from vyre_driver.spirv.opcodes import Decoration
 
 if TYPE_CHECKING:
-    from vyre_driver.spirv.emit.code import Code
+    from vyre_driver.lowering.emit.code import Code
 
 MAGNITUDE, SIGN, INFINITY, LEAST_NORMAL = 0x7FFF_FFFF, 0x8000_0000, 0x7F80_0000, 0x0080_0000
 ONE, HALF, QUIET_NAN = 0x3F80_0000, 0x3F00_0000, 0x7FC0_0000

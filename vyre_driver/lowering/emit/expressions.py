@@ -27,10 +27,10 @@ from vyre_driver.ir.expressions import (
 )
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.terms import Traits
-from vyre_driver.spirv.emit import casts, floats, folding, integers, operators, subgroups, wide
-from vyre_driver.spirv.emit.code import Code, Value, cannot
-from vyre_driver.spirv.emit.hiding import hide_number
-from vyre_driver.spirv.emit.kinds import BOOL, F32, I32, U32, Form, kind_of
+from vyre_driver.lowering.emit import casts, floats, folding, integers, operators, subgroups, wide
+from vyre_driver.lowering.emit.code import Code, Value, cannot
+from vyre_driver.lowering.emit.hiding import hide_number
+from vyre_driver.lowering.emit.kinds import BOOL, F32, I32, U32, Form, kind_of
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import BuiltIn, Op, StorageClass
 
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.ir.expressions import Expr
-    from vyre_driver.spirv.emit.buffers import Buffers
-    from vyre_driver.spirv.emit.memory import Memory
-    from vyre_driver.spirv.emit.variables import Variables
+    from vyre_driver.lowering.emit.buffers import Buffers
+    from vyre_driver.lowering.emit.memory import Memory
+    from vyre_driver.lowering.emit.variables import Variables
 
 _IDS = {
     InvocationId: (BuiltIn.GLOBAL_INVOCATION_ID, "gl_GlobalInvocationID"),

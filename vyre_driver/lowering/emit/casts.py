@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.spirv.emit import floats, folding, integers, wide
-from vyre_driver.spirv.emit.code import U32_MAX, Value, cannot
-from vyre_driver.spirv.emit.hiding import hide_f32, hide_number
-from vyre_driver.spirv.emit.kinds import Form, Kind
+from vyre_driver.lowering.emit import floats, folding, integers, wide
+from vyre_driver.lowering.emit.code import U32_MAX, Value, cannot
+from vyre_driver.lowering.emit.hiding import hide_f32, hide_number
+from vyre_driver.lowering.emit.kinds import Form, Kind
 from vyre_driver.spirv.instructions import Ins
 
 if TYPE_CHECKING:
     from vyre_driver.ir.terms import Term
-    from vyre_driver.spirv.emit.code import Code
+    from vyre_driver.lowering.emit.code import Code
 
 _TWO_TO_31, _TWO_TO_32, _MINUS_TWO_TO_31 = 0x4F00_0000, 0x4F80_0000, 0xCF00_0000
 

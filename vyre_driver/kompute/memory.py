@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.backends.kompute.device import KomputeDevice
+    from vyre_driver.kompute.device import KomputeDevice
 
 _WORD_BYTES = 4
 _BYTES_IN_BUFFERS, _HALVES_IN_BUFFERS = "storageBuffer8BitAccess", "storageBuffer16BitAccess"

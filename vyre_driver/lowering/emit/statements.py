@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.program import ROOT_GENERATOR
 from vyre_driver.ir.statements import Assign, Barrier, Block, If, Let, Loop, Region, Return, Store
-from vyre_driver.spirv.emit.blocks import counting
-from vyre_driver.spirv.emit.code import CannotLower, Code, Value, cannot
-from vyre_driver.spirv.emit.hiding import hide_f32
-from vyre_driver.spirv.emit.kinds import F32, U32
+from vyre_driver.lowering.emit.blocks import counting
+from vyre_driver.lowering.emit.code import CannotLower, Code, Value, cannot
+from vyre_driver.lowering.emit.hiding import hide_f32
+from vyre_driver.lowering.emit.kinds import F32, U32
 from vyre_driver.spirv.instructions import Ins
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.statements import Node
-    from vyre_driver.spirv.emit.buffers import Buffers
-    from vyre_driver.spirv.emit.expressions import Expressions
-    from vyre_driver.spirv.emit.memory import Memory
-    from vyre_driver.spirv.emit.variables import Variables
+    from vyre_driver.lowering.emit.buffers import Buffers
+    from vyre_driver.lowering.emit.expressions import Expressions
+    from vyre_driver.lowering.emit.memory import Memory
+    from vyre_driver.lowering.emit.variables import Variables
 
 _NEEDS = {
     "IndirectDispatch": "a dispatch whose grid the device reads, which kompute does not record",

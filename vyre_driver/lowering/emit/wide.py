@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.spirv.emit import integers
-from vyre_driver.spirv.emit.kinds import Form
+from vyre_driver.lowering.emit import integers
+from vyre_driver.lowering.emit.kinds import Form
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import Op
 
 if TYPE_CHECKING:
-    from vyre_driver.spirv.emit.code import Code
+    from vyre_driver.lowering.emit.code import Code
 
 _WORD = 0xFFFF_FFFF
 

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.ir.operators import BinOp, UnOp
-from vyre_driver.spirv.emit.code import Choice, Code, Value
-from vyre_driver.spirv.emit.kinds import Form
+from vyre_driver.lowering.emit.code import Choice, Code, Value
+from vyre_driver.lowering.emit.kinds import Form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from vyre_driver.ir.operators import OpaqueOp
-    from vyre_driver.spirv.emit.code import Known
+    from vyre_driver.lowering.emit.code import Known
 
 _MOST_ALTERNATIVES = 4
 _QUIET_NAN = 0x7FC0_0000

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.backends.kompute.buffers import TensorBuffer, check_sizes
-from vyre_driver.backends.kompute.deadline import Deadline
-from vyre_driver.backends.kompute.submission import Submission, wait_for_earlier_work
 from vyre_driver.binding.arguments import as_array, raw_bytes
 from vyre_driver.checks import is_whole, items_of
 from vyre_driver.errors import DispatchFailed, InvalidInput
+from vyre_driver.kompute.deadline import Deadline
+from vyre_driver.kompute.memory import TensorBuffer, check_sizes
+from vyre_driver.kompute.submission import Submission, wait_for_earlier_work
 from vyre_driver.process.call_lock import call_lock
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from vyre_driver.backends.kompute.device import KomputeDevice
+    from vyre_driver.kompute.device import KomputeDevice
 
 
 _TEXT = "U"

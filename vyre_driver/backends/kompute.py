@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from vyre_driver.backends.base import Backend, LoadedArtifact, TimedDispatch
-from vyre_driver.backends.kompute._kp import load_kompute
-from vyre_driver.backends.kompute.deadline import Deadline
-from vyre_driver.backends.kompute.device import BACKEND_ID
-from vyre_driver.backends.kompute.resident import Buffer, checked_dtype
-from vyre_driver.backends.kompute.timing import run_timed
 from vyre_driver.backends.operations import lowered_ops
 from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendFacts, BackendRegistration
 from vyre_driver.binding.arguments import as_array
 from vyre_driver.checks import is_whole, items_of
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
+from vyre_driver.kompute._kp import load_kompute
+from vyre_driver.kompute.buffer import Buffer, checked_dtype
+from vyre_driver.kompute.deadline import Deadline
+from vyre_driver.kompute.device import BACKEND_ID
+from vyre_driver.kompute.timing import run_timed
 from vyre_driver.specialization.resolve import named_values
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.target.check import check_output_bytes, check_wishes, output_byte_len

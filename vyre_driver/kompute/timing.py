@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.backends.kompute.deadline import Deadline
-from vyre_driver.backends.kompute.submission import Submission, dependency_groups
+from vyre_driver.kompute.deadline import Deadline
+from vyre_driver.kompute.submission import Submission, dependency_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir.walks import operand_paths
+from vyre_driver.lowering.emit.blocks import counting
+from vyre_driver.lowering.emit.buffers import Buffers
+from vyre_driver.lowering.emit.code import CannotLower, Code, Value
+from vyre_driver.lowering.emit.expressions import Expressions
+from vyre_driver.lowering.emit.kinds import BOOL, F32, I32, U32
+from vyre_driver.lowering.emit.memory import Memory
+from vyre_driver.lowering.emit.specialized import WORKGROUP_NAMES, spec_constants
+from vyre_driver.lowering.emit.statements import Statements
+from vyre_driver.lowering.emit.survey import survey
+from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, EmittedModule, Target, count_members
+from vyre_driver.lowering.emit.variables import Variables
 from vyre_driver.spirv.builder import ModuleBuilder
-from vyre_driver.spirv.emit.blocks import counting
-from vyre_driver.spirv.emit.buffers import Buffers
-from vyre_driver.spirv.emit.code import CannotLower, Code, Value
-from vyre_driver.spirv.emit.expressions import Expressions
-from vyre_driver.spirv.emit.kinds import BOOL, F32, I32, U32
-from vyre_driver.spirv.emit.memory import Memory
-from vyre_driver.spirv.emit.specialized import WORKGROUP_NAMES, spec_constants
-from vyre_driver.spirv.emit.statements import Statements
-from vyre_driver.spirv.emit.survey import survey
-from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, EmittedModule, Target, count_members
-from vyre_driver.spirv.emit.variables import Variables
 from vyre_driver.spirv.instructions import FUNCTION_CONTROL_NONE, Ins
 from vyre_driver.spirv.opcodes import (
     BUILT_IN_WORKGROUP_SIZE,

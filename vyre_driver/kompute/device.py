@@ -9,9 +9,9 @@ import weakref
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from vyre_driver import settings
-from vyre_driver.backends.kompute._kp import load_kompute
-from vyre_driver.backends.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, ForkError, UnsupportedFeature, VyreError
+from vyre_driver.kompute._kp import load_kompute
+from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error
 from vyre_driver.process.call_lock import refused
 from vyre_driver.vulkan import _layer
 from vyre_driver.vulkan.devices import DeviceType

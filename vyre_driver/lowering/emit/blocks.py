@@ -8,13 +8,13 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from vyre_driver.spirv.emit.code import U32_MAX
+from vyre_driver.lowering.emit.code import U32_MAX
 from vyre_driver.spirv.instructions import LOOP_CONTROL_NONE, Ins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from vyre_driver.spirv.emit.code import Code
+    from vyre_driver.lowering.emit.code import Code
 
 
 @contextmanager

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.backends.kompute.deadline import Deadline
-from vyre_driver.backends.kompute.results import VK_SUCCESS, VK_TIMEOUT
+from vyre_driver.kompute.deadline import Deadline
+from vyre_driver.kompute.results import VK_SUCCESS, VK_TIMEOUT
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.vulkan import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from vyre_driver.backends.kompute.device import KomputeDevice
+    from vyre_driver.kompute.device import KomputeDevice
 
 
 class Submission:

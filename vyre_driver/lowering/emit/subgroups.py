@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.spirv.emit import casts, floats, wide
-from vyre_driver.spirv.emit.code import Value, cannot
-from vyre_driver.spirv.emit.kinds import F32, U32, Form
+from vyre_driver.lowering.emit import casts, floats, wide
+from vyre_driver.lowering.emit.code import Value, cannot
+from vyre_driver.lowering.emit.kinds import F32, U32, Form
 from vyre_driver.spirv.instructions import GROUP_REDUCE, Ins, Scope
 
 if TYPE_CHECKING:
     from vyre_driver.ir.terms import Term
-    from vyre_driver.spirv.emit.code import Code
+    from vyre_driver.lowering.emit.code import Code
 
 BASIC, _ARITHMETIC, _BALLOT, _SHUFFLE = 61, 63, 64, 65
 _PART_BITS = 16

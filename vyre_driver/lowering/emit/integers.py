@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.spirv.emit.code import U32_MAX
-from vyre_driver.spirv.emit.hiding import hide, hide_number
-from vyre_driver.spirv.emit.kinds import Form
+from vyre_driver.lowering.emit.code import U32_MAX
+from vyre_driver.lowering.emit.hiding import hide, hide_number
+from vyre_driver.lowering.emit.kinds import Form
 from vyre_driver.spirv.instructions import Glsl, Ins
 
 if TYPE_CHECKING:
-    from vyre_driver.spirv.emit.code import Code
+    from vyre_driver.lowering.emit.code import Code
 
 _SHIFT_MASK = 31
 _SIGN = 0x8000_0000

@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
-from vyre_driver.spirv.emit.kinds import Form, Kind
+from vyre_driver.lowering.emit.kinds import Form, Kind
 from vyre_driver.spirv.instructions import GLSL_STD_450, SELECTION_CONTROL_NONE, Ins
 from vyre_driver.spirv.opcodes import Op, StorageClass
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vyre_driver.ir.terms import Term
+    from vyre_driver.lowering.emit.target import Target
     from vyre_driver.spirv.builder import ModuleBuilder
-    from vyre_driver.spirv.emit.target import Target
 
 U32_MAX = 0xFFFF_FFFF
 MAX_WORDS = 1 << 22

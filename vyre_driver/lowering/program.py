@@ -8,24 +8,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.backends.kompute.device import BACKEND_ID
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validate import validate
-from vyre_driver.program_rules import ProgramRules
+from vyre_driver.kompute.device import BACKEND_ID
+from vyre_driver.lowering.emit.entry import emit
+from vyre_driver.lowering.emit.specialized import spec_constants
+from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, Target, count_members
+from vyre_driver.lowering.launch import ProgramRules
 from vyre_driver.specialization.resolve import Specialization, named_values, specialize
-from vyre_driver.spirv.emit.entry import emit
-from vyre_driver.spirv.emit.specialized import spec_constants
-from vyre_driver.spirv.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, Target, count_members
 from vyre_driver.target.check import check_kept
 from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from vyre_driver.backends.kompute.device import KomputeDevice
+    from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.target.config import DispatchConfig
     from vyre_driver.vulkan.devices import DeviceLimits, PhysicalDevice

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.spirv.emit.code import U32_MAX
+from vyre_driver.lowering.emit.code import U32_MAX
 from vyre_driver.spirv.instructions import Ins
 
 if TYPE_CHECKING:
-    from vyre_driver.spirv.emit.code import Code
+    from vyre_driver.lowering.emit.code import Code
 
 _ALTERNATING = 0x5555_5555
 

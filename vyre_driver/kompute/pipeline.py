@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.backends.kompute.buffers import TensorBuffer, check_sizes, padded
-from vyre_driver.backends.kompute.deadline import Deadline
-from vyre_driver.backends.kompute.submission import Submission
 from vyre_driver.errors import DispatchFailed, DispatchTimeout, KernelCompileFailed
+from vyre_driver.kompute.deadline import Deadline
+from vyre_driver.kompute.memory import TensorBuffer, check_sizes, padded
+from vyre_driver.kompute.submission import Submission
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.vulkan import _layer
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.backends.kompute.device import KomputeDevice
     from vyre_driver.binding.arguments import BufferArgument
+    from vyre_driver.kompute.device import KomputeDevice
 
 _NS_PER_S = 1_000_000_000
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.operators import BinOp, OpaqueOp, UnOp
-from vyre_driver.spirv.emit import casts, floats, folding, integers, wide
-from vyre_driver.spirv.emit.code import Value, cannot
-from vyre_driver.spirv.emit.hiding import hide_flag
-from vyre_driver.spirv.emit.kinds import BOOL, F32, Form
+from vyre_driver.lowering.emit import casts, floats, folding, integers, wide
+from vyre_driver.lowering.emit.code import Value, cannot
+from vyre_driver.lowering.emit.hiding import hide_flag
+from vyre_driver.lowering.emit.kinds import BOOL, F32, Form
 from vyre_driver.spirv.instructions import Glsl, Ins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.ir.terms import Term
-    from vyre_driver.spirv.emit.code import Code
+    from vyre_driver.lowering.emit.code import Code
 
 
 def _signed(opcode: int) -> Callable[[Code, int, int], int]:

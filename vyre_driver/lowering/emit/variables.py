@@ -5,14 +5,14 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from vyre_driver.spirv.emit.code import Code, Value, cannot
-from vyre_driver.spirv.emit.kinds import Form, Kind
+from vyre_driver.lowering.emit.code import Code, Value, cannot
+from vyre_driver.lowering.emit.kinds import Form, Kind
 from vyre_driver.spirv.instructions import Ins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vyre_driver.spirv.emit.survey import Survey
+    from vyre_driver.lowering.emit.survey import Survey
 
 
 class _Slot:

@@ -1,0 +1,7 @@
+"""Programs become SPIR-V (docs/lowering.md)."""
+
+from vyre_driver.lowering.emit.entry import emit
+from vyre_driver.lowering.emit.specialized import spec_constants
+from vyre_driver.lowering.emit.target import EMITTER_VERSION, EmittedModule, Target
+
+__all__ = ["EMITTER_VERSION", "EmittedModule", "Target", "emit", "spec_constants"]

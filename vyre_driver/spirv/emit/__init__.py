@@ -1,7 +1,0 @@
-"""Programs become SPIR-V (docs/lowering.md)."""
-
-from vyre_driver.spirv.emit.entry import emit
-from vyre_driver.spirv.emit.specialized import spec_constants
-from vyre_driver.spirv.emit.target import EMITTER_VERSION, EmittedModule, Target
-
-__all__ = ["EMITTER_VERSION", "EmittedModule", "Target", "emit", "spec_constants"]

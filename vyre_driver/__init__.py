@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.driver import Driver
 from vyre_driver.errors import VyreError
-from vyre_driver.kernel import Kernel
+from vyre_driver.runtime.kernel import Kernel
 from vyre_driver.specialization.values import SpecMap, SpecValue
 from vyre_driver.spirv import SpirvModule
 

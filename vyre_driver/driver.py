@@ -15,22 +15,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
-from vyre_driver.batch import Batch
 from vyre_driver.binding.arguments import as_array, check_switch
 from vyre_driver.binding.grid import check_shared_memory, local_size
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.requirements import check_requirements
 from vyre_driver.cache.disk import CacheLookup, DiskPipelineCache
 from vyre_driver.cache.entry import PipelineEntry, Verdict
-from vyre_driver.compiled import CompiledModule
 from vyre_driver.errors import InvalidInput
-from vyre_driver.first_pipeline import FirstPipelines
-from vyre_driver.kernel import Kernel, Trace
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.device import BACKEND_ID, KomputeDevice, check_not_forked
 from vyre_driver.kompute.pipeline import PipelineSource
-from vyre_driver.pipeline_keys import module_key, program_key
-from vyre_driver.room import Room
+from vyre_driver.runtime.batch import Batch
+from vyre_driver.runtime.compiled import CompiledModule
+from vyre_driver.runtime.kernel import Kernel, Trace
+from vyre_driver.runtime.pipeline_keys import module_key, program_key
+from vyre_driver.runtime.pipelines import FirstPipelines
+from vyre_driver.runtime.room import Room
 from vyre_driver.specialization.resolve import specialize
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.validator import check_valid
@@ -92,7 +92,7 @@ class Driver:
             Whether a CPU device will do; None takes VYRE_ALLOW_SOFTWARE.
         strict
             Whether calls are checked for outputs that the shader did not write and inputs that it changed, with robust access
-            on (:mod:`vyre_driver.strict`); None takes VYRE_STRICT.
+            on (:mod:`vyre_driver.runtime.strict`); None takes VYRE_STRICT.
 
         Raises
         ------
@@ -230,7 +230,7 @@ class Driver:
         if tuned is None:
             return self._program_kernel(prepared, config, Kernel, began)
         regrouped = partial(
-            import_module("vyre_driver.regrouped").RegroupedKernel,
+            import_module("vyre_driver.runtime.tuned_program").RegroupedKernel,
             declared=prepared.rules.workgroup,
             compile_declared=partial(self._program_kernel, prepared, config, Kernel),
         )

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.kernel import Kernel
+    from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.telemetry.events import Listener

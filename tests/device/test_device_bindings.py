@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from kernels import SHIFT, STEP
 
-from vyre_driver.bound import BoundKernel
+from vyre_driver.runtime.bound import BoundKernel
 
 if TYPE_CHECKING:
     from conftest import CompileText
@@ -120,7 +120,7 @@ def test_a_buffer_closed_while_it_is_being_bound_leaves_nothing_that_a_later_buf
 
     for _ in range(8):
         with monkeypatch.context() as patch:
-            patch.setattr("vyre_driver.kernel.BoundKernel", closed_by_another_thread)
+            patch.setattr("vyre_driver.runtime.kernel.BoundKernel", closed_by_another_thread)
             kernel.bind(source, driver.buffer(ones))
         later = driver.buffer(ones)
         kernel.bind(source, later).run()

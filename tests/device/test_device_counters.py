@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from vyre_driver import Kernel
-    from vyre_driver.bound import BoundKernel
     from vyre_driver.kompute.buffer import Buffer
+    from vyre_driver.runtime.bound import BoundKernel
 
 pytestmark = pytest.mark.device
 

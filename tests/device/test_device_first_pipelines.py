@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from conftest import RunChild
 
-    from vyre_driver.kernel import Trace
+    from vyre_driver.runtime.kernel import Trace
     from vyre_driver.vulkan import PhysicalDevice
 
 pytestmark = [pytest.mark.device, pytest.mark.cold_mesa]

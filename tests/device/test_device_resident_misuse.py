@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from conftest import CompileText
 
     from vyre_driver import Kernel
-    from vyre_driver.bound import BoundKernel
+    from vyre_driver.runtime.bound import BoundKernel
 
 pytestmark = pytest.mark.device
 

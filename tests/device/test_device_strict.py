@@ -11,8 +11,8 @@ from kernels import HEAD, glsl
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.errors import InputChanged, OutputNotWritten, UnsupportedFeature
 from vyre_driver.ir import BufferDecl, DataType, Program, store, u32
+from vyre_driver.runtime.strict import POISONS
 from vyre_driver.spirv.rewrite import Rewrite, rewrite
-from vyre_driver.strict import POISONS
 
 if TYPE_CHECKING:
     from conftest import CompileText

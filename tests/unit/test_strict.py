@@ -10,8 +10,8 @@ from literals import buffer, reflection
 
 from vyre_driver.binding import BindingPlan
 from vyre_driver.errors import OutputNotWritten
+from vyre_driver.runtime.strict import POISONS, StrictCall
 from vyre_driver.spirv.types import Element, Scalar
-from vyre_driver.strict import POISONS, StrictCall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import vyre_driver
-from vyre_driver.kernel import Kernel
-from vyre_driver.regrouped import RegroupedKernel
+from vyre_driver.runtime.kernel import Kernel
+from vyre_driver.runtime.tuned_program import RegroupedKernel
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.spirv.stub import stub_of
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from vyre_driver.bound import BoundKernel, RecentBindings
 from vyre_driver.cache.tally import Tally
 from vyre_driver.cache.upkeep import CacheUpkeep
-from vyre_driver.room import Room
+from vyre_driver.runtime.bound import BoundKernel, RecentBindings
+from vyre_driver.runtime.room import Room
 from vyre_driver.tuner import trials
 
 if TYPE_CHECKING:

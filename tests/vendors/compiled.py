@@ -1,6 +1,6 @@
 """Compile for a device, and dispatch nothing: the shaders and kernels of the package, or random programs.
 
-Usage: compiled.py shaders | kernels | programs FIRST COUNT [--constants]
+Usage: runtime/compiled.py shaders | kernels | programs FIRST COUNT [--constants]
 
 Each thing is named on a line of its own before it is compiled, so that the last line of a driver that dies tells on what. A
 line that begins with "refused" or "failed" tells why; the last is "done", how many were compiled and to how many bytes, as the
@@ -35,8 +35,8 @@ from vyre_driver.spirv.shipped import shipped_module
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from vyre_driver.kernel import Kernel
     from vyre_driver.kernels.definition import KernelDefinition, Plan
+    from vyre_driver.runtime.kernel import Kernel
 
 Work = tuple[str, "Callable[[], list[Kernel]]"]
 EMPTY_CACHE = 32  # bytes: the header of VkPipelineCacheHeaderVersionOne

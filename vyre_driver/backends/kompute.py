@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from vyre_driver.backends.registration import BackendRequest
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.ir.program import Program
-    from vyre_driver.kernel import Kernel
+    from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.specialization.values import SpecMap
 
 _PRECEDENCE = 30  # that of upstream's other Vulkan backends

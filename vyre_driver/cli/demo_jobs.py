@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.driver import Driver
-    from vyre_driver.kernel import Kernel
+    from vyre_driver.runtime.kernel import Kernel
 
 SAXPY_ELEMENTS = 16 * 1024 * 1024
 PICTURE_SIDE = 1024

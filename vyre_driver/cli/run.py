@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.binding.plan import Binding
-    from vyre_driver.kernel import Kernel
+    from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.spirv.contract import PushConstantMember, Reflection
 
 

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.autotune.space import Candidate
-    from vyre_driver.batch import Batch
-    from vyre_driver.bound import BoundKernel, DispatchFuture
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
-    from vyre_driver.kernel import Kernel
     from vyre_driver.kernels.definition import KernelDefinition, Plan, Size, Step
+    from vyre_driver.runtime.batch import Batch
+    from vyre_driver.runtime.bound import BoundKernel, DispatchFuture
+    from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.spirv.module import SpirvModule
 
 _MAX_CALLS = 4

@@ -15,7 +15,7 @@ from vyre_driver.kompute.submission import Submission, dependency_groups
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vyre_driver.bound import BoundKernel
+    from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 _NS_PER_S = 1_000_000_000

@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.binding.plan import BindingPlan
-from vyre_driver.bound import BoundKernel
-from vyre_driver.kernel import Trace
+from vyre_driver.runtime.bound import BoundKernel
+from vyre_driver.runtime.kernel import Trace
 """
 
 

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.autotune.space import Candidate
-    from vyre_driver.bound import BoundKernel
     from vyre_driver.driver import Driver
     from vyre_driver.kernels.definition import DeviceFacts, KernelDefinition, Plan
     from vyre_driver.kompute.buffer import Buffer
+    from vyre_driver.runtime.bound import BoundKernel
 
 SEED = 20
 _LEAST_TIMED_NS = 1_000_000

@@ -23,8 +23,8 @@ from vyre_driver.vulkan import _layer
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vyre_driver.bound import BoundKernel, DispatchFuture
     from vyre_driver.kompute.buffer import Buffer
+    from vyre_driver.runtime.bound import BoundKernel, DispatchFuture
 
     Way = Callable[[Driver, Kernel], object]
 

@@ -12,8 +12,8 @@ from vyre_driver import SpirvModule
 
 if TYPE_CHECKING:
     from vyre_driver import Driver, Kernel
-    from vyre_driver.bound import BoundKernel
     from vyre_driver.kompute.buffer import Buffer
+    from vyre_driver.runtime.bound import BoundKernel
 
 HEAD = "#version 450\nlayout(local_size_x = 64) in;\n"
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-    from vyre_driver.bound import BoundKernel, DispatchFuture
+    from vyre_driver.runtime.bound import BoundKernel, DispatchFuture
 
 X = np.arange(8, dtype=np.float32)
 HANGS_AFTER_S = 25

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver import Kernel
-    from vyre_driver.bound import BoundKernel
     from vyre_driver.kompute.buffer import Buffer
+    from vyre_driver.runtime.bound import BoundKernel
 
 CODE = shipped_module("saxpy").code
 X = np.arange(8, dtype=np.float32)

@@ -28,7 +28,7 @@ from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan import _layer
 
 if TYPE_CHECKING:
-    from vyre_driver.bound import BoundKernel
+    from vyre_driver.runtime.bound import BoundKernel
 
 X = np.arange(1000, dtype=np.float32)
 PUSH = {"alpha": 2, "count": X.size}

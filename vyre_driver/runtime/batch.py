@@ -6,9 +6,9 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from vyre_driver.bound import BoundKernel, DispatchFuture
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.submission import Submission, dependency_groups
+from vyre_driver.runtime.bound import BoundKernel, DispatchFuture
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.errors import LimitExceeded
-from vyre_driver.kernel import Kernel, Trace
+from vyre_driver.runtime.kernel import Kernel, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from vyre_driver.bound import BoundKernel
-    from vyre_driver.compiled import CompiledModule
     from vyre_driver.driver import Driver
     from vyre_driver.kompute.buffer import Buffer
+    from vyre_driver.runtime.bound import BoundKernel
+    from vyre_driver.runtime.compiled import CompiledModule
 
 
 class RegroupedKernel(Kernel):

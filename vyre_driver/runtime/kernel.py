@@ -13,11 +13,11 @@ from vyre_driver.binding import _call_form
 from vyre_driver.binding.arguments import check_switch
 from vyre_driver.binding.grid import grid
 from vyre_driver.binding.push_constants import pack_push_constants, packer_of
-from vyre_driver.bound import BoundKernel, RecentBindings
 from vyre_driver.kompute.buffer import Buffer, check_buffers
 from vyre_driver.kompute.pipeline import BoundPipeline, PipelineSource, RecordedDispatch, StageTimes
 from vyre_driver.process.call_lock import call_lock
-from vyre_driver.strict import StrictCall
+from vyre_driver.runtime.bound import BoundKernel, RecentBindings
+from vyre_driver.runtime.strict import StrictCall
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.cache.entry import Verdict
-    from vyre_driver.compiled import CompiledModule
     from vyre_driver.driver import Driver
     from vyre_driver.kompute.buffer import Lifetime
+    from vyre_driver.runtime.compiled import CompiledModule
     from vyre_driver.vulkan._layer import PipelineFacts
 
 _Made = TypeVar("_Made")
@@ -113,7 +113,7 @@ class Kernel:
             is not counted, and a strict call's runs count each. None waits for ever, and so does kompute without the layer.
         strict
             Whether to check that every element of write-only buffers is written and that read-only ones stay as they are; None
-            does as the driver. Runs the shader twice or more where poison is left (:mod:`vyre_driver.strict`).
+            does as the driver. Runs the shader twice or more where poison is left (:mod:`vyre_driver.runtime.strict`).
         label
             Name of the call, for ``driver.events``.
 

@@ -1,0 +1,1 @@
+"""Candidates compiled, checked and timed on a device."""

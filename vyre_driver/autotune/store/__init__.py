@@ -1,0 +1,1 @@
+"""Tuned constants kept: records, the file that processes share, and which record a driver takes."""

@@ -16,17 +16,17 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.timing import Row, interleave, parser, print_rows
 from vyre_driver import Driver, kernels
 from vyre_driver.autotune import AutotuneStore
-from vyre_driver.autotune.outcomes import Budget
-from vyre_driver.autotune.records import size_text
+from vyre_driver.autotune.measure.tune import tune
+from vyre_driver.autotune.search.outcomes import Budget
+from vyre_driver.autotune.store.records import size_text
 from vyre_driver.kompute.timing import TimedDispatches
-from vyre_driver.tuner.measure import tune
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vyre_driver.autotune.space import Candidate
-    from vyre_driver.kernels.definition import Size
-    from vyre_driver.kernels.tuned import TunedKernel
+    from vyre_driver.autotune.measure.definition import Size
+    from vyre_driver.autotune.measure.tuned import TunedKernel
+    from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.kompute.buffer import Buffer
 
 LARGE: tuple[tuple[str, Size], ...] = (
@@ -104,7 +104,7 @@ class Bench:
 
 
 def _operand(buffer: Buffer) -> Any:
-    from vyre_driver.kernels.definition import Operand  # noqa: PLC0415 -- a name of few uses
+    from vyre_driver.autotune.measure.definition import Operand  # noqa: PLC0415 -- a name of few uses
 
     return Operand(buffer.shape, buffer.dtype)
 

@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.timing import Row, parser, print_rows
 from vyre_driver import Driver, kernels
 from vyre_driver.autotune import AutotuneStore, Budget
-from vyre_driver.autotune.records import size_text
+from vyre_driver.autotune.measure.trials import SEED, Workbench
+from vyre_driver.autotune.measure.tune import tune
+from vyre_driver.autotune.store.records import size_text
 from vyre_driver.errors import TuningFailed
-from vyre_driver.tuner.measure import tune
-from vyre_driver.tuner.trials import SEED, Workbench
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from vyre_driver.kernels.definition import Size
-    from vyre_driver.kernels.tuned import TunedKernel
-    from vyre_driver.tuner.measure import TuningResult
+    from vyre_driver.autotune.measure.definition import Size
+    from vyre_driver.autotune.measure.tune import TuningResult
+    from vyre_driver.autotune.measure.tuned import TunedKernel
 
 CASES: dict[str, tuple[Size, Size]] = {"transpose": ((4096, 4096), (256, 256)), "matmul": ((1024, 1024, 1024), (64, 64, 64))}
 WORK_S = (1.5, 0.0, 0.1, 0.2, 0.3, 0.5, 0.8)  # after the first it takes long until the clock falls

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.space import Candidate
+from vyre_driver.autotune.search.space import Candidate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

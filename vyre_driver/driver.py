@@ -49,15 +49,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike
 
-    from vyre_driver.autotune.records import TuningRecords
-    from vyre_driver.autotune.space import TuningSpace
-    from vyre_driver.autotune.store import AutotuneStore
+    from vyre_driver.autotune.measure.tune import TuningResult
+    from vyre_driver.autotune.search.space import TuningSpace
+    from vyre_driver.autotune.store.records import TuningRecords
+    from vyre_driver.autotune.store.store import AutotuneStore
     from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.ir.program import Program
     from vyre_driver.lowering.program import ProgramSource
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.target.config import DispatchConfig
-    from vyre_driver.tuner.measure import TuningResult
 
 _numbers = itertools.count(1)
 _KEPT_OF_MODULES = frozenset({"ulp_budget"})  # which nobody has to use up
@@ -133,7 +133,7 @@ class Driver:
         """The tuning records, with their place and mode."""
         with self._looking:
             if self._tuning is None:  # late: most tune nothing
-                self._tuning = import_module("vyre_driver.autotune.records").TuningRecords.from_settings(self._autotune)
+                self._tuning = import_module("vyre_driver.autotune.store.records").TuningRecords.from_settings(self._autotune)
             return self._tuning
 
     def compile(
@@ -200,7 +200,7 @@ class Driver:
         check_requirements(reflection, self.physical_device, self.backend.features, self.backend.api_version)
         plan = BindingPlan.from_reflection(reflection)
         if space is not None:
-            choice = import_module("vyre_driver.tuner.choice")  # late: most tune nothing
+            choice = import_module("vyre_driver.autotune.choice")  # late: most tune nothing
             specs = choice.tuned_specs(module, specs, space, self.physical_device, self.tuning)
         specialization = specialize(reflection.spec_constants, {} if specs is None else specs)
         workgroup = local_size(reflection, specialization, self.physical_device.limits)
@@ -268,18 +268,18 @@ class Driver:
         if (config is not None and config.workgroup_override is not None) or self.tuning.is_idle:
             return None
         if self.tuning.may_tune:
-            import_module("vyre_driver.tuner.calls").tune_program_unasked(self, prepared, program, specs, config)
-        choice = import_module("vyre_driver.tuner.choice")  # late: most tune nothing
+            import_module("vyre_driver.autotune.measure.calls").tune_program_unasked(self, prepared, program, specs, config)
+        choice = import_module("vyre_driver.autotune.choice")  # late: most tune nothing
         tuned: DispatchConfig | None = choice.tuned_config(prepared, config, self.physical_device, self.tuning)
         return tuned
 
     def tune(self, code: SpirvModule | Program, *arrays: object, **call: Any) -> TuningResult:  # noqa: ANN401 -- as tune_call
         """Find the best constants of a module, or workgroup of a program, on a call with these arrays, and keep the record.
 
-        ``compile`` uses it from then on. :func:`vyre_driver.tuner.calls.tune_call` tells what else can be said and is raised.
+        ``compile`` uses it from then on. ``tune_call`` (autotune/measure/calls.py) tells what else can be said and is raised.
         """
         self.backend.check_usable()
-        result: TuningResult = import_module("vyre_driver.tuner.calls").tune_call(self, code, arrays, **call)
+        result: TuningResult = import_module("vyre_driver.autotune.measure.calls").tune_call(self, code, arrays, **call)
         return result
 
     def buffer(self, array: object) -> Buffer:

@@ -96,7 +96,7 @@ def test_the_tuning_store_knows_neither_programs_nor_shaders_nor_backends(import
         )
         if name.startswith("vyre_driver.autotune") and below(imported, foreign)
     }
-    assert ("vyre_driver.autotune.record" in imports, found) == (True, set())
+    assert ("vyre_driver.autotune.store.record" in imports, found) == (True, set())
 
 
 def test_only_driver_and_cli_see_both_cache_and_backends(imports: dict[str, set[str]]) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneKey, AutotuneRecord, AutotuneStore
-from vyre_driver.autotune.records import size_text
+from vyre_driver.autotune.store.records import size_text
 from vyre_driver.cli import main
 from vyre_driver.cli.progress import human_measure
 from vyre_driver.kernels import KERNELS, TunedKernel

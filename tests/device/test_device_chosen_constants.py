@@ -10,13 +10,13 @@ from kernels import glsl
 
 from vyre_driver import Driver
 from vyre_driver.autotune import Axis, Place, TuningSpace
-from vyre_driver.autotune.outcomes import Budget
-from vyre_driver.autotune.store import AutotuneStore
+from vyre_driver.autotune.search.outcomes import Budget
+from vyre_driver.autotune.store.store import AutotuneStore
 from vyre_driver.errors import TuningFailed
 from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, let, store, u32, var
 
 if TYPE_CHECKING:
-    from vyre_driver.autotune.space import Candidate
+    from vyre_driver.autotune.search.space import Candidate
 
 pytestmark = pytest.mark.device
 BUDGET = Budget(seconds=20, max_samples=8, warm_up=0)

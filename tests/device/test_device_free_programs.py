@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from vyre_driver.autotune.search.program_space import program_space
 from vyre_driver.ir import BufferDecl, DataType, Program, buf_len, cast, gid_x, if_, let, load, return_, store, var
-from vyre_driver.program_space import program_space
 
 pytestmark = pytest.mark.device
 

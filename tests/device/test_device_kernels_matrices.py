@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 
 from vyre_driver import Driver
-from vyre_driver.autotune.space import Candidate
-from vyre_driver.kernels.definition import Operand
+from vyre_driver.autotune.measure.definition import Operand
+from vyre_driver.autotune.measure.tuned import TunedKernel
+from vyre_driver.autotune.search.space import Candidate
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
 from vyre_driver.kernels.softmax import SOFTMAX
 from vyre_driver.kernels.transpose import TRANSPOSE
-from vyre_driver.kernels.tuned import TunedKernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from vyre_driver.kernels.definition import KernelDefinition
+    from vyre_driver.autotune.measure.definition import KernelDefinition
 
 pytestmark = pytest.mark.device
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from vyre_driver import Driver, SpirvModule
-from vyre_driver.autotune.space import Candidate
+from vyre_driver.autotune.measure.definition import DeviceFacts, Operand, Plan
+from vyre_driver.autotune.measure.tuned import TunedKernel
+from vyre_driver.autotune.search.space import Candidate
 from vyre_driver.kernels import KERNELS
-from vyre_driver.kernels.definition import DeviceFacts, Operand, Plan
 from vyre_driver.kernels.scan import InclusiveScan
-from vyre_driver.kernels.tuned import TunedKernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,6 +14,8 @@ from made_kernels import IN_PLACE
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Axis, Budget, Candidate, Place, Status, TuningSpace
+from vyre_driver.autotune.choice import module_target, program_target
+from vyre_driver.autotune.measure import calls as tuner_calls
 from vyre_driver.cache.entry import Verdict
 from vyre_driver.errors import InvalidInput, InvalidProgram, InvalidSpecialization, LimitExceeded
 from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, if_, load, store
@@ -21,8 +23,6 @@ from vyre_driver.ir.predicates import And, AtMost, Exactly, MultipleOf, ShapePre
 from vyre_driver.lowering.program import prepare_for
 from vyre_driver.specialization.values import SpecMap, SpecValue
 from vyre_driver.target.config import DispatchConfig
-from vyre_driver.tuner import calls as tuner_calls
-from vyre_driver.tuner.choice import module_target, program_target
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver import Kernel
-    from vyre_driver.autotune.space import Limits
+    from vyre_driver.autotune.search.space import Limits
 
 pytestmark = pytest.mark.device
 

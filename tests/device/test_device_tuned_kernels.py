@@ -15,9 +15,9 @@ from made_kernels import TurningKernel
 
 from vyre_driver import Driver, kernels
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Budget, Candidate
+from vyre_driver.autotune.measure import calls as tuner_calls
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, InvalidInput
 from vyre_driver.kernels import KERNELS, TunedKernel
-from vyre_driver.tuner import calls as tuner_calls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -291,7 +291,7 @@ SECOND = """
 from made_kernels import TurningKernel
 import numpy as np
 from vyre_driver import Driver
-from vyre_driver.tuner import calls as tuner_calls
+from vyre_driver.autotune.measure import calls as tuner_calls
 from vyre_driver.kernels import TunedKernel
 
 def refuse(*_, **__):

@@ -20,15 +20,15 @@ from made_kernels import TurningKernel
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Budget, Candidate, Progress, Status
+from vyre_driver.autotune.measure.calls import tune_call
+from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
+from vyre_driver.autotune.measure.isolation import IsolatedBench
+from vyre_driver.autotune.measure.trials import DeviceTrial, Workbench
+from vyre_driver.autotune.measure.tune import TuningResult, tune
+from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.errors import DeviceLost, DispatchTimeout, FileUnusable, InvalidInput, TuningFailed
-from vyre_driver.kernels.definition import DeviceFacts, Operand
-from vyre_driver.kernels.tuned import TunedKernel
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.timing import DispatchTimes, TimedDispatches
-from vyre_driver.tuner.calls import tune_call
-from vyre_driver.tuner.isolation import IsolatedBench
-from vyre_driver.tuner.measure import TuningResult, tune
-from vyre_driver.tuner.trials import DeviceTrial, Workbench
 from vyre_driver.vulkan import PhysicalDevice
 
 if TYPE_CHECKING:
@@ -359,8 +359,8 @@ from made_kernels import TurningKernel
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, Budget
 from vyre_driver.errors import TuningFailed
-from vyre_driver.kernels.tuned import TunedKernel
-from vyre_driver.tuner.measure import tune
+from vyre_driver.autotune.measure.tuned import TunedKernel
+from vyre_driver.autotune.measure.tune import tune
 
 driver = Driver(autotune=AutotuneStore())
 try:
@@ -413,8 +413,8 @@ import os, sys
 from made_kernels import TurningKernel
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore
-from vyre_driver.kernels.tuned import TunedKernel
-from vyre_driver.tuner.measure import tune
+from vyre_driver.autotune.measure.tuned import TunedKernel
+from vyre_driver.autotune.measure.tune import tune
 
 def told(progress):
     print(*open(f"/proc/self/task/{os.getpid()}/children").read().split(), flush=True)

@@ -9,11 +9,11 @@ from made_kernels import TurningKernel
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, Budget, Status
+from vyre_driver.autotune.measure.tune import tune
+from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.cache import DiskPipelineCache, Verdict
 from vyre_driver.errors import TuningFailed
 from vyre_driver.identity import PipelineCacheKey
-from vyre_driver.kernels.tuned import TunedKernel
-from vyre_driver.tuner.measure import tune
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,7 +8,7 @@ import pytest
 from vectors import vectors
 
 from vyre_driver.autotune import AutotuneKey, AutotuneRecord, AutotuneStore
-from vyre_driver.autotune.text import parse
+from vyre_driver.autotune.store.text import parse
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from made_trials import RIGHT, Lab, MadeTrial, agrees, place_of
 
 from vyre_driver.autotune import Budget, Status
-from vyre_driver.autotune.outcomes import Abandoned, WrongOutputs
-from vyre_driver.autotune.race import TIE, Timing, staying, winner
-from vyre_driver.autotune.search import search
+from vyre_driver.autotune.search.outcomes import Abandoned, WrongOutputs
+from vyre_driver.autotune.search.race import TIE, Timing, staying, winner
+from vyre_driver.autotune.search.search import search
 from vyre_driver.errors import DispatchTimeout, TuningFailed
 
 if TYPE_CHECKING:

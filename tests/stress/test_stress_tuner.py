@@ -9,8 +9,8 @@ from made_kernels import TurningKernel
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore
-from vyre_driver.kernels.tuned import TunedKernel
-from vyre_driver.tuner.measure import tune
+from vyre_driver.autotune.measure.tune import tune
+from vyre_driver.autotune.measure.tuned import TunedKernel
 
 pytestmark = pytest.mark.device
 

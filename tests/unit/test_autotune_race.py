@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vyre_driver.autotune.race import (
+from vyre_driver.autotune.search.race import (
     FINALISTS,
     PRECISE,
     STABLE,

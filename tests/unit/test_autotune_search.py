@@ -14,8 +14,8 @@ import pytest
 from made_trials import RIGHT, IdlingLab, Lab, MadeTrial, agrees, place_of
 
 from vyre_driver.autotune import Budget, Candidate, Outcome, Progress, SearchResult, Status
-from vyre_driver.autotune.outcomes import Abandoned, WrongOutputs
-from vyre_driver.autotune.search import search, spread
+from vyre_driver.autotune.search.outcomes import Abandoned, WrongOutputs
+from vyre_driver.autotune.search.search import search, spread
 from vyre_driver.errors import DeviceOutOfMemory, DispatchTimeout, InvalidInput, TuningFailed
 
 if TYPE_CHECKING:

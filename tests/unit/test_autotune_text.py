@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vyre_driver.autotune import AutotuneKey, AutotuneRecord
-from vyre_driver.autotune import text as autotune_text
-from vyre_driver.autotune.text import AutotuneText, format_text, parse
+from vyre_driver.autotune.store import text as autotune_text
+from vyre_driver.autotune.store.text import AutotuneText, format_text, parse
 from vyre_driver.errors import InvalidAutotuneRecord
 
 KEY = AutotuneKey("00" * 16, "adapter")

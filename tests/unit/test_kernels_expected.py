@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+from vyre_driver.autotune.measure.outputs import comparison
 from vyre_driver.kernels import KERNELS
-from vyre_driver.tuner.outputs import comparison
 
 if TYPE_CHECKING:
     from conftest import RunChild

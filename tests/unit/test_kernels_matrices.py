@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from unit.literals import DEVICE, LIMITS, refusal
 
-from vyre_driver.autotune.space import Candidate
+from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
+from vyre_driver.autotune.search.space import Candidate
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
-from vyre_driver.kernels.definition import DeviceFacts, Operand
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
 from vyre_driver.kernels.softmax import SOFTMAX
 from vyre_driver.kernels.tiles import grid_of
@@ -19,7 +19,7 @@ from vyre_driver.kernels.transpose import TRANSPOSE
 from vyre_driver.specialization import specialize
 
 if TYPE_CHECKING:
-    from vyre_driver.kernels.definition import KernelDefinition
+    from vyre_driver.autotune.measure.definition import KernelDefinition
     from vyre_driver.spirv.module import SpirvModule
 
 FACTS = DeviceFacts(DEVICE, frozenset({"storageBuffer16BitAccess"}))

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from unit.literals import DEVICE, LIMITS, refusal
 
+from vyre_driver.autotune.measure.definition import DeviceFacts, Operand, Plan
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels import KERNELS
-from vyre_driver.kernels.definition import DeviceFacts, Operand, Plan
 from vyre_driver.kernels.histogram import copies
 
 if TYPE_CHECKING:
-    from vyre_driver.autotune.space import Candidate
+    from vyre_driver.autotune.search.space import Candidate
 
 STREAMS = ["saxpy", "reduce_sum", "reduce_max", "inclusive_scan", "histogram"]
 MOST = 2**30 - 1

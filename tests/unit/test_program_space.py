@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from literals import LIMITS
 
-from vyre_driver.autotune.space import Candidate
+from vyre_driver.autotune.search.program_space import program_space
+from vyre_driver.autotune.search.space import Candidate
 from vyre_driver.errors import InvalidTuningSpace
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.program import Program
-from vyre_driver.program_space import program_space
 
 OUT = BufferDecl.read_write("out", 0, DataType.U32)
 ROOMY = replace(LIMITS, max_compute_work_group_invocations=1024)

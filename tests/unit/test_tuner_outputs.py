@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vyre_driver.tuner.outputs import POISON, comparison, unwritten
+from vyre_driver.autotune.measure.outputs import POISON, comparison, unwritten
 
 exact = comparison(0.0)
 near = comparison(0.01)

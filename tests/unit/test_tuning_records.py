@@ -21,10 +21,10 @@ from vyre_driver.autotune import (
     Place,
     TuningSpace,
 )
-from vyre_driver.autotune.records import TuningMode, TuningRecords, default_path, read_size, size_text
+from vyre_driver.autotune.store.records import TuningMode, TuningRecords, default_path, read_size, size_text
+from vyre_driver.autotune.target import TuningTarget, fixed_values
 from vyre_driver.errors import InvalidAutotuneFile, InvalidInput, InvalidSetting
 from vyre_driver.specialization import Specialization, SpecializedConstant, SpecMap, SpecValue
-from vyre_driver.tuner.target import TuningTarget, fixed_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

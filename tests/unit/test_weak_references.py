@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from vyre_driver.autotune.measure import trials
 from vyre_driver.cache.tally import Tally
 from vyre_driver.cache.upkeep import CacheUpkeep
 from vyre_driver.runtime.bound import BoundKernel, RecentBindings
 from vyre_driver.runtime.room import Room
-from vyre_driver.tuner import trials
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -23,19 +23,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver import Driver
+from vyre_driver.autotune.measure.definition import Operand
+from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.suite import random_cases
 from vyre_driver.errors import InvalidProgram, LimitExceeded, UnsupportedFeature
 from vyre_driver.kernels import KERNELS
-from vyre_driver.kernels.definition import Operand
-from vyre_driver.kernels.tuned import TunedKernel
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from vyre_driver.kernels.definition import KernelDefinition, Plan
+    from vyre_driver.autotune.measure.definition import KernelDefinition, Plan
     from vyre_driver.runtime.kernel import Kernel
 
 Work = tuple[str, "Callable[[], list[Kernel]]"]

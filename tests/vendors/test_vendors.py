@@ -20,7 +20,7 @@ KERNELS_RUN = """
 import numpy as np
 from vyre_driver import Driver
 from vyre_driver.kernels import KERNELS
-from vyre_driver.kernels.tuned import TunedKernel
+from vyre_driver.autotune.measure.tuned import TunedKernel
 with Driver() as driver:
     for name in ("saxpy", "reduce_sum", "inclusive_scan", "histogram", "transpose", "softmax", "matmul"):
         definition = KERNELS[name]

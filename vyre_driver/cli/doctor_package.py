@@ -18,7 +18,7 @@ import numpy as np
 import vyre_driver
 from vyre_driver import settings
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning
-from vyre_driver.autotune.records import TuningRecords
+from vyre_driver.autotune.store.records import TuningRecords
 from vyre_driver.backends import broken_plugins, rank_backends
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cli.doctor_checks import Check, State

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning
-from vyre_driver.autotune.space import Candidate
+from vyre_driver.autotune.search.space import Candidate
 from vyre_driver.cli import tune_run
 from vyre_driver.cli.options import add_json, print_json, printable, say
 from vyre_driver.cli.progress import human_count, human_measure

@@ -6,9 +6,11 @@ import dataclasses
 import sys
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.autotune.outcomes import Budget, Status
-from vyre_driver.autotune.records import TuningRecords, size_text
-from vyre_driver.autotune.store import AutotuneStore
+from vyre_driver.autotune.measure.tune import tune
+from vyre_driver.autotune.measure.tuned import TunedKernel
+from vyre_driver.autotune.search.outcomes import Budget, Status
+from vyre_driver.autotune.store.records import TuningRecords, size_text
+from vyre_driver.autotune.store.store import AutotuneStore
 from vyre_driver.cli.options import add_device, print_json, printable, say
 from vyre_driver.cli.progress import Progress, human_count, human_measure
 from vyre_driver.driver import Driver
@@ -21,17 +23,15 @@ from vyre_driver.errors import (
     UnsupportedFeature,
 )
 from vyre_driver.kernels import KERNELS
-from vyre_driver.kernels.tuned import TunedKernel
-from vyre_driver.tuner.measure import tune
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from vyre_driver.autotune.outcomes import Outcome
-    from vyre_driver.kernels.definition import KernelDefinition, Size
-    from vyre_driver.tuner.measure import TuningResult
+    from vyre_driver.autotune.measure.definition import KernelDefinition, Size
+    from vyre_driver.autotune.measure.tune import TuningResult
+    from vyre_driver.autotune.search.outcomes import Outcome
 
 _ALL = "all"
 _MOST = 2**32 - 1  # elements along an axis; what a kernel takes is less, and what memory holds

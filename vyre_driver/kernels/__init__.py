@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.kernels.histogram import Histogram
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
 from vyre_driver.kernels.reduction import Reduction
@@ -15,11 +16,10 @@ from vyre_driver.kernels.saxpy import Saxpy
 from vyre_driver.kernels.scan import InclusiveScan
 from vyre_driver.kernels.softmax import SOFTMAX
 from vyre_driver.kernels.transpose import TRANSPOSE
-from vyre_driver.kernels.tuned import TunedKernel
 
 if TYPE_CHECKING:
+    from vyre_driver.autotune.measure.definition import KernelDefinition
     from vyre_driver.driver import Driver
-    from vyre_driver.kernels.definition import KernelDefinition
 
 __all__ = [
     "KERNELS",

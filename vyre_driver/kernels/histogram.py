@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.space import Axis, Place, TuningSpace
+from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.search.space import Axis, Place, TuningSpace
 from vyre_driver.checks import is_whole
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
 from vyre_driver.kernels.streams import (
     MAX_COUNT,
     Widened,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.space import Candidate, Limits
-    from vyre_driver.kernels.definition import DeviceFacts, Size
+    from vyre_driver.autotune.measure.definition import DeviceFacts, Size
+    from vyre_driver.autotune.search.space import Candidate, Limits
     from vyre_driver.spirv.module import SpirvModule
 
 _BANKS = 32  # of shared memory, on the GPUs that are; more copies than that do not help

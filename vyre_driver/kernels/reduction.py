@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.space import Axis, Place, TuningSpace
-from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.search.space import Axis, Place, TuningSpace
 from vyre_driver.kernels.streams import (
     BLOCKS,
     VECTOR,
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.space import Candidate, Limits
-    from vyre_driver.kernels.definition import DeviceFacts, Size
+    from vyre_driver.autotune.measure.definition import DeviceFacts, Size
+    from vyre_driver.autotune.search.space import Candidate, Limits
     from vyre_driver.spirv.module import SpirvModule
 
 # KIND in shaders/reduce.glsl.

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.space import Axis, Place, TuningSpace
+from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.search.space import Axis, Place, TuningSpace
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
 from vyre_driver.kernels.streams import Widened, check_parameters, checked_count, copying_module, tiles
 from vyre_driver.spirv.shipped import shipped_module
 
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.space import Candidate
-    from vyre_driver.kernels.definition import DeviceFacts, Size
+    from vyre_driver.autotune.measure.definition import DeviceFacts, Size
+    from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.spirv.module import SpirvModule
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
 from vyre_driver.kernels.reduction import SUMS, blockwise, float_tolerance, reducing_module
 from vyre_driver.kernels.streams import (
     VECTOR,
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.space import Candidate, Limits, TuningSpace
-    from vyre_driver.kernels.definition import DeviceFacts, Size
+    from vyre_driver.autotune.measure.definition import DeviceFacts, Size
+    from vyre_driver.autotune.search.space import Candidate, Limits, TuningSpace
     from vyre_driver.spirv.module import SpirvModule
 
 

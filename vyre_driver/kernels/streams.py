@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_driver.autotune.measure.definition import Operand, Step
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernels.definition import Operand, Step
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from vyre_driver.autotune.space import Candidate, Limits
-    from vyre_driver.kernels.definition import DeviceFacts
+    from vyre_driver.autotune.measure.definition import DeviceFacts
+    from vyre_driver.autotune.search.space import Candidate, Limits
     from vyre_driver.spirv.module import SpirvModule
 
 MAX_COUNT = 2**30 - 1

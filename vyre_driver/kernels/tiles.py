@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from vyre_driver.kernels.definition import Operand
+    from vyre_driver.autotune.measure.definition import Operand
     from vyre_driver.vulkan.devices import DeviceLimits
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from kernels import glsl
 
 from vyre_driver.autotune import Axis, Place, TuningSpace
-from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from vyre_driver import SpirvModule
     from vyre_driver.autotune import Candidate
-    from vyre_driver.kernels.definition import DeviceFacts, Size
+    from vyre_driver.autotune.measure.definition import DeviceFacts, Size
 
 # All loops of an invocation of llvmpipe turn no more than 65,535 times together: each turn has much to do, one step after the
 # other, so that it goes on for minutes.

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver import Driver, Kernel, SpirvModule
+from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.backends import DispatchConfig
 from vyre_driver.backends.kompute import KomputeBackend
 from vyre_driver.errors import DeviceOutOfMemory, DispatchTimeout
 from vyre_driver.kernels import KERNELS
-from vyre_driver.kernels.tuned import TunedKernel
 from vyre_driver.kompute import memory as buffers
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan import _layer

@@ -2,7 +2,7 @@
 
 Each candidate is made ready, run on fresh inputs, and its outputs compared with numpy's, on an example that is soon compared;
 where nobody knows what is right, on the call itself with those of the first. Then all that are right race
-(:mod:`vyre_driver.autotune.search`), and the best is compared once more at the size in question: with numpy's where that is
+(``search.py``), and the best is compared once more at the size in question: with numpy's where that is
 quick, else with another candidate's.
 
 With ``isolate`` that is done in a child process: a candidate that hangs or kills its process is killed or noted, and the others
@@ -17,28 +17,28 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.autotune.outcomes import Abandoned, Budget, Status, WrongOutputs
-from vyre_driver.autotune.records import size_text
-from vyre_driver.autotune.search import search
+from vyre_driver.autotune.measure.definition import Operand
+from vyre_driver.autotune.measure.isolation import IsolatedBench
+from vyre_driver.autotune.measure.outputs import comparison
+from vyre_driver.autotune.measure.trials import SEED, Workbench, as_outputs
+from vyre_driver.autotune.search.outcomes import Abandoned, Budget, Status, WrongOutputs
+from vyre_driver.autotune.search.search import search
+from vyre_driver.autotune.store.records import size_text
 from vyre_driver.binding.arguments import as_array
 from vyre_driver.errors import InvalidInput, TuningFailed
-from vyre_driver.kernels.definition import Operand
-from vyre_driver.tuner.isolation import IsolatedBench
-from vyre_driver.tuner.outputs import comparison
-from vyre_driver.tuner.trials import SEED, Workbench, as_outputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.outcomes import Outcome, Progress, SearchResult
-    from vyre_driver.autotune.record import AutotuneRecord
-    from vyre_driver.autotune.space import Candidate
-    from vyre_driver.kernels.definition import KernelDefinition, Size
-    from vyre_driver.kernels.tuned import TunedKernel
-    from vyre_driver.tuner.isolation import IsolatedTrial
-    from vyre_driver.tuner.trials import DeviceTrial
+    from vyre_driver.autotune.measure.definition import KernelDefinition, Size
+    from vyre_driver.autotune.measure.isolation import IsolatedTrial
+    from vyre_driver.autotune.measure.trials import DeviceTrial
+    from vyre_driver.autotune.measure.tuned import TunedKernel
+    from vyre_driver.autotune.search.outcomes import Outcome, Progress, SearchResult
+    from vyre_driver.autotune.search.space import Candidate
+    from vyre_driver.autotune.store.record import AutotuneRecord
 
 _SOON_BYTES = 1 << 26
 _SOON_OPERATIONS = 4_000_000_000

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
-from vyre_driver.autotune.record import AutotuneKey, AutotuneRecord
+from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.identity.keys import layout_digest, shader_digest, tuning_identity
 from vyre_driver.specialization.resolve import SpecCacheKey
@@ -23,8 +23,8 @@ from vyre_driver.specialization.values import SpecKind, SpecMap, SpecValue
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from vyre_driver.autotune.records import Size, TuningRecords
-    from vyre_driver.autotune.space import Candidate, TuningSpace
+    from vyre_driver.autotune.search.space import Candidate, TuningSpace
+    from vyre_driver.autotune.store.records import Size, TuningRecords
     from vyre_driver.specialization.resolve import Specialization
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.vulkan.devices import PhysicalDevice

@@ -2,7 +2,7 @@
 
 The race goes in rungs. In each, all that are left are timed in turn, one run each and round after round, so that whatever makes
 the device slower for a while falls on all of them. Then drops out who is surely too slow, or comes after one that is surely
-as fast (:mod:`vyre_driver.autotune.race`): most in the first rung. Those that are left are timed as often again, few a quarter
+as fast (``race.py``): most in the first rung. Those that are left are timed as often again, few a quarter
 more, until the medians of all are known to 1 %.
 
 Then the fastest race once more, those among them that dropped out too, until one is left or all are known to 0.2 %: who was
@@ -20,9 +20,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from vyre_driver.autotune.entrant import Entrant
-from vyre_driver.autotune.outcomes import Abandoned, Progress, SearchResult, Status, WrongOutputs
-from vyre_driver.autotune.race import DRIFT, PRECISE, STABLE, TIE, finalists, is_decided, nearest, staying, winner
+from vyre_driver.autotune.search.entrant import Entrant
+from vyre_driver.autotune.search.outcomes import Abandoned, Progress, SearchResult, Status, WrongOutputs
+from vyre_driver.autotune.search.race import DRIFT, PRECISE, STABLE, TIE, finalists, is_decided, nearest, staying, winner
 from vyre_driver.errors import DispatchTimeout, TuningFailed, VyreError
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.outcomes import Budget, Trial
-    from vyre_driver.autotune.space import Candidate
+    from vyre_driver.autotune.search.outcomes import Budget, Trial
+    from vyre_driver.autotune.search.space import Candidate
 
     Outputs = Sequence[NDArray[Any]]
 

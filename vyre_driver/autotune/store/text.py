@@ -17,7 +17,7 @@ from typing import Any
 import tomli
 import tomli_w
 
-from vyre_driver.autotune.record import AutotuneKey, AutotuneRecord
+from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
 from vyre_driver.errors import InvalidAutotuneRecord, InvalidKey
 
 SCHEMA = 1

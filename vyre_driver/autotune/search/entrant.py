@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from vyre_driver.autotune.outcomes import Outcome, Status, is_time
-from vyre_driver.autotune.race import Timing
+from vyre_driver.autotune.search.outcomes import Outcome, Status, is_time
+from vyre_driver.autotune.search.race import Timing
 
 if TYPE_CHECKING:
-    from vyre_driver.autotune.outcomes import Trial
-    from vyre_driver.autotune.space import Candidate
+    from vyre_driver.autotune.search.outcomes import Trial
+    from vyre_driver.autotune.search.space import Candidate
 
 
 @dataclass(slots=True)

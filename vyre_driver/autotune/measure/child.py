@@ -1,4 +1,4 @@
-"""The process that tries candidates for another one: ``python -m vyre_driver.tuner.child``, asked and answering in JSON lines.
+"""The process that tries candidates for another one, asked and answering in JSON lines.
 
 The first line on stdin is the job (``tuner.isolation``), each further one asks for a step of one trial. The answer is
 ``value``, or ``error`` (pickled, in base64) with ``said``, the same for people; ``is_over`` says that the device is out of
@@ -18,14 +18,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from vyre_driver.autotune.outcomes import Abandoned
-from vyre_driver.autotune.space import Candidate
-from vyre_driver.autotune.store import AutotuneStore
+from vyre_driver.autotune.measure.definition import DeviceFacts
+from vyre_driver.autotune.measure.isolation import KERNEL_FILE, OUTPUTS_FILE
+from vyre_driver.autotune.measure.trials import DeviceTrial, Workbench
+from vyre_driver.autotune.search.outcomes import Abandoned
+from vyre_driver.autotune.search.space import Candidate
+from vyre_driver.autotune.store.store import AutotuneStore
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.driver import Driver
-from vyre_driver.kernels.definition import DeviceFacts
-from vyre_driver.tuner.isolation import KERNEL_FILE, OUTPUTS_FILE
-from vyre_driver.tuner.trials import DeviceTrial, Workbench
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

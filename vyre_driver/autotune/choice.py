@@ -8,18 +8,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vyre_driver.autotune.space import TuningSpace
+from vyre_driver.autotune.search.program_space import program_space
+from vyre_driver.autotune.search.space import TuningSpace
+from vyre_driver.autotune.target import TuningTarget, fixed_values
 from vyre_driver.errors import InvalidInput
 from vyre_driver.identity.keys import layout_digest, program_digest
-from vyre_driver.program_space import program_space
 from vyre_driver.specialization.resolve import specialize
 from vyre_driver.target.config import DispatchConfig
-from vyre_driver.tuner.target import TuningTarget, fixed_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vyre_driver.autotune.records import TuningRecords
+    from vyre_driver.autotune.store.records import TuningRecords
     from vyre_driver.lowering.program import ProgramSource
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.spirv.module import SpirvModule

@@ -7,9 +7,9 @@ from collections import OrderedDict
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
 from vyre_driver.binding.arguments import as_array
 from vyre_driver.errors import DispatchFailed, InvalidInput
-from vyre_driver.kernels.definition import DeviceFacts, Operand
 from vyre_driver.kompute.buffer import Buffer, check_buffers
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.telemetry.events import EventKind
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.space import Candidate
+    from vyre_driver.autotune.measure.definition import KernelDefinition, Plan, Size, Step
+    from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
-    from vyre_driver.kernels.definition import KernelDefinition, Plan, Size, Step
     from vyre_driver.runtime.batch import Batch
     from vyre_driver.runtime.bound import BoundKernel, DispatchFuture
     from vyre_driver.runtime.kernel import Kernel
@@ -230,7 +230,7 @@ class TunedKernel:
         if tuning.may_tune:
             with self._lock:
                 if tuning.claims(self.target, self.definition.size_class(size)):
-                    import_module("vyre_driver.tuner.calls").tune_unasked(self, size)  # late: most never tune
+                    import_module("vyre_driver.autotune.measure.calls").tune_unasked(self, size)  # late: most never tune
         return self.candidate(size)
 
 

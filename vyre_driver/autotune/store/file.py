@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
-from vyre_driver.autotune.text import AutotuneText, format_text, parse
+from vyre_driver.autotune.store.text import AutotuneText, format_text, parse
 from vyre_driver.errors import FileUnusable, InvalidAutotuneFile
 from vyre_driver.process._opened import Opened
 from vyre_driver.process.threads import start_all

@@ -1,7 +1,7 @@
 """What a tunable kernel says of itself: its shaders, what may be tuned, and how a call becomes dispatches.
 
-A definition is stateless and knows no driver; :class:`vyre_driver.kernels.tuned.TunedKernel` runs it. To make one of your own,
-subclass :class:`KernelDefinition` with your own modules.
+A definition is stateless and knows no driver; ``TunedKernel`` runs it. To make one of your own, subclass
+:class:`KernelDefinition` with your own modules.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_driver.autotune.target import TuningTarget
 from vyre_driver.specialization.values import SpecMap
-from vyre_driver.tuner.target import TuningTarget
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.space import Candidate, TuningSpace
+    from vyre_driver.autotune.search.space import Candidate, TuningSpace
     from vyre_driver.ir.program import Program
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.target.config import DispatchConfig

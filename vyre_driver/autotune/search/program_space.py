@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.autotune.space import Axis, Place, TuningSpace
+from vyre_driver.autotune.search.space import Axis, Place, TuningSpace
 from vyre_driver.ir.workgroup_freedom import why_bound_to_workgroup
 
 if TYPE_CHECKING:

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.outcomes import Abandoned, WrongOutputs
+from vyre_driver.autotune.measure.definition import Operand
+from vyre_driver.autotune.measure.outputs import POISON, unwritten
+from vyre_driver.autotune.search.outcomes import Abandoned, WrongOutputs
 from vyre_driver.errors import DeviceLost, DispatchTimeout
-from vyre_driver.kernels.definition import Operand
 from vyre_driver.kompute.timing import TimedDispatches
-from vyre_driver.tuner.outputs import POISON, unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.space import Candidate
+    from vyre_driver.autotune.measure.definition import DeviceFacts, KernelDefinition, Plan
+    from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.driver import Driver
-    from vyre_driver.kernels.definition import DeviceFacts, KernelDefinition, Plan
     from vyre_driver.kompute.buffer import Buffer
     from vyre_driver.runtime.bound import BoundKernel
 

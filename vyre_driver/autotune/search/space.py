@@ -19,7 +19,7 @@ from vyre_driver.errors import InvalidTuningSpace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from vyre_driver.autotune.record import AutotuneRecord
+    from vyre_driver.autotune.store.record import AutotuneRecord
 
 Axes = tuple[int, int, int]
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Protocol
 import platformdirs
 
 from vyre_driver import settings
-from vyre_driver.autotune.store import AutotuneStore, AutotuneWarning
+from vyre_driver.autotune.store.store import AutotuneStore, AutotuneWarning
 from vyre_driver.errors import FileUnusable, InvalidAutotuneFile, InvalidInput
 
 if TYPE_CHECKING:
-    from vyre_driver.autotune.record import AutotuneKey, AutotuneRecord
+    from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
 
 Size = tuple[int, ...]
 

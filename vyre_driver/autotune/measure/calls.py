@@ -6,32 +6,32 @@ import warnings
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.autotune.outcomes import Budget
-from vyre_driver.autotune.records import TuningMode
-from vyre_driver.autotune.store import AutotuneWarning
+from vyre_driver.autotune.choice import check_space, program_target
+from vyre_driver.autotune.measure.of_call import ModuleKernel, ProgramKernel, example_arrays
+from vyre_driver.autotune.measure.tune import tune
+from vyre_driver.autotune.measure.tuned import TunedKernel
+from vyre_driver.autotune.search.outcomes import Budget
+from vyre_driver.autotune.store.records import TuningMode
+from vyre_driver.autotune.store.store import AutotuneWarning
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.errors import InvalidInput, VyreError
 from vyre_driver.ir.workgroup_freedom import why_bound_to_workgroup
-from vyre_driver.kernels.of_call import ModuleKernel, ProgramKernel, example_arrays
-from vyre_driver.kernels.tuned import TunedKernel
 from vyre_driver.lowering.program import prepare_for
 from vyre_driver.specialization.resolve import named_values
 from vyre_driver.spirv.module import SpirvModule
-from vyre_driver.tuner.choice import check_space, program_target
-from vyre_driver.tuner.measure import tune
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from vyre_driver.autotune.space import Candidate, TuningSpace
+    from vyre_driver.autotune.measure.definition import Size
+    from vyre_driver.autotune.measure.of_call import CallKernel, Groups
+    from vyre_driver.autotune.measure.tune import TuningResult
+    from vyre_driver.autotune.search.space import Candidate, TuningSpace
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
-    from vyre_driver.kernels.definition import Size
-    from vyre_driver.kernels.of_call import CallKernel, Groups
     from vyre_driver.lowering.program import ProgramSource
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.target.config import DispatchConfig
-    from vyre_driver.tuner.measure import TuningResult
 
 _UNASKED = Budget(seconds=30)
 
@@ -65,7 +65,7 @@ def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
     tolerance
         How far the outputs of two candidates may be apart, relative to the largest magnitude in them.
     how
-        ``budget``, ``isolate``, ``replace`` and ``on_progress``, as :func:`vyre_driver.tuner.measure.tune`.
+        ``budget``, ``isolate``, ``replace`` and ``on_progress``, as :func:`vyre_driver.autotune.measure.tune.tune`.
 
     Raises
     ------

@@ -20,7 +20,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.autotune.outcomes import Abandoned
+from vyre_driver.autotune.search.outcomes import Abandoned
 from vyre_driver.errors import DispatchFailed, DispatchTimeout, InvalidInput, VyreError
 from vyre_driver.process.workers import python_command, wait_readable
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.outcomes import Budget
-    from vyre_driver.autotune.space import Candidate
+    from vyre_driver.autotune.measure.definition import KernelDefinition
+    from vyre_driver.autotune.search.outcomes import Budget
+    from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.driver import Driver
-    from vyre_driver.kernels.definition import KernelDefinition
 
 KERNEL_FILE = "kernel.pickle"
 OUTPUTS_FILE = "outputs.pickle"
@@ -193,7 +193,7 @@ class _Child:
         """Start it, and wait until it has opened its device; raises what it fails with."""
         self.served: set[int] = set()
         self._errors = Path(job["directory"], "errors.txt")
-        command = python_command("vyre_driver.tuner.child")
+        command = python_command("vyre_driver.autotune.measure.child")
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True

@@ -14,8 +14,8 @@ import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from vyre_driver.autotune import file as autotune_file
-from vyre_driver.autotune.text import SCHEMA, AutotuneText
+from vyre_driver.autotune.store import file as autotune_file
+from vyre_driver.autotune.store.text import SCHEMA, AutotuneText
 from vyre_driver.errors import InvalidAutotuneFile
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
-    from vyre_driver.autotune.record import AutotuneKey, AutotuneRecord
+    from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
 
 DEFAULT_WAIT_S = 10.0
 _Forgotten: TypeAlias = "tuple[AutotuneKey, str | None]"  # a key, and one identity or all of them

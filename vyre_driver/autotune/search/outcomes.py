@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.space import Candidate
+    from vyre_driver.autotune.search.space import Candidate
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_driver.autotune.choice import module_target
+from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernels.definition import KernelDefinition, Operand, Plan, Step
 from vyre_driver.target.config import DispatchConfig
-from vyre_driver.tuner.choice import module_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.space import Candidate, TuningSpace
+    from vyre_driver.autotune.measure.definition import DeviceFacts, Size
+    from vyre_driver.autotune.search.space import Candidate, TuningSpace
+    from vyre_driver.autotune.target import TuningTarget
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.ir.predicates import ShapePredicate
     from vyre_driver.ir.program import Program
-    from vyre_driver.kernels.definition import DeviceFacts, Size
     from vyre_driver.spirv.module import SpirvModule
-    from vyre_driver.tuner.target import TuningTarget
 
 Groups = tuple[int, int, int]
 

@@ -1,1 +1,0 @@
-"""Tuning on a device: what a record is for, what is known when something is compiled, and how candidates are measured."""

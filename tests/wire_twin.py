@@ -1,6 +1,6 @@
-"""Plain twin of the walk in ``vyre_driver.ir._wire_scan``: the same terms and the same faults, readable as their specification.
+"""Plain twin of the walk in ``vyre_driver.ir.wire._scan``: the same terms and the same faults, readable as their specification.
 
-It recurses, and reads the plans of :mod:`vyre_driver.ir.wire_grammar` themselves.
+It recurses, and reads the plans of :mod:`vyre_driver.ir.wire.grammar` themselves.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 from vyre_driver.ir import dtypes
 from vyre_driver.ir import nodes as nd
-from vyre_driver.ir import wire_grammar as grammar
 from vyre_driver.ir.quantization import ScaleKind, ZeroPointKind
-from vyre_driver.ir.wire_grammar import Fault, Step
+from vyre_driver.ir.wire import grammar
+from vyre_driver.ir.wire.grammar import Fault, Step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -56,7 +56,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vyre_driver.ir.rules import Problem
+    from vyre_driver.ir.validation.rules import Problem
 
 
 class VyreError(Exception):

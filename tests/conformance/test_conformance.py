@@ -41,7 +41,7 @@ from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.statements import Assign, Barrier, If, Loop, Return
 from vyre_driver.ir.terms import terms_within
-from vyre_driver.ir.validate import validate
+from vyre_driver.ir.validation.validate import validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

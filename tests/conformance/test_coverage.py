@@ -8,13 +8,13 @@ from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.options import Options
 from vyre_driver.ir import arithmetic, expressions, nodes, statements
 from vyre_driver.ir.arithmetic import Binary, Expr, OpaqueExpr, Unary
-from vyre_driver.ir.cast_table import is_castable
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Atomic, Cast, InvocationId, Load, LocalId, WorkgroupId
-from vyre_driver.ir.operator_types import Mismatch, binary_type, unary_type
 from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, UnOp
 from vyre_driver.ir.statements import Barrier, Node
 from vyre_driver.ir.terms import terms_within
+from vyre_driver.ir.validation.cast_table import is_castable
+from vyre_driver.ir.validation.operator_types import Mismatch, binary_type, unary_type
 
 CASES = list(hand_written(Options(subgroups=True)))
 TERMS = [term for case in CASES for term in terms_within(*case.program.entry)]

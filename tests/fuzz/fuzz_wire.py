@@ -27,7 +27,7 @@ from contextlib import nullcontext
 with atheris.instrument_imports() if atheris else nullcontext():
     from vyre_driver.errors import InvalidProgram
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.wire_format import HEADER_BYTES
+    from vyre_driver.ir.wire.format import HEADER_BYTES
 
 from blake3 import blake3
 from golden.every_term import CARRIED, NODES

@@ -9,7 +9,7 @@ from vyre_driver.conformance.adapters import one_by_one
 from vyre_driver.conformance.case import Case  # noqa: TC001 -- hypothesis looks at it
 from vyre_driver.conformance.strategies import cases
 from vyre_driver.conformance.suite import answer
-from vyre_driver.ir.validate import validate
+from vyre_driver.ir.validation.validate import validate
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

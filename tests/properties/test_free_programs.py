@@ -20,7 +20,7 @@ from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.ir.program import Program
-from vyre_driver.ir.validate import validate
+from vyre_driver.ir.validation.validate import validate
 from vyre_driver.ir.workgroup_freedom import why_bound_to_workgroup
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from vyre_driver.ir import (
     u32,
     var,
 )
-from vyre_driver.ir.validate import validate
+from vyre_driver.ir.validation.validate import validate
 
 if TYPE_CHECKING:
     from conftest import Lower

@@ -25,9 +25,9 @@ from vyre_driver.ir.canonical import canonical_bytes, canonical_floats, canonica
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.terms import Term, Traits
-from vyre_driver.ir.wire_cursor import Cursor
-from vyre_driver.ir.wire_grammar import read_dtype
-from vyre_driver.ir.wire_terms import TermReader
+from vyre_driver.ir.wire.cursor import Cursor
+from vyre_driver.ir.wire.grammar import read_dtype
+from vyre_driver.ir.wire.terms import TermReader
 
 if TYPE_CHECKING:
     from vyre_driver.ir.expressions import Expr

@@ -14,14 +14,14 @@ from program_strategies import expressions, nodes
 from strategies import words  # its import sets hypothesis up
 from wire_twin import TwinWalk
 
-from vyre_driver.ir._wire_scan import Grammar, Walk
 from vyre_driver.ir.canonical import canonical_floats, wire_bytes
 from vyre_driver.ir.expressions import Expr
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.statements import Node
 from vyre_driver.ir.terms import KEY_BYTES, Term, Traits, terms_within
-from vyre_driver.ir.wire_grammar import GRAMMAR, Fault, limits
-from vyre_driver.ir.wire_terms import TermReader
+from vyre_driver.ir.wire._scan import Grammar, Walk
+from vyre_driver.ir.wire.grammar import GRAMMAR, Fault, limits
+from vyre_driver.ir.wire.terms import TermReader
 
 assert words is not None
 

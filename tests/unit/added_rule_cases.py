@@ -50,7 +50,7 @@ from vyre_driver.ir.nodes import AsyncLoad, AsyncWait, IndirectDispatch, Trap
 from vyre_driver.ir.operators import AtomicOp, BinOp
 from vyre_driver.ir.predicates import MultipleOf
 from vyre_driver.ir.program import Program
-from vyre_driver.ir.rules import Rule
+from vyre_driver.ir.validation.rules import Rule
 
 ADDED = [
     Case(

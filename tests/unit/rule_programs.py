@@ -20,8 +20,8 @@ from vyre_driver.target.profile import DeviceProfile
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vyre_driver.ir.rules import Rule
     from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.validation.rules import Rule
 
 OUT = BufferDecl.read_write("out", 0, DataType.U32).with_count(8)
 IN = BufferDecl.read("in", 1, DataType.U32)

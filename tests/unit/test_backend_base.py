@@ -10,10 +10,10 @@ import pytest
 from literals import refusal
 
 from vyre_driver.backends import core_supported_ops
-from vyre_driver.backends.admission import admit, check_grid
 from vyre_driver.backends.base import Backend
 from vyre_driver.backends.null import NullBackend
 from vyre_driver.backends.operations import lowered_ops
+from vyre_driver.backends.validate import admit, check_grid
 from vyre_driver.errors import DispatchFailed, InvalidDispatchConfig, InvalidProgram, LimitExceeded, UnsupportedFeature
 from vyre_driver.ir import (
     BufferDecl,
@@ -269,8 +269,8 @@ def test_a_program_that_was_admitted_is_asked_about_again_for_a_weaker_device_wi
 def test_a_program_that_was_admitted_is_not_walked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     given = program()
     admit(Sized(), given, DispatchConfig())
-    monkeypatch.setattr("vyre_driver.backends.admission.validate", None)
-    monkeypatch.setattr("vyre_driver.backends.admission.NodeWalk", None)
+    monkeypatch.setattr("vyre_driver.backends.validate.validate", None)
+    monkeypatch.setattr("vyre_driver.backends.validate.NodeWalk", None)
     assert admit(Sized(), given, DispatchConfig()) is given
 
 
@@ -279,7 +279,7 @@ def test_what_a_program_remembers_is_bounded() -> None:
     for size in range(1, 65):
         for rows in (1, 2):
             admit(Sized(), given, DispatchConfig(workgroup_override=(size, rows, 1)))
-    from vyre_driver.backends.admission import program_memo
+    from vyre_driver.backends.validate import program_memo
 
     assert len(program_memo(given)) == 64
 

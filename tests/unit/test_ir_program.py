@@ -14,13 +14,13 @@ from vyre_driver.identity import normalized_program_cache_digest, program_digest
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir import nodes as nd
-from vyre_driver.ir import wire_format
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, LinearType
 from vyre_driver.ir.operators import AtomicOp, BinOp
 from vyre_driver.ir.predicates import AtLeast
 from vyre_driver.ir.program import ROOT_GENERATOR
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
 from vyre_driver.ir.stats import ProgramCapability, ProgramStats
+from vyre_driver.ir.wire import format as wire_format
 from vyre_driver.specialization import vsa_specialization_key
 
 OUT = BufferDecl.output("out", 0, DataType.F32).with_count(4)

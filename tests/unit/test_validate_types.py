@@ -11,10 +11,10 @@ from vyre_driver.ir import Problem, examine
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.builders import binop, cast, let, load, unop
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.expression_rules import ExpressionChecker
 from vyre_driver.ir.operators import BinOp, OpaqueOp, UnOp
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
-from vyre_driver.ir.rules import Findings
+from vyre_driver.ir.validation.expression_rules import ExpressionChecker
+from vyre_driver.ir.validation.rules import Findings
 
 TYPES = [value for value in vars(DataType).values() if isinstance(value, DataType)] + [
     DataType.array(4),

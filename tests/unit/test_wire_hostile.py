@@ -10,13 +10,13 @@ from blake3 import blake3
 from golden.every_term import CARRIED
 
 from vyre_driver.errors import InvalidContainer, InvalidProgram
-from vyre_driver.ir import wire_format
 from vyre_driver.ir.builders import store, u32
 from vyre_driver.ir.program import Program
-from vyre_driver.ir.wire_cursor import Cursor
-from vyre_driver.ir.wire_grammar import read_dtype
-from vyre_driver.ir.wire_terms import TermReader
-from vyre_driver.ir.wire_writer import leb
+from vyre_driver.ir.wire import format as wire_format
+from vyre_driver.ir.wire.cursor import Cursor
+from vyre_driver.ir.wire.grammar import read_dtype
+from vyre_driver.ir.wire.terms import TermReader
+from vyre_driver.ir.wire.writer import leb
 
 SMALL = Program.wrapped([], (1, 1, 1), [store("o", 0, u32(1))]).to_wire()
 HUGE = [0xFFFF_FFFF, 2**63, 2**64 - 1]

@@ -23,7 +23,7 @@ from vyre_driver.ir.expressions import OpaqueExpr
 from vyre_driver.ir.operators import AtomicOp, BinOp, OpaqueOp
 from vyre_driver.ir.predicates import AtLeast
 from vyre_driver.ir.program import Program
-from vyre_driver.ir.validate import validate
+from vyre_driver.ir.validation.validate import validate
 from vyre_driver.ir.workgroup_freedom import why_bound_to_workgroup
 
 if TYPE_CHECKING:

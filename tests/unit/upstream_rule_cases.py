@@ -44,7 +44,7 @@ from vyre_driver.ir.builders import (
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.nodes import AllGather, AllReduce, OpaqueNode
 from vyre_driver.ir.operators import AtomicOp, CollectiveOp, MemoryOrdering
-from vyre_driver.ir.rules import Rule
+from vyre_driver.ir.validation.rules import Rule
 
 UPSTREAM = [
     Case(

@@ -240,7 +240,7 @@ class KomputeArtifact(LoadedArtifact):
 
     def _of_program(self, program: Program, config: DispatchConfig) -> Kernel:
         """Compile a program; ``config`` has what decides its code. None of that is no configuration: the driver's own key."""
-        import_module("vyre_driver.backends.admission").admit(self.backend, program, config, self.backend.program_profile)
+        import_module("vyre_driver.backends.validate").admit(self.backend, program, config, self.backend.program_profile)
         return self.backend.driver.compile(program, self._specs, None if config == DispatchConfig() else config)
 
     def dispatch(

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.backends.admission import admit
 from vyre_driver.backends.base import Backend
 from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendRegistration
+from vyre_driver.backends.validate import admit
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.ir.program import Program

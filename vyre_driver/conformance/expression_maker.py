@@ -15,8 +15,8 @@ from vyre_driver.conformance.tolerances import RANGES
 from vyre_driver.conformance.words import F32_EDGES, I32_EDGES, U32_EDGES, U64_EDGES
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.expression_rules import is_zero
 from vyre_driver.ir.operators import BinOp, UnOp
+from vyre_driver.ir.validation.expression_rules import is_zero
 
 if TYPE_CHECKING:
     from vyre_driver.conformance.dice import Dice

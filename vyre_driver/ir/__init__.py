@@ -71,7 +71,6 @@ from vyre_driver.ir.builders import (
     wid_y,
     wid_z,
 )
-from vyre_driver.ir.call_rules import OperationSignature
 from vyre_driver.ir.dtypes import (
     DataType,
     extension_id,
@@ -162,12 +161,13 @@ from vyre_driver.ir.quantization import (
     ScaleKind,
     ZeroPointKind,
 )
-from vyre_driver.ir.rules import Problem
 from vyre_driver.ir.stats import (
     ProgramCapability,
     ProgramStats,
 )
-from vyre_driver.ir.validate import ValidationReport, examine, validate
+from vyre_driver.ir.validation.call_rules import OperationSignature
+from vyre_driver.ir.validation.rules import Problem
+from vyre_driver.ir.validation.validate import ValidationReport, examine, validate
 
 __all__ = [
     "WORLD",

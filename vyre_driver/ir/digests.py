@@ -17,7 +17,7 @@ from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir.canonical import wire_bytes
 from vyre_driver.ir.dtypes import wire_problem
 from vyre_driver.ir.fields import encoded_text, refuse
-from vyre_driver.ir.wire_writer import hints_bytes
+from vyre_driver.ir.wire.writer import hints_bytes
 
 if TYPE_CHECKING:
     from vyre_driver.ir.buffers import BufferDecl

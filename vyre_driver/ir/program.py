@@ -18,8 +18,8 @@ from vyre_driver.ir.statements import Block, Region, Return, node_tuple
 from vyre_driver.ir.stats import measure
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.text import program_text
-from vyre_driver.ir.wire_reader import read_container
-from vyre_driver.ir.wire_writer import canonical_container, refuse_losses
+from vyre_driver.ir.wire.reader import read_container
+from vyre_driver.ir.wire.writer import canonical_container, refuse_losses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

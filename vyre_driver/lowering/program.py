@@ -12,7 +12,7 @@ from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.stats import ProgramCapability
-from vyre_driver.ir.validate import validate
+from vyre_driver.ir.validation.validate import validate
 from vyre_driver.kompute.device import BACKEND_ID
 from vyre_driver.lowering.emit.entry import emit
 from vyre_driver.lowering.emit.specialized import spec_constants

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.backends.admission import admit
 from vyre_driver.backends.base import Backend
 from vyre_driver.backends.operations import core_expressions
 from vyre_driver.backends.reference import BACKEND_ID
@@ -17,6 +16,7 @@ from vyre_driver.backends.reference.script import MAX_SHARED_BYTES
 from vyre_driver.backends.reference.statements import INTERPRETED_NODES
 from vyre_driver.backends.reference.unit import SUBGROUP_LANES
 from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendRegistration
+from vyre_driver.backends.validate import admit
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.push_constants import pack_push_constants
 from vyre_driver.errors import DispatchFailed

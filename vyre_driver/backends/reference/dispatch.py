@@ -24,7 +24,7 @@ from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.checks import is_whole
 from vyre_driver.errors import InvalidInput, InvalidProgram
 from vyre_driver.ir.stats import ProgramCapability
-from vyre_driver.ir.validate import validate
+from vyre_driver.ir.validation.validate import validate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

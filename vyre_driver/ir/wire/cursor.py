@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING, TypeVar
 
 from vyre_driver.errors import InvalidContainer
-from vyre_driver.ir import wire_format
+from vyre_driver.ir.wire import format as wire_format
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

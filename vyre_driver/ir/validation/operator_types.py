@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import PREDICATES, UNPACKING, BinOp, OpaqueOp, UnOp
-from vyre_driver.ir.rules import spelled
+from vyre_driver.ir.validation.rules import spelled
 
 _BOOL, _U32, _I32, _U64, _F32 = (
     one.wire_tag for one in (DataType.Bool, DataType.U32, DataType.I32, DataType.U64, DataType.F32)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
-from vyre_driver.ir import dtypes, wire_format
+from vyre_driver.ir import dtypes
 from vyre_driver.ir.buffers import BufferAccess, LinearType, canonical_place
 from vyre_driver.ir.canonical import canonical_bytes, effects_out_of_order
 from vyre_driver.ir.expressions import Call, OpaqueExpr
@@ -21,6 +21,7 @@ from vyre_driver.ir.fields import encoded_text, refuse
 from vyre_driver.ir.nodes import OpaqueNode, op_id
 from vyre_driver.ir.statements import spliced
 from vyre_driver.ir.terms import Traits, large_terms_within
+from vyre_driver.ir.wire import format as wire_format
 
 if TYPE_CHECKING:
     from vyre_driver.ir.buffers import BufferDecl, MemoryHints

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from vyre_driver.ir import dtypes, wire_format
+from vyre_driver.ir import dtypes
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir import nodes as nd
-from vyre_driver.ir._wire_scan import Grammar
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import AtomicOp, BinOp, CollectiveOp, MemoryOrdering, OpaqueOp, UnOp
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint, ScaleKind, ZeroPointKind
-from vyre_driver.ir.wire_cursor import Cursor, refuse_bytes
+from vyre_driver.ir.wire import format as wire_format
+from vyre_driver.ir.wire._scan import Grammar
+from vyre_driver.ir.wire.cursor import Cursor, refuse_bytes
 
 if TYPE_CHECKING:
     import enum

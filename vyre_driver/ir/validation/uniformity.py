@@ -20,8 +20,8 @@ from vyre_driver.ir.arithmetic import LITERALS, Binary, OpaqueExpr, Unary, Var
 from vyre_driver.ir.expressions import BufLen, Cast, Fma, Select, WorkgroupId
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.operators import MemoryOrdering
-from vyre_driver.ir.rules import Rule
 from vyre_driver.ir.statements import Assign, Barrier, If, Let, Loop, Return
+from vyre_driver.ir.validation.rules import Rule
 from vyre_driver.ir.walks import OPERANDS, NodeWalk, expressions_within
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.rules import Findings
     from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.validation.rules import Findings
 
 DIVERGENT, IN_WORKGROUP, IN_GRID = 0, 1, 2
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.ir import nodes as nd
-from vyre_driver.ir._wire_scan import Walk
-from vyre_driver.ir._wire_terms import TermMaker
 from vyre_driver.ir.terms import KEY_BYTES, Traits
-from vyre_driver.ir.wire_cursor import Cursor
-from vyre_driver.ir.wire_grammar import GRAMMAR, PLANS, READERS, TABLES, limits, refuse_fault
+from vyre_driver.ir.wire._scan import Walk
+from vyre_driver.ir.wire._terms import TermMaker
+from vyre_driver.ir.wire.cursor import Cursor
+from vyre_driver.ir.wire.grammar import GRAMMAR, PLANS, READERS, TABLES, limits, refuse_fault
 
 if TYPE_CHECKING:
     from vyre_driver.ir.statements import Node

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.ir.arithmetic import LitI32, LitU32
 from vyre_driver.ir.buffers import BufferAccess
 from vyre_driver.ir.dtypes import BYTES, DataType
-from vyre_driver.ir.expression_rules import ExpressionChecker, Variable
 from vyre_driver.ir.nodes import (
     AllGather,
     AllReduce,
@@ -27,9 +26,10 @@ from vyre_driver.ir.nodes import (
     Trap,
 )
 from vyre_driver.ir.operators import MemoryOrdering
-from vyre_driver.ir.rules import Rule, quoted, spelled
 from vyre_driver.ir.statements import Assign, Barrier, Block, If, Let, Loop, Region, Return, Store
-from vyre_driver.ir.uniformity import RETURNED
+from vyre_driver.ir.validation.expression_rules import ExpressionChecker, Variable
+from vyre_driver.ir.validation.rules import Rule, quoted, spelled
+from vyre_driver.ir.validation.uniformity import RETURNED
 from vyre_driver.ir.walks import NodeWalk
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
-    from vyre_driver.ir.call_rules import OperationSignature
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.rules import Findings
     from vyre_driver.ir.statements import Node
-    from vyre_driver.ir.uniformity import Name
+    from vyre_driver.ir.validation.call_rules import OperationSignature
+    from vyre_driver.ir.validation.rules import Findings
+    from vyre_driver.ir.validation.uniformity import Name
 
 _U32 = DataType.U32.wire_tag
 _CONDITIONS = frozenset({_U32, DataType.Bool.wire_tag})

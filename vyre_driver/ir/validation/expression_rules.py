@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vyre_driver.ir import call_rules
 from vyre_driver.ir.arithmetic import Binary, Expr, LitBool, LitF32, LitI32, LitU32, OpaqueExpr, Unary, Var
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl
-from vyre_driver.ir.cast_table import is_castable, narrows
 from vyre_driver.ir.dtypes import BYTES, DataType
 from vyre_driver.ir.expressions import (
     Atomic,
@@ -30,17 +28,19 @@ from vyre_driver.ir.expressions import (
     WorkgroupId,
 )
 from vyre_driver.ir.literal_types import WIDE_LITERALS
-from vyre_driver.ir.operator_types import Mismatch, binary_type, unary_type
 from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering
-from vyre_driver.ir.rules import Rule, quoted, spelled
+from vyre_driver.ir.validation import call_rules
+from vyre_driver.ir.validation.cast_table import is_castable, narrows
+from vyre_driver.ir.validation.operator_types import Mismatch, binary_type, unary_type
+from vyre_driver.ir.validation.rules import Rule, quoted, spelled
 from vyre_driver.ir.walks import MAX_EXPRESSION_DEPTH, OPERANDS, operand_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from vyre_driver.ir.call_rules import OperationSignature
-    from vyre_driver.ir.rules import Findings
     from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.validation.call_rules import OperationSignature
+    from vyre_driver.ir.validation.rules import Findings
     from vyre_driver.ir.walks import NodeWalk
 
 _U32, _I32, _F32, _BOOL = (one.wire_tag for one in (DataType.U32, DataType.I32, DataType.F32, DataType.Bool))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.errors import LimitExceeded, UnsupportedFeature
 from vyre_driver.ir.nodes import op_id
-from vyre_driver.ir.profile_rules import Offer
-from vyre_driver.ir.validate import validate
+from vyre_driver.ir.validation.profile_rules import Offer
+from vyre_driver.ir.validation.validate import validate
 from vyre_driver.ir.walks import NodeWalk
 from vyre_driver.target.check import check_wishes
 

@@ -1,12 +1,12 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
-"""Terms out of checked bytes; :mod:`vyre_driver.ir.wire_terms` is its face, tests/wire_twin.py its plain twin."""
+"""Terms out of checked bytes; :mod:`vyre_driver.ir.wire.terms` is its face, tests/wire_twin.py its plain twin."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 
-from vyre_driver.ir._wire_scan cimport (
+from vyre_driver.ir.wire._scan cimport (
     VYRE_WIRE_ARGUMENTS,
     VYRE_WIRE_BODY,
     VYRE_WIRE_END,

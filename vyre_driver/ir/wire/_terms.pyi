@@ -1,8 +1,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from vyre_driver.ir._wire_scan import Walk
-from vyre_driver.ir.wire_cursor import Cursor
+from vyre_driver.ir.wire._scan import Walk
+from vyre_driver.ir.wire.cursor import Cursor
 
 class TermMaker:
     def __init__(

@@ -1,7 +1,7 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
 """The walk over encoded terms: proves that bytes are a node, and says where each of its terms stands, before any is made.
 
-The grammar comes from vyre_driver/ir/wire_grammar.py; nothing here knows a class or a tag. A plain twin stands in
+The grammar comes from vyre_driver/ir/wire/grammar.py; nothing here knows a class or a tag. A plain twin stands in
 tests/wire_twin.py.
 """
 

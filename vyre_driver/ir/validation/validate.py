@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre_driver.ir.buffer_uses import check_hazards, check_linear_types
-from vyre_driver.ir.declaration_rules import check_buffers, check_shape
 from vyre_driver.ir.fields import instance
-from vyre_driver.ir.profile_rules import Offer, check_profile
 from vyre_driver.ir.program import Program
-from vyre_driver.ir.rules import Findings, Problem
-from vyre_driver.ir.statement_rules import StatementChecker
-from vyre_driver.ir.uniformity import check_barriers
+from vyre_driver.ir.validation.buffer_uses import check_hazards, check_linear_types
+from vyre_driver.ir.validation.declaration_rules import check_buffers, check_shape
+from vyre_driver.ir.validation.profile_rules import Offer, check_profile
+from vyre_driver.ir.validation.rules import Findings, Problem
+from vyre_driver.ir.validation.statement_rules import StatementChecker
+from vyre_driver.ir.validation.uniformity import check_barriers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from vyre_driver.ir.call_rules import OperationSignature
+    from vyre_driver.ir.validation.call_rules import OperationSignature
     from vyre_driver.target.profile import DeviceProfile
 _PASSED = "offers it was validated for"
 

@@ -23,15 +23,15 @@ from vyre_driver.ir.expressions import (
 )
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.nodes import AllGather, AllReduce, Broadcast, IndirectDispatch, ReduceScatter, Resume, Trap
-from vyre_driver.ir.rules import Rule, quoted
+from vyre_driver.ir.validation.rules import Rule, quoted
 from vyre_driver.ir.walks import OPERANDS, NodeWalk, expressions_within, operand_paths
 
 if TYPE_CHECKING:
     from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.rules import Findings
     from vyre_driver.ir.statements import Node
     from vyre_driver.ir.terms import Term
+    from vyre_driver.ir.validation.rules import Findings
     from vyre_driver.target.profile import DeviceProfile
 
 _SUBGROUP = (SubgroupAdd, SubgroupShuffle, SubgroupBallot, SubgroupLocalId, SubgroupSize)

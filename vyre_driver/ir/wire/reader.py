@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from blake3 import blake3
 
-from vyre_driver.ir import dtypes, wire_format
+from vyre_driver.ir import dtypes
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, MemoryHints, MemoryKind
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint, ScaleKind, ZeroPointKind
-from vyre_driver.ir.wire_cursor import Cursor, refuse_bytes
-from vyre_driver.ir.wire_terms import TermReader
-from vyre_driver.ir.wire_writer import hints_bytes, shape_bytes
+from vyre_driver.ir.wire import format as wire_format
+from vyre_driver.ir.wire.cursor import Cursor, refuse_bytes
+from vyre_driver.ir.wire.terms import TermReader
+from vyre_driver.ir.wire.writer import hints_bytes, shape_bytes
 
 if TYPE_CHECKING:
     from vyre_driver.ir.statements import Node

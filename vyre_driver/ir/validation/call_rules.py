@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.rules import Rule, quoted, spelled
+from vyre_driver.ir.validation.rules import Rule, quoted, spelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from vyre_driver.errors import InvalidProgram, with_article
 from vyre_driver.ir import dtypes, walks
 from vyre_driver.ir.buffers import BufferAccess
-from vyre_driver.ir.rules import Rule, quoted, spelled
 from vyre_driver.ir.statements import Region
+from vyre_driver.ir.validation.rules import Rule, quoted, spelled
 
 if TYPE_CHECKING:
     from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.rules import Findings
+    from vyre_driver.ir.validation.rules import Findings
 
 _ARRAYS = frozenset({dtypes.ARRAY, dtypes.TENSOR})
 

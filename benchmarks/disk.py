@@ -121,7 +121,7 @@ class Diskcache:
     """diskcache, as it comes."""
 
     def __init__(self, folder: Path) -> None:
-        import diskcache  # noqa: PLC0415 -- where it is installed
+        import diskcache
 
         self.cache = diskcache.Cache(str(folder / "diskcache"))
         self.payload = secrets.token_bytes(PAYLOAD_BYTES)
@@ -137,7 +137,7 @@ class Lmdb:
     """lmdb, not waiting for the disk."""
 
     def __init__(self, folder: Path) -> None:
-        import lmdb  # noqa: PLC0415 -- where it is installed
+        import lmdb
 
         self.base = lmdb.open(str(folder / "lmdb"), map_size=1 << 30, sync=False)
         self.payload = secrets.token_bytes(PAYLOAD_BYTES)

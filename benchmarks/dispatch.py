@@ -34,7 +34,7 @@ class Raw:
     """kompute as its README uses it, with what is recorded kept and replayed."""
 
     def __init__(self, index: int, family: int, code: bytes) -> None:
-        import kp  # noqa: PLC0415 -- after the package has restored what its import changes
+        import kp
 
         self.kp, self.code = kp, code
         self.manager = kp.Manager(index, [family], [])

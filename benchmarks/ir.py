@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 from blake3 import blake3
 
 from benchmarks.timing import interleave, parser, print_rows, time_call
+from vyre_driver.ir import validate
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.builders import assign, buf_len, fma, gid_x, if_, let, load, loop, store, var
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.terms import Term
-from vyre_driver.ir.validation import validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

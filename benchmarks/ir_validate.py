@@ -11,11 +11,11 @@ import statistics
 import time
 from typing import TYPE_CHECKING
 
+from vyre_driver.ir import validate
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.builders import assign, barrier, buf_len, gid_x, if_, let, lid_x, load, loop, store, u32, var
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.program import Program
-from vyre_driver.ir.validation import validate
 from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:

@@ -104,7 +104,7 @@ class Bench:
 
 
 def _operand(buffer: Buffer) -> Any:
-    from vyre_driver.autotune.measure.definition import Operand  # noqa: PLC0415 -- a name of few uses
+    from vyre_driver.autotune.measure.definition import Operand
 
     return Operand(buffer.shape, buffer.dtype)
 

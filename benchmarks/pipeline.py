@@ -65,7 +65,7 @@ def ours(module: SpirvModule, device: str | None) -> dict[str, object]:
 def raw(module: SpirvModule, device: str | None) -> dict[str, object]:
     """Make the algorithm as kompute's README does."""
     physical = select_device(enumerate_devices(), device, allow_software=True)
-    import kp  # noqa: PLC0415 -- after the probe has chosen
+    import kp
 
     family = physical.compute_family
     manager = kp.Manager(physical.index, [family.index if family else 0], [])

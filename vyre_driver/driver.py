@@ -10,7 +10,6 @@ import itertools
 import threading
 import time
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -132,8 +131,10 @@ class Driver:
     def tuning(self) -> TuningRecords:
         """The tuning records, with their place and mode."""
         with self._looking:
-            if self._tuning is None:  # late: most tune nothing
-                self._tuning = import_module("vyre_driver.autotune.store.records").TuningRecords.from_settings(self._autotune)
+            if self._tuning is None:
+                from vyre_driver.autotune.store.records import TuningRecords  # late: most tune nothing
+
+                self._tuning = TuningRecords.from_settings(self._autotune)
             return self._tuning
 
     def compile(
@@ -200,8 +201,9 @@ class Driver:
         check_requirements(reflection, self.physical_device, self.backend.features, self.backend.api_version)
         plan = BindingPlan.from_reflection(reflection)
         if space is not None:
-            choice = import_module("vyre_driver.autotune.choice")  # late: most tune nothing
-            specs = choice.tuned_specs(module, specs, space, self.physical_device, self.tuning)
+            from vyre_driver.autotune.choice import tuned_specs  # late: most tune nothing
+
+            specs = tuned_specs(module, specs, space, self.physical_device, self.tuning)
         specialization = specialize(reflection.spec_constants, {} if specs is None else specs)
         workgroup = local_size(reflection, specialization, self.physical_device.limits)
         check_shared_memory(reflection, specialization, self.physical_device.limits)
@@ -224,17 +226,19 @@ class Driver:
     ) -> Kernel:
         if space is not None:
             raise InvalidInput("compile got a space for a program, which has its own", fix="leave it out")
-        prepare = import_module("vyre_driver.lowering.program").prepare_for  # late: most need no programs
-        prepared: ProgramSource = prepare(self.backend, program, specs, config)
+        from vyre_driver.lowering.program import prepare_for  # late: most need no programs
+        from vyre_driver.runtime.tuned_program import RegroupedKernel
+
+        prepared = prepare_for(self.backend, program, specs, config)
         tuned = self._tuned_config(prepared, program, specs, config)
         if tuned is None:
             return self._program_kernel(prepared, config, Kernel, began)
         regrouped = partial(
-            import_module("vyre_driver.runtime.tuned_program").RegroupedKernel,
+            RegroupedKernel,
             declared=prepared.rules.workgroup,
             compile_declared=partial(self._program_kernel, prepared, config, Kernel),
         )
-        return self._program_kernel(prepare(self.backend, program, specs, tuned), tuned, regrouped, began)
+        return self._program_kernel(prepare_for(self.backend, program, specs, tuned), tuned, regrouped, began)
 
     def _program_kernel(
         self,
@@ -268,10 +272,12 @@ class Driver:
         if (config is not None and config.workgroup_override is not None) or self.tuning.is_idle:
             return None
         if self.tuning.may_tune:
-            import_module("vyre_driver.autotune.measure.calls").tune_program_unasked(self, prepared, program, specs, config)
-        choice = import_module("vyre_driver.autotune.choice")  # late: most tune nothing
-        tuned: DispatchConfig | None = choice.tuned_config(prepared, config, self.physical_device, self.tuning)
-        return tuned
+            from vyre_driver.autotune.measure.calls import tune_program_unasked
+
+            tune_program_unasked(self, prepared, program, specs, config)
+        from vyre_driver.autotune.choice import tuned_config  # late: most tune nothing
+
+        return tuned_config(prepared, config, self.physical_device, self.tuning)
 
     def tune(self, code: SpirvModule | Program, *arrays: object, **call: Any) -> TuningResult:  # noqa: ANN401 -- as tune_call
         """Find the best constants of a module, or workgroup of a program, on a call with these arrays, and keep the record.
@@ -279,8 +285,9 @@ class Driver:
         ``compile`` uses it from then on. ``tune_call`` (autotune/measure/calls.py) tells what else can be said and is raised.
         """
         self.backend.check_usable()
-        result: TuningResult = import_module("vyre_driver.autotune.measure.calls").tune_call(self, code, arrays, **call)
-        return result
+        from vyre_driver.autotune.measure.calls import tune_call
+
+        return tune_call(self, code, arrays, **call)
 
     def buffer(self, array: object) -> Buffer:
         """Return a resident buffer that holds a copy of the array; bytes become one of uint8.

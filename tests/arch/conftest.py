@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 from typing import NamedTuple
 
@@ -40,29 +41,45 @@ def sources() -> dict[str, Source]:
 
 
 @pytest.fixture(scope="session")
-def imports(sources: dict[str, Source]) -> dict[str, set[str]]:
-    """The modules of the package that each of them imports at run time."""
-    extensions = {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in (ROOT / PACKAGE).rglob("*.pyx")}
-    known = set(sources) | extensions
-    return {
-        name: {found for found in run_time_imports(source.tree, known) if found != name} for name, source in sources.items()
-    }
+def known(sources: dict[str, Source]) -> set[str]:
+    """The names of all modules, the extension modules among them."""
+    return set(sources) | {".".join(path.relative_to(ROOT).with_suffix("").parts) for path in (ROOT / PACKAGE).rglob("_*.pyx")}
 
 
-def run_time_imports(tree: ast.AST, known: set[str]) -> set[str]:
-    """Walk past TYPE_CHECKING blocks; ``from package import module`` counts as the module."""
-    found = set()
+@pytest.fixture(scope="session")
+def imports(sources: dict[str, Source], known: set[str]) -> dict[str, set[str]]:
+    """The modules of the package that each of them imports at run time, whenever that is."""
+    found = {name: imported(source.tree, name, known, late=True) for name, source in sources.items()}
+    for name in known - set(sources):
+        text = (ROOT / name.replace(".", "/")).with_suffix(".pyx").read_text("utf-8")
+        found[name] = set(re.findall(rf"^\s*(?:from|c?import) ({PACKAGE}(?:\.\w+)+)", text, re.MULTILINE)) & (known - {name})
+    return found
+
+
+@pytest.fixture(scope="session")
+def early(sources: dict[str, Source], known: set[str]) -> dict[str, set[str]]:
+    """The modules of the package that each of them imports when it is imported itself."""
+    return {name: imported(source.tree, name, known, late=False) for name, source in sources.items()}
+
+
+def imported(tree: ast.Module, name: str, known: set[str], *, late: bool) -> set[str]:
+    """Walk past TYPE_CHECKING blocks; ``from package import module`` counts as the module, and a written-out name as well."""
+    found: set[str] = set()
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             waiting.extend(node.orelse)
             continue
-        waiting.extend(ast.iter_child_nodes(node))
-        if isinstance(node, ast.Import):
-            found.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
-            for alias in node.names:
-                whole = f"{node.module}.{alias.name}"
-                found.add(whole if whole in known else node.module)
-    return found & known
+        if late or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            waiting.extend(ast.iter_child_nodes(node))
+        match node:
+            case ast.Import(names=names):
+                found.update(alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), level=0, names=names):
+                found.update(f"{module}.{alias.name}" if f"{module}.{alias.name}" in known else module for alias in names)
+            case ast.ImportFrom(level=level):
+                raise AssertionError(f"{name} imports relatively, by {level} dots")
+            case ast.Call(func=function, args=[ast.Constant(value=str(text)), *_]) if "import" in ast.unparse(function):
+                found.add(text)
+    return (found & known) - {name}

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver import Driver, SpirvModule, VyreError
-from vyre_driver.binding.push_constants import numbers_of
 from vyre_driver.errors import DispatchTimeout
-from vyre_driver.spirv.layout import Array, Struct
+from vyre_driver.spirv.layout import Array, Struct, numbers_of
 
 if TYPE_CHECKING:
     from vyre_driver.binding import Binding

@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from valid_program_strategies import REFUSED, Made, body_count, in_root, inserted, valid_programs
 
-from vyre_driver.ir import examine
+from vyre_driver.ir import examine, validate
 from vyre_driver.ir.program import Program
-from vyre_driver.ir.validation import validate
 from vyre_driver.target.profile import DeviceProfile
 
 ABLE = DeviceProfile(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from literals import refusal
 
-from vyre_driver.backends import registry
+from vyre_driver.backends import null, registry
 from vyre_driver.backends.acquisition import (
     BackendSelectionFacts,
     Considered,
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("_bare_registry")
 @pytest.fixture
 def _bare_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """The null backend, and what a test registers."""
-    monkeypatch.setattr(registry, "_BUILT_IN", {"null": "vyre_driver.backends.null"})
+    monkeypatch.setattr(registry, "_BUILT_IN", {"null": null.registration})
     monkeypatch.setattr(registry, "_registered", {})
     monkeypatch.setenv("VYRE_DISABLE_PLUGINS", "1")
 

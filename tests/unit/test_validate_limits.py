@@ -11,7 +11,7 @@ import pytest
 from unit.rule_programs import IN, OUT, chain, program
 
 from vyre_driver.errors import InvalidProgram
-from vyre_driver.ir import examine
+from vyre_driver.ir import examine, validate
 from vyre_driver.ir.arithmetic import Binary
 from vyre_driver.ir.buffers import BufferDecl, LinearType
 from vyre_driver.ir.builders import (
@@ -32,7 +32,6 @@ from vyre_driver.ir.builders import (
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.ir.program import Program
-from vyre_driver.ir.validation import validate
 from vyre_driver.ir.validation.rules import MAX_PROBLEMS
 
 if TYPE_CHECKING:

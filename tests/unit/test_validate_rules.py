@@ -13,7 +13,7 @@ from unit.rule_programs import ABLE, SIGNATURES, Case, X, program
 from unit.upstream_rule_cases import UPSTREAM
 
 from vyre_driver.errors import InvalidProgram
-from vyre_driver.ir import Problem, examine
+from vyre_driver.ir import Problem, examine, validate
 from vyre_driver.ir.arithmetic import LitU32, f32
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.builders import (
@@ -44,7 +44,6 @@ from vyre_driver.ir.nodes import AllGather, Broadcast
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.statements import Return
-from vyre_driver.ir.validation import validate
 from vyre_driver.ir.validation.rules import Rule
 from vyre_driver.target.profile import DeviceProfile
 

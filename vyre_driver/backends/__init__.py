@@ -3,7 +3,6 @@
 Everything but the configuration of a dispatch is imported when first asked for.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from vyre_driver.target.config import DispatchConfig, PersistentThreadMode, SpeculationMode
@@ -65,47 +64,18 @@ __all__ = [
     "unregister_backend",
 ]
 
-_LATE = {
-    **dict.fromkeys(
-        (
-            "Acquisition",
-            "BackendSelectionFacts",
-            "acquire",
-            "acquire_preferred_dispatch_backend",
-            "backend_capability_score",
-            "explain_acquisition",
-            "probe_backend",
-            "rank_backends",
-        ),
-        "acquisition",
-    ),
-    **dict.fromkeys(("Backend", "LoadedArtifact", "TimedDispatch"), "base"),
-    "core_supported_ops": "operations",
-    **dict.fromkeys(("DeviceProfile", "DeviceTimingQuality"), "profile"),
-    **dict.fromkeys(("BackendFacts", "BackendRegistration", "BackendRequest"), "registration"),
-    **dict.fromkeys(
-        (
-            "backend_dispatches",
-            "backend_precedence",
-            "broken_plugins",
-            "known_ids",
-            "register_backend",
-            "registered_backends",
-            "registered_backends_by_precedence",
-            "unregister_backend",
-        ),
-        "registry",
-    ),
-}
-
 
 def __getattr__(name: str) -> object:
     """Import what is not needed by everybody."""
-    if name not in _LATE:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"vyre_driver.backends.{_LATE[name]}"), name)
+    from vyre_driver.backends import acquisition, base, operations, registration, registry
+    from vyre_driver.target import profile
+
+    homes = (acquisition, base, operations, profile, registration, registry)
+    return next(getattr(home, name) for home in homes if name in vars(home))
 
 
 def __dir__() -> list[str]:
     """Name the late ones too."""
-    return sorted({*globals(), *_LATE})
+    return sorted({*globals(), *__all__})

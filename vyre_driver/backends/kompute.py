@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import operator
 import time
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -240,7 +239,9 @@ class KomputeArtifact(LoadedArtifact):
 
     def _of_program(self, program: Program, config: DispatchConfig) -> Kernel:
         """Compile a program; ``config`` has what decides its code. None of that is no configuration: the driver's own key."""
-        import_module("vyre_driver.backends.validate").admit(self.backend, program, config, self.backend.program_profile)
+        from vyre_driver.backends.validate import admit  # late: most need no programs
+
+        admit(self.backend, program, config, self.backend.program_profile)
         return self.backend.driver.compile(program, self._specs, None if config == DispatchConfig() else config)
 
     def dispatch(
@@ -290,7 +291,9 @@ def _probe(request: BackendRequest) -> BackendFacts:
 
 
 def _is_program(artifact: object) -> TypeGuard[Program]:
-    return isinstance(artifact, import_module("vyre_driver.ir.program").Program)  # late: most need no programs
+    from vyre_driver.ir.program import Program  # late: most need no programs
+
+    return isinstance(artifact, Program)
 
 
 def _size_constants(module: SpirvModule, size: tuple[int, int, int] | None) -> dict[str, object]:

@@ -163,7 +163,7 @@ _LOOKING = threading.RLock()
 
 @functools.cache
 def _look_around() -> Plugins:
-    from importlib.metadata import entry_points  # noqa: PLC0415 -- 10 ms that only who asks for backends has to wait
+    from importlib.metadata import entry_points
 
     return Plugins(entry_points(group=GROUP))
 

@@ -11,20 +11,35 @@ Source: spec item 5. Upstream's precedence of a backend without one, and its ans
 from __future__ import annotations
 
 import threading
-from importlib import import_module
 
 from vyre_driver.backends.plugins import BrokenPlugin, installed_plugins
 from vyre_driver.backends.registration import BUILT_IN_SOURCE, NO_PRECEDENCE, BackendRegistration, duplicate_error
 from vyre_driver.errors import InvalidRegistration
 
-# One row a backend: its id and the ``registration`` of this module. Adding one is adding a row.
-_BUILT_IN = {
-    "kompute": "vyre_driver.backends.kompute",
-    "cpu-ref": "vyre_driver.backends.reference.backend",
-    "null": "vyre_driver.backends.null",
-}
 _lock = threading.RLock()
 _registered: dict[str, BackendRegistration] = {}
+
+
+def _kompute() -> BackendRegistration:
+    from vyre_driver.backends import kompute
+
+    return kompute.registration()
+
+
+def _cpu_ref() -> BackendRegistration:
+    from vyre_driver.backends.reference import backend
+
+    return backend.registration()
+
+
+def _null() -> BackendRegistration:
+    from vyre_driver.backends import null
+
+    return null.registration()
+
+
+# One row a backend. Adding one is adding a row.
+_BUILT_IN = {"kompute": _kompute, "cpu-ref": _cpu_ref, "null": _null}
 
 
 def register_backend(registration: BackendRegistration) -> None:
@@ -61,7 +76,7 @@ def registered_backends() -> tuple[BackendRegistration, ...]:
         2401 if VYRE_DISABLE_PLUGINS or VYRE_PLUGIN_TIMEOUT cannot be meant.
     """
     with _lock:
-        own = [*(_load_built_in(name) for name in _BUILT_IN), *_registered.values()]
+        own = [*(find() for find in _BUILT_IN.values()), *_registered.values()]
     taken = {one.id: one.source for one in own}
     return (*own, *installed_plugins().registrations(taken))
 
@@ -108,9 +123,4 @@ def backend_precedence(backend_id: str) -> int:
 
 
 def _built_in(backend_id: str) -> BackendRegistration | None:
-    return _load_built_in(backend_id) if backend_id in _BUILT_IN else None
-
-
-def _load_built_in(backend_id: str) -> BackendRegistration:
-    found: BackendRegistration = import_module(_BUILT_IN[backend_id]).registration()
-    return found
+    return _BUILT_IN[backend_id]() if backend_id in _BUILT_IN else None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,9 +110,12 @@ class Binding:
     def dtype(self) -> np.dtype[np.generic] | None:
         """The numpy type its arrays must have, of one component for a vector; None takes any array as raw bytes."""
         if self.data_type is not None:
-            found = import_module("vyre_driver.ir.numpy_types").numpy_element(self.data_type)  # late: most need no programs
-            typed = found is not None and found.form.name != "RAW" and not found.packed
-            return np.dtype(found.dtype.base) if typed and found.dtype.itemsize == self.element_size else None
+            from vyre_driver.ir.numpy_types import numpy_element  # late: most need no programs
+
+            found = numpy_element(self.data_type)
+            if found is None or found.form.name == "RAW" or found.packed or found.dtype.itemsize != self.element_size:
+                return None
+            return np.dtype(found.dtype.base)
         scalar = self.element.scalar if self.element is not None else None
         return np.dtype(scalar.dtype) if scalar is not None and not self.header_bytes else None
 

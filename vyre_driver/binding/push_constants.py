@@ -12,13 +12,13 @@ import functools
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vyre_driver.binding import _call_form
 from vyre_driver.errors import InvalidPushConstant
-from vyre_driver.spirv.layout import Array, Matrix, Scalar, Struct, Vector
+from vyre_driver.spirv.layout import Array, Matrix, Numbers, Scalar, Struct, Vector, numbers_of
 
 if TYPE_CHECKING:
     from vyre_driver.spirv.contract import PushConstantMember
@@ -26,28 +26,6 @@ if TYPE_CHECKING:
 
 _WORD_BITS = 32
 _MAX_PACKED_BYTES = 256  # what _call_form.PushPacker has room for
-
-
-class Numbers(NamedTuple):
-    """A type of numbers alone: what each is, and their shape as numpy has it."""
-
-    scalar: Scalar
-    shape: tuple[int, ...]
-
-
-def numbers_of(found: MemoryType) -> Numbers | None:
-    """Return a type as numbers; None for one with structures in it."""
-    match found:
-        case Scalar():
-            return Numbers(found, ())
-        case Vector(scalar, components):
-            return Numbers(scalar, (components,))
-        case Matrix(scalar, columns, rows):
-            return Numbers(scalar, (rows, columns))
-        case Array(element, int(count)):
-            inner = numbers_of(element)
-            return None if inner is None else Numbers(inner.scalar, (count, *inner.shape))
-    return None
 
 
 @functools.lru_cache(256)

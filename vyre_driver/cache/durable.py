@@ -77,7 +77,7 @@ def _sync_all(paths: Iterable[str], sync: Callable[[int], None]) -> dict[str, OS
     if workers <= 1:
         errors = [_sync(path, sync) for path in ordered]
     else:
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 -- only a flush of many files needs it
+        from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(workers, "vyre-flush") as pool:
             errors = list(pool.map(lambda path: _sync(path, sync), ordered))

@@ -37,13 +37,14 @@ from dataclasses import dataclass
 
 from blake3 import blake3
 
+from vyre_driver._version import __version__
 from vyre_driver.cache.device_ids import NO_DEVICE, DeviceIds
 from vyre_driver.cache.seal import SEAL_BYTES, is_sealed_by, seal
 
 FORMAT_VERSION = 2
 MAX_ENTRY_BYTES = 64 * 1024 * 1024
 MAGIC = b"VYREPIPE"
-WRITTEN_BY = "vyre-driver 0.1.0"
+WRITTEN_BY = f"vyre-driver {__version__}"
 
 _PREFIX = struct.Struct("<8sII")
 _JUDGED = struct.Struct("<32s32sI2s2x24s80xIIQQ")

@@ -12,7 +12,6 @@ import os
 import shlex
 import sys
 import warnings
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from vyre_driver.cli.options import printable, say
@@ -81,7 +80,57 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _verbs(given: Sequence[str]) -> list[ModuleType]:
     """Import the verb that these arguments begin with, or all of them where they begin otherwise; importing one takes long."""
     wanted = given[:1] if given and given[0] in VERBS else VERBS
-    return [import_module(f"vyre_driver.cli.{verb}") for verb in wanted]
+    return [_verb(name) for name in wanted]
+
+
+def _verb(name: str) -> ModuleType:
+    """Import a verb; those that run something on a device are here, the others in ``_verb_without_device``."""
+    match name:
+        case "conform":
+            from vyre_driver.cli import conform
+
+            return conform
+        case "demo":
+            from vyre_driver.cli import demo
+
+            return demo
+        case "doctor":
+            from vyre_driver.cli import doctor
+
+            return doctor
+        case "run":
+            from vyre_driver.cli import run
+
+            return run
+        case "tune":
+            from vyre_driver.cli import tune
+
+            return tune
+    return _verb_without_device(name)
+
+
+def _verb_without_device(name: str) -> ModuleType:
+    match name:
+        case "cache":
+            from vyre_driver.cli import cache
+
+            return cache
+        case "devices":
+            from vyre_driver.cli import devices
+
+            return devices
+        case "metrics":
+            from vyre_driver.cli import metrics
+
+            return metrics
+        case "spirv":
+            from vyre_driver.cli import spirv
+
+            return spirv
+        case _:
+            from vyre_driver.cli import stub
+
+            return stub
 
 
 def _complain(error: VyreError) -> None:

@@ -93,8 +93,8 @@ def _check(options: argparse.Namespace) -> None:
 
 def _asked(options: argparse.Namespace) -> Tally:
     # late: the other verbs need no programs
-    from vyre_driver.backends.reference.unit import SUBGROUP_LANES  # noqa: PLC0415
-    from vyre_driver.conformance import batches, jobs, suite  # noqa: PLC0415
+    from vyre_driver.backends.reference.unit import SUBGROUP_LANES
+    from vyre_driver.conformance import batches, jobs, suite
 
     how = {"shrink": not options.no_shrink, "device": options.device, "allow_software": options.allow_software or None}
     job = jobs.Job(options.backend, options.seed, options.count, constants=options.constants, **how)

@@ -218,7 +218,7 @@ def _escape_counts_of(real: NDArray[Any], imaginary: NDArray[Any]) -> NDArray[An
 
 def _save_picture(escape: NDArray[Any], path: Path) -> None:
     try:
-        from PIL import Image  # noqa: PLC0415 -- only the demo needs Pillow
+        from PIL import Image
     except ImportError as error:
         raise ToolUnavailable(
             "Pillow is not installed, and the picture is saved with it",

@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
-import vyre_driver
 from vyre_driver import settings
+from vyre_driver._version import __version__
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning
 from vyre_driver.autotune.store.records import TuningRecords
 from vyre_driver.backends import broken_plugins, rank_backends
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cli.doctor_checks import Check, State
-from vyre_driver.cli.options import package_version
 from vyre_driver.driver import Driver
 from vyre_driver.errors import VyreError
 from vyre_driver.kompute._kp import load_kompute
@@ -38,8 +37,8 @@ def check_python() -> Check:
         "python": platform.python_version(),
         "executable": sys.executable,
         "platform": platform.platform(),
-        "package": package_version(),
-        "path": str(Path(vyre_driver.__file__).parent),
+        "package": __version__,
+        "path": str(Path(__file__).parents[1]),
         "numpy": np.__version__,
     }
     says = f"Python {facts['python']}, vyre-driver {facts['package']}, numpy {facts['numpy']}"
@@ -48,7 +47,7 @@ def check_python() -> Check:
 
 def check_extensions() -> Check:
     """Import the compiled modules, whose sources are installed beside them."""
-    root = Path(vyre_driver.__file__).parent
+    root = Path(__file__).parents[1]
     names = sorted(".".join(path.relative_to(root).with_suffix("").parts) for path in root.rglob("_*.pyx"))
     failed = {}
     for name in names:

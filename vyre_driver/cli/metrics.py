@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vyre_driver._version import __version__
 from vyre_driver.cache.disk import DiskPipelineCache
-from vyre_driver.cli.options import add_json, package_version, print_json, say
+from vyre_driver.cli.options import add_json, print_json, say
 from vyre_driver.errors import VulkanUnavailable
 from vyre_driver.telemetry.prometheus import MetricsText
 from vyre_driver.vulkan import enumerate_devices
@@ -29,7 +30,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 def run(options: argparse.Namespace) -> int:
     """Print them; with --json as the text in a document."""
     text = MetricsText()
-    text.gauge("package_info", "The package that tells this; always 1.", 1, version=package_version())
+    text.gauge("package_info", "The package that tells this; always 1.", 1, version=__version__)
     _tell_devices(text)
     _tell_cache(text)
     if options.json:

@@ -53,16 +53,6 @@ def print_json(data: dict[str, object]) -> None:
     print()
 
 
-def package_version() -> str:
-    """Return the installed version of this package; ``unknown`` where it runs from its source."""
-    from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415 -- 20 ms that only who asks has to wait
-
-    try:
-        return version("vyre-driver")
-    except PackageNotFoundError:
-        return "unknown"
-
-
 def printable(value: object) -> str:
     """Return a value as one line that cannot steer a terminal: what a terminal might obey is escaped."""
     text = str(value)

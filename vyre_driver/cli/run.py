@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.binding.plan import BindingPlan, BindingRole
-from vyre_driver.binding.push_constants import numbers_of
 from vyre_driver.cli.files import OutputFile, read_array
 from vyre_driver.cli.options import add_device, add_json, add_shader, load_shader, pairs, print_json, say, whole_numbers
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidCommand, InvalidInput, InvalidPushConstant, InvalidSpecialization, with_article
-from vyre_driver.spirv.layout import shown
+from vyre_driver.spirv.layout import numbers_of, shown
 
 if TYPE_CHECKING:
     import argparse

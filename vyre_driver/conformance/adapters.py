@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import tempfile
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -73,10 +72,12 @@ class DriverBackend:
 
     def assembly(self, program: Program) -> str:
         """Return the program's SPIR-V for this driver's device, as :func:`shown`."""
-        source, driver = import_module("vyre_driver.lowering.program"), self._driver
+        from vyre_driver.lowering.program import prepare, target_for
+
+        driver = self._driver
         device, features = driver.physical_device, driver.backend.features
         profile = DeviceProfile.from_physical_device(device, features, backend=KOMPUTE)
-        prepared = source.prepare(program, None, None, profile, source.target_for(device, features, None))
+        prepared = prepare(program, None, None, profile, target_for(device, features, None))
         return shown(prepared.lower(device.limits))
 
 
@@ -133,8 +134,10 @@ def open_backend(name: str, stack: ExitStack, *, device: str | None = None, allo
     if name == REFERENCE:
         return one_by_one
     if name != KOMPUTE:
-        acquire = import_module("vyre_driver.backends.acquisition").acquire
+        from vyre_driver.backends.acquisition import acquire
+
         return AcquiredBackend(stack.enter_context(acquire(name, device, allow_software=allow_software)))
-    driver_class = import_module("vyre_driver.driver").Driver  # late: cpu-ref needs no device
+    from vyre_driver.driver import Driver  # late: cpu-ref needs no device
+
     cache = stack.enter_context(tempfile.TemporaryDirectory(prefix="vyre-conform-"))
-    return DriverBackend(stack.enter_context(driver_class(device, cache=cache, allow_software=allow_software)))
+    return DriverBackend(stack.enter_context(Driver(device, cache=cache, allow_software=allow_software)))

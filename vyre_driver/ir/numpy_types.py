@@ -109,7 +109,7 @@ def _vector(element: DataType, count: int) -> NumpyElement | None:
 
 def _ml_dtypes() -> ModuleType | None:
     try:
-        import ml_dtypes  # noqa: PLC0415 -- optional, and needed by few programs
+        import ml_dtypes
     except ImportError:
         return None
     return ml_dtypes

@@ -7,9 +7,9 @@ its main branch have one version number and different names, so names are looked
 from __future__ import annotations
 
 import functools
-import importlib
 import logging
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from vyre_driver.errors import BackendUnavailable
@@ -39,7 +39,7 @@ def load_kompute() -> KomputeApi:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
-        kp = importlib.import_module("kp")
+        kp = import_module("kp")  # without types, and without the package where only keys or plans are wanted
     except ImportError as error:
         raise BackendUnavailable(
             f"kp (kompute) cannot be imported ({error})",

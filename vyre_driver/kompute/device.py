@@ -45,6 +45,8 @@ class KomputeDevice:
     from a crash by an error.
     """
 
+    backend_id = BACKEND_ID
+
     def __init__(self, physical: PhysicalDevice, *, robust: str | None = None) -> None:
         """Open the device on its queue family for compute; ``robust`` says who wants robust access, where not the setting does.
 

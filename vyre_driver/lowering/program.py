@@ -13,7 +13,6 @@ from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validation.validate import validate
-from vyre_driver.kompute.device import BACKEND_ID
 from vyre_driver.lowering.emit.entry import emit
 from vyre_driver.lowering.emit.specialized import spec_constants
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, Target, count_members
@@ -138,7 +137,7 @@ def prepare_for(
     """Prove that an open device can run a program; raises as ``prepare`` and ``check_limits``."""
     check_kept(config, _KEPT, "program")
     device = backend.physical
-    profile = DeviceProfile.from_physical_device(device, backend.features, backend=BACKEND_ID)
+    profile = DeviceProfile.from_physical_device(device, backend.features, backend=backend.backend_id)
     target = target_for(device, backend.features, config, backend.api_version)
     prepared = prepare(program, specs, config, profile, target)
     check_limits(prepared, device.limits)

@@ -179,6 +179,6 @@ class DispatchFuture:
 
     def __await__(self) -> Generator[Any, None, None]:
         """Wait in a thread of the event loop's executor."""
-        import asyncio  # noqa: PLC0415 -- who awaits has it, and nobody else needs it
+        import asyncio
 
         return asyncio.to_thread(self.result).__await__()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import operator
 import struct
 from dataclasses import dataclass, field
-from typing import TypeAlias, Union
+from typing import NamedTuple, TypeAlias, Union
 
 import numpy as np
 
@@ -298,3 +298,25 @@ def buffer_shape(block: Struct) -> tuple[int, Element, int | None]:
     if inner is not None and inner[0].dtype is not None:
         return 0, Element(byte_len, *inner), 1
     return 0, Element(byte_len, None, byte_len, _padded(block, byte_len)), 1
+
+
+class Numbers(NamedTuple):
+    """A type of numbers alone: what each is, and their shape as numpy has it."""
+
+    scalar: Scalar
+    shape: tuple[int, ...]
+
+
+def numbers_of(found: MemoryType) -> Numbers | None:
+    """Return a type as numbers; None for one with structures in it."""
+    match found:
+        case Scalar():
+            return Numbers(found, ())
+        case Vector(scalar, components):
+            return Numbers(scalar, (components,))
+        case Matrix(scalar, columns, rows):
+            return Numbers(scalar, (rows, columns))
+        case Array(element, int(count)):
+            inner = numbers_of(element)
+            return None if inner is None else Numbers(inner.scalar, (count, *inner.shape))
+    return None

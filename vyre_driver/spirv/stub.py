@@ -10,8 +10,7 @@ import keyword
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre_driver.binding.push_constants import numbers_of
-from vyre_driver.spirv.layout import Scalar, Struct, Vector, shown
+from vyre_driver.spirv.layout import Scalar, Struct, Vector, numbers_of, shown
 from vyre_driver.spirv.signature import default_text
 
 if TYPE_CHECKING:
@@ -31,10 +30,8 @@ from typing import Any, Protocol, TypedDict, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from vyre_driver.kompute.buffer import Buffer
-from vyre_driver.binding.plan import BindingPlan
-from vyre_driver.runtime.bound import BoundKernel
-from vyre_driver.runtime.kernel import Trace
+from vyre_driver import BoundKernel, Buffer, Trace
+from vyre_driver.binding import BindingPlan
 """
 
 

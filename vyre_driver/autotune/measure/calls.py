@@ -1,29 +1,24 @@
-"""Tuning on somebody's own call, and tuning that only ``VYRE_AUTOTUNE`` asked for."""
+"""Tuning a module or a program of somebody's own, on the arrays of a call."""
 
 from __future__ import annotations
 
-import warnings
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune.choice import check_space, program_target
 from vyre_driver.autotune.measure.of_call import ModuleKernel, ProgramKernel, example_arrays
 from vyre_driver.autotune.measure.tune import tune
 from vyre_driver.autotune.measure.tuned import TunedKernel
-from vyre_driver.autotune.search.outcomes import Budget
-from vyre_driver.autotune.store.records import TuningMode
-from vyre_driver.autotune.store.store import AutotuneWarning
+from vyre_driver.autotune.measure.unasked import UNASKED, is_forced, warned
 from vyre_driver.binding.plan import BindingPlan
-from vyre_driver.errors import InvalidInput, VyreError
+from vyre_driver.errors import InvalidInput
 from vyre_driver.ir.workgroup_freedom import why_bound_to_workgroup
 from vyre_driver.lowering.program import prepare_for
 from vyre_driver.specialization.resolve import named_values
 from vyre_driver.spirv.module import SpirvModule
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from vyre_driver.autotune.measure.definition import Size
     from vyre_driver.autotune.measure.of_call import CallKernel, Groups
     from vyre_driver.autotune.measure.tune import TuningResult
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
@@ -32,8 +27,6 @@ if TYPE_CHECKING:
     from vyre_driver.lowering.program import ProgramSource
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.target.config import DispatchConfig
-
-_UNASKED = Budget(seconds=30)
 
 
 def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
@@ -101,12 +94,6 @@ def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
     return tune(TunedKernel(driver, ProgramKernel(arguments, code, target, given, config, tolerated=tolerance)), **how)
 
 
-def tune_unasked(kernel: TunedKernel, size: Size) -> None:
-    """Tune a kernel for a size, in half a minute; what goes wrong is a warning: the call goes on."""
-    with _warned():
-        tune(kernel, size, budget=_UNASKED, replace=_is_forced(kernel.driver))
-
-
 def tune_program_unasked(
     driver: Driver,
     prepared: ProgramSource,
@@ -118,10 +105,10 @@ def tune_program_unasked(
     target = program_target(prepared, config, driver.physical_device)
     if len(target.space.candidates(driver.physical_device.limits)) == 1 or not driver.tuning.claims(target):
         return
-    with _warned():
+    with warned():
         arguments = prepared.plan.check_arguments(*example_arrays(prepared.plan, prepared.rules.predicates))
         kernel = ProgramKernel(arguments, program, target, dict(specs or {}), config)
-        tune(TunedKernel(driver, kernel), budget=_UNASKED, replace=_is_forced(driver))
+        tune(TunedKernel(driver, kernel), budget=UNASKED, replace=is_forced(driver))
 
 
 def _tunable(
@@ -138,17 +125,3 @@ def _tunable(
     if why is not None:
         raise InvalidInput(f"the program has nothing that can be tuned: {why}", fix="leave its workgroup as it is declared")
     return prepared
-
-
-def _is_forced(driver: Driver) -> bool:
-    """Whether a record that another process has saved meanwhile is replaced too."""
-    return driver.tuning.mode is TuningMode.FORCE
-
-
-@contextmanager
-def _warned() -> Iterator[None]:
-    """Make a warning of what goes wrong: nobody asked for it, and what the device cannot do fails in the call itself too."""
-    try:
-        yield
-    except (VyreError, MemoryError) as error:  # the arrays of an example may not fit beside those of the call
-        warnings.warn(f"tuning did not come to its end: {error}", AutotuneWarning, stacklevel=5)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
@@ -230,7 +229,9 @@ class TunedKernel:
         if tuning.may_tune:
             with self._lock:
                 if tuning.claims(self.target, self.definition.size_class(size)):
-                    import_module("vyre_driver.autotune.measure.calls").tune_unasked(self, size)  # late: most never tune
+                    from vyre_driver.autotune.measure.unasked import tune_unasked  # late: most never tune
+
+                    tune_unasked(self, size)
         return self.candidate(size)
 
 

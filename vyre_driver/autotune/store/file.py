@@ -186,7 +186,7 @@ def _hold(
     This is a thread's, for no interrupt comes there. The lock and its finalizer are functions of Python, and would be left
     halfway.
     """
-    from filelock import Timeout, UnixFileLock  # noqa: PLC0415 -- 40 ms, which only who saves should pay
+    from filelock import Timeout, UnixFileLock
 
     answer: BaseException | None = None
     try:

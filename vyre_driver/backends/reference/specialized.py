@@ -5,7 +5,6 @@ Source: docs/lowering.md, ``specs``: a ``let`` of a literal is the declaration o
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.arithmetic import LitBool, LitF32, LitI32, LitU32
@@ -30,12 +29,13 @@ def specialized_literals(program: Program, specs: Mapping[str, object] | SpecMap
     """
     if specs is None:
         return {}
-    declared = import_module("vyre_driver.lowering.emit.specialized").spec_constants  # late: few runs have constants
-    specialization = import_module("vyre_driver.specialization.resolve")
-    names = tuple(specialization.named_values(specs))
+    from vyre_driver.lowering.emit.specialized import spec_constants  # late: few runs have constants
+    from vyre_driver.specialization.resolve import named_values, specialize
+
+    names = tuple(named_values(specs))
     if not names:
         return {}
-    found = specialization.specialize(declared(program, names), specs)
+    found = specialize(spec_constants(program, names), specs)
     return {one.name: _literal(one.type_name, one.bits) for one in found.constants if one.name in names}
 
 

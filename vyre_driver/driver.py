@@ -122,9 +122,9 @@ class Driver:
         self.events = Events(listeners_from_settings(self.physical_device.name))
         self.cache.tell_evictions(self.events)
         self.strict = settings.switch(settings.STRICT) if strict is None else strict
-        self.backend = KomputeDevice(self.physical_device, robust="the driver is strict" if self.strict else None)
+        self.device = KomputeDevice(self.physical_device, robust="the driver is strict" if self.strict else None)
         self.room = Room()
-        takes_blobs = "pipeline_cache" in self.backend.hooks
+        takes_blobs = "pipeline_cache" in self.device.hooks
         self.first_pipelines = FirstPipelines(self.cache, self.physical_device, takes_blobs=takes_blobs)
 
     @property
@@ -179,7 +179,7 @@ class Driver:
         """
         began = time.perf_counter_ns()
         try:
-            self.backend.check_usable()
+            self.device.check_usable()
             if isinstance(module, SpirvModule):
                 return self._compile_module(module, specs, config, space, began)
             return self._compile_program(module, specs, config, space, began)
@@ -198,7 +198,7 @@ class Driver:
         check_kept(config, _KEPT_OF_MODULES, "module")
         runnable = module.runnable
         reflection = runnable.reflection
-        check_requirements(reflection, self.physical_device, self.backend.features, self.backend.api_version)
+        check_requirements(reflection, self.physical_device, self.device.features, self.device.api_version)
         plan = BindingPlan.from_reflection(reflection)
         if space is not None:
             from vyre_driver.autotune.choice import tuned_specs  # late: most tune nothing
@@ -207,7 +207,7 @@ class Driver:
         specialization = specialize(reflection.spec_constants, {} if specs is None else specs)
         workgroup = local_size(reflection, specialization, self.physical_device.limits)
         check_shared_memory(reflection, specialization, self.physical_device.limits)
-        key = module_key(self.backend, runnable, plan, specialization, workgroup)
+        key = module_key(self.device, runnable, plan, specialization, workgroup)
         entry, lookup, reason, lookup_ns = self._resolve(key, lambda: runnable.code, runnable.name, reflection.capabilities)
         source = PipelineSource(entry.spirv, specialization.words, reflection.push_constant_bytes, entry.native)
         beyond = runnable.looks_beyond_x
@@ -229,7 +229,7 @@ class Driver:
         from vyre_driver.lowering.program import prepare_for  # late: most need no programs
         from vyre_driver.runtime.tuned_program import RegroupedKernel
 
-        prepared = prepare_for(self.backend, program, specs, config)
+        prepared = prepare_for(self.device, program, specs, config)
         tuned = self._tuned_config(prepared, program, specs, config)
         if tuned is None:
             return self._program_kernel(prepared, config, Kernel, began)
@@ -238,7 +238,7 @@ class Driver:
             declared=prepared.rules.workgroup,
             compile_declared=partial(self._program_kernel, prepared, config, Kernel),
         )
-        return self._program_kernel(prepare_for(self.backend, program, specs, tuned), tuned, regrouped, began)
+        return self._program_kernel(prepare_for(self.device, program, specs, tuned), tuned, regrouped, began)
 
     def _program_kernel(
         self,
@@ -249,7 +249,7 @@ class Driver:
     ) -> Kernel:
         """Return the kernel of a program with the workgroup that it has by now."""
         began = time.perf_counter_ns() if began is None else began
-        key = program_key(self.backend, prepared, config)
+        key = program_key(self.device, prepared, config)
         entry, lookup, reason, lookup_ns = self._resolve(
             key, lambda: prepared.lower(self.physical_device.limits), "the lowered program"
         )
@@ -284,7 +284,7 @@ class Driver:
 
         ``compile`` uses it from then on. ``tune_call`` (autotune/measure/calls.py) tells what else can be said and is raised.
         """
-        self.backend.check_usable()
+        self.device.check_usable()
         from vyre_driver.autotune.measure.calls import tune_call
 
         return tune_call(self, code, arrays, **call)
@@ -304,12 +304,12 @@ class Driver:
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Buffer:
         """Return a resident buffer whose contents are not defined; raises as ``buffer``."""
-        self.backend.check_usable()
-        return self.room.make(lambda: Buffer(self.backend, shape, dtype))
+        self.device.check_usable()
+        return self.room.make(lambda: Buffer(self.device, shape, dtype))
 
     def batch(self) -> Batch:
         """Return an empty batch: bound kernels that go to the device in one submission."""
-        self.backend.check_usable()
+        self.device.check_usable()
         return Batch(self.events)
 
     def assert_warm(self) -> None:
@@ -330,8 +330,8 @@ class Driver:
             "is_software": device.is_software,
             "driver": f"{device.driver_name} {device.driver_info}".strip(),
             "api_version": device.api,
-            "backend": f"{BACKEND_ID} {self.backend.api.flavour}",
-            "layer": self.backend.report(),
+            "backend": f"{BACKEND_ID} {self.device.api.flavour}",
+            "layer": self.device.report(),
             "cache": self.cache.stats(),
         }
 
@@ -344,11 +344,11 @@ class Driver:
 
         A second call finishes what an interrupt kept the first from, and else does nothing.
         """
-        self.backend.close()
+        self.device.close()
 
     def __enter__(self) -> Driver:
         """Return the driver itself; raises DispatchFailed 1005 once it is closed."""
-        self.backend.check_usable()
+        self.device.check_usable()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
@@ -374,7 +374,7 @@ class Driver:
         elif entry.native and not blob_fits(entry.native, self.physical_device):
             entry = PipelineEntry(entry.manifest, entry.spirv)
         if not entry.native:
-            check_valid(entry.spirv, capabilities, self.backend.api_version, name)
+            check_valid(entry.spirv, capabilities, self.device.api_version, name)
         if lookup.entry is None:
             self.cache.put(key, entry, only_new=lookup.verdict is Verdict.MISS)
         return entry, lookup, reason, lookup_ns

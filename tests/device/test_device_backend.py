@@ -87,11 +87,11 @@ def test_without_leave_a_software_device_is_not_taken(monkeypatch: pytest.Monkey
 
 def test_its_profile_is_that_of_the_opened_device(backend: KomputeBackend) -> None:
     driver = backend.driver
-    expected = DeviceProfile.from_physical_device(driver.physical_device, driver.backend.features, backend="kompute")
+    expected = DeviceProfile.from_physical_device(driver.physical_device, driver.device.features, backend="kompute")
     limits = driver.physical_device.limits
     assert (backend.id, backend.version, backend.profile, backend.max_grid, backend.device_lost) == (
         "kompute",
-        driver.backend.api.flavour,
+        driver.device.api.flavour,
         expected,
         limits.max_compute_work_group_count,
         False,
@@ -120,7 +120,7 @@ def test_a_timed_dispatch_tells_the_parts_of_its_time(backend: KomputeBackend, d
     assert found.outputs[0].tolist() == [3] * 64
     enqueue_ns, wait_ns = found.enqueue_ns or 0, found.wait_ns or 0
     assert 0 < enqueue_ns + wait_ns <= found.wall_ns
-    if backend.driver.backend.is_timed:
+    if backend.driver.device.is_timed:
         assert 0 < (found.device_ns or 0) <= enqueue_ns + wait_ns
     else:
         assert found.device_ns is None
@@ -128,7 +128,7 @@ def test_a_timed_dispatch_tells_the_parts_of_its_time(backend: KomputeBackend, d
 
 def test_the_devices_clock_is_asked_under_the_layer(backend: KomputeBackend, layer: str) -> None:
     has_clock = backend.profile.supports_device_timestamps
-    assert backend.driver.backend.is_timed is (layer == "1" and has_clock)
+    assert backend.driver.device.is_timed is (layer == "1" and has_clock)
 
 
 def test_ticks_become_nanoseconds_though_the_clock_wraps_around(physical_device: PhysicalDevice) -> None:

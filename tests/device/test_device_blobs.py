@@ -37,7 +37,7 @@ def use_driver() -> tuple[bool, dict[str, int]]:
     """Whether a driver of its own computes right, and how often a blob went in and came out."""
     with Driver() as driver:
         right = np.array_equal(driver.compile(shipped_module("saxpy"))(X, X, push={"alpha": 2, "count": 100}), 3 * X)
-        counters = driver.backend.report()["counters"]
+        counters = driver.device.report()["counters"]
     assert isinstance(counters, dict)
     return bool(right), {name: counters.get(name, 0) for name in ("blobs_given", "blobs_taken")}
 

@@ -219,7 +219,7 @@ def with_version(word: int) -> SpirvModule:
 
 
 def test_spirv_newer_than_the_devices_vulkan_is_refused(opened: Driver) -> None:
-    minor, most = {1: (1, "1.3"), 2: (2, "1.5")}.get(opened.backend.api_version >> 12 & 0x3FF, (3, "1.6"))
+    minor, most = {1: (1, "1.3"), 2: (2, "1.5")}.get(opened.device.api_version >> 12 & 0x3FF, (3, "1.6"))
     with pytest.raises(UnsupportedFeature) as refused:
         opened.compile(with_version(0x0001_0700))
     assert str(refused.value) == (

@@ -202,9 +202,9 @@ def test_the_report_names_device_backend_and_cache(driver: Driver) -> None:
         "api_version": device.api,
         "backend": "kompute kp-0.9.0",
         "cache": driver.cache.stats(),
-        "layer": driver.backend.report(),
+        "layer": driver.device.report(),
     }
 
 
 def test_the_report_tells_which_hooks_of_the_layer_are_active(driver: Driver, layer: str) -> None:
-    assert driver.backend.report()["hooks"] == (list(_layer.HOOKS) if layer == "1" else [])
+    assert driver.device.report()["hooks"] == (list(_layer.HOOKS) if layer == "1" else [])

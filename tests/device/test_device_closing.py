@@ -45,8 +45,8 @@ def is_refused(kernel: Kernel, alpha: float) -> bool:
 
 
 def is_gone(driver: Driver) -> bool:
-    layer = driver.backend.layer
-    return driver.backend.kompute_object is None and (layer is None or not layer.is_alive)
+    layer = driver.device.layer
+    return driver.device.kompute_object is None and (layer is None or not layer.is_alive)
 
 
 def drivers() -> Iterator[Driver]:
@@ -62,7 +62,7 @@ def test_a_close_interrupted_at_any_bytecode_refuses_calls_and_is_finished_by_th
         steps += 1
         if not interrupted_at(steps, {KomputeDevice.close.__code__}, driver.close):
             break
-        refused = [is_refused(kernel, alpha) for alpha in (2, 3, 4)] if driver.backend.in_use.closed else None
+        refused = [is_refused(kernel, alpha) for alpha in (2, 3, 4)] if driver.device.in_use.closed else None
         if refused is None:  # nothing was done yet
             kernel(X, X, push={"alpha": 3, "count": X.size})
         driver.close()
@@ -76,7 +76,7 @@ def test_ctrl_c_ends_a_close_that_waits_and_the_next_one_finishes_it() -> None:
     holds, ends = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with driver.backend.in_use:
+        with driver.device.in_use:
             holds.set()
             ends.wait(HANGS_AFTER_S)
 
@@ -86,7 +86,7 @@ def test_ctrl_c_ends_a_close_that_waits_and_the_next_one_finishes_it() -> None:
     main = threading.get_ident()
 
     def press() -> None:
-        while not driver.backend.in_use.closed:
+        while not driver.device.in_use.closed:
             time.sleep(0.001)
         signal.pthread_kill(main, signal.SIGINT)
 
@@ -134,4 +134,4 @@ def test_devices_that_are_gone_are_forgotten_by_the_next_that_is_opened() -> Non
     gc.collect()
     with Driver() as driver:
         left = [one() for one in device._OPEN.values()]  # noqa: SLF001 -- what is looked at
-        assert (None in left, driver.backend in left) == (False, True)
+        assert (None in left, driver.device in left) == (False, True)

@@ -49,7 +49,7 @@ def changes(driver: Driver, call: Callable[[], object]) -> dict[str, int]:
 
 def blocks(driver: Driver) -> int:
     """Return how many blocks of memory a buffer takes: with memory of the device's own a second one, for staging."""
-    return 1 if driver.backend.shares_memory else 2
+    return 1 if driver.device.shares_memory else 2
 
 
 def bind(kernel: Kernel, buffer: Buffer) -> BoundKernel:

@@ -93,7 +93,7 @@ def test_the_counters_show_that_a_hook_is_off(off: tuple[str, ...]) -> None:
         driver.compile(shipped_module("saxpy"))(X, X, push=PUSH)
         driver.buffer(X).close()
         driver.buffer(X).close()
-        counters = driver.backend.report()["counters"]
+        counters = driver.device.report()["counters"]
     assert isinstance(counters, dict)
     counted = {
         "fences": "fences_reused",
@@ -128,7 +128,7 @@ def test_without_the_results_hook_what_kompute_throws_at_is_a_failed_dispatch(re
     _layer.inject(call, 1, -2)
     with pytest.raises(DispatchFailed, match=r"^kompute could not allocate a buffer on '.*' \(.*\)\. Fix: ") as refused:
         results_off.empty(8, np.float32)
-    assert (refused.type, results_off.backend.layer.counters()["failures_recorded"]) == (DispatchFailed, 0)  # type: ignore[union-attr]
+    assert (refused.type, results_off.device.layer.counters()["failures_recorded"]) == (DispatchFailed, 0)  # type: ignore[union-attr]
     assert saxpy_is_right(results_off.compile(shipped_module("saxpy")))
 
 
@@ -177,7 +177,7 @@ def test_a_refused_pipeline_is_a_failed_compilation_without_the_layer(monkeypatc
     config = layer_config(device, (), ())
     driver, below = _layer.open_under_layer(config, None, None, Driver, (f"uuid:{device.device_uuid.hex()}",))
     with driver:
-        assert (driver.backend.layer, below is None) == (None, False)
+        assert (driver.device.layer, below is None) == (None, False)
         assert refused_pipeline(driver) == (
             f"kompute could not make a pipeline on {device.name!r} (vk::Device::createComputePipeline: ErrorUnknown). "
             f"{FIX_MODULE}"

@@ -94,7 +94,7 @@ def test_eight_threads_may_have_a_driver_each() -> None:
 
 def test_eight_threads_may_count_memory_at_once(driver: Driver) -> None:
     """Many tiny steps, with the interpreter changing threads as often as it can."""
-    device, interval = driver.backend, sys.getswitchinterval()
+    device, interval = driver.device, sys.getswitchinterval()
 
     def count(_: int) -> None:
         for _ in range(20_000):

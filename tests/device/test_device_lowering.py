@@ -291,7 +291,7 @@ def test_the_last_elements_are_whole_on_a_device_with_bytes_or_halves_only(lacki
     program = Program.wrapped([source, target], (8, 1, 1), [store(target, gid_x(), copied)])
     data = (np.arange(1, count + 1) * 7).astype(f"u{kind.size_bytes}")
     with Driver(allow_software=True) as driver:
-        driver.backend.features -= {lacking}
+        driver.device.features -= {lacking}
         found = driver.compile(program)(data, np.zeros_like(data))
         resident = driver.buffer(data), driver.buffer(np.zeros_like(data))
         driver.compile(program).bind(*resident).run()

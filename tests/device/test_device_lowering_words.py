@@ -58,7 +58,7 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with pytest.MonkeyPatch.context() as changed:
         changed.setenv("VYRE_LAYER_HOOKS_OFF", request.param)
         with Driver(allow_software=True, cache=tmp_path_factory.mktemp("pipelines")) as driver:
-            assert ("shaderInt64" in driver.backend.features) is (not request.param)
+            assert ("shaderInt64" in driver.device.features) is (not request.param)
             yield driver
 
 

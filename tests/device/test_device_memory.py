@@ -128,7 +128,7 @@ def test_an_error_that_is_kept_keeps_no_memory_counted(monkeypatch: pytest.Monke
 
         def available() -> object:
             with pytest.raises(DeviceOutOfMemory) as refused:
-                driver.backend.reserve(2**60)
+                driver.device.reserve(2**60)
             return refused.value.context["available_bytes"]
 
         before = available()
@@ -166,7 +166,7 @@ def test_no_interrupt_loses_bytes_that_are_given_back(driver: Driver) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    device, heard, ends = driver.backend, 0, time.monotonic() + 1
+    device, heard, ends = driver.device, 0, time.monotonic() + 1
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
         while time.monotonic() < ends:
@@ -189,12 +189,12 @@ def test_no_interrupt_loses_bytes_that_are_given_back(driver: Driver) -> None:
 def test_a_block_too_large_to_be_kept_leaves_the_others_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layer, "MEMORY_CACHE_BYTES", 1 << 20)
     with Driver() as driver:
-        assert driver.backend.layer is not None
+        assert driver.device.layer is not None
         small = [driver.empty(1 << 16, np.uint8) for _ in range(4)]
         large = driver.empty(1 << 22, np.uint8)
         for one in small:
             one.close()
-        kept = driver.backend.layer.counters()["memory_cached_bytes"]
+        kept = driver.device.layer.counters()["memory_cached_bytes"]
         large.close()
         assert kept >= 4 << 16
-        assert driver.backend.layer.counters()["memory_cached_bytes"] == kept
+        assert driver.device.layer.counters()["memory_cached_bytes"] == kept

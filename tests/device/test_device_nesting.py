@@ -36,7 +36,7 @@ void main() { n = uint(x.length()); }
 def driver() -> Iterator[Driver]:
     """A driver under the layer."""
     with Driver() as opened:
-        assert opened.backend.layer is not None
+        assert opened.device.layer is not None
         yield opened
 
 
@@ -109,7 +109,7 @@ def test_a_pipeline_made_while_another_is_made_leaves_its_facts_alone(
 def test_work_submitted_inside_a_submission_has_a_fence_of_its_own(driver: Driver) -> None:
     x, y, z = driver.buffer(X), driver.buffer(X), driver.buffer(X)
     pipelines = [saxpy(driver).bind(x, one, push=PUSH) for one in (y, z)]
-    device = driver.backend
+    device = driver.device
     assert device.layer is not None
 
     def sequence_of(bound: Any) -> Any:  # noqa: ANN401 -- kp has no types

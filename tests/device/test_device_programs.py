@@ -49,7 +49,7 @@ def test_the_histogram_counts_every_value(driver: Driver) -> None:
 def test_the_tiled_product_is_the_product_or_refused_where_an_fma_cannot_round_once(driver: Driver) -> None:
     a, b = np.random.default_rng(2).integers(-8, 8, (2, 64, 64)).astype(np.float32)
     program = example("matmul", 64)
-    if driver.physical_device.driver_id == 13 and "shaderFloat64" not in driver.backend.features:  # llvmpipe
+    if driver.physical_device.driver_id == 13 and "shaderFloat64" not in driver.device.features:  # llvmpipe
         with pytest.raises(UnsupportedFeature, match="rounds once"):
             driver.compile(program)
         config = DispatchConfig(ulp_budget=4)

@@ -181,7 +181,7 @@ def test_a_finalizer_that_closes_the_driver_while_a_buffer_is_made_is_told_so(
 
 
 def test_a_handler_may_close_the_driver_that_is_being_closed(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    device = driver.backend
+    device = driver.device
 
     class Layer:
         """The layer's device; a signal handler runs before it waits."""

@@ -91,7 +91,7 @@ def test_buffers_that_a_call_is_using_do_not_make_room(layered_spin: Spin, monke
             groups=layered_spin.grid,
             timeout=0.01,
         )
-    monkeypatch.setattr(driver.backend, "_heap_bytes", 0)
+    monkeypatch.setattr(driver.device, "_heap_bytes", 0)
     with pytest.raises(DeviceOutOfMemory):
         driver.buffer(np.ones(1000, np.float32))
     monkeypatch.undo()

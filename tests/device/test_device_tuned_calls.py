@@ -97,7 +97,7 @@ def keep_for_module(driver: Driver, best: Candidate, specs: dict[str, object] | 
 
 
 def keep_for_program(driver: Driver, program: Program, workgroup: int, config: DispatchConfig | None = None) -> None:
-    target = program_target(prepare_for(driver.backend, program, None, config), config, driver.physical_device)
+    target = program_target(prepare_for(driver.device, program, None, config), config, driver.physical_device)
     driver.tuning.keep(target, target.record(Candidate((workgroup, 1, 1)), 9, 100))
 
 
@@ -216,7 +216,7 @@ def test_a_module_that_works_in_place_is_tuned_on_fresh_inputs_and_leaves_the_ca
     found = driver.compile(module, space=space)(x)
     assert (x.tolist(), np.asarray(found).tolist()) == (X.tolist(), (3 * X + 1).tolist())
     # Without the layer only the host tells the time, and on a GPU most of it is kompute's own.
-    assert result.record.unroll == 50 or not (driver.backend.is_timed or driver.physical_device.is_software)
+    assert result.record.unroll == 50 or not (driver.device.is_timed or driver.physical_device.is_software)
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def tuned(driver: Driver, definition: TurningKernel, **options: Any) -> TuningRe
 
 
 def facts(driver: Driver) -> DeviceFacts:
-    return DeviceFacts(driver.physical_device, frozenset(driver.backend.features))
+    return DeviceFacts(driver.physical_device, frozenset(driver.device.features))
 
 
 def statuses(result: TuningResult) -> dict[int, Status]:
@@ -82,7 +82,7 @@ def children_of_this_process() -> list[int]:
 
 def memory_in_use(driver: Driver) -> int:
     """Bytes of buffers that live on the device."""
-    backend = driver.backend
+    backend = driver.device
     backend._available()  # noqa: SLF001 -- counts what was given back
     return backend._allocated  # noqa: SLF001 -- nothing else tells
 
@@ -94,7 +94,7 @@ def test_the_fastest_candidate_is_found_and_used_from_then_on(driver: Driver, in
     result = tune(kernel, budget=SHORT)
     assert (before.unroll, kernel.candidate((20_000,))) == (800, result.best.candidate)
     # Without the layer only the host tells the time, and on a GPU most of it is kompute's own.
-    assert result.best.candidate.unroll == BEST or not (driver.backend.is_timed or driver.physical_device.is_software)
+    assert result.best.candidate.unroll == BEST or not (driver.device.is_timed or driver.physical_device.is_software)
     assert (result.kernel, result.size, result.reference, set(statuses(result))) == ("turning", (20_000,), None, set(FEW))
     assert result.samples >= sum(one.samples for one in result.outcomes) + len(FEW)
     x = np.arange(20_000, dtype=np.uint32)

@@ -43,13 +43,13 @@ def layer(monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.validation
 def test_a_module_that_spirv_val_refuses_reaches_neither_driver_nor_cache(driver: Driver) -> None:
     module = second_float_type()
-    before = driver.backend.report()["counters"]
+    before = driver.device.report()["counters"]
     with pytest.raises(InvalidModule) as refused:
         driver.compile(module)
     assert str(refused.value).startswith("given is not a valid SPIR-V module: spirv-val says line ")
     assert "Duplicate non-aggregate type declarations are not allowed" in str(refused.value)
     counts = driver.cache.stats()["counts"]
-    assert (driver.backend.report()["counters"], counts.get("put", 0)) == (before, 0)  # type: ignore[attr-defined]
+    assert (driver.device.report()["counters"], counts.get("put", 0)) == (before, 0)  # type: ignore[attr-defined]
     assert list(driver.compile(shipped_module("saxpy"))(X, X, push=PUSH)) == list(3 * X)
 
 

@@ -146,7 +146,7 @@ def test_an_older_loader_is_told_in_its_own_way(monkeypatch: pytest.MonkeyPatch,
     with Driver() as driver:
         got = driver.compile(shipped_module("saxpy"))(x, x, push={"alpha": 2, "count": 8})
         np.testing.assert_array_equal(got, 3 * x, strict=True)
-        assert driver.backend.hooks == _layer.HOOKS
+        assert driver.device.hooks == _layer.HOOKS
 
 
 def test_a_process_with_another_groups_rights_does_without_the_layer(

@@ -56,8 +56,8 @@ class KomputeBackend(Backend):
     def __init__(self, driver: Driver) -> None:
         """Take over a driver; ``close`` closes it."""
         self.driver = driver
-        self.version = driver.backend.api.flavour
-        self._profile = DeviceProfile.from_physical_device(driver.physical_device, driver.backend.features, backend=BACKEND_ID)
+        self.version = driver.device.api.flavour
+        self._profile = DeviceProfile.from_physical_device(driver.physical_device, driver.device.features, backend=BACKEND_ID)
 
     @property
     def profile(self) -> DeviceProfile:
@@ -93,7 +93,7 @@ class KomputeBackend(Backend):
     @property
     def device_lost(self) -> bool:
         """Whether the layer saw the device lost; without the layer nobody sees it."""
-        return self.driver.backend.is_lost
+        return self.driver.device.is_lost
 
     def load(
         self,
@@ -154,7 +154,7 @@ class KomputeBackend(Backend):
 
     def _own(self, buffer: object) -> Buffer:
         """Return the buffer, if it is one of this backend's; raises InvalidInput 2201."""
-        if not isinstance(buffer, Buffer) or buffer.device is not self.driver.backend:
+        if not isinstance(buffer, Buffer) or buffer.device is not self.driver.device:
             is_buffer = isinstance(buffer, Buffer)
             got = "a resident buffer of another backend" if is_buffer else f"something of type {type(buffer).__name__}"
             raise InvalidInput(
@@ -184,7 +184,7 @@ class KomputeBackend(Backend):
 
     def metrics(self) -> dict[str, int | float]:
         """Return the layer's counters."""
-        layer = self.driver.backend.layer
+        layer = self.driver.device.layer
         return {} if layer is None else dict(layer.counters())
 
     def close(self) -> None:
@@ -214,7 +214,7 @@ class KomputeArtifact(LoadedArtifact):
     def kernel_for(self, config: DispatchConfig) -> Kernel:
         """Return the kernel that keeps these wishes; raises for those that cannot be kept."""
         check_wishes(self.backend, config)
-        if config.timeout is not None and self.backend.driver.backend.layer is None:
+        if config.timeout is not None and self.backend.driver.device.layer is None:
             self.backend.refuse(
                 f"way to keep timeout {config.timeout} s: without the vyre Vulkan layer kompute waits to the end",
                 "leave timeout out, or switch the layer on (VYRE_LAYER=1; vyre-driver doctor tells what it lacks)",

@@ -134,7 +134,7 @@ def _size(text: str, definition: KernelDefinition) -> Size:
 
 def _raced(kernel: TunedKernel, size: Size, options: argparse.Namespace, budget: Budget) -> TuningResult:
     definition = kernel.definition
-    kernel.driver.backend.check_available(definition.moved_bytes(size))  # before the host makes arrays that never fit
+    kernel.driver.device.check_available(definition.moved_bytes(size))  # before the host makes arrays that never fit
     with Progress(f"{definition.name} {size_text(size)}", len(kernel.candidates)) as bar:
         return tune(
             kernel,

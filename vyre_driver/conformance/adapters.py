@@ -75,7 +75,7 @@ class DriverBackend:
         from vyre_driver.lowering.program import prepare, target_for
 
         driver = self._driver
-        device, features = driver.physical_device, driver.backend.features
+        device, features = driver.physical_device, driver.device.features
         profile = DeviceProfile.from_physical_device(device, features, backend=KOMPUTE)
         prepared = prepare(program, None, None, profile, target_for(device, features, None))
         return shown(prepared.lower(device.limits))

@@ -205,7 +205,7 @@ class Kernel:
     def _bind(
         self, buffers: tuple[Buffer, ...], groups: Sequence[int] | None, push: Mapping[str, object] | None
     ) -> BoundKernel:
-        self._driver.backend.check_usable()
+        self._driver.device.check_usable()
         push_words = self._push_words(push)
         # Held until the binding is remembered: the form has their addresses, which no other's may be meanwhile.
         lifetimes = [buffer.lifetime for buffer in buffers if type(buffer) is Buffer]
@@ -230,11 +230,11 @@ class Kernel:
 
     def _bound_pipeline(self, buffers: Sequence[Buffer], groups: Sequence[int] | None) -> tuple[BoundPipeline, tuple[int, ...]]:
         """Prove that the buffers fit, and make a pipeline on them; returns it and the counts that a program is told."""
-        check_buffers(self._driver.backend, buffers)
+        check_buffers(self._driver.device, buffers)
         arguments = self.plan.check_resident(buffers)
         counts, shape = self._counts(arguments), self._grid(groups, arguments)
         memory = {slot: buffer.memory for slot, buffer in enumerate(buffers)}
-        made = self._made(lambda source: BoundPipeline(self._driver.backend, source, memory, shape), lambda made: made)
+        made = self._made(lambda source: BoundPipeline(self._driver.device, source, memory, shape), lambda made: made)
         return made, counts
 
     def _counts(self, arguments: Sequence[BufferArgument]) -> tuple[int, ...]:
@@ -318,7 +318,7 @@ class Kernel:
             if len(self._recorded) >= _MAX_RECORDED:
                 self._drop(min(self._recorded, key=lambda shape: self._recorded[shape].used))
             made = self._made(
-                lambda source: RecordedDispatch(self._driver.backend, source, arguments, groups),
+                lambda source: RecordedDispatch(self._driver.device, source, arguments, groups),
                 lambda recorded: recorded.bound,
             )
             made.used = next(self._room.uses)

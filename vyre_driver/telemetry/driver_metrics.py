@@ -41,7 +41,7 @@ def _add_driver(text: MetricsText, driver: Driver) -> None:
         driver=report["driver"],
         type=report["device_type"],
     )
-    text.gauge("device_lost", "Whether the device stopped answering.", int(driver.backend.is_lost))
+    text.gauge("device_lost", "Whether the device stopped answering.", int(driver.device.is_lost))
     counts, total_ns = driver.events.counts(), driver.events.total_ns()
     for kind, count in counts.items():
         text.counter("events", "Events by kind; dispatches one by one, evictions by entry.", count, kind=kind.value)

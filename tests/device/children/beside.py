@@ -33,9 +33,9 @@ def main() -> None:
     stranger = ctypes.CDLL(sys.argv[1]).stranger
     found: dict[str, object] = {"alone": stranger()}
     with Driver() as driver, ThreadPoolExecutor(1) as pool:
-        assert driver.backend.layer is not None
+        assert driver.device.layer is not None
         found["right before"] = is_right(driver)
-        before = driver.backend.layer.counters()
+        before = driver.device.layer.counters()
         found["beside a driver"] = stranger()
         os.environ.update(LAYER_FOR_ALL)
         found["under the layer"] = stranger()
@@ -49,7 +49,7 @@ def main() -> None:
         found["while our calls fail"], _, found["failure"] = _layer.call_and_note(lambda _: stranger(), None)
         for call in _layer.CALLS[1:]:
             _layer.inject(call, 0, 0)
-        found["counters moved"] = driver.backend.layer.counters() != before
+        found["counters moved"] = driver.device.layer.counters() != before
         found["right after"] = is_right(driver)
     json.dump(found, sys.stdout)
 

@@ -84,7 +84,7 @@ def another_thread_calls_meanwhile() -> None:
 def ctrl_c_is_heard_after_it() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with Driver() as driver:
-        assert driver.backend.layer is not None
+        assert driver.device.layer is not None
         kernel = driver.compile(shipped_module("saxpy"))
         main = threading.get_ident()
 
@@ -104,7 +104,7 @@ def ctrl_c_is_heard_after_it() -> None:
             sys.exit("Ctrl-C was not heard")
         thread.join()
         call(kernel)
-        assert driver.backend.layer.counters()["pipelines_created"] == 1
+        assert driver.device.layer.counters()["pipelines_created"] == 1
 
 
 def a_fork_waits_for_it_and_its_child_compiles() -> None:

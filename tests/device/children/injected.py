@@ -91,8 +91,8 @@ def check(way: Way, driver: Driver, kernel: Kernel) -> None:
 def all_memory_is_back(driver: Driver) -> bool:
     """Whether the layer counts no byte in use, and the driver would give all of the heap again."""
     gc.collect()
-    counters = driver.backend.layer.counters()  # type: ignore[union-attr]
-    available = driver.backend._available()  # noqa: SLF001 -- what the next allocation is checked against
+    counters = driver.device.layer.counters()  # type: ignore[union-attr]
+    available = driver.device._available()  # noqa: SLF001 -- what the next allocation is checked against
     return counters["memory_live_bytes"] == 0 and available == driver.physical_device.device_local_bytes
 
 

@@ -46,7 +46,7 @@ def play(world: World, scene: str, disturbed: Callable[[Stage], None]) -> dict[s
     if driver is not world.driver:
         driver.close()
         driver.close()
-        left["alive"] = driver.backend.layer is not None and driver.backend.layer.is_alive
+        left["alive"] = driver.device.layer is not None and driver.device.layer.is_alive
     del driver, stages
     return {**left, **process_left(world)}
 

@@ -91,7 +91,7 @@ def called_with_many_sizes(world: World) -> Iterator[Stage]:
 
 def bytes_seen(world: World) -> Iterator[Stage]:
     """The first buffers of a device: the layer's tables are made with them."""
-    if "storageBuffer8BitAccess" not in world.driver.backend.features:
+    if "storageBuffer8BitAccess" not in world.driver.device.features:
         yield Stage(world.driver, nothing, nothing)
         return
     driver = Driver(cache=world.warm)

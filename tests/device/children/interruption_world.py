@@ -97,8 +97,8 @@ def nothing() -> None:
 def device_left(driver: Driver) -> dict[str, int]:
     """Return what is counted as in use of a device, once garbage is collected."""
     gc.collect()
-    layer = driver.backend.layer
-    left = {"available": driver.backend._available()}  # noqa: SLF001
+    layer = driver.device.layer
+    left = {"available": driver.device._available()}  # noqa: SLF001
     if layer is not None and layer.is_alive:
         left |= {name: layer.counters()[name] for name in ("memory_live_bytes", "work_pending")}
     return left

@@ -29,10 +29,10 @@ def main(count: int) -> None:
     for number, driver in enumerate(drivers):
         got = driver.compile(module)(X, X, push={"alpha": number, "count": X.size})
         right += bool(np.array_equal(got, number * X + X))
-        layers.add(driver.backend.layer is not None)
+        layers.add(driver.device.layer is not None)
     for driver in [*drivers[::2], *reversed(drivers[1::2])]:
         driver.close()
-        right -= driver.backend.layer is not None and driver.backend.layer.is_alive
+        right -= driver.device.layer is not None and driver.device.layer.is_alive
     with Driver() as last:
         usable = bool(np.array_equal(last.compile(module)(X, X, push={"alpha": 2, "count": X.size}), 3 * X))
     found = {"opened": len(drivers), "right": right, "layers": sorted(layers), "refusal": refusal, "usable": usable}

@@ -156,8 +156,8 @@ def roomy(**limits: int) -> Driver:
 def sizes_that_wrap() -> object:
     """4 GiB and 4 bytes is 4 bytes to kompute: refused before anything is allocated."""
     with roomy(max_storage_buffer_range=1 << 33) as driver:
-        assert driver.backend.layer is not None
-        before = driver.backend.layer.counters()
+        assert driver.device.layer is not None
+        before = driver.device.layer.counters()
         fill = driver.compile(
             SpirvModule.from_glsl(HEAD + "layout(binding = 0) writeonly buffer A { uint a[]; };\nvoid main() { a[0] = 1u; }")
         )
@@ -171,7 +171,7 @@ def sizes_that_wrap() -> object:
             "half": said(lambda: driver.empty((2.5,), np.uint32)),  # type: ignore[arg-type]
             "nothing": said(lambda: driver.empty(0, np.uint32)),
         }
-        return found | {"allocated": driver.backend.layer.counters() != before}
+        return found | {"allocated": driver.device.layer.counters() != before}
 
 
 def a_heap_that_is_too_small() -> object:
@@ -179,13 +179,13 @@ def a_heap_that_is_too_small() -> object:
     vyre_driver.driver.enumerate_devices = lambda: small
     with Driver() as driver:
         kernel = driver.compile(shipped_module("saxpy"))
-        assert driver.backend.layer is not None
-        before = driver.backend.layer.counters()
+        assert driver.device.layer is not None
+        before = driver.device.layer.counters()
         found = {
             "call": said(lambda: kernel(X, X, push=PUSH)),
             "buffer": said(lambda: driver.empty(501, np.uint8)),
         }
-        moved = driver.backend.layer.counters() != before
+        moved = driver.device.layer.counters() != before
         return found | {"allocated": moved, "fits": said(lambda: kernel(X[:2], X[:2], push={"alpha": 2, "count": 2}))}
 
 

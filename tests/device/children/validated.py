@@ -112,7 +112,7 @@ def dispatches_on_the_devices_clock() -> None:
         for _ in range(2):
             timed = loaded.dispatch_timed([X, X], DispatchConfig(fixpoint_iterations=3), push=PUSH)
             check(timed.outputs[0], X * np.float32(7))
-            check((timed.device_ns or 0) > 0, backend.driver.backend.is_timed)
+            check((timed.device_ns or 0) > 0, backend.driver.device.is_timed)
 
 
 def shipped_shaders() -> None:
@@ -203,8 +203,8 @@ def pipelines_and_memory_shared() -> None:
             other = driver.compile(module, {"TIMES": number + 1})
             check(other(np.array([1], np.int32), push={"add": 0, "pair": (0, 0)}, out_counts={"b": 1}), np.int32([number + 1]))
             del other
-        assert driver.backend.layer is not None
-        driver.backend.layer.trim()
+        assert driver.device.layer is not None
+        driver.device.layer.trim()
         check(kernel(X, X, push=PUSH), 3 * X)
 
 
@@ -331,8 +331,8 @@ def interrupted_once_made() -> None:
 
 
 def live_bytes(driver: Driver) -> int:
-    assert driver.backend.layer is not None
-    return driver.backend.layer.counters()["memory_live_bytes"]
+    assert driver.device.layer is not None
+    return driver.device.layer.counters()["memory_live_bytes"]
 
 
 def race() -> None:
@@ -348,7 +348,7 @@ def race() -> None:
             _layer.record(sequence, [group], device_only=False)
             sequence.eval()
 
-        driver.backend.call_kompute("race", record_and_run)
+        driver.device.call_kompute("race", record_and_run)
 
 
 def copy_both_ways() -> None:

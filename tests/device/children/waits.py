@@ -206,8 +206,8 @@ def interrupt_three_reads_then_read(seconds: float) -> dict[str, object]:
         for thread in threads:
             thread.join()
         future.result()
-        assert driver.backend.layer is not None
-        return {"raised": raised, "right": found, "pending": driver.backend.layer.counters()["work_pending"]}
+        assert driver.device.layer is not None
+        return {"raised": raised, "right": found, "pending": driver.device.layer.counters()["work_pending"]}
 
 
 def ctrl_c_in_a_call() -> object:

@@ -120,7 +120,7 @@ def _tunable(
             f"the configuration sets the workgroup to {config.workgroup_override}, which is what would be tuned",
             fix="leave workgroup_override out",
         )
-    prepared = prepare_for(driver.backend, program, specs, config)
+    prepared = prepare_for(driver.device, program, specs, config)
     why = why_bound_to_workgroup(prepared.program)
     if why is not None:
         raise InvalidInput(f"the program has nothing that can be tuned: {why}", fix="leave its workgroup as it is declared")

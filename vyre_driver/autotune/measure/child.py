@@ -61,7 +61,7 @@ class _Tried:
         driver = Driver(job["device"], DiskPipelineCache(**cache), AutotuneStore(), **how)
         if job["must_be_warm"]:
             driver.assert_warm()
-        facts = DeviceFacts(driver.physical_device, frozenset(driver.backend.features))
+        facts = DeviceFacts(driver.physical_device, frozenset(driver.device.features))
         self._bench = Workbench(driver, definition, facts, arrays, parameters, run_timeout=job["run_timeout"])
         self._trials: dict[int, DeviceTrial] = {}
 

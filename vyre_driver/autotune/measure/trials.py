@@ -190,7 +190,7 @@ class DeviceTrial:
         why = unwritten(outputs)
         if why is not None:
             raise WrongOutputs(why)
-        if not self._bench.driver.backend.is_timed and not self._restored:
+        if not self._bench.driver.device.is_timed and not self._restored:
             self._repeats = min(ceil(_LEAST_TIMED_NS / max(took, 1.0)), _MAX_REPEATS)
         return outputs
 

@@ -45,10 +45,10 @@ class TunedKernel:
         DispatchFailed
             1005 if the driver is closed.
         """
-        driver.backend.check_usable()
+        driver.device.check_usable()
         self.driver = driver
         self.definition = definition
-        self.device = DeviceFacts(driver.physical_device, frozenset(driver.backend.features))
+        self.device = DeviceFacts(driver.physical_device, frozenset(driver.device.features))
         self.space = definition.space(self.device)
         self.candidates = self.space.candidates(driver.physical_device.limits)
         self.target = definition.target(self.device, self.space)
@@ -113,7 +113,7 @@ class TunedKernel:
             2201 if the buffers do not fit the kernel.
         """
         outputs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
-        check_buffers(self.driver.backend, (*buffers, *outputs))
+        check_buffers(self.driver.device, (*buffers, *outputs))
         operands = self._operands([Operand(one.shape, one.dtype) for one in buffers])
         size = self.definition.size(operands, parameters)
         chosen = self._tuned(size) if candidate is None else candidate
@@ -268,7 +268,7 @@ class BoundPlan:
 
     def _bind(self, kernel: TunedKernel, plan: Plan, named: dict[str, Buffer]) -> None:
         for name, one in plan.temporaries.items():
-            named[name] = Buffer(kernel.driver.backend, one.shape, one.dtype)
+            named[name] = Buffer(kernel.driver.device, one.shape, one.dtype)
             self._temporaries.append(named[name])
         self.bound = tuple(
             kernel.compiled(step).bind(*(named[name] for name in step.buffers), groups=step.groups, push=step.push or None)
@@ -297,7 +297,7 @@ class _Call:
         self._bound: BoundPlan | None = None
         try:
             for name, one in memory.items():
-                self._buffers[name] = Buffer(driver.backend, one.shape, one.dtype)
+                self._buffers[name] = Buffer(driver.device, one.shape, one.dtype)
         except BaseException:
             self.close()
             raise

@@ -11,26 +11,23 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vyre_driver import settings
 from vyre_driver.binding.arguments import as_array, check_switch
-from vyre_driver.binding.grid import check_shared_memory, local_size
-from vyre_driver.binding.plan import BindingPlan
-from vyre_driver.binding.requirements import check_requirements
-from vyre_driver.cache.disk import CacheLookup, DiskPipelineCache
+from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cache.entry import PipelineEntry, Verdict
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.device import BACKEND_ID, KomputeDevice, check_not_forked
 from vyre_driver.kompute.pipeline import PipelineSource
+from vyre_driver.lowering.module import module_source
 from vyre_driver.runtime.batch import Batch
-from vyre_driver.runtime.compiled import CompiledModule
+from vyre_driver.runtime.compiled import CompiledKernel
 from vyre_driver.runtime.kernel import Kernel, Trace
-from vyre_driver.runtime.pipeline_keys import module_key, program_key
+from vyre_driver.runtime.pipeline_keys import pipeline_key
 from vyre_driver.runtime.pipelines import FirstPipelines
 from vyre_driver.runtime.room import Room
-from vyre_driver.specialization.resolve import specialize
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.validator import check_valid
 from vyre_driver.target.check import check_kept
@@ -43,7 +40,7 @@ from vyre_driver.vulkan.selection import select_device
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Mapping
     from types import TracebackType
 
     from numpy.typing import DTypeLike
@@ -55,6 +52,7 @@ if TYPE_CHECKING:
     from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.ir.program import Program
     from vyre_driver.lowering.program import ProgramSource
+    from vyre_driver.lowering.source import KernelSource
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.target.config import DispatchConfig
 
@@ -196,25 +194,12 @@ class Driver:
         began: int,
     ) -> Kernel:
         check_kept(config, _KEPT_OF_MODULES, "module")
-        runnable = module.runnable
-        reflection = runnable.reflection
-        check_requirements(reflection, self.physical_device, self.device.features, self.device.api_version)
-        plan = BindingPlan.from_reflection(reflection)
         if space is not None:
             from vyre_driver.autotune.choice import tuned_specs  # late: most tune nothing
 
             specs = tuned_specs(module, specs, space, self.physical_device, self.tuning)
-        specialization = specialize(reflection.spec_constants, {} if specs is None else specs)
-        workgroup = local_size(reflection, specialization, self.physical_device.limits)
-        check_shared_memory(reflection, specialization, self.physical_device.limits)
-        key = module_key(self.device, runnable, plan, specialization, workgroup)
-        entry, lookup, reason, lookup_ns = self._resolve(key, lambda: runnable.code, runnable.name, reflection.capabilities)
-        source = PipelineSource(entry.spirv, specialization.words, reflection.push_constant_bytes, entry.native)
-        beyond = runnable.looks_beyond_x
-        constants = {one.name: one.value for one in specialization.constants}
-        compiled = CompiledModule(key, reflection.push_constants, plan, workgroup, source, constants, looks_beyond_x=beyond)
-        compile_ns = time.perf_counter_ns() - began
-        return Kernel(self, compiled, Trace(key.hex, lookup.verdict, reason, compile_ns, lookup_ns, 0, None, None))
+        source = module_source(module, specs, self.physical_device, self.device.features, self.device.api_version)
+        return self._kernel(source, began)
 
     def _compile_program(
         self,
@@ -227,39 +212,29 @@ class Driver:
         if space is not None:
             raise InvalidInput("compile got a space for a program, which has its own", fix="leave it out")
         from vyre_driver.lowering.program import prepare_for  # late: most need no programs
-        from vyre_driver.runtime.tuned_program import RegroupedKernel
+        from vyre_driver.runtime.tuned_program import TunedProgram
 
+        limits = self.physical_device.limits
         prepared = prepare_for(self.device, program, specs, config)
         tuned = self._tuned_config(prepared, program, specs, config)
+        declared = prepared.kernel_source(limits, config)
         if tuned is None:
-            return self._program_kernel(prepared, config, Kernel, began)
-        regrouped = partial(
-            RegroupedKernel,
-            declared=prepared.rules.workgroup,
-            compile_declared=partial(self._program_kernel, prepared, config, Kernel),
-        )
-        return self._program_kernel(prepare_for(self.device, program, specs, tuned), tuned, regrouped, began)
+            return self._kernel(declared, began)
+        source = prepare_for(self.device, program, specs, tuned).kernel_source(limits, tuned)
+        return TunedProgram(self, *self._compiled(source, began), declared.workgroup, partial(self._kernel, declared))
 
-    def _program_kernel(
-        self,
-        prepared: ProgramSource,
-        config: DispatchConfig | None,
-        make: Callable[[Driver, CompiledModule, Trace], Kernel],
-        began: int | None = None,
-    ) -> Kernel:
-        """Return the kernel of a program with the workgroup that it has by now."""
-        began = time.perf_counter_ns() if began is None else began
-        key = program_key(self.device, prepared, config)
-        entry, lookup, reason, lookup_ns = self._resolve(
-            key, lambda: prepared.lower(self.physical_device.limits), "the lowered program"
-        )
-        words, push_bytes = prepared.specialization.words, prepared.push_constant_bytes
-        source = PipelineSource(entry.spirv, words, push_bytes, entry.native)
-        named = set(prepared.names)
-        constants = {one.name: one.value for one in prepared.specialization.constants if one.name in named}
-        compiled = CompiledModule(key, (), prepared.plan, prepared.rules.workgroup, source, constants, prepared.rules)
+    def _kernel(self, source: KernelSource, began: int | None = None) -> Kernel:
+        return Kernel(self, *self._compiled(source, time.perf_counter_ns() if began is None else began))
+
+    def _compiled(self, source: KernelSource, began: int) -> tuple[CompiledKernel, Trace]:
+        """Fetch or store the entry of a source; returns what a kernel is made of, and what there is to say of it so far."""
+        key = pipeline_key(self.device, source)
+        found = self._resolve(key, source)
+        entry = found.entry
+        pipeline = PipelineSource(entry.spirv, source.specialization.words, source.push_constant_bytes, entry.native)
         compile_ns = time.perf_counter_ns() - began
-        return make(self, compiled, Trace(key.hex, lookup.verdict, reason, compile_ns, lookup_ns, 0, None, None))
+        trace = Trace(key.hex, found.verdict, found.reason, compile_ns, found.lookup_ns, 0, None, None)
+        return CompiledKernel(source, key, pipeline), trace
 
     def _tuned_config(
         self,
@@ -355,10 +330,8 @@ class Driver:
         """Close the driver."""
         self.close()
 
-    def _resolve(
-        self, key: PipelineCacheKey, code: Callable[[], bytes], name: str, capabilities: Collection[int] = ()
-    ) -> tuple[PipelineEntry, CacheLookup, str, int]:
-        """Return the entry to run, the lookup, its reason and its ns; on a miss one of ``code()``, which is stored.
+    def _resolve(self, key: PipelineCacheKey, source: KernelSource) -> _Resolved:
+        """Return the entry to run; on a miss one of the source's code, which is stored.
 
         A blob the device did not write is left out. What the driver has not compiled yet is shown to the validator first.
         """
@@ -370,14 +343,23 @@ class Driver:
         entry, reason = lookup.entry, lookup.reason
         if entry is None:
             reason = self.first_pipelines.miss_reason(key, reason)
-            entry = PipelineEntry(key.manifest, code())
+            entry = PipelineEntry(key.manifest, source.lower())
         elif entry.native and not blob_fits(entry.native, self.physical_device):
             entry = PipelineEntry(entry.manifest, entry.spirv)
         if not entry.native:
-            check_valid(entry.spirv, capabilities, self.device.api_version, name)
+            check_valid(entry.spirv, source.capabilities, self.device.api_version, source.name)
         if lookup.entry is None:
             self.cache.put(key, entry, only_new=lookup.verdict is Verdict.MISS)
-        return entry, lookup, reason, lookup_ns
+        return _Resolved(entry, lookup.verdict, reason, lookup_ns)
+
+
+class _Resolved(NamedTuple):
+    """The entry to run, and what the cache said: ``reason`` tells of a crash too that the entry was set aside for."""
+
+    entry: PipelineEntry
+    verdict: Verdict
+    reason: str
+    lookup_ns: int
 
 
 def _directory(given: object) -> Path | None:

@@ -46,8 +46,8 @@ def plant(blob: bytes) -> None:
     """Store the entry of the shader with a blob in it."""
     with Driver() as driver:
         kernel = driver.compile(shipped_module("saxpy"))
-        compiled = kernel._compiled  # noqa: SLF001 -- the entry's key
-        driver.cache.put(compiled.key, PipelineEntry(compiled.key.manifest, compiled.source.code, blob))
+        key = kernel._key  # noqa: SLF001 -- the entry's key
+        driver.cache.put(key, PipelineEntry(key.manifest, kernel.source.lower(), blob))
 
 
 def test_what_the_driver_compiled_comes_back_to_it_in_the_next_process_byte_for_byte(

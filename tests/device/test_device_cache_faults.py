@@ -37,7 +37,7 @@ class Scene:
         (self.outside / "file").write_bytes(b"outside")
         with Driver(cache=self.root) as driver:
             kernels = [driver.compile(shipped_module(name)) for name in ("saxpy", "mandelbrot")]
-            self.keys: list[PipelineCacheKey] = [kernel._compiled.key for kernel in kernels]  # noqa: SLF001 -- the entries' keys
+            self.keys: list[PipelineCacheKey] = [kernel._key for kernel in kernels]  # noqa: SLF001 -- the entries' keys
         self.entry, self.other = (self.root / key.hex[:2] / f"{key.hex}.bin" for key in self.keys)
 
     def replace_entry(self, data: bytes) -> None:

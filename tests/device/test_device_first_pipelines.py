@@ -240,8 +240,8 @@ def test_where_the_cache_must_be_warm_nobody_waits_for_who_compiles(
         kernel = driver.compile(shipped_module("saxpy"))
         driver.assert_warm()
         device = manifest_digest(encode_manifest(device_fields(physical_device)))
-        compiled = kernel._compiled  # noqa: SLF001 -- the entry's key
-        with Flights(driver.cache, device).board(compiled.key, 1, lambda: None), pytest.raises(CacheNotWarm):
+        key = kernel._key  # noqa: SLF001 -- the entry's key
+        with Flights(driver.cache, device).board(key, 1, lambda: None), pytest.raises(CacheNotWarm):
             kernel(X, X, push={"alpha": 2, "count": 100})
         assert "flight_overdue" not in driver.cache.stats()["counts"]  # type: ignore[operator]
     assert given(witness) == []

@@ -15,7 +15,7 @@ from made_kernels import IN_PLACE
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Axis, Budget, Candidate, Place, Status, TuningSpace
 from vyre_driver.autotune.choice import module_target, program_target
-from vyre_driver.autotune.measure import calls as tuner_calls
+from vyre_driver.autotune.measure import calls
 from vyre_driver.cache.entry import Verdict
 from vyre_driver.errors import InvalidInput, InvalidProgram, InvalidSpecialization, LimitExceeded
 from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, if_, load, store
@@ -80,14 +80,14 @@ def driver(layer: str) -> Iterator[Driver]:
 @pytest.fixture
 def quick_tuning(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is tuned unasked is timed a few times only; the names of what was tuned."""
-    tuned, tune = [], tuner_calls.tune
+    tuned, tune = [], calls.tune
 
     def counted(kernel: Any, *given: Any, **how: Any) -> object:  # noqa: ANN401 -- those of tune
         tuned.append(kernel.definition.name)
         return tune(kernel, *given, **how)
 
-    monkeypatch.setattr(tuner_calls, "_UNASKED", Budget(seconds=30, max_samples=8))
-    monkeypatch.setattr(tuner_calls, "tune", counted)
+    monkeypatch.setattr(calls, "UNASKED", Budget(seconds=30, max_samples=8))
+    monkeypatch.setattr(calls, "tune", counted)
     return tuned
 
 
@@ -424,7 +424,7 @@ def test_outputs_that_are_only_written_have_the_counts_that_are_given_or_made_up
     i = gid_x()
     program = Program.wrapped([y], (64, 1, 1), [store(y, i, i * 3)])
     sizes = []
-    bytes_of = tuner_calls.ProgramKernel.moved_bytes
+    bytes_of = calls.ProgramKernel.moved_bytes
     for call in ({"out_counts": {"y": 500}}, {}):
         made: list[int] = []
 
@@ -433,7 +433,7 @@ def test_outputs_that_are_only_written_have_the_counts_that_are_given_or_made_up
             return made[-1]
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tuner_calls.ProgramKernel, "moved_bytes", moved)
+            patch.setattr(calls.ProgramKernel, "moved_bytes", moved)
             driver.tune(program, budget=FEW, **call)
         sizes += sorted(set(made))
     found = driver.compile(program)(out_counts={"y": 100})

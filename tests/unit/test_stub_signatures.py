@@ -11,13 +11,13 @@ import pytest
 
 import vyre_driver
 from vyre_driver.runtime.kernel import Kernel
-from vyre_driver.runtime.tuned_program import RegroupedKernel
+from vyre_driver.runtime.tuned_program import TunedProgram
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.spirv.stub import stub_of
 
 ROOT = Path(vyre_driver.__file__).parent
 STUBS = sorted(ROOT.rglob("*.pyi"))
-INTERNAL = {"told", "trimmed", "oldest_use", "let_go"}  # of a kernel, for the rest of the package
+INTERNAL = {"source", "oldest_use", "let_go"}  # of a kernel, for the rest of the package
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -75,7 +75,7 @@ def test_the_stub_of_a_kernel_takes_by_keyword_what_the_kernel_takes(shader: str
         for node in kernel_in(stub_of(shipped_module(shader))).body
         if isinstance(node, ast.FunctionDef) and node.name == method
     ]
-    for kernel in (Kernel, RegroupedKernel):
+    for kernel in (Kernel, TunedProgram):
         found = inspect.signature(getattr(kernel, method)).parameters.values()
         wanted = [one.name for one in found if one.kind is inspect.Parameter.KEYWORD_ONLY]
         assert declared == [wanted] * len(declared)

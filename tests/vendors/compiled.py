@@ -1,6 +1,6 @@
 """Compile for a device, and dispatch nothing: the shaders and kernels of the package, or random programs.
 
-Usage: runtime/compiled.py shaders | kernels | programs FIRST COUNT [--constants]
+Usage: compiled.py shaders | kernels | programs FIRST COUNT [--constants]
 
 Each thing is named on a line of its own before it is compiled, so that the last line of a driver that dies tells on what. A
 line that begins with "refused" or "failed" tells why; the last is "done", how many were compiled and to how many bytes, as the
@@ -94,7 +94,7 @@ def programs(driver: Driver, first: int, count: int, *, constants: bool) -> Iter
 
 def native_bytes(library: ctypes.CDLL, kernel: Kernel) -> int:
     """Have the Vulkan driver make a kernel's pipeline; returns how long its code is, as the driver keeps it."""
-    source, native = kernel._source, ctypes.c_size_t()  # noqa: SLF001 -- what its first call makes the pipeline of
+    source, native = kernel._pipeline_source, ctypes.c_size_t()  # noqa: SLF001 -- what its first call makes the pipeline of
     words = (ctypes.c_uint32 * len(source.spec_words))(*source.spec_words)
     given = source.code, len(source.code), len(kernel.plan.descriptors), words, len(words), source.push_constant_bytes
     result = library.make_pipeline(*given[:1], ctypes.c_size_t(given[1]), *given[2:], ctypes.byref(native))

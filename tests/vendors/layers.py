@@ -17,7 +17,7 @@ def weak_environment(folder: Path) -> dict[str, str]:
 
 
 def pipelines_environment(folder: Path) -> dict[str, str]:
-    """The variables for pipelines without memory; PIPELINES_LIBRARY is what ``runtime/compiled.py`` loads to make them.
+    """The variables for pipelines without memory; PIPELINES_LIBRARY is what ``compiled.py`` loads to make them.
 
     Raises FileNotFoundError without a compiler.
     """

@@ -1,4 +1,4 @@
-"""What RADV compiles for a device that is not there: ``runtime/compiled.py`` in a child process, and what came of it.
+"""What RADV compiles for a device that is not there: ``compiled.py`` in a child process, and what came of it.
 
 Mesa's driver for AMD's GPUs takes itself to be on a device of any family that RADV_FORCE_FAMILY names, and compiles for it.
 """
@@ -44,7 +44,7 @@ def of_family(family: str, path: Path) -> dict[str, str]:
 
 def compiled(environment: dict[str, str], *what: str) -> Compiled:
     """What a child compiled in an environment; of one that dies or hangs the last thing it named has failed."""
-    command = [sys.executable, str(HERE / "runtime/compiled.py"), *what]
+    command = [sys.executable, str(HERE / "compiled.py"), *what]
     try:
         done = subprocess.run(
             command, env=environment, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False, cwd=ROOT

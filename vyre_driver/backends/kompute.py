@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.specialization.values import SpecMap
+    from vyre_driver.telemetry.events import Events
 
 _PRECEDENCE = 30  # that of upstream's other Vulkan backends
 _NS_PER_S = 1_000_000_000
@@ -179,7 +180,7 @@ class KomputeBackend(Backend):
         began = time.perf_counter_ns()
         chosen = loaded.config if config is None else config
         kernel = loaded.kernel_for(chosen)
-        times = _run_bound(kernel, named, chosen, push)
+        times = _run_bound(self.driver.events, kernel, named, chosen, push)
         return TimedDispatch((), time.perf_counter_ns() - began, *times)
 
     def metrics(self) -> dict[str, int | float]:
@@ -268,9 +269,9 @@ class KomputeArtifact(LoadedArtifact):
             outputs = _run_calls(kernel, inputs, chosen, push)
             return TimedDispatch(outputs, time.perf_counter_ns() - began)
         buffers = [self.backend.driver.buffer(_contents(one)) for one in arguments]
-        times = _run_bound(kernel, buffers, chosen, push)
+        times = _run_bound(self.backend.driver.events, kernel, buffers, chosen, push)
         written = [one for one, argument in zip(buffers, arguments, strict=True) if argument.binding.role.produces_output]
-        outputs = tuple(kernel.trimmed([one.read() for one in written]))
+        outputs = tuple(kernel.source.rules.trimmed([one.read() for one in written]))
         return TimedDispatch(outputs, time.perf_counter_ns() - began, *times)
 
 
@@ -349,9 +350,9 @@ def _check_whole(arguments: Sequence[BufferArgument], config: DispatchConfig) ->
 
 
 def _run_bound(
-    kernel: Kernel, buffers: Sequence[Any], config: DispatchConfig, push: Mapping[str, object] | None
+    events: Events, kernel: Kernel, buffers: Sequence[Any], config: DispatchConfig, push: Mapping[str, object] | None
 ) -> tuple[int, int, int | None]:
     bound = kernel.bind(*buffers, groups=config.grid_override, push=push)
     times = run_timed(bound, config.fixpoint_iterations or 1, config.timeout)
-    kernel.told(times.enqueue_ns + times.wait_ns, config.label or "")
+    events.dispatched(times.enqueue_ns + times.wait_ns, kernel.trace.key, 1, config.label or "")
     return times.enqueue_ns, times.wait_ns, times.device_ns

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
+from vyre_driver.identity.keys import program_digest
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validation.validate import validate
@@ -17,6 +18,7 @@ from vyre_driver.lowering.emit.entry import emit
 from vyre_driver.lowering.emit.specialized import spec_constants
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, Target, count_members
 from vyre_driver.lowering.launch import ProgramRules
+from vyre_driver.lowering.source import KernelSource
 from vyre_driver.specialization.resolve import Specialization, named_values, specialize
 from vyre_driver.target.check import check_kept
 from vyre_driver.target.profile import DeviceProfile
@@ -60,6 +62,26 @@ class ProgramSource:
     def uses_subgroups(self) -> bool:
         """Whether it looks at or depends on subgroups."""
         return bool(self.program.stats().capabilities & ProgramCapability.SUBGROUP)
+
+    def kernel_source(self, limits: DeviceLimits, config: DispatchConfig | None) -> KernelSource:
+        """Return what a driver makes a kernel of; ``config`` is the one that it was prepared with."""
+        named = set(self.names)
+        return KernelSource(
+            name="the lowered program",
+            digest=program_digest(self.program),
+            plan=self.plan,
+            workgroup=self.rules.workgroup,
+            push_constants=(),
+            push_constant_bytes=self.push_constant_bytes,
+            specialization=self.specialization,
+            constants={one.name: one.value for one in self.specialization.constants if one.name in named},
+            rules=self.rules,
+            features=self.target.features,
+            lower=lambda: self.lower(limits),
+            uses_subgroups=self.uses_subgroups,
+            config=config,
+            target=self.target,
+        )
 
     def lower(self, limits: DeviceLimits) -> bytes:
         """Return its SPIR-V in host byte order.
@@ -132,15 +154,14 @@ def prepare(
 
 
 def prepare_for(
-    backend: KomputeDevice, program: object, specs: Mapping[str, object] | SpecMap | None, config: DispatchConfig | None
+    device: KomputeDevice, program: object, specs: Mapping[str, object] | SpecMap | None, config: DispatchConfig | None
 ) -> ProgramSource:
     """Prove that an open device can run a program; raises as ``prepare`` and ``check_limits``."""
     check_kept(config, _KEPT, "program")
-    device = backend.physical
-    profile = DeviceProfile.from_physical_device(device, backend.features, backend=backend.backend_id)
-    target = target_for(device, backend.features, config, backend.api_version)
+    profile = DeviceProfile.from_physical_device(device.physical, device.features, backend=device.backend_id)
+    target = target_for(device.physical, device.features, config, device.api_version)
     prepared = prepare(program, specs, config, profile, target)
-    check_limits(prepared, device.limits)
+    check_limits(prepared, device.physical.limits)
     return prepared
 
 

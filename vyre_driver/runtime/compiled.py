@@ -1,4 +1,4 @@
-"""What is known of a module or a program once it is compiled."""
+"""What is known of a module or a program once it is compiled, before there are buffers."""
 
 from __future__ import annotations
 
@@ -6,27 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.kompute.pipeline import PipelineSource
-    from vyre_driver.lowering.launch import ProgramRules
-    from vyre_driver.spirv.contract import PushConstantMember
+    from vyre_driver.lowering.source import KernelSource
 
 
 @dataclass(frozen=True, slots=True)
-class CompiledModule:
-    """What ``Driver.compile`` proved and found, before there are buffers; ``rules`` are those of a program.
+class CompiledKernel:
+    """A kernel's source, the key of its pipeline, and what the pipeline is made of."""
 
-    ``looks_beyond_x`` says that a module looks at more axes of its grid than the first, or may do so.
-    """
-
+    source: KernelSource
     key: PipelineCacheKey
-    push_constants: tuple[PushConstantMember, ...]
-    plan: BindingPlan
-    workgroup: tuple[int, int, int]
-    source: PipelineSource
-    constants: Mapping[str, int | float | bool]
-    rules: ProgramRules | None = None
-    looks_beyond_x: bool = False
+    pipeline: PipelineSource

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from vyre_driver.cache.entry import Verdict
     from vyre_driver.driver import Driver
     from vyre_driver.kompute.buffer import Lifetime
-    from vyre_driver.runtime.compiled import CompiledModule
+    from vyre_driver.runtime.compiled import CompiledKernel
     from vyre_driver.vulkan._layer import PipelineFacts
 
 _Made = TypeVar("_Made")
@@ -60,20 +60,22 @@ class Trace:
 class Kernel:
     """A compiled module. ``trace`` tells of the last call. May be called from several threads."""
 
-    def __init__(self, driver: Driver, compiled: CompiledModule, trace: Trace) -> None:
+    def __init__(self, driver: Driver, compiled: CompiledKernel, trace: Trace) -> None:
         """Made by ``Driver.compile``."""
         self._driver = driver
-        self._compiled = compiled
-        self.plan = compiled.plan
-        self.workgroup = compiled.workgroup
+        self.source = compiled.source
+        """What it is made of: plan, workgroup, constants and the rules of its calls."""
+        self._key = compiled.key
+        self.plan = self.source.plan
+        self.workgroup = self.source.workgroup
         self._trace = trace
         self._last: tuple[int, PipelineFacts | None, StageTimes | None] = (0, None, None)
         self._calls: OrderedDict[object, _Call] = OrderedDict()
         self._latest: tuple[_call_form.Form, _Call] | None = None  # of the calls above, the one that was found last
-        self._packer = packer_of(compiled.push_constants, compiled.source.push_constant_bytes)
+        self._packer = packer_of(self.source.push_constants, self.source.push_constant_bytes)
         self._room = driver.room
         self._room.add(self)
-        self._source = compiled.source
+        self._pipeline_source = compiled.pipeline
         self._has_pipeline = False
         self._recorded: dict[object, RecordedDispatch] = {}
         self._recent = RecentBindings()
@@ -164,8 +166,8 @@ class Kernel:
         else:
             outputs, stages = call.recorded.run(contents, call.outputs, push_words, split=split, timeout_s=timeout)
         self._last = pipeline_ns, call.recorded.bound.facts, stages
-        outputs = self.trimmed(outputs)
-        self.told(time.perf_counter_ns() - began, label or "")
+        outputs = self.source.rules.trimmed(outputs)
+        self._driver.events.dispatched(time.perf_counter_ns() - began, self._trace.key, 1, label or "")
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     @property
@@ -174,7 +176,7 @@ class Kernel:
 
         Of a program, those that were given.
         """
-        return dict(self._compiled.constants)
+        return dict(self.source.constants)
 
     @property
     def trace(self) -> Trace:
@@ -219,34 +221,20 @@ class Kernel:
                 self._recent.remember(form, bound, lifetimes)
         return bound
 
-    def trimmed(self, outputs: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Return what comes back of the written buffers: all, or of a program's their output ranges."""
-        rules = self._compiled.rules
-        return outputs if rules is None else rules.trimmed(outputs)
-
-    def told(self, duration_ns: int | None, label: str = "") -> None:
-        """Tell of a dispatch that took so many nanoseconds, None for one handed over."""
-        self._driver.events.dispatched(duration_ns, self._trace.key, 1, label)
-
     def _bound_pipeline(self, buffers: Sequence[Buffer], groups: Sequence[int] | None) -> tuple[BoundPipeline, tuple[int, ...]]:
         """Prove that the buffers fit, and make a pipeline on them; returns it and the counts that a program is told."""
         check_buffers(self._driver.device, buffers)
         arguments = self.plan.check_resident(buffers)
-        counts, shape = self._counts(arguments), self._grid(groups, arguments)
+        counts, shape = self.source.rules.push_words(arguments), self._grid(groups, arguments)
         memory = {slot: buffer.memory for slot, buffer in enumerate(buffers)}
         made = self._made(lambda source: BoundPipeline(self._driver.device, source, memory, shape), lambda made: made)
         return made, counts
 
-    def _counts(self, arguments: Sequence[BufferArgument]) -> tuple[int, ...]:
-        rules = self._compiled.rules
-        return () if rules is None else rules.push_words(arguments)
-
     def _grid(self, groups: Sequence[int] | None, arguments: Sequence[BufferArgument]) -> tuple[int, int, int]:
-        rules = self._compiled.rules
-        if groups is None and rules is not None:
-            groups = rules.groups(arguments)
-        compiled, limits = self._compiled, self._driver.physical_device.limits
-        return grid(groups, arguments, compiled.workgroup, limits, beyond_x=compiled.looks_beyond_x)
+        source, limits = self.source, self._driver.physical_device.limits
+        if groups is None:
+            groups = source.rules.groups(arguments)
+        return grid(groups, arguments, source.workgroup, limits, beyond_x=source.rules.looks_beyond_x)
 
     def _proven(
         self,
@@ -277,7 +265,7 @@ class Kernel:
     ) -> tuple[_Call, list[NDArray[Any] | None], int]:
         """Prove that the call fits; returns it, the contents, and the ns its pipeline took if that was made just now."""
         arguments = self.plan.check_arguments(arrays, out_counts)
-        counts = self._counts(arguments)
+        counts = self.source.rules.push_words(arguments)
         shape = self._grid(groups, arguments)
         recorded, made = self._room.make(lambda: self._recorded_for(arguments, shape))
         self._tell_compiled()
@@ -300,13 +288,13 @@ class Kernel:
                 self._calls.popitem(last=False)
 
     def _push_words(self, push: Mapping[str, object] | None) -> tuple[int, ...]:
-        members = self._compiled.push_constants
+        members = self.source.push_constants
         if not push and not members:
             return ()
         words = self._packer.pack(push) if self._packer is not None else None
         if words is not None:
             return words
-        return pack_push_constants(members, self._source.push_constant_bytes, push or {}, self.plan.subject)
+        return pack_push_constants(members, self._pipeline_source.push_constant_bytes, push or {}, self.plan.subject)
 
     def _recorded_for(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]) -> tuple[RecordedDispatch, bool]:
         """Return the recorded dispatch for these sizes and this grid, and whether it was made just now."""
@@ -328,18 +316,18 @@ class Kernel:
     def _made(self, make: Callable[[PipelineSource], _Made], pipeline_of: Callable[[_Made], BoundPipeline]) -> _Made:
         """Make a pipeline; the first goes the driver's way, and may wait for another process that makes the same one."""
         if self._has_pipeline:
-            made = make(self._source)
+            made = make(self._pipeline_source)
             self._keep_blob(pipeline_of(made))
             return made
 
         def make_first(native: bytes) -> tuple[_Made, PipelineFacts]:
-            made = make(replace(self._source, native=native))
+            made = make(replace(self._pipeline_source, native=native))
             return made, pipeline_of(made).facts
 
-        source = self._source
+        source = self._pipeline_source
         known = source.native, self._trace.reason
-        first = self._driver.first_pipelines.make(self._compiled.key, source.code, known, make_first)
-        self._source = replace(source, native=first.native)
+        first = self._driver.first_pipelines.make(self._key, source.code, known, make_first)
+        self._pipeline_source = replace(source, native=first.native)
         self._trace = replace(self._trace, reason=first.reason)
         self._keep_blob(pipeline_of(first.made))
         pipeline_ns = pipeline_of(first.made).pipeline_ns
@@ -375,10 +363,10 @@ class Kernel:
     def _keep_blob(self, bound: BoundPipeline) -> None:
         """Store what the driver compiled, once: the next process makes its pipeline of it."""
         blob = bound.facts.blob
-        if blob is None or self._source.native == blob or bound.facts.cache_hit:
+        if blob is None or self._pipeline_source.native == blob or bound.facts.cache_hit:
             return
-        if self._driver.first_pipelines.keep(self._compiled.key, self._source.code, blob):
-            self._source = replace(self._source, native=blob)
+        if self._driver.first_pipelines.keep(self._key, self._pipeline_source.code, blob):
+            self._pipeline_source = replace(self._pipeline_source, native=blob)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from vyre_driver.driver import Driver
     from vyre_driver.kompute.buffer import Buffer
     from vyre_driver.runtime.bound import BoundKernel
-    from vyre_driver.runtime.compiled import CompiledModule
+    from vyre_driver.runtime.compiled import CompiledKernel
 
 
-class RegroupedKernel(Kernel):
+class TunedProgram(Kernel):
     """A program with another workgroup than it declares, and with the declared one where that is what has to run.
 
     A caller's own grid counts workgroups of the declared size. And a tuned one may be so small that the elements need more
@@ -29,9 +29,8 @@ class RegroupedKernel(Kernel):
     def __init__(
         self,
         driver: Driver,
-        compiled: CompiledModule,
+        compiled: CompiledKernel,
         trace: Trace,
-        *,
         declared: tuple[int, int, int],
         compile_declared: Callable[[], Kernel],
     ) -> None:

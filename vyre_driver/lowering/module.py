@@ -1,0 +1,87 @@
+"""A SPIR-V module on its way to a kernel: held against the device, planned and specialized.
+
+Source: docs/spirv.md; docs/binding.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.binding.grid import check_shared_memory, local_size
+from vyre_driver.binding.plan import BindingPlan
+from vyre_driver.binding.requirements import check_requirements
+from vyre_driver.identity.keys import shader_digest
+from vyre_driver.lowering.source import KernelSource
+from vyre_driver.specialization.resolve import specialize
+from vyre_driver.spirv.opcodes import SUBGROUP_CAPABILITIES
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.binding.arguments import BufferArgument
+    from vyre_driver.specialization.values import SpecMap
+    from vyre_driver.spirv.module import SpirvModule
+    from vyre_driver.vulkan.devices import PhysicalDevice
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleRules:
+    """The rules of a module: nothing but the caller's is pushed, and outputs come back whole."""
+
+    looks_beyond_x: bool
+
+    def push_words(self, arguments: Sequence[BufferArgument]) -> tuple[int, ...]:  # noqa: ARG002 -- LaunchRules
+        """Return none."""
+        return ()
+
+    def groups(self, arguments: Sequence[BufferArgument]) -> None:
+        """Leave it to the largest output."""
+
+    def trimmed(self, outputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Return all of them."""
+        return list(outputs)
+
+
+def module_source(
+    module: SpirvModule,
+    specs: Mapping[str, object] | SpecMap | None,
+    device: PhysicalDevice,
+    features: Collection[str],
+    api_version: int,
+) -> KernelSource:
+    """Prove that a device, open with these features for this packed Vulkan version, can run a module.
+
+    Raises
+    ------
+    UnsupportedFeature
+        If the module needs a feature or SPIR-V version that is not there, or what kompute cannot bind.
+    InvalidSpecialization
+        If a constant is unknown, does not fit its type, or leaves shared memory without a size.
+    LimitExceeded
+        If the workgroup, its shared memory or the bindings are over a limit of the device.
+    """
+    runnable = module.runnable
+    reflection = runnable.reflection
+    check_requirements(reflection, device, features, api_version)
+    plan = BindingPlan.from_reflection(reflection)
+    specialization = specialize(reflection.spec_constants, {} if specs is None else specs)
+    workgroup = local_size(reflection, specialization, device.limits)
+    check_shared_memory(reflection, specialization, device.limits)
+    return KernelSource(
+        name=runnable.name,
+        digest=shader_digest(runnable.code),
+        plan=plan,
+        workgroup=workgroup,
+        push_constants=reflection.push_constants,
+        push_constant_bytes=reflection.push_constant_bytes,
+        specialization=specialization,
+        constants={one.name: one.value for one in specialization.constants},
+        rules=ModuleRules(runnable.looks_beyond_x),
+        features=features,
+        lower=lambda: runnable.code,
+        uses_subgroups=any(capability in SUBGROUP_CAPABILITIES for capability in reflection.capabilities),
+        capabilities=reflection.capabilities,
+    )

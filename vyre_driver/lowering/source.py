@@ -1,0 +1,65 @@
+"""What a kernel is made of, before its code is fetched or made: the same value whichever front end it comes from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Any
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.binding.arguments import BufferArgument
+    from vyre_driver.binding.plan import BindingPlan
+    from vyre_driver.lowering.emit.target import Target
+    from vyre_driver.specialization.resolve import Specialization
+    from vyre_driver.spirv.contract import PushConstantMember
+    from vyre_driver.target.config import DispatchConfig
+
+
+class LaunchRules(Protocol):
+    """What a kernel does by itself at each call."""
+
+    @property
+    def looks_beyond_x(self) -> bool:
+        """Whether the code looks at more axes of its grid than the first, or may do so."""
+        ...
+
+    def push_words(self, arguments: Sequence[BufferArgument]) -> tuple[int, ...]:
+        """Return the words that are pushed behind the caller's."""
+        ...
+
+    def groups(self, arguments: Sequence[BufferArgument]) -> tuple[int, int, int] | None:
+        """Return the workgroups of a call that gives none; None where they cover the largest output."""
+        ...
+
+    def trimmed(self, outputs: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Return what comes back of the outputs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSource:
+    """A module or a program that a device can run, with its constants.
+
+    ``digest`` is that of the code as the caller gave it, ``features`` are those that the key names. ``target`` is what SPIR-V
+    is emitted for, None of a finished module. ``lower`` returns the SPIR-V in host byte order; it is asked on a miss.
+    """
+
+    name: str
+    digest: bytes
+    plan: BindingPlan
+    workgroup: tuple[int, int, int]
+    push_constants: tuple[PushConstantMember, ...]
+    push_constant_bytes: int
+    specialization: Specialization
+    constants: Mapping[str, int | float | bool]
+    rules: LaunchRules
+    features: Collection[str]
+    lower: Callable[[], bytes]
+    uses_subgroups: bool = False
+    capabilities: Collection[int] = ()
+    config: DispatchConfig | None = None
+    target: Target | None = None

@@ -14,8 +14,8 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from vyre_driver._version import __version__
 from vyre_driver.cli.options import printable, say
-from vyre_driver.embedding import get_include
 from vyre_driver.errors import FileUnusable, InvalidCommand, VyreError
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class _PrintIncludes(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
         """Print ``-I`` and the directory, quoted for a shell."""
+        from vyre_driver.embedding import get_include
+
         say(f"-I{shlex.quote(get_include())}")
         parser.exit()
 
@@ -46,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit status; ``arguments`` are those after the program's name."""
     given = sys.argv[1:] if arguments is None else arguments
     parser = _Parser(prog=PROGRAM, description="Vulkan compute: shaders and arrays in, results out.", allow_abbrev=False)
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
     parser.add_argument("--includes", action=_PrintIncludes, help="print the compiler's option for vyre_driver.h, and stop")
     verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=_Parser)
     for verb in _verbs(given):
@@ -79,6 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _verbs(given: Sequence[str]) -> list[ModuleType]:
     """Import the verb that these arguments begin with, or all of them where they begin otherwise; importing one takes long."""
+    if given and given[0] in {"--version", "--includes"}:
+        return []
     wanted = given[:1] if given and given[0] in VERBS else VERBS
     return [_verb(name) for name in wanted]
 

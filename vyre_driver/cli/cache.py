@@ -9,11 +9,9 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.cache.explain import nearest_entries
-from vyre_driver.cli.cache_bundles import devices_here, find, open_cache, run_export, run_import
+from vyre_driver.cli.cache_entries import devices_here, find, open_cache
 from vyre_driver.cli.options import add_json, print_json, printable, say
 from vyre_driver.cli.progress import Progress, human_bytes, human_time
-from vyre_driver.identity.keys import PipelineCacheKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -171,6 +169,9 @@ def run_verify(options: argparse.Namespace) -> int:
 
 def run_why(options: argparse.Namespace) -> int:
     """Tell an entry's verdict, its nearest entries and which devices here it is for."""
+    from vyre_driver.cache.explain import nearest_entries  # late: few ask why
+    from vyre_driver.identity.keys import PipelineCacheKey
+
     cache = open_cache(options)
     entry = find(cache, options.key)
     key = PipelineCacheKey.from_manifest(entry.manifest)
@@ -209,3 +210,17 @@ def run_clear(options: argparse.Namespace) -> int:
     else:
         say(f"{removed} files removed")
     return 0
+
+
+def run_export(options: argparse.Namespace) -> int:
+    """Write entries into a bundle."""
+    from vyre_driver.cli import cache_bundles  # late, as its progress bars are
+
+    return cache_bundles.run_export(options)
+
+
+def run_import(options: argparse.Namespace) -> int:
+    """Take the entries of a bundle."""
+    from vyre_driver.cli import cache_bundles
+
+    return cache_bundles.run_import(options)

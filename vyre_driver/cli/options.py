@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidCommand
-from vyre_driver.spirv import SpirvModule
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
+
+    from vyre_driver.spirv import SpirvModule
 
 SCHEMA = 1
 
@@ -43,6 +44,8 @@ def load_shader(path: Path, entry: str | None) -> SpirvModule:
     FileUnusable
         2202, InvalidModule 2101, ToolUnavailable 2301, ShaderSyntaxError 2302: as ``SpirvModule``.
     """
+    from vyre_driver.spirv import SpirvModule  # late: verbs without a shader need none
+
     is_binary = path.suffix == ".spv"
     return SpirvModule.from_file(path, entry=entry) if is_binary else SpirvModule.from_glsl(path, entry=entry)
 

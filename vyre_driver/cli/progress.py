@@ -6,10 +6,6 @@ import math
 import sys
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.filesize import decimal
-from rich.progress import Progress as Bars
-
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -22,6 +18,9 @@ class Progress:
 
     def __init__(self, what: str, of: int | None = None) -> None:
         """Name the work; ``of`` is how many steps it has, None when that is not known yet."""
+        from rich.console import Console  # late: most verbs show no progress
+        from rich.progress import Progress as Bars
+
         self._bars = Bars(console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty())
         self._task = self._bars.add_task(what, total=of)
 
@@ -44,6 +43,8 @@ class Progress:
 
 def human_bytes(number: int) -> str:
     """Return a number of bytes in units of 1000: ``16.4 kB``."""
+    from rich.filesize import decimal
+
     return decimal(number)
 
 

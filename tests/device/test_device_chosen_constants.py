@@ -9,7 +9,7 @@ import pytest
 from kernels import glsl
 
 from vyre_driver import Driver
-from vyre_driver.autotune import Axis, Place, TuningSpace
+from vyre_driver.autotune import Axis, TuningSpace
 from vyre_driver.autotune.search.outcomes import Budget
 from vyre_driver.autotune.store.store import AutotuneStore
 from vyre_driver.errors import TuningFailed
@@ -38,15 +38,15 @@ void main() {
 """
 SPACE = TuningSpace(
     (
-        Axis("constant_0", Place.WORKGROUP_X, (128, 256, 64), "invocations of a workgroup"),
-        Axis("DEPTH", Place.UNROLL, (4, 1, 8), "elements of an invocation"),
+        Axis("constant_0", (128, 256, 64), "invocations of a workgroup", "x"),
+        Axis("DEPTH", (4, 1, 8), "elements of an invocation"),
     )
 )
 X = np.arange(30_000, dtype=np.float32)
 
 
 def groups(one: Candidate) -> tuple[int, int, int]:
-    return -(-X.size // (one.workgroup_size[0] * one.unroll)), 1, 1
+    return -(-X.size // (one.workgroup_size[0] * one["DEPTH"])), 1, 1
 
 
 def test_the_constants_of_a_kernel_are_told_by_name(driver: Driver) -> None:
@@ -67,7 +67,7 @@ def test_a_grid_can_be_made_of_the_constants_that_tuning_chose(layer: str) -> No
         found = kernel.constants
         covered = -(-X.size // (kernel.workgroup[0] * int(found["DEPTH"])))
         result = kernel(X, X, groups=(covered,))
-    assert (found["constant_0"], found["DEPTH"]) == (best.workgroup_size[0], best.unroll)
+    assert (found["constant_0"], found["DEPTH"]) == (best.workgroup_size[0], best["DEPTH"])
     np.testing.assert_array_equal(np.asarray(result), 2 * X)
 
 
@@ -78,6 +78,6 @@ def test_a_tuning_with_a_grid_that_does_not_cover_the_elements_keeps_the_record_
         with pytest.raises(TuningFailed) as failed:
             driver.tune(glsl(ADD), X, X, space=SPACE, groups=(4, 1, 1), budget=BUDGET)
         kept = driver.compile(glsl(ADD), space=SPACE).constants
-    assert (kept["constant_0"], kept["DEPTH"]) == (good.workgroup_size[0], good.unroll)
+    assert (kept["constant_0"], kept["DEPTH"]) == (good.workgroup_size[0], good.tile[0])
     assert "give what the first one that ran gives, " in failed.value.problem
     assert "let groups be a function of the candidate" in failed.value.fix

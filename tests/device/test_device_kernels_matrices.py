@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
+from columns import candidate_with
 
 from vyre_driver import Driver
 from vyre_driver.autotune.measure.definition import Operand
 from vyre_driver.autotune.measure.tuned import TunedKernel
-from vyre_driver.autotune.search.space import Candidate
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
 from vyre_driver.kernels.softmax import SOFTMAX
 from vyre_driver.kernels.transpose import TRANSPOSE
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.definition import KernelDefinition
+    from vyre_driver.autotune.measure.definition import DeviceFacts, KernelDefinition
+    from vyre_driver.autotune.search.space import Candidate
 
 pytestmark = pytest.mark.device
 
@@ -41,44 +42,45 @@ SOFTMAX_SIZES = (
     *((1, 1), (1, 70), (70, 1), (3, 5), (4, 4), (9, 31), (9, 32), (2, 33), (5, 127), (3, 4096), (2, 4097), (2, 4100)),
     *((2, 16384), (1, 16387), (2, 40000), (1, 70001)),
 )
+MATMUL_SPACE, TRANSPOSE_SPACE, SOFTMAX_SPACE = (one.space(cast("DeviceFacts", None)) for one in (MATMUL, TRANSPOSE, SOFTMAX))
 # Of each kernel what takes every value of every axis, of those that a small CPU device can run.
 MATMUL_CANDIDATES = (
-    Candidate((16, 16, 1), 8, (128, 128, 8)),
-    Candidate((8, 8, 1), 16, (32, 64, 16)),
-    Candidate((32, 8, 1), 8, (256, 128, 8)),
-    Candidate((16, 16, 1), 8, (128, 256, 8)),
-    Candidate((8, 8, 1), 8, (32, 32, 32)),
-    Candidate((16, 4, 1), 8, (64, 32, 32)),
+    candidate_with(MATMUL_SPACE, (16, 16, 1), 8, (128, 128, 8)),
+    candidate_with(MATMUL_SPACE, (8, 8, 1), 16, (32, 64, 16)),
+    candidate_with(MATMUL_SPACE, (32, 8, 1), 8, (256, 128, 8)),
+    candidate_with(MATMUL_SPACE, (16, 16, 1), 8, (128, 256, 8)),
+    candidate_with(MATMUL_SPACE, (8, 8, 1), 8, (32, 32, 32)),
+    candidate_with(MATMUL_SPACE, (16, 4, 1), 8, (64, 32, 32)),
 )
 TRANSPOSE_CANDIDATES = (
-    Candidate((256, 1, 1), 4, (64, 64, 8)),
-    Candidate((512, 1, 1), 2, (64, 64, 1)),
-    Candidate((128, 1, 1), 2, (32, 32, 64)),
-    Candidate((64, 1, 1), 1, (32, 64, 8)),
-    Candidate((512, 1, 1), 1, (64, 32, 1)),
-    Candidate((1024, 1, 1), 1, (64, 64, 64)),
+    candidate_with(TRANSPOSE_SPACE, (256, 1, 1), 4, (64, 64, 8)),
+    candidate_with(TRANSPOSE_SPACE, (512, 1, 1), 2, (64, 64, 1)),
+    candidate_with(TRANSPOSE_SPACE, (128, 1, 1), 2, (32, 32, 64)),
+    candidate_with(TRANSPOSE_SPACE, (64, 1, 1), 1, (32, 64, 8)),
+    candidate_with(TRANSPOSE_SPACE, (512, 1, 1), 1, (64, 32, 1)),
+    candidate_with(TRANSPOSE_SPACE, (1024, 1, 1), 1, (64, 64, 64)),
 )
 SOFTMAX_CANDIDATES = (
-    Candidate((256, 1, 1), 4, (16384, 0, 0)),
-    Candidate((512, 1, 1), 8, (16384, 0, 0)),
-    Candidate((128, 1, 1), 1, (4096, 0, 0)),
-    Candidate((1024, 1, 1), 2, (65536, 0, 0)),
-    Candidate((64, 4, 1), 1, (16384, 0, 0)),
-    Candidate((32, 16, 1), 2, (16384, 0, 0)),
-    Candidate((32, 8, 1), 8, (16384, 0, 0)),
+    candidate_with(SOFTMAX_SPACE, (256, 1, 1), 4, (16384, 0, 0)),
+    candidate_with(SOFTMAX_SPACE, (512, 1, 1), 8, (16384, 0, 0)),
+    candidate_with(SOFTMAX_SPACE, (128, 1, 1), 1, (4096, 0, 0)),
+    candidate_with(SOFTMAX_SPACE, (1024, 1, 1), 2, (65536, 0, 0)),
+    candidate_with(SOFTMAX_SPACE, (64, 4, 1), 1, (16384, 0, 0)),
+    candidate_with(SOFTMAX_SPACE, (32, 16, 1), 2, (16384, 0, 0)),
+    candidate_with(SOFTMAX_SPACE, (32, 8, 1), 8, (16384, 0, 0)),
 )
 # The same for a device of 128 invocations and 16 KiB, as far as those above are too large for it: at some of the sizes.
 SMALL_MATMUL_CANDIDATES = (
-    Candidate((16, 4, 1), 8, (64, 32, 8)),
-    Candidate((8, 16, 1), 8, (128, 64, 8)),
-    Candidate((32, 4, 1), 8, (128, 64, 8)),
-    Candidate((16, 8, 1), 8, (64, 128, 8)),
+    candidate_with(MATMUL_SPACE, (16, 4, 1), 8, (64, 32, 8)),
+    candidate_with(MATMUL_SPACE, (8, 16, 1), 8, (128, 64, 8)),
+    candidate_with(MATMUL_SPACE, (32, 4, 1), 8, (128, 64, 8)),
+    candidate_with(MATMUL_SPACE, (16, 8, 1), 8, (64, 128, 8)),
 )
-SMALL_TRANSPOSE_CANDIDATES = (Candidate((128, 1, 1), 4, (64, 32, 1)),)
+SMALL_TRANSPOSE_CANDIDATES = (candidate_with(TRANSPOSE_SPACE, (128, 1, 1), 4, (64, 32, 1)),)
 SMALL_SOFTMAX_CANDIDATES = (
-    Candidate((32, 4, 1), 4, (16384, 0, 0)),
-    Candidate((128, 1, 1), 2, (65536, 0, 0)),
-    Candidate((128, 1, 1), 8, (16384, 0, 0)),
+    candidate_with(SOFTMAX_SPACE, (32, 4, 1), 4, (16384, 0, 0)),
+    candidate_with(SOFTMAX_SPACE, (128, 1, 1), 2, (65536, 0, 0)),
+    candidate_with(SOFTMAX_SPACE, (128, 1, 1), 8, (16384, 0, 0)),
 )
 CASES = (
     *((MATMUL, one, MATMUL_SIZES) for one in MATMUL_CANDIDATES),
@@ -216,7 +218,7 @@ NARROW_GRIDS = [
     (MATMUL, (900, 3, 2), None),
     (TRANSPOSE, (3, 400), None),
     (SOFTMAX, (10, 3), None),
-    (SOFTMAX, (4, 5000), Candidate((128, 1, 1), 1, (4096, 0, 0))),
+    (SOFTMAX, (4, 5000), candidate_with(SOFTMAX_SPACE, (128, 1, 1), 1, (4096, 0, 0))),
 ]
 
 

@@ -12,7 +12,6 @@ import pytest
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.autotune.measure.definition import DeviceFacts, Operand, Plan
 from vyre_driver.autotune.measure.tuned import TunedKernel
-from vyre_driver.autotune.search.space import Candidate
 from vyre_driver.kernels import KERNELS
 from vyre_driver.kernels.scan import InclusiveScan
 
@@ -20,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
+
+    from vyre_driver.autotune.search.space import Candidate
 
     Array = NDArray[Any]
 
@@ -120,10 +121,9 @@ def test_robust_access_changes_nothing(monkeypatch: pytest.MonkeyPatch, name: st
 
 def extremes(kernel: TunedKernel) -> list[Candidate]:
     """Return the candidates of which every number is the least or the greatest that the device has of its axis."""
-    places = [axis.place for axis in kernel.space.axes]
-    had = {place: {place.of(one) for one in kernel.candidates} for place in places}
-    ends = {place: {min(values), max(values)} for place, values in had.items()}
-    return [one for one in kernel.candidates if all(place.of(one) in values for place, values in ends.items())]
+    names = [axis.constant for axis in kernel.space.axes]
+    ends = {name: (min(one[name] for one in kernel.candidates), max(one[name] for one in kernel.candidates)) for name in names}
+    return [one for one in kernel.candidates if all(one[name] in values for name, values in ends.items())]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_nothing_past_the_end_is_read_or_written(opened: Driver, name: str, has_
     if not has_subgroups:
         without_subgroups(kernel)
     first = kernel.candidates[0]
-    vectors = first.workgroup_size[0] * first.unroll  # of a tile
+    vectors = first.workgroup_size[0] * first["UNROLL"]  # of a tile
     wrong = []
     for count in (1, 2, 3, 5, 4 * vectors - 4, 4 * vectors - 3, 4 * vectors - 1, 4 * vectors, 12 * vectors - 2):
         for parameters in [{"bins": 256}, {"bins": 8193}] if name == "histogram" else [{}]:
@@ -302,7 +302,8 @@ def test_saxpy_goes_round_where_the_device_has_fewer_workgroups_than_tiles(opene
     limits = replace(kernel.device.physical.limits, max_compute_work_group_count=(3, 1, 1))
     kernel.device = DeviceFacts(replace(kernel.device.physical, limits=limits), kernel.device.features)
     (x, y), parameters = kernel.definition.example((100_003,), 1)
-    for candidate in (Candidate((64, 1, 1), 1, (1, 0, 0)), Candidate((128, 1, 1), 8, (16, 0, 0))):
+    for group, unroll, turns in ((64, 1, 1), (128, 8, 16)):
+        candidate = kernel.space.candidate(WORKGROUP_X=group, UNROLL=unroll, TURNS=turns)
         assert check(kernel, x, y, candidate=candidate, **parameters) is None
 
 

@@ -13,7 +13,7 @@ from kernels import glsl
 from made_kernels import IN_PLACE
 
 from vyre_driver import Driver
-from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Axis, Budget, Candidate, Place, Status, TuningSpace
+from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Axis, Budget, Candidate, Status, TuningSpace
 from vyre_driver.autotune.choice import module_target, program_target
 from vyre_driver.autotune.measure import calls
 from vyre_driver.cache.entry import Verdict
@@ -54,19 +54,17 @@ void main() {
 
 
 def at_most_512(one: Candidate, _: Limits) -> str | None:
-    return "too much for a workgroup" if one.workgroup_size[0] * one.unroll > 512 else None
+    return "too much for a workgroup" if one.workgroup_size[0] * one["DEPTH"] > 512 else None
 
 
-SPACE = TuningSpace(
-    (Axis("GROUP", Place.WORKGROUP_X, (128, 64, 256)), Axis("DEPTH", Place.UNROLL, (4, 2, 1))), rule=at_most_512
-)
+SPACE = TuningSpace((Axis("GROUP", (128, 64, 256), workgroup="x"), Axis("DEPTH", (4, 2, 1))), rule=at_most_512)
 COUNT = 3000
 X = np.arange(COUNT, dtype=np.uint32)
 CALL = {"push": {"factor": 3}, "out_counts": {"y": COUNT}}
 
 
 def groups(one: Candidate) -> tuple[int, int, int]:
-    return -(-COUNT // (one.workgroup_size[0] * one.unroll)), 1, 1
+    return -(-COUNT // (one.workgroup_size[0] * one["DEPTH"])), 1, 1
 
 
 @pytest.fixture
@@ -113,7 +111,7 @@ def called(kernel: Kernel) -> list[int]:
 
 def test_a_modules_record_is_used_and_without_one_what_it_declares(driver: Driver) -> None:
     declared = driver.compile(MODULE, space=SPACE)
-    keep_for_module(driver, Candidate((256, 1, 1), 1))
+    keep_for_module(driver, SPACE.candidate(GROUP=256, DEPTH=1))
     tuned = driver.compile(MODULE, space=SPACE)
     expected = [driver.compile(MODULE), driver.compile(MODULE, {"GROUP": 256, "DEPTH": 1})]
     assert [key(declared), key(tuned)] == [key(one) for one in expected]
@@ -125,9 +123,9 @@ def test_a_modules_record_is_used_and_without_one_what_it_declares(driver: Drive
 
 
 def test_a_constant_of_the_callers_wins_and_has_records_of_its_own(driver: Driver) -> None:
-    keep_for_module(driver, Candidate((256, 1, 1), 1))
+    keep_for_module(driver, SPACE.candidate(GROUP=256, DEPTH=1))
     untuned = driver.compile(MODULE, {"GROUP": 64}, space=SPACE)
-    keep_for_module(driver, Candidate((64, 1, 1), 4), {"GROUP": 64})
+    keep_for_module(driver, SPACE.candidate(GROUP=64, DEPTH=4), {"GROUP": 64})
     tuned = [driver.compile(MODULE, specs, space=SPACE) for specs in ({"GROUP": 64}, SpecMap({"GROUP": SpecValue.u32(64)}))]
     others = [driver.compile(MODULE, specs, space=SPACE) for specs in ({"GROUP": 128}, {"SUMMAND": 6}, {})]
     expected: list[dict[str, object]] = [
@@ -144,25 +142,25 @@ def test_a_constant_of_the_callers_wins_and_has_records_of_its_own(driver: Drive
 def test_each_value_that_the_caller_gives_has_its_own_record(driver: Driver) -> None:
     best = {1: 256, 2: 128, 4: 64}
     for depth, group in best.items():
-        keep_for_module(driver, Candidate((group, 1, 1), depth), {"DEPTH": depth})
+        keep_for_module(driver, SPACE.candidate(GROUP=group, DEPTH=depth), {"DEPTH": depth})
     found = [key(driver.compile(MODULE, {"DEPTH": depth}, space=SPACE)) for depth in best]
     assert found == [key(driver.compile(MODULE, {"DEPTH": depth, "GROUP": group})) for depth, group in best.items()]
 
 
 def test_switched_off_a_module_runs_as_declared(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    keep_for_module(driver, Candidate((256, 1, 1), 1))
+    keep_for_module(driver, SPACE.candidate(GROUP=256, DEPTH=1))
     monkeypatch.setenv("VYRE_AUTOTUNE", "off")
     with Driver(autotune=driver.tuning.store) as off:
         assert key(off.compile(MODULE, space=SPACE)) == key(off.compile(MODULE))
 
 
 def test_a_record_that_is_not_of_the_space_is_not_taken(driver: Driver) -> None:
-    keep_for_module(driver, Candidate((256, 1, 1), 4))  # which the rule refuses
+    keep_for_module(driver, SPACE.candidate(GROUP=256, DEPTH=4))  # which the rule refuses
     assert key(driver.compile(MODULE, space=SPACE)) == key(driver.compile(MODULE))
 
 
 def test_a_space_that_does_not_fit_the_code_is_refused(driver: Driver) -> None:
-    space = TuningSpace((Axis("WIDTH", Place.UNROLL, (1, 2)),))
+    space = TuningSpace((Axis("WIDTH", (1, 2)),))
     with pytest.raises(InvalidInput, match=r"the tuning space names the constant 'WIDTH', and .* has GROUP, DEPTH, SUMMAND"):
         driver.compile(MODULE, space=space)
     with pytest.raises(InvalidSpecialization, match="no specialization constant 'WIDTH'"):
@@ -173,7 +171,7 @@ def test_a_space_that_does_not_fit_the_code_is_refused(driver: Driver) -> None:
 
 def test_a_module_is_tuned_on_a_call_and_compiled_with_what_was_found(driver: Driver) -> None:
     result = driver.tune(MODULE, X, space=SPACE, groups=groups, budget=FEW, **CALL)
-    best = {"GROUP": result.record.workgroup_size[0], "DEPTH": result.record.unroll}
+    best = {"GROUP": result.record.workgroup_size[0], "DEPTH": result.record.tile[0]}
     kernel = driver.compile(MODULE, space=SPACE)
     assert {one.status for one in result.outcomes} <= {Status.TIMED, Status.DROPPED}
     assert (len(result.outcomes), key(kernel)) == (8, key(driver.compile(MODULE, best)))
@@ -189,9 +187,11 @@ def test_rule_and_grid_see_the_constants_that_the_caller_gives(driver: Driver) -
         return groups(one)
 
     result = driver.tune(MODULE, X, space=SPACE, groups=told, specs={"GROUP": 256}, budget=FEW, **CALL)
-    assert set(seen) == {one.candidate for one in result.outcomes} == {Candidate((256, 1, 1), 2), Candidate((256, 1, 1), 1)}
+    assert (
+        set(seen) == {one.candidate for one in result.outcomes} == {SPACE.candidate(GROUP=256, DEPTH=depth) for depth in (2, 1)}
+    )
     tuned = driver.compile(MODULE, {"GROUP": 256}, space=SPACE)
-    expected = driver.compile(MODULE, {"GROUP": 256, "DEPTH": result.record.unroll})
+    expected = driver.compile(MODULE, {"GROUP": 256, "DEPTH": result.record.tile[0]})
     assert (result.record.workgroup_size, key(tuned)) == ((256, 1, 1), key(expected))
 
 
@@ -199,10 +199,10 @@ def test_a_candidate_whose_grid_is_over_a_limit_failed_and_the_others_are_timed(
     most = driver.physical_device.limits.max_compute_work_group_count[0]
 
     def too_many(one: Candidate) -> tuple[int, int, int]:
-        return (most + 1, 1, 1) if one.unroll == 4 else groups(one)
+        return (most + 1, 1, 1) if one["DEPTH"] == 4 else groups(one)
 
     result = driver.tune(MODULE, X, space=SPACE, groups=too_many, budget=FEW, **CALL)
-    failed = {one.candidate.unroll: one.detail for one in result.outcomes if one.status is Status.FAILED}
+    failed = {one.candidate["DEPTH"]: one.detail for one in result.outcomes if one.status is Status.FAILED}
     assert (list(failed), failed[4].partition(". Fix")[0]) == (
         [4],
         f"the grid has {most + 1} workgroups along x, and the device allows {most}",
@@ -211,12 +211,12 @@ def test_a_candidate_whose_grid_is_over_a_limit_failed_and_the_others_are_timed(
 
 def test_a_module_that_works_in_place_is_tuned_on_fresh_inputs_and_leaves_the_callers_alone(driver: Driver) -> None:
     module, x = glsl(IN_PLACE), X.copy()
-    space = TuningSpace((Axis("TURNS", Place.UNROLL, (20_000, 50)),))
+    space = TuningSpace((Axis("TURNS", (20_000, 50)),))
     result = driver.tune(module, x, space=space, budget=FEW)
     found = driver.compile(module, space=space)(x)
     assert (x.tolist(), np.asarray(found).tolist()) == (X.tolist(), (3 * X + 1).tolist())
     # Without the layer only the host tells the time, and on a GPU most of it is kompute's own.
-    assert result.record.unroll == 50 or not (driver.device.is_timed or driver.physical_device.is_software)
+    assert result.record.tile[0] == 50 or not (driver.device.is_timed or driver.physical_device.is_software)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def floats(count: int) -> NDArray[np.float32]:
 
 
 def keep(kernel: TunedKernel, unroll: int, size: str, samples: int = 1) -> None:
-    kernel.driver.tuning.keep(kernel.target, kernel.target.record(Candidate((1, 1, 1), unroll), samples, 1, size))
+    kernel.driver.tuning.keep(kernel.target, kernel.target.record(Candidate((1, 1, 1), (("TURNS", unroll),)), samples, 1, size))
 
 
 @pytest.mark.parametrize("count", [1, 3, 64, 5001])
@@ -255,19 +255,19 @@ def test_the_record_of_the_nearest_size_is_run_and_a_later_one_after_forget(laye
     kernel = TunedKernel(layered, MARKED)
     keep(kernel, BEST, "4096")
     keep(kernel, 200, "64")
-    near = [kernel.candidate((count,)).unroll for count in (5000, 20_000, 64, 100)]
+    near = [kernel.candidate((count,))["TURNS"] for count in (5000, 20_000, 64, 100)]
     wrong = kernel(words(5000)).tolist() == (3 * words(5000) + 2).tolist()
     keep(kernel, 200, "4096", samples=2)
-    kept = kernel.candidate((5000,)).unroll
+    kept = kernel.candidate((5000,))["TURNS"]
     kernel.forget()
     right = kernel(words(5000)).tolist() == (3 * words(5000) + 1).tolist()
-    assert (near, wrong, kept, kernel.candidate((5000,)).unroll, right) == ([BEST, BEST, 200, 200], True, BEST, 200, True)
+    assert (near, wrong, kept, kernel.candidate((5000,))["TURNS"], right) == ([BEST, BEST, 200, 200], True, BEST, 200, True)
 
 
 def test_a_candidate_that_is_given_takes_the_place_of_the_record(layered: Driver) -> None:
     kernel = TunedKernel(layered, MARKED)
     x, out = layered.buffer(words(100)), layered.empty(100, np.uint32)
-    kernel.bind(x, out=out, candidate=Candidate((1, 1, 1), BEST)).run()
+    kernel.bind(x, out=out, candidate=Candidate((1, 1, 1), (("TURNS", BEST),))).run()
     given = out.read().tolist()
     kernel.bind(x, out=out).run()
     assert (given, out.read().tolist()) == ((3 * words(100) + 2).tolist(), (3 * words(100) + 1).tolist())
@@ -280,7 +280,7 @@ def test_a_record_is_used_as_the_mode_says(mode: str, unroll: int, monkeypatch: 
         kernel = TunedKernel(driver, MARKED)
         keep(kernel, BEST, "4096")
         found = np.asarray(kernel(words(4096)))
-        assert (kernel.candidate((4096,)).unroll, int(found[0]), len(driver.tuning.store)) == (
+        assert (kernel.candidate((4096,))["TURNS"], int(found[0]), len(driver.tuning.store)) == (
             unroll,
             2 if unroll == BEST else 1,
             1,
@@ -300,7 +300,7 @@ def refuse(*_, **__):
 unasked.tune = refuse
 with Driver() as driver:
     kernel = TunedKernel(driver, TurningKernel((5000, 100)))
-    print(kernel(np.arange(5000, dtype=np.uint32))[1], kernel.candidate((5000,)).unroll)
+    print(kernel(np.arange(5000, dtype=np.uint32))[1], kernel.candidate((5000,))["TURNS"])
 """
 
 
@@ -333,9 +333,9 @@ def test_forced_a_kernel_is_tuned_once_a_driver_though_it_has_a_better_measured_
             for _ in range(2):
                 kernel(words(4096))
                 (record,) = AutotuneStore.load(path).records().values()
-                samples.append((record.unroll, record.samples <= 8, record.measured_at))
+                samples.append((record.tile[0], record.samples <= 8, record.measured_at))
             kernel(words(4000))
-            samples.append((record.unroll, AutotuneStore.load(path).records() != {}, record.measured_at))
+            samples.append((record.tile[0], AutotuneStore.load(path).records() != {}, record.measured_at))
     assert [one[:2] for one in samples] == [(BEST, True)] * 6
     assert samples[0] == samples[1]
 
@@ -351,7 +351,7 @@ def test_where_the_record_cannot_be_saved_the_call_goes_on_with_a_warning(
         kernel = TunedKernel(driver, TurningKernel((SLOW, BEST)))
         with pytest.warns(AutotuneWarning, match="tuning did not come to its end: .* has schema 2") as told:
             found = [np.asarray(kernel(words(5000))).tolist() for _ in range(2)]
-        assert (found, kernel.candidate((5000,)).unroll) == ([(3 * words(5000) + 1).tolist()] * 2, BEST)
+        assert (found, kernel.candidate((5000,))["TURNS"]) == ([(3 * words(5000) + 1).tolist()] * 2, BEST)
     assert (len(told), path.read_text()) == (1, "schema = 2\n")
 
 
@@ -419,7 +419,7 @@ def test_threads_that_call_first_tune_each_size_once_and_all_wait_for_it(monkeyp
         sizes = (2000, 4000) * 4
         with ThreadPoolExecutor(8) as pool:
             found = list(pool.map(lambda count: int(kernel(words(count))[-1]), sizes))
-        unrolls = {kernel.candidate((count,)).unroll for count in sizes}
+        unrolls = {kernel.candidate((count,))["TURNS"] for count in sizes}
     assert (found, sorted(tuned), unrolls) == ([3 * count - 2 for count in sizes], [(2000,), (4000,)], {BEST})
 
 

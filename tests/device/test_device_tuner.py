@@ -67,11 +67,11 @@ def facts(driver: Driver) -> DeviceFacts:
 
 
 def statuses(result: TuningResult) -> dict[int, Status]:
-    return {one.candidate.unroll: one.status for one in result.outcomes}
+    return {one.candidate["TURNS"]: one.status for one in result.outcomes}
 
 
 def details(result: TuningResult) -> dict[int, str]:
-    return {one.candidate.unroll: one.detail for one in result.outcomes if one.status is not Status.DROPPED}
+    return {one.candidate["TURNS"]: one.detail for one in result.outcomes if one.status is not Status.DROPPED}
 
 
 def children_of_this_process() -> list[int]:
@@ -92,9 +92,9 @@ def test_the_fastest_candidate_is_found_and_used_from_then_on(driver: Driver, in
     kernel = TunedKernel(driver, TurningKernel(FEW, in_place=in_place))
     before = kernel.candidate((20_000,))
     result = tune(kernel, budget=SHORT)
-    assert (before.unroll, kernel.candidate((20_000,))) == (800, result.best.candidate)
+    assert (before["TURNS"], kernel.candidate((20_000,))) == (800, result.best.candidate)
     # Without the layer only the host tells the time, and on a GPU most of it is kompute's own.
-    assert result.best.candidate.unroll == BEST or not (driver.device.is_timed or driver.physical_device.is_software)
+    assert result.best.candidate["TURNS"] == BEST or not (driver.device.is_timed or driver.physical_device.is_software)
     assert (result.kernel, result.size, result.reference, set(statuses(result))) == ("turning", (20_000,), None, set(FEW))
     assert result.samples >= sum(one.samples for one in result.outcomes) + len(FEW)
     x = np.arange(20_000, dtype=np.uint32)
@@ -111,7 +111,7 @@ def test_the_record_says_what_was_measured_and_is_kept(layered: Driver) -> None:
         round(best.median_ns),
         "4096",
     )
-    assert (result.record.unroll, result.record.kernel) == (BEST, "turning")
+    assert (result.record.tile[0], result.record.kernel) == (BEST, "turning")
     again = tune(kernel, (5000,), budget=replace(SHORT, max_samples=5))
     assert (layered.tuning.best(kernel.target, (4096,)), again.record.samples) == (again.record, 5)
 
@@ -135,7 +135,7 @@ def test_without_a_clock_on_the_device_so_many_runs_are_timed_as_one_that_the_ho
     with Driver(autotune=AutotuneStore()) as driver:
         bench = Workbench(driver, TurningKernel((BEST,)), facts(driver), [np.ones(64, np.uint32)], {}, run_timeout=None)
         with bench:
-            trial = bench.make(Candidate((1, 1, 1), BEST))
+            trial = bench.make(Candidate((1, 1, 1), (("TURNS", BEST),)))
             bench.buffer("y", Operand((64,), np.dtype(np.uint32))).write(np.zeros(64, np.uint32))
             monkeypatch.setattr(Buffer, "write", lambda *_: None)  # no poison, for nothing is run
             trial.outputs()
@@ -147,17 +147,17 @@ def test_a_record_that_cannot_be_saved_is_used_all_the_same(tmp_path: Path) -> N
     with Driver(autotune=tmp_path / "file" / "autotune.toml") as driver:
         kernel = TunedKernel(driver, TurningKernel((800, BEST)))
         with pytest.warns(AutotuneWarning, match="nothing is known of tuned kernels"):
-            assert kernel.candidate((20_000,)).unroll == 800
+            assert kernel.candidate((20_000,))["TURNS"] == 800
         with pytest.raises(FileUnusable):
             tune(kernel, budget=SHORT)
-        assert kernel.candidate((20_000,)).unroll == BEST
+        assert kernel.candidate((20_000,))["TURNS"] == BEST
 
 
 @pytest.mark.parametrize("isolate", [False, True])
 def test_candidates_that_are_wrong_or_do_not_compile_are_never_chosen(layered: Driver, isolate: bool) -> None:  # noqa: FBT001 -- a case
     flaws = ((1, "wrong"), (2, "refuses"), (3, "silent"))
     result = tuned(layered, TurningKernel((1, 2, 3, 400, BEST), flaws), isolate=isolate)
-    assert result.best.candidate.unroll == BEST
+    assert result.best.candidate["TURNS"] == BEST
     assert [statuses(result)[one] for one in (1, 2, 3)] == [Status.WRONG, Status.FAILED, Status.WRONG]
     found = details(result)
     assert found[1].startswith("output 1: 20000 of 20000 elements are wrong, the first at index 0: ")
@@ -173,8 +173,8 @@ def test_where_numpy_is_slow_candidates_are_checked_at_a_small_size_and_the_best
     flaws = ((1, "wrong"), (2, "wrong when large"), (3, "wrong when large"))
     definition = TurningKernel((1, 400, 2, 3, BEST), flaws, quick_to=1000)
     result = tuned(layered, definition, isolate=isolate)
-    assert (result.best.candidate.unroll, result.reference) == (BEST, None)
-    outcomes = {one.candidate.unroll: (one.status, one.detail.partition(" elements")[0]) for one in result.outcomes}
+    assert (result.best.candidate["TURNS"], result.reference) == (BEST, None)
+    outcomes = {one.candidate["TURNS"]: (one.status, one.detail.partition(" elements")[0]) for one in result.outcomes}
     assert (outcomes[1], outcomes[2]) == (
         (Status.WRONG, "output 1: 1000 of 1000"),
         (Status.WRONG, "at the size 20000 output 1: 20000 of 20000"),
@@ -184,7 +184,7 @@ def test_where_numpy_is_slow_candidates_are_checked_at_a_small_size_and_the_best
 def test_a_callers_own_arrays_are_tuned_on_and_the_best_compared_there_with_another(layered: Driver) -> None:
     kernel = TunedKernel(layered, TurningKernel((400, 2, BEST), ((2, "wrong when large"),), quick_to=1000))
     result = tune(kernel, arrays=[np.arange(3000, dtype=np.uint32)], budget=SHORT)
-    assert (result.size, result.reference, result.best.candidate.unroll) == ((3000,), None, BEST)
+    assert (result.size, result.reference, result.best.candidate["TURNS"]) == ((3000,), None, BEST)
     assert details(result)[2].startswith("at the size 3000 output 1: 3000 of 3000 elements are wrong")
 
 
@@ -220,7 +220,7 @@ def test_a_candidate_keeps_the_device_busy_for_as_long_as_it_is_asked(
     if isolate:
         bench.close()
         bench = IsolatedBench(layered, definition, [x], {}, SHORT)
-    with bench, closing(bench.make(Candidate((1, 1, 1), BEST))) as trial:
+    with bench, closing(bench.make(Candidate((1, 1, 1), (("TURNS", BEST),)))) as trial:
         began = time.monotonic()
         trial.keep_busy(0.1)
         assert time.monotonic() - began >= 0.1
@@ -232,7 +232,7 @@ def test_a_run_that_hangs_while_the_device_is_kept_busy_is_told_of(layered: Driv
     x = np.arange(1000, dtype=np.uint32)
     with (
         Workbench(layered, TurningKernel((BEST,)), facts(layered), [x], {}, run_timeout=20.0, patience=20.0) as bench,
-        closing(bench.make(Candidate((1, 1, 1), BEST))) as trial,
+        closing(bench.make(Candidate((1, 1, 1), (("TURNS", BEST),)))) as trial,
     ):
         bench.run_timeout = 1e-9
         with pytest.raises(DispatchTimeout, match="did not end in"):
@@ -261,18 +261,18 @@ def test_a_device_other_than_the_hosts_cpu_is_kept_busy_before_the_race_and_befo
 def test_two_tunings_agree(layered: Driver) -> None:
     """Fifty of them are in tests/stress."""
     found = {tuned(layered, TurningKernel(FEW), budget=replace(SHORT, max_samples=10)).best.candidate for _ in range(5)}
-    assert found == {Candidate((1, 1, 1), BEST)}
+    assert found == {Candidate((1, 1, 1), (("TURNS", BEST),))}
 
 
 def test_a_candidate_that_kills_its_process_is_noted_and_the_others_are_timed(layered: Driver) -> None:
     definition = TurningKernel((800, 1, BEST, 2), ((1, "dies"), (2, "crashes")), home=os.getpid())
     result = tuned(layered, definition, isolate=True)
-    assert result.best.candidate.unroll == BEST
+    assert result.best.candidate["TURNS"] == BEST
     assert [statuses(result)[one] for one in (1, 2)] == [Status.FAILED, Status.FAILED]
     said = {one: details(result)[one].partition(". Fix")[0] for one in (1, 2)}
     assert said == {
-        1: "the process that ran 1x1x1 ended with SIGKILL",
-        2: "the process that ran 1x1x1, unrolled 2 ended with SIGSEGV",
+        1: "the process that ran TURNS=1 ended with SIGKILL",
+        2: "the process that ran TURNS=2 ended with SIGSEGV",
     }
     assert children_of_this_process() == []
 
@@ -280,7 +280,7 @@ def test_a_candidate_that_kills_its_process_is_noted_and_the_others_are_timed(la
 def test_a_candidate_that_hangs_is_killed_and_the_others_are_timed(layered: Driver) -> None:
     definition = TurningKernel((800, 1, BEST), ((1, "endless"),))
     result = tuned(layered, definition, isolate=True, budget=replace(SHORT, run_timeout=3.0))
-    assert (result.best.candidate.unroll, statuses(result)[1]) == (BEST, Status.HUNG)
+    assert (result.best.candidate["TURNS"], statuses(result)[1]) == (BEST, Status.HUNG)
     assert "did not end in 3.0 s" in details(result)[1]
     assert children_of_this_process() == []
 
@@ -288,8 +288,8 @@ def test_a_candidate_that_hangs_is_killed_and_the_others_are_timed(layered: Driv
 def test_a_candidate_that_is_never_ready_is_killed_and_the_others_are_timed(layered: Driver) -> None:
     definition = TurningKernel((800, 1, BEST), ((1, "sleeps"),), home=os.getpid())
     result = tuned(layered, definition, isolate=True, budget=replace(SHORT, make_timeout=5.0))
-    assert (result.best.candidate.unroll, statuses(result)[1]) == (BEST, Status.HUNG)
-    assert details(result)[1].startswith("the process that ran 1x1x1 gave no answer to make in 5 s and was killed. Fix: ")
+    assert (result.best.candidate["TURNS"], statuses(result)[1]) == (BEST, Status.HUNG)
+    assert details(result)[1].startswith("the process that ran TURNS=1 gave no answer to make in 5 s and was killed. Fix: ")
     assert children_of_this_process() == []
 
 
@@ -306,14 +306,14 @@ def test_a_process_with_more_than_1024_descriptors_tunes_in_processes_of_their_o
         for one in opened:
             os.close(one)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert (max(opened) > 1024, result.best.candidate.unroll) == (True, BEST)
+    assert (max(opened) > 1024, result.best.candidate["TURNS"]) == (True, BEST)
 
 
 def test_a_candidate_whose_process_died_after_it_served_others_gets_one_more_chance(layered: Driver, tmp_path: Path) -> None:
     marker = tmp_path / "died"
     definition = TurningKernel((800, BEST, 1600), ((BEST, "dies once"),), home=os.getpid(), marker=str(marker))
     result = tuned(layered, definition, isolate=True)
-    assert (marker.exists(), result.best.candidate.unroll) == (True, BEST)
+    assert (marker.exists(), result.best.candidate["TURNS"]) == (True, BEST)
     assert statuses(result) == {800: Status.DROPPED, BEST: Status.TIMED, 1600: Status.DROPPED}
 
 
@@ -330,7 +330,7 @@ def test_a_device_that_is_lost_ends_the_tuning_with_what_was_timed(layered: Driv
     budget = replace(SHORT, warm_up=0)  # as many runs as fit into a time are nothing to count
     result = tuned(layered, TurningKernel((BEST, 400, 800, 1600)), budget=budget)
     assert [one.samples for one in result.outcomes] == [2, 2, 2, 1]
-    assert (result.best.candidate.unroll, statuses(result)[1600]) == (BEST, Status.FAILED)
+    assert (result.best.candidate["TURNS"], statuses(result)[1600]) == (BEST, Status.FAILED)
     assert details(result)[1600] == "gone. Fix: open it again."
 
 
@@ -340,7 +340,7 @@ def test_what_has_no_record_is_tuned_at_its_first_call_where_the_mode_says_so(mo
         kernel = TunedKernel(driver, TurningKernel((800, BEST)))
         x = np.arange(5000, dtype=np.uint32)
         np.testing.assert_array_equal(kernel(x), 3 * x + 1)
-        assert (kernel.candidate((5000,)).unroll, len(driver.tuning.store)) == (BEST, 1)
+        assert (kernel.candidate((5000,))["TURNS"], len(driver.tuning.store)) == (BEST, 1)
 
 
 @pytest.mark.parametrize("isolate", [False, True])
@@ -350,7 +350,7 @@ def test_a_module_of_ones_own_is_tuned_on_the_arrays_of_a_call(layered: Driver, 
     x = np.arange(20_000, dtype=np.uint32)
     how = {"out_counts": {"y": 20_000}, "groups": (313, 1, 1), "budget": SHORT, "isolate": isolate}
     result = tune_call(layered, kernel.module, (x,), space=space, **how)
-    assert (result.best.candidate.unroll, result.reference) == (BEST, Candidate((1, 1, 1), 800))
+    assert (result.best.candidate["TURNS"], result.reference) == (BEST, Candidate((1, 1, 1), (("TURNS", 800),)))
 
 
 HANGS_IN_PROCESS = """
@@ -378,7 +378,7 @@ def test_without_isolation_a_run_that_hangs_ends_the_tuning(run_python: RunChild
     done = run_python("-c", HANGS_IN_PROCESS, env={"PYTHONPATH": path})
     names, detail = done.stdout.splitlines()
     assert (done.status, names) == (0, "['NOT_TRIED', 'HUNG', 'NOT_TRIED']")
-    assert detail.endswith("It still runs, so that nothing else can: 1x1x1")
+    assert detail.endswith("It still runs, so that nothing else can: TURNS=1")
 
 
 @pytest.mark.parametrize("isolate", [False, True])

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from columns import candidate_with
 from unit.literals import DEVICE, LIMITS, refusal
 
 from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
-from vyre_driver.autotune.search.space import Candidate
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
 from vyre_driver.kernels.softmax import SOFTMAX
@@ -20,6 +20,7 @@ from vyre_driver.specialization import specialize
 
 if TYPE_CHECKING:
     from vyre_driver.autotune.measure.definition import KernelDefinition
+    from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.spirv.module import SpirvModule
 
 FACTS = DeviceFacts(DEVICE, frozenset({"storageBuffer16BitAccess"}))
@@ -44,10 +45,10 @@ def test_every_device_has_a_dozen_candidates_and_none_too_many_to_try(definition
 
 
 FIRST = [
-    (MATMUL, Candidate((16, 8, 1), 16, (128, 64, 16))),
-    (MATMUL_F16, Candidate((16, 8, 1), 16, (128, 64, 16))),
-    (TRANSPOSE, Candidate((256, 1, 1), 4, (64, 64, 8))),
-    (SOFTMAX, Candidate((256, 1, 1), 4, (16384, 0, 0))),
+    (MATMUL, candidate_with(MATMUL.space(FACTS), (16, 8, 1), 16, (128, 64, 16))),
+    (MATMUL_F16, candidate_with(MATMUL_F16.space(FACTS), (16, 8, 1), 16, (128, 64, 16))),
+    (TRANSPOSE, candidate_with(TRANSPOSE.space(FACTS), (256, 1, 1), 4, (64, 64, 8))),
+    (SOFTMAX, candidate_with(SOFTMAX.space(FACTS), (256, 1, 1), 4, (16384, 0, 0))),
 ]
 
 
@@ -68,12 +69,13 @@ TOO_LITTLE_SHARED = [
 def test_a_candidate_takes_just_the_shared_memory_that_the_shader_declares(
     definition: KernelDefinition, workgroup: tuple[int, int, int], unroll: int, tile: tuple[int, int, int], shared: int
 ) -> None:
-    space, candidate = definition.space(FACTS), Candidate(workgroup, unroll, tile)
+    space = definition.space(FACTS)
+    candidate = candidate_with(space, workgroup, unroll, tile)
     found = {one: space.refusal(candidate, replace(LARGE, max_compute_shared_memory_size=one)) for one in (shared, shared - 1)}
     refused = str(found[shared - 1])
     assert (found[shared], f"take {shared} bytes" in refused or f"takes {shared} bytes" in refused) == (None, True)
     declared = {
-        sum(one.formula.value(words_of(module, space.constants(candidate))) for one in module.reflection.sized_shared)
+        sum(one.formula.value(words_of(module, dict(candidate.constants))) for one in module.reflection.sized_shared)
         for module in definition.modules(FACTS)
     }
     assert max(declared) == shared
@@ -99,7 +101,7 @@ REFUSED = [
 def test_candidates_that_cannot_work_or_are_not_worth_trying_are_told_apart(
     definition: KernelDefinition, workgroup: tuple[int, int, int], unroll: int, tile: tuple[int, int, int], why: str
 ) -> None:
-    assert definition.space(FACTS).refusal(Candidate(workgroup, unroll, tile), LARGE) == why
+    assert definition.space(FACTS).refusal(candidate_with(definition.space(FACTS), workgroup, unroll, tile), LARGE) == why
 
 
 def words_of(module: SpirvModule, constants: dict[str, int]) -> tuple[int, ...]:
@@ -199,7 +201,9 @@ def test_rows_of_whole_vectors_are_read_as_vectors(
 
 
 def test_a_row_longer_than_its_tile_is_split() -> None:
-    plan = SOFTMAX.plan({"x": Operand((3, 16385), F32)}, {}, Candidate((256, 1, 1), 4, (16384, 0, 0)), FACTS)
+    plan = SOFTMAX.plan(
+        {"x": Operand((3, 16385), F32)}, {}, candidate_with(SOFTMAX.space(FACTS), (256, 1, 1), 4, (16384, 0, 0)), FACTS
+    )
     steps = [(step.module.name, step.buffers, step.groups) for step in plan.steps]
     assert (steps, dict(plan.temporaries)) == (
         [

@@ -66,7 +66,7 @@ def test_the_least_device_that_vulkan_allows_has_candidates(name: str) -> None:
 
 
 def words_shared(candidate: Candidate, name: str) -> int:
-    return candidate.tile[0] if name == "histogram" else candidate.workgroup_size[0] * candidate.unroll
+    return candidate["SHARED_WORDS"] if name == "histogram" else candidate.workgroup_size[0] * candidate["UNROLL"]
 
 
 def test_shared_memory_is_what_candidates_are_refused_for() -> None:
@@ -85,8 +85,8 @@ def test_shared_memory_is_what_candidates_are_refused_for() -> None:
 
 def greatest_index(plan: Plan, candidate: Candidate, count: int) -> int:
     """Return a number that no index in the shaders comes to: of the vector after one more round, of a number past a tile."""
-    turns = candidate.tile[0] if "TURNS" in plan.steps[0].specs else 1
-    taken = candidate.workgroup_size[0] * candidate.unroll * turns
+    turns = candidate["TURNS"] if "TURNS" in plan.steps[0].specs else 1
+    taken = candidate.workgroup_size[0] * candidate["UNROLL"] * turns
     vectors = count // 4 + taken
     return max(vectors + max(step.groups[0] for step in plan.steps) * taken, 4 * vectors + 3)
 

@@ -18,6 +18,8 @@ from vyre_driver.ir.program import Program
 OUT = BufferDecl.read_write("out", 0, DataType.U32)
 ROOMY = replace(LIMITS, max_compute_work_group_invocations=1024)
 
+NAMES = ("workgroup_size_x", "workgroup_size_y", "workgroup_size_z")
+
 
 def free(*size: int) -> Program:
     return Program.wrapped([OUT], size, [ir.store(OUT, ir.gid_x(), ir.gid_x())])
@@ -40,7 +42,7 @@ def bound(*size: int) -> Program:
 )
 def test_a_free_program_has_its_own_size_first_and_six_in_a_fixed_order(declared: int, expected: tuple[int, ...]) -> None:
     found = program_space(free(declared, 1, 1)).candidates(ROOMY)
-    assert found == tuple(Candidate((size, 1, 1)) for size in expected)
+    assert found == tuple(Candidate((size, 1, 1), (("workgroup_size_x", size),)) for size in expected)
 
 
 def test_a_size_that_the_device_does_not_take_is_left_out() -> None:
@@ -51,13 +53,16 @@ def test_a_size_that_the_device_does_not_take_is_left_out() -> None:
 
 @pytest.mark.parametrize("size", [(64, 1, 1), (8, 8, 1), (2, 3, 4)])
 def test_a_bound_program_has_its_own_size_alone(size: tuple[int, int, int]) -> None:
-    assert program_space(bound(*size)).candidates(LIMITS) == (Candidate(size),)
+    assert program_space(bound(*size)).candidates(LIMITS) == (Candidate(size, tuple(zip(NAMES, size, strict=True))),)
 
 
 def test_a_free_program_of_two_axes_has_its_own_size_alone() -> None:
-    assert program_space(free(8, 8, 1)).candidates(LIMITS) == (Candidate((8, 8, 1)),)
+    assert program_space(free(8, 8, 1)).candidates(LIMITS) == (Candidate((8, 8, 1), tuple(zip(NAMES, (8, 8, 1), strict=True))),)
 
 
 def test_a_bound_program_that_the_device_does_not_take_has_no_size() -> None:
-    with pytest.raises(InvalidTuningSpace, match="none of 1 candidates will do on this device: 1024x1x1: 1024 invocations"):
+    with pytest.raises(
+        InvalidTuningSpace,
+        match="none of 1 candidates will do on this device: workgroup_size_x=1024, .*: 1024 invocations",
+    ):
         program_space(bound(1024, 1, 1)).candidates(LIMITS)

@@ -18,7 +18,6 @@ from vyre_driver.autotune import (
     AutotuneWarning,
     Axis,
     Candidate,
-    Place,
     TuningSpace,
 )
 from vyre_driver.autotune.store.records import TuningMode, TuningRecords, default_path, read_size, size_text
@@ -33,9 +32,9 @@ UNKNOWN = 99  # an unrolling that the kernel has not
 KEY = AutotuneKey("11" * 16, "gpu")
 SPACE = TuningSpace(
     (
-        Axis("GROUP", Place.WORKGROUP_X, (128, 64, 256)),
-        Axis("DEPTH", Place.UNROLL, (4, 1)),
-        Axis("TILE", Place.TILE_Y, (16, 8)),
+        Axis("GROUP", (128, 64, 256), workgroup="x"),
+        Axis("DEPTH", (4, 1)),
+        Axis("TILE", (16, 8)),
     )
 )
 TARGET = TuningTarget(
@@ -253,11 +252,11 @@ def test_the_identity_of_a_target_is_what_it_was() -> None:
 
 def test_a_record_says_what_was_chosen_and_on_what(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1_780_000_000.9)
-    made = TARGET.record(Candidate((64, 1, 1), 1, (0, 8, 0)), 50, 1234, "64x64")
+    made = TARGET.record(SPACE.candidate(GROUP=64, DEPTH=1, TILE=8), 50, 1234, "64x64")
     expected: dict[str, Any] = {
         "workgroup_size": (64, 1, 1),
         "unroll": 1,
-        "tile": (0, 8, 0),
+        "tile": (1, 8, 0),
         "identity": TARGET.identity("64x64"),
         "samples": 50,
         "median_ns": 1234,
@@ -273,11 +272,11 @@ def test_a_record_says_what_was_chosen_and_on_what(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("record", "known"),
     [
-        (AutotuneRecord((64, 1, 1), 1, (0, 8, 0)), Candidate((64, 1, 1), 1, (0, 8, 0))),
-        (AutotuneRecord((32, 1, 1), 1, (0, 8, 0)), None),
-        (AutotuneRecord((64, 2, 1), 1, (0, 8, 0)), None),
+        (AutotuneRecord((64, 1, 1), 1, (1, 8, 0)), SPACE.candidate(GROUP=64, DEPTH=1, TILE=8)),
+        (AutotuneRecord((32, 1, 1), 1, (1, 8, 0)), None),
+        (AutotuneRecord((64, 2, 1), 1, (1, 8, 0)), None),
         (AutotuneRecord((64, 1, 1), 1, (8, 8, 0)), None),
-        (AutotuneRecord((256, 1, 1), 1, (0, 8, 0)), None),
+        (AutotuneRecord((256, 1, 1), 1, (1, 8, 0)), None),
     ],
 )
 def test_a_record_whose_choice_is_not_of_the_space_or_not_for_the_device_is_not_taken(

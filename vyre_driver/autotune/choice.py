@@ -73,7 +73,7 @@ def tuned_specs(
     """Return the constants that the caller gives, and the best known of those that the space names; raises as above."""
     target = module_target(module, specs, space, device)
     known = target.known(records)
-    return {**({} if known is None else target.space.constants(known)), **dict(specs or {})}
+    return {**({} if known is None else dict(known.constants)), **dict(specs or {})}
 
 
 def program_target(prepared: ProgramSource, config: DispatchConfig | None, device: PhysicalDevice) -> TuningTarget:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
+from vyre_driver.autotune.columns import candidate_of, columns_of
 from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.identity.keys import layout_digest, shader_digest, tuning_identity
@@ -59,11 +60,11 @@ class TuningTarget:
     def known(self, records: TuningRecords, size: Size = ()) -> Candidate | None:
         """Return the best choice known for a class of sizes, None if none is, or the device would not take it."""
         record = records.best(self, size)
-        return None if record is None else self.space.of_record(record, self.device.limits)
+        return None if record is None else candidate_of(self.space, record, self.device.limits)
 
     def accepts(self, record: AutotuneRecord) -> bool:
         """Whether the record's choice is one of the space, whose values and rule may have changed, and does on this device."""
-        return self.space.of_record(record, self.device.limits) is not None
+        return candidate_of(self.space, record, self.device.limits) is not None
 
     @property
     def key(self) -> AutotuneKey:
@@ -81,9 +82,7 @@ class TuningTarget:
         """Return the record of a choice that was measured just now, so many times, with this median."""
         device = self.device
         return AutotuneRecord(
-            best.workgroup_size,
-            best.unroll,
-            best.tile,
+            *columns_of(self.space, best),
             dt.datetime.now(tz=dt.timezone.utc).date().isoformat(),
             self.identity(size),
             samples,

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning
-from vyre_driver.autotune.search.space import Candidate
 from vyre_driver.cli import tune_run
 from vyre_driver.cli.options import add_json, print_json, printable, say
 from vyre_driver.cli.progress import human_count, human_measure
@@ -40,7 +39,8 @@ class _Row:
     def cells(self) -> list[str]:
         """What a list says of it."""
         one = self.record
-        choice = Candidate(one.workgroup_size, one.unroll, one.tile)
+        tile = f", tile {_by(one.tile).removesuffix('x0').removesuffix('x0')}" if any(one.tile) else ""
+        choice = f"{_by(one.workgroup_size)}{f', unrolled {one.unroll}' if one.unroll != 1 else ''}{tile}"
         took = human_measure(one.median_ns / 1e9, "s") if one.median_ns else "not measured"
         device = one.device or self.key.adapter_id
         return [
@@ -49,7 +49,7 @@ class _Row:
             one.size or "-",
             took,
             one.recorded_at or "-",
-            str(choice),
+            choice,
             device,
         ]
 
@@ -204,3 +204,7 @@ def _told(options: argparse.Namespace, data: dict[str, Any], text: str) -> int:
     else:
         say(text)
     return 0
+
+
+def _by(sizes: Sequence[int]) -> str:
+    return "x".join(map(str, sizes))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -151,8 +150,8 @@ def _as_data(result: TuningResult, kernel: TunedKernel) -> dict[str, Any]:
     return {
         "kernel": result.kernel,
         "size": size_text(result.size),
-        "best": dataclasses.asdict(best.candidate),
-        "constants": kernel.space.constants(best.candidate),
+        "workgroup_size": list(best.candidate.workgroup_size),
+        "constants": dict(best.candidate.constants),
         "choice": str(best.candidate),
         "median_ns": round(best.median_ns),
         "samples": best.samples,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
-from vyre_driver.autotune.search.space import Axis, Place, TuningSpace
+from vyre_driver.autotune.search.space import Axis, TuningSpace
 from vyre_driver.checks import is_whole
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels.streams import (
@@ -42,7 +42,7 @@ _MOST_FILLING = 1024
 
 
 def _rule(candidate: Candidate, limits: Limits) -> str | None:
-    return over_shared_memory(candidate.tile[0], limits)
+    return over_shared_memory(candidate["SHARED_WORDS"], limits)
 
 
 @dataclass(frozen=True)
@@ -61,10 +61,10 @@ class Histogram(KernelDefinition):
         most = device.physical.limits.max_compute_work_group_invocations
         return TuningSpace(
             (
-                Axis("WORKGROUP_X", Place.WORKGROUP_X, _USUAL if most >= min(_USUAL) else _SMALL, "invocations of a workgroup"),
-                Axis("UNROLL", Place.UNROLL, (4, 2, 8), "vectors that an invocation loads at once"),
-                Axis("SHARED_WORDS", Place.TILE_X, (4096, 8192, 2048, 1024), "words of shared memory for copies of the counts"),
-                Axis("BLOCKS", Place.TILE_Y, (528, 1056), "most workgroups that share the array"),
+                Axis("WORKGROUP_X", _USUAL if most >= min(_USUAL) else _SMALL, "invocations of a workgroup", "x"),
+                Axis("UNROLL", (4, 2, 8), "vectors that an invocation loads at once"),
+                Axis("SHARED_WORDS", (4096, 8192, 2048, 1024), "words of shared memory for copies of the counts"),
+                Axis("BLOCKS", (528, 1056), "most workgroups that share the array"),
             ),
             _rule,
         )
@@ -86,7 +86,7 @@ class Histogram(KernelDefinition):
         operands: Mapping[str, Operand],
         parameters: Mapping[str, Any],
         candidate: Candidate,
-        device: DeviceFacts,
+        device: DeviceFacts,  # noqa: ARG002 -- the same on all
     ) -> Plan:
         """Return two dispatches: zeros into the counts, so that each run counts anew, then the counting."""
         x = operands["x"]
@@ -94,9 +94,9 @@ class Histogram(KernelDefinition):
         wide = Widened(count)
         buffers = wide.read("x", x), "counts"
         filling = min(-(-bins // _FILLING), _MOST_FILLING)
-        groups = blocks(count, candidate, candidate.tile[1])
-        push = {"count": count, "bins": bins, "copies": copies(bins, candidate.tile[0])}
-        specs = self.space(device).constants(candidate)
+        groups = blocks(count, candidate, candidate["BLOCKS"])
+        push = {"count": count, "bins": bins, "copies": copies(bins, candidate["SHARED_WORDS"])}
+        specs = dict(candidate.constants)
         steps = (
             Step(shipped_module("fill_words"), ("counts",), (filling, 1, 1), push={"count": bins, "value": 0}),
             *wide.before,

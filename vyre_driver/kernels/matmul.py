@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
-from vyre_driver.autotune.search.space import Axis, Candidate, Limits, Place, TuningSpace
+from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.kernels.tiles import check_matrices, grid_of
 from vyre_driver.spirv.shipped import shipped_module
@@ -36,7 +36,8 @@ _ALLOWED_BLOCKS = (16, 32, 64, 128)
 
 def _rule(candidate: Candidate, limits: Limits) -> str | None:
     """Return why a tile cannot be split among the invocations, or is no good choice."""
-    (across, down, _), (wide, high, deep) = candidate.workgroup_size, candidate.tile
+    across, down, _ = candidate.workgroup_size
+    wide, high, deep, unroll = (candidate[name] for name in ("TILE_X", "TILE_Y", "TILE_Z", "UNROLL"))
     invocations = across * down
     if wide % (_QUAD * across) or high % (_QUAD * down):
         return f"a tile of {wide}x{high} is no whole number of 4x4 blocks for {across}x{down} invocations"
@@ -47,8 +48,8 @@ def _rule(candidate: Candidate, limits: Limits) -> str | None:
         return f"an invocation would make {columns}x{rows} sums, and 4x4 to 8x16 are worth trying"
     if max(wide, high) > 2 * min(wide, high):
         return f"a tile of {wide}x{high} has long edges for its area"
-    if candidate.unroll > deep:
-        return f"it unrolls {candidate.unroll} of {deep} products"
+    if unroll > deep:
+        return f"it unrolls {unroll} of {deep} products"
     shared = 2 * deep * (wide // _QUAD + high // _QUAD + 1) * _VECTOR_BYTES
     if shared > limits.max_compute_shared_memory_size:
         return f"its tiles take {shared} bytes, and a workgroup may share {limits.max_compute_shared_memory_size}"
@@ -57,12 +58,12 @@ def _rule(candidate: Candidate, limits: Limits) -> str | None:
 
 _SPACE = TuningSpace(
     (
-        Axis("TILE_X", Place.TILE_X, (128, 64, 32, 256), "columns of the result that a workgroup makes"),
-        Axis("TILE_Y", Place.TILE_Y, (64, 128, 32, 256), "rows of the result that a workgroup makes"),
-        Axis("TILE_Z", Place.TILE_Z, (16, 8, 32), "products that go through shared memory at once"),
-        Axis("WORKGROUP_X", Place.WORKGROUP_X, (16, 8, 32), "invocations side by side"),
-        Axis("WORKGROUP_Y", Place.WORKGROUP_Y, (8, 16, 4), "invocations below each other"),
-        Axis("UNROLL", Place.UNROLL, (16, 8), "products of a sum without a loop"),
+        Axis("TILE_X", (128, 64, 32, 256), "columns of the result that a workgroup makes"),
+        Axis("TILE_Y", (64, 128, 32, 256), "rows of the result that a workgroup makes"),
+        Axis("TILE_Z", (16, 8, 32), "products that go through shared memory at once"),
+        Axis("WORKGROUP_X", (16, 8, 32), "invocations side by side", "x"),
+        Axis("WORKGROUP_Y", (8, 16, 4), "invocations below each other", "y"),
+        Axis("UNROLL", (16, 8), "products of a sum without a loop"),
     ),
     _rule,
 )
@@ -108,9 +109,9 @@ class Matmul(KernelDefinition):
         """Return one dispatch."""
         m, n, k = self.size(operands, parameters)
         module = self.modules(device)[n % _QUAD == 0]
-        tiles = math.ceil(n / candidate.tile[0]) * math.ceil(m / candidate.tile[1])
+        tiles = math.ceil(n / candidate["TILE_X"]) * math.ceil(m / candidate["TILE_Y"])
         groups = grid_of(tiles, device.physical.limits)
-        step = Step(module, ("a", "b", "c"), groups, _SPACE.constants(candidate), {"m": m, "n": n, "k": k})
+        step = Step(module, ("a", "b", "c"), groups, dict(candidate.constants), {"m": m, "n": n, "k": k})
         return Plan((step,), {"c": Operand((m, n), np.dtype(np.float32))})
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
-from vyre_driver.autotune.search.space import Axis, Place, TuningSpace
+from vyre_driver.autotune.search.space import Axis, TuningSpace
 from vyre_driver.kernels.streams import (
     BLOCKS,
     VECTOR,
@@ -51,9 +51,9 @@ def blockwise(rule: Callable[[Candidate, Limits], str | None]) -> TuningSpace:
     """Return what may be tuned of a kernel that shares an array among blocks: 64 candidates, of which the rule refuses some."""
     return TuningSpace(
         (
-            Axis("WORKGROUP_X", Place.WORKGROUP_X, _WORKGROUPS, "invocations of a workgroup"),
-            Axis("UNROLL", Place.UNROLL, (4, 2, 8, 1), "vectors that an invocation loads at once"),
-            Axis("BLOCKS", Place.TILE_X, BLOCKS, "most workgroups that share the array"),
+            Axis("WORKGROUP_X", _WORKGROUPS, "invocations of a workgroup", "x"),
+            Axis("UNROLL", (4, 2, 8, 1), "vectors that an invocation loads at once"),
+            Axis("BLOCKS", BLOCKS, "most workgroups that share the array"),
         ),
         rule,
     )
@@ -106,10 +106,10 @@ class Reduction(KernelDefinition):
         count = x.shape[0]
         wide = Widened(count)
         kinds = SUMS if self.is_sum else _MAXIMA
-        specs = {**self.space(device).constants(candidate), "KIND": kinds[x.dtype.name]}
+        specs = {**dict(candidate.constants), "KIND": kinds[x.dtype.name]}
         module, source = reducing_module(device), wide.read("x", x)
         outputs = {"out": Operand((), x.dtype)}
-        groups = blocks(count, candidate, candidate.tile[0])
+        groups = blocks(count, candidate, candidate["BLOCKS"])
         if groups == 1:
             step = Step(module, (source, "out"), (1, 1, 1), specs, {"count": count})
             return Plan((*wide.before, step), outputs, wide.temporaries)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
-from vyre_driver.autotune.search.space import Axis, Place, TuningSpace
+from vyre_driver.autotune.search.space import Axis, TuningSpace
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels.streams import Widened, check_parameters, checked_count, copying_module, tiles
 from vyre_driver.spirv.shipped import shipped_module
@@ -48,9 +48,9 @@ class Saxpy(KernelDefinition):
         """Return 80 candidates."""
         return TuningSpace(
             (
-                Axis("WORKGROUP_X", Place.WORKGROUP_X, (256, 128, 512, 1024, 64), "invocations of a workgroup"),
-                Axis("UNROLL", Place.UNROLL, (2, 4, 1, 8), "vectors that an invocation loads at once"),
-                Axis("TURNS", Place.TILE_X, (1, 2, 4, 16), "tiles that a workgroup takes, one after the other"),
+                Axis("WORKGROUP_X", (256, 128, 512, 1024, 64), "invocations of a workgroup", "x"),
+                Axis("UNROLL", (2, 4, 1, 8), "vectors that an invocation loads at once"),
+                Axis("TURNS", (1, 2, 4, 16), "tiles that a workgroup takes, one after the other"),
             )
         )
 
@@ -78,10 +78,10 @@ class Saxpy(KernelDefinition):
         out = Operand((count,), np.dtype(np.float32))
         buffers = wide.read("x", operands["x"]), wide.read("y", operands["y"]), wide.written("out", out)
         most = device.physical.limits.max_compute_work_group_count[0]
-        groups = min(-(-tiles(count, candidate) // candidate.tile[0]), most)
+        groups = min(-(-tiles(count, candidate) // candidate["TURNS"]), most)
         push = {"alpha": float(_as_float32(parameters.get("alpha", 1.0))), "count": count}
         module = shipped_module("saxpy_vectors")
-        step = Step(module, buffers, (groups, 1, 1), self.space(device).constants(candidate), push)
+        step = Step(module, buffers, (groups, 1, 1), dict(candidate.constants), push)
         return Plan((*wide.before, step, *wide.after), {"out": out}, wide.temporaries)
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 def _rule(candidate: Candidate, limits: Limits) -> str | None:
     """A word for each vector of a tile, and its sum."""
-    return over_shared_memory(candidate.workgroup_size[0] * candidate.unroll + 1, limits)
+    return over_shared_memory(candidate.workgroup_size[0] * candidate["UNROLL"] + 1, limits)
 
 
 @dataclass(frozen=True)
@@ -80,10 +80,10 @@ class InclusiveScan(KernelDefinition):
         x = operands["x"]
         count = x.shape[0]
         wide = Widened(count)
-        specs = {**self.space(device).constants(candidate), "KIND": SUMS[x.dtype.name]}
+        specs = {**dict(candidate.constants), "KIND": SUMS[x.dtype.name]}
         module = variant("scan", device)
         source, target = wide.read("x", x), wide.written("out", x)
-        groups = blocks(count, candidate, candidate.tile[0])
+        groups = blocks(count, candidate, candidate["BLOCKS"])
         if groups == 1:  # nothing comes before it: no offset is read
             step = Step(module, (source, source, target), (1, 1, 1), specs, {"count": count})
             return Plan((*wide.before, step, *wide.after), {"out": x}, wide.temporaries)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
-from vyre_driver.autotune.search.space import Axis, Candidate, Limits, Place, TuningSpace
+from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.kernels.tiles import check_matrices, grid_of
 from vyre_driver.spirv.shipped import shipped_module
 
@@ -35,13 +35,14 @@ _NUMBERS_AT_ONCE = 2**20
 
 def _rule(candidate: Candidate, limits: Limits) -> str | None:
     """Return why a workgroup's shape is no good choice: several rows at once are for few invocations a row."""
-    (across, rows, _), (longest, _, _) = candidate.workgroup_size, candidate.tile
+    (across, rows, _), longest = candidate.workgroup_size, candidate["TILE_X"]
+    held = across * candidate["UNROLL"] * _QUAD
     if (across <= _SHORT) != (rows > 1):
         return f"{rows} rows with {across} invocations each; several rows are for {_SHORT} invocations or fewer"
     if rows > 1 and longest != _LENGTHS[0]:
         return f"rows are split at {longest} for more than {_SHORT} invocations"
-    if across * candidate.unroll * _QUAD > longest:
-        return f"{across} invocations hold {across * candidate.unroll * _QUAD} numbers, and a row's part has {longest}"
+    if held > longest:
+        return f"{across} invocations hold {held} numbers, and a row's part has {longest}"
     shared = across * rows * _PAIR_BYTES
     if shared > limits.max_compute_shared_memory_size:
         return f"its sums take {shared} bytes, and a workgroup may share {limits.max_compute_shared_memory_size}"
@@ -51,10 +52,10 @@ def _rule(candidate: Candidate, limits: Limits) -> str | None:
 _LENGTHS = (16384, 65536, 4096)
 _SPACE = TuningSpace(
     (
-        Axis("WORKGROUP_X", Place.WORKGROUP_X, (256, 512, 128, 1024, 64, 32), "invocations on a row"),
-        Axis("WORKGROUP_Y", Place.WORKGROUP_Y, (1, 4, 8, 16), "rows of a workgroup"),
-        Axis("UNROLL", Place.UNROLL, (4, 2, 8, 1), "vectors of four numbers that an invocation holds at once"),
-        Axis("TILE_X", Place.TILE_X, _LENGTHS, "numbers of a row that a workgroup takes at most"),
+        Axis("WORKGROUP_X", (256, 512, 128, 1024, 64, 32), "invocations on a row", "x"),
+        Axis("WORKGROUP_Y", (1, 4, 8, 16), "rows of a workgroup", "y"),
+        Axis("UNROLL", (4, 2, 8, 1), "vectors of four numbers that an invocation holds at once"),
+        Axis("TILE_X", _LENGTHS, "numbers of a row that a workgroup takes at most"),
     ),
     _rule,
 )
@@ -96,8 +97,8 @@ class Softmax(KernelDefinition):
         """Return one dispatch, or two for rows longer than the candidate's tile."""
         rows, columns = self.size(operands, parameters)
         several, alone, statistics, apply = zip(*[iter(self.modules(device))] * 2, strict=True)
-        push, specs, is_wide = {"rows": rows, "columns": columns}, _SPACE.constants(candidate), columns % _QUAD == 0
-        parts = math.ceil(columns / candidate.tile[0])
+        push, specs, is_wide = {"rows": rows, "columns": columns}, dict(candidate.constants), columns % _QUAD == 0
+        parts = math.ceil(columns / candidate["TILE_X"])
         groups = grid_of(math.ceil(rows * parts / candidate.workgroup_size[1]), device.physical.limits)
         outputs = {"y": operands["x"]}
         if parts == 1:

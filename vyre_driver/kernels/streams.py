@@ -87,7 +87,7 @@ def checked_count(kernel: str, name: str, operand: Operand, dtypes: Sequence[str
 def tiles(count: int, candidate: Candidate) -> int:
     """Return how many tiles so many numbers are; the last may be filled in part."""
     vectors = -(-count // VECTOR)
-    return -(-vectors // (candidate.workgroup_size[0] * candidate.unroll))
+    return -(-vectors // (candidate.workgroup_size[0] * candidate["UNROLL"]))
 
 
 def blocks(count: int, candidate: Candidate, most: int) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
-from vyre_driver.autotune.search.space import Axis, Candidate, Limits, Place, TuningSpace
+from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.kernels.tiles import check_matrices, grid_of
 from vyre_driver.spirv.shipped import shipped_module
 
@@ -28,9 +28,10 @@ _DTYPES = tuple(np.dtype(one) for one in (np.float32, np.uint32, np.int32))
 
 def _rule(candidate: Candidate, limits: Limits) -> str | None:
     """Return why a tile cannot be split among the invocations."""
-    (wide, high, _), invocations = candidate.tile, candidate.workgroup_size[0]
-    if wide * high % (_QUAD * invocations * candidate.unroll):
-        return f"{wide}x{high} words are no whole number of {candidate.unroll} vectors for each of {invocations} invocations"
+    wide, high, vectors = (candidate[name] for name in ("TILE_X", "TILE_Y", "UNROLL"))
+    invocations = candidate.workgroup_size[0]
+    if wide * high % (_QUAD * invocations * vectors):
+        return f"{wide}x{high} words are no whole number of {vectors} vectors for each of {invocations} invocations"
     shared = high * (wide + 1) * _WORD_BYTES
     if shared > limits.max_compute_shared_memory_size:
         return f"its tile takes {shared} bytes, and a workgroup may share {limits.max_compute_shared_memory_size}"
@@ -39,11 +40,11 @@ def _rule(candidate: Candidate, limits: Limits) -> str | None:
 
 _SPACE = TuningSpace(
     (
-        Axis("TILE_X", Place.TILE_X, (64, 32), "columns that a workgroup reads"),
-        Axis("TILE_Y", Place.TILE_Y, (64, 32), "rows that a workgroup reads"),
-        Axis("BAND", Place.TILE_Z, (8, 1, 64), "tiles below each other that are turned before the next to the right"),
-        Axis("WORKGROUP_X", Place.WORKGROUP_X, (256, 512, 128, 1024, 64), "invocations"),
-        Axis("UNROLL", Place.UNROLL, (4, 2, 1), "loads that an invocation waits for at once"),
+        Axis("TILE_X", (64, 32), "columns that a workgroup reads"),
+        Axis("TILE_Y", (64, 32), "rows that a workgroup reads"),
+        Axis("BAND", (8, 1, 64), "tiles below each other that are turned before the next to the right"),
+        Axis("WORKGROUP_X", (256, 512, 128, 1024, 64), "invocations", "x"),
+        Axis("UNROLL", (4, 2, 1), "loads that an invocation waits for at once"),
     ),
     _rule,
 )
@@ -76,9 +77,9 @@ class Transpose(KernelDefinition):
         """Return one dispatch."""
         m, n = self.size(operands, parameters)
         module = self.modules(device)[m % _QUAD == 0 and n % _QUAD == 0]
-        tiles = math.ceil(n / candidate.tile[0]) * math.ceil(m / candidate.tile[1])
+        tiles = math.ceil(n / candidate["TILE_X"]) * math.ceil(m / candidate["TILE_Y"])
         groups = grid_of(tiles, device.physical.limits)
-        step = Step(module, ("a", "b"), groups, _SPACE.constants(candidate), {"m": m, "n": n})
+        step = Step(module, ("a", "b"), groups, dict(candidate.constants), {"m": m, "n": n})
         return Plan((step,), {"b": Operand((n, m), operands["a"].dtype)})
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from kernels import glsl
 
-from vyre_driver.autotune import Axis, Place, TuningSpace
+from vyre_driver.autotune import Axis, TuningSpace
 from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class TurningKernel(KernelDefinition):
         return (self.module,)
 
     def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same for any
-        return TuningSpace((Axis("TURNS", Place.UNROLL, self.turns),))
+        return TuningSpace((Axis("TURNS", self.turns),))
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:  # noqa: ARG002 -- none
         return operands["x"].shape
@@ -97,10 +97,10 @@ class TurningKernel(KernelDefinition):
         candidate: Candidate,
         device: DeviceFacts,  # noqa: ARG002 -- the same for any
     ) -> Plan:
-        flaw = dict(self.flaws).get(candidate.unroll)
+        flaw = dict(self.flaws).get(candidate["TURNS"])
         if os.getpid() != self.home:
             self._misbehave(flaw)
-        specs: dict[str, object] = {"TURNS": candidate.unroll}
+        specs: dict[str, object] = {"TURNS": candidate["TURNS"]}
         if flaw in FLAWS:
             specs[FLAWS[flaw]] = 1
         if flaw == "wrong when large" and operands["x"].shape[0] > self.sizes[0][0]:

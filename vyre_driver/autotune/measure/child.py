@@ -70,7 +70,7 @@ class _Tried:
         number, what = message["trial"], message["do"]
         if what in {"make", "make again"}:
             said = message["candidate"]
-            candidate = Candidate(tuple(said["workgroup_size"]), said["unroll"], tuple(said["tile"]))
+            candidate = Candidate(tuple(said["workgroup_size"]), tuple((name, value) for name, value in said["constants"]))
             trial = self._trials[number] = self._bench.make(candidate)
             if what == "make again":
                 trial.outputs()  # as the first time; and a warm-up

@@ -64,16 +64,16 @@ class CallKernel(KernelDefinition):
         operands: Mapping[str, Operand],  # noqa: ARG002 -- those of the call
         parameters: Mapping[str, Any],  # noqa: ARG002 -- none
         candidate: Candidate,
-        device: DeviceFacts,
+        device: DeviceFacts,  # noqa: ARG002 -- none
     ) -> Plan:
         """Return the one dispatch; what is read and written keeps its name."""
         written = {
             one.binding.name: Operand(one.shape, one.dtype) for one in self.arguments if one.binding.output_index is not None
         }
-        return Plan((self.step(tuple(one.binding.name for one in self.arguments), candidate, device),), written)
+        return Plan((self.step(tuple(one.binding.name for one in self.arguments), candidate),), written)
 
     @abstractmethod
-    def step(self, buffers: tuple[str, ...], candidate: Candidate, device: DeviceFacts) -> Step:
+    def step(self, buffers: tuple[str, ...], candidate: Candidate) -> Step:
         """Return the dispatch of a candidate."""
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:  # noqa: ARG002 -- as given
@@ -120,9 +120,9 @@ class ModuleKernel(CallKernel):
         """Return what ``Driver.compile`` looks for with the same module, constants and space."""
         return module_target(self.module, self.specs, self.given, device.physical)
 
-    def step(self, buffers: tuple[str, ...], candidate: Candidate, device: DeviceFacts) -> Step:
+    def step(self, buffers: tuple[str, ...], candidate: Candidate) -> Step:
         """Return the dispatch of a candidate."""
-        constants = {**self.space(device).constants(candidate), **self.specs}
+        constants = {**dict(candidate.constants), **self.specs}
         groups = self.groups(candidate) if callable(self.groups) else self.groups
         return Step(self.module, buffers, groups, constants, self.push)
 
@@ -153,7 +153,7 @@ class ProgramKernel(CallKernel):
         """Return what was given."""
         return self.at
 
-    def step(self, buffers: tuple[str, ...], candidate: Candidate, device: DeviceFacts) -> Step:  # noqa: ARG002 -- the same for any
+    def step(self, buffers: tuple[str, ...], candidate: Candidate) -> Step:
         """Return the dispatch of a candidate, over as many workgroups as cover the elements."""
         config = replace(self.config or DispatchConfig(), workgroup_override=candidate.workgroup_size)
         return Step(self.program, buffers, None, dict(self.specs or {}), {}, config)

@@ -5,9 +5,9 @@ Source: spec items 6.1 (the sizes) and 6.2.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from vyre_driver.autotune.search.space import Axis, Place, TuningSpace
+from vyre_driver.autotune.search.space import Axis, TuningSpace
 from vyre_driver.ir.workgroup_freedom import why_bound_to_workgroup
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # 64 fills the subgroups of every GPU and wastes little at the end of a grid; the others waste more, or may fill less.
 _SIZES = (64, 128, 256, 32, 512, 1024)
-_PLACES = (Place.WORKGROUP_X, Place.WORKGROUP_Y, Place.WORKGROUP_Z)
+_ALONG: tuple[Literal["x", "y", "z"], ...] = ("x", "y", "z")
 
 
 def program_space(program: Program) -> TuningSpace:
@@ -28,10 +28,9 @@ def program_space(program: Program) -> TuningSpace:
     declared = program.workgroup_size
     if why_bound_to_workgroup(program) is None:
         others = tuple(size for size in _SIZES if size != declared[0])
-        return TuningSpace((_axis(Place.WORKGROUP_X, (declared[0], *others)),))
-    return TuningSpace(tuple(_axis(place, (size,)) for place, size in zip(_PLACES, declared, strict=True)))
+        return TuningSpace((_axis("x", (declared[0], *others)),))
+    return TuningSpace(tuple(_axis(along, (size,)) for along, size in zip(_ALONG, declared, strict=True)))
 
 
-def _axis(place: Place, sizes: tuple[int, ...]) -> Axis:
-    along = place.name[-1].lower()
-    return Axis(f"workgroup_size_{along}", place, sizes, f"invocations of a workgroup along {along}")
+def _axis(along: Literal["x", "y", "z"], sizes: tuple[int, ...]) -> Axis:
+    return Axis(f"workgroup_size_{along}", sizes, f"invocations of a workgroup along {along}", along)

@@ -1,28 +1,26 @@
 """What of a kernel may be tuned: the values its specialization constants may take, and which of the combinations are valid.
 
-A record holds a workgroup size, an unrolling and a tile; an axis of a space says which constant stands for which of these
-numbers. Values stand in the order in which they are preferred: of two that are equally fast the earlier is taken, so that two
-tunings agree.
+Constants have any names. Those that set the workgroup's size say so: it is held against the device's limits. Values stand in
+the order in which they are preferred: of two that are equally fast the earlier is taken, so that two tunings agree.
 
-Source: spec items 2.4 (what a record holds) and 6.1.
+Source: spec item 6.1.
 """
 
 from __future__ import annotations
 
-import enum
 import itertools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from vyre_driver.errors import InvalidTuningSpace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from vyre_driver.autotune.store.record import AutotuneRecord
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Axes = tuple[int, int, int]
 
+UNROLL = "UNROLL"
+"""The constant that upstream's records have a column for."""
 _U32_MAX = 2**32 - 1
 _SHOWN = 3
 
@@ -45,45 +43,39 @@ class Limits(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One choice: invocations of a workgroup along x, y and z, depth of unrolling, tile; a tile of (0, 0, 0) is none."""
+    """One choice: the value of each constant by name, in the order of the space, and the workgroup that they make.
+
+    ``candidate["TILE_X"]`` is a constant's value.
+    """
 
     workgroup_size: Axes
-    unroll: int = 1
-    tile: Axes = (0, 0, 0)
+    constants: tuple[tuple[str, int], ...] = ()
+
+    def __getitem__(self, constant: str) -> int:
+        """Return the value of a constant; raises KeyError."""
+        return dict(self.constants)[constant]
 
     def __str__(self) -> str:
-        """Return it for people: ``16x16x1, unrolled 4, tile 128x128x8``; of a tile only as many numbers as it has."""
-        tile = f", tile {_by(self.tile).removesuffix('x0').removesuffix('x0')}" if any(self.tile) else ""
-        unrolled = f", unrolled {self.unroll}" if self.unroll != 1 else ""
-        return f"{_by(self.workgroup_size)}{unrolled}{tile}"
-
-
-class Place(enum.Enum):
-    """Which number of a candidate an axis is."""
-
-    WORKGROUP_X = ("workgroup_size", 0)
-    WORKGROUP_Y = ("workgroup_size", 1)
-    WORKGROUP_Z = ("workgroup_size", 2)
-    UNROLL = ("unroll", None)
-    TILE_X = ("tile", 0)
-    TILE_Y = ("tile", 1)
-    TILE_Z = ("tile", 2)
-
-    def of(self, candidate: Candidate | AutotuneRecord) -> int:
-        """Return that number."""
-        name, axis = self.value
-        found = getattr(candidate, name)
-        return int(found if axis is None else found[axis])
+        """Return it for people: ``TILE_X=128, TILE_Y=64, UNROLL=4``, the workgroup's size where it has no constants."""
+        return ", ".join(f"{name}={value}" for name, value in self.constants) or _by(self.workgroup_size)
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One specialization constant: its name, the number it is, its values (preferred first), what it means to people."""
+    """One specialization constant: its name, its values (preferred first), and what it means to people.
+
+    ``workgroup`` is ``"x"``, ``"y"`` or ``"z"`` where it is the workgroup's size along that axis.
+    """
 
     constant: str
-    place: Place
     values: tuple[int, ...]
     meaning: str = ""
+    workgroup: Literal["x", "y", "z"] | None = None
+
+    @property
+    def least(self) -> int:
+        """The least value that a device could take: 1 of a workgroup's size and of ``UNROLL``, else 0."""
+        return 1 if self.workgroup is not None or self.constant == UNROLL else 0
 
 
 def _always_valid(_candidate: Candidate, _limits: Limits) -> str | None:
@@ -94,13 +86,13 @@ def _always_valid(_candidate: Candidate, _limits: Limits) -> str | None:
 class TuningSpace:
     """The axes, the first varying slowest in the order of preference, and the rule that tells why a candidate will not do.
 
-    The rule returns None for what is valid; that a workgroup is within the device's limits is checked before it. A workgroup
-    size without an axis is 1, an unrolling 1, a tile 0.
+    The rule returns None for what is valid; that a workgroup is within the device's limits is checked before it. Along an axis
+    that no constant sets, a workgroup is taken for 1.
 
     Raises
     ------
     InvalidTuningSpace
-        2210 if an axis has no values or one that is no u32 from 1 on, or a constant or a place comes twice.
+        2210 if an axis has no values or one that it may not have, or a constant or an axis of the workgroup comes twice.
     """
 
     axes: tuple[Axis, ...]
@@ -109,14 +101,15 @@ class TuningSpace:
     def __post_init__(self) -> None:
         """Check the axes."""
         for axis in self.axes:
-            if not axis.values or any(type(one) is not int or not 1 <= one <= _U32_MAX for one in axis.values):
+            if not axis.values or any(type(one) is not int or not axis.least <= one <= _U32_MAX for one in axis.values):
                 raise InvalidTuningSpace(
-                    f"the values of {axis.constant!r} are {axis.values}, and each must be a whole number from 1 to {_U32_MAX}",
+                    f"the values of {axis.constant!r} are {axis.values}, and each must be a whole number from {axis.least} to "
+                    f"{_U32_MAX}",
                     fix="give the values that the constant may take, preferred first",
                     constant=axis.constant,
                 )
         _check_once("constant", [axis.constant for axis in self.axes])
-        _check_once("place", [axis.place.name for axis in self.axes])
+        _check_once("axis of the workgroup", [axis.workgroup for axis in self.axes if axis.workgroup is not None])
 
     def candidates(self, limits: Limits) -> tuple[Candidate, ...]:
         """Return what is valid on a device with these limits, preferred first.
@@ -154,45 +147,47 @@ class TuningSpace:
     @property
     def preferred(self) -> Candidate:
         """The first value of every axis, valid on a device or not."""
-        return _candidate({axis.place: axis.values[0] for axis in self.axes})
+        return self._candidate([axis.values[0] for axis in self.axes])
 
     def given(self, values: Mapping[str, int]) -> TuningSpace:
         """Return the space that is left when somebody has chosen these constants: the axis of each has that value alone.
 
-        So the rule sees it, and whoever makes a grid of a candidate. A value that no axis may have leaves its axis out.
+        So the rule sees it, and whoever makes a grid of a candidate; a value below what the axis may have as its least.
         """
-        chosen = (replace(axis, values=(values[axis.constant],)) if axis.constant in values else axis for axis in self.axes)
-        return replace(self, axes=tuple(axis for axis in chosen if axis.values != (0,)))
+        chosen = (
+            replace(one, values=(max(values[one.constant], one.least),)) if one.constant in values else one for one in self.axes
+        )
+        return replace(self, axes=tuple(chosen))
 
-    def constants(self, candidate: Candidate) -> dict[str, int]:
-        """Return the specialization constants of a candidate by name."""
-        return {axis.constant: axis.place.of(candidate) for axis in self.axes}
+    def candidate(self, **values: int) -> Candidate:
+        """Return the candidate with these values by name, valid or not.
 
-    def of_record(self, record: AutotuneRecord, limits: Limits) -> Candidate | None:
-        """Return the candidate that a record names, None if it is not of this space or will not do on this device."""
-        values = {axis.place: axis.place.of(record) for axis in self.axes}
-        found = _candidate(values)
-        is_of_space = all(values[axis.place] in axis.values for axis in self.axes)
-        said = (record.workgroup_size, record.unroll, record.tile)
-        is_same = said == (found.workgroup_size, found.unroll, found.tile)
-        return found if is_of_space and is_same and self.refusal(found, limits) is None else None
+        Raises
+        ------
+        InvalidTuningSpace
+            If they are not one for each constant.
+        """
+        names = [axis.constant for axis in self.axes]
+        if set(values) != set(names):
+            raise InvalidTuningSpace(
+                f"values are given of {', '.join(values) or 'nothing'}, and the space has {', '.join(names)}",
+                fix="give one value for each constant",
+            )
+        return self._candidate([values[name] for name in names])
 
     def _all(self) -> Iterator[Candidate]:
-        places = [axis.place for axis in self.axes]
-        for values in itertools.product(*(axis.values for axis in self.axes)):
-            yield _candidate(dict(zip(places, values, strict=True)))
+        return map(self._candidate, itertools.product(*(axis.values for axis in self.axes)))
+
+    def _candidate(self, values: Sequence[int]) -> Candidate:
+        sizes = {axis.workgroup: value for axis, value in zip(self.axes, values, strict=True)}
+        workgroup = sizes.get("x", 1), sizes.get("y", 1), sizes.get("z", 1)
+        return Candidate(workgroup, tuple(zip((axis.constant for axis in self.axes), values, strict=True)))
 
 
 def _check_once(what: str, names: list[str]) -> None:
     for name in names:
         if names.count(name) > 1:
             raise InvalidTuningSpace(f"the {what} {name} has {names.count(name)} axes", fix="give it one", constant=name)
-
-
-def _candidate(values: dict[Place, int]) -> Candidate:
-    x, y, z = (values.get(place, 1) for place in (Place.WORKGROUP_X, Place.WORKGROUP_Y, Place.WORKGROUP_Z))
-    wide, high, deep = (values.get(place, 0) for place in (Place.TILE_X, Place.TILE_Y, Place.TILE_Z))
-    return Candidate((x, y, z), values.get(Place.UNROLL, 1), (wide, high, deep))
 
 
 def _by(axes: Axes) -> str:

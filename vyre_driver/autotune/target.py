@@ -47,6 +47,10 @@ class TuningTarget:
     fixed: SpecMap = field(default_factory=SpecMap)
     ulp_budget: int = 0
 
+    def __post_init__(self) -> None:
+        """Check that a record has room for what may be tuned; raises InvalidTuningSpace."""
+        columns_of(self.space, self.space.preferred)
+
     @classmethod
     def of_modules(
         cls, kernel: str, modules: Sequence[SpirvModule], space: TuningSpace, device: PhysicalDevice, fixed: SpecMap

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from test_arch_folders import STAGES, stage
 
 from vyre_driver import errors, settings
 
 if TYPE_CHECKING:
     from conftest import RunChild
 
+ONE_PAGE = 80  # lines
 LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 
 
@@ -43,6 +45,32 @@ def test_the_tree_in_the_errors_docstring_names_every_class_with_its_code() -> N
     classes = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, errors.VyreError)]
     coded = {one.__name__: str(one.code) for one in classes if "code" in vars(one) and one is not errors.VyreError}
     assert tree == coded
+
+
+def stages_of_the_architecture(root: Path) -> list[tuple[list[str], str]]:
+    """The stages that a row names, and the cell of what they may know."""
+    cells = [row.strip("| ").split(" | ") for row in rows(root / "docs" / "architecture.md")]
+    return [(re.findall(r"`([\w/]+)`", first), knows) for first, _, knows in cells]
+
+
+def test_the_architecture_has_a_row_for_each_stage_in_order(root: Path) -> None:
+    assert [name for names, _ in stages_of_the_architecture(root) for name in names] == list(STAGES)
+
+
+def test_a_stage_knows_what_its_row_in_the_architecture_names(root: Path, imports: dict[str, set[str]]) -> None:
+    """That "all above" are above is for test_arch_folders.py."""
+    table = stages_of_the_architecture(root)
+    everybodys = {name for names, _ in table[:2] for name in names}
+    unnamed = set()
+    for names, knows in table:
+        may_know = everybodys.union(names, re.findall(r"`([\w/]+)`", knows), STAGES if "all above" in knows else ())
+        modules = [name for name in imports if stage(name) in names]
+        unnamed |= {(name, foreign) for name in modules for foreign in imports[name] if stage(foreign) not in may_know}
+    assert unnamed == set()
+
+
+def test_the_architecture_is_one_page(root: Path) -> None:
+    assert len((root / "docs" / "architecture.md").read_text("utf-8").splitlines()) <= ONE_PAGE
 
 
 def python_blocks(path: Path) -> list[str]:
@@ -90,7 +118,7 @@ def test_the_plan_in_the_document_on_binding_prints_as_it_shows(root: Path, run_
 
 
 def test_links_between_the_documents_lead_somewhere(root: Path) -> None:
-    documents = [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
+    documents = [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]
     broken = [
         f"{document.relative_to(root)}: {target}"
         for document in documents

@@ -83,6 +83,8 @@ def described(name: str, value: object, listed: Collection[type]) -> list[str]:
         return [f"{name}{signature(value)}"]
     if isinstance(value, int | str | bytes) and not name.startswith("__"):
         return [f"{name} = {shown(value)}"]
+    if isinstance(value, dict):
+        return [f"{name}: dict of {', '.join(sorted(value))}"]
     return [f"{name}: {type(value).__name__}"]
 
 

@@ -17,7 +17,7 @@ from vyre_driver.spirv.stub import stub_of
 
 ROOT = Path(vyre_driver.__file__).parent
 STUBS = sorted(ROOT.rglob("*.pyi"))
-INTERNAL = {"source", "oldest_use", "let_go"}  # of a kernel, for the rest of the package
+INTERNAL = {"source"}  # of a kernel, for the rest of the package
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.kompute.device import KomputeDevice
+    from vyre_driver.vulkan._layer import PipelineFacts
 
 _NS_PER_S = 1_000_000_000
 
@@ -141,6 +142,16 @@ class RecordedDispatch:
         self._push: tuple[int, ...] | None = None
         self.used = 0  # by the kernel: when it was last called
         self._lock = call_lock("the kernel")
+
+    @property
+    def facts(self) -> PipelineFacts:
+        """How its pipeline came to be."""
+        return self.bound.facts
+
+    @property
+    def pipeline_ns(self) -> int:
+        """The nanoseconds that kompute took for its pipeline."""
+        return self.bound.pipeline_ns
 
     def is_idle(self) -> bool:
         """Whether nobody calls it and nothing of it runs, not even after a time-out; never waits."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,8 +15,9 @@ from vyre_driver.binding.grid import grid
 from vyre_driver.binding.push_constants import pack_push_constants, packer_of
 from vyre_driver.kompute.buffer import Buffer, check_buffers
 from vyre_driver.kompute.pipeline import BoundPipeline, PipelineSource, RecordedDispatch, StageTimes
-from vyre_driver.process.call_lock import call_lock
 from vyre_driver.runtime.bound import BoundKernel, RecentBindings
+from vyre_driver.runtime.calls import ProvenCall, ProvenCalls
+from vyre_driver.runtime.pipelines import MadePipeline
 from vyre_driver.runtime.strict import StrictCall
 from vyre_driver.telemetry.events import EventKind
 
@@ -32,10 +33,7 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.compiled import CompiledKernel
     from vyre_driver.vulkan._layer import PipelineFacts
 
-_Made = TypeVar("_Made")
-
-_MAX_RECORDED = 8
-_MAX_CALLS = 64
+_Made = TypeVar("_Made", bound=MadePipeline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +68,12 @@ class Kernel:
         self.workgroup = self.source.workgroup
         self._trace = trace
         self._last: tuple[int, PipelineFacts | None, StageTimes | None] = (0, None, None)
-        self._calls: OrderedDict[object, _Call] = OrderedDict()
-        self._latest: tuple[_call_form.Form, _Call] | None = None  # of the calls above, the one that was found last
+        self._calls = ProvenCalls(driver.room)
         self._packer = packer_of(self.source.push_constants, self.source.push_constant_bytes)
-        self._room = driver.room
-        self._room.add(self)
         self._pipeline_source = compiled.pipeline
         self._has_pipeline = False
-        self._recorded: dict[object, RecordedDispatch] = {}
         self._recent = RecentBindings()
         self._untold: deque[tuple[int, str]] = deque()
-        self._lock = call_lock("the kernel")
 
     def __call__(  # noqa: PLR0913 -- what a call can be told, by keyword
         self,
@@ -158,7 +151,7 @@ class Kernel:
     ) -> NDArray[Any] | tuple[NDArray[Any], ...]:
         check_switch("strict", strict)
         call, contents, push_words, pipeline_ns = self._proven(arrays, groups, push, out_counts)
-        call.recorded.used = next(self._room.uses)
+        self._calls.use(call.recorded)
         push_words += call.counts
         if self._driver.strict if strict is None else strict:
             watched = StrictCall(call.recorded, self.plan, contents, call.outputs)
@@ -214,7 +207,7 @@ class Kernel:
         form = _binding_form(lifetimes, groups, push_words) if len(lifetimes) == len(buffers) else None
         bound = self._recent.find(form) if form is not None else None
         if bound is None:
-            pipeline, counts = self._room.make(lambda: self._bound_pipeline(buffers, groups))
+            pipeline, counts = self._driver.room.make(lambda: self._bound_pipeline(buffers, groups))
             self._tell_compiled()
             bound = BoundKernel(pipeline, self.plan, push_words + counts, buffers, self._driver.events, self._trace.key)
             if form is not None:
@@ -227,7 +220,7 @@ class Kernel:
         arguments = self.plan.check_resident(buffers)
         counts, shape = self.source.rules.push_words(arguments), self._grid(groups, arguments)
         memory = {slot: buffer.memory for slot, buffer in enumerate(buffers)}
-        made = self._made(lambda source: BoundPipeline(self._driver.device, source, memory, shape), lambda made: made)
+        made = self._made(lambda source: BoundPipeline(self._driver.device, source, memory, shape))
         return made, counts
 
     def _grid(self, groups: Sequence[int] | None, arguments: Sequence[BufferArgument]) -> tuple[int, int, int]:
@@ -242,50 +235,36 @@ class Kernel:
         groups: Sequence[int] | None,
         push: Mapping[str, object] | None,
         out_counts: Mapping[str, int] | None,
-    ) -> tuple[_Call, list[NDArray[Any] | None], tuple[int, ...], int]:
+    ) -> tuple[ProvenCall, list[NDArray[Any] | None], tuple[int, ...], int]:
         """Prove a call, or find that it has the form of one that was proven; returns also the push constants' words."""
         push_words = self._push_words(push)
-        latest = self._latest
-        call = (
-            latest[1] if latest is not None and _call_form.has_form(latest[0], arrays, groups, out_counts, np.ndarray) else None
-        )
-        del latest  # its buffers may have to make room for those of another size
+        call = self._calls.find_latest(arrays, groups, out_counts)
         if call is None:
             form = _call_form.call_form(arrays, groups, out_counts, np.ndarray)
-            call = self._calls.get(form)
+            call = self._calls.find(form)
             if call is None:
                 call, contents, pipeline_ns = self._prepare(arrays, groups, out_counts or {})
-                self._remember(form, call)
+                self._calls.remember(form, call)
                 return call, contents, push_words, pipeline_ns
-            self._remember(form, call)
+            self._calls.remember(form, call)
         return call, _call_form.in_one_piece(arrays, call.positions, np.ascontiguousarray), push_words, 0
 
     def _prepare(
         self, arrays: Sequence[object], groups: Sequence[int] | None, out_counts: Mapping[str, int]
-    ) -> tuple[_Call, list[NDArray[Any] | None], int]:
+    ) -> tuple[ProvenCall, list[NDArray[Any] | None], int]:
         """Prove that the call fits; returns it, the contents, and the ns its pipeline took if that was made just now."""
         arguments = self.plan.check_arguments(arrays, out_counts)
         counts = self.source.rules.push_words(arguments)
         shape = self._grid(groups, arguments)
-        recorded, made = self._room.make(lambda: self._recorded_for(arguments, shape))
+        recorded, made = self._driver.room.make(lambda: self._recorded_for(arguments, shape))
         self._tell_compiled()
-        call = _Call(
+        call = ProvenCall(
             recorded,
             tuple(one.position for one in arguments),
             tuple((one.shape, one.dtype) for one in arguments if one.binding.output_index is not None),
             counts,
         )
         return call, [one.data for one in arguments], recorded.bound.pipeline_ns if made else 0
-
-    def _remember(self, form: _call_form.Form | None, call: _Call) -> None:
-        """Keep a proven call: another with arrays of the same types and shapes needs no proof."""
-        with self._lock:
-            if form is None or call.recorded not in self._recorded.values():
-                return  # of an unusual form, or let go meanwhile by another thread
-            self._calls[form] = call
-            self._latest = form, call
-            while len(self._calls) > _MAX_CALLS:
-                self._calls.popitem(last=False)
 
     def _push_words(self, push: Mapping[str, object] | None) -> tuple[int, ...]:
         members = self.source.push_constants
@@ -299,39 +278,25 @@ class Kernel:
     def _recorded_for(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]) -> tuple[RecordedDispatch, bool]:
         """Return the recorded dispatch for these sizes and this grid, and whether it was made just now."""
         shape = (groups, *(argument.byte_len for argument in arguments))
-        with self._lock:
-            found = self._recorded.get(shape)
-            if found is not None:
-                return found, False
-            if len(self._recorded) >= _MAX_RECORDED:
-                self._drop(min(self._recorded, key=lambda shape: self._recorded[shape].used))
-            made = self._made(
-                lambda source: RecordedDispatch(self._driver.device, source, arguments, groups),
-                lambda recorded: recorded.bound,
-            )
-            made.used = next(self._room.uses)
-            self._recorded[shape] = made
-            return made, True
+        device = self._driver.device
+        return self._calls.recorded(
+            shape, lambda: self._made(lambda source: RecordedDispatch(device, source, arguments, groups))
+        )
 
-    def _made(self, make: Callable[[PipelineSource], _Made], pipeline_of: Callable[[_Made], BoundPipeline]) -> _Made:
+    def _made(self, make: Callable[[PipelineSource], _Made]) -> _Made:
         """Make a pipeline; the first goes the driver's way, and may wait for another process that makes the same one."""
-        if self._has_pipeline:
-            made = make(self._pipeline_source)
-            self._keep_blob(pipeline_of(made))
-            return made
-
-        def make_first(native: bytes) -> tuple[_Made, PipelineFacts]:
-            made = make(replace(self._pipeline_source, native=native))
-            return made, pipeline_of(made).facts
-
         source = self._pipeline_source
-        known = source.native, self._trace.reason
-        first = self._driver.first_pipelines.make(self._key, source.code, known, make_first)
+        if self._has_pipeline:
+            made = make(source)
+            self._keep_blob(made.facts)
+            return made
+        first = self._driver.first_pipelines.make(
+            self._key, source, self._trace.reason, lambda native: make(replace(source, native=native))
+        )
         self._pipeline_source = replace(source, native=first.native)
         self._trace = replace(self._trace, reason=first.reason)
-        self._keep_blob(pipeline_of(first.made))
-        pipeline_ns = pipeline_of(first.made).pipeline_ns
-        self._untold.append((pipeline_ns, first.reason))
+        self._keep_blob(first.made.facts)
+        self._untold.append((first.made.pipeline_ns, first.reason))
         self._has_pipeline = True
         return first.made
 
@@ -341,45 +306,13 @@ class Kernel:
             pipeline_ns, reason = self._untold.popleft()
             self._driver.events.emit(EventKind.COMPILE, pipeline_ns, self._trace.key, detail=reason)
 
-    def oldest_use(self) -> int | None:
-        """Return when what was not called for longest was called, None if nothing is kept; as ``Keeper``."""
-        return min([one.used for one in list(self._recorded.values())], default=None)
-
-    def let_go(self) -> bool:
-        """Drop the recorded dispatch and the buffers that were not called for longest and are idle; as ``Keeper``."""
-        with self._lock.attempt() as is_mine:
-            idle = [shape for shape, one in self._recorded.items() if one.is_idle()] if is_mine else []
-            if idle:
-                self._drop(min(idle, key=lambda shape: self._recorded[shape].used))
-            return bool(idle)
-
-    def _drop(self, shape: object) -> None:
-        """Forget a recorded dispatch and the calls that were proven for it; under the lock."""
-        dropped = self._recorded.pop(shape)
-        self._calls = OrderedDict((form, call) for form, call in self._calls.items() if call.recorded is not dropped)
-        if self._latest is not None and self._latest[1].recorded is dropped:
-            self._latest = None
-
-    def _keep_blob(self, bound: BoundPipeline) -> None:
+    def _keep_blob(self, facts: PipelineFacts) -> None:
         """Store what the driver compiled, once: the next process makes its pipeline of it."""
-        blob = bound.facts.blob
-        if blob is None or self._pipeline_source.native == blob or bound.facts.cache_hit:
+        blob = facts.blob
+        if blob is None or self._pipeline_source.native == blob or facts.cache_hit:
             return
         if self._driver.first_pipelines.keep(self._key, self._pipeline_source.code, blob):
             self._pipeline_source = replace(self._pipeline_source, native=blob)
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A proven call: where each buffer's array stands among those given (None: it starts with zeros), and what comes back.
-
-    ``counts`` are what a program is told.
-    """
-
-    recorded: RecordedDispatch
-    positions: tuple[int | None, ...]
-    outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
-    counts: tuple[int, ...]
 
 
 def _binding_form(lifetimes: Sequence[Lifetime], groups: Sequence[int] | None, push_words: tuple[int, ...]) -> object | None:

@@ -6,7 +6,7 @@ This is the expensive step of a cold start, the driver's own compiler. Pipelines
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from vyre_driver import settings
 from vyre_driver.cache.entry import PipelineEntry
@@ -22,10 +22,24 @@ if TYPE_CHECKING:
 
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.identity.keys import PipelineCacheKey
+    from vyre_driver.kompute.pipeline import PipelineSource
     from vyre_driver.vulkan._layer import PipelineFacts
     from vyre_driver.vulkan.devices import PhysicalDevice
 
-_Made = TypeVar("_Made")
+
+class MadePipeline(Protocol):
+    """A pipeline, or what has one of its own."""
+
+    @property
+    def facts(self) -> PipelineFacts:
+        """How the pipeline came to be."""
+
+    @property
+    def pipeline_ns(self) -> int:
+        """The nanoseconds that kompute took for it."""
+
+
+_Made = TypeVar("_Made", bound=MadePipeline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,27 +86,27 @@ class FirstPipelines:
     def make(
         self,
         key: PipelineCacheKey,
-        code: bytes,
-        entry: tuple[bytes, str],
-        make: Callable[[bytes], tuple[_Made, PipelineFacts]],
+        source: PipelineSource,
+        reason: str,
+        make: Callable[[bytes], _Made],
     ) -> FirstPipeline[_Made]:
         """Make the first pipeline with ``make``, which takes a blob (empty without one); it may wait for another process's.
 
         Parameters
         ----------
-        code
-            The SPIR-V, in host order.
-        entry
-            The blob that came with the entry, empty without one, and what the lookup said.
+        source
+            The SPIR-V, and the blob that came with the entry.
+        reason
+            What the lookup said.
 
         Raises
         ------
         CacheNotWarm
             2601 if it had to be compiled, and nothing may be.
         """
-        native, reason = entry
+        code, native = source.code, source.native
         if not self._takes_blobs:
-            return FirstPipeline(make(b"")[0], b"", reason)
+            return FirstPipeline(make(b""), b"", reason)
         if native:
             found = self._of_blob(key, native, reason, make)
             if isinstance(found, FirstPipeline):
@@ -127,7 +141,7 @@ class FirstPipelines:
         code: bytes,
         blob: bytes | None,
         reason: str,
-        make: Callable[[bytes], tuple[_Made, PipelineFacts]],
+        make: Callable[[bytes], _Made],
     ) -> FirstPipeline[_Made]:
         """Make it of what another has stored; compile where that cannot be."""
         if blob is not None:
@@ -138,24 +152,24 @@ class FirstPipelines:
         return self._compile(key, code, reason, make)
 
     def _of_blob(
-        self, key: PipelineCacheKey, blob: bytes, reason: str, make: Callable[[bytes], tuple[_Made, PipelineFacts]]
+        self, key: PipelineCacheKey, blob: bytes, reason: str, make: Callable[[bytes], _Made]
     ) -> FirstPipeline[_Made] | str:
         """Make it of a blob; returns why that must not be, if so."""
         with self._markers.first_use(key, blob) as refused:
             if refused:
                 return refused
-            made, facts = make(blob)
+            made = make(blob)
+        facts = made.facts
         if facts.created and not facts.shared and facts.cache_hit is False:
             self._refuse_to_compile(key, f"{reason}; the driver did not find its pipeline in the blob of {len(blob)} bytes")
         return FirstPipeline(made, blob, reason)
 
-    def _compile(
-        self, key: PipelineCacheKey, code: bytes, reason: str, make: Callable[[bytes], tuple[_Made, PipelineFacts]]
-    ) -> FirstPipeline[_Made]:
+    def _compile(self, key: PipelineCacheKey, code: bytes, reason: str, make: Callable[[bytes], _Made]) -> FirstPipeline[_Made]:
         """Let the driver compile, and store what it gives."""
         if not self._flights.gives_no_blobs():
             self._refuse_to_compile(key, reason)
-        made, facts = make(b"")
+        made = make(b"")
+        facts = made.facts
         if facts.created and not facts.shared:
             self._flights.learn(len(code), facts.compile_ns, has_blob=facts.blob is not None)
         blob = facts.blob if facts.blob is not None and self.keep(key, code, facts.blob) else b""

@@ -1,10 +1,16 @@
-"""What a value may stand for: a whole number, or several values in order."""
+"""What a value may stand for: an integer of some range, or several values in order. Each caller words its own refusal."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+
+U8_MAX = 0xFF
+I32_MAX = 0x7FFF_FFFF
+U32_MAX = 0xFFFF_FFFF
+I64_MAX = 0x7FFF_FFFF_FFFF_FFFF
+U64_MAX = 0xFFFF_FFFF_FFFF_FFFF
 
 
 def is_whole(value: object) -> bool:
@@ -14,6 +20,19 @@ def is_whole(value: object) -> bool:
     except TypeError:
         return False
     return True
+
+
+def integer(value: object) -> int | None:
+    """Return an integer, such as numpy's, as an int; None for a bool and for what is no integer."""
+    if type(value) is int:
+        return value
+    return None if isinstance(value, bool) or not is_whole(value) else operator.index(value)  # type: ignore[arg-type]
+
+
+def integer_within(value: object, lowest: int, highest: int) -> int | None:
+    """Return an integer from ``lowest`` to ``highest`` as an int; None for a bool and for everything else."""
+    found = integer(value)
+    return found if found is not None and lowest <= found <= highest else None
 
 
 def items_of(value: object) -> list[object] | None:

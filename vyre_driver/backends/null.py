@@ -12,6 +12,7 @@ from vyre_driver.backends.base import Backend
 from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendRegistration
 from vyre_driver.backends.validate import admit
 from vyre_driver.binding.plan import BindingPlan
+from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.ir.program import Program
 from vyre_driver.target.check import check_output_bytes, check_wishes
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.specialization.values import SpecMap
-
-_U32_MAX = 2**32 - 1
 
 
 class NullBackend(Backend):
@@ -42,19 +41,19 @@ class NullBackend(Backend):
     @property
     def profile(self) -> DeviceProfile:
         """Conservative, but for sizes: nothing is too large for what does nothing."""
-        largest = (_U32_MAX, _U32_MAX, _U32_MAX)
+        largest = (U32_MAX, U32_MAX, U32_MAX)
         return DeviceProfile(
             self.id,
             has_shared_memory=True,
             max_native_int_width=64,
             max_workgroup_size=largest,
-            max_invocations_per_workgroup=_U32_MAX,
+            max_invocations_per_workgroup=U32_MAX,
         )
 
     @property
     def max_grid(self) -> tuple[int, int, int]:
         """Any grid."""
-        return (_U32_MAX, _U32_MAX, _U32_MAX)
+        return (U32_MAX, U32_MAX, U32_MAX)
 
     def dispatch(
         self,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
+from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import InvalidRegistration
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from vyre_driver.backends.base import Backend
     from vyre_driver.target.profile import DeviceProfile
 
-NO_PRECEDENCE = 2**32 - 1
+NO_PRECEDENCE = U32_MAX
 BUILT_IN_SOURCE = "vyre_driver itself"
 _ORACLES = frozenset({"cpu-ref", "reference"})
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from vyre_driver.binding.padding import check_padding
-from vyre_driver.checks import is_whole, items_of
+from vyre_driver.checks import integer, items_of
 from vyre_driver.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def _checked_counts(plan: BindingPlan, out_counts: Mapping[str, int]) -> dict[st
                 binding=name,
             )
         fixed = outputs[name].element_count
-        if not is_whole(count) or isinstance(count, bool) or operator.index(count) < 1 or (fixed and count != fixed):
+        if (integer(count) or 0) < 1 or (fixed and count != fixed):
             wanted = f"{fixed}" if fixed else "1 or more"
             raise InvalidInput(
                 f"out_counts gives {name!r} {count!r} elements, and the {plan.subject} wants {wanted}",

@@ -6,10 +6,9 @@ Source: spec item 2.2, dispatch parameters.
 from __future__ import annotations
 
 import math
-import operator
 from typing import TYPE_CHECKING
 
-from vyre_driver.checks import is_whole
+from vyre_driver.checks import U32_MAX, U64_MAX, integer_within
 from vyre_driver.errors import InvalidInput, LimitExceeded
 
 if TYPE_CHECKING:
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from vyre_driver.binding.plan import BindingPlan
 
 MAX_PARAMETER_WORDS = 1 << 16
-
-_U32_MAX = 2**32 - 1
-_U64_MAX = 2**64 - 1
 
 
 def dispatch_element_count(plan: BindingPlan, *, has_atomics: bool) -> int:
@@ -50,7 +46,7 @@ def parameter_words(plan: BindingPlan, element_count: int) -> tuple[int, ...]:
     LimitExceeded
         2104 if a binding number makes it longer than ``MAX_PARAMETER_WORDS``; upstream allocates 16 GiB for the highest.
     """
-    total = _whole(element_count, "the number of elements of a dispatch", 1, _U32_MAX)
+    total = _whole(element_count, "the number of elements of a dispatch", 1, U32_MAX)
     bindings = plan.descriptors
     length = max([len(plan.bindings) + 1, *(one.binding + 2 for one in bindings)])
     if length > MAX_PARAMETER_WORDS:
@@ -83,19 +79,19 @@ def covering_grid(element_count: int, workgroup_size: Sequence[int]) -> tuple[in
     LimitExceeded
         2104 if an axis needs more than 2**32 - 1 workgroups.
     """
-    count = _whole(element_count, "the number of elements of a dispatch", 0, _U64_MAX)
-    size = [_whole(axis, "the size of a workgroup along an axis", 1, _U32_MAX) for axis in workgroup_size]
+    count = _whole(element_count, "the number of elements of a dispatch", 0, U64_MAX)
+    size = [_whole(axis, "the size of a workgroup along an axis", 1, U32_MAX) for axis in workgroup_size]
     if len(size) != 3:
         raise InvalidInput(f"a workgroup size has {len(size)} axes, and 3 are wanted", fix="give (x, y, z) in invocations")
     groups = tuple(max(1, _ceil_div(extent, axis)) for extent, axis in zip(_extents(count, size), size, strict=True))
     for axis, needed in zip("xyz", groups, strict=True):
-        if needed > _U32_MAX:
+        if needed > U32_MAX:
             raise LimitExceeded(
                 f"{count} elements need {needed} workgroups of {'x'.join(map(str, size))} along {axis}, and a dispatch has "
-                f"{_U32_MAX} workgroups at most",
+                f"{U32_MAX} workgroups at most",
                 fix="use larger workgroups, or dispatch the elements in parts",
                 value=needed,
-                limit=_U32_MAX,
+                limit=U32_MAX,
             )
     return groups  # type: ignore[return-value] # of three sizes
 
@@ -131,8 +127,9 @@ def _ceil_div(value: int, divisor: int) -> int:
 
 
 def _whole(value: object, what: str, lowest: int, highest: int) -> int:
-    if isinstance(value, bool) or not is_whole(value) or not lowest <= operator.index(value) <= highest:  # type: ignore[arg-type]
+    found = integer_within(value, lowest, highest)
+    if found is None:
         raise InvalidInput(
             f"{what} is {value!r}, and may be {lowest} to {highest}", fix="give a whole number in that range", value=value
         )
-    return operator.index(value)  # type: ignore[arg-type]
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.binding.arguments import misfit
+from vyre_driver.checks import U64_MAX
 from vyre_driver.errors import InvalidInput, InvalidProgram
 
 if TYPE_CHECKING:
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 _RUNTIME_SIZED, _LENGTH_OVERFLOW, _ALIGNMENT = 2, 3, 4
 _WRONG_COUNT, _MISALIGNED = 1, 3
-_MAX_BYTES = 2**64 - 1
 
 
 def plan_error(buffer: BufferDecl, status: int) -> InvalidProgram:
@@ -32,11 +32,11 @@ def plan_error(buffer: BufferDecl, status: int) -> InvalidProgram:
     if status == _LENGTH_OVERFLOW:
         return InvalidProgram(
             f"{what} declares {buffer.count} elements of {size} bytes, {buffer.count * size} bytes in all, over the limit of "
-            f"{_MAX_BYTES} bytes",
+            f"{U64_MAX} bytes",
             fix="use fewer or smaller elements",
             binding=buffer.name,
             value=buffer.count * size,
-            limit=_MAX_BYTES,
+            limit=U64_MAX,
         )
     if status == _ALIGNMENT:
         hint = buffer.hints.preferred_alignment

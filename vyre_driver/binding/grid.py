@@ -7,10 +7,9 @@ Source: Vulkan 1.3, limits ``maxComputeWorkGroupSize``, ``maxComputeWorkGroupInv
 from __future__ import annotations
 
 import math
-import operator
 from typing import TYPE_CHECKING
 
-from vyre_driver.checks import is_whole, items_of
+from vyre_driver.checks import integer, items_of
 from vyre_driver.errors import InvalidInput, InvalidSpecialization, LimitExceeded
 
 if TYPE_CHECKING:
@@ -147,9 +146,7 @@ def _automatic(arguments: Sequence[BufferArgument], size: tuple[int, int, int], 
 
 
 def _given(groups: Sequence[int]) -> tuple[int, int, int]:
-    given = items_of(groups) or []
-    is_plain = all(is_whole(count) and not isinstance(count, bool) for count in given)
-    counts = [operator.index(count) for count in given] if is_plain else []  # type: ignore[arg-type]
+    counts = [integer(count) or 0 for count in items_of(groups) or []]
     if not 1 <= len(counts) <= 3 or min(counts) < 1:
         raise InvalidInput(
             f"groups is {groups}, which is not 1 to 3 numbers of at least 1", fix="give groups=(x, y, z)", groups=groups

@@ -17,6 +17,7 @@ import numpy as np
 from vyre_driver import _fast
 from vyre_driver.binding import arguments
 from vyre_driver.binding.faults import lengths_error, plan_error, size_error
+from vyre_driver.checks import U64_MAX
 from vyre_driver.errors import InvalidInput, InvalidProgram, LimitExceeded
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.types import Element
 
 _WORD_BYTES = 4
-_MAX_BYTES = 2**64 - 1
 
 
 class BindingRole(enum.Enum):
@@ -150,13 +150,13 @@ class Binding:
         size = self._sized(byte_len)
         step = math.lcm(_WORD_BYTES, self.preferred_alignment)
         padded = -(-size // step) * step
-        if padded > _MAX_BYTES:
+        if padded > U64_MAX:
             raise LimitExceeded(
-                f"{self.described} takes {size} bytes, padded {padded} bytes, and there are {_MAX_BYTES} bytes at most",
+                f"{self.described} takes {size} bytes, padded {padded} bytes, and there are {U64_MAX} bytes at most",
                 fix="use fewer elements, or a smaller alignment",
                 binding=self.name,
                 value=padded,
-                limit=_MAX_BYTES,
+                limit=U64_MAX,
             )
         return padded
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from blake3 import blake3
 
+from vyre_driver.checks import U32_MAX
 from vyre_driver.identity.manifest import decode_manifest
 
-_U32_MAX = 0xFFFF_FFFF
 _UUID_BYTES = 16
 
 
@@ -47,7 +47,7 @@ class DeviceIds:
 
 
 def _u32(value: object) -> int:
-    return value if isinstance(value, int) and 0 <= value <= _U32_MAX else 0
+    return value if isinstance(value, int) and 0 <= value <= U32_MAX else 0
 
 
 def _uuid(value: object) -> bytes:

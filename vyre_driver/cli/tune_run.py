@@ -10,6 +10,7 @@ from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.autotune.search.outcomes import Budget, Status
 from vyre_driver.autotune.store.records import TuningRecords, size_text
 from vyre_driver.autotune.store.store import AutotuneStore
+from vyre_driver.checks import U32_MAX
 from vyre_driver.cli.options import add_device, print_json, printable, say
 from vyre_driver.cli.progress import Progress, human_count, human_measure
 from vyre_driver.driver import Driver
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.search.outcomes import Outcome
 
 _ALL = "all"
-_MOST = 2**32 - 1  # elements along an axis; what a kernel takes is less, and what memory holds
 _OUT = (Status.FAILED, Status.HUNG, Status.WRONG)
 
 
@@ -123,9 +123,9 @@ def _size(text: str, definition: KernelDefinition) -> Size:
         size = tuple(int(one) for one in text.split("x"))
     except ValueError:
         size = ()
-    if len(size) != numbers or not all(1 <= one <= _MOST for one in size):
+    if len(size) != numbers or not all(1 <= one <= U32_MAX for one in size):
         raise InvalidCommand(
-            f"--size {text!r} is not {human_count(numbers, 'whole number')} from 1 to {_MOST}, as {definition.name} takes",
+            f"--size {text!r} is not {human_count(numbers, 'whole number')} from 1 to {U32_MAX}, as {definition.name} takes",
             fix=f"write --size {size_text(definition.sizes[0])}",
         )
     return size

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
 
-from vyre_driver.checks import is_whole
+from vyre_driver.checks import U32_MAX, integer_within
 from vyre_driver.errors import InvalidKey, with_article
 
-U32_MAX = 0xFFFF_FFFF
-U64_MAX = 0xFFFF_FFFF_FFFF_FFFF
 DIGEST_BYTES = 32
 
 
@@ -21,16 +18,15 @@ def whole(value: object, highest: int, field: str) -> int:
     InvalidKey
         2203 otherwise.
     """
-    if type(value) is int and 0 <= value <= highest:
-        return value
-    if isinstance(value, bool) or not is_whole(value) or not 0 <= operator.index(value) <= highest:  # type: ignore[arg-type]
+    found = integer_within(value, 0, highest)
+    if found is None:
         raise InvalidKey(
             f"{field} is {value!r}, which is no whole number from 0 to {highest}",
             fix=f"give a whole number from 0 to {highest}",
             field=field,
             value=value,
         )
-    return operator.index(value)  # type: ignore[arg-type]
+    return found
 
 
 def workgroup(value: object, field: str) -> tuple[int, int, int]:

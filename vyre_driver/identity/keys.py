@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from blake3 import blake3
 
 from vyre_driver import _fast
+from vyre_driver.checks import U32_MAX, U64_MAX
 from vyre_driver.errors import InvalidKey
 from vyre_driver.identity import key_fields
 from vyre_driver.identity.manifest import FieldValue, decode_manifest, encode_manifest
@@ -97,14 +98,13 @@ class PipelineCacheKey:
         InvalidKey
             2203 if one is of the wrong type, size or range.
         """
-        u32 = key_fields.U32_MAX
         put = object.__setattr__
-        put(self, "version", key_fields.whole(self.version, u32, "version"))
+        put(self, "version", key_fields.whole(self.version, U32_MAX, "version"))
         put(self, "shader_hash", key_fields.digest(self.shader_hash, "shader_hash"))
         put(self, "bind_group_layout_hash", key_fields.digest(self.bind_group_layout_hash, "bind_group_layout_hash"))
-        put(self, "push_constant_size", key_fields.whole(self.push_constant_size, u32, "push_constant_size"))
+        put(self, "push_constant_size", key_fields.whole(self.push_constant_size, U32_MAX, "push_constant_size"))
         put(self, "workgroup_size", key_fields.workgroup(self.workgroup_size, "workgroup_size"))
-        put(self, "feature_flags", PipelineFeatureFlags(key_fields.whole(self.feature_flags, u32, "feature_flags")))
+        put(self, "feature_flags", PipelineFeatureFlags(key_fields.whole(self.feature_flags, U32_MAX, "feature_flags")))
         _text(self.backend_id, "backend_id")
 
     @classmethod
@@ -215,15 +215,13 @@ def emitter_fields(version: int, options: Mapping[str, FieldValue]) -> list[tupl
     InvalidKey
         2203 if the version is no u32, a name is no text, or a value is no u64, text or bytes.
     """
-    fields: list[tuple[str, FieldValue]] = [
-        ("emitter version", key_fields.whole(version, key_fields.U32_MAX, "emitter_version"))
-    ]
+    fields: list[tuple[str, FieldValue]] = [("emitter version", key_fields.whole(version, U32_MAX, "emitter_version"))]
     for name, value in sorted(options.items()):
         what = f"emitter option {_text(name, 'emitter_options')}"
         if isinstance(value, str):
             _text(value, what)
         elif not isinstance(value, bytes):
-            key_fields.whole(value, key_fields.U64_MAX, what)
+            key_fields.whole(value, U64_MAX, what)
         fields.append((what, value))
     return fields
 
@@ -309,7 +307,7 @@ def tuning_identity(  # noqa: PLR0913 -- one parameter for each thing that a cho
             ("code", key_fields.digest(code, "code")),
             *((f"tuned constant {place} {_text(name, 'constants')}", 1) for place, name in enumerate(constants)),
             *spec_map_fields(fixed),
-            ("ulp budget", key_fields.whole(ulp_budget, key_fields.U32_MAX, "ulp_budget")),
+            ("ulp budget", key_fields.whole(ulp_budget, U32_MAX, "ulp_budget")),
             ("size", _text(size, "size")),
             *device_fields(device),
         ]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
+from vyre_driver.checks import U32_MAX
 from vyre_driver.identity import key_fields
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ class PipelineDeviceFingerprint:
             2203 if a number is no u32, or the digest has not 32 bytes.
         """
         put = object.__setattr__
-        put(self, "vendor", key_fields.whole(self.vendor, key_fields.U32_MAX, "vendor"))
-        put(self, "device", key_fields.whole(self.device, key_fields.U32_MAX, "device"))
+        put(self, "vendor", key_fields.whole(self.vendor, U32_MAX, "vendor"))
+        put(self, "device", key_fields.whole(self.device, U32_MAX, "device"))
         put(self, "driver_digest", key_fields.digest(self.driver_digest, "driver_digest"))
 
     @classmethod

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import numpy as np
 
+from vyre_driver.checks import I32_MAX, U32_MAX
 from vyre_driver.ir._seal import seal_expression
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.fields import U32_MAX, brief, encoded_text, instance, refuse, whole
+from vyre_driver.ir.fields import brief, encoded_text, instance, refuse, whole
 from vyre_driver.ir.literal_types import (
     WIDE_LITERALS,
     Number,
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
 
     from vyre_driver.ir.terms import Parts
 
-_I32_MAX = (1 << 31) - 1
 _TAGGED_U32, _TAGGED_I32, _U32 = struct.Struct("<BI"), struct.Struct("<Bi"), struct.Struct("<I")
 _put = object.__setattr__
 _OPAQUE_TRAITS = Traits.ALL & ~Traits.NO_WRITES
@@ -167,7 +167,7 @@ class LitI32(Expr):
 
     def __post_init__(self) -> None:
         """Refuse a value out of range."""
-        object.__setattr__(self, "value", whole(self.value, _I32_MAX, "an i32 literal", lowest=-_I32_MAX - 1))
+        object.__setattr__(self, "value", whole(self.value, I32_MAX, "an i32 literal", lowest=-I32_MAX - 1))
         self.seal(DataType.I32)
 
     def parts(self) -> Parts:

@@ -9,8 +9,9 @@ import enum
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.checks import U8_MAX, U32_MAX, U64_MAX
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.fields import U8_MAX, U32_MAX, U64_MAX, encoded_text, instance, refuse, whole
+from vyre_driver.ir.fields import encoded_text, instance, refuse, whole
 from vyre_driver.ir.predicates import ShapePredicate
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from vyre_driver.checks import U32_MAX
 from vyre_driver.ir.arithmetic import LitBool, LitI32, LitU32, OpaqueExpr, Unary, Var, binary, literal
 from vyre_driver.ir.arithmetic import f32 as f32  # noqa: PLC0414 -- a builder like the others
 from vyre_driver.ir.buffers import BufferDecl
@@ -37,7 +38,7 @@ from vyre_driver.ir.expressions import (
     SubgroupSize,
     WorkgroupId,
 )
-from vyre_driver.ir.fields import U32_MAX, brief, refuse
+from vyre_driver.ir.fields import brief, refuse
 from vyre_driver.ir.literal_types import Number, wide_literal
 from vyre_driver.ir.nodes import Trap
 from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, OpaqueOp, UnOp

@@ -1,7 +1,6 @@
 """The types of buffer elements and values.
 
 A type is its tag and its parameters; ``encoded`` writes both down without ambiguity, and is what every digest sees.
-
 Source: spec item 1.1, one row a type.
 """
 
@@ -11,7 +10,8 @@ import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from vyre_driver.ir.fields import U8_MAX, U32_MAX, U64_MAX, instance, refuse, whole
+from vyre_driver.checks import U8_MAX, U32_MAX, U64_MAX
+from vyre_driver.ir.fields import instance, refuse, whole
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import struct
 from dataclasses import InitVar, dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from vyre_driver.checks import U8_MAX
 from vyre_driver.ir.arithmetic import (
     Binary,
     Expr,
@@ -22,7 +23,7 @@ from vyre_driver.ir.arithmetic import (
     Var,
 )
 from vyre_driver.ir.dtypes import DataType, wire_problem
-from vyre_driver.ir.fields import U8_MAX, brief, encoded_text, instance, refuse, whole
+from vyre_driver.ir.fields import brief, encoded_text, instance, refuse, whole
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering, OpaqueOp
 from vyre_driver.ir.terms import Traits
 

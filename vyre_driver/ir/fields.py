@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import functools
-import operator
 import struct
 from typing import TYPE_CHECKING
 
-from vyre_driver.checks import is_whole
+from vyre_driver.checks import integer
 from vyre_driver.errors import InvalidProgram, with_article
 
 if TYPE_CHECKING:
     from typing import NoReturn
-
-U8_MAX = 0xFF
-U32_MAX = 0xFFFF_FFFF
-U64_MAX = 0xFFFF_FFFF_FFFF_FFFF
 
 _LENGTH = struct.Struct("<I")
 _KEPT_CHARACTERS = 64  # names repeat; long texts do not
@@ -29,9 +24,9 @@ def whole(value: object, highest: int, what: str, *, lowest: int = 0) -> int:
     InvalidProgram
         1006 otherwise.
     """
-    if isinstance(value, bool) or not is_whole(value):
+    number = integer(value)
+    if number is None:
         refuse(f"{what} is {brief(value)}, which is no whole number", f"give a whole number from {lowest} to {highest}")
-    number = operator.index(value)  # type: ignore[arg-type]
     if not lowest <= number <= highest:
         refuse(f"{what} is {brief(number)}, outside {lowest} to {highest}", f"give a whole number from {lowest} to {highest}")
     return number

@@ -10,7 +10,8 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from vyre_driver.ir.fields import U64_MAX, encoded_text, instance
+from vyre_driver.checks import U64_MAX
+from vyre_driver.ir.fields import encoded_text, instance
 from vyre_driver.ir.operators import WORLD, CollectiveOp
 from vyre_driver.ir.statements import (
     Assign,

@@ -13,7 +13,8 @@ import struct
 from dataclasses import dataclass
 from typing import ClassVar
 
-from vyre_driver.ir.fields import U32_MAX, whole
+from vyre_driver.checks import U32_MAX
+from vyre_driver.ir.fields import whole
 
 WORLD = 0  # the communication group (u32) of every device
 

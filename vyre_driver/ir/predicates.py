@@ -8,10 +8,10 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
-from vyre_driver.ir.fields import U32_MAX, instance, refuse, whole
+from vyre_driver.checks import I64_MAX, U32_MAX
+from vyre_driver.ir.fields import instance, refuse, whole
 
 MAX_PREDICATES = 64
-_I64_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +168,7 @@ class AffineRange(ShapePredicate):
     def __post_init__(self) -> None:
         """Refuse numbers outside i64."""
         for name in ("scale", "offset", "min", "max"):
-            whole(getattr(self, name), _I64_MAX, f"{name} of AffineRange", lowest=-_I64_MAX - 1)
+            whole(getattr(self, name), I64_MAX, f"{name} of AffineRange", lowest=-I64_MAX - 1)
 
     def holds(self, count: int) -> bool:
         """Return whether the scaled count is in range."""

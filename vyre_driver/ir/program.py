@@ -9,10 +9,11 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.checks import U32_MAX
 from vyre_driver.ir import digests
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind, canonical_place
 from vyre_driver.ir.canonical import canonical_nodes
-from vyre_driver.ir.fields import U32_MAX, brief, encoded_text, instance, refuse, whole
+from vyre_driver.ir.fields import brief, encoded_text, instance, refuse, whole
 from vyre_driver.ir.nodes import IndirectDispatch
 from vyre_driver.ir.statements import Block, Region, Return, node_tuple
 from vyre_driver.ir.stats import measure

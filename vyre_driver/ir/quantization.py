@@ -9,7 +9,8 @@ import enum
 import struct
 from dataclasses import dataclass
 
-from vyre_driver.ir.fields import U32_MAX, instance, refuse, whole
+from vyre_driver.checks import U32_MAX
+from vyre_driver.ir.fields import instance, refuse, whole
 
 _PAIR = struct.Struct("<BI")
 

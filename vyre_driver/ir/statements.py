@@ -10,9 +10,10 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from vyre_driver.checks import U32_MAX
 from vyre_driver.ir._seal import seal_node
 from vyre_driver.ir.expressions import Expr
-from vyre_driver.ir.fields import U32_MAX, brief, encoded_text, instance, refuse, whole
+from vyre_driver.ir.fields import brief, encoded_text, instance, refuse, whole
 from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.terms import Term, Traits, complete
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
 from vyre_driver.autotune.search.space import Axis, TuningSpace
-from vyre_driver.checks import is_whole
+from vyre_driver.checks import integer_within
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels.streams import (
     MAX_COUNT,
@@ -72,14 +72,15 @@ class Histogram(KernelDefinition):
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (n, bins); raises InvalidInput 2201."""
         check_parameters(self.name, parameters, ("bins",))
-        bins = parameters.get("bins", 256)
-        if isinstance(bins, bool) or not is_whole(bins) or not 1 <= bins <= MAX_COUNT:
+        given = parameters.get("bins", 256)
+        bins = integer_within(given, 1, MAX_COUNT)
+        if bins is None:
             raise InvalidInput(
-                f"bins of histogram is {bins!r}, which is no whole number from 1 to {MAX_COUNT}",
+                f"bins of histogram is {given!r}, which is no whole number from 1 to {MAX_COUNT}",
                 fix="give the number of bins",
                 parameter="bins",
             )
-        return checked_count(self.name, "x", operands["x"], ("uint32",)), int(bins)
+        return checked_count(self.name, "x", operands["x"], ("uint32",)), bins
 
     def plan(
         self,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from blake3 import blake3
 
 from vyre_driver import _fast
+from vyre_driver.checks import U32_MAX, U64_MAX
 from vyre_driver.errors import InvalidSpecialization, with_article
 from vyre_driver.identity import key_fields
 from vyre_driver.specialization.values import SpecMap, SpecValue
@@ -146,10 +147,10 @@ class SpecCacheKey:
             2203 if a field is out of its range.
         """
         put = object.__setattr__
-        put(self, "shader_hash", key_fields.whole(self.shader_hash, key_fields.U64_MAX, "shader_hash"))
-        put(self, "binding_sig", key_fields.whole(self.binding_sig, key_fields.U64_MAX, "binding_sig"))
+        put(self, "shader_hash", key_fields.whole(self.shader_hash, U64_MAX, "shader_hash"))
+        put(self, "binding_sig", key_fields.whole(self.binding_sig, U64_MAX, "binding_sig"))
         put(self, "workgroup_size", key_fields.workgroup(self.workgroup_size, "workgroup_size"))
-        put(self, "spec_hash", key_fields.whole(self.spec_hash, key_fields.U64_MAX, "spec_hash"))
+        put(self, "spec_hash", key_fields.whole(self.spec_hash, U64_MAX, "spec_hash"))
 
     @classmethod
     def new(cls, shader_hash: int, binding_sig: int, workgroup_size: tuple[int, int, int], specs: SpecMap) -> SpecCacheKey:
@@ -167,7 +168,7 @@ def vsa_specialization_key(program: Program, spec_hash: int) -> int:
     InvalidKey
         2203 if the hash is no u64.
     """
-    spec_hash = key_fields.whole(spec_hash, key_fields.U64_MAX, "spec_hash")
+    spec_hash = key_fields.whole(spec_hash, U64_MAX, "spec_hash")
     return int.from_bytes(program.fingerprint()[:8], "little") << 64 | spec_hash
 
 
@@ -184,6 +185,6 @@ def versioned_specialization_artifact_key(cache_version: int, spec_hash: str, ba
         head = _ARTIFACT_HEAD.pack(_ARTIFACT_DOMAIN, cache_version, b"\0spec\0", len(spec))
     except (TypeError, UnicodeEncodeError, struct.error):  # the checks say which part; made first, they would cost a fifth
         key_fields.encoded(spec_hash, "spec_hash"), key_fields.encoded(backend_fingerprint, "backend_fingerprint")
-        key_fields.whole(cache_version, key_fields.U32_MAX, "cache_version")
+        key_fields.whole(cache_version, U32_MAX, "cache_version")
         raise
     return _fast.hex_text(blake3(head + spec + _ARTIFACT_BACKEND.pack(b"\0backend\0", len(backend)) + backend).digest())

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from vyre_driver import _fast
+from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import InvalidSpecialization
 from vyre_driver.spirv.types import Scalar
 
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 
 _QUANTIZED_TAG = 0x1F
 _UNKNOWN_TAG = 0xFFFF_FFFF
-_U32_MAX = 0xFFFF_FFFF
 
 
 class SpecKind(enum.IntEnum):
@@ -71,7 +71,7 @@ class SpecValue:
             2102 if bits are no u32, a bool has other bits than 0 and 1, or a data type is missing, surplus or has another tag.
         """
         tag = None if self.data_type is None else _tag(self.data_type)
-        most = 1 if self.kind is SpecKind.BOOL else _U32_MAX
+        most = 1 if self.kind is SpecKind.BOOL else U32_MAX
         is_right = isinstance(self.kind, SpecKind) and type(self.bits) is int and 0 <= self.bits <= most
         if not is_right or (tag != self.bits if self.kind is SpecKind.DTYPE else tag is not None):
             raise InvalidSpecialization(

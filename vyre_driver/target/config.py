@@ -7,19 +7,14 @@ from __future__ import annotations
 
 import enum
 import math
-import operator
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from vyre_driver.checks import is_whole
+from vyre_driver.checks import U8_MAX, U32_MAX, U64_MAX, integer_within
 from vyre_driver.errors import InvalidDispatchConfig
 
 if TYPE_CHECKING:
     from typing import NoReturn
-
-_U8_MAX = 0xFF
-_U32_MAX = 0xFFFF_FFFF
-_U64_MAX = 0xFFFF_FFFF_FFFF_FFFF
 
 
 class SpeculationMode(enum.Enum):
@@ -100,11 +95,11 @@ class DispatchConfig:
 
 
 _RANGES = {
-    "ulp_budget": (0, _U8_MAX),
-    "max_output_bytes": (0, _U64_MAX),
-    "fixpoint_iterations": (1, _U32_MAX),
-    "workgroup_override": (1, _U32_MAX),
-    "grid_override": (1, _U32_MAX),
+    "ulp_budget": (0, U8_MAX),
+    "max_output_bytes": (0, U64_MAX),
+    "fixpoint_iterations": (1, U32_MAX),
+    "workgroup_override": (1, U32_MAX),
+    "grid_override": (1, U32_MAX),
 }
 _KINDS: dict[str, type] = {
     "profile": str,
@@ -131,9 +126,10 @@ def _checked(name: str, value: object) -> object:
 
 def _whole(name: str, value: object) -> int:
     low, high = _RANGES[name]
-    if isinstance(value, bool) or not is_whole(value) or not low <= operator.index(value) <= high:  # type: ignore[arg-type]
+    found = integer_within(value, low, high)
+    if found is None:
         _refuse(name, value, f"is no whole number from {low} to {high}", f"give a whole number from {low} to {high}")
-    return operator.index(value)  # type: ignore[arg-type]
+    return found
 
 
 def _three(name: str, value: object) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import InvalidTuningSpace
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ Axes = tuple[int, int, int]
 
 UNROLL = "UNROLL"
 """The constant that upstream's records have a column for."""
-_U32_MAX = 2**32 - 1
 _SHOWN = 3
 
 
@@ -101,10 +101,10 @@ class TuningSpace:
     def __post_init__(self) -> None:
         """Check the axes."""
         for axis in self.axes:
-            if not axis.values or any(type(one) is not int or not axis.least <= one <= _U32_MAX for one in axis.values):
+            if not axis.values or any(type(one) is not int or not axis.least <= one <= U32_MAX for one in axis.values):
                 raise InvalidTuningSpace(
                     f"the values of {axis.constant!r} are {axis.values}, and each must be a whole number from {axis.least} to "
-                    f"{_U32_MAX}",
+                    f"{U32_MAX}",
                     fix="give the values that the constant may take, preferred first",
                     constant=axis.constant,
                 )

@@ -12,14 +12,13 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from vyre_driver import _fast
+from vyre_driver.checks import I64_MAX, U32_MAX
 from vyre_driver.errors import InvalidAutotuneRecord
 from vyre_driver.identity import key_fields
 
 if TYPE_CHECKING:
     from vyre_driver.specialization.resolve import SpecCacheKey
 
-_U32_MAX = 2**32 - 1
-_I64_MAX = 2**63 - 1  # what every TOML reader takes
 _AXES = 3
 _IDENTITY = re.compile(r"[0-9a-f]{64}")
 _SIZE = re.compile(r"(?:(?:0|[1-9][0-9]{0,18})(?:x(?:0|[1-9][0-9]{0,18}))*)?")
@@ -117,10 +116,10 @@ class AutotuneRecord:
             if type(axes) is not tuple or len(axes) != _AXES:
                 _refuse(name, axes, "is not three whole numbers")
             for axis in axes:
-                _check_number(name, axis, _U32_MAX)
-        _check_number("unroll", self.unroll, _U32_MAX)
+                _check_number(name, axis, U32_MAX)
+        _check_number("unroll", self.unroll, U32_MAX)
         for name in ("samples", "median_ns", "measured_at"):
-            _check_number(name, getattr(self, name), _I64_MAX)
+            _check_number(name, getattr(self, name), I64_MAX)  # what every TOML reader takes
         for name in ("recorded_at", "kernel", "device", "driver"):
             _check_text(name, getattr(self, name))
         if type(self.size) is not str or _SIZE.fullmatch(self.size) is None:

@@ -18,10 +18,10 @@ import tomli
 import tomli_w
 
 from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
+from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import InvalidAutotuneRecord, InvalidKey
 
 SCHEMA = 1
-_U32_MAX = 2**32 - 1
 _HEADER = "[[record]]\n"
 _ADDED = ("identity", "samples", "median_ns", "measured_at", "kernel", "device", "driver", "size")
 _KNOWN = frozenset({"key", "adapter"} | {one.name for one in fields(AutotuneRecord)})
@@ -77,8 +77,8 @@ def parse(text: str) -> AutotuneText:
     except RecursionError:
         raise ValueError("its arrays are nested too deeply") from None
     schema, records = top.pop("schema", 0), top.pop("record", [])
-    if type(schema) is not int or not 0 <= schema <= _U32_MAX:
-        raise ValueError(f"its schema is {schema!r}, which is no whole number from 0 to {_U32_MAX}")
+    if type(schema) is not int or not 0 <= schema <= U32_MAX:
+        raise ValueError(f"its schema is {schema!r}, which is no whole number from 0 to {U32_MAX}")
     if not isinstance(records, list):
         raise ValueError("its records are no array")  # noqa: TRY004 -- of the text
     return _read_records(records, schema, top)
@@ -132,7 +132,7 @@ def parse_own(text: str) -> dict[tuple[AutotuneKey, str], AutotuneRecord] | None
             return None
         key, adapter, x, y, z, unroll, wide, high, deep, day, identity, samples, median, at, *names = match.groups()
         axes = int(x), int(y), int(z), int(wide), int(high), int(deep), int(unroll)
-        if max(axes) > _U32_MAX:
+        if max(axes) > U32_MAX:
             return None
         added: tuple[Any, ...] = ("", 0, 0, 0, "", "", "", "")
         if identity is not None:

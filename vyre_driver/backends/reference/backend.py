@@ -19,6 +19,7 @@ from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendRegistrati
 from vyre_driver.backends.validate import admit
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.push_constants import pack_push_constants
+from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.ir.program import Program
 from vyre_driver.target.check import check_output_bytes, check_wishes, output_byte_len
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
     from vyre_driver.specialization.values import SpecMap
 
 _PRECEDENCE = 900  # behind everything that has a device
-_U32_MAX = 2**32 - 1
-_ANY_SIZE = (_U32_MAX, _U32_MAX, _U32_MAX)
+_ANY_SIZE = (U32_MAX, U32_MAX, U32_MAX)
 _OPERATIONS = core_expressions() | INTERPRETED_NODES
 
 
@@ -64,7 +64,7 @@ class ReferenceBackend(Backend):
             has_shared_memory=True,
             max_native_int_width=64,
             max_workgroup_size=_ANY_SIZE,
-            max_invocations_per_workgroup=_U32_MAX,
+            max_invocations_per_workgroup=U32_MAX,
             max_shared_memory_bytes=MAX_SHARED_BYTES,
             subgroup_size=SUBGROUP_LANES,
         )

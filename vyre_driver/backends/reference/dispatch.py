@@ -21,7 +21,7 @@ from vyre_driver.backends.reference.values import layout_of
 from vyre_driver.binding.dispatch_parameters import covering_grid, dispatch_element_count
 from vyre_driver.binding.grid import check_guessable
 from vyre_driver.binding.plan import BindingPlan
-from vyre_driver.checks import is_whole
+from vyre_driver.checks import U32_MAX, is_whole
 from vyre_driver.errors import InvalidInput, InvalidProgram
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validation.validate import validate
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from vyre_driver.specialization.values import SpecMap
 
 DEFAULT_STEP_BUDGET = 1 << 24
-_U32_MAX = 2**32 - 1
 _LANES = frozenset(1 << power for power in range(8))
 
 
@@ -170,7 +169,7 @@ def _grid(given: Sequence[int] | None, plan: BindingPlan, program: Program) -> t
         check_guessable(program.workgroup_size, beyond_x=beyond_x, subject="program")
         return covering_grid(dispatch_element_count(plan, has_atomics=has_atomics), program.workgroup_size)
     sizes = tuple(given)
-    if len(sizes) != 3 or not all(is_whole(size) and 1 <= size <= _U32_MAX for size in sizes):
+    if len(sizes) != 3 or not all(is_whole(size) and 1 <= size <= U32_MAX for size in sizes):
         raise InvalidInput(f"the grid is {sizes!r}", fix="give (x, y, z), each 1 to 2**32 - 1 workgroups", value=sizes)
     x, y, z = (int(size) for size in sizes)
     return x, y, z

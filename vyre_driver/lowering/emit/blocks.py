@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from vyre_driver.lowering.emit.code import U32_MAX
+from vyre_driver.checks import U32_MAX
 from vyre_driver.spirv.instructions import LOOP_CONTROL_NONE, Ins
 
 if TYPE_CHECKING:

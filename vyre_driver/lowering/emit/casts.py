@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vyre_driver.checks import U32_MAX
 from vyre_driver.lowering.emit import floats, folding, integers, wide
-from vyre_driver.lowering.emit.code import U32_MAX, Value, cannot
+from vyre_driver.lowering.emit.code import Value, cannot
 from vyre_driver.lowering.emit.hiding import hide_f32, hide_number
 from vyre_driver.lowering.emit.kinds import Form, Kind
 from vyre_driver.spirv.instructions import Ins

@@ -11,6 +11,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
+from vyre_driver.checks import U32_MAX
 from vyre_driver.lowering.emit.kinds import Form, Kind
 from vyre_driver.spirv.instructions import GLSL_STD_450, SELECTION_CONTROL_NONE, Ins
 from vyre_driver.spirv.opcodes import Op, StorageClass
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from vyre_driver.lowering.emit.target import Target
     from vyre_driver.spirv.builder import ModuleBuilder
 
-U32_MAX = 0xFFFF_FFFF
 MAX_WORDS = 1 << 22
 FULL = (0, U32_MAX)
 _LEAST = 0x8000_0000

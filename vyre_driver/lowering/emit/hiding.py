@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.lowering.emit.code import U32_MAX
+from vyre_driver.checks import U32_MAX
 from vyre_driver.spirv.instructions import Ins
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The only reader of ``VYRE_*`` environment variables.
+"""The only reader of ``VYRE_*`` environment variables, and where a user's files lie without them.
 
 Each variable is read when it is needed, never at import, so one that is set later still counts. Empty means unset. A value
 that cannot be meant is refused with the variable's name, never guessed at.
@@ -13,7 +13,7 @@ import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from vyre_driver.errors import InvalidSetting
 
@@ -331,3 +331,24 @@ def absolute_path(setting: Setting) -> Path | None:
             value=value,
         )
     return path
+
+
+def user_directory(kind: Literal["cache", "state"]) -> Path | None:
+    """Return ``vyre`` below XDG_CACHE_HOME or XDG_STATE_HOME, else below ``~/.cache`` or ``~/.local/state``.
+
+    None without a usable home. A relative or empty variable is ignored, and neither the working directory nor a
+    temporary one is ever used.
+    """
+    import platformdirs
+
+    find, below_home = {
+        "cache": (platformdirs.user_cache_dir, "~/.cache/vyre"),
+        "state": (platformdirs.user_state_dir, "~/.local/state/vyre"),
+    }[kind]
+    try:
+        found = Path(find("vyre", appauthor=False))
+    except RuntimeError:  # platformdirs found no home
+        found = Path()
+    if not found.is_absolute():
+        found = Path(os.path.expanduser(below_home))  # noqa: PTH111 -- Path.expanduser raises without a home
+    return found if found.is_absolute() else None

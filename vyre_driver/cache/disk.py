@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import _fast, settings
-from vyre_driver.cache import default_root as places
 from vyre_driver.cache.device_ids import DeviceIds
 from vyre_driver.cache.directory import CacheLookup, EntryDirectory, most_telling
 from vyre_driver.cache.durable import PendingFlush
@@ -107,11 +106,9 @@ class DiskPipelineCache(CacheUpkeep):
 
     @staticmethod
     def default_root() -> Path | None:
-        """``$XDG_CACHE_HOME/vyre/pipelines``, else ``~/.cache/vyre/pipelines``; None without a usable home.
-
-        A relative or empty XDG_CACHE_HOME is ignored, and the working directory is never used.
-        """
-        return places.default_root()
+        """``pipelines`` below ``settings.user_directory``; None without a usable home."""
+        below = settings.user_directory("cache")
+        return None if below is None else below / "pipelines"
 
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that open the same cache in another process; the key is among them."""

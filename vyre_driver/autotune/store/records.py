@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import enum
 import math
-import os
 import threading
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
-
-import platformdirs
 
 from vyre_driver import settings
 from vyre_driver.autotune.store.store import AutotuneStore, AutotuneWarning
 from vyre_driver.errors import FileUnusable, InvalidAutotuneFile, InvalidInput
 
 if TYPE_CHECKING:
+    import os
+
     from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
 
 Size = tuple[int, ...]
@@ -190,17 +189,9 @@ class TuningRecords:
 
 
 def default_path() -> Path | None:
-    """``$XDG_STATE_HOME/vyre/autotune.toml``, else ``~/.local/state/vyre/autotune.toml``; None without a usable home.
-
-    A relative or empty XDG_STATE_HOME is ignored, and neither the working directory nor a temporary one is ever used.
-    """
-    try:
-        base = Path(platformdirs.user_state_dir("vyre", appauthor=False))
-    except RuntimeError:  # platformdirs found no home
-        base = Path()
-    if not base.is_absolute():
-        base = Path(os.path.expanduser("~/.local/state/vyre"))  # noqa: PTH111 -- Path.expanduser raises without a home
-    return base / "autotune.toml" if base.is_absolute() else None
+    """``autotune.toml`` below ``settings.user_directory``; None without a usable home."""
+    below = settings.user_directory("state")
+    return None if below is None else below / "autotune.toml"
 
 
 def size_text(size: Size) -> str:

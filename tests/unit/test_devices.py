@@ -10,7 +10,8 @@ from literals import DEVICE, device, refusal
 
 from vyre_driver.errors import VulkanUnavailable
 from vyre_driver.vulkan import CooperativeMatrixShape, MemoryBudget, MemoryType, _vulkan, enumerate_devices
-from vyre_driver.vulkan.devices import DeviceLimits, DeviceType, PhysicalDevice, QueueFamily, format_version
+from vyre_driver.vulkan.devices import DeviceLimits, DeviceType, PhysicalDevice, QueueFamily
+from vyre_driver.vulkan.version import format_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,6 +15,7 @@ from vyre_driver.spirv.opcodes import (
     SUBGROUP_CAPABILITIES,
     capability_name,
 )
+from vyre_driver.vulkan.version import known_minor
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -37,7 +38,7 @@ def check_requirements(reflection: Reflection, device: PhysicalDevice, features:
     LimitExceeded
         2104 if there are more buffers, push-constant bytes or bytes of shared memory than the device allows.
     """
-    minor = min(api_version >> 12 & 0x3FF, 3)
+    minor = known_minor(api_version)
     if reflection.version > _MAX_SPIRV_VERSION[minor]:
         raise UnsupportedFeature(
             f"the module is SPIR-V {_dotted(reflection.version)}, and the device is open for Vulkan 1.{minor}, which takes "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.cache.entry import Verdict
 from vyre_driver.identity.manifest import decode_manifest
+from vyre_driver.vulkan.version import format_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -111,7 +112,7 @@ def _shown(name: str, value: FieldValue | None) -> str:
         return digits if len(digits) <= _SHOWN_HEX_DIGITS else digits[:_SHOWN_HEX_DIGITS] + "..."
     if isinstance(value, int):
         if name == "apiVersion":
-            return f"{value >> 22 & 0x7F}.{value >> 12 & 0x3FF}.{value & 0xFFF}"
+            return format_version(value)
         return f"{value:#06x}" if name in _HEX_FIELDS else str(value)
     return _shown_text(name, value)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from vyre_driver import settings
 from vyre_driver.cli.options import add_json, print_json, say
 from vyre_driver.vulkan import enumerate_devices
-from vyre_driver.vulkan.devices import format_version
 from vyre_driver.vulkan.selection import rank_devices
+from vyre_driver.vulkan.version import format_version
 
 if TYPE_CHECKING:
     import argparse

@@ -16,6 +16,7 @@ from vyre_driver.process.call_lock import refused
 from vyre_driver.vulkan import _layer
 from vyre_driver.vulkan.devices import DeviceType
 from vyre_driver.vulkan.layer import create_under_layer, layer_config, wanted_features
+from vyre_driver.vulkan.version import API_1_1
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +92,8 @@ class KomputeDevice:
         self.features = frozenset(self._wanted_features())
         _note_open(self)
         _opened_in.add(os.getpid())
-        self.api_version = min(physical.loader_version, physical.api_version) if self.layer else _KOMPUTE_API_VERSION
+        # Without the layer, what kompute asks for.
+        self.api_version = min(physical.loader_version, physical.api_version) if self.layer else API_1_1
         self._check_features()
 
     def _wanted_features(self) -> tuple[str, ...]:
@@ -295,7 +297,6 @@ class KomputeDevice:
             self._manager = None
 
 
-_KOMPUTE_API_VERSION = 1 << 22 | 1 << 12
 # By number. References without a callback: what an interrupt falls into there, Python prints and forgets.
 _OPEN: dict[int, weakref.ref[KomputeDevice]] = {}
 _numbers = itertools.count()

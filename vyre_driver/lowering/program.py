@@ -22,6 +22,7 @@ from vyre_driver.lowering.source import KernelSource
 from vyre_driver.specialization.resolve import Specialization, named_values, specialize
 from vyre_driver.target.check import check_kept
 from vyre_driver.target.profile import DeviceProfile
+from vyre_driver.vulkan.version import API_1_2
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from vyre_driver.target.config import DispatchConfig
     from vyre_driver.vulkan.devices import DeviceLimits, PhysicalDevice
 
-_VULKAN_1_2 = 1 << 22 | 2 << 12
 # Float controls, and what else a device has to have for one width to be told by itself.
 _CONTROLS = {PRESERVE: PRESERVE, FLUSH: "denormBehaviorIndependence", ROUND_TO_EVEN: "roundingModeIndependence"}
 # Vulkan allows an fma to be a product and a sum, and has no fact that tells: VK_DRIVER_ID_NVIDIA_PROPRIETARY rounds once.
@@ -175,7 +175,7 @@ def target_for(
     """
     strict = config is None or not config.ulp_budget
     version = device.api_version if api_version is None else api_version
-    has = device.float_controls if version >= _VULKAN_1_2 else frozenset()
+    has = device.float_controls if version >= API_1_2 else frozenset()
     controls = {name for name, beside in _CONTROLS.items() if name in has and beside in has}
     fuses, fences = device.driver_id in _FUSING, device.driver_id != _LLVMPIPE
     return Target(frozenset(features) | controls, strict=strict, fuses=fuses, fences=fences)

@@ -19,6 +19,7 @@ from blake3 import blake3
 
 from vyre_driver import settings
 from vyre_driver.errors import InvalidModule, ToolUnavailable
+from vyre_driver.vulkan.version import known_minor
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -47,7 +48,7 @@ def check_valid(code: bytes, capabilities: Collection[int], api_version: int, so
     tool = shutil.which(TOOL) if settings.switch(settings.SPIRV_VAL, unset=True) else None
     if tool is None:
         return
-    complaint = verdicts.complaint(tool, f"vulkan1.{min(api_version >> 12 & 0x3FF, 3)}", code)
+    complaint = verdicts.complaint(tool, f"vulkan1.{known_minor(api_version)}", code)
     unknown = _UNKNOWN_CAPABILITY.search(complaint)
     if complaint and (unknown is None or int(unknown[1]) not in capabilities):
         raise InvalidModule(

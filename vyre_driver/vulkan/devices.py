@@ -13,6 +13,7 @@ from vyre_driver.errors import VulkanUnavailable
 from vyre_driver.vulkan import _vulkan
 from vyre_driver.vulkan.matrices import CooperativeMatrixShape
 from vyre_driver.vulkan.memory import MemoryBudget, MemoryType
+from vyre_driver.vulkan.version import format_version as format_version  # noqa: PLC0414 -- taken from here too
 
 _VK_ERROR_INCOMPATIBLE_DRIVER = -9
 _VK_QUEUE_GRAPHICS_BIT = 0x1
@@ -191,11 +192,6 @@ class PhysicalDevice:
         """The queue family for compute: a compute-only one if there is one, else the first that computes."""
         computing = [family for family in self.queue_families if family.computes and family.count > 0]
         return min(computing, key=lambda family: (not family.compute_only, family.index), default=None)
-
-
-def format_version(version: int) -> str:
-    """Return ``major.minor.patch`` of a packed Vulkan version number (Vulkan 1.3, "Version Numbers")."""
-    return f"{version >> 22 & 0x7F}.{version >> 12 & 0x3FF}.{version & 0xFFF}"
 
 
 def enumerate_devices() -> tuple[PhysicalDevice, ...]:

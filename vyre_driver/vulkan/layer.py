@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from vyre_driver.vulkan import _layer
 from vyre_driver.vulkan.devices import DeviceType
+from vyre_driver.vulkan.version import API_1_3, pack_version, without_patch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 _Made = TypeVar("_Made")
 
-API_1_1, API_1_2, API_1_3 = ((1 << 22) | (minor << 12) for minor in (1, 2, 3))
 MEMORY_CACHE_BYTES = 256 * 1024 * 1024
 GPU_POLL_NS = 1_000_000
 CPU_POLL_NS = 0  # a software device computes on the cores that a poll would keep busy
@@ -71,7 +71,7 @@ _EXTENSION_OF = {
     "shaderBFloat16Type": "VK_KHR_shader_bfloat16",
     "shaderBFloat16CooperativeMatrix": "VK_KHR_shader_bfloat16",
 }
-_FIRST_LOADER_WITH_ADD_PATH = API_1_3 | 207
+_FIRST_LOADER_WITH_ADD_PATH = pack_version(1, 3, 207)
 _DIRECTORY = Path(_layer.__file__).parent
 
 
@@ -88,7 +88,7 @@ def layer_config(device: PhysicalDevice, hooks: tuple[str, ...], features: tuple
     """Return what the layer is to do for a device."""
     return _layer.LayerConfig(
         hooks=hooks,
-        api_version=min(device.loader_version, device.api_version, API_1_3 | 0xFFF) & ~0xFFF,
+        api_version=min(without_patch(min(device.loader_version, device.api_version)), API_1_3),
         device_uuid=device.device_uuid,
         features=features,
         extensions=sorted({_EXTENSION_OF[name] for name in features if name in _EXTENSION_OF}),

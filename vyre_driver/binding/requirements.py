@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # Of Vulkan 1.0 to 1.3.
 _MAX_SPIRV_VERSION = {0: (1, 0), 1: (1, 3), 2: (1, 5), 3: (1, 6)}
-_COMPUTE_STAGE = 0x20
 
 
 def check_requirements(reflection: Reflection, device: PhysicalDevice, features: Collection[str], api_version: int) -> None:
@@ -94,7 +93,7 @@ def _check_capability(capability: int, device: PhysicalDevice, features: Collect
     name = capability_name(capability)
     bit = SUBGROUP_CAPABILITIES.get(capability)
     if bit is not None:
-        if device.subgroup_operations & bit and device.subgroup_stages & _COMPUTE_STAGE:
+        if device.has_subgroup_operations(bit):
             return
         raise UnsupportedFeature(
             f"the shader needs {name}, and {device.name!r} has no such subgroup operations",

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from vyre_driver.vulkan.devices import PhysicalDevice
 
-_COMPUTE_STAGE = 0x20
 # VkSubgroupFeatureFlagBits: all that upstream's SubgroupAdd, SubgroupBallot and SubgroupShuffle need; a program asks for
 # subgroup operations as a whole.
 _SUBGROUP_BASIC, _SUBGROUP_ARITHMETIC, _SUBGROUP_BALLOT, _SUBGROUP_SHUFFLE = 0x1, 0x4, 0x8, 0x10
@@ -147,7 +146,7 @@ class DeviceProfile:
             supports_bf16=PipelineFeatureFlags.BF16 in flags,
             supports_tensor_cores=PipelineFeatureFlags.TENSOR_CORES in flags,
             has_mul_high=True,
-            has_subgroup_shuffle=_has_subgroup_operations(device, _SUBGROUP_BASIC | _SUBGROUP_SHUFFLE),
+            has_subgroup_shuffle=device.has_subgroup_operations(_SUBGROUP_BASIC | _SUBGROUP_SHUFFLE),
             has_shared_memory=limits.max_compute_shared_memory_size > 0,
             max_native_int_width=64 if "shaderInt64" in features else 32,
             max_workgroup_size=limits.max_compute_work_group_size,
@@ -183,14 +182,10 @@ def feature_flags(device: PhysicalDevice, enabled_features: Collection[str] = ()
     features = device.features & frozenset(enabled_features)
     family = device.compute_family
     found = {
-        PipelineFeatureFlags.SUBGROUP_OPS: _has_subgroup_operations(device, _SUBGROUP_OPS),
+        PipelineFeatureFlags.SUBGROUP_OPS: device.has_subgroup_operations(_SUBGROUP_OPS),
         PipelineFeatureFlags.F16: features >= {"shaderFloat16", "storageBuffer16BitAccess"},
         PipelineFeatureFlags.BF16: features >= {"shaderBFloat16Type", "storageBuffer16BitAccess"},
-        PipelineFeatureFlags.TENSOR_CORES: (
-            "cooperativeMatrix" in features
-            and bool(device.cooperative_matrices)
-            and bool(device.cooperative_matrix_stages & _COMPUTE_STAGE)
-        ),
+        PipelineFeatureFlags.TENSOR_CORES: "cooperativeMatrix" in features and device.has_cooperative_matrices,
         PipelineFeatureFlags.ASYNC_COMPUTE: family is not None and family.compute_only,
         PipelineFeatureFlags.PUSH_CONSTANTS: device.limits.max_push_constants_size > 0,
     }
@@ -199,7 +194,3 @@ def feature_flags(device: PhysicalDevice, enabled_features: Collection[str] = ()
         if there:
             flags |= flag
     return flags
-
-
-def _has_subgroup_operations(device: PhysicalDevice, operations: int) -> bool:
-    return bool(device.subgroup_stages & _COMPUTE_STAGE) and device.subgroup_operations & operations == operations

@@ -16,6 +16,7 @@ from vyre_driver.vulkan.memory import MemoryBudget, MemoryType
 from vyre_driver.vulkan.version import format_version as format_version  # noqa: PLC0414 -- taken from here too
 
 _VK_ERROR_INCOMPATIBLE_DRIVER = -9
+_VK_SHADER_STAGE_COMPUTE_BIT = 0x20
 _VK_QUEUE_GRAPHICS_BIT = 0x1
 _VK_QUEUE_COMPUTE_BIT = 0x2
 _VK_MEMORY_HEAP_DEVICE_LOCAL_BIT = 0x1
@@ -174,6 +175,16 @@ class PhysicalDevice:
             return None
         domain, bus, device, function = self.pci
         return f"{domain:04x}:{bus:02x}:{device:02x}.{function:x}"
+
+    def has_subgroup_operations(self, operations: int) -> bool:
+        """Whether compute shaders have all of these subgroup operations (``VkSubgroupFeatureFlagBits``)."""
+        in_compute = self.subgroup_stages & _VK_SHADER_STAGE_COMPUTE_BIT != 0
+        return in_compute and self.subgroup_operations & operations == operations
+
+    @property
+    def has_cooperative_matrices(self) -> bool:
+        """Whether compute shaders have a shape of cooperative matrices."""
+        return bool(self.cooperative_matrices) and self.cooperative_matrix_stages & _VK_SHADER_STAGE_COMPUTE_BIT != 0
 
     @property
     def device_local_bytes(self) -> int:

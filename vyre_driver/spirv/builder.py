@@ -1,26 +1,20 @@
 """Puts a SPIR-V module together: the sections in their order, ids, types and constants each declared once, words to bytes.
 
 Source: SPIR-V 1.6, 2.3 (physical layout), 2.4 (logical layout), 2.8 (types and variables: two declarations of one type are not
-allowed, unless it is an aggregate), 2.2.1 (literals).
+allowed, unless it is an aggregate).
 """
 
 from __future__ import annotations
 
 import array
 
-from vyre_driver.spirv.opcodes import Op
+from vyre_driver.spirv.opcodes import Decoration, Op
+from vyre_driver.spirv.words import instruction, literal_text
 
 MAGIC = 0x0723_0203
 GENERATOR = 0  # no registered tool
 
 _VERSION_1_3 = 0x0001_0300
-
-
-def literal_text(text: str) -> list[int]:
-    """Return a text as the words of a literal: UTF-8, ended and filled up with zero bytes."""
-    data = text.encode() + b"\0"
-    data += bytes(-len(data) % 4)
-    return [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4)]
 
 
 class ModuleBuilder:
@@ -75,32 +69,32 @@ class ModuleBuilder:
 
     def memory_model(self, addressing: int, memory: int) -> None:
         """Choose the addressing and the memory model."""
-        self._memory_model = _instruction(Op.MemoryModel, addressing, memory)
+        self._memory_model = instruction(Op.MemoryModel, addressing, memory)
 
     def entry_point(self, model: int, function: int, name: str, interface: list[int]) -> None:
         """Declare an entry point with the variables of its interface."""
-        self._entry_points += _instruction(Op.EntryPoint, model, function, *literal_text(name), *interface)
+        self._entry_points += instruction(Op.EntryPoint, model, function, *literal_text(name), *interface)
 
     def execution_mode(self, function: int, mode: int, *operands: int) -> None:
         """Declare how an entry point runs."""
-        self._modes += _instruction(Op.ExecutionMode, function, mode, *operands)
+        self._modes += instruction(Op.ExecutionMode, function, mode, *operands)
 
     def name(self, target: int, text: str) -> int:
         """Give an id a name for people; returns the id."""
-        self._names += _instruction(Op.Name, target, *literal_text(text))
+        self._names += instruction(Op.Name, target, *literal_text(text))
         return target
 
     def member_name(self, struct: int, member: int, text: str) -> None:
         """Give a member of a structure a name for people."""
-        self._names += _instruction(Op.MemberName, struct, member, *literal_text(text))
+        self._names += instruction(Op.MemberName, struct, member, *literal_text(text))
 
     def decorate(self, target: int, decoration: int, *operands: int) -> None:
         """Decorate an id."""
-        self._decorations += _instruction(Op.Decorate, target, decoration, *operands)
+        self._decorations += instruction(Op.Decorate, target, decoration, *operands)
 
     def member_decorate(self, struct: int, member: int, decoration: int, *operands: int) -> None:
         """Decorate a member of a structure."""
-        self._decorations += _instruction(Op.MemberDecorate, struct, member, decoration, *operands)
+        self._decorations += instruction(Op.MemberDecorate, struct, member, decoration, *operands)
 
     def type(self, opcode: int, *operands: int) -> int:
         """Declare a type that is no aggregate, once."""
@@ -108,7 +102,7 @@ class ModuleBuilder:
         found = self._declared.get(key)
         if found is None:
             found = self._declared[key] = self.new_id()
-            self._globals += _instruction(opcode, found, *operands)
+            self._globals += instruction(opcode, found, *operands)
         return found
 
     def declares(self, opcode: int, *operands: int) -> bool:
@@ -121,15 +115,15 @@ class ModuleBuilder:
         found = self._declared.get(key)
         if found is None:
             found = self._declared[key] = self.new_id()
-            self._globals += _instruction(opcode, found, *operands)
+            self._globals += instruction(opcode, found, *operands)
             if stride is not None:
-                self.decorate(found, 6, stride)
+                self.decorate(found, Decoration.ARRAY_STRIDE, stride)
         return found
 
     def struct_type(self, *members: int) -> int:
         """Declare a structure of its own, which may be decorated as no other."""
         made = self.new_id()
-        self._globals += _instruction(Op.TypeStruct, made, *members)
+        self._globals += instruction(Op.TypeStruct, made, *members)
         return made
 
     def constant(self, opcode: int, type_id: int, *operands: int) -> int:
@@ -138,35 +132,31 @@ class ModuleBuilder:
         found = self._declared.get(key)
         if found is None:
             found = self._declared[key] = self.new_id()
-            self._globals += _instruction(opcode, type_id, found, *operands)
+            self._globals += instruction(opcode, type_id, found, *operands)
         return found
 
     def spec_constant(self, opcode: int, type_id: int, *operands: int) -> int:
         """Declare a specialization constant of its own."""
         made = self.new_id()
-        self._globals += _instruction(opcode, type_id, made, *operands)
+        self._globals += instruction(opcode, type_id, made, *operands)
         return made
 
     def global_variable(self, pointer_type: int, storage_class: int) -> int:
         """Declare a variable outside the functions."""
         made = self.new_id()
-        self._globals += _instruction(Op.Variable, pointer_type, made, storage_class)
+        self._globals += instruction(Op.Variable, pointer_type, made, storage_class)
         return made
 
     def build(self) -> bytes:
         """Return the module in the host's byte order."""
         words = [MAGIC, self.version, GENERATOR, self.bound, 0]
         for number in self._capabilities:
-            words += _instruction(Op.Capability, number)
+            words += instruction(Op.Capability, number)
         for name in self._extensions:
-            words += _instruction(Op.Extension, *literal_text(name))
+            words += instruction(Op.Extension, *literal_text(name))
         for name, made in self._imports.items():
-            words += _instruction(Op.ExtInstImport, made, *literal_text(name))
+            words += instruction(Op.ExtInstImport, made, *literal_text(name))
         for section in (self._memory_model, self._entry_points, self._modes, self._names, self._decorations, self._globals):
             words += section
         words += self.function
         return array.array("I", words).tobytes()
-
-
-def _instruction(opcode: int, *operands: int) -> list[int]:
-    return [(len(operands) + 1) << 16 | opcode, *operands]

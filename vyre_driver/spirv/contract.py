@@ -15,6 +15,7 @@ from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.spirv.declarations import invalid
 from vyre_driver.spirv.interface import ComputeEntry, LocalSize, ModuleInterface, ResourceKind, SpecConstant
 from vyre_driver.spirv.layout import Address, Array, Element, Matrix, MemoryType, Scalar, Struct
+from vyre_driver.spirv.opcodes import ENTRY_POINT
 from vyre_driver.spirv.slots import shape_of_views
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["BufferInterface", "LocalSize", "PushConstantMember", "Reflection", "SpecConstant", "choose_entry", "contract_of"]
 
-ENTRY_POINT = "main"
 _MAX_SPEC_ID = 1023
 _WORD_BITS = 32
 

@@ -136,6 +136,9 @@ class BuiltIn(IntEnum):
     SUBGROUP_LOCAL_INVOCATION_ID = 41
 
 
+ENTRY_POINT = "main"
+"""The name that kompute runs."""
+
 GL_COMPUTE = 5
 BUILT_IN_WORKGROUP_SIZE = 25
 MODE_LOCAL_SIZE = 17

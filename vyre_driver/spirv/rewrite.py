@@ -13,9 +13,9 @@ import enum
 from dataclasses import dataclass
 
 from vyre_driver.spirv.declarations import HEADER_WORDS, read_string
-from vyre_driver.spirv.opcodes import GL_COMPUTE, Decoration, Op, StorageClass
+from vyre_driver.spirv.opcodes import ENTRY_POINT, GL_COMPUTE, Decoration, Op, StorageClass
+from vyre_driver.spirv.words import instruction, literal_text
 
-ENTRY_POINT = "main"
 _ANNOTATIONS = frozenset({71, 72, 73, 74, 75, 332, 5632, 5633})
 _CHANGED = frozenset({Op.EntryPoint, Op.Decorate, Op.GroupDecorate, Op.TypePointer, Op.Variable, Op.TypeForwardPointer})
 _PLACES = frozenset({Decoration.DESCRIPTOR_SET, Decoration.BINDING})
@@ -117,35 +117,25 @@ class _Writer:
         if name not in {chosen, ENTRY_POINT}:
             return words
         name_words = len(name.encode()) // 4 + 1
-        literal = _literal(ENTRY_POINT if name == chosen else chosen)
-        return _instruction(Op.EntryPoint, *words[1:3], *literal, *words[3 + name_words :])
+        literal = literal_text(ENTRY_POINT if name == chosen else chosen)
+        return array.array("I", instruction(Op.EntryPoint, *words[1:3], *literal, *words[3 + name_words :]))
 
     def _left_in_group(self, words: array.array[int]) -> array.array[int]:
         targets = words[2:]
         kept = [target for target in targets if target not in self._slots]
-        out = _instruction(Op.GroupDecorate, words[1], *kept)
+        out = array.array("I", instruction(Op.GroupDecorate, words[1], *kept))
         for target in targets:
             if target in self._slots:
                 for decoration in self._groups[words[1]]:
-                    out.extend(_instruction(Op.Decorate, target, *decoration))
+                    out.extend(instruction(Op.Decorate, target, *decoration))
         return out
 
     def added(self) -> array.array[int]:
         """Return the decorations that place the variables and close uniform blocks to writing."""
         out = array.array("I")
         for variable, slot in self._changes.slots:
-            out.extend(_instruction(Op.Decorate, variable, Decoration.DESCRIPTOR_SET, 0))
-            out.extend(_instruction(Op.Decorate, variable, Decoration.BINDING, slot))
+            out.extend(instruction(Op.Decorate, variable, Decoration.DESCRIPTOR_SET, 0))
+            out.extend(instruction(Op.Decorate, variable, Decoration.BINDING, slot))
         for variable in self._changes.uniforms:
-            out.extend(_instruction(Op.Decorate, variable, Decoration.NON_WRITABLE))
+            out.extend(instruction(Op.Decorate, variable, Decoration.NON_WRITABLE))
         return out
-
-
-def _instruction(op: int, *operands: int) -> array.array[int]:
-    return array.array("I", [(len(operands) + 1) << 16 | op, *operands])
-
-
-def _literal(text: str) -> array.array[int]:
-    data = text.encode() + b"\0"
-    data += bytes(-len(data) % 4)
-    return array.array("I", [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4)])

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import UnsupportedFeature
-from vyre_driver.spirv.contract import ENTRY_POINT, choose_entry, contract_of
+from vyre_driver.spirv.contract import choose_entry, contract_of
 from vyre_driver.spirv.interface import ResourceKind
+from vyre_driver.spirv.opcodes import ENTRY_POINT
 from vyre_driver.spirv.reflect import reflect
 from vyre_driver.spirv.rewrite import Rewrite, UniformForm, rewrite
 from vyre_driver.spirv.slots import looks_beyond_x, slots_of, used_variables

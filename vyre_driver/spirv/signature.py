@@ -10,11 +10,11 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from vyre_driver.spirv.contract import ENTRY_POINT
 from vyre_driver.spirv.interface import ResourceKind
 from vyre_driver.spirv.layout import shown
 from vyre_driver.spirv.opcodes import (
     CORE_CAPABILITIES,
+    ENTRY_POINT,
     FEATURE_OF_CAPABILITY,
     SUBGROUP_CAPABILITIES,
     SUBGROUP_USES,

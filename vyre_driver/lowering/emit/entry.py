@@ -25,6 +25,7 @@ from vyre_driver.spirv.builder import ModuleBuilder
 from vyre_driver.spirv.instructions import FUNCTION_CONTROL_NONE, Ins
 from vyre_driver.spirv.opcodes import (
     BUILT_IN_WORKGROUP_SIZE,
+    ENTRY_POINT,
     GL_COMPUTE,
     MODE_DENORM_FLUSH_TO_ZERO,
     MODE_LOCAL_SIZE,
@@ -34,6 +35,7 @@ from vyre_driver.spirv.opcodes import (
     Decoration,
     Op,
 )
+from vyre_driver.spirv.words import instruction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -164,12 +166,12 @@ class _Emitter:
         if not code.terminated:
             code.leave()
         function_type = module.type(Op.TypeFunction, code.void)
-        module.function += [5 << 16 | Ins.Function, code.void, self._main, FUNCTION_CONTROL_NONE, function_type]
-        module.function += [2 << 16 | Ins.Label, code.first_block]
+        module.function += instruction(Ins.Function, code.void, self._main, FUNCTION_CONTROL_NONE, function_type)
+        module.function += instruction(Ins.Label, code.first_block)
         module.function += code.variables + code.prologue + code.words
-        module.function.append(1 << 16 | Ins.FunctionEnd)
+        module.function += instruction(Ins.FunctionEnd)
         interface = list(self._expressions.builtins.interface.values())
-        module.entry_point(GL_COMPUTE, self._main, "main", interface)
+        module.entry_point(GL_COMPUTE, self._main, ENTRY_POINT, interface)
         module.execution_mode(self._main, MODE_LOCAL_SIZE, *self._program.workgroup_size)
         self._float_controls()
 

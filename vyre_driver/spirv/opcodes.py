@@ -147,100 +147,127 @@ MODE_DENORM_FLUSH_TO_ZERO = 4460
 MODE_SIGNED_ZERO_INF_NAN_PRESERVE = 4461
 MODE_ROUNDING_MODE_RTE = 4462
 
+
+class Capability(IntEnum):
+    """What a module may declare that it needs; names as in the specification."""
+
+    Matrix = 0
+    Shader = 1
+    Addresses = 4
+    Linkage = 5
+    Kernel = 6
+    Float16 = 9
+    Float64 = 10
+    Int64 = 11
+    Int64Atomics = 12
+    Int16 = 22
+    ImageGatherExtended = 25
+    StorageImageMultisample = 27
+    UniformBufferArrayDynamicIndexing = 28
+    SampledImageArrayDynamicIndexing = 29
+    StorageBufferArrayDynamicIndexing = 30
+    StorageImageArrayDynamicIndexing = 31
+    Int8 = 39
+    Sampled1D = 43
+    Image1D = 44
+    SampledBuffer = 46
+    ImageBuffer = 47
+    StorageImageExtendedFormats = 49
+    ImageQuery = 50
+    StorageImageReadWithoutFormat = 55
+    StorageImageWriteWithoutFormat = 56
+    GroupNonUniform = 61
+    GroupNonUniformVote = 62
+    GroupNonUniformArithmetic = 63
+    GroupNonUniformBallot = 64
+    GroupNonUniformShuffle = 65
+    GroupNonUniformShuffleRelative = 66
+    GroupNonUniformClustered = 67
+    GroupNonUniformQuad = 68
+    SubgroupBallotKHR = 4423
+    SubgroupVoteKHR = 4431
+    StorageBuffer16BitAccess = 4433
+    UniformAndStorageBuffer16BitAccess = 4434
+    StoragePushConstant16 = 4435
+    DeviceGroup = 4437
+    VariablePointersStorageBuffer = 4441
+    VariablePointers = 4442
+    StorageBuffer8BitAccess = 4448
+    UniformAndStorageBuffer8BitAccess = 4449
+    StoragePushConstant8 = 4450
+    DenormFlushToZero = 4465
+    SignedZeroInfNanPreserve = 4466
+    RoundingModeRTE = 4467
+    ShaderClockKHR = 5055
+    ShaderNonUniform = 5301
+    VulkanMemoryModel = 5345
+    VulkanMemoryModelDeviceScope = 5346
+    PhysicalStorageBufferAddresses = 5347
+    CooperativeMatrixNV = 5357
+    DotProductInputAll = 6016
+    DotProductInput4x8Bit = 6017
+    DotProductInput4x8BitPacked = 6018
+    DotProduct = 6019
+    CooperativeMatrixKHR = 6022
+    AtomicFloat32AddEXT = 6033
+    AtomicFloat64AddEXT = 6034
+
+
 # What any Vulkan 1.1 device with a compute queue accepts without a feature being enabled (Vulkan 1.3, appendix "SPIR-V
 # Environment"); the GroupNonUniform family depends on the subgroup operations the device reports.
-CORE_CAPABILITIES = frozenset({0, 1, 43, 44, 46, 47, 49, 50, 4437})
+CORE_CAPABILITIES: frozenset[int] = frozenset(
+    {
+        Capability.Matrix,
+        Capability.Shader,
+        Capability.Sampled1D,
+        Capability.Image1D,
+        Capability.SampledBuffer,
+        Capability.ImageBuffer,
+        Capability.StorageImageExtendedFormats,
+        Capability.ImageQuery,
+        Capability.DeviceGroup,
+    }
+)
 
 # Capability -> bit of VkSubgroupFeatureFlagBits.
-SUBGROUP_CAPABILITIES = {61: 0x1, 62: 0x2, 63: 0x4, 64: 0x8, 65: 0x10, 66: 0x20, 67: 0x40, 68: 0x80}
-
-# Capability -> the device feature that Vulkan asks to be enabled for it.
-FEATURE_OF_CAPABILITY = {
-    9: "shaderFloat16",
-    10: "shaderFloat64",
-    11: "shaderInt64",
-    12: "shaderBufferInt64Atomics",
-    22: "shaderInt16",
-    39: "shaderInt8",
-    4433: "storageBuffer16BitAccess",
-    4434: "uniformAndStorageBuffer16BitAccess",
-    4435: "storagePushConstant16",
-    4441: "variablePointersStorageBuffer",
-    4442: "variablePointers",
-    4448: "storageBuffer8BitAccess",
-    4449: "uniformAndStorageBuffer8BitAccess",
-    4450: "storagePushConstant8",
-    4465: "shaderDenormFlushToZeroFloat32",
-    4466: "shaderSignedZeroInfNanPreserveFloat32",
-    4467: "shaderRoundingModeRTEFloat32",
-    5345: "vulkanMemoryModel",
-    5346: "vulkanMemoryModelDeviceScope",
-    6016: "shaderIntegerDotProduct",
-    6017: "shaderIntegerDotProduct",
-    6018: "shaderIntegerDotProduct",
-    6019: "shaderIntegerDotProduct",
-    6022: "cooperativeMatrix",
-    6033: "shaderBufferFloat32AtomicAdd",
+SUBGROUP_CAPABILITIES: dict[int, int] = {
+    Capability.GroupNonUniform: 0x1,
+    Capability.GroupNonUniformVote: 0x2,
+    Capability.GroupNonUniformArithmetic: 0x4,
+    Capability.GroupNonUniformBallot: 0x8,
+    Capability.GroupNonUniformShuffle: 0x10,
+    Capability.GroupNonUniformShuffleRelative: 0x20,
+    Capability.GroupNonUniformClustered: 0x40,
+    Capability.GroupNonUniformQuad: 0x80,
 }
 
-CAPABILITY_NAMES = {
-    0: "Matrix",
-    1: "Shader",
-    4: "Addresses",
-    5: "Linkage",
-    6: "Kernel",
-    9: "Float16",
-    10: "Float64",
-    11: "Int64",
-    12: "Int64Atomics",
-    22: "Int16",
-    25: "ImageGatherExtended",
-    27: "StorageImageMultisample",
-    28: "UniformBufferArrayDynamicIndexing",
-    29: "SampledImageArrayDynamicIndexing",
-    30: "StorageBufferArrayDynamicIndexing",
-    31: "StorageImageArrayDynamicIndexing",
-    39: "Int8",
-    43: "Sampled1D",
-    44: "Image1D",
-    46: "SampledBuffer",
-    47: "ImageBuffer",
-    49: "StorageImageExtendedFormats",
-    50: "ImageQuery",
-    55: "StorageImageReadWithoutFormat",
-    56: "StorageImageWriteWithoutFormat",
-    61: "GroupNonUniform",
-    62: "GroupNonUniformVote",
-    63: "GroupNonUniformArithmetic",
-    64: "GroupNonUniformBallot",
-    65: "GroupNonUniformShuffle",
-    66: "GroupNonUniformShuffleRelative",
-    67: "GroupNonUniformClustered",
-    68: "GroupNonUniformQuad",
-    4423: "SubgroupBallotKHR",
-    4431: "SubgroupVoteKHR",
-    4433: "StorageBuffer16BitAccess",
-    4434: "UniformAndStorageBuffer16BitAccess",
-    4435: "StoragePushConstant16",
-    4437: "DeviceGroup",
-    4441: "VariablePointersStorageBuffer",
-    4442: "VariablePointers",
-    4448: "StorageBuffer8BitAccess",
-    4449: "UniformAndStorageBuffer8BitAccess",
-    4450: "StoragePushConstant8",
-    4465: "DenormFlushToZero",
-    4466: "SignedZeroInfNanPreserve",
-    4467: "RoundingModeRTE",
-    5055: "ShaderClockKHR",
-    5301: "ShaderNonUniform",
-    5345: "VulkanMemoryModel",
-    5346: "VulkanMemoryModelDeviceScope",
-    5347: "PhysicalStorageBufferAddresses",
-    5357: "CooperativeMatrixNV",
-    6019: "DotProduct",
-    6022: "CooperativeMatrixKHR",
-    6033: "AtomicFloat32AddEXT",
-    6034: "AtomicFloat64AddEXT",
+# Capability -> the device feature that Vulkan asks to be enabled for it.
+FEATURE_OF_CAPABILITY: dict[int, str] = {
+    Capability.Float16: "shaderFloat16",
+    Capability.Float64: "shaderFloat64",
+    Capability.Int64: "shaderInt64",
+    Capability.Int64Atomics: "shaderBufferInt64Atomics",
+    Capability.Int16: "shaderInt16",
+    Capability.Int8: "shaderInt8",
+    Capability.StorageBuffer16BitAccess: "storageBuffer16BitAccess",
+    Capability.UniformAndStorageBuffer16BitAccess: "uniformAndStorageBuffer16BitAccess",
+    Capability.StoragePushConstant16: "storagePushConstant16",
+    Capability.VariablePointersStorageBuffer: "variablePointersStorageBuffer",
+    Capability.VariablePointers: "variablePointers",
+    Capability.StorageBuffer8BitAccess: "storageBuffer8BitAccess",
+    Capability.UniformAndStorageBuffer8BitAccess: "uniformAndStorageBuffer8BitAccess",
+    Capability.StoragePushConstant8: "storagePushConstant8",
+    Capability.DenormFlushToZero: "shaderDenormFlushToZeroFloat32",
+    Capability.SignedZeroInfNanPreserve: "shaderSignedZeroInfNanPreserveFloat32",
+    Capability.RoundingModeRTE: "shaderRoundingModeRTEFloat32",
+    Capability.VulkanMemoryModel: "vulkanMemoryModel",
+    Capability.VulkanMemoryModelDeviceScope: "vulkanMemoryModelDeviceScope",
+    Capability.DotProductInputAll: "shaderIntegerDotProduct",
+    Capability.DotProductInput4x8Bit: "shaderIntegerDotProduct",
+    Capability.DotProductInput4x8BitPacked: "shaderIntegerDotProduct",
+    Capability.DotProduct: "shaderIntegerDotProduct",
+    Capability.CooperativeMatrixKHR: "cooperativeMatrix",
+    Capability.AtomicFloat32AddEXT: "shaderBufferFloat32AtomicAdd",
 }
 
 
@@ -249,9 +276,11 @@ MEMORY_MODELS = {0: "Simple", 1: "GLSL450", 2: "OpenCL", 3: "Vulkan"}
 DIMENSIONS = {0: "1D", 1: "2D", 2: "3D", 3: "Cube", 4: "Rect", 5: "Buffer", 6: "SubpassData"}
 
 # Of the capabilities with which a module looks at or depends on subgroups.
-SUBGROUP_USES = frozenset({*SUBGROUP_CAPABILITIES, 4423, 4431, 5249, 5297, 6026})
+SUBGROUP_USES = frozenset({*SUBGROUP_CAPABILITIES, Capability.SubgroupBallotKHR, Capability.SubgroupVoteKHR, 5249, 5297, 6026})
+
+_CAPABILITY_NAMES = {one.value: one.name for one in Capability}
 
 
 def capability_name(number: int) -> str:
     """Return the specification's name of a capability, or its number as text."""
-    return CAPABILITY_NAMES.get(number, f"capability {number}")
+    return _CAPABILITY_NAMES.get(number, f"capability {number}")

@@ -13,7 +13,7 @@ from vyre_driver.lowering.emit.code import cannot
 from vyre_driver.lowering.emit.kinds import Form, Kind, kind_of
 from vyre_driver.lowering.emit.target import EmittedBinding, count_members
 from vyre_driver.spirv.instructions import Ins
-from vyre_driver.spirv.opcodes import Decoration, Op, StorageClass
+from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability, Decoration, Op, StorageClass
 
 if TYPE_CHECKING:
     from vyre_driver.binding.plan import Binding, BindingPlan
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from vyre_driver.lowering.emit.code import Code
     from vyre_driver.lowering.emit.survey import Survey
 
-STORAGE_8, STORAGE_16 = "storageBuffer8BitAccess", "storageBuffer16BitAccess"
-_CAPABILITY = {8: 4448, 16: 4433}
+_STORAGE = {8: Capability.StorageBuffer8BitAccess, 16: Capability.StorageBuffer16BitAccess}
 _WORD_BITS = 32
 
 
@@ -153,11 +152,11 @@ class Buffers:
             return code.u32, 4
         if kind.bits >= _WORD_BITS:
             return self._register_type(kind), kind.bits // 8
-        feature = STORAGE_8 if kind.bits == 8 else STORAGE_16
-        if feature not in code.target.features:
+        capability = _STORAGE[kind.bits]
+        if FEATURE_OF_CAPABILITY[capability] not in code.target.features:
             made.packed = True
             return code.u32, 4
-        code.require(feature, _CAPABILITY[kind.bits])
+        code.require(capability)
         if kind.bits == 8:
             code.module.extension("SPV_KHR_8bit_storage")  # in SPIR-V itself from 1.5 on
         return code.module.type(Op.TypeInt, kind.bits, 0), kind.bits // 8

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 from vyre_driver.checks import U32_MAX
 from vyre_driver.lowering.emit.kinds import Form, Kind
 from vyre_driver.spirv.instructions import GLSL_STD_450, SELECTION_CONTROL_NONE, Ins
-from vyre_driver.spirv.opcodes import Op, StorageClass
+from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability, Op, StorageClass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +116,7 @@ class Code:
     @property
     def f64(self) -> int:
         """The type of double floats."""
-        self.require("shaderFloat64", 10)
+        self.require(Capability.Float64)
         return self.module.type(Op.TypeFloat, 64)
 
     def vector(self, count: int, component: int | None = None) -> int:
@@ -131,7 +131,7 @@ class Code:
     @property
     def u64(self) -> int:
         """The type of 64-bit integers, where the device has them."""
-        self.require("shaderInt64", 11)
+        self.require(Capability.Int64)
         return self.module.type(Op.TypeInt, 64, 0)
 
     def type_of(self, form: Form) -> int:
@@ -194,9 +194,9 @@ class Code:
             return self.module.constant(Op.ConstantComposite, self.type_of(form), *zeros)
         return self.const(0) if form is Form.U32 else self.const_i32(0)
 
-    def require(self, feature: str, capability: int) -> None:
-        """Note a device feature that the code relies on, and declare its capability."""
-        self.features.add(feature)
+    def require(self, capability: Capability) -> None:
+        """Declare a capability, and note the device feature that the code relies on with it."""
+        self.features.add(FEATURE_OF_CAPABILITY[capability])
         self.module.capability(capability)
 
     # Instructions

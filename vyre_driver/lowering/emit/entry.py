@@ -19,19 +19,21 @@ from vyre_driver.lowering.emit.memory import Memory
 from vyre_driver.lowering.emit.specialized import WORKGROUP_NAMES, spec_constants
 from vyre_driver.lowering.emit.statements import Statements
 from vyre_driver.lowering.emit.survey import survey
-from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, EmittedModule, Target, count_members
+from vyre_driver.lowering.emit.target import EmittedModule, Target, count_members
 from vyre_driver.lowering.emit.variables import Variables
 from vyre_driver.spirv.builder import ModuleBuilder
 from vyre_driver.spirv.instructions import FUNCTION_CONTROL_NONE, Ins
 from vyre_driver.spirv.opcodes import (
     BUILT_IN_WORKGROUP_SIZE,
     ENTRY_POINT,
+    FEATURE_OF_CAPABILITY,
     GL_COMPUTE,
     MODE_DENORM_FLUSH_TO_ZERO,
     MODE_LOCAL_SIZE,
     MODE_ROUNDING_MODE_RTE,
     MODE_SIGNED_ZERO_INF_NAN_PRESERVE,
     BuiltIn,
+    Capability,
     Decoration,
     Op,
 )
@@ -45,7 +47,6 @@ if TYPE_CHECKING:
     from vyre_driver.ir.terms import Term
     from vyre_driver.spirv.interface import SpecConstant
 
-_SHADER = 1
 _GLSL450 = 1
 _KINDS = {"u": U32, "i": I32, "f": F32, "b": BOOL}
 
@@ -78,7 +79,7 @@ class _Emitter:
         self._plan = plan
         self._constants = constants
         self._module = ModuleBuilder()
-        self._module.capability(_SHADER)
+        self._module.capability(Capability.Shader)
         self._module.memory_model(0, _GLSL450)
         self._main = self._module.name(self._module.new_id(), "main")
         code = self._code = Code(self._module, target)
@@ -180,11 +181,14 @@ class _Emitter:
         module, code = self._module, self._code
         if not module.declares(Op.TypeFloat, 32):
             return
-        modes = [(PRESERVE, 4466, MODE_SIGNED_ZERO_INF_NAN_PRESERVE)]
+        modes = [(Capability.SignedZeroInfNanPreserve, MODE_SIGNED_ZERO_INF_NAN_PRESERVE)]
         if code.target.strict:
-            modes += [(FLUSH, 4465, MODE_DENORM_FLUSH_TO_ZERO), (ROUND_TO_EVEN, 4467, MODE_ROUNDING_MODE_RTE)]
-        for feature, capability, mode in modes:
-            if feature in code.target.features:
-                code.require(feature, capability)
+            modes += [
+                (Capability.DenormFlushToZero, MODE_DENORM_FLUSH_TO_ZERO),
+                (Capability.RoundingModeRTE, MODE_ROUNDING_MODE_RTE),
+            ]
+        for capability, mode in modes:
+            if FEATURE_OF_CAPABILITY[capability] in code.target.features:
+                code.require(capability)
                 module.extension("SPV_KHR_float_controls")
                 module.execution_mode(self._main, mode, 32)

@@ -32,7 +32,7 @@ from vyre_driver.lowering.emit.code import Code, Value, cannot
 from vyre_driver.lowering.emit.hiding import hide_number
 from vyre_driver.lowering.emit.kinds import BOOL, F32, I32, U32, Form, kind_of
 from vyre_driver.spirv.instructions import Ins
-from vyre_driver.spirv.opcodes import BuiltIn, Op, StorageClass
+from vyre_driver.spirv.opcodes import BuiltIn, Capability, Op, StorageClass
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -204,7 +204,7 @@ class Expressions:
         return subgroups.shuffle(self._code, value, lane.id, size.id)
 
     def _subgroup_fact(self, built_in: BuiltIn, name: str) -> Value:
-        self._code.module.capability(subgroups.BASIC)
+        self._code.module.capability(Capability.GroupNonUniform)
         return Value(self.builtins.scalar(built_in, name), U32)
 
     def _call(self, term: Call) -> Value:

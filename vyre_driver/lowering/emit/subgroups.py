@@ -11,19 +11,19 @@ from vyre_driver.lowering.emit import casts, floats, wide
 from vyre_driver.lowering.emit.code import Value, cannot
 from vyre_driver.lowering.emit.kinds import F32, U32, Form
 from vyre_driver.spirv.instructions import GROUP_REDUCE, Ins, Scope
+from vyre_driver.spirv.opcodes import Capability
 
 if TYPE_CHECKING:
     from vyre_driver.ir.terms import Term
     from vyre_driver.lowering.emit.code import Code
 
-BASIC, _ARITHMETIC, _BALLOT, _SHUFFLE = 61, 63, 64, 65
 _PART_BITS = 16
 
 
 def add(code: Code, term: Term, value: Value) -> Value:
     """Return the sum over the active invocations; of floats in the device's order."""
-    code.module.capability(BASIC)
-    code.module.capability(_ARITHMETIC)
+    code.module.capability(Capability.GroupNonUniform)
+    code.module.capability(Capability.GroupNonUniformArithmetic)
     scope = code.const(Scope.SUBGROUP)
     form = value.kind.form
     if value.kind == F32:
@@ -55,8 +55,8 @@ def _add_wide(code: Code, operand: int, scope: int) -> int:
 
 def ballot(code: Code, condition: int) -> Value:
     """Return a bit for each of the first 32 invocations whose condition holds."""
-    code.module.capability(BASIC)
-    code.module.capability(_BALLOT)
+    code.module.capability(Capability.GroupNonUniform)
+    code.module.capability(Capability.GroupNonUniformBallot)
     bits = code.result(Ins.GroupNonUniformBallot, code.vector(4), code.const(Scope.SUBGROUP), condition)
     return Value(code.op(Ins.CompositeExtract, code.u32, bits, 0), U32)
 
@@ -67,8 +67,9 @@ def shuffle(code: Code, value: Value, lane: int, size: int) -> Value:
     SPIR-V leaves the result of a shuffle from an inactive invocation undefined: a subgroup that its workgroup does not fill has
     such, and a compiler may take the result for any number.
     """
-    for capability in (BASIC, _BALLOT, _SHUFFLE):
-        code.module.capability(capability)
+    code.module.capability(Capability.GroupNonUniform)
+    code.module.capability(Capability.GroupNonUniformBallot)
+    code.module.capability(Capability.GroupNonUniformShuffle)
     scope, zero = code.const(Scope.SUBGROUP), code.const(0)
     possible = code.op(Ins.ULessThan, code.bool, lane, size)
     safe = code.op(Ins.Select, code.u32, possible, lane, zero)

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability
+
 if TYPE_CHECKING:
     from vyre_driver.binding.plan import BindingPlan
 
 EMITTER_VERSION = 12
 """In every key. Whatever changes the bytes of a program must raise it; a golden digest holds this."""
 
-FLUSH, PRESERVE = "shaderDenormFlushToZeroFloat32", "shaderSignedZeroInfNanPreserveFloat32"
-ROUND_TO_EVEN = "shaderRoundingModeRTEFloat32"
+FLUSH = FEATURE_OF_CAPABILITY[Capability.DenormFlushToZero]
+PRESERVE = FEATURE_OF_CAPABILITY[Capability.SignedZeroInfNanPreserve]
+ROUND_TO_EVEN = FEATURE_OF_CAPABILITY[Capability.RoundingModeRTE]
 
 
 @dataclass(frozen=True, slots=True)

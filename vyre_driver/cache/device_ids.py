@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import dataclass
 
 from blake3 import blake3
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.identity.manifest import decode_manifest
+from vyre_driver.vulkan.blob import device_header
 
 _UUID_BYTES = 16
 
@@ -33,8 +33,8 @@ class DeviceIds:
             fields = dict(decode_manifest(manifest))
         except ValueError:
             return NO_DEVICE
-        cache_header = struct.pack(
-            "<II16s", _u32(fields.get("vendorID")), _u32(fields.get("deviceID")), _uuid(fields.get("pipelineCacheUUID"))
+        cache_header = device_header(
+            _u32(fields.get("vendorID")), _u32(fields.get("deviceID")), _uuid(fields.get("pipelineCacheUUID"))
         )
         info = fields.get("driverInfo")
         return cls(

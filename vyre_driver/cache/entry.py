@@ -40,6 +40,7 @@ from blake3 import blake3
 from vyre_driver._version import __version__
 from vyre_driver.cache.device_ids import NO_DEVICE, DeviceIds
 from vyre_driver.cache.seal import SEAL_BYTES, is_sealed_by, seal
+from vyre_driver.vulkan.blob import is_blob_of
 
 FORMAT_VERSION = 2
 MAX_ENTRY_BYTES = 64 * 1024 * 1024
@@ -56,9 +57,6 @@ PREFIX = _PREFIX.pack(MAGIC, FORMAT_VERSION, HEADER_BYTES)
 
 _IMPORTED, _SEALED = 1, 2
 _ABI = bytes([struct.calcsize("P"), 1 if sys.byteorder == "little" else 2])
-# VkPipelineCacheHeaderVersionOne begins with its own length and version; vendorID, deviceID and pipelineCacheUUID follow.
-_BLOB_PREFIX = struct.pack("<II", 32, 1)
-_BLOB_HEADER_BYTES = 32
 
 
 class Verdict(enum.Enum):
@@ -104,7 +102,7 @@ def native_fits(native: bytes, ids: DeviceIds) -> bool:
 
     Source: Vulkan 1.3, ``VkPipelineCacheHeaderVersionOne``: 32 bytes, little-endian whatever the host.
     """
-    return not native or _is_blob_of(native, ids.cache_header)
+    return not native or is_blob_of(native, ids.cache_header)
 
 
 def encode_entry(
@@ -163,7 +161,7 @@ def decode_entry(key_digest: bytes, data: bytes, *, hmac_key: bytes | None = Non
     ):
         return Verdict.UNTRUSTED, None
     native = data[native_at:native_end]
-    if abi != _ABI or (native and not _is_blob_of(native, device)):
+    if abi != _ABI or (native and not is_blob_of(native, device)):
         return Verdict.FOREIGN_DEVICE, None
     return Verdict.HIT, PipelineEntry(data[HEADER_BYTES:spirv_at], data[spirv_at:native_at], native, bool(flags & _IMPORTED))
 
@@ -174,11 +172,6 @@ def _judge_prefix(data: bytes) -> Verdict:
         return Verdict.TRUNCATED
     magic, version, _ = _PREFIX.unpack_from(data)
     return Verdict.OUTDATED if magic == MAGIC and version != FORMAT_VERSION else Verdict.CORRUPT
-
-
-def _is_blob_of(native: bytes, cache_header: bytes) -> bool:
-    """Whether a blob is more than its Vulkan header, and that header names the device of these 24 bytes."""
-    return len(native) > _BLOB_HEADER_BYTES and native.startswith(_BLOB_PREFIX + cache_header)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vyre_driver.vulkan.devices import PhysicalDevice
 
-_HEADER = struct.Struct("<IIII16s")
-_VERSION_ONE = 1
+_HEADER_BYTES = 32
+_BEGINNING = struct.pack("<II", _HEADER_BYTES, 1)  # its own length, and version one
+_DEVICE = struct.Struct("<II16s")
+
+
+def device_header(vendor_id: int, device_id: int, pipeline_cache_uuid: bytes) -> bytes:
+    """Return the 24 bytes of a header that name the device."""
+    return _DEVICE.pack(vendor_id, device_id, pipeline_cache_uuid)
+
+
+def is_blob_of(blob: bytes, device: bytes) -> bool:
+    """Whether the blob is more than a header, and its header names the device of a ``device_header``."""
+    return len(blob) > _HEADER_BYTES and blob.startswith(_BEGINNING + device)
 
 
 def blob_fits(blob: bytes, device: PhysicalDevice) -> bool:
     """Whether the blob is more than a header, and its header is the one that this device's driver writes."""
-    if len(blob) <= _HEADER.size:
-        return False
-    size, version, vendor_id, device_id, uuid = _HEADER.unpack_from(blob)
-    return (size, version, vendor_id, device_id, uuid) == (
-        _HEADER.size,
-        _VERSION_ONE,
-        device.vendor_id,
-        device.device_id,
-        device.pipeline_cache_uuid,
-    )
+    return is_blob_of(blob, device_header(device.vendor_id, device.device_id, device.pipeline_cache_uuid))

@@ -194,10 +194,11 @@ class EntryDirectory:
             If they cannot be written.
         """
         shard, name = place[:2], place[3:]
+        mode, shared = self.root.file_mode, self.root.shared
         for is_last in (False, True):
             try:
                 self._trust_shard(shard)
-                publish(self.root, shard, name, data, only_new=only_new)
+                publish(f"{self.root.path}/{shard}", name, data, mode, shared=shared, only_new=only_new)
             except FileNotFoundError:
                 if is_last:
                     raise

@@ -40,10 +40,12 @@ def read_bounded(descriptor: int, size: int) -> bytes:
     return b"".join(parts)
 
 
-def publish(root: CacheRoot, shard: str, name: str, data: bytes, *, only_new: bool = False) -> None:
+def publish(  # noqa: PLR0913 -- all but four by keyword
+    directory: str, name: str, data: bytes, mode: int, *, shared: bool = False, only_new: bool = False
+) -> None:
     """Write a file under an unpredictable name beside its own, then rename it: a reader sees all of it or nothing.
 
-    With ``only_new`` a file that has the name already keeps it.
+    With ``shared`` the umask takes nothing from the mode; with ``only_new`` a file that has the name already keeps it.
 
     Everything goes through one descriptor of the directory, so nothing is written elsewhere if that is moved meanwhile.
 
@@ -52,15 +54,15 @@ def publish(root: CacheRoot, shard: str, name: str, data: bytes, *, only_new: bo
     OSError
         If it cannot be written; nothing is left behind then, unless removing it fails too.
     """
-    with Opened(f"{root.path}/{shard}", _OPEN_DIRECTORY) as directory:
+    with Opened(directory, _OPEN_DIRECTORY) as opened:
         temporary = f".{secrets.token_hex(16)}.tmp"
         try:
-            _write_new(temporary, data, root, directory)
-            if not (only_new and _link_new(temporary, name, directory)):
-                os.replace(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+            _write_new(temporary, data, mode, opened, shared=shared)
+            if not (only_new and _link_new(temporary, name, opened)):
+                os.replace(temporary, name, src_dir_fd=opened, dst_dir_fd=opened)
         except BaseException:
             with suppress(FileNotFoundError):  # not made yet, or renamed already
-                os.unlink(temporary, dir_fd=directory)
+                os.unlink(temporary, dir_fd=opened)
             raise
 
 
@@ -76,11 +78,11 @@ def _link_new(temporary: str, name: str, directory: int) -> bool:
     return True
 
 
-def _write_new(name: str, data: bytes, root: CacheRoot, directory: int) -> None:
+def _write_new(name: str, data: bytes, mode: int, directory: int, *, shared: bool) -> None:
     """Write every byte to a new file and close it; closing may be what fails."""
-    with Opened(name, _OPEN_NEW, root.file_mode, dir_fd=directory) as descriptor:
-        if root.shared:
-            os.fchmod(descriptor, root.file_mode)
+    with Opened(name, _OPEN_NEW, mode, dir_fd=directory) as descriptor:
+        if shared:
+            os.fchmod(descriptor, mode)
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]

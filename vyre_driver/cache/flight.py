@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from vyre_driver.cache.files import OPEN_TO_READ
+from vyre_driver.cache.files import OPEN_TO_READ, publish
 from vyre_driver.process._lock import Seat
 from vyre_driver.process._opened import Opened
 
@@ -90,7 +89,7 @@ class Flights:
         directory = self._cache.own_directory(FLIGHTS)
         if directory is not None:
             try:
-                self._write(directory / self._pace_name, pace)
+                publish(str(directory), self._pace_name, pace, self._cache.file_mode)
             except OSError as error:
                 self._cache.note("pace", error)
 
@@ -144,17 +143,6 @@ class Flights:
         except OSError as error:
             self._cache.note("pace", error)
         return self._pace
-
-    def _write(self, path: Path, data: bytes) -> None:
-        temporary = path.with_name(f".{secrets.token_hex(16)}.tmp")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            with Opened(temporary, flags, self._cache.file_mode) as descriptor:
-                os.write(descriptor, data)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
 
     def _sweep(self) -> None:
         """Remove, once, what killed processes have left behind: an hour old, and held by nobody."""

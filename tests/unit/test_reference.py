@@ -391,7 +391,7 @@ def test_the_count_of_an_output_may_be_given_and_decides_the_grid() -> None:
 def test_a_shape_predicate_is_asked_when_the_count_is_known() -> None:
     words = WORDS.with_shape_predicate(AtLeast(4))
     assert len(run(program([], words), [np.zeros(4, np.uint32)])) == 1
-    with pytest.raises(InvalidProgram, match=r"count >= 4 does not hold for 'words': count=3"):
+    with pytest.raises(InvalidProgram, match=r"^buffer 'words' has 3 elements, and its shape predicate is AtLeast\(n=4\)"):
         run(program([], words), [np.zeros(3, np.uint32)])
 
 

@@ -1,4 +1,4 @@
-"""What a kernel of a program does by itself at each call: counts that are pushed, the grid, and which bytes come back.
+"""What a program does by itself at each call, on every backend: counts that are pushed, the grid, and which bytes come back.
 
 Source: spec item 2.2 (dispatch parameters), docs/binding.md.
 """
@@ -13,6 +13,7 @@ import numpy as np
 from vyre_driver.binding.dispatch_parameters import covering_grid, dispatch_element_count
 from vyre_driver.binding.grid import check_guessable
 from vyre_driver.errors import InvalidProgram
+from vyre_driver.ir.stats import ProgramCapability
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.binding.plan import Binding, BindingPlan
     from vyre_driver.ir.predicates import ShapePredicate
+    from vyre_driver.ir.program import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,31 @@ class ProgramRules:
     predicates: tuple[ShapePredicate | None, ...]
     looks_beyond_x: bool = False
 
+    @classmethod
+    def of(cls, program: Program, plan: BindingPlan) -> ProgramRules:
+        """Return the rules of a program with its plan."""
+        found = program.stats().capabilities
+        return cls(
+            plan,
+            program.workgroup_size,
+            has_atomics=ProgramCapability.ATOMICS in found,
+            counted_slots=tuple(slot for slot, one in enumerate(plan.descriptors) if not one.static_byte_len),
+            predicates=tuple(program.buffers[one.buffer_index].shape_predicate for one in plan.descriptors),
+            looks_beyond_x=ProgramCapability.GRID_AXES in found,
+        )
+
     def push_words(self, arguments: Sequence[BufferArgument]) -> tuple[int, ...]:
-        """Return the push constants of a call: the elements of each buffer that run time sizes.
+        """Return the push constants of a call: the elements of each buffer that run time sizes; raises as ``check_counts``."""
+        self.check_counts(arguments)
+        return tuple(arguments[slot].element_count for slot in self.counted_slots)
+
+    def check_counts(self, arguments: Sequence[BufferArgument]) -> None:
+        """Check that the count of each buffer fulfils its shape predicate.
 
         Raises
         ------
         InvalidProgram
-            1006 if a count does not fulfil its buffer's shape predicate.
+            1006 if a count does not.
         """
         for one, predicate in zip(arguments, self.predicates, strict=True):
             if predicate is not None and not predicate.holds(one.element_count):
@@ -56,7 +76,6 @@ class ProgramRules:
                     binding=one.binding.name,
                     count=one.element_count,
                 )
-        return tuple(arguments[slot].element_count for slot in self.counted_slots)
 
     def groups(self, arguments: Sequence[BufferArgument]) -> tuple[int, int, int]:
         """Return the workgroups that cover the elements of a call.

@@ -17,7 +17,7 @@ from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validation.validate import validate
 from vyre_driver.lowering.emit.entry import emit
 from vyre_driver.lowering.emit.specialized import spec_constants
-from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, Target, count_members
+from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, Target
 from vyre_driver.lowering.source import KernelSource
 from vyre_driver.specialization.resolve import Specialization, named_values, specialize
 from vyre_driver.target.check import check_kept
@@ -141,14 +141,7 @@ def prepare(
             fix="add an output buffer",
         )
     names = () if specs is None else tuple(named_values(specs))
-    rules = ProgramRules(
-        plan,
-        program.workgroup_size,
-        bool(program.stats().capabilities & ProgramCapability.ATOMICS),
-        tuple(member.slot for member in count_members(plan)),
-        tuple(program.buffers[one.buffer_index].shape_predicate for one in plan.descriptors),
-        bool(program.stats().capabilities & ProgramCapability.GRID_AXES),
-    )
+    rules = ProgramRules.of(program, plan)
     specialization = specialize(spec_constants(program, names), {} if specs is None else specs)
     return ProgramSource(program, plan, names, specialization, target, rules)
 

@@ -6,7 +6,6 @@ Source: spec items 1.7 and 8 (what is brought, what comes back); sizes, counts a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,12 +17,10 @@ from vyre_driver.backends.reference.script import prepare
 from vyre_driver.backends.reference.specialized import specialized_literals
 from vyre_driver.backends.reference.unit import SUBGROUP_LANES, Grid
 from vyre_driver.backends.reference.values import layout_of
-from vyre_driver.binding.dispatch_parameters import covering_grid, dispatch_element_count
-from vyre_driver.binding.grid import check_guessable
+from vyre_driver.binding.launch import ProgramRules
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.checks import U32_MAX, is_whole
-from vyre_driver.errors import InvalidInput, InvalidProgram
-from vyre_driver.ir.stats import ProgramCapability
+from vyre_driver.errors import InvalidInput
 from vyre_driver.ir.validation.validate import validate
 
 if TYPE_CHECKING:
@@ -123,8 +120,12 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     if subgroup_lanes not in _LANES:
         raise InvalidInput(f"subgroups of {subgroup_lanes!r} lanes", fix="give a power of two, 1 to 128", value=subgroup_lanes)
     script = prepare(program, specialized_literals(program, specs))
-    plan, arguments = _plan(program, inputs, element_counts or {})
-    shape = Grid(program.workgroup_size, _grid(grid, plan, program), subgroup_lanes)
+    plan = BindingPlan.build(program)
+    plan.descriptor_slots()  # refuses two descriptors of one number
+    arguments = plan.check_arguments(inputs, element_counts or {})
+    rules = ProgramRules.of(program, plan)
+    rules.check_counts(arguments)
+    shape = Grid(program.workgroup_size, rules.groups(arguments) if grid is None else _given(grid), subgroup_lanes)
     memory = _memory(script, plan, arguments)
     order_mattered = stores_met = False
     for turn in range(iterations):
@@ -140,35 +141,8 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     return Interpretation(tuple(outputs), shape.groups, order_mattered, stores_met)
 
 
-def _plan(
-    program: Program, inputs: Sequence[object], counts: Mapping[str, int]
-) -> tuple[BindingPlan, tuple[BufferArgument, ...]]:
-    """Return the plan with the counts of this call, and what was given for each descriptor."""
-    plan = BindingPlan.build(program)
-    plan.descriptor_slots()
-    arguments = plan.check_arguments(inputs, counts)
-    found = {one.binding.buffer_index: one.element_count for one in arguments}
-    for one in arguments:
-        declared = program.buffers[one.binding.buffer_index]
-        predicate = declared.shape_predicate
-        if predicate is not None and not predicate.holds(one.element_count):
-            raise InvalidProgram(
-                f"{predicate.describe()} does not hold for {one.binding.name!r}: count={one.element_count}",
-                fix="give a buffer of another size",
-                binding=one.binding.name,
-                count=one.element_count,
-            )
-    bindings = tuple(replace(one, element_count=found.get(one.buffer_index, one.element_count)) for one in plan.bindings)
-    return replace(plan, bindings=bindings), arguments
-
-
-def _grid(given: Sequence[int] | None, plan: BindingPlan, program: Program) -> tuple[int, int, int]:
-    if given is None:
-        found = program.stats().capabilities
-        beyond_x, has_atomics = ProgramCapability.GRID_AXES in found, ProgramCapability.ATOMICS in found
-        check_guessable(program.workgroup_size, beyond_x=beyond_x, subject="program")
-        return covering_grid(dispatch_element_count(plan, has_atomics=has_atomics), program.workgroup_size)
-    sizes = tuple(given)
+def _given(grid: Sequence[int]) -> tuple[int, int, int]:
+    sizes = tuple(grid)
     if len(sizes) != 3 or not all(is_whole(size) and 1 <= size <= U32_MAX for size in sizes):
         raise InvalidInput(f"the grid is {sizes!r}", fix="give (x, y, z), each 1 to 2**32 - 1 workgroups", value=sizes)
     x, y, z = (int(size) for size in sizes)

@@ -13,7 +13,7 @@ from vyre_driver.backends import core_supported_ops
 from vyre_driver.backends.base import Backend
 from vyre_driver.backends.null import NullBackend
 from vyre_driver.backends.operations import lowered_ops
-from vyre_driver.backends.validate import admit, check_grid
+from vyre_driver.backends.validate import admit
 from vyre_driver.errors import DispatchFailed, InvalidDispatchConfig, InvalidProgram, LimitExceeded, UnsupportedFeature
 from vyre_driver.ir import (
     BufferDecl,
@@ -282,18 +282,6 @@ def test_what_a_program_remembers_is_bounded() -> None:
     from vyre_driver.backends.validate import program_memo
 
     assert len(program_memo(given)) == 64
-
-
-def test_a_grid_is_held_against_the_backend() -> None:
-    check_grid(NullBackend(), (2**32 - 1, 1, 1))
-    assert refusal(lambda: check_grid(Toy(), (1, 2, 1))) == (
-        LimitExceeded,
-        2104,
-        (
-            "the grid has 2 workgroups along y, and backend 'toy' takes 1. "
-            "Fix: dispatch fewer workgroups, and let an invocation do several elements."
-        ),
-    )
 
 
 def test_the_null_backend_checks_and_returns_zeros_of_the_right_sizes() -> None:

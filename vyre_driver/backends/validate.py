@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.errors import LimitExceeded, UnsupportedFeature
+from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir.nodes import op_id
 from vyre_driver.ir.validation.profile_rules import Offer
 from vyre_driver.ir.validation.validate import validate
@@ -85,15 +85,3 @@ def _check_operations(backend: Backend, program: Program) -> None:
             backend=backend.id,
             operations=sorted(missing),
         )
-
-
-def check_grid(backend: Backend, groups: tuple[int, int, int]) -> None:
-    """Return if so many workgroups may run; raises LimitExceeded 2104."""
-    for axis, count, limit in zip("xyz", groups, backend.max_grid, strict=True):
-        if count > limit:
-            raise LimitExceeded(
-                f"the grid has {count} workgroups along {axis}, and backend {backend.id!r} takes {limit}",
-                fix="dispatch fewer workgroups, and let an invocation do several elements",
-                value=count,
-                limit=limit,
-            )

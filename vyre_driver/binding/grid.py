@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.checks import integer, items_of
 from vyre_driver.errors import InvalidInput, InvalidSpecialization, LimitExceeded
+from vyre_driver.target.check import check_axes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -104,14 +105,8 @@ def grid(
         2104 if an axis is over the device's limit.
     """
     counts = _automatic(arguments, size, beyond_x=beyond_x) if groups is None else _given(groups)
-    for axis, count, limit in zip(_AXES, counts, limits.max_compute_work_group_count, strict=True):
-        if count > limit:
-            raise LimitExceeded(
-                f"the grid has {count} workgroups along {axis}, and the device allows {limit}",
-                fix="give groups of at most that, and let an invocation do several elements",
-                value=count,
-                limit=limit,
-            )
+    fix = "give groups of at most that, and let an invocation do several elements"
+    check_axes("the grid", "workgroups", counts, limits.max_compute_work_group_count, fix=fix)
     return counts
 
 

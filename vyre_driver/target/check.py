@@ -51,7 +51,7 @@ def check_wishes(backend: Backend, config: DispatchConfig) -> None:
         backend.refuse("cooperative dispatch", "leave cooperative out, and dispatch once for each part between two waits")
     _check_workgroup(backend, config.workgroup_override)
     if config.grid_override is not None:
-        _check_axes("grid_override", "workgroups", config.grid_override, backend.max_grid)
+        check_axes("grid_override", "workgroups", config.grid_override, backend.max_grid)
 
 
 def check_kept(config: object, kept: Collection[str], what: str) -> None:
@@ -112,7 +112,7 @@ def _check_workgroup(backend: Backend, size: tuple[int, int, int] | None) -> Non
     if size is None:
         return
     profile = backend.profile
-    _check_axes("workgroup_override", "invocations", size, profile.max_workgroup_size)
+    check_axes("workgroup_override", "invocations", size, profile.max_workgroup_size)
     total, limit = math.prod(size), profile.max_invocations_per_workgroup
     if 0 < limit < total:
         raise LimitExceeded(
@@ -123,12 +123,21 @@ def _check_workgroup(backend: Backend, size: tuple[int, int, int] | None) -> Non
         )
 
 
-def _check_axes(name: str, unit: str, sizes: tuple[int, int, int], limits: tuple[int, int, int]) -> None:
+def check_axes(
+    name: str, unit: str, sizes: tuple[int, int, int], limits: tuple[int, int, int], *, fix: str | None = None
+) -> None:
+    """Check that no axis of a grid or a workgroup is over its limit; a limit of 0 refuses nothing.
+
+    Raises
+    ------
+    LimitExceeded
+        2104 otherwise.
+    """
     for axis, size, limit in zip("xyz", sizes, limits, strict=True):
         if 0 < limit < size:
             raise LimitExceeded(
                 f"{name} has {size} {unit} along {axis}, and the device allows {limit}",
-                fix=f"choose at most {limit} along {axis}",
+                fix=fix or f"choose at most {limit} along {axis}",
                 value=size,
                 limit=limit,
             )

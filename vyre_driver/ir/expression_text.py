@@ -63,16 +63,6 @@ _CALLS: dict[type[Expr], str] = {
 Pieces = list["str | tuple[Expr, int]"]
 
 
-def expression_text(root: Expr, limit: int = 200) -> str:
-    """Return an expression as pseudo-code on one line, cut at ``limit`` characters."""
-    text = ""
-    for piece in expression_pieces(root):
-        text += piece
-        if len(text) > limit:
-            return text[: limit - 3] + "..."
-    return text
-
-
 def expression_pieces(root: Expr) -> Iterator[str]:
     """Yield an expression as pseudo-code, piece by piece."""
     waiting: Pieces = [(root, 0)]

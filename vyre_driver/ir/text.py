@@ -46,11 +46,6 @@ def program_text(program: Program) -> str:
     return "\n".join(lines)
 
 
-def node_text(node: Node) -> str:
-    """Return the first line of a node, cut at MAX_CHARACTERS."""
-    return _head(node)
-
-
 def _lines(program: Program) -> Iterator[str]:
     name = "anonymous" if program.entry_op_id is None else spelled(program.entry_op_id)
     size = " x ".join(map(str, program.workgroup_size))

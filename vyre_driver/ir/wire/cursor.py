@@ -116,14 +116,7 @@ class Cursor:
     def count(self, what: str, *, least_bytes: int = 1, limit: int = wire_format.MAX_NODES + 1) -> int:
         """Return a LEB128 count of things of ``least_bytes`` each, for which there must be bytes left."""
         at = self.at
-        return self._checked_count(self.leb(f"the number of {what}"), what, at, least_bytes, limit)
-
-    def u32_count(self, what: str, *, limit: int) -> int:
-        """Return a u32 count of things of a byte each at least, for which there must be bytes left."""
-        at = self.at
-        return self._checked_count(self.u32(f"the number of {what}"), what, at, 1, limit)
-
-    def _checked_count(self, number: int, what: str, at: int, least_bytes: int, limit: int) -> int:
+        number = self.leb(f"the number of {what}")
         if number > limit:
             refuse_bytes(f"there are {number} {what}, over the limit of {limit}", at)
         if number * least_bytes > self.end - self.at:

@@ -9,7 +9,7 @@ from vyre_driver.ir import dtypes
 
 MAGIC = b"VYRE"
 VERSION = 4
-COMPRESSED, SEALED, ENDIAN_FIXED = 1, 2, 4
+ENDIAN_FIXED = 4  # of the flags; 1 is compressed and 2 sealed, which nobody writes
 HEADER_BYTES = 40  # magic, u16 version, u16 flags, 32-byte digest of the body
 
 METADATA_OP = "vyre.program.metadata"

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.lowering.emit.hiding import hide, hide_number
-from vyre_driver.lowering.emit.kinds import Form
 from vyre_driver.spirv.instructions import Glsl, Ins
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def _magnitude(code: Code, operand: int) -> int:
     value = code.signed_value(operand)
     if value is not None:
         return code.const(abs(value))
-    return _negated_where_below(code, as_u32(code, operand, Form.I32), operand)
+    return _negated_where_below(code, as_u32(code, operand), operand)
 
 
 def _signed_like(code: Code, magnitude: int, signs: int) -> int:
@@ -134,8 +133,8 @@ def _signed_like(code: Code, magnitude: int, signs: int) -> int:
 def _negated_where_below(code: Code, bits: int, signs: int) -> int:
     """Return a u32, negated where an i32 is below 0, without an instruction that negates."""
     mask = code.op(Ins.ShiftRightArithmetic, code.i32, signs, code.const(_SHIFT_MASK))
-    flipped = code.op(Ins.BitwiseXor, code.u32, bits, as_u32(code, mask, Form.I32))
-    one = code.op(Ins.ShiftRightLogical, code.u32, as_u32(code, signs, Form.I32), code.const(_SHIFT_MASK))
+    flipped = code.op(Ins.BitwiseXor, code.u32, bits, as_u32(code, mask))
+    one = code.op(Ins.ShiftRightLogical, code.u32, as_u32(code, signs), code.const(_SHIFT_MASK))
     return code.op(Ins.IAdd, code.u32, flipped, one)
 
 
@@ -283,7 +282,7 @@ def _turned(code: Code, operand: int) -> int:
     value = code.signed_value(operand)
     if value is not None:
         return code.const(value & U32_MAX ^ _SIGN)
-    return code.op(Ins.BitwiseXor, code.u32, as_u32(code, operand, Form.I32), code.const(_SIGN))
+    return code.op(Ins.BitwiseXor, code.u32, as_u32(code, operand), code.const(_SIGN))
 
 
 def choose_signed(code: Code, condition: int, yes: int, no: int) -> int:
@@ -293,7 +292,7 @@ def choose_signed(code: Code, condition: int, yes: int, no: int) -> int:
     """
     number = code.op(Ins.Select, code.u32, condition, code.const(1), code.const(0))
     mask = code.op(Ins.ISub, code.u32, code.const(0), number)
-    first, second = as_u32(code, yes, Form.I32), as_u32(code, no, Form.I32)
+    first, second = as_u32(code, yes), as_u32(code, no)
     differing = code.op(Ins.BitwiseAnd, code.u32, mask, code.op(Ins.BitwiseXor, code.u32, first, second))
     chosen = code.op(Ins.BitwiseXor, code.u32, second, differing)
     if code.signed_value(yes) is None or code.signed_value(no) is None:
@@ -345,6 +344,6 @@ def reverse_bits(code: Code, operand: int) -> int:
     return code.op(Ins.BitReverse, code.u32, operand)
 
 
-def as_u32(code: Code, operand: int, form: Form) -> int:
-    """Return the bits of an i32 or f32 as a u32; a u32 as it is."""
-    return operand if form is Form.U32 else code.op(Ins.Bitcast, code.u32, operand)
+def as_u32(code: Code, operand: int) -> int:
+    """Return the bits of an i32 as a u32."""
+    return code.op(Ins.Bitcast, code.u32, operand)

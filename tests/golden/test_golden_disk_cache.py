@@ -11,7 +11,7 @@ from golden.vectors import vectors
 
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry, Verdict
 from vyre_driver.cache.entry import encode_entry
-from vyre_driver.cache.raw_blobs import MAX_DISK_PIPELINE_BLOB_BYTES
+from vyre_driver.cache.upstream import MAX_DISK_PIPELINE_BLOB_BYTES
 from vyre_driver.errors import CacheUnusable, InvalidBlob, InvalidKey
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags
 from vyre_driver.identity.upstream import PipelineDeviceFingerprint

@@ -1,13 +1,13 @@
 """Which buffer is what, and whether what a caller gives fits: plans, arguments, push constants and grids (docs/binding.md)."""
 
-from vyre_driver.binding.layout import (
+from vyre_driver.binding.plan import Binding, BindingPlan, BindingRole
+from vyre_driver.binding.upstream import (
     BackendLayoutClass,
     BackendLayoutFingerprint,
     BackendLayoutSlot,
     BindingSetFingerprint,
     binding_plans_share_layout,
 )
-from vyre_driver.binding.plan import Binding, BindingPlan, BindingRole
 
 __all__ = [
     "BackendLayoutClass",

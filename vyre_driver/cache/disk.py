@@ -18,11 +18,11 @@ from vyre_driver.cache.directory import CacheLookup, EntryDirectory, most_tellin
 from vyre_driver.cache.durable import PendingFlush
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PipelineEntry, Verdict, encode_entry, native_fits
 from vyre_driver.cache.evict import DEFAULT_MAX_BYTES
-from vyre_driver.cache.raw_blobs import read_blob, remove_blob, write_blob
 from vyre_driver.cache.root import CacheRoot
 from vyre_driver.cache.seal import read_hmac_key
 from vyre_driver.cache.tally import Tally
 from vyre_driver.cache.upkeep import CacheUpkeep
+from vyre_driver.cache.upstream import read_blob, remove_blob, write_blob
 from vyre_driver.errors import CacheUnusable
 
 if TYPE_CHECKING:

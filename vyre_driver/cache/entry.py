@@ -209,6 +209,6 @@ def read_header(data: bytes) -> EntryHeader | None:
 def claims_to_be_entry(data: bytes) -> bool:
     """Whether the first 16 bytes of a file are those of an entry, of any format, with at most one of their halves damaged.
 
-    What is not is a raw blob (raw_blobs.py), of which nothing can be verified.
+    What is not is a raw blob (upstream.py), of which nothing can be verified.
     """
     return data[:8] == MAGIC or data[8:16] == PREFIX[8:]

@@ -9,13 +9,12 @@ from literals import refusal
 
 from vyre_driver.binding import BindingPlan
 from vyre_driver.binding.dispatch_parameters import (
-    MAX_PARAMETER_WORDS,
     ceil_cube_root,
     ceil_square_root,
     covering_grid,
     dispatch_element_count,
-    parameter_words,
 )
+from vyre_driver.binding.upstream import MAX_PARAMETER_WORDS, parameter_words
 from vyre_driver.errors import InvalidInput, LimitExceeded
 from vyre_driver.ir.buffers import BufferDecl, MemoryKind
 from vyre_driver.ir.dtypes import DataType

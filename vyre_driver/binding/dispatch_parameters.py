@@ -1,4 +1,4 @@
-"""What a dispatch tells its program: how many elements there are, in all and in each buffer, and how many workgroups run.
+"""How many elements a dispatch of a program is about, and how many workgroups that takes.
 
 Source: spec item 2.2, dispatch parameters.
 """
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.plan import BindingPlan
 
-MAX_PARAMETER_WORDS = 1 << 16
-
 
 def dispatch_element_count(plan: BindingPlan, *, has_atomics: bool) -> int:
     """Return how many elements a dispatch is about, at least 1.
@@ -33,39 +31,6 @@ def dispatch_element_count(plan: BindingPlan, *, has_atomics: bool) -> int:
     return max((one.element_count for one in bindings), default=0) or 1
 
 
-def parameter_words(plan: BindingPlan, element_count: int) -> tuple[int, ...]:
-    """Return the table of u32 that a program reads its counts from.
-
-    Word 0 is ``element_count``; word b + 1 is the count of the buffer with the binding number b, or word 0 where that is left
-    to run time. Numbers without a descriptor have 0, and there is a word for each buffer at least.
-
-    Raises
-    ------
-    InvalidInput
-        2201 if ``element_count`` is no u32 of at least 1.
-    LimitExceeded
-        2104 if a binding number makes it longer than ``MAX_PARAMETER_WORDS``; upstream allocates 16 GiB for the highest.
-    """
-    total = _whole(element_count, "the number of elements of a dispatch", 1, U32_MAX)
-    bindings = plan.descriptors
-    length = max([len(plan.bindings) + 1, *(one.binding + 2 for one in bindings)])
-    if length > MAX_PARAMETER_WORDS:
-        highest = max(bindings, key=lambda one: one.binding)
-        raise LimitExceeded(
-            f"buffer {highest.name!r} of binding {highest.binding} needs a table of {length} words, and there are "
-            f"{MAX_PARAMETER_WORDS} words at most",
-            fix="number the bindings from 0 without gaps",
-            binding=highest.name,
-            value=length,
-            limit=MAX_PARAMETER_WORDS,
-        )
-    words = [0] * length
-    words[0] = total
-    for one in bindings:
-        words[one.binding + 1] = one.element_count or total
-    return tuple(words)
-
-
 def covering_grid(element_count: int, workgroup_size: Sequence[int]) -> tuple[int, int, int]:
     """Return the workgroups along x, y and z that have an invocation for each of ``element_count`` elements (u64).
 
@@ -79,8 +44,8 @@ def covering_grid(element_count: int, workgroup_size: Sequence[int]) -> tuple[in
     LimitExceeded
         2104 if an axis needs more than 2**32 - 1 workgroups.
     """
-    count = _whole(element_count, "the number of elements of a dispatch", 0, U64_MAX)
-    size = [_whole(axis, "the size of a workgroup along an axis", 1, U32_MAX) for axis in workgroup_size]
+    count = whole_in_range(element_count, "the number of elements of a dispatch", 0, U64_MAX)
+    size = [whole_in_range(axis, "the size of a workgroup along an axis", 1, U32_MAX) for axis in workgroup_size]
     if len(size) != 3:
         raise InvalidInput(f"a workgroup size has {len(size)} axes, and 3 are wanted", fix="give (x, y, z) in invocations")
     groups = tuple(max(1, _ceil_div(extent, axis)) for extent, axis in zip(_extents(count, size), size, strict=True))
@@ -126,7 +91,8 @@ def _ceil_div(value: int, divisor: int) -> int:
     return -(-value // divisor)
 
 
-def _whole(value: object, what: str, lowest: int, highest: int) -> int:
+def whole_in_range(value: object, what: str, lowest: int, highest: int) -> int:
+    """Return ``value`` as an int when it is a whole number of that range; raises InvalidInput 2201."""
     found = integer_within(value, lowest, highest)
     if found is None:
         raise InvalidInput(

@@ -1,8 +1,9 @@
-"""When two plans may share a descriptor layout, as upstream decides it.
+"""Upstream's identities of a descriptor layout, and its table of counts.
 
-Weak by design, kept for other vyre tools: what selects code is ``identity.layout_digest``.
+No path of the driver takes what is here: it stands for other vyre tools. What selects code is ``identity.layout_digest``, and
+a program gets its counts as push constants.
 
-Source: spec item 2.2, layout identity.
+Source: spec item 2.2, layout identity and dispatch parameters.
 """
 
 from __future__ import annotations
@@ -12,10 +13,16 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vyre_driver.binding.dispatch_parameters import whole_in_range
+from vyre_driver.checks import U32_MAX
+from vyre_driver.errors import LimitExceeded
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from vyre_driver.binding.plan import BindingPlan, BindingRole
+
+MAX_PARAMETER_WORDS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +74,36 @@ class BackendLayoutFingerprint:
     def new(cls, slots: Iterable[BackendLayoutSlot]) -> BackendLayoutFingerprint:
         """Return the fingerprint of descriptors in any order; those of one number keep theirs."""
         return cls(tuple(sorted(slots, key=lambda slot: (slot.group, slot.binding))))
+
+
+def parameter_words(plan: BindingPlan, element_count: int) -> tuple[int, ...]:
+    """Return the table of u32 that a program reads its counts from.
+
+    Word 0 is ``element_count``; word b + 1 is the count of the buffer with the binding number b, or word 0 where that is left
+    to run time. Numbers without a descriptor have 0, and there is a word for each buffer at least.
+
+    Raises
+    ------
+    InvalidInput
+        2201 if ``element_count`` is no u32 of at least 1.
+    LimitExceeded
+        2104 if a binding number makes it longer than ``MAX_PARAMETER_WORDS``; upstream allocates 16 GiB for the highest.
+    """
+    total = whole_in_range(element_count, "the number of elements of a dispatch", 1, U32_MAX)
+    bindings = plan.descriptors
+    length = max([len(plan.bindings) + 1, *(one.binding + 2 for one in bindings)])
+    if length > MAX_PARAMETER_WORDS:
+        highest = max(bindings, key=lambda one: one.binding)
+        raise LimitExceeded(
+            f"buffer {highest.name!r} of binding {highest.binding} needs a table of {length} words, and there are "
+            f"{MAX_PARAMETER_WORDS} words at most",
+            fix="number the bindings from 0 without gaps",
+            binding=highest.name,
+            value=length,
+            limit=MAX_PARAMETER_WORDS,
+        )
+    words = [0] * length
+    words[0] = total
+    for one in bindings:
+        words[one.binding + 1] = one.element_count or total
+    return tuple(words)

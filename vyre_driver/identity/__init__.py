@@ -7,19 +7,23 @@ from vyre_driver.identity.keys import (
     PipelineFeatureFlags,
     device_fields,
     emitter_fields,
-    hex_encode,
     layout_digest,
     manifest_digest,
-    normalized_program_cache_digest,
     policy_fields,
     program_digest,
-    program_vsa_fingerprint_words,
     shader_digest,
     spec_map_fields,
     specialization_fields,
 )
 from vyre_driver.identity.manifest import FieldValue, decode_manifest, encode_manifest
-from vyre_driver.identity.upstream import PipelineDeviceFingerprint, dispatch_policy_cache_string, dispatch_policy_digest
+from vyre_driver.identity.upstream import (
+    PipelineDeviceFingerprint,
+    dispatch_policy_cache_string,
+    dispatch_policy_digest,
+    hex_encode,
+    normalized_program_cache_digest,
+    program_vsa_fingerprint_words,
+)
 
 __all__ = [
     "CURRENT_PIPELINE_CACHE_KEY_VERSION",

@@ -315,22 +315,6 @@ def tuning_identity(  # noqa: PLR0913 -- one parameter for each thing that a cho
     return _fast.hex_text(blake3(_TUNING_DOMAIN + manifest).digest())
 
 
-def normalized_program_cache_digest(program: Program) -> bytes:
-    """Return upstream's program digest v2 (32 bytes), which leaves fields out: it selects nothing alone.
-
-    Raises
-    ------
-    InvalidProgram
-        1006 if the program has no encoding.
-    """
-    return program.normalized_cache_digest()
-
-
-def program_vsa_fingerprint_words(program: Program) -> tuple[int, ...]:
-    """Return upstream's program fingerprint as eight u32, little-endian."""
-    return struct.unpack("<8I", program.fingerprint())
-
-
 def layout_digest(plan: BindingPlan) -> bytes:
     """Return the 32-byte identity of a plan's descriptor layout: binding number, role and element size of each buffer."""
     slots = [
@@ -338,17 +322,3 @@ def layout_digest(plan: BindingPlan) -> bytes:
         for binding in plan.bindings
     ]
     return blake3(_LAYOUT_DOMAIN + encode_manifest(slots)).digest()
-
-
-def hex_encode(data: object) -> str:
-    """Return the bytes of anything with the buffer protocol as lower-case hex digits, two a byte, in C order.
-
-    Only what is not contiguous is copied first.
-
-    Raises
-    ------
-    TypeError
-        If the value has no buffer.
-    """
-    view = memoryview(data)  # type: ignore[arg-type]
-    return _fast.hex_text(view if view.c_contiguous else view.tobytes())

@@ -1,6 +1,8 @@
-"""Upstream's identities of a device and of a dispatch policy, bit for bit; they select nothing alone.
+"""Upstream's identities of a device, a program and a dispatch policy, bit for bit; they select nothing alone.
 
-Source: spec items 3.2 and 3.3.
+No path of the driver takes what is here but ``cache/upstream.py``: it stands for the vyre tools that share these digests.
+
+Source: spec items 3.1 to 3.3.
 """
 
 from __future__ import annotations
@@ -11,10 +13,12 @@ from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
+from vyre_driver import _fast
 from vyre_driver.checks import U32_MAX
 from vyre_driver.identity import key_fields
 
 if TYPE_CHECKING:
+    from vyre_driver.ir.program import Program
     from vyre_driver.target.config import DispatchConfig
 
 _CACHE_KEY = struct.Struct("<40s32s8sI8sI8s32s")
@@ -90,3 +94,33 @@ def dispatch_policy_digest(config: DispatchConfig) -> bytes:
     ulp = b"\0\0" if budget is None else bytes([1, budget])
     size = b"\0" if workgroup is None else b"\1" + struct.pack("<3I", *workgroup)
     return blake3(b"ulp\0" + ulp + b"\0wg\0" + size).digest()
+
+
+def normalized_program_cache_digest(program: Program) -> bytes:
+    """Return upstream's program digest v2 (32 bytes), which leaves fields out: it selects nothing alone.
+
+    Raises
+    ------
+    InvalidProgram
+        1006 if the program has no encoding.
+    """
+    return program.normalized_cache_digest()
+
+
+def program_vsa_fingerprint_words(program: Program) -> tuple[int, ...]:
+    """Return upstream's program fingerprint as eight u32, little-endian."""
+    return struct.unpack("<8I", program.fingerprint())
+
+
+def hex_encode(data: object) -> str:
+    """Return the bytes of anything with the buffer protocol as lower-case hex digits, two a byte, in C order.
+
+    Only what is not contiguous is copied first.
+
+    Raises
+    ------
+    TypeError
+        If the value has no buffer.
+    """
+    view = memoryview(data)  # type: ignore[arg-type]
+    return _fast.hex_text(view if view.c_contiguous else view.tobytes())

@@ -1,10 +1,8 @@
 """Specialization constants: typed values, and the words that a pipeline is given for them."""
 
-from vyre_driver.specialization.resolve import (
+from vyre_driver.specialization.resolve import Specialization, SpecializedConstant, specialize
+from vyre_driver.specialization.upstream import (
     SpecCacheKey,
-    Specialization,
-    SpecializedConstant,
-    specialize,
     versioned_specialization_artifact_key,
     vsa_specialization_key,
 )

@@ -17,7 +17,7 @@ from vyre_driver.errors import InvalidAutotuneRecord
 from vyre_driver.identity import key_fields
 
 if TYPE_CHECKING:
-    from vyre_driver.specialization.resolve import SpecCacheKey
+    from vyre_driver.specialization.upstream import SpecCacheKey
 
 _AXES = 3
 _IDENTITY = re.compile(r"[0-9a-f]{64}")

@@ -22,7 +22,7 @@ from vyre_driver.cache.root import CacheRoot
 from vyre_driver.cache.seal import read_hmac_key
 from vyre_driver.cache.tally import Tally
 from vyre_driver.cache.upkeep import CacheUpkeep
-from vyre_driver.cache.upstream import read_blob, remove_blob, write_blob
+from vyre_driver.cache.upstream import blob_place, read_blob, remove_blobs, write_blob
 from vyre_driver.errors import CacheUnusable
 
 if TYPE_CHECKING:
@@ -187,6 +187,8 @@ class DiskPipelineCache(CacheUpkeep):
         else:
             self._tally.forgive(what, error)
 
+    # The next four are upstream's disk cache (upstream.py), which no path of the driver takes.
+
     def path_for(self, program_digest: bytes, fingerprint: PipelineDeviceFingerprint) -> str | None:
         """Return the file of a program's raw blob on a device, as upstream names it; None in memory.
 
@@ -197,7 +199,7 @@ class DiskPipelineCache(CacheUpkeep):
         InvalidKey
             2203 if the digest has not 32 bytes.
         """
-        return None if self._root is None else f"{self._root_text}/{_fast.shard_path(fingerprint.cache_key(program_digest))}"
+        return None if self._root is None else f"{self._root_text}/{blob_place(program_digest, fingerprint)}"
 
     def read(self, program_digest: bytes, fingerprint: PipelineDeviceFingerprint) -> bytes | None:
         """Return the raw blob of a program on a device, or None when there is none. Nothing of it is verified.
@@ -207,7 +209,7 @@ class DiskPipelineCache(CacheUpkeep):
         CacheUnusable
             2205, InvalidBlob 2204, InvalidKey 2203, OSError: if what is there may not or cannot be read.
         """
-        place = _fast.shard_path(fingerprint.cache_key(program_digest))
+        place = blob_place(program_digest, fingerprint)
         return None if self._directory is None else read_blob(self._directory, place)
 
     def write(self, program_digest: bytes, fingerprint: PipelineDeviceFingerprint, data: bytes) -> None:
@@ -218,7 +220,7 @@ class DiskPipelineCache(CacheUpkeep):
         CacheUnusable
             2205, InvalidBlob 2204, InvalidKey 2203, OSError: if it may not or cannot be written.
         """
-        place = _fast.shard_path(fingerprint.cache_key(program_digest))
+        place = blob_place(program_digest, fingerprint)
         write_blob(self._on_disk(), place, data)
         self._note_written(place, len(data))
 
@@ -232,22 +234,8 @@ class DiskPipelineCache(CacheUpkeep):
         CacheUnusable
             2205, InvalidKey 2203, OSError: if one may not or cannot be removed; the others are, and the first error is raised.
         """
-        directory = self._on_disk()
-        places = [
-            _fast.shard_path(fingerprint.cache_key(digest))
-            for is_impacted, digest in zip(mask, program_digests, strict=False)
-            if is_impacted
-        ]
-        failed: OSError | None = None
-        for place in places:
-            try:
-                remove_blob(directory, place)
-            except CacheUnusable:
-                raise
-            except OSError as error:
-                failed = failed or error
-        if failed is not None:
-            raise failed
+        impacted = [digest for number, digest in zip(mask, program_digests, strict=False) if number]
+        remove_blobs(self._on_disk(), [blob_place(digest, fingerprint) for digest in impacted])
 
     def flush(self) -> None:
         """Wait until what this cache wrote is on the disk; what has been removed since does not matter.

@@ -1,5 +1,7 @@
 """Upstream's disk cache: a program's blob as it is, under a name that only its program and its device decide.
 
+No path of the driver takes what is here: it stands for other vyre tools.
+
 Nothing of a raw blob can be verified, and its name leaves out what else changes the code: such a blob must never select or
 become an entry. Two things keep them apart below one root: their names are digests of different domains, and a raw blob that
 begins as an entry does is refused here, as is a file without such a beginning there.
@@ -13,16 +15,25 @@ import errno
 import os
 from typing import TYPE_CHECKING, NoReturn
 
+from vyre_driver import _fast
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, claims_to_be_entry
 from vyre_driver.cache.files import OPEN_TO_READ, read_bounded
 from vyre_driver.errors import CacheUnusable, InvalidBlob
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from vyre_driver.cache.directory import EntryDirectory
+    from vyre_driver.identity.upstream import PipelineDeviceFingerprint
 
 MAX_DISK_PIPELINE_BLOB_BYTES = MAX_ENTRY_BYTES
 """Bytes of the largest raw blob: 64 MiB."""
+
+
+def blob_place(program_digest: bytes, fingerprint: PipelineDeviceFingerprint) -> str:
+    """Return the place (``ab/abcd...bin``) of a program's blob on a device; raises InvalidKey 2203 for another digest."""
+    return _fast.shard_path(fingerprint.cache_key(program_digest))
 
 
 def read_blob(directory: EntryDirectory, place: str) -> bytes | None:
@@ -83,16 +94,29 @@ def write_blob(directory: EntryDirectory, place: str, data: bytes) -> None:
     directory.publish(place, data)
 
 
-def remove_blob(directory: EntryDirectory, place: str) -> None:
-    """Remove what lies at a place, if anything does.
+def remove_blobs(directory: EntryDirectory, places: Iterable[str]) -> None:
+    """Remove what lies at these places, if anything does.
 
     Raises
     ------
     CacheUnusable
         2205 if the root may not be used or written to.
     OSError
-        If it cannot be removed.
+        If one cannot be removed; the others are, and the first error is raised.
     """
+    failed: OSError | None = None
+    for place in places:
+        try:
+            _remove(directory, place)
+        except CacheUnusable:
+            raise
+        except OSError as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
+
+
+def _remove(directory: EntryDirectory, place: str) -> None:
     _check_writable(directory)
     _check_usable(directory)
     try:

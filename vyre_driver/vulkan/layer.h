@@ -289,6 +289,16 @@ void vyre_count(vyre_device *device, enum vyre_counter counter, int64_t by);
 uint64_t vyre_now_ns(void);
 
 /* Each part names its hooks to layer.c and gives back what it holds before the device goes. */
+/* A function of ours in the place of Vulkan's of that name. */
+typedef struct vyre_hook {
+  const char *name;
+  PFN_vkVoidFunction function;
+} vyre_hook;
+
+#define VYRE_HOOK(name, function) {name, (PFN_vkVoidFunction)(function)}
+#define VYRE_FIND_HOOK(hooks, name) vyre_find_hook(hooks, sizeof(hooks) / sizeof *(hooks), name)
+
+PFN_vkVoidFunction vyre_find_hook(const vyre_hook *hooks, size_t count, const char *name);
 PFN_vkVoidFunction vyre_sync_hook(const char *name);
 PFN_vkVoidFunction vyre_memory_hook(const char *name);
 PFN_vkVoidFunction vyre_pipeline_hook(const char *name);

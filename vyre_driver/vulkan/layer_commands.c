@@ -6,7 +6,6 @@
    one group.
 
    Source: Vulkan 1.3, "Synchronization and Cache Control"; a barrier reaches back over earlier submissions to its queue. */
-#include <string.h>
 
 #include "layer.h"
 
@@ -14,20 +13,18 @@
 #define WRITES (VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT)
 #define READS (VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT)
 
-static inline uint64_t handle_key(VkCommandBuffer buffer) { return (uint64_t)(uintptr_t)buffer; }
-
 static bool adds_barriers(const vyre_device *device) { return device->config.hooks & VYRE_HOOK_BARRIERS; }
 
 static void remember(vyre_device *device, VkCommandBuffer buffer, uintptr_t state) {
   pthread_mutex_lock(&device->command_lock);
-  (void)vyre_map_put(&device->command_buffers, handle_key(buffer), state);
+  (void)vyre_map_put(&device->command_buffers, VYRE_HANDLE(buffer), state);
   pthread_mutex_unlock(&device->command_lock);
 }
 
 static uintptr_t recall(vyre_device *device, VkCommandBuffer buffer) {
   uintptr_t state = 0;
   pthread_mutex_lock(&device->command_lock);
-  (void)vyre_map_get(&device->command_buffers, handle_key(buffer), &state);
+  (void)vyre_map_get(&device->command_buffers, VYRE_HANDLE(buffer), &state);
   pthread_mutex_unlock(&device->command_lock);
   return state;
 }
@@ -106,7 +103,7 @@ static VKAPI_ATTR void VKAPI_CALL free_command_buffers(
   uintptr_t group = 0;
   for (uint32_t i = 0; i < count; i++) vyre_finish_work(device, buffers[i]);
   pthread_mutex_lock(&device->command_lock);
-  for (uint32_t i = 0; i < count; i++) (void)vyre_map_take(&device->command_buffers, handle_key(buffers[i]), &group);
+  for (uint32_t i = 0; i < count; i++) (void)vyre_map_take(&device->command_buffers, VYRE_HANDLE(buffers[i]), &group);
   pthread_mutex_unlock(&device->command_lock);
   device->vk.FreeCommandBuffers(handle, pool, count, buffers);
 }
@@ -114,13 +111,15 @@ static VKAPI_ATTR void VKAPI_CALL free_command_buffers(
 void vyre_command_close(vyre_device *device) { vyre_map_free(&device->command_buffers); }
 
 PFN_vkVoidFunction vyre_command_hook(const char *name) {
-  if (strcmp(name, "vkBeginCommandBuffer") == 0) return (PFN_vkVoidFunction)begin_command_buffer;
-  if (strcmp(name, "vkEndCommandBuffer") == 0) return (PFN_vkVoidFunction)end_command_buffer;
-  if (strcmp(name, "vkCmdDispatch") == 0) return (PFN_vkVoidFunction)cmd_dispatch;
-  if (strcmp(name, "vkCmdCopyBuffer") == 0) return (PFN_vkVoidFunction)cmd_copy_buffer;
-  if (strcmp(name, "vkCmdPipelineBarrier") == 0) return (PFN_vkVoidFunction)cmd_pipeline_barrier;
-  if (strcmp(name, "vkCmdWriteTimestamp") == 0) return (PFN_vkVoidFunction)cmd_write_timestamp;
-  if (strcmp(name, "vkCreateCommandPool") == 0) return (PFN_vkVoidFunction)create_command_pool;
-  if (strcmp(name, "vkFreeCommandBuffers") == 0) return (PFN_vkVoidFunction)free_command_buffers;
-  return NULL;
+  static const vyre_hook HOOKS[] = {
+    VYRE_HOOK("vkBeginCommandBuffer", begin_command_buffer),
+    VYRE_HOOK("vkEndCommandBuffer", end_command_buffer),
+    VYRE_HOOK("vkCmdDispatch", cmd_dispatch),
+    VYRE_HOOK("vkCmdCopyBuffer", cmd_copy_buffer),
+    VYRE_HOOK("vkCmdPipelineBarrier", cmd_pipeline_barrier),
+    VYRE_HOOK("vkCmdWriteTimestamp", cmd_write_timestamp),
+    VYRE_HOOK("vkCreateCommandPool", create_command_pool),
+    VYRE_HOOK("vkFreeCommandBuffers", free_command_buffers),
+  };
+  return VYRE_FIND_HOOK(HOOKS, name);
 }

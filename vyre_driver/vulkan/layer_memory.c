@@ -18,8 +18,6 @@ struct vyre_memory_block {
   vyre_memory_block *next;
 };
 
-static inline uint64_t handle_key(VkDeviceMemory memory) { return (uint64_t)(uintptr_t)memory; }
-
 void vyre_classify_memory(vyre_device *device, const VkPhysicalDeviceMemoryProperties *properties) {
   const VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
   const VkMemoryPropertyFlags upload = host | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
@@ -132,7 +130,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(
   *out = VK_NULL_HANDLE;
   pthread_mutex_lock(&device->memory_lock);
   vyre_memory_block *block = pooled ? take_idle(device, changed.allocationSize, info->memoryTypeIndex) : NULL;
-  if (block && !vyre_map_put(&device->memory, handle_key(block->handle), (uintptr_t)block)) {
+  if (block && !vyre_map_put(&device->memory, VYRE_HANDLE(block->handle), (uintptr_t)block)) {
     block->next = device->idle_memory;
     device->idle_memory = block;
     block = NULL;
@@ -142,7 +140,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(
     vyre_count(device, VYRE_MEMORY_REUSED, 1);
     count_live(device, (int64_t)block->bytes);
     *out = block->handle;
-    vyre_made(VYRE_MEMORY, handle_key(*out));
+    vyre_made(VYRE_MEMORY, VYRE_HANDLE(*out));
     return VK_SUCCESS;
   }
   block = calloc(1, sizeof *block);
@@ -154,7 +152,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(
   }
   *block = (vyre_memory_block){.handle = *out, .bytes = changed.allocationSize, .type = info->memoryTypeIndex, .pooled = pooled};
   pthread_mutex_lock(&device->memory_lock);
-  bool known = vyre_map_put(&device->memory, handle_key(*out), (uintptr_t)block);
+  bool known = vyre_map_put(&device->memory, VYRE_HANDLE(*out), (uintptr_t)block);
   pthread_mutex_unlock(&device->memory_lock);
   if (!known) {
     device->vk.FreeMemory(handle, *out, allocator);
@@ -164,7 +162,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL allocate_memory(
   }
   vyre_count(device, VYRE_MEMORY_ALLOCATED, 1);
   count_live(device, (int64_t)block->bytes);
-  vyre_made(VYRE_MEMORY, handle_key(*out));
+  vyre_made(VYRE_MEMORY, VYRE_HANDLE(*out));
   return VK_SUCCESS;
 }
 
@@ -173,9 +171,9 @@ static VKAPI_ATTR void VKAPI_CALL free_memory(
   vyre_device *device = vyre_find_device(handle);
   uintptr_t found = 0;
   if (!memory) return;
-  vyre_unmade(VYRE_MEMORY, handle_key(memory));
+  vyre_unmade(VYRE_MEMORY, VYRE_HANDLE(memory));
   pthread_mutex_lock(&device->memory_lock);
-  bool known = vyre_map_take(&device->memory, handle_key(memory), &found);
+  bool known = vyre_map_take(&device->memory, VYRE_HANDLE(memory), &found);
   vyre_memory_block *block = (vyre_memory_block *)found;
   vyre_memory_block *rest = NULL;
   bool pooled = known && block->pooled;
@@ -207,7 +205,7 @@ static VkResult map_block(vyre_device *device, vyre_memory_block *block) {
 static vyre_memory_block *find_block(vyre_device *device, VkDeviceMemory memory) {
   uintptr_t found = 0;
   pthread_mutex_lock(&device->memory_lock);
-  (void)vyre_map_get(&device->memory, handle_key(memory), &found);
+  (void)vyre_map_get(&device->memory, VYRE_HANDLE(memory), &found);
   pthread_mutex_unlock(&device->memory_lock);
   return (vyre_memory_block *)found;
 }
@@ -337,14 +335,16 @@ void vyre_memory_close(vyre_device *device) {
 }
 
 PFN_vkVoidFunction vyre_memory_hook(const char *name) {
-  if (strcmp(name, "vkAllocateMemory") == 0) return (PFN_vkVoidFunction)allocate_memory;
-  if (strcmp(name, "vkFreeMemory") == 0) return (PFN_vkVoidFunction)free_memory;
-  if (strcmp(name, "vkMapMemory") == 0) return (PFN_vkVoidFunction)map_memory;
-  if (strcmp(name, "vkUnmapMemory") == 0) return (PFN_vkVoidFunction)unmap_memory;
-  if (strcmp(name, "vkCreateBuffer") == 0) return (PFN_vkVoidFunction)create_buffer;
-  if (strcmp(name, "vkDestroyBuffer") == 0) return (PFN_vkVoidFunction)destroy_buffer;
-  if (strcmp(name, "vkUpdateDescriptorSets") == 0) return (PFN_vkVoidFunction)update_descriptor_sets;
-  if (strcmp(name, "vkGetBufferMemoryRequirements") == 0) return (PFN_vkVoidFunction)get_buffer_requirements;
-  if (strcmp(name, "vkBindBufferMemory") == 0) return (PFN_vkVoidFunction)bind_buffer_memory;
-  return NULL;
+  static const vyre_hook HOOKS[] = {
+    VYRE_HOOK("vkAllocateMemory", allocate_memory),
+    VYRE_HOOK("vkFreeMemory", free_memory),
+    VYRE_HOOK("vkMapMemory", map_memory),
+    VYRE_HOOK("vkUnmapMemory", unmap_memory),
+    VYRE_HOOK("vkCreateBuffer", create_buffer),
+    VYRE_HOOK("vkDestroyBuffer", destroy_buffer),
+    VYRE_HOOK("vkUpdateDescriptorSets", update_descriptor_sets),
+    VYRE_HOOK("vkGetBufferMemoryRequirements", get_buffer_requirements),
+    VYRE_HOOK("vkBindBufferMemory", bind_buffer_memory),
+  };
+  return VYRE_FIND_HOOK(HOOKS, name);
 }

@@ -369,14 +369,16 @@ void vyre_pipeline_close(vyre_device *device) {
 }
 
 PFN_vkVoidFunction vyre_pipeline_hook(const char *name) {
-  if (strcmp(name, "vkCreateShaderModule") == 0) return (PFN_vkVoidFunction)create_shader_module;
-  if (strcmp(name, "vkDestroyShaderModule") == 0) return (PFN_vkVoidFunction)destroy_shader_module;
-  if (strcmp(name, "vkCreateDescriptorSetLayout") == 0) return (PFN_vkVoidFunction)create_set_layout;
-  if (strcmp(name, "vkDestroyDescriptorSetLayout") == 0) return (PFN_vkVoidFunction)destroy_set_layout;
-  if (strcmp(name, "vkCreatePipelineLayout") == 0) return (PFN_vkVoidFunction)create_pipeline_layout;
-  if (strcmp(name, "vkDestroyPipelineLayout") == 0) return (PFN_vkVoidFunction)destroy_pipeline_layout;
-  if (strcmp(name, "vkCreatePipelineCache") == 0) return (PFN_vkVoidFunction)create_pipeline_cache;
-  if (strcmp(name, "vkCreateComputePipelines") == 0) return (PFN_vkVoidFunction)create_compute_pipelines;
-  if (strcmp(name, "vkDestroyPipeline") == 0) return (PFN_vkVoidFunction)destroy_pipeline;
-  return NULL;
+  static const vyre_hook HOOKS[] = {
+    VYRE_HOOK("vkCreateShaderModule", create_shader_module),
+    VYRE_HOOK("vkDestroyShaderModule", destroy_shader_module),
+    VYRE_HOOK("vkCreateDescriptorSetLayout", create_set_layout),
+    VYRE_HOOK("vkDestroyDescriptorSetLayout", destroy_set_layout),
+    VYRE_HOOK("vkCreatePipelineLayout", create_pipeline_layout),
+    VYRE_HOOK("vkDestroyPipelineLayout", destroy_pipeline_layout),
+    VYRE_HOOK("vkCreatePipelineCache", create_pipeline_cache),
+    VYRE_HOOK("vkCreateComputePipelines", create_compute_pipelines),
+    VYRE_HOOK("vkDestroyPipeline", destroy_pipeline),
+  };
+  return VYRE_FIND_HOOK(HOOKS, name);
 }

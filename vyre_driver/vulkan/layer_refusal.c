@@ -7,7 +7,6 @@
    A dispatchable object begins with a pointer to the loader's dispatch table. The loader passes that of the device to come in the
    place of the handle, for its own end of the chain. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "layer.h"
 
@@ -49,8 +48,10 @@ static VKAPI_ATTR VkResult VKAPI_CALL wait_idle(VkDevice handle) {
 }
 
 PFN_vkVoidFunction vyre_stand_in_proc(const char *name) {
-  if (strcmp(name, "vkGetDeviceQueue") == 0) return (PFN_vkVoidFunction)get_queue;
-  if (strcmp(name, "vkDestroyDevice") == 0) return (PFN_vkVoidFunction)destroy;
-  if (strcmp(name, "vkDeviceWaitIdle") == 0) return (PFN_vkVoidFunction)wait_idle;
-  return NULL;
+  static const vyre_hook HOOKS[] = {
+    VYRE_HOOK("vkGetDeviceQueue", get_queue),
+    VYRE_HOOK("vkDestroyDevice", destroy),
+    VYRE_HOOK("vkDeviceWaitIdle", wait_idle),
+  };
+  return VYRE_FIND_HOOK(HOOKS, name);
 }

@@ -8,6 +8,7 @@
    Room is taken before the Vulkan driver is called: once it has made an instance or a device nothing here can fail, for the
    loader would free what a layer both destroys and refuses. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "layer.h"
 
@@ -113,4 +114,11 @@ void *vyre_forget(vyre_registry *registry, const void *dispatchable) {
   }
   pthread_mutex_unlock(&registry->lock);
   return record;
+}
+
+PFN_vkVoidFunction vyre_find_hook(const vyre_hook *hooks, size_t count, const char *name) {
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(hooks[i].name, name) == 0) return hooks[i].function;
+  }
+  return NULL;
 }

@@ -4,7 +4,6 @@
    and holds the GIL: ours polls for a bounded time first, and when the thread asks for it the wait is answered at once and its
    fence kept, so that Python can wait on it later, with a deadline and without the GIL. */
 #include <Python.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "layer.h"
@@ -15,8 +14,6 @@ enum {
   VYRE_FENCE_ABANDONED = 4, /* and Python has stopped waiting */
 };
 
-static inline uint64_t handle_key(VkFence fence) { return (uint64_t)(uintptr_t)fence; }
-
 /* Counts the submissions that nobody has seen the end of. */
 static void count_pending(vyre_device *device, uintptr_t before, uintptr_t after) {
   if ((before ^ after) & VYRE_FENCE_SUBMITTED) vyre_count(device, VYRE_WORK_PENDING, after & VYRE_FENCE_SUBMITTED ? 1 : -1);
@@ -25,9 +22,9 @@ static void count_pending(vyre_device *device, uintptr_t before, uintptr_t after
 static void change_fence(vyre_device *device, VkFence fence, uintptr_t set, uintptr_t clear) {
   uintptr_t bits = 0;
   pthread_mutex_lock(&device->fence_lock);
-  if (vyre_map_get(&device->fences, handle_key(fence), &bits)) {
+  if (vyre_map_get(&device->fences, VYRE_HANDLE(fence), &bits)) {
     uintptr_t changed = (bits & ~clear) | set;
-    vyre_map_put(&device->fences, handle_key(fence), changed);
+    vyre_map_put(&device->fences, VYRE_HANDLE(fence), changed);
     count_pending(device, bits, changed);
   }
   pthread_mutex_unlock(&device->fence_lock);
@@ -37,9 +34,9 @@ static void note_submitted(vyre_device *device, VkFence fence, VkCommandBuffer b
   uintptr_t bits = 0;
   bool is_found_later = true;
   pthread_mutex_lock(&device->fence_lock);
-  if (vyre_map_get(&device->fences, handle_key(fence), &bits)) {
-    vyre_map_put(&device->fences, handle_key(fence), bits | VYRE_FENCE_SUBMITTED);
-    is_found_later = vyre_map_put(&device->fence_work, handle_key(fence), (uintptr_t)buffer);
+  if (vyre_map_get(&device->fences, VYRE_HANDLE(fence), &bits)) {
+    vyre_map_put(&device->fences, VYRE_HANDLE(fence), bits | VYRE_FENCE_SUBMITTED);
+    is_found_later = vyre_map_put(&device->fence_work, VYRE_HANDLE(fence), (uintptr_t)buffer);
     count_pending(device, bits, bits | VYRE_FENCE_SUBMITTED);
   }
   pthread_mutex_unlock(&device->fence_lock);
@@ -51,7 +48,7 @@ static void note_submitted(vyre_device *device, VkFence fence, VkCommandBuffer b
 static bool find_fence(vyre_device *device, VkFence fence, uintptr_t *bits) {
   *bits = 0;
   pthread_mutex_lock(&device->fence_lock);
-  bool known = vyre_map_get(&device->fences, handle_key(fence), bits);
+  bool known = vyre_map_get(&device->fences, VYRE_HANDLE(fence), bits);
   pthread_mutex_unlock(&device->fence_lock);
   return known;
 }
@@ -61,8 +58,8 @@ static void forget_fence(vyre_device *device, VkFence fence, uintptr_t bits) {
   uintptr_t old = 0, work = 0;
   if (bits & VYRE_FENCE_SUBMITTED) (void)device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX);
   pthread_mutex_lock(&device->fence_lock);
-  (void)vyre_map_take(&device->fences, handle_key(fence), &old);
-  (void)vyre_map_take(&device->fence_work, handle_key(fence), &work);
+  (void)vyre_map_take(&device->fences, VYRE_HANDLE(fence), &old);
+  (void)vyre_map_take(&device->fence_work, VYRE_HANDLE(fence), &work);
   count_pending(device, old, 0);
   pthread_mutex_unlock(&device->fence_lock);
 }
@@ -75,7 +72,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_fence(
   if (device->config.hooks & VYRE_HOOK_FENCES && plain) {
     pthread_mutex_lock(&device->fence_lock);
     if (device->idle_fence_count) reused = device->idle_fences[--device->idle_fence_count];
-    if (reused && !vyre_map_put(&device->fences, handle_key(reused), 0)) {
+    if (reused && !vyre_map_put(&device->fences, VYRE_HANDLE(reused), 0)) {
       device->idle_fences[device->idle_fence_count++] = reused;
       reused = VK_NULL_HANDLE;
     }
@@ -91,7 +88,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_fence(
   vyre_count(device, VYRE_FENCES_CREATED, 1);
   if (plain) {
     pthread_mutex_lock(&device->fence_lock);
-    (void)vyre_map_put(&device->fences, handle_key(*out), 0);
+    (void)vyre_map_put(&device->fences, VYRE_HANDLE(*out), 0);
     pthread_mutex_unlock(&device->fence_lock);
   }
   return VK_SUCCESS;
@@ -116,7 +113,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_fence(
   uintptr_t bits = 0;
   if (!fence) return;
   pthread_mutex_lock(&device->fence_lock);
-  bool known = vyre_map_get(&device->fences, handle_key(fence), &bits);
+  bool known = vyre_map_get(&device->fences, VYRE_HANDLE(fence), &bits);
   pthread_mutex_unlock(&device->fence_lock);
   if (!known) {
     device->vk.DestroyFence(handle, fence, allocator);
@@ -206,7 +203,7 @@ VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns) 
 static void give_back(vyre_device *device, VkFence fence) {
   uintptr_t bits = 0;
   pthread_mutex_lock(&device->fence_lock);
-  bool known = vyre_map_get(&device->fences, handle_key(fence), &bits);
+  bool known = vyre_map_get(&device->fences, VYRE_HANDLE(fence), &bits);
   pthread_mutex_unlock(&device->fence_lock);
   if (!known) return;
   forget_fence(device, fence, bits);
@@ -222,8 +219,8 @@ void vyre_give_fence_back(vyre_device *device, VkFence fence) {
 void vyre_abandon_fence(vyre_device *device, VkFence fence) {
   uintptr_t bits = 0;
   pthread_mutex_lock(&device->fence_lock);
-  if (vyre_map_get(&device->fences, handle_key(fence), &bits)) {
-    vyre_map_put(&device->fences, handle_key(fence), bits | VYRE_FENCE_ABANDONED);
+  if (vyre_map_get(&device->fences, VYRE_HANDLE(fence), &bits)) {
+    vyre_map_put(&device->fences, VYRE_HANDLE(fence), bits | VYRE_FENCE_ABANDONED);
     device->abandoned_fence_count++;
   }
   pthread_mutex_unlock(&device->fence_lock);
@@ -336,9 +333,11 @@ void vyre_sync_close(vyre_device *device) {
 }
 
 PFN_vkVoidFunction vyre_sync_hook(const char *name) {
-  if (strcmp(name, "vkCreateFence") == 0) return (PFN_vkVoidFunction)create_fence;
-  if (strcmp(name, "vkDestroyFence") == 0) return (PFN_vkVoidFunction)destroy_fence;
-  if (strcmp(name, "vkQueueSubmit") == 0) return (PFN_vkVoidFunction)queue_submit;
-  if (strcmp(name, "vkWaitForFences") == 0) return (PFN_vkVoidFunction)wait_for_fences;
-  return NULL;
+  static const vyre_hook HOOKS[] = {
+    VYRE_HOOK("vkCreateFence", create_fence),
+    VYRE_HOOK("vkDestroyFence", destroy_fence),
+    VYRE_HOOK("vkQueueSubmit", queue_submit),
+    VYRE_HOOK("vkWaitForFences", wait_for_fences),
+  };
+  return VYRE_FIND_HOOK(HOOKS, name);
 }

@@ -68,8 +68,10 @@ static VKAPI_ATTR void VKAPI_CALL destroy_pipeline_cache(
 }
 
 PFN_vkVoidFunction vyre_watch_hook(const char *name) {
-  if (strcmp(name, "vkCreateDescriptorPool") == 0) return (PFN_vkVoidFunction)create_descriptor_pool;
-  if (strcmp(name, "vkDestroyDescriptorPool") == 0) return (PFN_vkVoidFunction)destroy_descriptor_pool;
-  if (strcmp(name, "vkDestroyPipelineCache") == 0) return (PFN_vkVoidFunction)destroy_pipeline_cache;
-  return NULL;
+  static const vyre_hook HOOKS[] = {
+    VYRE_HOOK("vkCreateDescriptorPool", create_descriptor_pool),
+    VYRE_HOOK("vkDestroyDescriptorPool", destroy_descriptor_pool),
+    VYRE_HOOK("vkDestroyPipelineCache", destroy_pipeline_cache),
+  };
+  return VYRE_FIND_HOOK(HOOKS, name);
 }

@@ -38,6 +38,7 @@ cdef extern from "layer.h" nogil:
     enum: VYRE_COUNTER_COUNT
     enum: VYRE_CALL_COUNT
     enum: VYRE_CALL_NONE
+    enum: VYRE_HOOK_COUNT
     enum: VYRE_MAX_EXTENSIONS
     enum: VYRE_EXTENSION_CHARS
     ctypedef struct vyre_config:
@@ -113,7 +114,7 @@ cdef extern from "layer.h" nogil:
 
 LAYER_NAME = "VK_LAYER_VYRE_driver"
 
-# In the order of enum vyre_counter and enum vyre_call.
+# In the order of enum vyre_counter, enum vyre_call and the bits of the hooks.
 COUNTERS = (
     "fences_created", "fences_reused", "waits_polled", "waits_blocked", "memory_allocated", "memory_reused",
     "memory_live_bytes", "memory_cached_bytes", "memory_peak_bytes", "memory_flushes", "barriers_added",
@@ -124,6 +125,8 @@ CALLS = ("none", "allocate", "map", "bind", "create_buffer", "submit", "wait", "
 HOOKS = (
     "pipeline_cache", "fences", "waits", "memory", "features", "results", "barriers", "shared_pipelines",
 )
+if (len(COUNTERS), len(CALLS), len(HOOKS)) != (VYRE_COUNTER_COUNT, VYRE_CALL_COUNT, VYRE_HOOK_COUNT):
+    raise ImportError("counters, calls or hooks have not the names that layer.h counts")
 
 # How long a blocked wait stays away from Python's signal handlers.
 cdef uint64_t SLICE_NS = 50_000_000

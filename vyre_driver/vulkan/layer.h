@@ -28,7 +28,10 @@ enum {
   VYRE_HOOK_RESULTS = 1 << 5,
   VYRE_HOOK_BARRIERS = 1 << 6,
   VYRE_HOOK_SHARED_PIPELINES = 1 << 7,
+  VYRE_HOOK_COUNT = 8,
 };
+
+_Static_assert(VYRE_HOOK_SHARED_PIPELINES == 1 << (VYRE_HOOK_COUNT - 1), "the hooks are counted");
 
 /* Calls whose VkResult kompute ignores, and which a failure may be injected into. */
 enum vyre_call {

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import signal
-import subprocess
 from typing import TYPE_CHECKING
 
 from vyre_driver import settings
 from vyre_driver.cli.doctor_checks import Check, State
 from vyre_driver.cli.doctor_vulkan import manifests
-from vyre_driver.process.workers import command_to_try, python_command
+from vyre_driver.process.workers import ChildDied, ChildTimeout, answer_of, command_to_try
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,47 +41,23 @@ def examine(timeout_s: float) -> Iterator[Check]:
 def _child(name: str, arguments: tuple[str, ...], timeout_s: float, **changes: str) -> Check:
     """Run one check; what became of its process is the check where it gave none."""
     shown = f"{name} {arguments[0]}" if arguments else name
-    child = subprocess.Popen(
-        python_command(_PROBE, name, *arguments),
-        env=settings.child_environment(**changes),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    command = command_to_try(_PROBE, name, *arguments)
     try:
-        out, err = child.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        _kill(child)
-        fix = f"find out what hangs with: {command_to_try(_PROBE, name, *arguments)}"
+        data, err = answer_of(_PROBE, name, *arguments, within=timeout_s, environment=settings.child_environment(**changes))
+    except ChildTimeout:
+        fix = f"find out what hangs with: {command}"
         return Check(shown, State.FAILURE, f"did not end in {timeout_s:g} s and was killed", fixes=(fix,))
-    except BaseException:
-        _kill(child)
-        raise
-    said = _lines(err)
-    try:
-        found = Check.of_data(json.loads(out))
-    except (ValueError, KeyError, TypeError):
-        return _died(shown, child.returncode, said, command_to_try(_PROBE, name, *arguments))
-    loader = tuple(line for line in said if "ERROR" in line or "WARN" in line)[:_MAX_LOADER_LINES]
+    except ChildDied as error:
+        how = f"{'was killed by' if error.is_killed else 'ended with'} {error.how}"
+        fix = f"look into it with: {command}; a driver that crashes here would crash your program"
+        said = _lines(error.stderr)[-_MAX_LOADER_LINES:]
+        return Check(shown, State.FAILURE, f"its process {how}", tuple(said), (fix,), {"status": error.status})
+    found = Check.of_data(data)
+    loader = tuple(line for line in _lines(err) if "ERROR" in line or "WARN" in line)[:_MAX_LOADER_LINES]
     if loader and changes:
         told = {"loader_messages": list(loader)}
         return Check(found.name, found.state, found.says, (*found.details, *loader), found.fixes, found.facts | told)
     return found
-
-
-def _died(name: str, status: int, said: list[str], command: str) -> Check:
-    """Say how a child ended that gave no check."""
-    how = f"was killed by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
-    fix = f"look into it with: {command}; a driver that crashes here would crash your program"
-    return Check(name, State.FAILURE, f"its process {how}", tuple(said[-_MAX_LOADER_LINES:]), (fix,), {"status": status})
-
-
-def _kill(child: subprocess.Popen[bytes]) -> None:
-    """End the child's whole session, and wait for the child."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.communicate()
 
 
 def _lines(err: bytes) -> list[str]:

@@ -1,14 +1,12 @@
-"""The child process of one check: ``python -m vyre_driver.cli.doctor_probe NAME [ARGUMENT]`` prints it as JSON.
-
-What drivers and loader print themselves goes to standard error, whichever stream they choose.
-"""
+"""The child process of one check: ``python -m vyre_driver.cli.doctor_probe NAME [ARGUMENT]`` prints it as JSON."""
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from typing import TYPE_CHECKING
+
+from vyre_driver.process.child import take_over_stdout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,12 +49,9 @@ def check_named(name: str) -> Callable[..., Check]:
 
 def main() -> None:
     """Run the check that the arguments name."""
-    told = os.dup(1)
-    os.dup2(2, 1)
+    answer = take_over_stdout()
     name, *arguments = sys.argv[1:]
-    found = check_named(name)(*arguments)
-    with os.fdopen(told, "w", encoding="utf-8") as stream:
-        json.dump(found.as_data(), stream)
+    answer(check_named(name)(*arguments).as_data())
     os._exit(0)  # a driver that crashes while it is unloaded has told what it had to
 
 

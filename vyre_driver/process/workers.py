@@ -1,4 +1,4 @@
-"""Child processes that run a module of this package: the command that starts one, and how to wait for what it says.
+"""Child processes: started, asked, waited for until a deadline, killed with what they started, and how they ended, in words.
 
 ``python -m`` puts the working directory first among the places that modules are imported from. Whoever may write there, which
 in /tmp is everybody, would have their ``json.py`` run by the child. A child of ours imports from where this process does.
@@ -6,14 +6,178 @@ in /tmp is everybody, would have their ``json.py`` run by the child. A child of 
 
 from __future__ import annotations
 
+import json
+import os
 import selectors
 import shlex
+import signal
+import subprocess
 import sys
+import tempfile
+import time
+from collections import deque
+from contextlib import suppress
 from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
 
 _PACKAGES = Path(__file__).resolve().parents[2]
 # ``-c`` puts the working directory first as well, but nothing is imported from it before this: sys is built in.
 _START = "import sys; sys.path[:] = {}; import runpy; runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+_CHUNK_BYTES = 1 << 16
+_STDERR_BYTES = 1 << 20
+_SHOWN_CHARACTERS = 300
+_LEAVING_S = 10.0  # for a process that has closed its output, or given its last answer
+
+
+class ChildTimeout(Exception):
+    """A child did not answer, or not end, in time."""
+
+
+class ChildDied(Exception):
+    """A child ended without an answer; ``how``: the signal's name, ``status N``, or what it did instead of ending."""
+
+    def __init__(self, how: str, status: int | None, stderr: bytes) -> None:
+        """Keep the status as ``subprocess`` has it, None if it has not ended, and what it printed to standard error."""
+        self.how, self.status, self.stderr = how, status, stderr
+        self.is_killed = status is not None and status < 0
+        text = stderr.decode("utf-8", "replace").strip()[-_SHOWN_CHARACTERS:]
+        super().__init__(how if status is None or self.is_killed else f"{how}: {text}")
+
+
+class _Session(subprocess.Popen[bytes]):
+    """A process in a session of its own, killed with all that it started when this object goes, whatever comes."""
+
+    pid: int = 0  # until it is started, which an interrupt may prevent
+    _parent = 0
+
+    def __init__(self, command: Sequence[str], **how: Any) -> None:  # noqa: ANN401 -- Popen's
+        self._parent = os.getpid()
+        super().__init__(command, start_new_session=True, **how)
+
+    def end(self) -> None:
+        """Kill it, and close its pipes; a second call does nothing, nor does one in a fork of the parent."""
+        if not self.pid or self._parent != os.getpid():
+            return
+        if self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self.wait()
+        for pipe in (self.stdin, self.stdout, self.stderr):
+            with suppress(OSError):  # what was not written yet has no reader
+                if pipe is not None:
+                    pipe.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def __del__(self) -> None:
+        self.end()
+
+
+class Worker(_Session):
+    """A process that runs a module of this package and answers by ``process.child``; a context manager that ends it.
+
+    It ends with the thread that started it. ``shares_stderr`` is for one that tells its user itself what is wrong.
+    """
+
+    _errors: IO[bytes] | None = None
+
+    def __init__(
+        self, module: str, *arguments: str, environment: Mapping[str, str] | None = None, shares_stderr: bool = False
+    ) -> None:
+        """Start it."""
+        self._lines: deque[bytes] = deque()
+        self._rest = b""
+        self._is_at_end = False
+        if not shares_stderr:
+            self._errors = tempfile.TemporaryFile()  # noqa: SIM115 -- end closes it
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors}
+        super().__init__(python_command(module, *arguments), env=environment, **pipes)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it was neither killed nor seen to have ended."""
+        return self.returncode is None
+
+    def ask(self, message: object, within: float) -> Any:  # noqa: ANN401 -- what JSON holds
+        """Return the answer to a message, which goes through a pipe; raises as ``answer``, after the child is killed."""
+        assert self.stdin is not None  # noqa: S101 -- it was asked for
+        try:
+            with suppress(BrokenPipeError):  # its output is at its end as well
+                self.stdin.write(json.dumps(message).encode() + b"\n")
+                self.stdin.flush()
+            return self.answer(within)
+        except BaseException:  # Ctrl-C too: the next answer would be to this message
+            self.end()
+            raise
+
+    def answer(self, within: float | None = None) -> Any:  # noqa: ANN401 -- what JSON holds
+        """Return the next answer; raises ChildTimeout if there is none in so many seconds, ChildDied if there will be none."""
+        if not self.has_answer(within):
+            raise ChildTimeout("no answer in time")
+        if not self._lines:
+            status = self.status_within(_LEAVING_S)
+            raise ChildDied("its pipes closed" if status is None else _ending(status), status, self.stderr_tail())
+        line = self._lines.popleft()
+        try:
+            return json.loads(line)
+        except ValueError:
+            raise ChildDied(f"an answer that is not JSON: {line[:_SHOWN_CHARACTERS]!r}", None, self.stderr_tail()) from None
+
+    def has_answer(self, within: float | None) -> bool:
+        """Wait until ``answer`` need not wait; returns False after so many seconds."""
+        assert self.stdout is not None  # noqa: S101 -- it was asked for
+        deadline = None if within is None else time.monotonic() + within
+        while not self._lines and not self._is_at_end:
+            if not wait_readable(self.stdout.fileno(), None if deadline is None else deadline - time.monotonic()):
+                return False
+            data = os.read(self.stdout.fileno(), _CHUNK_BYTES)
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            self._lines.extend(lines)
+            self._is_at_end = not data
+        return True
+
+    def status_within(self, within: float = _LEAVING_S) -> int | None:
+        """Wait for its end and return its status; None if it does not end in so many seconds."""
+        with suppress(subprocess.TimeoutExpired):
+            return self.wait(within)
+        return None
+
+    def stderr_tail(self) -> bytes:
+        """Return what it has printed to standard error, the last MiB at most."""
+        if self._errors is None:
+            return b""
+        file = self._errors.fileno()  # the child shares its position
+        return os.pread(file, _STDERR_BYTES, max(0, os.fstat(file).st_size - _STDERR_BYTES))
+
+    def end(self) -> None:
+        """Kill it with all that it started; a second call does nothing."""
+        super().end()
+        if self._errors is not None:
+            self._errors.close()
+
+
+def answer_of(module: str, *arguments: str, within: float | None = None, **how: Any) -> tuple[Any, bytes]:  # noqa: ANN401
+    """Return the one answer of a ``Worker``, and what it printed to standard error; raises as ``Worker.answer``."""
+    with Worker(module, *arguments, **how) as worker:
+        found = worker.answer(within)
+        status = worker.status_within()
+        if status:
+            raise ChildDied(_ending(status), status, worker.stderr_tail())
+        return found, worker.stderr_tail()
+
+
+def run_tool(command: Sequence[str], given: bytes, within: float, **how: Any) -> subprocess.CompletedProcess[bytes]:  # noqa: ANN401
+    """Run a program of others on what it reads; raises ChildTimeout after so many seconds, OSError if it cannot be run."""
+    with _Session(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how) as tool:
+        try:
+            stdout, stderr = tool.communicate(given, within)
+        except subprocess.TimeoutExpired:
+            raise ChildTimeout("no end in time") from None
+        return subprocess.CompletedProcess(command, tool.returncode, stdout, stderr)
 
 
 def python_command(module: str, *arguments: str) -> list[str]:
@@ -33,11 +197,20 @@ def command_to_try(module: str, *arguments: str) -> str:
     return f"(cd / && {shlex.join([sys.executable, '-m', module, *arguments])})"
 
 
-def wait_readable(descriptor: int, seconds: float) -> bool:
+def wait_readable(descriptor: int, seconds: float | None) -> bool:
     """Wait until a descriptor, whatever its number, has something to read or is at its end; returns False after ``seconds``."""
     with selectors.PollSelector() as selector:
         selector.register(descriptor, selectors.EVENT_READ)
-        return bool(selector.select(max(0.0, seconds)))
+        return bool(selector.select(None if seconds is None else max(0.0, seconds)))
+
+
+def _ending(status: int) -> str:
+    """Return the name of the signal, or ``status N``."""
+    if status >= 0:
+        return f"status {status}"
+    with suppress(ValueError):  # not all signals have a name
+        return signal.Signals(-status).name
+    return f"signal {-status}"
 
 
 def _interpreter_options() -> list[str]:

@@ -11,7 +11,10 @@ if TYPE_CHECKING:
 
 
 def interrupted_at(step: int, codes: set[CodeType], call: Callable[[], object]) -> bool:
-    """Raise KeyboardInterrupt before the ``step``-th bytecode that is run of these functions; whether there was one."""
+    """Raise KeyboardInterrupt before the ``step``-th bytecode that is run of these functions; whether there was one.
+
+    One that is raised in a finalizer is told to nobody.
+    """
     left = step
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:  # noqa: ANN401 -- as sys.settrace has it
@@ -30,7 +33,7 @@ def interrupted_at(step: int, codes: set[CodeType], call: Callable[[], object]) 
     try:
         call()
     except KeyboardInterrupt:
-        return True
+        pass
     finally:
         sys.settrace(before)
-    return False
+    return left <= 0

@@ -48,7 +48,7 @@ def _child(name: str, arguments: tuple[str, ...], timeout_s: float, **changes: s
         fix = f"find out what hangs with: {command}"
         return Check(shown, State.FAILURE, f"did not end in {timeout_s:g} s and was killed", fixes=(fix,))
     except ChildDied as error:
-        how = f"{'was killed by' if error.is_killed else 'ended with'} {error.how}"
+        how = f"{'was killed by' if error.signal else 'ended with'} {error.how}"
         fix = f"look into it with: {command}; a driver that crashes here would crash your program"
         said = _lines(error.stderr)[-_MAX_LOADER_LINES:]
         return Check(shown, State.FAILURE, f"its process {how}", tuple(said), (fix,), {"status": error.status})

@@ -7,9 +7,6 @@ written to a journal, batch by batch, so that a run that is stopped goes on wher
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import tempfile
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
@@ -19,7 +16,7 @@ from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.errors import FileUnusable
-from vyre_driver.process.workers import python_command, wait_readable
+from vyre_driver.process.workers import ChildDied, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,8 +26,6 @@ if TYPE_CHECKING:
 
 DEFAULT_BATCH = 500
 ANSWER_TIMEOUT_S = 300.0
-_ERROR_CHARACTERS = 300
-_CHUNK_BYTES = 1 << 16
 _LOOK_S = 0.2  # how often a worker looks whether it is to stop
 _LEAVING_S = 10.0  # how long a child may take to close a device that was lost
 
@@ -148,57 +143,23 @@ def run_job(job: Job, *, timeout_s: float = ANSWER_TIMEOUT_S, max_failures: int 
 
 def _run_child(job: Job, tally: Tally, timeout_s: float, stop: Event) -> str | None:
     """Count the answers of one child; returns how it ended, "" when it said so itself, None when it was stopped."""
-    command = python_command("vyre_driver.conformance.jobs", job.line)
-    with tempfile.TemporaryFile() as errors, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as child:
-        try:
-            for line in _lines(child, timeout_s, stop):
-                found = json.loads(line)
+    deadline = time.monotonic() + timeout_s
+    with Worker("vyre_driver.conformance.jobs", job.line) as child:
+        while not stop.is_set():
+            if child.has_answer(min(_LOOK_S, deadline - time.monotonic())):
+                try:
+                    found = child.answer()
+                except ChildDied as error:
+                    how = f"signal {error.signal} ({error})" if error.signal else error
+                    return f"the process ended with {how}"
+                deadline = time.monotonic() + timeout_s
                 tally.add(found)
                 if "ends" in found:
-                    return _left(child)
-            if stop.is_set():
-                child.kill()
-                return None
-        except TimeoutError:
-            child.kill()
-            return f"no answer in {timeout_s:g} s"
-        except BaseException:
-            child.kill()
-            raise
-        status = child.wait()
-        errors.seek(0)
-        said = errors.read().decode("utf-8", "replace").strip()
-    if status < 0:
-        return f"the process ended with signal {-status} ({signal.Signals(-status).name})"
-    return f"the process ended with status {status}: {said[-_ERROR_CHARACTERS:]}"
-
-
-def _left(child: subprocess.Popen[bytes]) -> str:
-    """Wait for a child that has given its last answer, and end it where its driver does not let it go; returns ""."""
-    try:
-        child.wait(_LEAVING_S)
-    except subprocess.TimeoutExpired:
-        child.kill()
-    return ""
-
-
-def _lines(child: subprocess.Popen[bytes], timeout_s: float, stop: Event) -> Iterator[bytes]:
-    """Yield what a child prints, line by line, until it is stopped; raises TimeoutError when a line takes longer."""
-    assert child.stdout is not None  # noqa: S101 -- it was asked for
-    file, rest = child.stdout.fileno(), b""
-    deadline = time.monotonic() + timeout_s
-    while not stop.is_set():
-        if not wait_readable(file, min(_LOOK_S, deadline - time.monotonic())):
-            if time.monotonic() >= deadline:
-                raise TimeoutError
-            continue
-        data = child.stdout.read1(_CHUNK_BYTES)  # type: ignore[attr-defined] # a buffered reader has it
-        if not data:
-            return
-        *lines, rest = (rest + data).split(b"\n")
-        if lines:
-            deadline = time.monotonic() + timeout_s
-        yield from lines
+                    child.status_within(_LEAVING_S)
+                    return ""
+            elif time.monotonic() >= deadline:
+                return f"no answer in {timeout_s:g} s"
+    return None
 
 
 def _read(journal: Path) -> dict[str, Tally]:

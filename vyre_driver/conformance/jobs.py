@@ -19,6 +19,7 @@ from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.generate import GENERATOR_VERSION
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.suite import answer, failure_data, random_cases
+from vyre_driver.process.child import take_over_stdout
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,13 +83,13 @@ def answer_data(found: Answer) -> dict[str, Any]:
 
 def main(line: str) -> None:
     """Do a job."""
+    tell = take_over_stdout()
     job = Job(**json.loads(line))
     with ExitStack() as stack:
         backend = job.open(stack)
         for case in job.cases():
             found = answer(backend, case, shrink=job.shrink)
-            sys.stdout.write(json.dumps(answer_data(found)) + "\n")
-            sys.stdout.flush()
+            tell(answer_data(found))
             if found.is_last:
                 break
 

@@ -37,14 +37,17 @@ class ChildTimeout(Exception):
 
 
 class ChildDied(Exception):
-    """A child ended without an answer; ``how``: the signal's name, ``status N``, or what it did instead of ending."""
+    """A child ended without an answer; ``how``: the signal's name, ``status N``, or what it did instead of ending.
+
+    ``signal`` is the signal's number, 0 for none.
+    """
 
     def __init__(self, how: str, status: int | None, stderr: bytes) -> None:
         """Keep the status as ``subprocess`` has it, None if it has not ended, and what it printed to standard error."""
         self.how, self.status, self.stderr = how, status, stderr
-        self.is_killed = status is not None and status < 0
+        self.signal = max(0, -(status or 0))
         text = stderr.decode("utf-8", "replace").strip()[-_SHOWN_CHARACTERS:]
-        super().__init__(how if status is None or self.is_killed else f"{how}: {text}")
+        super().__init__(how if status is None or self.signal else f"{how}: {text}")
 
 
 class _Session(subprocess.Popen[bytes]):

@@ -8,15 +8,12 @@ order.
 from __future__ import annotations
 
 import base64
-import ctypes
 import json
 import os
 import pickle
-import signal
 import sys
-from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune.measure.definition import DeviceFacts
 from vyre_driver.autotune.measure.isolation import KERNEL_FILE, OUTPUTS_FILE
@@ -26,14 +23,13 @@ from vyre_driver.autotune.search.space import Candidate
 from vyre_driver.autotune.store.store import AutotuneStore
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.driver import Driver
+from vyre_driver.process.child import take_over_stdout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-_PR_SET_PDEATHSIG = 1  # Linux, sys/prctl.h
+    from collections.abc import Callable, Iterable, Mapping
 
 
-def main(questions: IO[str], answers: IO[str]) -> None:
+def main(questions: Iterable[str], tell: Callable[[object], None]) -> None:
     """Answer until there are no more questions."""
     tried: _Tried | None = None
 
@@ -42,10 +38,7 @@ def main(questions: IO[str], answers: IO[str]) -> None:
         tried = _Tried(job)
 
     for line in questions:
-        message = json.loads(line)
-        answer = _answered(start if tried is None else tried.do, message)
-        answers.write(json.dumps(answer) + "\n")
-        answers.flush()
+        tell(_answered(start if tried is None else tried.do, json.loads(line)))
 
 
 class _Tried:
@@ -105,16 +98,6 @@ def _answered(step: Callable[[Mapping[str, Any]], object], message: Mapping[str,
         return {"error": base64.b64encode(whole).decode(), "said": said, "is_over": is_over}
 
 
-def _end_with_parent() -> None:
-    """Have the kernel kill this process when its parent ends, even while a driver hangs in it."""
-    with suppress(OSError, AttributeError):  # another system has other means
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 if __name__ == "__main__":
-    _end_with_parent()
-    kept = os.dup(1)
-    os.dup2(2, 1)  # what drivers print goes where errors go
-    with os.fdopen(kept, "w", encoding="utf-8") as out:
-        main(sys.stdin, out)
+    main(sys.stdin, take_over_stdout())
     os._exit(0)  # without waiting for a device that may hang

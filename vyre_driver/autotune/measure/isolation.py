@@ -7,14 +7,9 @@ their doing: the candidate gets one more chance, in a process of its own making.
 from __future__ import annotations
 
 import base64
-import json
-import os
 import pickle
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -22,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune.search.outcomes import Abandoned
 from vyre_driver.errors import DispatchFailed, DispatchTimeout, InvalidInput, VyreError
-from vyre_driver.process.workers import python_command, wait_readable
+from vyre_driver.process.workers import ChildDied, ChildTimeout, Worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,8 +33,7 @@ KERNEL_FILE = "kernel.pickle"
 OUTPUTS_FILE = "outputs.pickle"
 _START_S = 120.0
 _GRACE_S = 10.0  # a child tells of a time-out itself; this is for one that cannot
-_CHUNK_BYTES = 1 << 16
-_SHOWN_CHARACTERS = 300
+_CHILD = "vyre_driver.autotune.measure.child"
 
 
 class IsolatedBench:
@@ -64,11 +58,12 @@ class IsolatedBench:
         """
         self.budget = budget
         self.directory = tempfile.TemporaryDirectory(prefix="vyre-tune-")
-        self._child: _Child | None = None
+        self._child: Worker | None = None
+        self._served: set[int] = set()  # the trials that this child has been asked about
         self._trials = 0
         try:
             self._job = _job(driver, definition, arrays, parameters, budget, Path(self.directory.name))
-            self._child = _Child(self._job)
+            self._start()
         except BaseException:
             self.close()
             raise
@@ -91,19 +86,19 @@ class IsolatedBench:
             1005 if the child died.
         """
         for is_last in (False, True):
-            child = self._living()
-            has_served_others = bool(child.served - {trial.number})
+            self._ensure_started()
+            has_served_others = bool(self._served - {trial.number})
             try:
-                if what != "make" and trial.number not in child.served:
-                    child.ask(trial.request("make again"), self.budget.make_timeout)
-                return child.ask({**trial.request(what), **more}, seconds)
-            except _Died as error:
+                if what != "make" and trial.number not in self._served:
+                    self._exchange(trial.request("make again"), self.budget.make_timeout)
+                return self._exchange({**trial.request(what), **more}, seconds)
+            except ChildDied as error:
                 if is_last or not has_served_others:
                     raise DispatchFailed(
                         f"the process that ran {trial.candidate} ended with {error}",
                         fix="leave it out of the tuning space, or correct the shader",
                     ) from None
-            except _Silent:
+            except ChildTimeout:
                 raise DispatchTimeout(
                     f"the process that ran {trial.candidate} gave no answer to {what} in {seconds:g} s and was killed",
                     fix="leave it out of the tuning space, or give it more time",
@@ -113,14 +108,14 @@ class IsolatedBench:
 
     def let_go(self, trial: IsolatedTrial) -> None:
         """Have the child close a trial, if it lives and has it; one that does not manage to is killed."""
-        if self._child is not None and self._child.is_alive and trial.number in self._child.served:
-            with suppress(_Died, _Silent):
-                self._child.ask(trial.request("close"), _GRACE_S)
+        if self._child is not None and self._child.is_alive and trial.number in self._served:
+            with suppress(ChildDied, ChildTimeout):
+                self._exchange(trial.request("close"), _GRACE_S)
 
     def close(self) -> None:
         """Kill the child, and remove what was handed to it; a second call does nothing."""
         if self._child is not None:
-            self._child.kill()
+            self._child.end()
         self.directory.cleanup()
 
     def __enter__(self) -> IsolatedBench:
@@ -131,13 +126,34 @@ class IsolatedBench:
         """Close it."""
         self.close()
 
-    def _living(self) -> _Child:
+    def _ensure_started(self) -> None:
         if self._child is None or not self._child.is_alive:
             try:
-                self._child = _Child(self._job)
+                self._start()
             except VyreError as error:
                 raise Abandoned(f"no other process can be started: {error}") from error
-        return self._child
+
+    def _start(self) -> None:
+        """Start a child, and wait until it has opened its device; raises what it fails with."""
+        self._served.clear()
+        self._child = Worker(_CHILD)
+        try:
+            self._exchange(self._job, _START_S)
+        except BaseException as error:  # noqa: BLE001 -- raised again, most as they are
+            self._child.end()
+            raise _not_started(error) from None
+
+    def _exchange(self, message: Mapping[str, Any], seconds: float) -> Any:  # noqa: ANN401 -- what JSON holds
+        """Return the child's answer; raises as ``Worker.ask``, or what the candidate failed with."""
+        assert self._child is not None  # noqa: S101 -- it was started
+        if "trial" in message:
+            self._served.add(message["trial"])
+        answer = self._child.ask(message, seconds)
+        if answer.get("is_over"):
+            self._child.end()
+        if "error" in answer:
+            raise _error(answer)
+        return answer["value"]
 
 
 class IsolatedTrial:
@@ -178,95 +194,6 @@ class IsolatedTrial:
         return self._bench.budget.run_timeout + self._bench.budget.make_timeout
 
 
-class _Died(Exception):
-    """The child has ended; says how."""
-
-
-class _Silent(Exception):
-    """The child gave no answer in time."""
-
-
-class _Child:
-    """A process that tries candidates, and the trials that it has served."""
-
-    def __init__(self, job: Mapping[str, Any]) -> None:
-        """Start it, and wait until it has opened its device; raises what it fails with."""
-        self.served: set[int] = set()
-        self._errors = Path(job["directory"], "errors.txt")
-        command = python_command("vyre_driver.autotune.measure.child")
-        with self._errors.open("wb") as errors:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, start_new_session=True
-            )
-        self.is_alive = True
-        try:
-            self._exchange(job, _START_S)
-        except BaseException as error:  # noqa: BLE001 -- raised again, most as they are
-            self.kill()
-            raise _not_started(error) from None
-
-    def ask(self, request: Mapping[str, Any], seconds: float) -> Any:  # noqa: ANN401 -- what JSON holds
-        """Return the answer; raises _Died, _Silent, or what the candidate failed with."""
-        self.served.add(request["trial"])
-        return self._exchange(request, seconds)
-
-    def kill(self) -> None:
-        """End it with all that it started; a second call does nothing."""
-        self.is_alive = False
-        with suppress(ProcessLookupError):
-            if self._process.returncode is None:
-                os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout):
-            with suppress(OSError):
-                if pipe is not None:
-                    pipe.close()
-
-    def _exchange(self, message: Mapping[str, Any], seconds: float) -> Any:  # noqa: ANN401 -- what JSON holds
-        try:
-            answer = self._answer(message, time.monotonic() + seconds)
-        except BaseException:  # Ctrl-C too: the next answer would be of this question
-            self.kill()
-            raise
-        if answer.get("is_over"):
-            self.kill()
-        if "error" in answer:
-            raise _error(answer)
-        return answer["value"]
-
-    def _answer(self, message: Mapping[str, Any], deadline: float) -> dict[str, Any]:
-        assert self._process.stdin is not None  # noqa: S101 -- it was asked for
-        try:
-            self._process.stdin.write(json.dumps(message).encode() + b"\n")
-            self._process.stdin.flush()
-            found: dict[str, Any] = json.loads(self._line(deadline))
-        except BrokenPipeError:
-            raise _Died(self._ending()) from None
-        return found
-
-    def _line(self, deadline: float) -> bytes:
-        assert self._process.stdout is not None  # noqa: S101 -- it was asked for
-        line = b""
-        while not line.endswith(b"\n"):
-            if not wait_readable(self._process.stdout.fileno(), deadline - time.monotonic()):
-                raise _Silent
-            data = os.read(self._process.stdout.fileno(), _CHUNK_BYTES)
-            if not data:
-                raise _Died(self._ending())
-            line += data
-        return line
-
-    def _ending(self) -> str:
-        """Return how it ended, or is about to: it has closed its side."""
-        with suppress(subprocess.TimeoutExpired):
-            status = self._process.wait(_GRACE_S)
-            if status < 0:
-                return signal.Signals(-status).name
-            said = self._errors.read_bytes().decode("utf-8", "replace").strip()
-            return f"status {status}: {said[-_SHOWN_CHARACTERS:]}"
-        return "its pipes closed"
-
-
 def _job(  # noqa: PLR0913 -- all of a job
     driver: Driver,
     definition: KernelDefinition,
@@ -298,8 +225,8 @@ def _job(  # noqa: PLR0913 -- all of a job
 
 def _not_started(error: BaseException) -> BaseException:
     """Return what to raise when a child fails at its start: nothing that a candidate did."""
-    if isinstance(error, _Died | _Silent):
-        said = str(error) or f"no answer in {_START_S:g} s"
+    if isinstance(error, ChildDied | ChildTimeout):
+        said = error if isinstance(error, ChildDied) else f"no answer in {_START_S:g} s"
         return DispatchFailed(f"a child process for tuning did not start: {said}", fix="tune without isolation to see why")
     if isinstance(error, VyreError) or not isinstance(error, Exception):
         return error

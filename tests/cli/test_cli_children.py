@@ -105,15 +105,22 @@ def test_a_package_that_was_found_in_the_working_directory_is_found_by_the_child
     assert done.stdout == f"-I{package / 'vyre_driver' / 'include'}\n"
 
 
-def test_no_other_module_starts_a_process_of_python() -> None:
+def test_no_other_module_starts_a_process() -> None:
     package = Path(vyre_driver.__file__).parent
-    using = {
-        str(path.relative_to(package))
+    nodes = [
+        (str(path.relative_to(package)), node)
         for path in package.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
-        if isinstance(node, ast.Attribute) and node.attr == "executable"
+    ]
+    executing = {name for name, node in nodes if isinstance(node, ast.Attribute) and node.attr == "executable"}
+    importing = {
+        name
+        for name, node in nodes
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and {getattr(node, "module", None), *(one.name for one in node.names)} & {"subprocess", "multiprocessing"}
     }
-    assert using == {"process/workers.py", "cli/doctor_package.py"}  # the latter shows it
+    assert executing == {"process/workers.py", "cli/doctor_package.py"}  # the latter shows it
+    assert importing == {"process/workers.py"}
 
 
 @pytest.fixture

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +13,8 @@ from vyre_driver.cli import demo_jobs
 from vyre_driver.cli.options import add_device, add_json, print_json, say
 from vyre_driver.driver import Driver
 from vyre_driver.errors import DispatchFailed, FileUnusable
-from vyre_driver.process.workers import python_command
+from vyre_driver.process.child import take_over_stdout
+from vyre_driver.process.workers import ChildDied, answer_of
 
 if TYPE_CHECKING:
     import argparse
@@ -42,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
     """Run the jobs, or as a worker one of them; 1 if a result is wrong."""
     options.out_dir = _directory(options.out_dir)
     if options.worker:
-        json.dump(_work(options), sys.stdout)
+        take_over_stdout()(_work(options))
         return 0
     with tempfile.TemporaryDirectory(prefix="vyre-demo-") as scratch:
         if options.npy is None:
@@ -78,16 +76,16 @@ def _spawn(job: str, options: argparse.Namespace) -> dict[str, Any] | None:
     given = ["--out-dir", str(options.out_dir), "--npy", str(options.npy)]
     given += ["--device", options.device] if options.device else []
     given += ["--files", *options.files] if options.files else []
-    done = subprocess.run(python_command("vyre_driver", "demo", "--worker", job, *given), stdout=subprocess.PIPE, check=False)
-    if done.returncode == 2:
-        return None
-    if done.returncode:
+    try:
+        figures: dict[str, Any] = answer_of("vyre_driver", "demo", "--worker", job, *given, shares_stderr=True)[0]
+    except ChildDied as error:
+        if error.status == 2:
+            return None
         raise DispatchFailed(
-            f"the {job} job's process ended with status {done.returncode}",
+            f"the {job} job's process ended with {error.how}",
             fix=f"run it alone to see why: vyre-driver demo --worker {job} --npy FILE",
-            status=done.returncode,
-        )
-    figures: dict[str, Any] = json.loads(done.stdout)
+            status=error.status,
+        ) from None
     return figures
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from vyre_driver.backends.reference.dispatch import interpret
 from vyre_driver.backends.reference.unit import SUBGROUP_LANES
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.identity.keys import PipelineFeatureFlags
+from vyre_driver.process.workers import run_tool
 from vyre_driver.target.config import DispatchConfig
 from vyre_driver.target.profile import DeviceProfile, feature_flags
 
@@ -113,8 +113,7 @@ def shown(code: bytes) -> str:
     """Return SPIR-V, in the host's byte order, as spirv-dis shows it, or as words of eight hex digits without that."""
     tool = shutil.which(_DISASSEMBLER)
     if tool is not None:
-        command = [tool, "--no-color", "--no-header", "-"]
-        done = subprocess.run(command, input=code, capture_output=True, timeout=_TIMEOUT_S, check=False)
+        done = run_tool([tool, "--no-color", "--no-header", "-"], code, _TIMEOUT_S)
         if not done.returncode:
             return done.stdout.decode("utf-8", "replace").rstrip()
     words = [f"{word:08x}" for word in np.frombuffer(code, np.uint32)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from vyre_driver.errors import FileUnusable, InvalidInput, ShaderSyntaxError, ToolUnavailable
+from vyre_driver.process.workers import ChildTimeout, run_tool
 from vyre_driver.spirv.includes import MAX_SOURCE_BYTES, gather
 
 TOOL = "glslangValidator"
@@ -97,8 +97,8 @@ def _run(tool: str, text: bytes, name: str, included: Mapping[str, bytes], flags
             (sources / path).write_bytes(data)
         command = [tool, "--stdin", "-V", "--target-env", TARGET, "-S", "comp", *flags, "-o", str(output)]
         try:
-            done = subprocess.run(command, input=text, capture_output=True, cwd=sources, timeout=_TIMEOUT_S, check=False)
-        except subprocess.TimeoutExpired as error:
+            done = run_tool(command, text, _TIMEOUT_S, cwd=sources)
+        except ChildTimeout as error:
             raise ToolUnavailable(
                 f"{TOOL} did not finish {name} in {_TIMEOUT_S} s", fix="simplify the shader, or pass a .spv file", tool=TOOL
             ) from error

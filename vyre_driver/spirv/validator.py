@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from blake3 import blake3
 
 from vyre_driver import settings
 from vyre_driver.errors import InvalidModule, ToolUnavailable
+from vyre_driver.process.workers import ChildTimeout, run_tool
 from vyre_driver.vulkan.version import known_minor
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ def _ask(tool: str, environment: str, code: bytes) -> str:
     """Return the first of the validator's errors; nothing where it has none, or does not take our options."""
     command = [tool, "--target-env", environment, *_OPTIONS, "-"]
     try:
-        done = subprocess.run(command, input=code, capture_output=True, timeout=_TIMEOUT_S, check=False)
-    except subprocess.TimeoutExpired as error:
+        done = run_tool(command, code, _TIMEOUT_S)
+    except ChildTimeout as error:
         raise ToolUnavailable(
             f"{TOOL} did not judge a module of {len(code)} bytes in {_TIMEOUT_S} s",
             fix="make the shader smaller, or set VYRE_SPIRV_VAL=0",

@@ -1,10 +1,9 @@
-"""The processes that verbs start import nothing from the working directory, and nothing of ours counts descriptors."""
+"""The processes that verbs start import nothing from the working directory, and one module starts all of them."""
 
 from __future__ import annotations
 
 import ast
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +16,6 @@ import vyre_driver
 from vyre_driver.process import workers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from conftest import RunChild
 
 # As the installed command does it: with a directory of programs, not the working directory, first on the path.
@@ -121,24 +118,3 @@ def test_no_other_module_starts_a_process() -> None:
     }
     assert executing == {"process/workers.py", "cli/doctor_package.py"}  # the latter shows it
     assert importing == {"process/workers.py"}
-
-
-@pytest.fixture
-def high_descriptor() -> Iterator[tuple[int, int]]:
-    """A pipe whose ends have numbers over 1,024, which is as far as select() goes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < 1200:
-        pytest.skip(f"this process may have {hard} descriptors, and 1200 are needed")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1200), hard))
-    ends = [os.dup2(one, 1100 + i, inheritable=False) for i, one in enumerate(os.pipe())]
-    yield ends[0], ends[1]
-    for one in ends:
-        os.close(one)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-def test_descriptors_over_1024_can_be_waited_for(high_descriptor: tuple[int, int]) -> None:
-    reader, writer = high_descriptor
-    assert not workers.wait_readable(reader, 0.01)
-    os.write(writer, b"x")
-    assert workers.wait_readable(reader, 10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -72,8 +73,8 @@ def test_a_child_answers_each_message() -> None:
     before = held()
     with Worker("exec cat") as worker:
         assert [worker.ask(message, LONG) for message in ({"a": [1]}, "b", None)] == [{"a": [1]}, "b", None]
-        assert worker.is_alive
-    assert (worker.is_alive, held()) == (False, before)
+        assert worker.returncode is None
+    assert (worker.returncode, held()) == (-signal.SIGKILL, before)
     worker.end()
 
 
@@ -105,7 +106,7 @@ def test_a_child_that_gives_no_answer_is_told_by_its_end(
     before = held()
     with Worker(script) as worker:
         assert death(lambda: worker.ask("anything", LONG)) == found
-        assert not worker.is_alive
+        assert worker.returncode is not None
     assert held() == before
 
 
@@ -116,7 +117,7 @@ def test_a_child_that_hangs_is_killed_with_what_it_started() -> None:
         assert worker.answer(LONG) == "ready"
         with pytest.raises(ChildTimeout):
             worker.ask("more", 0.01)
-        assert (worker.is_alive, worker.returncode) == (False, -signal.SIGKILL)
+        assert worker.returncode == -signal.SIGKILL
     assert (is_gone(int(Path("spawned").read_text())), held()) == (True, before)
 
 
@@ -128,11 +129,29 @@ def test_a_flood_on_stderr_holds_nothing_up_and_its_end_is_kept() -> None:
 
 
 @pytest.mark.usefixtures("scripts")
+def test_descriptors_over_1024_can_be_waited_for() -> None:
+    """Which is as far as select() goes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1200:
+        pytest.skip(f"this process may have {hard} descriptors, and 1200 are needed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1200), hard))
+    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        with Worker("exec cat") as worker:
+            assert worker.stdout is not None
+            assert (worker.stdout.fileno() > 1024, worker.has_answer(0.01), worker.ask(1, LONG)) == (True, False, 1)
+    finally:
+        for one in opened:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("scripts")
 def test_a_child_that_nobody_refers_to_is_killed() -> None:
     before = held()
     worker = Worker("exec cat")
     assert worker.ask(1, LONG) == 1
-    worker._errors.close()  # type: ignore[union-attr]  # noqa: SLF001 -- Python warns of files that go open
+    worker.stderr.close()  # type: ignore[union-attr]  # Python warns of files that go open
     del worker
     gc.collect()
     assert held() == before
@@ -153,7 +172,7 @@ def test_a_fork_kills_no_child_of_its_parent() -> None:
 def test_one_answer_needs_a_good_end() -> None:
     assert answer_of("echo beside >&2; echo 7", within=LONG) == (7, b"beside\n")
     assert death(lambda: answer_of("echo 7; exit 5")) == ("status 5: ", "status 5", 5)
-    assert answer_of("echo $SAID", environment={**os.environ, "SAID": "8"}) == (8, b"")
+    assert answer_of("echo $SAID", env={**os.environ, "SAID": "8"}) == (8, b"")
     with pytest.raises(ChildTimeout):
         answer_of("exec sleep 600", within=0.01)
 
@@ -201,7 +220,7 @@ def asked() -> None:
 @pytest.mark.parametrize(
     ("call", "interrupted"),
     [
-        (asked, codes(Worker, workers.wait_readable)),
+        (asked, codes(Worker)),
         (lambda: answer_of("echo 1", within=LONG), codes(answer_of)),
         (lambda: run_tool(["cat"], b"given", LONG), codes(run_tool, workers._Session)),  # noqa: SLF001
     ],

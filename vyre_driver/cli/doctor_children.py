@@ -43,7 +43,7 @@ def _child(name: str, arguments: tuple[str, ...], timeout_s: float, **changes: s
     shown = f"{name} {arguments[0]}" if arguments else name
     command = command_to_try(_PROBE, name, *arguments)
     try:
-        data, err = answer_of(_PROBE, name, *arguments, within=timeout_s, environment=settings.child_environment(**changes))
+        data, err = answer_of(_PROBE, name, *arguments, within=timeout_s, env=settings.child_environment(**changes))
     except ChildTimeout:
         fix = f"find out what hangs with: {command}"
         return Check(shown, State.FAILURE, f"did not end in {timeout_s:g} s and was killed", fixes=(fix,))

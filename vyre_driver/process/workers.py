@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
+import select
 import shlex
 import signal
 import subprocess
@@ -18,14 +18,15 @@ import time
 from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 _PACKAGES = Path(__file__).resolve().parents[2]
 # ``-c`` puts the working directory first as well, but nothing is imported from it before this: sys is built in.
 _START = "import sys; sys.path[:] = {}; import runpy; runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+_PIPE = subprocess.PIPE
 _CHUNK_BYTES = 1 << 16
 _STDERR_BYTES = 1 << 20
 _SHOWN_CHARACTERS = 300
@@ -61,17 +62,14 @@ class _Session(subprocess.Popen[bytes]):
         super().__init__(command, start_new_session=True, **how)
 
     def end(self) -> None:
-        """Kill it, and close its pipes; a second call does nothing, nor does one in a fork of the parent."""
+        """Kill it, wait for it and close its pipes; a second call does nothing, nor does one in a fork of the parent."""
         if not self.pid or self._parent != os.getpid():
             return
         if self.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
-            self.wait()
-        for pipe in (self.stdin, self.stdout, self.stderr):
-            with suppress(OSError):  # what was not written yet has no reader
-                if pipe is not None:
-                    pipe.close()
+        with suppress(BrokenPipeError):  # what was not written yet has no reader
+            super().__exit__(None, None, None)
 
     def __exit__(self, *_: object) -> None:
         self.end()
@@ -86,24 +84,14 @@ class Worker(_Session):
     It ends with the thread that started it. ``shares_stderr`` is for one that tells its user itself what is wrong.
     """
 
-    _errors: IO[bytes] | None = None
-
-    def __init__(
-        self, module: str, *arguments: str, environment: Mapping[str, str] | None = None, shares_stderr: bool = False
-    ) -> None:
-        """Start it."""
+    def __init__(self, module: str, *arguments: str, shares_stderr: bool = False, **how: Any) -> None:  # noqa: ANN401
+        """Start it; ``how`` is what else ``Popen`` takes."""
         self._lines: deque[bytes] = deque()
         self._rest = b""
         self._is_at_end = False
-        if not shares_stderr:
-            self._errors = tempfile.TemporaryFile()  # noqa: SIM115 -- end closes it
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self._errors}
-        super().__init__(python_command(module, *arguments), env=environment, **pipes)
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether it was neither killed nor seen to have ended."""
-        return self.returncode is None
+        errors = None if shares_stderr else tempfile.TemporaryFile()  # noqa: SIM115 -- end closes it
+        super().__init__(python_command(module, *arguments), stdin=_PIPE, stdout=_PIPE, stderr=errors, **how)
+        self.stderr = errors
 
     def ask(self, message: object, within: float) -> Any:  # noqa: ANN401 -- what JSON holds
         """Return the answer to a message, which goes through a pipe; raises as ``answer``, after the child is killed."""
@@ -134,8 +122,10 @@ class Worker(_Session):
         """Wait until ``answer`` need not wait; returns False after so many seconds."""
         assert self.stdout is not None  # noqa: S101 -- it was asked for
         deadline = None if within is None else time.monotonic() + within
+        poll = select.poll()  # select.select takes no descriptor from 1,024 up
+        poll.register(self.stdout, select.POLLIN)
         while not self._lines and not self._is_at_end:
-            if not wait_readable(self.stdout.fileno(), None if deadline is None else deadline - time.monotonic()):
+            if not poll.poll(None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000):
                 return False
             data = os.read(self.stdout.fileno(), _CHUNK_BYTES)
             *lines, self._rest = (self._rest + data).split(b"\n")
@@ -151,16 +141,10 @@ class Worker(_Session):
 
     def stderr_tail(self) -> bytes:
         """Return what it has printed to standard error, the last MiB at most."""
-        if self._errors is None:
+        if self.stderr is None:
             return b""
-        file = self._errors.fileno()  # the child shares its position
+        file = self.stderr.fileno()  # the child shares its position
         return os.pread(file, _STDERR_BYTES, max(0, os.fstat(file).st_size - _STDERR_BYTES))
-
-    def end(self) -> None:
-        """Kill it with all that it started; a second call does nothing."""
-        super().end()
-        if self._errors is not None:
-            self._errors.close()
 
 
 def answer_of(module: str, *arguments: str, within: float | None = None, **how: Any) -> tuple[Any, bytes]:  # noqa: ANN401
@@ -175,7 +159,7 @@ def answer_of(module: str, *arguments: str, within: float | None = None, **how: 
 
 def run_tool(command: Sequence[str], given: bytes, within: float, **how: Any) -> subprocess.CompletedProcess[bytes]:  # noqa: ANN401
     """Run a program of others on what it reads; raises ChildTimeout after so many seconds, OSError if it cannot be run."""
-    with _Session(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **how) as tool:
+    with _Session(command, stdin=_PIPE, stdout=_PIPE, stderr=_PIPE, **how) as tool:
         try:
             stdout, stderr = tool.communicate(given, within)
         except subprocess.TimeoutExpired:
@@ -198,13 +182,6 @@ def python_command(module: str, *arguments: str) -> list[str]:
 def command_to_try(module: str, *arguments: str) -> str:
     """Return a line for a shell that does the same, in a directory that nobody else may write to."""
     return f"(cd / && {shlex.join([sys.executable, '-m', module, *arguments])})"
-
-
-def wait_readable(descriptor: int, seconds: float | None) -> bool:
-    """Wait until a descriptor, whatever its number, has something to read or is at its end; returns False after ``seconds``."""
-    with selectors.PollSelector() as selector:
-        selector.register(descriptor, selectors.EVENT_READ)
-        return bool(selector.select(None if seconds is None else max(0.0, seconds)))
 
 
 def _ending(status: int) -> str:

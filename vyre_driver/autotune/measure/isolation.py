@@ -108,7 +108,7 @@ class IsolatedBench:
 
     def let_go(self, trial: IsolatedTrial) -> None:
         """Have the child close a trial, if it lives and has it; one that does not manage to is killed."""
-        if self._child is not None and self._child.is_alive and trial.number in self._served:
+        if self._child is not None and self._child.returncode is None and trial.number in self._served:
             with suppress(ChildDied, ChildTimeout):
                 self._exchange(trial.request("close"), _GRACE_S)
 
@@ -127,7 +127,7 @@ class IsolatedBench:
         self.close()
 
     def _ensure_started(self) -> None:
-        if self._child is None or not self._child.is_alive:
+        if self._child is None or self._child.returncode is not None:
             try:
                 self._start()
             except VyreError as error:

@@ -43,10 +43,14 @@ class ChildDied(Exception):
     ``signal`` is the signal's number, 0 for none.
     """
 
-    def __init__(self, how: str, status: int | None, stderr: bytes) -> None:
+    def __init__(self, status: int | None, stderr: bytes, how: str = "its pipes closed") -> None:
         """Keep the status as ``subprocess`` has it, None if it has not ended, and what it printed to standard error."""
-        self.how, self.status, self.stderr = how, status, stderr
-        self.signal = max(0, -(status or 0))
+        self.status, self.stderr, self.signal = status, stderr, max(0, -(status or 0))
+        if self.signal:
+            how = {int(one): one.name for one in signal.Signals}.get(self.signal, f"signal {self.signal}")
+        elif status is not None:
+            how = f"status {status}"
+        self.how = how
         text = stderr.decode("utf-8", "replace").strip()[-_SHOWN_CHARACTERS:]
         super().__init__(how if status is None or self.signal else f"{how}: {text}")
 
@@ -110,13 +114,12 @@ class Worker(_Session):
         if not self.has_answer(within):
             raise ChildTimeout("no answer in time")
         if not self._lines:
-            status = self.status_within(_LEAVING_S)
-            raise ChildDied("its pipes closed" if status is None else _ending(status), status, self.stderr_tail())
+            raise ChildDied(self.status_within(_LEAVING_S), self.stderr_tail())
         line = self._lines.popleft()
         try:
             return json.loads(line)
         except ValueError:
-            raise ChildDied(f"an answer that is not JSON: {line[:_SHOWN_CHARACTERS]!r}", None, self.stderr_tail()) from None
+            raise ChildDied(None, self.stderr_tail(), f"an answer that is not JSON: {line[:_SHOWN_CHARACTERS]!r}") from None
 
     def has_answer(self, within: float | None) -> bool:
         """Wait until ``answer`` need not wait; returns False after so many seconds."""
@@ -153,7 +156,7 @@ def answer_of(module: str, *arguments: str, within: float | None = None, **how: 
         found = worker.answer(within)
         status = worker.status_within()
         if status:
-            raise ChildDied(_ending(status), status, worker.stderr_tail())
+            raise ChildDied(status, worker.stderr_tail())
         return found, worker.stderr_tail()
 
 
@@ -182,15 +185,6 @@ def python_command(module: str, *arguments: str) -> list[str]:
 def command_to_try(module: str, *arguments: str) -> str:
     """Return a line for a shell that does the same, in a directory that nobody else may write to."""
     return f"(cd / && {shlex.join([sys.executable, '-m', module, *arguments])})"
-
-
-def _ending(status: int) -> str:
-    """Return the name of the signal, or ``status N``."""
-    if status >= 0:
-        return f"status {status}"
-    with suppress(ValueError):  # not all signals have a name
-        return signal.Signals(-status).name
-    return f"signal {-status}"
 
 
 def _interpreter_options() -> list[str]:

@@ -16,7 +16,7 @@ from vyre_driver import settings
 from vyre_driver.cli.doctor_checks import Check, State
 from vyre_driver.errors import VulkanUnavailable
 from vyre_driver.vulkan import enumerate_devices
-from vyre_driver.vulkan.devices import format_version
+from vyre_driver.vulkan.version import format_version, pack_version
 
 _MOST_SHOWN = 140  # of a value; containers have some of thousands of characters, which --json tells whole
 _PREFIXES = ("VK_", "MESA_", "__GL_", "__NV_", "NVIDIA_", "VYRE_", "LIBGL_", "LD_LIBRARY_PATH")
@@ -41,7 +41,7 @@ def check_loader() -> Check:
             f"libvulkan.so.1 cannot be opened: {error}",
             fixes=("install the loader (on Debian: apt-get install libvulkan1)",),
         )
-    version = ctypes.c_uint32(1 << 22)
+    version = ctypes.c_uint32(pack_version(1, 0))
     if hasattr(library, "vkEnumerateInstanceVersion"):
         library.vkEnumerateInstanceVersion(ctypes.byref(version))
     told = format_version(version.value)

@@ -13,7 +13,7 @@ from vyre_driver.errors import VulkanUnavailable
 from vyre_driver.vulkan import _vulkan
 from vyre_driver.vulkan.matrices import CooperativeMatrixShape
 from vyre_driver.vulkan.memory import MemoryBudget, MemoryType
-from vyre_driver.vulkan.version import format_version as format_version  # noqa: PLC0414 -- taken from here too
+from vyre_driver.vulkan.version import format_version
 
 _VK_ERROR_INCOMPATIBLE_DRIVER = -9
 _VK_SHADER_STAGE_COMPUTE_BIT = 0x20

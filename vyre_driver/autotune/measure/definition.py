@@ -38,8 +38,7 @@ class DeviceFacts:
 
     def has_subgroups(self, operations: int) -> bool:
         """Whether compute shaders have these subgroup operations (``VkSubgroupFeatureFlagBits``)."""
-        compute = 0x20
-        return self.physical.subgroup_operations & operations == operations and bool(self.physical.subgroup_stages & compute)
+        return self.physical.has_subgroup_operations(operations)
 
 
 @dataclass(frozen=True, slots=True)

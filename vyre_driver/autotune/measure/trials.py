@@ -88,18 +88,6 @@ class Workbench:
         plan = self.definition.plan(self.operands, self.parameters, candidate, self.device)
         return DeviceTrial(self, candidate, plan)
 
-    def with_other_arrays(self, arrays: Sequence[NDArray[Any]], parameters: Mapping[str, Any]) -> Workbench:
-        """Return another workbench of the same kernel."""
-        return Workbench(
-            self.driver,
-            self.definition,
-            self.device,
-            arrays,
-            parameters,
-            run_timeout=self.run_timeout,
-            patience=self.patience,
-        )
-
     def buffer(self, name: str, operand: Operand) -> Buffer:
         """Return the buffer of that name, shape and type, which is the same for every candidate."""
         at = name, operand.shape, operand.dtype

@@ -20,7 +20,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # the twins
 
-import tally_twin
+import counters_twin
 import twins
 
 import vyre_driver
@@ -96,7 +96,7 @@ def program(count: int) -> Program:
 
 def telling(number: int) -> dict[str, Callable[[], float]]:
     """What a bound kernel's run pays to be told of, its two looks at the clock included, while nobody listens."""
-    replays, twin = Events().replays("ab" * 32), tally_twin.Tally(5)
+    replays, twin = Events().replays("ab" * 32), counters_twin.Counters(5)
 
     def ours() -> None:
         replays.ended(replays.now())

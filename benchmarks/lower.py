@@ -39,7 +39,7 @@ from vyre_driver.ir import (
     var,
 )
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
-from vyre_driver.lowering.emit import Target, emit
+from vyre_driver.lowering.emit import LoweringTarget, emit
 from vyre_driver.spirv.glsl import TOOL
 from vyre_driver.target.config import DispatchConfig
 
@@ -78,7 +78,7 @@ def lowering(rounds: int, repeats: int) -> tuple[list[Row], dict[str, object]]:
     """Take the CPU time of lowering by size, with what a straight line through the figures leaves over."""
     contenders: dict[str, Callable[[], float]] = {}
     counts = []
-    target = Target(frozenset({"shaderInt64"}))
+    target = LoweringTarget(frozenset({"shaderInt64"}))
     for nodes in _SIZES:
         program = sized(nodes)
         counts.append(program.stats().node_count)

@@ -70,8 +70,8 @@ def cases(driver: Driver, number: int) -> dict[str, Mapping[str, Callable[[], fl
 
     def prove_plainly() -> object:
         words = pack_push_constants(members, 8, _PUSH)
-        has_form = proof_twin.has_form(form, first, None, None)
-        return words, has_form, proof_twin.in_one_piece(first, (0, 1, 2, 3), np.ascontiguousarray)
+        matches = proof_twin.matches(form, first, None, None)
+        return words, matches, proof_twin.as_contiguous(first, (0, 1, 2, 3), np.ascontiguousarray)
 
     def prove_anew() -> object:
         pack_push_constants(members, 8, _PUSH)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from vyre_driver.ir import Program
-    from vyre_driver.lowering.emit import EmittedModule, Target
+    from vyre_driver.lowering.emit import EmittedModule, LoweringTarget
     from vyre_driver.vulkan import PhysicalDevice
 
 REQUIRED = frozenset(os.environ.get("VYRE_REQUIRE", "").split(","))
@@ -183,7 +183,7 @@ def _environment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 class Lower(Protocol):
     """Lower a program; what comes of it has to pass the validator for Vulkan 1.1, where that is installed."""
 
-    def __call__(self, program: Program, specs: Iterable[str] = (), target: Target | None = None) -> EmittedModule: ...
+    def __call__(self, program: Program, specs: Iterable[str] = (), target: LoweringTarget | None = None) -> EmittedModule: ...
 
 
 @pytest.fixture
@@ -193,13 +193,13 @@ def lower() -> Lower:
     What a module declares beyond every device's capabilities has to be a feature that it names and that the target has.
     """
     from vyre_driver.binding import BindingPlan
-    from vyre_driver.lowering.emit import Target, emit
+    from vyre_driver.lowering.emit import LoweringTarget, emit
     from vyre_driver.spirv.opcodes import CORE_CAPABILITIES, FEATURE_OF_CAPABILITY, SUBGROUP_CAPABILITIES
 
     tool = shutil.which("spirv-val")
 
-    def lowered(program: Program, specs: Iterable[str] = (), target: Target | None = None) -> EmittedModule:
-        target = Target() if target is None else target
+    def lowered(program: Program, specs: Iterable[str] = (), target: LoweringTarget | None = None) -> EmittedModule:
+        target = LoweringTarget() if target is None else target
         made = emit(program, BindingPlan.build(program), specs, target)
         beyond = set(made.capabilities) - CORE_CAPABILITIES - SUBGROUP_CAPABILITIES.keys()
         assert {FEATURE_OF_CAPABILITY[one] for one in beyond} == made.features <= target.features

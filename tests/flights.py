@@ -21,26 +21,26 @@ LONG = 1_000_000
 FLYER = """
 import sys
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry
-from vyre_driver.cache.flight import Flights
+from vyre_driver.cache.flight import SingleFlight
 from vyre_driver.identity import PipelineCacheKey
 
 BLOB = b"\\x20\\0\\0\\0\\1\\0\\0\\0" + bytes(24) + b"what the driver compiled"  # of no device, as the manifest
 root, name, code_bytes = sys.argv[1], sys.argv[2], int(sys.argv[3])
 key = PipelineCacheKey(1, bytes(32), bytes(32), 0, (1, 1, 1), 0, "", b"manifest", b"\\xab" * 32)
 cache = DiskPipelineCache(root)
-flights = Flights(cache, b"\\x01" * 32)
+flights = SingleFlight(cache, b"\\x01" * 32)
 
 def say(what):
     sys.stdout.write(f"{name} {what}\\n")
     sys.stdout.flush()
 
-def landed():
-    entry = cache.look_again(key).entry
+def find():
+    entry = cache.get_uncounted(key).entry
     return entry.native or None if entry else None
 
 cache.put(key, PipelineEntry(b"manifest", b"code"), only_new=True)
 say("boarding")
-with flights.board(key, code_bytes, landed) as found:
+with flights.acquire(key, code_bytes, find) as found:
     if found is None:
         say("compiling")
         for order in sys.stdin:

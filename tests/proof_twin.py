@@ -22,12 +22,12 @@ def call_form(arrays: tuple[Any, ...], groups: Any, out_counts: Any) -> tuple[An
     return forms, None if groups is None else tuple(groups), tuple(out_counts.items()) if out_counts else None
 
 
-def has_form(form: object, arrays: tuple[Any, ...], groups: object, out_counts: object) -> bool:
+def matches(form: object, arrays: tuple[Any, ...], groups: object, out_counts: object) -> bool:
     """Whether a call has that form."""
     return call_form(arrays, groups, out_counts) == form
 
 
-def in_one_piece(
+def as_contiguous(
     arrays: tuple[Any, ...], positions: tuple[int | None, ...], copied: Callable[[Any], Any]
 ) -> list[np.ndarray[Any, Any] | None]:
     """The arrays at these positions, each contiguous and with an axis."""

@@ -23,7 +23,7 @@ CLASSES = {(issubclass(cls, nd.Node), cls.wire_tag): plan for cls, plan in gramm
 
 
 class FaultFoundError(Exception):
-    """What a walk over bytes that are no node ends with."""
+    """What a walk over bytes that are not a node ends with."""
 
 
 @dataclass

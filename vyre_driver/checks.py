@@ -1,4 +1,4 @@
-"""What a value may stand for: an integer of some range, or several values in order. Each caller words its own refusal."""
+"""Check the values that callers give: an integer in a range, or a sequence of values."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from vyre_driver.runtime.pipelines import FirstPipelines
 from vyre_driver.runtime.room import Room
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.validator import check_valid
-from vyre_driver.target.check import check_kept
+from vyre_driver.target.config_check import check_supported_fields
 from vyre_driver.telemetry.driver_metrics import metrics_of
 from vyre_driver.telemetry.events import EventKind, Events
 from vyre_driver.telemetry.opentelemetry import listeners_from_settings
@@ -94,12 +94,21 @@ class Driver:
         Raises
         ------
         VulkanUnavailable
-            2001, DeviceNotFound 2002, SoftwareDeviceRefused 2003, BackendUnavailable 2004, UnsupportedFeature 1002,
-            DispatchFailed 1005: if no such device can be opened.
+            If there is no Vulkan loader or driver.
+        DeviceNotFound
+            If no device is the one that is asked for.
+        SoftwareDeviceRefused
+            If it is a CPU, and that is not allowed.
+        BackendUnavailable
+            If kp cannot be imported.
+        UnsupportedFeature
+            If calls are strict, and the device has no robust access.
+        DispatchFailed
+            If the device cannot be opened.
         InvalidInput
-            2201 if ``cache`` is neither a cache nor a path, ``autotune`` neither a store nor a path, or a switch is no bool.
+            If ``cache`` is neither a cache nor a path, ``autotune`` neither a store nor a path, or a switch is not a bool.
         InvalidSetting
-            2401 if an environment variable cannot be meant.
+            If an environment variable is not valid.
         """
         check_switch("strict", strict)
         check_switch("allow_software", allow_software)
@@ -158,22 +167,22 @@ class Driver:
         Raises
         ------
         InvalidInput
-            2201 if it is neither, or ``space`` names a constant that the module does not have, or is given for a program.
+            If it is neither, or ``space`` names a constant that the module does not have, or is given for a program.
         InvalidSpecialization
-            2102 if a constant is unknown, does not fit its type, or leaves shared memory without a size.
+            If a constant is unknown, does not fit its type, or leaves shared memory without a size.
         LimitExceeded
-            2104 if the workgroup, its shared memory or the bindings are over a limit of the device.
+            If the workgroup, its shared memory or the bindings are over a limit of the device.
         InvalidProgram
-            1006 with all that the validator of programs found.
+            With all that the validator of programs found.
         UnsupportedFeature
-            1002 if the module needs a feature or SPIR-V version that is not there, or what kompute cannot bind; if a part of
-            the program has no lowering, or ``config`` asks for what is not kept (InvalidDispatchConfig 2106 if it is none).
+            If the module needs a feature or SPIR-V version that is not there, or what kompute cannot bind; if a part of the
+            program has no lowering, or ``config`` asks for what is not kept (InvalidDispatchConfig if it is none).
         InvalidModule
-            2101 if spirv-val is installed and refuses the code.
+            If spirv-val is installed and refuses the code.
         DispatchFailed
-            1005 if the driver is closed.
+            If the driver is closed.
         CacheNotWarm
-            2601 if there is no entry, after ``assert_warm`` or with VYRE_ASSERT_WARM.
+            If there is no entry, after ``assert_warm`` or with VYRE_ASSERT_WARM.
         """
         began = time.perf_counter_ns()
         try:
@@ -193,7 +202,7 @@ class Driver:
         space: TuningSpace | None,
         began: int,
     ) -> Kernel:
-        check_kept(config, _KEPT_OF_MODULES, "module")
+        check_supported_fields(config, _KEPT_OF_MODULES, "module")
         if space is not None:
             from vyre_driver.autotune.choice import tuned_specs  # late: most tune nothing
 
@@ -246,7 +255,7 @@ class Driver:
         """Return the configuration with the best workgroup known, None if the caller has chosen or nothing better is known."""
         if (config is not None and config.workgroup_override is not None) or self.tuning.is_idle:
             return None
-        if self.tuning.may_tune:
+        if self.tuning.tunes_on_first_use:
             from vyre_driver.autotune.measure.calls import tune_program_unasked
 
             tune_program_unasked(self, prepared, program, specs, config)
@@ -270,7 +279,11 @@ class Driver:
         Raises
         ------
         InvalidInput
-            2201, LimitExceeded 2104, DeviceOutOfMemory 1001: if the array cannot be held.
+            If the array cannot be held.
+        LimitExceeded
+            If the array cannot be held.
+        DeviceOutOfMemory
+            If the array cannot be held.
         """
         given = as_array(array)
         made = self.empty(given.shape, given.dtype)

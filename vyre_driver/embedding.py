@@ -49,7 +49,7 @@ def open_cache(directory: str | None) -> DiskPipelineCache:
     Raises
     ------
     InvalidSetting
-        2401 if there is no directory given and an environment variable cannot be meant.
+        If there is no directory given and an environment variable is not valid.
     ValueError
         If no directory can have that name.
     """
@@ -64,7 +64,7 @@ def look_up(cache: DiskPipelineCache, manifest: bytes) -> tuple[int, bytes, byte
     Raises
     ------
     InvalidKey
-        2203 if the bytes are no manifest of a pipeline.
+        If the bytes are not a manifest of a pipeline.
     """
     found = cache.get(PipelineCacheKey.from_manifest(manifest))
     number = verdict_number(found.verdict)

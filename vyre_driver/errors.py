@@ -46,7 +46,7 @@
     `-- CacheNotWarm                  2601  RuntimeError
 
 A message says what is wrong, with which thing, with both numbers and their units, and ends in ``Fix:`` and one imperative
-sentence. What it says is also in attributes: nobody has to parse text. Codes are append-only.
+sentence. What it says is also in attributes, so that no caller has to parse text. Codes are append-only.
 
 Source: the categories and numbers 1001-1006 are upstream's backend errors.
 """
@@ -111,7 +111,7 @@ class KernelCompileFailed(BackendError, RuntimeError):
 
 
 class DispatchFailed(BackendError, RuntimeError):
-    """The work was given to the device and did not come back right."""
+    """The work was submitted to the device and failed."""
 
     code = 1005
 
@@ -177,7 +177,7 @@ class BackendNotFound(BackendError, LookupError):
 
 
 class NoUsableBackend(BackendError, RuntimeError):
-    """No backend that dispatches can be had without being named (``tried``: why not, by id)."""
+    """No backend that dispatches is available without being named (``tried``: why not, by id)."""
 
     code = 2015
 
@@ -243,7 +243,7 @@ class DeviceNotFound(VyreError, LookupError):
 
 
 class SoftwareDeviceRefused(DeviceNotFound):
-    """Only a CPU device is there, and nobody allowed one."""
+    """Only a CPU device is there, and none was allowed."""
 
     code = 2003
 
@@ -261,7 +261,7 @@ class InvalidInput(VyreError, ValueError):
 
 
 class FileUnusable(VyreError, OSError):
-    """A file given by the user cannot be read, or one he wants cannot be written (``path``)."""
+    """A file given by the user cannot be read, or one to be written cannot be (``path``)."""
 
     code = 2202
 
@@ -285,13 +285,13 @@ class CacheUnusable(VyreError, OSError):
 
 
 class InvalidBundle(VyreError, ValueError):
-    """The file is no bundle of cache entries, or nothing vouches for it."""
+    """The file is not a bundle of cache entries, or nothing vouches for it."""
 
     code = 2206
 
 
 class InvalidRegistration(VyreError, ValueError):
-    """What is registered is no backend, or its id is taken (``backend``, ``sources``)."""
+    """What is registered is not a backend, or its id is taken (``backend``, ``sources``)."""
 
     code = 2207
 
@@ -303,13 +303,13 @@ class InvalidAutotuneRecord(VyreError, ValueError):
 
 
 class InvalidAutotuneFile(VyreError, ValueError):
-    """The file is no autotune file, or a newer version's, which this one does not write to (``path``)."""
+    """The file is not an autotune file, or a newer version's, which this one does not write to (``path``)."""
 
     code = 2209
 
 
 class InvalidTuningSpace(VyreError, ValueError):
-    """What may be tuned is not well said, or nothing of it will do on this device (``constant`` or ``refused``)."""
+    """The tuning space is not valid, or has no candidate that this device can run (``constant`` or ``refused``)."""
 
     code = 2210
 
@@ -321,7 +321,7 @@ class TuningFailed(VyreError, RuntimeError):
 
 
 class ToolUnavailable(VyreError, OSError):
-    """A program that this step runs as a child process is not installed (``tool``)."""
+    """A tool that this step runs as a child process is not installed (``tool``)."""
 
     code = 2301
 
@@ -333,13 +333,13 @@ class ShaderSyntaxError(VyreError, ValueError):
 
 
 class InvalidSetting(VyreError, ValueError):
-    """An environment variable holds a value that cannot be meant (``variable``, ``value``)."""
+    """An environment variable holds a value that is not valid (``variable``, ``value``)."""
 
     code = 2401
 
 
 class InvalidCommand(VyreError, ValueError):
-    """A command line that cannot be meant."""
+    """A command line that is not valid."""
 
     code = 2501
 

@@ -1,4 +1,4 @@
-"""Several devices of a host, and independent work spread over them.
+"""A pool of several devices of a host, for independent work.
 
 Each device has a driver, a queue and a thread of its own. Work goes to the shortest queue; what a device has begun stays with
 it. When a device is lost, its driver is set aside, and what waited for it goes to the others, together with what was running on
@@ -108,7 +108,7 @@ class _Lanes:
         self.wake()
 
     def wake(self) -> None:
-        """Have every thread look around."""
+        """Wake every thread to look for work."""
         for lane in self.lanes:
             lane.wakes.put(None)
 
@@ -218,7 +218,8 @@ class DriverPool:
         Raises
         ------
         VyreError
-            What ``Driver`` raises, for the first device that cannot be opened; those opened before are closed again.
+            What ``Driver`` raises, for the first device that cannot be opened; those opened before are closed
+            again.
         """
         allowed = settings.switch(settings.ALLOW_SOFTWARE) if allow_software is None else allow_software
         named = _every_device(allow_software=allowed) if devices is None else devices
@@ -252,7 +253,9 @@ class DriverPool:
         Raises
         ------
         DeviceLost
-            2006 if every device was lost, DispatchFailed 1005 if the pool is closed.
+            If every device was lost.
+        DispatchFailed
+            If the pool is closed.
         """
         job = _Job(work)
         with self._lanes.changing:
@@ -266,7 +269,9 @@ class DriverPool:
         Raises
         ------
         VyreError
-            What ``Driver.compile`` raises; DeviceLost 2006 if every device was lost.
+            If the module or program cannot be compiled, as for ``Driver.compile``.
+        DeviceLost
+            If every device was lost.
         """
         with self._lanes.changing:
             first = self._lanes.shortest().driver
@@ -299,12 +304,12 @@ class DriverPool:
         return str(text)
 
     def add_listener(self, listener: Listener) -> None:
-        """Tell a listener of every event of all devices from now on; it is called on their threads."""
+        """Send every event of all devices from now on to a listener; it is called on their threads."""
         for lane in self._lanes.lanes:
             lane.driver.events.add_listener(listener)
 
     def remove_listener(self, listener: Listener) -> None:
-        """Tell it no more; one that was not told does not matter."""
+        """Remove a listener; one that was never added is ignored."""
         for lane in self._lanes.lanes:
             lane.driver.events.remove_listener(listener)
 
@@ -318,7 +323,7 @@ class DriverPool:
             lane.driver.close()
 
     def __enter__(self) -> DriverPool:
-        """Return the pool itself; raises DispatchFailed 1005 once it is closed."""
+        """Return the pool itself; raises DispatchFailed once it is closed."""
         self._check_open()
         return self
 
@@ -371,7 +376,7 @@ def devices() -> tuple[PhysicalDevice, ...]:
     Raises
     ------
     VulkanUnavailable
-        2001 if there is no loader, no driver, or no device.
+        If there is no loader, no driver, or no device.
     """
     return enumerate_devices()
 

@@ -1,7 +1,7 @@
 """The only reader of ``VYRE_*`` environment variables, and where a user's files lie without them.
 
 Each variable is read when it is needed, never at import, so one that is set later still counts. Empty means unset. A value
-that cannot be meant is refused with the variable's name, never guessed at.
+that is not valid is refused with the variable's name, never guessed at.
 
 ``SETTINGS`` is the table that docs/settings.md is checked against.
 """
@@ -52,7 +52,7 @@ BACKEND = Setting(
     "VYRE_BACKEND",
     "the id of a backend",
     "the best one",
-    "Which backend `acquire_preferred_dispatch_backend` takes. An interpreter, too, counts as asked for then.",
+    "Which backend `acquire_preferred_dispatch_backend` takes. It may name an interpreter, which is never chosen otherwise.",
 )
 DISABLE_PLUGINS = Setting(
     "VYRE_DISABLE_PLUGINS",
@@ -207,7 +207,7 @@ def switch(setting: Setting, *, unset: bool = False) -> bool:
     Raises
     ------
     InvalidSetting
-        2401 if the value is none of 1 true yes on 0 false no off.
+        If the value is none of 1 true yes on 0 false no off.
     """
     value = text(setting)
     if value is None:
@@ -230,7 +230,7 @@ def names(setting: Setting, known: Collection[str]) -> frozenset[str]:
     Raises
     ------
     InvalidSetting
-        2401 if one of them is not among ``known``.
+        If one of them is not among ``known``.
     """
     value = text(setting)
     found = frozenset(name.strip() for name in value.split(",")) if value else frozenset()
@@ -250,7 +250,7 @@ def choice(setting: Setting, known: Collection[str]) -> str | None:
     Raises
     ------
     InvalidSetting
-        2401 if it is none of them.
+        If it is none of them.
     """
     value = text(setting)
     if value is None or value.lower() in known:
@@ -269,7 +269,7 @@ def byte_size(setting: Setting) -> int | None:
     Raises
     ------
     InvalidSetting
-        2401 if the value is no such number.
+        If the value is no such number.
     """
     value = text(setting)
     if value is None:
@@ -278,8 +278,8 @@ def byte_size(setting: Setting) -> int | None:
     size = int(match[1]) * _UNITS[match[2].upper()] if match else 0
     if size == 0:
         raise InvalidSetting(
-            f"{setting.variable} is {value!r}, which is no number of bytes from 1 on",
-            fix=f"set {setting.variable} to a whole number, with K, M or G behind it as you like, or unset it",
+            f"{setting.variable} is {value!r}, which is not a number of bytes from 1 on",
+            fix=f"set {setting.variable} to an integer, with K, M or G behind it as you like, or unset it",
             variable=setting.variable,
             value=value,
         )
@@ -292,7 +292,7 @@ def seconds(setting: Setting) -> float | None:
     Raises
     ------
     InvalidSetting
-        2401 if the value is no such number.
+        If the value is no such number.
     """
     value = text(setting)
     if value is None:
@@ -303,7 +303,7 @@ def seconds(setting: Setting) -> float | None:
         found = math.nan
     if not 0 < found < math.inf:
         raise InvalidSetting(
-            f"{setting.variable} is {value!r}, which is no number of seconds above 0",
+            f"{setting.variable} is {value!r}, which is not a number of seconds above 0",
             fix=f"set {setting.variable} to a number such as 2.5, or unset it",
             variable=setting.variable,
             value=value,
@@ -317,7 +317,7 @@ def absolute_path(setting: Setting) -> Path | None:
     Raises
     ------
     InvalidSetting
-        2401 if the path is relative: what it names would change with the working directory.
+        If the path is relative: what it names would change with the working directory.
     """
     value = text(setting)
     if value is None:

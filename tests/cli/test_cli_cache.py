@@ -117,13 +117,13 @@ def test_why_names_the_difference_to_the_nearest(root: Path, capsys: pytest.Capt
 
 
 def test_verify_reports_and_with_fix_puts_right(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, "verify") == (0, "0 problems, 0 put right\n", "")
+    assert run(capsys, "verify") == (0, "0 problems, 0 repaired\n", "")
     key = pipeline(16).hex
     path = root / key[:2] / f"{key}.bin"
     path.write_bytes(path.read_bytes()[:-1])
-    assert run(capsys, "verify") == (1, f"{path}: the entry is shorter than it says\n1 problems, 0 put right\n", "")
+    assert run(capsys, "verify") == (1, f"{path}: the entry is shorter than it says\n1 problems, 0 repaired\n", "")
     status, out, _ = run(capsys, "verify", "--fix")
-    assert (status, out) == (0, f"{path}: the entry is shorter than it says (put right)\n1 problems, 1 put right\n")
+    assert (status, out) == (0, f"{path}: the entry is shorter than it says (repaired)\n1 problems, 1 repaired\n")
     assert (run(capsys, "verify")[0], path.exists()) == (0, False)
 
 

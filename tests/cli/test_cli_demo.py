@@ -105,7 +105,7 @@ def test_the_demo_leaves_only_the_picture(ran: Finished, place: Path) -> None:
 def wrong(tmp_path_factory: pytest.TempPathFactory, cli_at_home: Callable[[Path], RunChild]) -> Finished:
     """A demo whose cache holds another shader under saxpy's key: valid, of the same interface, and wrong.
 
-    The picture goes to a directory in square brackets, which are no markup.
+    The picture goes to a directory in square brackets, which are not markup.
     """
     place = tmp_path_factory.mktemp("wrong")
     with Driver(cache=place / "elsewhere", allow_software=True) as driver:

@@ -33,7 +33,7 @@ def names(directory: Path) -> set[str]:
 @VERBS
 def test_without_a_vulkan_loader_it_is_refused(refused: Refused, tmp_path: Path, arguments: tuple[str, ...]) -> None:
     library = tmp_path / "libvulkan.so.1"
-    library.write_text("This is no ELF file, though it is long enough for the header of one.\n")
+    library.write_text("This is not an ELF file, though it is long enough for the header of one.\n")
     assert refused(*arguments, env={"LD_LIBRARY_PATH": str(tmp_path)}) == (
         f"2001: the Vulkan loader libvulkan.so.1 cannot be opened ({library}: invalid ELF header). "
         "Fix: install the loader (on Debian: apt-get install libvulkan1)."

@@ -86,7 +86,7 @@ def test_without_a_driver_it_says_so_and_numbers_what_to_do(run_cli: RunChild) -
 
 def test_without_a_loader_it_says_so(run_cli: RunChild, tmp_path: Path) -> None:
     library = tmp_path / "libvulkan.so.1"
-    library.write_text("This is no ELF file, though it is long enough for the header of one.\n")
+    library.write_text("This is not an ELF file, though it is long enough for the header of one.\n")
     done = run_cli("doctor", "--json", env={"LD_LIBRARY_PATH": str(tmp_path)}, hangs_after_s=110)
     found = examined(done)
     assert (done.status, found["Vulkan loader"]["says"], found["Vulkan loader"]["fixes"]) == (
@@ -142,7 +142,7 @@ def test_warnings_count_with_strict_and_are_told(
 @pytest.mark.parametrize("value", ["0", "-1", "soon", "nan", "1e9"])
 def test_a_time_out_that_is_none_is_refused(run_cli: RunChild, value: str) -> None:
     done = run_cli("doctor", f"--timeout={value}")
-    line = f"vyre-driver: error 2501: --timeout {value!r} is no number of seconds above 0. Fix: write --timeout 30."
+    line = f"vyre-driver: error 2501: --timeout {value!r} is not a number of seconds above 0. Fix: write --timeout 30."
     assert (done.status, done.stdout, done.complaint) == (2, "", [line])
 
 
@@ -222,9 +222,9 @@ void main() { uint i = gl_GlobalInvocationID.x; if (i < count) y[i] = i == 7u ? 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("{", "is no manifest of a driver (JSONDecodeError: "),
-        ("[]", "is no manifest of a driver (TypeError: "),
-        ("{}", "is no manifest of a driver (KeyError: 'ICD')"),
+        ("{", "is not a manifest of a driver (JSONDecodeError: "),
+        ("[]", "is not a manifest of a driver (TypeError: "),
+        ("{}", "is not a manifest of a driver (KeyError: 'ICD')"),
         (
             '{"ICD": {"library_path": "/nowhere/libEGL_x.so"}}',
             "/nowhere/libEGL_x.so cannot be opened: /nowhere/libEGL_x.so: cannot open shared object",

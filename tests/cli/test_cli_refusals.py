@@ -21,7 +21,7 @@ IN = ("--in", "x=x.npy", "--in", "y=y.npy")
 PUSH = ("--push", "alpha=2", "--push", "count=8")
 RUN = ("run", "saxpy.spv", *IN, *PUSH)
 REBUILD = "Fix: rebuild the shader with its compiler and pass the whole .spv file."
-COUNT = "Fix: give a whole number from 1 to 4294967295."
+COUNT = "Fix: give an integer from 1 to 4294967295."
 GROUPS = "Fix: write --groups 64 or --groups 8,8,1."
 READABLE = "Fix: name a readable file."
 NPY = "Fix: write it with numpy.save."
@@ -47,7 +47,7 @@ def refused(work: Path, capsys: pytest.CaptureFixture[str]) -> Refused:
 
 
 def contents(work: Path) -> dict[str, bytes]:
-    """The files in a directory; what is no regular file is there by its name."""
+    """The files in a directory; what is not a regular file is there by its name."""
     return {path.name: path.read_bytes() if path.is_file() and not path.is_symlink() else b"" for path in work.iterdir()}
 
 
@@ -97,9 +97,9 @@ def test_an_unknown_verb_is_refused(refused: Refused) -> None:
         (("--in", "z=x.npy"), "2201: --in names 'z', which is no such buffer of the shader. Fix: name one of x, y."),
         (("--out", "x=new.npy"), "2201: --out names 'x', which is no such buffer of the shader. Fix: name one of y."),
         (("--count", "x=8"), "2201: --count names 'x', which is no such buffer of the shader. Fix: name one of y."),
-        (("--groups", "8,,1"), f"2501: --groups '8,,1' is not whole numbers. {GROUPS}"),
-        (("--groups", ""), f"2501: --groups '' is not whole numbers. {GROUPS}"),
-        (("--groups", "many"), f"2501: --groups 'many' is not whole numbers. {GROUPS}"),
+        (("--groups", "8,,1"), f"2501: --groups '8,,1' is not a list of integers. {GROUPS}"),
+        (("--groups", ""), f"2501: --groups '' is not a list of integers. {GROUPS}"),
+        (("--groups", "many"), f"2501: --groups 'many' is not a list of integers. {GROUPS}"),
         (("--count", "y=8"), "2501: 'y' has both --in and --count. Fix: give one of them."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

@@ -188,7 +188,7 @@ def test_of_two_files_the_better_measured_record_stays(run_cli: RunChild, path: 
     ("text", "complaint"),
     [
         (None, "2202: there is no file other.toml to merge. Fix: name a file of records."),
-        ("no = [toml", "2209: other.toml is no autotune file: "),
+        ("no = [toml", "2209: other.toml is not an autotune file: "),
     ],
 )
 def test_a_file_that_is_none_is_not_merged_nor_are_others_with_it(
@@ -253,10 +253,10 @@ def test_without_a_home_a_file_has_to_be_named(monkeypatch: pytest.MonkeyPatch, 
     ("arguments", "complaint"),
     [
         (("sax",), "2501: there is no kernel 'sax'. Fix: name one of saxpy, reduce_sum, "),
-        (("saxpy", "--size", "3x3"), "2501: --size '3x3' is not 1 whole number from 1 to 4294967295, as saxpy takes"),
-        (("saxpy", "matmul", "--size", "3"), "2501: --size '3' is not 3 whole numbers from 1 to 4294967295, as matmul takes"),
-        (("saxpy", "--size", "0"), "2501: --size '0' is not 1 whole number"),
-        (("saxpy", "--size", "1e3"), "2501: --size '1e3' is not 1 whole number"),
+        (("saxpy", "--size", "3x3"), "2501: --size '3x3' is not 1 integer from 1 to 4294967295, as saxpy takes"),
+        (("saxpy", "matmul", "--size", "3"), "2501: --size '3' is not 3 integers from 1 to 4294967295, as matmul takes"),
+        (("saxpy", "--size", "0"), "2501: --size '0' is not 1 integer"),
+        (("saxpy", "--size", "1e3"), "2501: --size '1e3' is not 1 integer"),
         (("saxpy", "--seconds", "0"), "2201: seconds of a tuning budget is 0.0. Fix: give a number above 0."),
         (("saxpy", "--file", "x.npy/tuned.toml"), "2202: the autotune file "),
         ((), "2501: the command line is wrong: the following arguments are required: KERNEL"),

@@ -139,7 +139,7 @@ def test_a_line_of_a_journal_that_was_cut_off_is_done_again(tmp_path: Path) -> N
 def test_what_is_no_journal_is_refused(tmp_path: Path) -> None:
     journal = tmp_path / "done.jsonl"
     journal.write_text("hello\n")
-    with pytest.raises(FileUnusable, match=r"done\.jsonl is no journal of this command"):
+    with pytest.raises(FileUnusable, match=r"done\.jsonl is not a journal of this command"):
         run_batches(batches(SEEDS), journal=journal)
     assert journal.read_text() == "hello\n"
 
@@ -161,7 +161,7 @@ def test_workers_side_by_side_find_what_one_finds_in_the_order_of_the_jobs(pytho
 
 
 def test_the_last_failure_that_is_wanted_stops_the_workers_beside_it(python: Path) -> None:
-    """Another one would sleep for ten minutes: it is ended, and is no failure."""
+    """Another one would sleep for ten minutes: it is ended, and is not a failure."""
     python.write_text(SPOILED_TWICE.format(what="os._exit(3) if case.name == 'seed 42' else time.sleep(600)"))
     found = run_batches(batches(SEEDS, 1), workers=5, max_failures=1)
     assert [one["case"] for one in found.failed] == ["seed 42"]

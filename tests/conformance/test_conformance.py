@@ -12,15 +12,15 @@ from blake3 import blake3
 
 from vyre_driver.backends.reference import interpret
 from vyre_driver.cli import main
-from vyre_driver.conformance.adapters import one_by_one, run_reference
+from vyre_driver.conformance.adapters import run_reference, run_reference_sequentially
 from vyre_driver.conformance.case import ELEMENTARY, EXACT, Case, Tolerance
 from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.compare import DEFAULT_RULES, Rules, difference, float_differences
 from vyre_driver.conformance.generate import GENERATOR_VERSION, generate
 from vyre_driver.conformance.options import Options
+from vyre_driver.conformance.patterns import NUMPY
 from vyre_driver.conformance.shrink import shrunk
 from vyre_driver.conformance.suite import ask, random_cases, run
-from vyre_driver.conformance.words import NUMPY
 from vyre_driver.errors import DeviceLost, DispatchFailed, UnsupportedFeature
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.arithmetic import LitI32, LitU32
@@ -97,7 +97,7 @@ def test_a_seed_gives_the_same_program_everywhere() -> None:
 
 def test_the_reference_gives_the_same_whether_invocations_run_together_or_alone() -> None:
     """Programs of full size: tests/properties/test_reference_twin.py, and ``make conform``."""
-    report = run(one_by_one, seed=0, count=300, options=Options(subgroups=True, statements=6, depth=3))
+    report = run(run_reference_sequentially, seed=0, count=300, options=Options(subgroups=True, statements=6, depth=3))
     by_hand = len(list(hand_written(EVERYTHING)))
     assert (report.asked, report.agreed, report.failures) == (300 + by_hand, 300 + by_hand, [])
 
@@ -344,7 +344,7 @@ def test_the_verb_prints_a_failure_and_ends_with_1(monkeypatch: pytest.MonkeyPat
     def spoil(_program: Program, outputs: Sequence[NDArray[Any]]) -> Sequence[NDArray[Any]]:
         return [~one.view(np.uint8) for one in outputs]
 
-    monkeypatch.setattr(adapters, "one_by_one", Wrong(spoil))
+    monkeypatch.setattr(adapters, "run_reference_sequentially", Wrong(spoil))
     status = main(["conform", "--backend", "cpu-ref", "--count", "1", "--no-cases"])
     printed = capsys.readouterr().out
     assert (status, printed.startswith("seed 0: "), "asked 1, agreed 0, failed 1\n" in printed) == (1, True, True)

@@ -263,7 +263,7 @@ def test_a_resident_dispatch_takes_only_what_this_backend_loaded(backend: Komput
         )
     assert refused(lambda: backend.allocate_resident(5, np.uint32)) == (
         InvalidInput,
-        "5 bytes are no whole number of uint32, one or more",
+        "5 bytes are not a whole number of uint32, one or more",
     )
 
 

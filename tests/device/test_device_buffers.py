@@ -183,7 +183,7 @@ WIDTHS = [
 
 @pytest.fixture(params=WIDTHS, ids=lambda row: row[0])
 def copied(request: pytest.FixtureRequest, opened: Driver) -> tuple[NDArray[Any], Any]:
-    """Seven elements of a type (of 8 or 16 bits they are no multiple of kompute's 4 bytes), and what a shader made of them."""
+    """Seven elements of a type (of 8 or 16 bits not a multiple of kompute's 4 bytes), and what a shader made of them."""
     name, extension, dtype, feature = request.param
     if feature not in opened.physical_device.features:
         pytest.skip(f"{opened.physical_device.name} has no {feature}")

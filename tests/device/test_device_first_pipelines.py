@@ -14,7 +14,7 @@ from racing import USE, expect_to_wait, race
 from witnessed import seen
 
 from vyre_driver import Driver
-from vyre_driver.cache.flight import Flights
+from vyre_driver.cache.flight import SingleFlight
 from vyre_driver.errors import CacheNotWarm
 from vyre_driver.identity import device_fields, encode_manifest, manifest_digest
 from vyre_driver.spirv.shipped import shipped_module
@@ -241,7 +241,7 @@ def test_where_the_cache_must_be_warm_nobody_waits_for_who_compiles(
         driver.assert_warm()
         device = manifest_digest(encode_manifest(device_fields(physical_device)))
         key = kernel._key  # noqa: SLF001 -- the entry's key
-        with Flights(driver.cache, device).board(key, 1, lambda: None), pytest.raises(CacheNotWarm):
+        with SingleFlight(driver.cache, device).acquire(key, 1, lambda: None), pytest.raises(CacheNotWarm):
             kernel(X, X, push={"alpha": 2, "count": 100})
         assert "flight_overdue" not in driver.cache.stats()["counts"]  # type: ignore[operator]
     assert given(witness) == []

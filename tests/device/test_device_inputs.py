@@ -150,7 +150,7 @@ def test_a_resident_buffer_takes_as_many_bytes_as_it_has_and_no_others(driver: D
 
 
 def test_the_same_arrays_again_take_the_short_way(saxpy: Kernel) -> None:
-    """Numpy arrays that were proven once are not proven again; what is no array is, and gives the same."""
+    """Numpy arrays that were proven once are not proven again; what is not an array is, and gives the same."""
     x = np.arange(6, dtype=np.float32)
     push = {"alpha": 2, "count": 6}
     got = [saxpy(*pair, push=push).tolist() for pair in ((x, x), (x, x), (x, x.tobytes()), (x[::1], x), (memoryview(x), x))]

@@ -45,7 +45,7 @@ from vyre_driver.ir import (
     var,
 )
 from vyre_driver.ir.operators import AtomicOp, BinOp, UnOp
-from vyre_driver.lowering.emit import Target
+from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ def test_what_has_no_lowering_is_refused_with_its_place(lower: Lower) -> None:
     assert (refused.value.code, refused.value.context["path"]) == (1002, "body[1].then[0]")
 
 
-class Dice:
+class RandomPrograms:
     """Random programs: every invocation works on its own elements, so that no order matters."""
 
     def __init__(self, seed: int) -> None:
@@ -422,7 +422,7 @@ def random_inputs(seed: int) -> list[NDArray[Any]]:
 @pytest.mark.parametrize("first", range(0, 60, 10))
 def test_random_programs_give_what_the_reference_gives(opened: Driver, first: int) -> None:
     for seed in range(first, first + 10):
-        program = Dice(seed).program()
+        program = RandomPrograms(seed).program()
         try:
             compare(opened, program, random_inputs(seed))
         except AssertionError as error:
@@ -434,10 +434,13 @@ CONTROLS = {FLUSH, PRESERVE, ROUND_TO_EVEN}
 
 
 @pytest.mark.validation
-@pytest.mark.parametrize("target", [Target(), Target(frozenset(FEATURES), fuses=False), Target(frozenset(FEATURES | CONTROLS))])
-def test_what_is_emitted_passes_the_validator(lower: Lower, target: Target) -> None:
+@pytest.mark.parametrize(
+    "target",
+    [LoweringTarget(), LoweringTarget(frozenset(FEATURES), fuses=False), LoweringTarget(frozenset(FEATURES | CONTROLS))],
+)
+def test_what_is_emitted_passes_the_validator(lower: Lower, target: LoweringTarget) -> None:
     for seed in range(25):
-        lower(Dice(seed).program(), (), target)
+        lower(RandomPrograms(seed).program(), (), target)
 
 
 def test_an_atomic_with_an_order_in_a_loop_of_different_lengths_holds_nobody_up(opened: Driver) -> None:

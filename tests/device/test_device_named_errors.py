@@ -1,4 +1,4 @@
-"""What cannot be meant, given to a backend or a driver: an error with a name, a code and a fix, whatever it is."""
+"""What is not valid, given to a backend or a driver: an error with a name, a code and a fix, whatever it is."""
 
 from __future__ import annotations
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.device
 
 PUSH = {"factor": 1, "summand": 1}
-NO_SHAPE = "which is not whole numbers of at least 0. Fix: give the number of elements, or a tuple of such numbers."
+NO_SHAPE = "which is not integers of at least 0. Fix: give the number of elements, or a tuple of such numbers."
 NO_NUMBERS = "bytes of numbers. Fix: make a buffer of numbers, with at least one element."
 NO_BOUND = "Fix: add what kernel.bind(...) returns."
-NO_TIME = "which is no number of seconds of at least 0. Fix: give seconds, or None to wait for ever."
+NO_TIME = "which is not a number of seconds of at least 0. Fix: give seconds, or None to wait for ever."
 NO_BUFFER = "and bind takes resident buffers. Fix: make one with driver.buffer(array), or call the kernel with arrays."
 
 
@@ -85,13 +85,13 @@ def test_a_buffer_without_numbers_is_refused(driver: Driver, shape: Any, dtype: 
 
 @pytest.mark.parametrize("dtype", [None, object, "V0", "U3"])
 def test_a_type_that_is_none_of_numbers_is_refused(driver: Driver, dtype: Any) -> None:  # noqa: ANN401 -- what a caller may give
-    text = f"the type of a buffer is {dtype!r}, which is no type of numbers. Fix: give a type such as numpy.float32."
+    text = f"the type of a buffer is {dtype!r}, which is not a type of numbers. Fix: give a type such as numpy.float32."
     assert refusal(lambda: driver.empty(3, dtype)) == (InvalidInput, 2201, text)
 
 
 def test_a_type_that_is_an_array_of_its_own_is_refused_and_the_fix_says_what_stands_for_it(driver: Driver) -> None:
     text = (
-        "the type of a buffer is '(2,)f4', which is no type of numbers. "
+        "the type of a buffer is '(2,)f4', which is not a type of numbers. "
         "Fix: give float32, and its shape (2,) as the last axes of the buffer's."
     )
     assert refusal(lambda: driver.empty(3, "(2,)f4")) == (InvalidInput, 2201, text)
@@ -123,7 +123,7 @@ def test_a_size_that_would_wrap_around_is_refused_as_what_it_is(driver: Driver, 
 def test_what_is_no_array_is_refused_by_buffer_and_write(driver: Driver) -> None:
     buffer = driver.buffer(np.zeros(2))
     refusals = [refusal(call) for call in (lambda: driver.buffer([[1], [2, 3]]), lambda: buffer.write([[1], [2, 3]]))]
-    head = "a buffer got something that is no array ("
+    head = "a buffer got something that is not an array ("
     tail = "). Fix: pass a numpy array, or an object with the buffer protocol, __array_interface__ or DLPack."
     assert [(kind, code, text[: len(head)], text[-len(tail) :]) for kind, code, text in refusals] == [
         (InvalidInput, 2201, head, tail)

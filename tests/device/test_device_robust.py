@@ -57,7 +57,7 @@ def test_robust_access_that_cannot_be_given_is_refused(monkeypatch: pytest.Monke
         Driver()
     assert (
         refused.value.context,
-        "VYRE_ROBUST_ACCESS is on, and robustBufferAccess cannot be had on" in str(refused.value),
+        "VYRE_ROBUST_ACCESS is on, and robustBufferAccess is not available on" in str(refused.value),
     ) == (
         {"feature": "robustBufferAccess"},
         True,

@@ -230,7 +230,9 @@ def test_a_strict_driver_is_lenient_where_a_call_says_so() -> None:
 @pytest.mark.parametrize(("variable", "value"), [("VYRE_LAYER", "0"), ("VYRE_LAYER_HOOKS_OFF", "features")])
 def test_a_strict_driver_without_robust_access_is_refused(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
     monkeypatch.setenv(variable, value)
-    with pytest.raises(UnsupportedFeature, match=r"^the driver is strict, and robustBufferAccess cannot be had on ") as refused:
+    with pytest.raises(
+        UnsupportedFeature, match=r"^the driver is strict, and robustBufferAccess is not available on "
+    ) as refused:
         Driver(strict=True)
     assert refused.value.context == {"feature": "robustBufferAccess"}
 

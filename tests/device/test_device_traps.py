@@ -53,7 +53,7 @@ def over(device: PhysicalDevice, name: str, byte_len: int) -> list[str]:
 
 
 def shapeless(shape: str) -> list[str]:
-    said = f"the shape of a buffer is {shape}, which is not whole numbers of at least 0. "
+    said = f"the shape of a buffer is {shape}, which is not integers of at least 0. "
     return ["InvalidInput", said + "Fix: give the number of elements, or a tuple of such numbers."]
 
 
@@ -119,7 +119,7 @@ def grids(device: PhysicalDevice) -> object:
 
 
 CONSTANTS = {
-    "a whole number for a float": [3.0],
+    "an integer for a float": [3.0],
     "numpy's float64 for a float": [0.5],
     "text for a float": constant("F", "f32", "'1' is not a real number"),
     "a number for a bool": constant("B", "bool", "2 is not True or False"),

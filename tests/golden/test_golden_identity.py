@@ -83,7 +83,7 @@ def test_a_policys_text_and_digest_are_upstreams(facts: dict[str, Any]) -> None:
 @numbered(EMPTY_GROUPS)
 def test_a_policy_with_an_empty_workgroup_is_refused(facts: dict[str, Any]) -> None:
     """A departure on purpose: upstream hashes a workgroup of no invocations, which no device can run."""
-    with pytest.raises(InvalidDispatchConfig, match="is 0, which is no whole number from 1 to"):
+    with pytest.raises(InvalidDispatchConfig, match="is 0, which is not an integer from 1 to"):
         DispatchConfig(ulp_budget=facts["ulp_budget"], workgroup_override=tuple(facts["workgroup_override"]))
 
 

@@ -40,7 +40,7 @@ def run(command: list[str], cwd: Path, **environment: str) -> subprocess.Complet
 def tracked() -> frozenset[str]:
     """The files that git tracks or would track."""
     if not (ROOT / ".git").exists():
-        pytest.skip("this is no git checkout, so what belongs into an sdist is not known")
+        pytest.skip("this is not a git checkout, so what belongs into an sdist is not known")
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = run(command, ROOT, HOME=os.environ.get("HOME", "/")).stdout  # whose git configuration may trust this checkout
     return frozenset(name for name in listed.split("\0") if name and (ROOT / name).is_file())

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from vyre_driver.backends.reference import interpret
 from vyre_driver.conformance.cases import hand_written
-from vyre_driver.conformance.dice import Dice
 from vyre_driver.conformance.generate import generate
 from vyre_driver.conformance.options import Options
+from vyre_driver.conformance.random_source import RandomSource
 from vyre_driver.errors import VyreError
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
@@ -21,7 +21,7 @@ from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.validation.validate import validate
-from vyre_driver.ir.workgroup_freedom import why_bound_to_workgroup
+from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -65,8 +65,8 @@ class Maker:
     """Random programs about who does what: guards, right and nearly right, with effects inside, before, behind, beside them."""
 
     def __init__(self, seed: int) -> None:
-        self.dice = Dice(seed)
-        self.counts = [self.dice.pick(COUNTS) for _ in range(4)]
+        self.rng = RandomSource(seed)
+        self.counts = [self.rng.pick(COUNTS) for _ in range(4)]
         first, second, third, fourth = self.counts
         self.buffers = [
             BufferDecl.read_write("open", 0, U32),
@@ -77,58 +77,58 @@ class Maker:
         ]
         self.inputs = [
             np.arange(first, dtype=np.uint32),
-            np.arange(third, dtype=np.uint32) % np.uint32(self.dice.pick((1, 2, 3, 9))) + np.uint32(self.dice.below(2)),
+            np.arange(third, dtype=np.uint32) % np.uint32(self.rng.pick((1, 2, 3, 9))) + np.uint32(self.rng.below(2)),
             np.arange(1, fourth + 1, dtype=np.int32),
             np.zeros(3, np.uint32),
         ]
         self.names: list[str] = []
         self.conditions: list[str] = []
         self.made = 0
-        self.atomics = self.dice.chance(40)
-        self.returns = self.dice.chance(50)
+        self.atomics = self.rng.chance(40)
+        self.returns = self.rng.chance(50)
 
     def program(self) -> Program:
-        nodes = [node for _ in range(self.dice.between(1, 4)) for node in self.statement(0)]
+        nodes = [node for _ in range(self.rng.between(1, 4)) for node in self.statement(0)]
         nodes.append(ir.store("fixed", I, I + 1))
         return validate(Program.wrapped(self.buffers, (64, 1, 1), nodes))
 
     def atom(self) -> Expr:
-        dice = self.dice
+        rng = self.rng
         ways: list[Expr] = [
             I,
             I,
-            ir.u32(dice.pick((0, 1, 2, 3, *self.counts, 2**32 - 1))),
+            ir.u32(rng.pick((0, 1, 2, 3, *self.counts, 2**32 - 1))),
             *[ir.buf_len(name) for name in ("open", "fixed", "in", "signed") if not (self.atomics and name == "open")],
             ir.load("in", I),
             ir.load("in", ir.u32(0)),
             *[ir.var(name, U32) for name in self.names],
         ]
-        return dice.pick(ways)
+        return rng.pick(ways)
 
     def bound(self) -> Expr:
-        dice = self.dice
-        if dice.chance(70):
+        rng = self.rng
+        if rng.chance(70):
             return self.atom()
-        if dice.chance(20):
+        if rng.chance(20):
             return ir.select(self.condition(1), self.atom(), self.atom())
-        op, left = dice.pick(BOUNDING), self.atom()
-        right = ir.u32(dice.between(1, 3)) if op in {BinOp.DIV, BinOp.MOD} else self.atom()
+        op, left = rng.pick(BOUNDING), self.atom()
+        right = ir.u32(rng.between(1, 3)) if op in {BinOp.DIV, BinOp.MOD} else self.atom()
         return ir.binop(op, left, right)
 
     def condition(self, nesting: int = 0) -> Expr:
-        dice = self.dice
-        if nesting < 2 and dice.chance(25):
+        rng = self.rng
+        if nesting < 2 and rng.chance(25):
             sides = self.condition(nesting + 1), self.condition(nesting + 1)
-            return ir.binop(dice.pick((BinOp.AND, BinOp.OR)), *sides)
-        if nesting < 2 and dice.chance(15):
+            return ir.binop(rng.pick((BinOp.AND, BinOp.OR)), *sides)
+        if nesting < 2 and rng.chance(15):
             return self.condition(nesting + 1).not_()
-        if self.conditions and dice.chance(20):
-            return ir.var(dice.pick(self.conditions), DataType.Bool)
-        left = I if dice.chance(70) else self.bound()
-        right = ir.buf_len("fixed") if dice.chance(30) else self.bound()
-        if dice.chance(25):
+        if self.conditions and rng.chance(20):
+            return ir.var(rng.pick(self.conditions), DataType.Bool)
+        left = I if rng.chance(70) else self.bound()
+        right = ir.buf_len("fixed") if rng.chance(30) else self.bound()
+        if rng.chance(25):
             left, right = right, left
-        return ir.binop(dice.pick(COMPARISONS), left, right)
+        return ir.binop(rng.pick(COMPARISONS), left, right)
 
     def name(self) -> str:
         self.made += 1
@@ -138,17 +138,17 @@ class Maker:
         ways = [self.let, self.let, self.assign, self.effect, self.effect, self.effect, self.divide]
         if nesting < 3:
             ways += [self.guard, self.guard, self.guard, self.leave, self.loop, self.block]
-        return self.dice.pick(ways)(nesting)
+        return self.rng.pick(ways)(nesting)
 
     def body(self, nesting: int) -> list[Node]:
         names, conditions = list(self.names), list(self.conditions)
-        nodes = [node for _ in range(self.dice.between(0, 3)) for node in self.statement(nesting + 1)]
+        nodes = [node for _ in range(self.rng.between(0, 3)) for node in self.statement(nesting + 1)]
         self.names, self.conditions = names, conditions
         return nodes
 
     def let(self, _nesting: int) -> list[Node]:
         name = self.name()
-        if self.dice.chance(30):
+        if self.rng.chance(30):
             made = ir.let(name, self.condition())
             self.conditions.append(name)
         else:
@@ -159,25 +159,25 @@ class Maker:
     def assign(self, _nesting: int) -> list[Node]:
         loops = {name for name in self.names if name.startswith("k")}
         assignable = [name for name in self.names if name not in loops]
-        return [ir.assign(self.dice.pick(assignable), self.bound())] if assignable and self.dice.chance(40) else []
+        return [ir.assign(self.rng.pick(assignable), self.bound())] if assignable and self.rng.chance(40) else []
 
     def effect(self, _nesting: int) -> list[Node]:
-        dice = self.dice
-        if dice.chance(40):
+        rng = self.rng
+        if rng.chance(40):
             index = ir.binop(BinOp.MOD, self.bound(), ir.u32(4))
-            return [ir.let(self.name(), ir.atomic_add("bins", I if dice.chance(20) else index, 1))]
-        index = I if dice.chance(60) else self.bound()
+            return [ir.let(self.name(), ir.atomic_add("bins", I if rng.chance(20) else index, 1))]
+        index = I if rng.chance(60) else self.bound()
         if self.atomics:
             return [ir.let(self.name(), ir.atomic_add("open", index, 1))]
-        return [ir.store("open", index, ir.load("open", I) + ir.u32(3) if dice.chance(30) else self.bound())]
+        return [ir.store("open", index, ir.load("open", I) + ir.u32(3) if rng.chance(30) else self.bound())]
 
     def divide(self, _nesting: int) -> list[Node]:
         quotient = ir.binop(BinOp.DIV, ir.i32(7), ir.load("signed", I))
-        return [ir.let(self.name(), quotient)] if self.dice.chance(20) else []
+        return [ir.let(self.name(), quotient)] if self.rng.chance(20) else []
 
     def guard(self, nesting: int) -> list[Node]:
         condition = self.condition()
-        otherwise = self.body(nesting) if self.dice.chance(40) else []
+        otherwise = self.body(nesting) if self.rng.chance(40) else []
         return [ir.if_(condition, self.body(nesting), otherwise)]
 
     def leave(self, _nesting: int) -> list[Node]:
@@ -186,11 +186,11 @@ class Maker:
     def loop(self, nesting: int) -> list[Node]:
         self.made += 1
         name = f"k{self.made}"
-        stop = ir.u32(self.dice.below(4)) if self.dice.chance(50) else self.bound()
+        stop = ir.u32(self.rng.below(4)) if self.rng.chance(50) else self.bound()
         self.names.append(name)
         body = self.body(nesting)
         self.names.remove(name)
-        return [ir.loop(name, self.dice.below(2), stop, body)]
+        return [ir.loop(name, self.rng.below(2), stop, body)]
 
     def block(self, nesting: int) -> list[Node]:
         return [ir.block(*self.body(nesting))]
@@ -201,7 +201,7 @@ class Maker:
 def test_a_program_of_guards_that_is_free_gives_the_same_in_every_workgroup(seed: int) -> None:
     maker = Maker(seed)
     program = maker.program()
-    if why_bound_to_workgroup(program) is None:
+    if why_workgroup_is_fixed(program) is None:
         assert seem_free(program, maker.inputs)
 
 
@@ -211,7 +211,7 @@ def test_programs_of_guards_are_of_all_sorts() -> None:
     for seed in range(60):
         maker = Maker(seed)
         program = maker.program()
-        if why_bound_to_workgroup(program) is None:
+        if why_workgroup_is_fixed(program) is None:
             found["free"] += 1
         else:
             found["bound to be safe" if seem_free(program, maker.inputs) else "bound, and right so"] += 1
@@ -223,12 +223,12 @@ def test_programs_of_guards_are_of_all_sorts() -> None:
 def test_a_random_program_that_is_free_gives_the_same_in_every_workgroup(seed: int) -> None:
     case = generate(seed, Options(shared=False))
     flat = replace(case, program=case.program.with_workgroup_size((64, 1, 1)))
-    if why_bound_to_workgroup(flat.program) is None:
+    if why_workgroup_is_fixed(flat.program) is None:
         assert seem_free(flat.program, flat.inputs, flat.element_counts)
 
 
 def test_most_programs_written_by_hand_are_free_and_those_give_the_same_in_every_workgroup() -> None:
     cases = list(hand_written(Options(subgroups=True)))
-    free = [case for case in cases if why_bound_to_workgroup(case.program) is None]
+    free = [case for case in cases if why_workgroup_is_fixed(case.program) is None]
     wrong = [case.name for case in free if not seem_free(case.program, case.inputs, case.element_counts)]
     assert (wrong, 2 * len(free) > len(cases)) == ([], True)

@@ -49,7 +49,7 @@ OPERATORS = [
 COMPARISONS = [BinOp.EQ, BinOp.NE, BinOp.LT, BinOp.GT, BinOp.LE, BinOp.GE]
 
 
-class Dice:
+class RandomPrograms:
     """Random programs about indices: guards, arithmetic near the counts, values that were computed before a guard."""
 
     def __init__(self, seed: str) -> None:
@@ -136,7 +136,7 @@ class Dice:
 def valid_program(seed: int) -> Program:
     """The first program of a seed that the validator takes: it refuses literals that leave a buffer."""
     for attempt in itertools.count():
-        program = Dice(f"{seed} {attempt}").program()
+        program = RandomPrograms(f"{seed} {attempt}").program()
         try:
             validate(program)
         except InvalidProgram:

@@ -64,8 +64,8 @@ def test_the_form_of_a_call_is_the_twins(call: Call) -> None:
 def test_a_call_has_the_form_that_the_twin_says(first: Call, second: Call) -> None:
     form = proof_twin.call_form(*first)
     if form is not None:
-        assert _call_form.has_form(form, *second, np.ndarray) is proof_twin.has_form(form, *second)
-        assert _call_form.has_form(form, *first, np.ndarray) is True
+        assert _call_form.matches(form, *second, np.ndarray) is proof_twin.matches(form, *second)
+        assert _call_form.matches(form, *first, np.ndarray) is True
 
 
 @given(CALLS, st.integers(0, 2), st.data())
@@ -76,14 +76,14 @@ def test_a_call_that_differs_in_one_thing_has_another_form_where_the_twin_says_s
     if form is not None:
         changed: list[Any] = list(call)
         changed[place] = data.draw(CALLS)[place]
-        assert _call_form.has_form(form, *changed, np.ndarray) is proof_twin.has_form(form, *changed)
+        assert _call_form.matches(form, *changed, np.ndarray) is proof_twin.matches(form, *changed)
 
 
 @given(st.lists(ARRAYS.filter(lambda one: isinstance(one, np.ndarray)), min_size=1, max_size=4), st.data())
 def test_arrays_are_in_one_piece_as_the_twins_are(arrays: list[Any], data: st.DataObject) -> None:
     positions = tuple(data.draw(st.lists(st.none() | st.integers(0, len(arrays) - 1), max_size=4)))
-    found = _call_form.in_one_piece(tuple(arrays), positions, np.ascontiguousarray)
-    expected = proof_twin.in_one_piece(tuple(arrays), positions, np.ascontiguousarray)
+    found = _call_form.as_contiguous(tuple(arrays), positions, np.ascontiguousarray)
+    expected = proof_twin.as_contiguous(tuple(arrays), positions, np.ascontiguousarray)
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
         if one is None or other is None:

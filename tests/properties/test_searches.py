@@ -11,7 +11,7 @@ from made_trials import RIGHT, Lab, MadeTrial, agrees, place_of
 
 from vyre_driver.autotune import Budget, Status
 from vyre_driver.autotune.search.outcomes import Abandoned, WrongOutputs
-from vyre_driver.autotune.search.race import TIE, Timing, staying, winner
+from vyre_driver.autotune.search.race import TIE, Timing, survivors, winner
 from vyre_driver.autotune.search.search import search
 from vyre_driver.errors import DispatchTimeout, TuningFailed
 
@@ -90,7 +90,7 @@ timings = st.lists(st.builds(Timing, st.floats(0, 1e9), st.floats(0, 1e8), st.in
 
 @given(timings)
 def test_somebody_stays_in_the_race_with_the_fastest_or_one_as_fast_among_them(those: list[Timing]) -> None:
-    left = staying(those)
+    left = survivors(those)
     assert left
     assert left == sorted(set(left))
     assert min(those[place].median_ns for place in left) <= min(one.median_ns for one in those) * (1 + TIE)

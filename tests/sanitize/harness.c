@@ -25,7 +25,7 @@
 
 VkResult vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *version);
 
-/* The layer lets the GIL go in a blocking wait; here is no Python. */
+/* The layer lets the GIL go in a blocking wait; there is no Python here. */
 int Py_IsInitialized(void) { return 0; }
 int PyGILState_Check(void) { return 0; }
 void *PyEval_SaveThread(void) { return NULL; }

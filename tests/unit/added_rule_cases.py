@@ -234,7 +234,7 @@ ADDED = [
         program(let("x", binop(BinOp.BIT_AND, X, X))),
         program(let("x", binop(BinOp.BALLOT, X, X))),
         "body[0].value",
-        "BALLOT is no operator of two operands",
+        "BALLOT is not an operator of two operands",
     ),
     Case(
         Rule.UNREACHABLE,
@@ -255,7 +255,7 @@ ADDED = [
         program(IndirectDispatch("out", 4)),
         program(IndirectDispatch("out", 6)),
         "body[0].count_offset",
-        "the offset is 6 bytes, which is no multiple of 4",
+        "the offset is 6 bytes, which is not a multiple of 4",
     ),
     Case(
         Rule.TAG,

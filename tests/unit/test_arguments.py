@@ -213,7 +213,7 @@ class NoPair(Failing):
 @pytest.mark.parametrize("error", [BufferError("read-only"), RuntimeError("requires grad"), TypeError("no"), ValueError("no")])
 def test_an_exporter_that_fails_is_refused_with_its_reason(error: Exception) -> None:
     message = (
-        f"input_output 'y' got something that is no array ({error}). "
+        f"input_output 'y' got something that is not an array ({error}). "
         "Fix: pass a numpy array, or an object with the buffer protocol, __array_interface__ or DLPack."
     )
     assert refusal(lambda: taken(Y, Failing(error))) == (InvalidInput, 2201, message)

@@ -13,7 +13,7 @@ from vyre_driver.autotune.search.race import (
     is_decided,
     nearest,
     standard_errors,
-    staying,
+    survivors,
     winner,
 )
 
@@ -56,13 +56,13 @@ def test_times_too_short_for_the_clock_have_no_error() -> None:
     ],
 )
 def test_without_noise_one_stays(medians: list[float], stay: list[int]) -> None:
-    assert staying(timings(*medians)) == stay
+    assert survivors(timings(*medians)) == stay
 
 
 def test_who_is_within_the_noise_stays() -> None:
     error = 1.2533 * 1.4826 * 0.1 / 10  # 1.9 %: three of them both ways and the tie
     assert error == pytest.approx(0.0186, abs=1e-4)
-    assert staying(timings(113, 115, 100, 99.9, spread=0.1)) == [0, 2, 3]
+    assert survivors(timings(113, 115, 100, 99.9, spread=0.1)) == [0, 2, 3]
 
 
 def test_it_is_decided_when_the_medians_are_known() -> None:

@@ -138,7 +138,7 @@ def test_what_is_put_while_another_thread_saves_is_saved_next(path: Path, monkey
 def test_a_bad_record_is_warned_of_once_left_out_and_kept_in_the_file(path: Path) -> None:
     path.parent.mkdir()
     path.write_text('[[record]]\nkey = "k"\nadapter = "a"\nworkgroup_size = [1, -1, 1]\nunroll = 1\ntile = [0, 0, 0]\n')
-    why = "workgroup_size of a tuning record is -1, which is no whole number from 0 to 4294967295"
+    why = "workgroup_size of a tuning record is -1, which is not an integer from 0 to 4294967295"
     with pytest.warns(AutotuneWarning, match=f"^a record of {re.escape(str(path))} is left out, and kept in the file: {why}$"):
         store = AutotuneStore.load(path)
     store.put(ONE, record(1))
@@ -151,7 +151,7 @@ def test_a_file_that_is_none_is_refused_when_loaded_and_moved_aside_when_saved_t
     path.parent.mkdir()
     path.write_bytes(b"schema = \xff")
     with pytest.raises(
-        InvalidAutotuneFile, match=r"^.* is no autotune file: 'utf-8' codec .* Fix: correct it or move it away\.$"
+        InvalidAutotuneFile, match=r"^.* is not an autotune file: 'utf-8' codec .* Fix: correct it or move it away\.$"
     ):
         AutotuneStore.load(path)
     with pytest.warns(AutotuneWarning, match=r"It is .*autotune\.toml\.unreadable-[0-9a-f]{8} now$"):
@@ -178,8 +178,8 @@ def test_a_newer_versions_file_is_read_and_never_written(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (lambda path: path.mkdir(), "is no regular file"),
-        (os.mkfifo, "is no regular file"),
+        (lambda path: path.mkdir(), "is not a regular file"),
+        (os.mkfifo, "is not a regular file"),
         (lambda path: os.truncate(os.open(path, os.O_CREAT | os.O_RDWR), autotune_file.MAX_BYTES + 1), "has 67108865 bytes"),
         (lambda path: path.symlink_to(path), "cannot be read"),
     ],

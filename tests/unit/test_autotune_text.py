@@ -88,9 +88,9 @@ def test_fields_that_others_have_added_are_kept() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("schema = -1\n", "its schema is -1, which is no whole number from 0 to 4294967295"),
-        ("schema = true\n", "its schema is True, which is no whole number from 0 to 4294967295"),
-        ("record = 5\n", "its records are no array"),
+        ("schema = -1\n", "its schema is -1, which is not an integer from 0 to 4294967295"),
+        ("schema = true\n", "its schema is True, which is not an integer from 0 to 4294967295"),
+        ("record = 5\n", "its records are not an array"),
         (f"a = {'[' * 100_000}", "its arrays are nested too deeply"),
     ],
 )
@@ -102,21 +102,21 @@ def test_a_text_that_is_no_autotune_file_is_refused(text: str, why: str) -> None
 @pytest.mark.parametrize(
     ("field", "value", "why"),
     [
-        ("workgroup_size", [1, 1, 1], "is not three whole numbers"),
-        ("workgroup_size", (1, 1), "is not three whole numbers"),
-        ("tile", (1, True, 1), "is no whole number from 0 to 4294967295"),
-        ("tile", (1, 2**32, 1), "is no whole number from 0 to 4294967295"),
-        ("unroll", -1, "is no whole number from 0 to 4294967295"),
-        ("unroll", 1.0, "is no whole number from 0 to 4294967295"),
-        ("samples", 2**63, "is no whole number from 0 to 9223372036854775807"),
-        ("recorded_at", None, "is no text that has a UTF-8 form"),
-        ("driver", "\ud800", "is no text that has a UTF-8 form"),
+        ("workgroup_size", [1, 1, 1], "is not three integers"),
+        ("workgroup_size", (1, 1), "is not three integers"),
+        ("tile", (1, True, 1), "is not an integer from 0 to 4294967295"),
+        ("tile", (1, 2**32, 1), "is not an integer from 0 to 4294967295"),
+        ("unroll", -1, "is not an integer from 0 to 4294967295"),
+        ("unroll", 1.0, "is not an integer from 0 to 4294967295"),
+        ("samples", 2**63, "is not an integer from 0 to 9223372036854775807"),
+        ("recorded_at", None, "is not a str with a UTF-8 form"),
+        ("driver", "\ud800", "is not a str with a UTF-8 form"),
         ("identity", "AB" * 32, "is not 64 hex digits in lower case"),
         ("identity", "ab" * 31, "is not 64 hex digits in lower case"),
-        ("size", "4x", "is not whole numbers with an x between them"),
-        ("size", "04", "is not whole numbers with an x between them"),
-        ("size", 4, "is not whole numbers with an x between them"),
-        ("size", "9" * 20, "is not whole numbers with an x between them"),
+        ("size", "4x", "is not integers with an x between them"),
+        ("size", "04", "is not integers with an x between them"),
+        ("size", 4, "is not integers with an x between them"),
+        ("size", "9" * 20, "is not integers with an x between them"),
     ],
 )
 def test_a_record_holds_only_what_can_be_meant(field: str, value: object, why: str) -> None:
@@ -131,7 +131,7 @@ def test_a_record_holds_only_what_can_be_meant(field: str, value: object, why: s
 
 @given(RECORD, RECORD)
 def test_of_two_records_everybody_keeps_the_same(one: AutotuneRecord, other: AutotuneRecord) -> None:
-    kept = [one.is_better_known_than(other), other.is_better_known_than(one)]
+    kept = [one.supersedes(other), other.supersedes(one)]
     assert kept == [False, False] if one == other else sorted(kept) == [False, True]
 
 
@@ -146,7 +146,7 @@ def test_of_two_records_everybody_keeps_the_same(one: AutotuneRecord, other: Aut
     ids=["timed", "timed more often", "newer by day", "newer by second"],
 )
 def test_the_one_timed_more_often_is_better_known_then_the_newer(better: AutotuneRecord, worse: AutotuneRecord) -> None:
-    assert (better.is_better_known_than(worse), worse.is_better_known_than(better)) == (True, False)
+    assert (better.supersedes(worse), worse.supersedes(better)) == (True, False)
 
 
 @pytest.mark.parametrize(

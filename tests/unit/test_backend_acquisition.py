@@ -11,8 +11,8 @@ from literals import refusal
 
 from vyre_driver.backends import null, registry
 from vyre_driver.backends.acquisition import (
+    BackendCandidate,
     BackendSelectionFacts,
-    Considered,
     acquire,
     acquire_preferred_dispatch_backend,
     backend_capability_score,
@@ -28,7 +28,7 @@ from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LAST = "Fix: run vyre-driver doctor, which tells what a GPU backend lacks; the reference oracle is had by name only."
+LAST = "Fix: run vyre-driver doctor, which shows what a GPU backend lacks; the reference oracle is acquired by name only."
 pytestmark = pytest.mark.usefixtures("_bare_registry")
 
 
@@ -140,7 +140,7 @@ def test_the_ranking_says_of_each_backend_what_decided() -> None:
         ("later", "a GPU", "behind: precedence 4 against 3"),
         ("slower", "another", "behind: bandwidth in GB/s 9 against 10"),
         ("weaker", "a GPU", "behind: capability score 0 against 8"),
-        ("seer", "", "left out: a reference oracle is had by name only"),
+        ("seer", "", "left out: a reference oracle is acquired by name only"),
         ("null", "", "left out: it does not dispatch"),
     ]
     first = found.why[0].facts
@@ -162,7 +162,7 @@ def test_the_ranking_is_a_table_of_text() -> None:
 
 def test_what_a_ranking_says_is_values() -> None:
     put("one", 30, facts=told(True))
-    assert rank_backends()[0] == Considered("one", BackendSelectionFacts("one", 30, 16), "a GPU", False, "not opened")
+    assert rank_backends()[0] == BackendCandidate("one", BackendSelectionFacts("one", 30, 16), "a GPU", False, "not opened")
 
 
 def test_a_cpu_device_ranks_below_every_other_and_only_where_one_is_allowed(caplog: pytest.LogCaptureFixture) -> None:

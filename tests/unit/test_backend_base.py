@@ -13,7 +13,7 @@ from vyre_driver.backends import core_supported_ops
 from vyre_driver.backends.base import Backend
 from vyre_driver.backends.null import NullBackend
 from vyre_driver.backends.operations import lowered_ops
-from vyre_driver.backends.validate import admit
+from vyre_driver.backends.validate import validate_program
 from vyre_driver.errors import DispatchFailed, InvalidDispatchConfig, InvalidProgram, LimitExceeded, UnsupportedFeature
 from vyre_driver.ir import (
     BufferDecl,
@@ -27,8 +27,8 @@ from vyre_driver.ir import (
     trap,
     u32,
 )
-from vyre_driver.target.check import check_output_bytes, check_wishes
 from vyre_driver.target.config import DispatchConfig, PersistentThreadMode, SpeculationMode
+from vyre_driver.target.config_check import check_config, check_output_bytes
 from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
@@ -164,11 +164,11 @@ def test_what_is_loaded_by_default_passes_everything_on() -> None:
 )
 def test_a_wish_that_cannot_be_kept_is_refused_by_name(config: DispatchConfig, feature: str, fix: str) -> None:
     text = f"backend 'toy' has no {feature}. Fix: {fix}."
-    assert refusal(lambda: check_wishes(Toy(), config)) == (UnsupportedFeature, 1002, text)
+    assert refusal(lambda: check_config(Toy(), config)) == (UnsupportedFeature, 1002, text)
 
 
 def test_wishes_that_can_be_kept_are_kept() -> None:
-    check_wishes(
+    check_config(
         Sized(),
         DispatchConfig(
             ulp_budget=4,
@@ -197,13 +197,13 @@ def test_wishes_that_can_be_kept_are_kept() -> None:
     ],
 )
 def test_an_override_over_a_limit_is_refused_with_both_numbers(config: DispatchConfig, problem: str) -> None:
-    kind, code, message = refusal(lambda: check_wishes(Sized(), config))
+    kind, code, message = refusal(lambda: check_config(Sized(), config))
     assert (kind, code, message.partition(". Fix:")[0]) == (LimitExceeded, 2104, problem)
 
 
 def test_something_else_is_no_configuration() -> None:
     text = "the configuration of a dispatch is of type dict. Fix: pass a DispatchConfig."
-    assert refusal(lambda: check_wishes(Toy(), {})) == (InvalidDispatchConfig, 2106, text)  # type: ignore[arg-type]
+    assert refusal(lambda: check_config(Toy(), {})) == (InvalidDispatchConfig, 2106, text)  # type: ignore[arg-type]
 
 
 def test_outputs_may_reach_max_output_bytes_and_not_pass_it() -> None:
@@ -221,20 +221,25 @@ def test_outputs_may_reach_max_output_bytes_and_not_pass_it() -> None:
 
 def test_a_program_is_admitted_as_it_is_or_with_its_overridden_workgroup() -> None:
     given = program()
-    assert (admit(Sized(), given, DispatchConfig()), admit(Sized(), given, DispatchConfig(workgroup_override=(4, 2, 1)))) == (
+    assert (
+        validate_program(Sized(), given, DispatchConfig()),
+        validate_program(Sized(), given, DispatchConfig(workgroup_override=(4, 2, 1))),
+    ) == (
         given,
         given.with_workgroup_size((4, 2, 1)),
     )
 
 
 def test_a_program_that_means_nothing_is_refused_before_anything_else_is_asked() -> None:
-    kind, _, message = refusal(lambda: admit(Sized(), program(trap(u32(0), "t"), store("z", 0, u32(0))), DispatchConfig()))
+    kind, _, message = refusal(
+        lambda: validate_program(Sized(), program(trap(u32(0), "t"), store("z", 0, u32(0))), DispatchConfig())
+    )
     assert (kind, "'z'" in message) == (InvalidProgram, True)
 
 
 def test_operations_at_every_depth_that_the_backend_does_not_run_are_named_with_their_places() -> None:
     given = program(if_(gid_x() < u32(1), [if_(gid_x() < u32(2), [trap(u32(0), "t")])]))
-    kind, code, message = refusal(lambda: admit(Sized(), given, DispatchConfig()))
+    kind, code, message = refusal(lambda: validate_program(Sized(), given, DispatchConfig()))
     assert (kind, code, message) == (
         UnsupportedFeature,
         1002,
@@ -246,39 +251,44 @@ def test_operations_at_every_depth_that_the_backend_does_not_run_are_named_with_
 
 
 def test_what_the_device_lacks_is_refused() -> None:
-    kind, _, message = refusal(lambda: admit(Sized(), program(store("y", 0, subgroup_add(u32(1)))), DispatchConfig()))
+    kind, _, message = refusal(
+        lambda: validate_program(Sized(), program(store("y", 0, subgroup_add(u32(1)))), DispatchConfig())
+    )
     assert (kind, "the device has no subgroup operations" in message) == (InvalidProgram, True)
 
 
 def test_a_declared_workgroup_over_the_limit_is_refused_and_an_override_saves_it() -> None:
     given = program(size=(256, 1, 1))
-    assert "256 invocations along x, and the device allows 64" in refusal(lambda: admit(Sized(), given, DispatchConfig()))[2]
-    assert admit(Sized(), given, DispatchConfig(workgroup_override=(64, 1, 1))).workgroup_size == (64, 1, 1)
+    assert (
+        "256 invocations along x, and the device allows 64"
+        in refusal(lambda: validate_program(Sized(), given, DispatchConfig()))[2]
+    )
+    assert validate_program(Sized(), given, DispatchConfig(workgroup_override=(64, 1, 1))).workgroup_size == (64, 1, 1)
 
 
 def test_a_program_that_was_admitted_is_asked_about_again_for_a_weaker_device_with_the_same_id() -> None:
     given, strong, weak = program(size=(64, 1, 1)), Sized(), Sized()
     weak.told = replace(PROFILE, max_workgroup_size=(32, 32, 1))
-    admit(strong, given, DispatchConfig())
-    assert "the device allows 32" in refusal(lambda: admit(weak, given, DispatchConfig()))[2]
+    validate_program(strong, given, DispatchConfig())
+    assert "the device allows 32" in refusal(lambda: validate_program(weak, given, DispatchConfig()))[2]
     fewer = Sized()
     fewer.ops = core_supported_ops() - {"vyre.node.store"}
-    assert "does not run vyre.node.store" in refusal(lambda: admit(fewer, given, DispatchConfig()))[2]
+    assert "does not run vyre.node.store" in refusal(lambda: validate_program(fewer, given, DispatchConfig()))[2]
 
 
 def test_a_program_that_was_admitted_is_not_walked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     given = program()
-    admit(Sized(), given, DispatchConfig())
+    validate_program(Sized(), given, DispatchConfig())
     monkeypatch.setattr("vyre_driver.backends.validate.validate", None)
     monkeypatch.setattr("vyre_driver.backends.validate.NodeWalk", None)
-    assert admit(Sized(), given, DispatchConfig()) is given
+    assert validate_program(Sized(), given, DispatchConfig()) is given
 
 
 def test_what_a_program_remembers_is_bounded() -> None:
     given = program()
     for size in range(1, 65):
         for rows in (1, 2):
-            admit(Sized(), given, DispatchConfig(workgroup_override=(size, rows, 1)))
+            validate_program(Sized(), given, DispatchConfig(workgroup_override=(size, rows, 1)))
     from vyre_driver.backends.validate import program_memo
 
     assert len(program_memo(given)) == 64

@@ -104,7 +104,7 @@ def test_a_time_out_that_is_none_is_refused(installed: Install, monkeypatch: pyt
         InvalidSetting,
         2401,
         (
-            f"VYRE_PLUGIN_TIMEOUT is {value!r}, which is no number of seconds above 0. "
+            f"VYRE_PLUGIN_TIMEOUT is {value!r}, which is not a number of seconds above 0. "
             "Fix: set VYRE_PLUGIN_TIMEOUT to a number such as 2.5, or unset it."
         ),
     )

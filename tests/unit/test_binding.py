@@ -180,7 +180,7 @@ def test_a_wrong_number_of_arrays_is_refused_with_the_buffers_that_want_one(
     ],
 )
 def test_a_count_for_what_is_no_write_only_buffer_is_refused(buffers: list[BufferInterface], name: str, fix: str) -> None:
-    problem = f"out_counts names {name!r}, which is no write-only buffer of the shader"
+    problem = f"out_counts names {name!r}, which is not a write-only buffer of the shader"
     assert refusal(lambda: check(buffers, **{name: 1})) == invalid(problem, fix)
 
 

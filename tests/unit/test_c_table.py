@@ -196,7 +196,7 @@ def test_the_table_refuses_what_cannot_be_meant_and_says_why(vyre: c_table.Table
     for manifest in (b"", b"no manifest", b"\xff" * 64):
         verdict, spirv, native, why = looked_up(vyre, cache, manifest)
         assert (verdict, spirv, native) == (-1, None, None)
-        assert why.startswith(f"InvalidKey: the {len(manifest)} bytes are no manifest of a pipeline")
+        assert why.startswith(f"InvalidKey: the {len(manifest)} bytes are not a manifest of a pipeline")
     vyre.cache_close(cache)
 
 

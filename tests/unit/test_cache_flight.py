@@ -20,7 +20,7 @@ from flights import HANGS_AFTER_S, LONG, Airport
 from literals import key
 
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry, flight
-from vyre_driver.cache.flight import FLIGHTS, UNKNOWN_PACE_NS, Flights, _FlightLock
+from vyre_driver.cache.flight import FLIGHTS, UNKNOWN_PACE_NS, SingleFlight, _FlightLock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +105,7 @@ def test_who_comes_after_the_landing_finds_the_entry(airport: Airport) -> None:
     airport.tell(owner, "land")
     airport.wait_for("alone", 1)
     cache = DiskPipelineCache(airport.root)
-    with Flights(cache, DEVICE).board(KEY, LONG, lambda: cache.look_again(KEY).entry) as found:
+    with SingleFlight(cache, DEVICE).acquire(KEY, LONG, lambda: cache.get_uncounted(KEY).entry) as found:
         assert found == PipelineEntry(b"manifest", b"code", BLOB)
 
 
@@ -126,7 +126,7 @@ def test_a_lock_file_that_cannot_be_made_is_counted_and_everybody_compiles_at_on
 
 
 def compile_with(cache: DiskPipelineCache) -> bool:
-    with Flights(cache, DEVICE).board(KEY, LONG, lambda: cache.look_again(KEY).entry) as found:
+    with SingleFlight(cache, DEVICE).acquire(KEY, LONG, lambda: cache.get_uncounted(KEY).entry) as found:
         return found is None
 
 
@@ -165,7 +165,7 @@ def test_of_8_threads_one_compiles(root: Path, on_disk: bool) -> None:  # noqa: 
 
     def fly(_: int) -> str:
         start.wait(HANGS_AFTER_S)
-        with Flights(cache, DEVICE).board(KEY, LONG, lambda: cache.look_again(KEY).entry) as found:
+        with SingleFlight(cache, DEVICE).acquire(KEY, LONG, lambda: cache.get_uncounted(KEY).entry) as found:
             if found is None:
                 time.sleep(0.05)  # lets the others come to wait; they may come later as well
                 cache.put(KEY, PipelineEntry(b"manifest", b"code", BLOB))
@@ -177,7 +177,7 @@ def test_of_8_threads_one_compiles(root: Path, on_disk: bool) -> None:  # noqa: 
 
 def test_caches_in_memory_do_not_wait_for_each_other() -> None:
     one, other = DiskPipelineCache(None), DiskPipelineCache(None)
-    with Flights(one, DEVICE).board(KEY, LONG, lambda: None):
+    with SingleFlight(one, DEVICE).acquire(KEY, LONG, lambda: None):
         assert compile_with(other)
 
 
@@ -226,14 +226,14 @@ def test_an_interrupt_in_the_middle_of_giving_a_lock_back_leaves_no_file_open(
 
 def test_an_interrupt_just_after_a_lock_was_taken_gives_it_back(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache = DiskPipelineCache(root)
-    wait_for = Flights._wait_for  # noqa: SLF001 -- an interrupt comes when it has returned
+    wait_for = SingleFlight._wait_for  # noqa: SLF001 -- an interrupt comes when it has returned
 
     def interrupted(*arguments: object) -> None:
         wait_for(*arguments)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Flights, "_wait_for", interrupted)
-    with pytest.raises(KeyboardInterrupt) as caught, Flights(cache, DEVICE).board(KEY, SHORT, lambda: None):
+    monkeypatch.setattr(SingleFlight, "_wait_for", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught, SingleFlight(cache, DEVICE).acquire(KEY, SHORT, lambda: None):
         pytest.fail("nobody is to compile")
     assert (locks(root), _FlightLock(cache, KEY, "first").take(), bool(caught.traceback)) == ([], True, True)
 
@@ -243,15 +243,15 @@ def test_a_forked_child_does_not_wait_for_its_parents_threads(root: Path) -> Non
 import os
 from pathlib import Path
 from vyre_driver.cache import DiskPipelineCache
-from vyre_driver.cache.flight import Flights
+from vyre_driver.cache.flight import SingleFlight
 from vyre_driver.identity import PipelineCacheKey
 key = PipelineCacheKey(1, bytes(32), bytes(32), 0, (1, 1, 1), 0, "", b"manifest", b"\\xab" * 32)
 cache = DiskPipelineCache(None)
-flights = Flights(cache, bytes(32))
-with flights.board(key, {LONG}, lambda: None):
+flights = SingleFlight(cache, bytes(32))
+with flights.acquire(key, {LONG}, lambda: None):
     child = os.fork()
     if child == 0:
-        with flights.board(key, {LONG}, lambda: None) as found:
+        with flights.acquire(key, {LONG}, lambda: None) as found:
             os._exit(7)
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
@@ -276,21 +276,21 @@ def test_what_killed_processes_left_behind_is_removed_after_an_hour(root: Path) 
 
 
 def test_an_unknown_device_is_as_slow_as_the_slowest_driver_measured(root: Path) -> None:
-    assert Flights(DiskPipelineCache(root), DEVICE).expected_s(1000) == 1000 * UNKNOWN_PACE_NS / 1e9
+    assert SingleFlight(DiskPipelineCache(root), DEVICE).expected_s(1000) == 1000 * UNKNOWN_PACE_NS / 1e9
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
 def test_the_slowest_pace_of_a_device_is_remembered(root: Path, on_disk: bool) -> None:  # noqa: FBT001 -- both ways
-    flights = Flights(DiskPipelineCache(root if on_disk else None), DEVICE)
+    flights = SingleFlight(DiskPipelineCache(root if on_disk else None), DEVICE)
     for compile_ns in (2_000_000, 7_000_000, 1_000_000):
         flights.learn(1000, compile_ns, has_blob=True)
-    asked = Flights(DiskPipelineCache(root), DEVICE) if on_disk else flights
-    other = Flights(DiskPipelineCache(root), b"\x02" * 32)
+    asked = SingleFlight(DiskPipelineCache(root), DEVICE) if on_disk else flights
+    other = SingleFlight(DiskPipelineCache(root), b"\x02" * 32)
     assert (asked.expected_s(500), other.expected_s(500)) == (0.0035, 500 * UNKNOWN_PACE_NS / 1e9)
 
 
 def test_a_device_that_gives_a_blob_after_all_is_waited_for_again(root: Path) -> None:
-    flights, other = (Flights(DiskPipelineCache(root), DEVICE) for _ in range(2))
+    flights, other = (SingleFlight(DiskPipelineCache(root), DEVICE) for _ in range(2))
     flights.learn(1000, 5_000_000, has_blob=False)
     assert (other.gives_no_blobs(), other.expected_s(1000)) == (True, 0.05)
     other.learn(1000, 5_000_000, has_blob=True)
@@ -303,5 +303,5 @@ def test_a_device_that_gives_a_blob_after_all_is_waited_for_again(root: Path) ->
 def test_whatever_a_pace_file_holds_the_wait_is_bounded(root: Path, data: bytes) -> None:
     (root / FLIGHTS).mkdir(mode=0o700)
     (root / FLIGHTS / PACE).write_bytes(data)
-    flights = Flights(DiskPipelineCache(root), DEVICE)
+    flights = SingleFlight(DiskPipelineCache(root), DEVICE)
     assert (flights.gives_no_blobs(), compile_with(DiskPipelineCache(root))) == (False, True)

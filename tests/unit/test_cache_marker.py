@@ -17,7 +17,7 @@ from literals import key
 
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry, Verdict
 from vyre_driver.cache import marker as markers_module
-from vyre_driver.cache.marker import MARKS, Markers
+from vyre_driver.cache.marker import MARKS, CrashMarkers
 
 KEY = key(0xAB)
 NAME = "ab" * 32
@@ -31,12 +31,12 @@ HANGS_AFTER_S = 60
 USER = """
 import sys
 from vyre_driver.cache import DiskPipelineCache
-from vyre_driver.cache.marker import Markers
+from vyre_driver.cache.marker import CrashMarkers
 from vyre_driver.identity import PipelineCacheKey
 
 key = PipelineCacheKey(1, bytes(32), bytes(32), 0, (1, 1, 1), 0, "", b"manifest", b"\\xab" * 32)
 blob = b"\\x20\\0\\0\\0\\1\\0\\0\\0" + bytes(24) + b"what the driver compiled"
-with Markers(DiskPipelineCache(sys.argv[1])).first_use(key, blob) as refused:
+with CrashMarkers(DiskPipelineCache(sys.argv[1])).first_use(key, blob) as refused:
     print(refused or "using", flush=True)
     sys.stdin.readline()
 """
@@ -52,7 +52,7 @@ def root(tmp_path: Path) -> Path:
 def use(root: Path, blob: bytes = BLOB) -> tuple[str, dict[str, int]]:
     """Why a process that starts now would not give a blob to its driver, and what it counted."""
     cache = DiskPipelineCache(root)
-    with Markers(cache).first_use(KEY, blob) as refused:
+    with CrashMarkers(cache).first_use(KEY, blob) as refused:
         pass
     return refused, cache.stats()["counts"]  # type: ignore[return-value]
 
@@ -87,7 +87,7 @@ def machine() -> str:
 
 
 def test_a_blob_is_marked_while_it_is_used_for_the_first_time_and_known_to_be_good_afterwards(root: Path) -> None:
-    with Markers(DiskPipelineCache(root)).first_use(KEY, BLOB) as refused:
+    with CrashMarkers(DiskPipelineCache(root)).first_use(KEY, BLOB) as refused:
         assert (refused, marks(root)) == ("", [f"{NAME}.mark"])
         assert (root / MARKS / f"{NAME}.mark").read_bytes() == blake3(BLOB).digest()
     assert (marks(root), (root / MARKS / f"{machine()}.good").read_bytes()) == (["machine.good"], blake3(BLOB).digest())
@@ -102,40 +102,40 @@ def test_the_marker_is_durable_before_the_blob_is_used(root: Path, monkeypatch: 
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", note)
-    with Markers(DiskPipelineCache(root)).first_use(KEY, BLOB):
+    with CrashMarkers(DiskPipelineCache(root)).first_use(KEY, BLOB):
         assert synced == [root / MARKS / f"{NAME}.mark", root / MARKS]
 
 
 def test_a_blob_that_this_machine_used_before_needs_no_marker(root: Path) -> None:
     use(root)
-    with Markers(DiskPipelineCache(root)).first_use(KEY, BLOB) as refused:
+    with CrashMarkers(DiskPipelineCache(root)).first_use(KEY, BLOB) as refused:
         assert (refused, marks(root)) == ("", ["machine.good"])
 
 
 def test_a_blob_that_another_machine_used_needs_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     use(root)
     monkeypatch.setattr(markers_module, "_machine", lambda: b"another")
-    with Markers(DiskPipelineCache(root)).first_use(KEY, BLOB):
+    with CrashMarkers(DiskPipelineCache(root)).first_use(KEY, BLOB):
         assert f"{NAME}.mark" in marks(root)
 
 
 def test_a_blob_that_this_process_made_needs_no_marker_here_and_one_in_another_process(root: Path) -> None:
-    made_here = Markers(DiskPipelineCache(root))
+    made_here = CrashMarkers(DiskPipelineCache(root))
     made_here.made_here(BLOB)
     with made_here.first_use(KEY, BLOB) as refused:
         assert (refused, (root / MARKS).exists()) == ("", False)
-    with Markers(DiskPipelineCache(root)).first_use(KEY, BLOB):
+    with CrashMarkers(DiskPipelineCache(root)).first_use(KEY, BLOB):
         assert marks(root) == [f"{NAME}.mark"]
 
 
 def test_another_blob_of_the_same_key_needs_one(root: Path) -> None:
     use(root)
-    with Markers(DiskPipelineCache(root)).first_use(KEY, b"another blob"):
+    with CrashMarkers(DiskPipelineCache(root)).first_use(KEY, b"another blob"):
         assert marks(root) == [f"{NAME}.mark", "machine.good"]
 
 
 def test_a_use_that_fails_leaves_no_marker_and_proves_nothing(root: Path) -> None:
-    with pytest.raises(ZeroDivisionError), Markers(DiskPipelineCache(root)).first_use(KEY, BLOB):
+    with pytest.raises(ZeroDivisionError), CrashMarkers(DiskPipelineCache(root)).first_use(KEY, BLOB):
         _ = 1 / 0
     assert (marks(root), DiskPipelineCache(root).get(KEY).verdict) == ([], Verdict.HIT)
 
@@ -143,7 +143,7 @@ def test_a_use_that_fails_leaves_no_marker_and_proves_nothing(root: Path) -> Non
 def test_rule_c25_a_driver_that_died_is_found_at_the_next_start_and_the_entry_is_set_aside(root: Path) -> None:
     die(root)
     cache = DiskPipelineCache(root)
-    assert (Markers(cache).sweep(), cache.get(KEY).verdict) == ({KEY.digest: DIED}, Verdict.MISS)
+    assert (CrashMarkers(cache).sweep(), cache.get(KEY).verdict) == ({KEY.digest: DIED}, Verdict.MISS)
     assert cache.stats()["counts"] == {"crashed": 1, "miss": 1, "quarantined": 1}
     assert ((root / "quarantine" / f"{NAME}.bin").is_file(), marks(root)) == (True, ["machine.suspect"])
 
@@ -157,13 +157,13 @@ def test_a_driver_that_died_meanwhile_is_found_when_the_blob_is_wanted(root: Pat
 def die_and_compile_again(root: Path) -> None:
     """Let a process be killed with the blob, find that, and store the same bytes again."""
     die(root)
-    assert Markers(DiskPipelineCache(root)).sweep() == {KEY.digest: DIED}
+    assert CrashMarkers(DiskPipelineCache(root)).sweep() == {KEY.digest: DIED}
     DiskPipelineCache(root).put(KEY, PipelineEntry(b"manifest", b"code", BLOB))
 
 
 def test_a_process_that_was_killed_once_condemns_no_blob(root: Path) -> None:
     die_and_compile_again(root)
-    assert (Markers(DiskPipelineCache(root)).is_deadly(BLOB), use(root)) == (False, ("", {}))
+    assert (CrashMarkers(DiskPipelineCache(root)).is_deadly(BLOB), use(root)) == (False, ("", {}))
     assert (marks(root), DiskPipelineCache(root).get(KEY).verdict) == (["machine.good", "machine.suspect"], Verdict.HIT)
 
 
@@ -171,14 +171,14 @@ def test_a_blob_that_a_driver_died_on_twice_is_never_used_again_though_it_comes_
     die_and_compile_again(root)
     die_and_compile_again(root)
     assert [use(root), use(root, b"another blob")] == [(TWICE, {}), ("", {})]
-    markers = Markers(DiskPipelineCache(root))
+    markers = CrashMarkers(DiskPipelineCache(root))
     assert [markers.is_deadly(BLOB), markers.is_deadly(b"another blob")] == [True, False]
 
 
 def test_the_marker_of_a_living_process_is_left_alone_and_waited_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with start_user(root) as child:
         cache = DiskPipelineCache(root)
-        assert (Markers(cache).sweep(), marks(root)) == ({}, [f"{NAME}.mark"])
+        assert (CrashMarkers(cache).sweep(), marks(root)) == ({}, [f"{NAME}.mark"])
 
         sleep = time.sleep
 
@@ -199,7 +199,7 @@ def test_who_waited_for_a_process_that_took_the_blob_writes_no_marker(root: Path
             end(child)
 
         monkeypatch.setattr(time, "sleep", let_it_end)
-        with Markers(DiskPipelineCache(root)).first_use(KEY, BLOB) as refused:
+        with CrashMarkers(DiskPipelineCache(root)).first_use(KEY, BLOB) as refused:
             assert (refused, marks(root)) == ("", ["machine.good"])
 
 
@@ -212,7 +212,7 @@ def test_who_waited_for_a_process_that_died_does_not_use_the_blob(root: Path, mo
             monkeypatch.setattr(time, "sleep", sleep)
             child.kill()
             child.communicate(timeout=HANGS_AFTER_S)
-            assert Markers(DiskPipelineCache(root)).sweep() == {KEY.digest: DIED}
+            assert CrashMarkers(DiskPipelineCache(root)).sweep() == {KEY.digest: DIED}
 
         monkeypatch.setattr(time, "sleep", let_it_die_and_be_found)
         assert (use(root), marks(root)) == ((TWICE, {}), ["machine.deadly", "machine.suspect"])
@@ -230,7 +230,7 @@ def test_a_marker_of_a_process_that_had_not_come_to_its_driver_says_nothing(root
     (root / MARKS).mkdir(mode=0o700)
     (root / MARKS / f"{NAME}.mark").touch()
     cache = DiskPipelineCache(root)
-    assert (Markers(cache).sweep(), marks(root), cache.get(KEY).verdict) == ({}, [], Verdict.HIT)
+    assert (CrashMarkers(cache).sweep(), marks(root), cache.get(KEY).verdict) == ({}, [], Verdict.HIT)
     (root / MARKS / f"{NAME}.mark").touch()
     assert (use(root), DiskPipelineCache(root).get(KEY).verdict) == (("", {}), Verdict.HIT)
 
@@ -244,7 +244,7 @@ def test_a_marker_that_is_removed_just_before_it_is_locked_is_made_anew(root: Pa
         flock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", remove_first)
-    with Markers(DiskPipelineCache(root)).first_use(KEY, BLOB) as refused:
+    with CrashMarkers(DiskPipelineCache(root)).first_use(KEY, BLOB) as refused:
         assert (refused, marks(root)) == ("", [f"{NAME}.mark"])
 
 
@@ -252,14 +252,14 @@ def test_a_marker_that_is_removed_just_before_it_is_locked_is_made_anew(root: Pa
 def test_a_marker_cut_short_sets_the_entry_aside_all_the_same(root: Path, cut: int) -> None:
     (root / MARKS).mkdir(mode=0o700)
     (root / MARKS / f"{NAME}.mark").write_bytes(blake3(BLOB).digest()[:cut])
-    assert (Markers(DiskPipelineCache(root)).sweep(), marks(root)) == ({KEY.digest: DIED}, [])
+    assert (CrashMarkers(DiskPipelineCache(root)).sweep(), marks(root)) == ({KEY.digest: DIED}, [])
 
 
 def test_a_list_cut_short_by_a_crash_still_tells_of_what_follows(root: Path) -> None:
     use(root)
     good = root / MARKS / f"{machine()}.good"
     good.write_bytes(b"cut" + good.read_bytes())
-    with Markers(DiskPipelineCache(root)).first_use(KEY, BLOB):
+    with CrashMarkers(DiskPipelineCache(root)).first_use(KEY, BLOB):
         assert marks(root) == ["machine.good"]
 
 
@@ -276,12 +276,12 @@ def test_lists_that_no_machine_writes_to_any_more_go(root: Path) -> None:
     for name, days in (("gone.good", 91), ("gone.deadly", 91), ("gone.suspect", 91), ("here.good", 89), ("stranger.txt", 91)):
         (root / MARKS / name).touch()
         os.utime(root / MARKS / name, (time.time() - days * DAY_S,) * 2)
-    Markers(DiskPipelineCache(root)).sweep()
+    CrashMarkers(DiskPipelineCache(root)).sweep()
     assert marks(root) == ["here.good", "stranger.txt"]
 
 
 def test_in_memory_and_in_a_root_that_is_not_trusted_nothing_is_marked(root: Path) -> None:
-    with Markers(DiskPipelineCache(None)).first_use(KEY, BLOB) as refused:
+    with CrashMarkers(DiskPipelineCache(None)).first_use(KEY, BLOB) as refused:
         assert refused == ""
     root.chmod(0o777)
     assert (use(root), (root / MARKS).exists()) == (("", {}), False)
@@ -334,7 +334,7 @@ def test_an_interruption_while_a_marker_is_removed_tells_of_no_death(root: Path,
         with pytest.raises(KeyboardInterrupt):
             use(root)
     cache = DiskPipelineCache(root)
-    assert (Markers(cache).sweep(), cache.get(KEY).verdict, marks(root)) == ({}, Verdict.HIT, ["machine.good"])
+    assert (CrashMarkers(cache).sweep(), cache.get(KEY).verdict, marks(root)) == ({}, Verdict.HIT, ["machine.good"])
 
 
 def test_a_marker_that_cannot_be_removed_tells_of_no_death(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -345,4 +345,4 @@ def test_a_marker_that_cannot_be_removed_tells_of_no_death(root: Path, monkeypat
         patch.setattr(os, "unlink", fail)
         assert use(root) == ("", {"marker_failed": 1})
     cache = DiskPipelineCache(root)
-    assert (Markers(cache).sweep(), cache.get(KEY).verdict, marks(root)) == ({}, Verdict.HIT, ["machine.good"])
+    assert (CrashMarkers(cache).sweep(), cache.get(KEY).verdict, marks(root)) == ({}, Verdict.HIT, ["machine.good"])

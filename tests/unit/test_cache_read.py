@@ -103,7 +103,7 @@ def test_links_are_told_and_not_followed(root: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["", "ab/", "abc"])
 def test_a_place_without_a_name_is_refused(root: Path, place: str) -> None:
-    with pytest.raises(ValueError, match="is no place below a root"):
+    with pytest.raises(ValueError, match="is not a place below a root"):
         read(root, place)
 
 

@@ -332,8 +332,8 @@ def test_rule_c23_failures_are_counted_each_and_told_once_a_minute(
     tally = Tally()
     with caplog.at_level(logging.WARNING, "vyre_driver.cache"):
         for now[0] in (1000.0, 1001.0, 1059.0, 1060.0, 1061.0):
-            tally.forgive("put", OSError(errno.ENOSPC, "No space left on device"))
-        tally.forgive("get", OSError(errno.EIO, "Input/output error"))
+            tally.ignore_error("put", OSError(errno.ENOSPC, "No space left on device"))
+        tally.ignore_error("get", OSError(errno.EIO, "Input/output error"))
     assert tally.counts() == {"get_failed": 1, "put_failed": 5}
     told = "the pipeline cache goes on without this: "
     put, get = f"{told}put: [Errno 28] No space left on device", f"{told}get: [Errno 5] Input/output error"
@@ -439,8 +439,8 @@ def test_rule_c32_the_bound_is_read_when_the_cache_is_opened(
 def test_rule_c32_a_bound_that_cannot_be_meant_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv("VYRE_CACHE_MAX_SIZE", text)
     message = (
-        f"VYRE_CACHE_MAX_SIZE is {text!r}, which is no number of bytes from 1 on. "
-        "Fix: set VYRE_CACHE_MAX_SIZE to a whole number, with K, M or G behind it as you like, or unset it."
+        f"VYRE_CACHE_MAX_SIZE is {text!r}, which is not a number of bytes from 1 on. "
+        "Fix: set VYRE_CACHE_MAX_SIZE to an integer, with K, M or G behind it as you like, or unset it."
     )
     assert refusal(DiskPipelineCache.from_settings) == (InvalidSetting, 2401, message)
 

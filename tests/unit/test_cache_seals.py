@@ -108,14 +108,14 @@ def test_a_key_inside_the_cache_or_nowhere_is_refused(key_file: Path, tmp_path: 
         (key_file, tmp_path, "it lies in the cache itself"),
         (link / "key", tmp_path, "it lies in the cache itself"),
         (tmp_path / "missing", None, "it cannot be read (No such file or directory)"),
-        (tmp_path, None, "is no regular file"),
+        (tmp_path, None, "is not a regular file"),
     ]:
         assert says in refusal(lambda path=path, root=root: read_hmac_key(path, root))[2]
 
 
 def test_a_fifo_in_the_keys_place_hangs_nobody(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo", 0o600)
-    assert "is no regular file" in refusal(lambda: read_hmac_key(tmp_path / "fifo", None))[2]
+    assert "is not a regular file" in refusal(lambda: read_hmac_key(tmp_path / "fifo", None))[2]
 
 
 def test_what_is_not_here_is_found_in_the_base_which_is_never_changed(tmp_path: Path) -> None:

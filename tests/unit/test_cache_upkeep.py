@@ -257,14 +257,14 @@ def test_check_tells_each_problem_by_path_kind_and_text(root: Path) -> None:
     path_of(root, 5).write_bytes(b"X" + data[5][1:])
     (root / "06" / "note.txt").write_bytes(b"mine")
     (root / "07" / ("06" * 32 + ".bin")).write_bytes(data[6])
-    cache.write(bytes(32), FINGERPRINT, b"a raw blob is no problem")
+    cache.write(bytes(32), FINGERPRINT, b"a raw blob is not a problem")
     expected = [
         CacheProblem(str(path_of(root, 1)), "truncated", "the entry is shorter than it says"),
         CacheProblem(str(path_of(root, 2)), "extended", "the entry is longer than it says"),
         CacheProblem(str(path_of(root, 3)), "foreign_key", "the entry belongs to another key"),
         CacheProblem(str(path_of(root, 4)), "outdated", "the entry has another format version"),
         CacheProblem(str(path_of(root, 5)), "corrupt", "the entry's digest does not match its bytes"),
-        CacheProblem(str(root / "06" / "note.txt"), "name", "it is no name of the cache's"),
+        CacheProblem(str(root / "06" / "note.txt"), "name", "it is not a name of the cache's"),
         CacheProblem(str(root / "07" / ("06" * 32 + ".bin")), "foreign_key", "the entry belongs to another key"),
     ]
     assert cache.check() == expected

@@ -67,24 +67,24 @@ def test_a_wish_within_its_range_is_kept(given: dict[str, Any], kept: object) ->
 
 
 def wholes(low: int, high: int) -> tuple[str, str]:
-    return f"is no whole number from {low} to {high}", f"give a whole number from {low} to {high}"
+    return f"is not an integer from {low} to {high}", f"give an integer from {low} to {high}"
 
 
 @pytest.mark.parametrize(
     ("name", "value", "wrong", "reason"),
     [
-        ("profile", 1, 1, ("is no str", "give a str")),
-        ("label", b"x", b"x", ("is no str", "give a str")),
+        ("profile", 1, 1, ("is not a str", "give a str")),
+        ("label", b"x", b"x", ("is not a str", "give a str")),
         ("ulp_budget", -1, -1, wholes(0, 255)),
         ("ulp_budget", 256, 256, wholes(0, 255)),
         ("ulp_budget", True, True, wholes(0, 255)),
         ("ulp_budget", 1.0, 1.0, wholes(0, 255)),
-        ("timeout", 0, 0, ("is no number of seconds above 0", "give seconds, for example 2.5")),
-        ("timeout", -1.0, -1.0, ("is no number of seconds above 0", "give seconds, for example 2.5")),
-        ("timeout", math.inf, math.inf, ("is no number of seconds above 0", "give seconds, for example 2.5")),
-        ("timeout", math.nan, math.nan, ("is no number of seconds above 0", "give seconds, for example 2.5")),
-        ("timeout", "1", "1", ("is no number of seconds above 0", "give seconds, for example 2.5")),
-        ("timeout", True, True, ("is no number of seconds above 0", "give seconds, for example 2.5")),
+        ("timeout", 0, 0, ("is not a number of seconds above 0", "give seconds, for example 2.5")),
+        ("timeout", -1.0, -1.0, ("is not a number of seconds above 0", "give seconds, for example 2.5")),
+        ("timeout", math.inf, math.inf, ("is not a number of seconds above 0", "give seconds, for example 2.5")),
+        ("timeout", math.nan, math.nan, ("is not a number of seconds above 0", "give seconds, for example 2.5")),
+        ("timeout", "1", "1", ("is not a number of seconds above 0", "give seconds, for example 2.5")),
+        ("timeout", True, True, ("is not a number of seconds above 0", "give seconds, for example 2.5")),
         ("max_output_bytes", -1, -1, wholes(0, 2**64 - 1)),
         ("max_output_bytes", 2**64, 2**64, wholes(0, 2**64 - 1)),
         ("workgroup_override", (1, 1), (1, 1), ("is not 3 numbers", "give (x, y, z)")),
@@ -96,15 +96,15 @@ def wholes(low: int, high: int) -> tuple[str, str]:
         ("grid_override", (1, 1, 1, 1), (1, 1, 1, 1), ("is not 3 numbers", "give (x, y, z)")),
         ("fixpoint_iterations", 0, 0, wholes(1, 2**32 - 1)),
         ("fixpoint_iterations", 2**32, 2**32, wholes(1, 2**32 - 1)),
-        ("speculation", "force", "force", ("is no SpeculationMode", "give a SpeculationMode")),
-        ("speculation", None, None, ("is no SpeculationMode", "give a SpeculationMode")),
+        ("speculation", "force", "force", ("is not a SpeculationMode", "give a SpeculationMode")),
+        ("speculation", None, None, ("is not a SpeculationMode", "give a SpeculationMode")),
         (
             "persistent_thread",
             SpeculationMode.FORCE,
             SpeculationMode.FORCE,
-            ("is no PersistentThreadMode", "give a PersistentThreadMode"),
+            ("is not a PersistentThreadMode", "give a PersistentThreadMode"),
         ),
-        ("cooperative", 1, 1, ("is no bool", "give a bool")),
+        ("cooperative", 1, 1, ("is not a bool", "give a bool")),
     ],
 )
 def test_a_wish_out_of_its_range_is_refused(name: str, value: object, wrong: object, reason: tuple[str, str]) -> None:

@@ -112,10 +112,7 @@ def test_a_table_of_a_count_that_is_no_positive_u32_is_refused(count: Any) -> No
     assert refusal(lambda: parameter_words(plan(), count)) == (
         InvalidInput,
         2201,
-        (
-            f"the number of elements of a dispatch is {count!r}, and may be 1 to 4294967295. "
-            "Fix: give a whole number in that range."
-        ),
+        (f"the number of elements of a dispatch is {count!r}, and may be 1 to 4294967295. Fix: give an integer in that range."),
     )
 
 
@@ -168,7 +165,7 @@ def test_a_grid_for_a_workgroup_that_cannot_be_is_refused(size: Any) -> None:  #
     assert refusal(lambda: covering_grid(1, size)) == (
         InvalidInput,
         2201,
-        f"{problem}. Fix: give a whole number in that range.",
+        f"{problem}. Fix: give an integer in that range.",
     )
 
 

@@ -98,7 +98,7 @@ def test_a_listener_that_raises_is_told_no_more_and_stops_nothing(caplog: pytest
         events.dispatched(1, None)
     assert (len(heard.events), events.listeners_dropped, events.counts()[EventKind.DISPATCH]) == (2, 1, 2)
     assert [(one.name, one.levelname, one.getMessage()) for one in caplog.records] == [
-        ("vyre_driver.telemetry.events", "ERROR", "a listener raised, and is told no more")
+        ("vyre_driver.telemetry.events", "ERROR", "a listener raised, and is removed")
     ]
 
 

@@ -54,14 +54,14 @@ def test_a_revision_that_holds_the_separator_is_not_told_from_the_pair_it_imitat
     assert len({PipelineDeviceFingerprint.from_parts(1, 2, *pair) for pair in pairs}) == 1
 
 
-U32S = "whole number from 0 to 4294967295"
+U32S = "an integer from 0 to 4294967295"
 
 
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
-        ((-1, 0, bytes(32)), f"vendor is -1, which is no {U32S}. Fix: give a {U32S}."),
-        ((0, 2**32, bytes(32)), f"device is 4294967296, which is no {U32S}. Fix: give a {U32S}."),
+        ((-1, 0, bytes(32)), f"vendor is -1, which is not {U32S}. Fix: give {U32S}."),
+        ((0, 2**32, bytes(32)), f"device is 4294967296, which is not {U32S}. Fix: give {U32S}."),
         ((0, 0, bytes(31)), "driver_digest has 31 bytes, not 32. Fix: give a 32-byte digest."),
         ((0, 0, 32), "driver_digest is an int, not bytes. Fix: give a 32-byte digest."),
     ],
@@ -78,7 +78,7 @@ def test_a_program_digest_of_another_size_is_refused() -> None:
 @pytest.mark.parametrize(("texts", "field"), [((b"a", "b"), "revision"), (("a", None), "extra")])
 def test_a_driver_told_by_no_text_is_refused(texts: tuple[Any, Any], field: str) -> None:
     wrong = texts[field == "extra"]
-    message = f"{field} is {wrong!r}, which is no text. Fix: give a str."
+    message = f"{field} is {wrong!r}, which is not a str. Fix: give a str."
     assert refusal(lambda: PipelineDeviceFingerprint.from_parts(0, 0, *texts)) == (InvalidKey, 2203, message)
 
 

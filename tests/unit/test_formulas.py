@@ -140,7 +140,7 @@ def test_a_workgroup_follows_the_constants_and_is_held_to_the_limits() -> None:
 @pytest.mark.parametrize("computed", [op(52, 10, 22, 109, 20), op(52, 10, 22, 128, 22, 20), op(52, 5, 22, 128, 20, 21)])
 def test_a_workgroup_that_does_not_follow_from_whole_numbers_is_refused(computed: list[int]) -> None:
     kind, _, message = refusal(lambda: contract(*computed))
-    assert (kind, "%22 is used as a number and is no scalar constant" in message) == (InvalidModule, True)
+    assert (kind, "%22 is used as a number and is not a scalar constant" in message) == (InvalidModule, True)
 
 
 def test_a_workgroup_size_that_is_computed_as_a_whole_is_refused() -> None:

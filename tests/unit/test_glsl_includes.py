@@ -114,7 +114,7 @@ def test_what_is_included_must_be_a_regular_file(place: Path) -> None:
     (place / "zero.glsl").symlink_to("/dev/zero")
     for name in ("endless.glsl", "zero.glsl", "sub"):
         kind, code, message = refusal(lambda one=name: SpirvModule.from_glsl(shader(place, f'#include "{one}"')))
-        assert (kind, code, f"{place / name}, which a shader includes, is no regular file" in message) == (
+        assert (kind, code, f"{place / name}, which a shader includes, is not a regular file" in message) == (
             FileUnusable,
             2202,
             True,

@@ -319,8 +319,8 @@ def test_a_key_takes_digests_from_any_buffer_and_a_workgroup_from_any_sequence()
     assert key(**same) == key()
 
 
-U32S = "whole number from 0 to 4294967295"
-U64S = "whole number from 0 to 18446744073709551615"
+U32S = "an integer from 0 to 4294967295"
+U64S = "an integer from 0 to 18446744073709551615"
 
 
 @pytest.mark.parametrize(
@@ -330,27 +330,27 @@ U64S = "whole number from 0 to 18446744073709551615"
         ({"shader_hash": "00" * 16}, "shader_hash is a str, not bytes. Fix: give a 32-byte digest."),
         ({"bind_group_layout_hash": bytes(33)}, "bind_group_layout_hash has 33 bytes, not 32. Fix: give a 32-byte digest."),
         ({"bind_group_layout_hash": None}, "bind_group_layout_hash is a NoneType, not bytes. Fix: give a 32-byte digest."),
-        ({"push_constant_size": -1}, f"push_constant_size is -1, which is no {U32S}. Fix: give a {U32S}."),
-        ({"push_constant_size": 2**32}, f"push_constant_size is 4294967296, which is no {U32S}. Fix: give a {U32S}."),
-        ({"push_constant_size": True}, f"push_constant_size is True, which is no {U32S}. Fix: give a {U32S}."),
+        ({"push_constant_size": -1}, f"push_constant_size is -1, which is not {U32S}. Fix: give {U32S}."),
+        ({"push_constant_size": 2**32}, f"push_constant_size is 4294967296, which is not {U32S}. Fix: give {U32S}."),
+        ({"push_constant_size": True}, f"push_constant_size is True, which is not {U32S}. Fix: give {U32S}."),
         ({"workgroup_size": (1, 1)}, "workgroup_size is (1, 1), which is not 3 numbers. Fix: give (x, y, z)."),
         ({"workgroup_size": (1, 1, 1, 1)}, "workgroup_size is (1, 1, 1, 1), which is not 3 numbers. Fix: give (x, y, z)."),
         ({"workgroup_size": "111"}, "workgroup_size is '111', which is not 3 numbers. Fix: give (x, y, z)."),
         ({"workgroup_size": 64}, "workgroup_size is 64, which is not 3 numbers. Fix: give (x, y, z)."),
-        ({"workgroup_size": (1, 2.0, 1)}, f"workgroup_size is 2.0, which is no {U32S}. Fix: give a {U32S}."),
-        ({"workgroup_size": (1, 1, 2**32)}, f"workgroup_size is 4294967296, which is no {U32S}. Fix: give a {U32S}."),
-        ({"feature_flags": 2**32}, f"feature_flags is 4294967296, which is no {U32S}. Fix: give a {U32S}."),
-        ({"backend_id": b"kompute"}, "backend_id is b'kompute', which is no text. Fix: give a str."),
+        ({"workgroup_size": (1, 2.0, 1)}, f"workgroup_size is 2.0, which is not {U32S}. Fix: give {U32S}."),
+        ({"workgroup_size": (1, 1, 2**32)}, f"workgroup_size is 4294967296, which is not {U32S}. Fix: give {U32S}."),
+        ({"feature_flags": 2**32}, f"feature_flags is 4294967296, which is not {U32S}. Fix: give {U32S}."),
+        ({"backend_id": b"kompute"}, "backend_id is b'kompute', which is not a str. Fix: give a str."),
         (
             {"backend_flavour": "\ud800"},
             "backend_flavour is '\\ud800', which has a lone surrogate and so no UTF-8 form. Fix: give well-formed Unicode.",
         ),
-        ({"enabled_features": (1,)}, "enabled_features is 1, which is no text. Fix: give a str."),
-        ({"emitter_version": -1}, f"emitter_version is -1, which is no {U32S}. Fix: give a {U32S}."),
-        ({"emitter_options": {1: 1}}, "emitter_options is 1, which is no text. Fix: give a str."),
+        ({"enabled_features": (1,)}, "enabled_features is 1, which is not a str. Fix: give a str."),
+        ({"emitter_version": -1}, f"emitter_version is -1, which is not {U32S}. Fix: give {U32S}."),
+        ({"emitter_options": {1: 1}}, "emitter_options is 1, which is not a str. Fix: give a str."),
         (
             {"emitter_options": {"a": 2.5}},
-            f"emitter option a is 2.5, which is no {U64S}. Fix: give a {U64S}.",
+            f"emitter option a is 2.5, which is not {U64S}. Fix: give {U64S}.",
         ),
         (
             {"emitter_options": {"a": "\udfff"}},
@@ -448,7 +448,7 @@ def test_a_key_comes_back_from_its_manifest() -> None:
 )
 def test_bytes_that_are_no_pipelines_manifest_give_no_key(manifest: bytes) -> None:
     kind, code, message = refusal(lambda: PipelineCacheKey.from_manifest(manifest))
-    assert (kind, code, f"the {len(manifest)} bytes are no manifest of a pipeline" in message) == (InvalidKey, 2203, True)
+    assert (kind, code, f"the {len(manifest)} bytes are not a manifest of a pipeline" in message) == (InvalidKey, 2203, True)
 
 
 def test_a_manifest_whose_fields_have_other_kinds_gives_no_key() -> None:

@@ -115,7 +115,7 @@ def test_a_number_is_a_literal_of_the_type_beside_it(beside: ex.Expr, number: fl
         (lambda: ir.store("ints", I, 1), "the type of the number 1 is not known here"),
         (lambda: ir.let("x", 1), "the type of the number 1 is not known here"),
         (lambda: ir.cast(DataType.F32, 1), "the type of the number 1 is not known here"),
-        (lambda: I + 0.5, "0.5 is no u32"),
+        (lambda: I + 0.5, "0.5 is not of type u32"),
         (lambda: I + True, "True is Python's, and an expression is wanted"),
         (lambda: I + np.bool_(1), "or boolean(True) for a constant"),
         (lambda: I - -1, "a u32 literal is -1, outside 0 to 4294967295"),
@@ -124,23 +124,23 @@ def test_a_number_is_a_literal_of_the_type_beside_it(beside: ex.Expr, number: fl
         (lambda: ir.load(FLOATS, I) + (2**24 + 1), "16777217 is not exact in f32"),
         (lambda: ir.load(FLOATS, I) + 10**400, "does not fit f32"),
         (lambda: X + 1e39, "does not fit f32"),
-        (lambda: (I < 3).and_(1), "1 is no bool"),
-        (lambda: ir.if_(1, []), "1 is no bool"),
+        (lambda: (I < 3).and_(1), "1 is not of type bool"),
+        (lambda: ir.if_(1, []), "1 is not of type bool"),
         (lambda: ir.var("h", DataType.F16) + 1, "there is no literal of type f16"),
         (lambda: ir.var("l", DataType.U64) + -1, "-1 does not fit u64"),
         (lambda: ir.var("d", DataType.F64) + (2**53 + 1), "is not exact in f64"),
         (lambda: I + np.int32(1), "stands beside u32"),
         (lambda: X + np.float16(1), "there is no literal for"),
-        (lambda: ir.let(ir.var("x", DataType.I32), I), "variable 'x' is said to be i32 and is given u32"),
-        (lambda: ir.load(7, I), "7 is no buffer"),  # type: ignore[arg-type]
-        (lambda: ir.let(7, I), "7 is no variable"),  # type: ignore[arg-type]
+        (lambda: ir.let(ir.var("x", DataType.I32), I), "variable 'x' is declared i32 and is given u32"),
+        (lambda: ir.load(7, I), "7 is not a buffer"),  # type: ignore[arg-type]
+        (lambda: ir.let(7, I), "7 is not a variable"),  # type: ignore[arg-type]
         (lambda: ir.load("x", "i"), "'i' is neither an expression nor a number"),  # type: ignore[arg-type]
-        (lambda: ir.u32(True), "which is no whole number"),
-        (lambda: ir.u32(1.0), "which is no whole number"),  # type: ignore[arg-type]
+        (lambda: ir.u32(True), "which is not an integer"),
+        (lambda: ir.u32(1.0), "which is not an integer"),  # type: ignore[arg-type]
         (lambda: ir.f32("1"), "does not fit f32"),  # type: ignore[arg-type]
         (lambda: ex.LitBool(1), "a bool literal is 1"),  # type: ignore[arg-type]
         (lambda: ex.Var("\ud800"), "has a lone surrogate"),
-        (lambda: ex.Var(7), "which is no text"),  # type: ignore[arg-type]
+        (lambda: ex.Var(7), "which is not a str"),  # type: ignore[arg-type]
         (lambda: ex.Binary("+", X, X), "a binary operator is '+', a str"),  # type: ignore[arg-type]
         (lambda: ex.Binary(UnOp.ABS, X, X), "a binary operator is"),  # type: ignore[arg-type]
         (lambda: ex.Binary(BinOp.ADD, X, 1), "an operand is 1"),  # type: ignore[arg-type]
@@ -154,7 +154,7 @@ def test_a_number_is_a_literal_of_the_type_beside_it(beside: ex.Expr, number: fl
         (lambda: nd.Store("x", I, 1), "Store got 1 for an expression"),  # type: ignore[arg-type]
         (lambda: nd.Store("x", nd.Return(), I), "Store got a node for an expression"),  # type: ignore[arg-type]
         (lambda: nd.If(nd.Return(), [nd.Return()]), "If got a node for an expression"),  # type: ignore[arg-type, list-item]
-        (lambda: nd.Block([I]), "body of Block holds InvocationId(axis=0), which is no node"),  # type: ignore[arg-type]
+        (lambda: nd.Block([I]), "body of Block holds InvocationId(axis=0), which is not a node"),  # type: ignore[arg-type]
         (lambda: nd.Block(nd.Return()), "body of Block is Return()"),  # type: ignore[arg-type]
         (lambda: nd.Barrier(4), "the ordering of a barrier is 4"),  # type: ignore[arg-type]
         (lambda: nd.Broadcast("b", 2**32), "root of Broadcast is 4294967296"),

@@ -82,12 +82,12 @@ def test_a_candidate_takes_just_the_shared_memory_that_the_shader_declares(
 
 
 REFUSED = [
-    (MATMUL, (16, 16, 1), 8, (128, 32, 8), "a tile of 128x32 is no whole number of 4x4 blocks for 16x16 invocations"),
+    (MATMUL, (16, 16, 1), 8, (128, 32, 8), "a tile of 128x32 is not a whole number of 4x4 blocks for 16x16 invocations"),
     (MATMUL, (16, 16, 1), 8, (64, 64, 8), "256 invocations cannot load parts of 64x8 and 64x8 in equal shares"),
     (MATMUL, (8, 8, 1), 8, (128, 128, 8), "an invocation would make 16x16 sums, and 4x4 to 8x16 are worth trying"),
     (MATMUL, (16, 4, 1), 8, (256, 32, 8), "a tile of 256x32 has long edges for its area"),
     (MATMUL, (16, 16, 1), 16, (128, 128, 8), "it unrolls 16 of 8 products"),
-    (TRANSPOSE, (512, 1, 1), 4, (64, 64, 8), "64x64 words are no whole number of 4 vectors for each of 512 invocations"),
+    (TRANSPOSE, (512, 1, 1), 4, (64, 64, 8), "64x64 words are not a whole number of 4 vectors for each of 512 invocations"),
     (
         *(SOFTMAX, (64, 1, 1), 4, (16384, 0, 0)),
         "1 rows with 64 invocations each; several rows are for 64 invocations or fewer",

@@ -37,7 +37,7 @@ from vyre_driver.ir import (
     u32,
     unop,
 )
-from vyre_driver.lowering.emit import EMITTER_VERSION, Target
+from vyre_driver.lowering.emit import EMITTER_VERSION, LoweringTarget
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
 from vyre_driver.spirv.instructions import Ins
 
@@ -106,7 +106,12 @@ def test_equal_expressions_are_emitted_once_until_something_is_written(lower: Lo
 
 
 EVERYTHING = frozenset({"shaderInt64", "shaderFloat64", "storageBuffer8BitAccess", FLUSH, PRESERVE, ROUND_TO_EVEN})
-TARGETS = [Target(), Target(frozenset({"shaderFloat64"}), fuses=False, fences=False), Target(EVERYTHING), Target(strict=False)]
+TARGETS = [
+    LoweringTarget(),
+    LoweringTarget(frozenset({"shaderFloat64"}), fuses=False, fences=False),
+    LoweringTarget(EVERYTHING),
+    LoweringTarget(strict=False),
+]
 
 
 def programs() -> list[Program]:

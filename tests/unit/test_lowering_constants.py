@@ -80,7 +80,7 @@ def nearest(exact: Fraction, *, zero: int = 0) -> int:
 
 
 def stored(lower: Lower, values: Iterable[Expr], *before: Node, specs: Sequence[str] = ()) -> tuple[list[int | None], set[int]]:
-    """The bits of the constants that values are stored as, None for what is no constant, and the opcodes of the code."""
+    """The bits of the constants that values are stored as, None for what is not a constant, and the opcodes of the code."""
     body = [*before, *(store(OUT, place, value) for place, value in enumerate(values))]
     found = decoded(lower(Program.wrapped([OUT, GIVEN, FLAGS], (64, 1, 1), body), specs).code)
     constants = {operands[1]: operands[2] for opcode, operands in found if opcode == Op.Constant}

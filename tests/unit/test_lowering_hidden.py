@@ -33,7 +33,7 @@ from vyre_driver.ir import (
     unop,
     var,
 )
-from vyre_driver.lowering.emit import Target
+from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import Op
 
@@ -53,7 +53,7 @@ OUT = BufferDecl.read_write("out", 3, U32).with_count(2)
 ONE = BufferDecl.read_write("one", 4, U32).with_count(1)
 NUMBERS = 0x5555_5555  # what numbers made of bools are hidden by, in a buffer without elements
 WORDS = (0, 1, 2, 255, 256, 2**31, 2**31 + 1, 2**32 - 2, 2**32 - 1)
-HAS_BYTES = Target(frozenset({"storageBuffer8BitAccess"}))
+HAS_BYTES = LoweringTarget(frozenset({"storageBuffer8BitAccess"}))
 
 
 def code(lower: Lower, body: Sequence[Node], *buffers: BufferDecl, specs: Sequence[str] = ()) -> list[tuple[int, list[int]]]:
@@ -100,7 +100,7 @@ def hides(found: list[tuple[int, list[int]]], word: int, otherwise: int = 2**32 
 def test_bits_are_counted_of_words_that_are_hidden(lower: Lower, dtype: DataType, features: tuple[str, ...]) -> None:
     given, out = BufferDecl.read("given", 1, dtype).with_count(2), BufferDecl.read_write("out", 3, dtype).with_count(2)
     program = Program.wrapped([given, out], (1, 1, 1), [store(out, 0, unop(UnOp.POPCOUNT, load(given, 0)))])
-    found = decoded(lower(program, (), Target(frozenset(features))).code)
+    found = decoded(lower(program, (), LoweringTarget(frozenset(features))).code)
     counted = [operands[2] for opcode, operands in found if opcode == Ins.BitCount]
     assert len({hides(found, one) for one in counted}) == len(counted) == (2 if dtype == DataType.U64 else 1)
     assert lengths(found) == ["given"]
@@ -155,7 +155,7 @@ def test_without_such_a_buffer_nothing_is_hidden(lower: Lower) -> None:
     program = Program.wrapped(
         [BYTES, out], (1, 1, 1), [store(out, 0, cast(U8, unop(UnOp.POPCOUNT, cast(U32, load(BYTES, 0)))))]
     )
-    found = [lengths(decoded(lower(program, (), target).code)) for target in (Target(), HAS_BYTES)]
+    found = [lengths(decoded(lower(program, (), target).code)) for target in (LoweringTarget(), HAS_BYTES)]
     assert found == [[], ["bytes"]]
 
 

@@ -43,7 +43,7 @@ from vyre_driver.ir import (
     u32,
 )
 from vyre_driver.ir.operators import BinOp, CollectiveOp, MemoryOrdering
-from vyre_driver.lowering.emit import Target
+from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
 
 if TYPE_CHECKING:
@@ -119,16 +119,16 @@ def test_what_has_no_lowering_is_refused_with_its_place_and_its_need(
 def test_an_fma_that_no_driver_is_known_to_round_once_is_refused_without_f64(lower: Lower) -> None:
     program = within(store(FLOATS, 0, fma(load(FLOATS, 0), load(FLOATS, 1), load(FLOATS, 2))))
     with pytest.raises(UnsupportedFeature, match="an fma that rounds once, at body") as refused:
-        lower(program, (), Target(fuses=False))
+        lower(program, (), LoweringTarget(fuses=False))
     needs = "shaderFloat64, or a configuration with a ulp budget"
     assert refused.value.context["needs"] == needs
     features = [
         lower(program, (), one).features
         for one in (
-            Target(),
-            Target(fuses=False, strict=False),
-            Target(frozenset({"shaderFloat64"}), fuses=False),
-            Target(frozenset({"shaderFloat64"})),
+            LoweringTarget(),
+            LoweringTarget(fuses=False, strict=False),
+            LoweringTarget(frozenset({"shaderFloat64"}), fuses=False),
+            LoweringTarget(frozenset({"shaderFloat64"})),
         )
     ]
     assert features == [frozenset(), frozenset(), frozenset({"shaderFloat64"}), frozenset()]
@@ -162,4 +162,4 @@ def test_a_module_relies_on_the_features_that_its_code_uses_and_no_others(
     lower: Lower, buffer: BufferDecl, node: Node, features: set[str], *, strict: bool
 ) -> None:
     program = Program.wrapped([OUT, buffer] if buffer is not OUT else [OUT], (64, 1, 1), [node])
-    assert lower(program, (), Target(EVERYTHING, strict=strict)).features == features
+    assert lower(program, (), LoweringTarget(EVERYTHING, strict=strict)).features == features

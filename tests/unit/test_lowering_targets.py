@@ -7,7 +7,7 @@ from literals import device
 
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import BufferDecl, DataType, Program
-from vyre_driver.lowering.emit import Target
+from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
 from vyre_driver.lowering.program import prepare, target_for
 from vyre_driver.target.config import DispatchConfig
@@ -44,14 +44,14 @@ def test_an_fma_is_the_devices_own_where_that_was_tried_and_atomics_keep_their_o
 ) -> None:
     one = device(driver_id=driver_id, float_controls=frozenset())
     found = [target_for(one, (), config) for config in (None, DispatchConfig(ulp_budget=0), DispatchConfig(ulp_budget=1))]
-    assert found == [Target(strict=strict, fuses=fuses, fences=fences) for strict in (True, True, False)]
+    assert found == [LoweringTarget(strict=strict, fuses=fuses, fences=fences) for strict in (True, True, False)]
 
 
 @pytest.mark.parametrize("buffers", [[], [BufferDecl.workgroup("tile", 4, DataType.U32)]])
 def test_a_program_that_binds_nothing_is_refused_by_name(buffers: list[BufferDecl]) -> None:
     profile = DeviceProfile.from_physical_device(device(), (), backend="kompute")
     with pytest.raises(UnsupportedFeature) as refused:
-        prepare(Program.wrapped(buffers, (1, 1, 1), []), None, None, profile, Target())
+        prepare(Program.wrapped(buffers, (1, 1, 1), []), None, None, profile, LoweringTarget())
     assert str(refused.value) == (
         "the program cannot run through kompute, which makes no pipeline without a buffer: "
         f"it declares {len(buffers)}, and 0 of them outside workgroup memory. Fix: add an output buffer."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from vyre_driver.lowering.emit import Target
+from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.validation
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden" / "text" / "saxpy.lowered.txt"
-CONTROLS = Target(frozenset({FLUSH, PRESERVE, ROUND_TO_EVEN}))
+CONTROLS = LoweringTarget(frozenset({FLUSH, PRESERVE, ROUND_TO_EVEN}))
 
 
 def disassembled(code: bytes) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from spirv_machine import decoded
 
 from vyre_driver.ir import BinOp, BufferDecl, DataType, Program, binop, cast, load, select, store, u32
-from vyre_driver.lowering.emit import Target
+from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import Op
 
@@ -21,7 +21,7 @@ WIDE = BufferDecl.read_write("wide", 0, U64).with_count(4)
 WORDS = BufferDecl.read("words", 1, DataType.U32).with_count(4)
 OPEN = BufferDecl.read("open", 2, U64)
 FLAGS = BufferDecl.read("flags", 3, DataType.Bool).with_count(4)
-HAS_WIDE = Target(frozenset({"shaderInt64"}))
+HAS_WIDE = LoweringTarget(frozenset({"shaderInt64"}))
 
 
 def opcodes_of_wide(lower: Lower, value: Expr) -> set[int]:

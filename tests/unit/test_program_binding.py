@@ -103,13 +103,13 @@ def test_a_buffers_alignment_is_the_larger_of_hint_and_element(hint: int, size: 
     [
         (
             aligned(48),
-            "buffer 'a' asks for preferred_alignment=48 bytes, which is no power of two",
+            "buffer 'a' asks for preferred_alignment=48 bytes, which is not a power of two",
             "use 0, or a power of two such as 32",
             {"binding": "a", "preferred_alignment": 48},
         ),
         (
             aligned(2**32 - 1),
-            "buffer 'a' asks for preferred_alignment=4294967295 bytes, which is no power of two",
+            "buffer 'a' asks for preferred_alignment=4294967295 bytes, which is not a power of two",
             "use 0, or a power of two such as 2147483648",
             {"binding": "a", "preferred_alignment": 2**32 - 1},
         ),
@@ -261,7 +261,7 @@ def test_an_input_of_no_bytes_fits_where_the_count_is_left_to_run_time() -> None
 @pytest.mark.parametrize("lengths", [[-8], [2**64], [8.0], ["8"], [None]])
 def test_lengths_that_are_no_whole_numbers_are_refused(lengths: list[Any]) -> None:
     kind, code, text = refusal(lambda: plan(A).validate_input_byte_lengths(lengths))
-    head, tail = f"the lengths of the inputs are {lengths!r} (", "). Fix: give whole numbers from 0 to 2**64 - 1, in bytes."
+    head, tail = f"the lengths of the inputs are {lengths!r} (", "). Fix: give integers from 0 to 2**64 - 1, in bytes."
     assert (kind, code, text[: len(head)], text[-len(tail) :]) == (InvalidInput, 2201, head, tail)
 
 
@@ -407,7 +407,7 @@ def test_a_range_that_is_not_inside_the_buffer_is_refused(byte_range: tuple[int,
 
 
 def test_nothing_comes_back_of_an_input() -> None:
-    problem = "input 'a' is no output, and nothing of it comes back"
+    problem = "input 'a' is not an output, and nothing of it comes back"
     assert refusal(only(A).readback_slice) == invalid(problem, "read back an output")
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from vyre_driver.backends.reference import BACKEND_ID, interpret, run
-from vyre_driver.backends.reference.memory import Buffer
+from vyre_driver.backends.reference.compiled import compile_program
+from vyre_driver.backends.reference.invocations import Grid
+from vyre_driver.backends.reference.memory import BufferMemory
 from vyre_driver.backends.reference.schedule import Schedule
-from vyre_driver.backends.reference.script import prepare
-from vyre_driver.backends.reference.unit import Grid
 from vyre_driver.errors import (
     DivergentBarrier,
     ExecutionFault,
@@ -290,8 +290,8 @@ def test_a_barrier_that_only_some_reach_is_a_fault(body: list[Node], size: int, 
     one = program(body, WORDS, size=(size, 1, 1))
     with pytest.raises(InvalidProgram):
         run(one, [np.zeros(4, np.uint32)])
-    memory = [Buffer(U32, np.zeros(4, np.uint32), 4, shared=False, log=None)]
-    schedule = Schedule(prepare(one), Grid((size, 1, 1), (2, 1, 1)), list(memory), 1000, lockstep)
+    memory = [BufferMemory(U32, np.zeros(4, np.uint32), 4, shared=False, log=None)]
+    schedule = Schedule(compile_program(one), Grid((size, 1, 1), (2, 1, 1)), list(memory), 1000, lockstep)
     with pytest.raises(DivergentBarrier, match=message):
         schedule.run()
 

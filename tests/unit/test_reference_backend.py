@@ -61,7 +61,7 @@ def doubled() -> Program:
 
 def test_it_is_had_by_name_and_never_taken_without() -> None:
     rows = {one.id: one.verdict for one in rank_backends(allow_software=True)}
-    assert rows["cpu-ref"] == "left out: a reference oracle is had by name only"
+    assert rows["cpu-ref"] == "left out: a reference oracle is acquired by name only"
     assert (backend_dispatches("cpu-ref"), backend_precedence("cpu-ref")) == (True, 900)
 
 

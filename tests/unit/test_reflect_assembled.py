@@ -163,7 +163,7 @@ def test_a_name_that_is_no_utf_8_is_read_with_replacement_characters() -> None:
 
 
 MALFORMED = {
-    "variable %9 has a type that is no pointer": {"pointer": op(30, 8, 5)},
+    "variable %9 has a type that is not a pointer": {"pointer": op(30, 8, 5)},
     "%8 is used as a type and is none": {"pointer": op()},
     "%7 is used as a type and is none": {"struct": op()},
     "%6 is used as a type and is none": {"array": op()},
@@ -183,8 +183,8 @@ MALFORMED = {
         "struct": op(30, 7, 5, 6),
         "offset": [*op(72, 7, 0, 35, 0), *op(72, 7, 1, 35, 257)],
     },
-    "%20 is used as a number and is no scalar constant": {"array": op(28, 6, 5, 20)},
-    "%21 is used as a number and is no scalar constant": {
+    "%20 is used as a number and is not a scalar constant": {"array": op(28, 6, 5, 20)},
+    "%21 is used as a number and is not a scalar constant": {
         "uint": [*op(21, 10, 32, 0), *op(43, 10, 20, 4), *op(44, 10, 21, 20)],
         "array": op(28, 6, 5, 21),
     },
@@ -196,11 +196,11 @@ MALFORMED = {
     "type %20 has 1 components": {"struct": op(30, 7, 20), "declarations": op(24, 20, 5, 1)},
     "type %20 has 17 components": {"struct": op(30, 7, 20), "declarations": op(23, 20, 5, 17)},
     "buffer structure %7 takes no bytes": {"struct": op(30, 7, 20), "declarations": op(30, 20)},
-    "%20 is the type of a vector's components and is no scalar": {
+    "%20 is the type of a vector's components and is not a scalar": {
         "struct": op(30, 7, 20),
         "declarations": op(23, 20, 20, 2),
     },
-    "matrix type %20 has columns that are no vectors": {"struct": op(30, 7, 20), "declarations": op(24, 20, 5, 2)},
+    "matrix type %20 has columns that are not vectors": {"struct": op(30, 7, 20), "declarations": op(24, 20, 5, 2)},
     "variable %9 has a type that no descriptor stands for": {"pointer": op(32, 8, 12, 5)},
     "specialization constant 'many' has no number of its type": {
         "decorations": [*op(71, 20, 1, 0), *op(5, 20, *text("many"))],
@@ -217,7 +217,7 @@ MALFORMED = {
     },
     "%20 gives an array no elements": {"array": op(28, 6, 5, 20), "declarations": op(43, 10, 20, 0)},
     "it does not say its workgroup size": {"local size": op()},
-    "its push constants are no structure": {"declarations": [*op(32, 32, 9, 10), *op(59, 32, 33, 9)]},
+    "its push constants are not a structure": {"declarations": [*op(32, 32, 9, 10), *op(59, 32, 33, 9)]},
     "member 0 of structure %31 in a buffer has no offset": {"declarations": PUSH_TYPES},
     "push constant 'member_0' has offset 6, which is not a multiple of 4": {
         "decorations": [*op(71, 31, 2), *op(72, 31, 0, 35, 6)],

@@ -179,7 +179,7 @@ def test_a_variable_leaves_its_decoration_group_and_keeps_what_else_it_got_there
     group = [*op(71, 40, 34, 0), *op(71, 40, 33, 5), *op(71, 40, 24), *op(71, 40, 21), *op(73, 40), *op(74, 40, 9, 26)]
     third = [*op(71, 27, 34, 0), *op(71, 27, 33, 9)]
     parts = BASE | {"set": op(), "binding": op(), "decorations": [*group, *op(71, 9, 5), *third]}
-    private, storage_buffer = 6, 12  # the second of the group is no resource: its binding would belong to two
+    private, storage_buffer = 6, 12  # the second of the group is not a resource: its binding would belong to two
     parts["declarations"] = [*op(32, 50, private, 7), *op(59, 50, 26, private), *op(59, 8, 27, storage_buffer)]
     made = SpirvModule.from_bytes(assemble(parts)).runnable
     assert [one for one in instructions(made.code) if one[0] in {71, 74}] == [

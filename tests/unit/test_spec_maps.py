@@ -1,4 +1,4 @@
-"""Maps of typed values: order, replacement, equality, and what is no name and no value."""
+"""Maps of typed values: order, replacement, equality, and what is not a name or not a value."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def test_a_name_without_utf_8_is_refused_and_leaves_the_map_as_it_was(name: str)
 
 @pytest.mark.parametrize("name", [b"a", 1, None])
 def test_a_name_that_is_no_text_is_refused(name: object) -> None:
-    message = f"a specialization constant is named {name!r}, which is no text. Fix: give a str."
+    message = f"a specialization constant is named {name!r}, which is not a str. Fix: give a str."
     assert refusal(lambda: SpecMap({name: ONE})) == (InvalidSpecialization, 2102, message)  # type: ignore[dict-item]
     assert name not in SpecMap({"a": ONE})
 
@@ -189,19 +189,19 @@ def test_a_key_takes_any_three_numbers_for_a_workgroup() -> None:
     assert SpecCacheKey(1, 2, [3, 4, 5], 6) == KEY  # type: ignore[arg-type]
 
 
-U32S = "whole number from 0 to 4294967295"
-U64S = "whole number from 0 to 18446744073709551615"
+U32S = "an integer from 0 to 4294967295"
+U64S = "an integer from 0 to 18446744073709551615"
 
 
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
-        ((-1, 0, (1, 1, 1), 0), f"shader_hash is -1, which is no {U64S}. Fix: give a {U64S}."),
-        ((0, 2**64, (1, 1, 1), 0), f"binding_sig is 18446744073709551616, which is no {U64S}. Fix: give a {U64S}."),
-        ((0, 0, (1, 1, 1), 0.0), f"spec_hash is 0.0, which is no {U64S}. Fix: give a {U64S}."),
-        ((0, 0, (1, -1, 1), 0), f"workgroup_size is -1, which is no {U32S}. Fix: give a {U32S}."),
+        ((-1, 0, (1, 1, 1), 0), f"shader_hash is -1, which is not {U64S}. Fix: give {U64S}."),
+        ((0, 2**64, (1, 1, 1), 0), f"binding_sig is 18446744073709551616, which is not {U64S}. Fix: give {U64S}."),
+        ((0, 0, (1, 1, 1), 0.0), f"spec_hash is 0.0, which is not {U64S}. Fix: give {U64S}."),
+        ((0, 0, (1, -1, 1), 0), f"workgroup_size is -1, which is not {U32S}. Fix: give {U32S}."),
         ((0, 0, (1, 1), 0), "workgroup_size is (1, 1), which is not 3 numbers. Fix: give (x, y, z)."),
-        ((True, 0, (1, 1, 1), 0), f"shader_hash is True, which is no {U64S}. Fix: give a {U64S}."),
+        ((True, 0, (1, 1, 1), 0), f"shader_hash is True, which is not {U64S}. Fix: give {U64S}."),
     ],
 )
 def test_a_field_of_a_key_out_of_its_range_is_refused(parts: tuple[object, ...], problem: str) -> None:
@@ -210,17 +210,17 @@ def test_a_field_of_a_key_out_of_its_range_is_refused(parts: tuple[object, ...],
 
 @pytest.mark.parametrize("spec_hash", [-1, 2**64, "1"])
 def test_a_vsa_key_of_no_u64_is_refused(spec_hash: object) -> None:
-    message = f"spec_hash is {spec_hash!r}, which is no {U64S}. Fix: give a {U64S}."
+    message = f"spec_hash is {spec_hash!r}, which is not {U64S}. Fix: give {U64S}."
     assert refusal(lambda: vsa_specialization_key(None, spec_hash)) == (InvalidKey, 2203, message)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
-        ((-1, "", ""), f"cache_version is -1, which is no {U32S}. Fix: give a {U32S}."),
-        ((2**32, "", ""), f"cache_version is 4294967296, which is no {U32S}. Fix: give a {U32S}."),
-        ((1, b"", ""), "spec_hash is b'', which is no text. Fix: give a str."),
-        ((1, "", None), "backend_fingerprint is None, which is no text. Fix: give a str."),
+        ((-1, "", ""), f"cache_version is -1, which is not {U32S}. Fix: give {U32S}."),
+        ((2**32, "", ""), f"cache_version is 4294967296, which is not {U32S}. Fix: give {U32S}."),
+        ((1, b"", ""), "spec_hash is b'', which is not a str. Fix: give a str."),
+        ((1, "", None), "backend_fingerprint is None, which is not a str. Fix: give a str."),
         (
             (1, "", "\udc80"),
             "backend_fingerprint is '\\udc80', which has a lone surrogate and so no UTF-8 form. Fix: give well-formed Unicode.",
@@ -245,8 +245,8 @@ def test_autotune_keys_are_ordered_by_digits_then_adapter_in_bytes() -> None:
 @pytest.mark.parametrize(
     ("parts", "problem"),
     [
-        ((b"00", "a"), "key_hex is b'00', which is no text. Fix: give a str."),
-        (("00", 7), "adapter_id is 7, which is no text. Fix: give a str."),
+        ((b"00", "a"), "key_hex is b'00', which is not a str. Fix: give a str."),
+        (("00", 7), "adapter_id is 7, which is not a str. Fix: give a str."),
         (
             ("00", "\ud800"),
             "adapter_id is '\\ud800', which has a lone surrogate and so no UTF-8 form. Fix: give well-formed Unicode.",

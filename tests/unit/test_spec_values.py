@@ -165,7 +165,7 @@ def test_numpys_numbers_are_taken_and_its_floats_of_32_bits_by_their_bits() -> N
             SpecValue.dtype,
             SimpleNamespace(wire_tag=1),
             (
-                "a dtype specialization value was given namespace(wire_tag=1), which is no DataType. "
+                "a dtype specialization value was given namespace(wire_tag=1), which is not a DataType. "
                 "Fix: give a DataType, for example DataType.F32."
             ),
         ),
@@ -173,7 +173,7 @@ def test_numpys_numbers_are_taken_and_its_floats_of_32_bits_by_their_bits() -> N
             SpecValue.dtype,
             "f32",
             (
-                "a dtype specialization value was given 'f32', which is no DataType. "
+                "a dtype specialization value was given 'f32', which is not a DataType. "
                 "Fix: give a DataType, for example DataType.F32."
             ),
         ),
@@ -201,7 +201,7 @@ def test_a_value_that_does_not_fit_its_type_is_refused(
     ],
 )
 def test_parts_that_no_constructor_gives_are_refused(parts: tuple[object, ...]) -> None:
-    shown = f"{parts[1]!r} with data type {parts[2] if len(parts) == 3 else None!r} are no {parts[0]!r}"
+    shown = f"{parts[1]!r} with data type {parts[2] if len(parts) == 3 else None!r} are not of kind {parts[0]!r}"
     assert refusal(lambda: SpecValue(*parts)) == (  # type: ignore[arg-type]
         InvalidSpecialization,
         2102,

@@ -171,7 +171,7 @@ def test_a_shader_file_that_is_no_text_cannot_be_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "1A", "A B", "A-B", "A=1", "A\n", "é", "-o"])
 def test_a_define_whose_name_is_no_identifier_is_refused(name: str) -> None:
-    message = f"{name!r} is no preprocessor name. Fix: use letters, digits and underscores."
+    message = f"{name!r} is not a preprocessor name. Fix: use letters, digits and underscores."
     assert refusal(lambda: SpirvModule.from_glsl(SHADER, defines={name: 1})) == (InvalidInput, 2201, message)
 
 

@@ -36,7 +36,7 @@ def test_without_a_tolerance_every_bit_counts() -> None:
         ([np.inf, 1], [np.inf, 1], True),
         ([np.inf, 1], [1, 1], False),
         ([np.inf, 1], [-np.inf, 1], False),
-        ([np.inf, 1], [np.inf, 1.1], False),  # an infinity is no magnitude
+        ([np.inf, 1], [np.inf, 1.1], False),  # an infinity is not a magnitude
         ([1, 1], [np.inf, 1], False),
         ([np.nan, 1], [np.nan, 1], True),
         ([np.nan, 1], [0, 1], False),

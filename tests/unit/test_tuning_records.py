@@ -106,7 +106,7 @@ def test_a_record_of_no_use_counts_as_none() -> None:
     records = records_of(unusable, near, kernel.record(1, "4096"), kernel.record(UNKNOWN))
     assert (found(records, (64,)), found(records, (128,)), found(records)) == (1, 1, None)
     tuning = records_of(unusable, kernel.record(1, "4096"), mode=TuningMode.TUNE)
-    assert [tuning.claims(kernel, size) for size in ((64,), (64,), (4096,), (128,))] == [True, False, False, True]
+    assert [tuning.claim(kernel, size) for size in ((64,), (64,), (4096,), (128,))] == [True, False, False, True]
 
 
 def test_switched_off_nothing_is_known() -> None:
@@ -145,7 +145,7 @@ def test_a_file_that_is_none_is_told_once_and_set_aside_when_something_is_kept(t
     with pytest.warns(AutotuneWarning, match="unreadable"):
         records.keep(kernel, kernel.record(1))
     aside = [one.read_text() for one in tmp_path.glob("autotune.toml.unreadable-*")]
-    told_of = len(told), records.refused.startswith(f"{path} is no autotune file")
+    told_of = len(told), records.refused.startswith(f"{path} is not an autotune file")
     assert (told_of, aside, found(TuningRecords(None, path, TuningMode.READ))) == ((1, True), ["no = [toml"], 1)
 
 

@@ -131,7 +131,7 @@ CASES: list[tuple[str, list[Node], list[str]]] = [
         ["body[3].body[0].then[0]"],
     ),
     (
-        "a loop that assigns alike values is no harm",
+        "a loop that assigns alike values is not a harm",
         [let("x", zero), loop("i", 0, 4, [if_(x, [barrier()]), assign("x", x + var("i", N))])],
         [],
     ),

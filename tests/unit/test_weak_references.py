@@ -33,7 +33,7 @@ def recent_bindings(referent: Referent) -> Callable[[], object]:
 def eviction_listeners(referent: Referent) -> Callable[[], object]:
     upkeep = CacheUpkeep(None, None, Tally(), 0)
     upkeep.tell_evictions(cast("Any", referent))
-    told = upkeep._told  # noqa: SLF001 -- what is looked at
+    told = upkeep._listeners  # noqa: SLF001 -- what is looked at
     assert len(told) == 1
     return lambda: sorted(told, key=id) or None
 

@@ -1,4 +1,4 @@
-"""Bytes that are no program, and bytes made to hurt: each ends in InvalidProgram, soon and cheaply."""
+"""Bytes that are not a program, and bytes made to hurt: each ends in InvalidProgram, soon and cheaply."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_body_with_any_byte_changed_and_a_right_digest_is_refused_or_is_anothe
         (with_node(b"\xff", b"\5"), "an op id is not UTF-8"),
         (with_node(b"vyre.node.barrier", b"\7\6"), "a memory ordering has the unknown tag 0x06"),
         (with_node(b"x", b"\0" + text(b"x") + b"\2\2"), "a bool literal is 2"),
-        (with_node(b"x", b"\0" + text(b"x") + b"\x0d\x20"), "0x20 is no tag of a data type"),
+        (with_node(b"x", b"\0" + text(b"x") + b"\x0d\x20"), "0x20 is not a tag of a data type"),
         (signed(b"\x82\0" + body_of(SMALL)[1:]), "not written in its shortest form"),
         (signed(b"\xff" * 9 + b"\x7f"), "or passes 64 bits"),
         (signed(b"\xff" * 11), "a number of more than 10 bytes"),

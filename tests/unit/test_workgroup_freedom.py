@@ -1,6 +1,6 @@
 """Which programs are free of their workgroup's size, and that those which are called bound give something else in another.
 
-What is told to differ is run in workgroups of every size on the reference: a case that gives the same is no case.
+What is told to differ is run in workgroups of every size on the reference: a case that gives the same is not a case.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from vyre_driver.ir.operators import AtomicOp, BinOp, OpaqueOp
 from vyre_driver.ir.predicates import AtLeast
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.validation.validate import validate
-from vyre_driver.ir.workgroup_freedom import why_bound_to_workgroup
+from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -215,7 +215,7 @@ DIFFERENT = {
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_a_program_that_gives_something_else_in_larger_workgroups_is_bound(name: str) -> None:
     asked = DIFFERENT[name]
-    assert (why_bound_to_workgroup(asked.program()) is None, len(set(asked.answers())) > 1) == (False, True)
+    assert (why_workgroup_is_fixed(asked.program()) is None, len(set(asked.answers())) > 1) == (False, True)
 
 
 COUNTS = BufferDecl.read_write("counts", 0, U32).with_count(3)
@@ -320,7 +320,7 @@ FREE = {
 def test_a_program_that_is_free_gives_the_same_in_workgroups_of_every_size(name: str) -> None:
     asked = FREE[name]
     answers = asked.answers()
-    assert (why_bound_to_workgroup(asked.program()), answers) == (None, answers[:1] * len(SIZES))
+    assert (why_workgroup_is_fixed(asked.program()), answers) == (None, answers[:1] * len(SIZES))
     assert isinstance(answers[0], tuple), answers[0]
 
 
@@ -468,7 +468,7 @@ BOUND = {
 @pytest.mark.parametrize("name", BOUND)
 def test_what_binds_a_program_is_told(name: str) -> None:
     program, why = BOUND[name]
-    assert why_bound_to_workgroup(program) == why
+    assert why_workgroup_is_fixed(program) == why
 
 
 @pytest.mark.parametrize("op", AtomicOp)
@@ -476,7 +476,7 @@ def test_only_atomics_that_commute_are_free(op: AtomicOp) -> None:
     expected = ir.u32(0) if op in {AtomicOp.COMPARE_EXCHANGE, AtomicOp.COMPARE_EXCHANGE_WEAK} else None
     program = bound(ir.if_(i < 5, [ir.let(j, ir.atomic(op, FIXED, 0, i, expected=expected))]))
     free = {AtomicOp.ADD, AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR, AtomicOp.MIN, AtomicOp.MAX}
-    assert (why_bound_to_workgroup(program) is None) == (op in free)
+    assert (why_workgroup_is_fixed(program) is None) == (op in free)
 
 
 KINDS = [MemoryKind.GLOBAL, MemoryKind.READONLY, MemoryKind.UNIFORM, MemoryKind.PERSISTENT]
@@ -493,7 +493,7 @@ def test_the_counts_that_guard_are_those_of_what_the_plan_calls_an_output(
     guarded = ir.if_(i < ir.buf_len(asked), [ir.store(KEPT, i, i)])
     program = bound(guarded, buffers=[FIXED, asked, KEPT])
     role = next(one.role for one in BindingPlan.build(program).bindings if one.name == "asked")
-    assert (why_bound_to_workgroup(program) is None) == role.produces_output
+    assert (why_workgroup_is_fixed(program) is None) == role.produces_output
 
 
 def test_beside_atomics_every_count_guards() -> None:
@@ -501,14 +501,14 @@ def test_beside_atomics_every_count_guards() -> None:
     alone = bound(stored, buffers=[FIXED, IN, KEPT])
     beside = bound(stored, ir.if_(i < 5, [count(0, 1, FIXED)]), buffers=[FIXED, IN, KEPT])
     past = "invocations past the last element may write to 'kept'"
-    assert (why_bound_to_workgroup(alone), why_bound_to_workgroup(beside)) == (past, None)
+    assert (why_workgroup_is_fixed(alone), why_workgroup_is_fixed(beside)) == (past, None)
 
 
 @pytest.mark.parametrize("element", [DataType.I4, DataType.FP4, DataType.NF4, DataType.Bytes])
 def test_the_count_of_elements_that_are_no_whole_bytes_guards_nothing(element: DataType) -> None:
     asked = BufferDecl.read_write("asked", 1, element)
     program = bound(ir.if_(i < ir.buf_len(asked), [ir.store(KEPT, i, i)]), buffers=[FIXED, asked, KEPT])
-    assert why_bound_to_workgroup(program) == "invocations past the last element may write to 'kept'"
+    assert why_workgroup_is_fixed(program) == "invocations past the last element may write to 'kept'"
 
 
 def test_a_deep_unvalidated_program_is_refused_without_recursion() -> None:
@@ -519,7 +519,7 @@ def test_a_deep_unvalidated_program_is_refused_without_recursion() -> None:
     for _ in range(20_000):
         deep = deep + i
     expected = "it is larger than a valid program"
-    found = [why_bound_to_workgroup(bound(one)) for one in (node, ir.store(FIXED, i, deep))]
+    found = [why_workgroup_is_fixed(bound(one)) for one in (node, ir.store(FIXED, i, deep))]
     assert found == [expected, expected]
 
 
@@ -527,4 +527,4 @@ def test_an_expression_that_stands_in_many_places_is_looked_at_once() -> None:
     value: Expr = i
     for _ in range(100):
         value = value + value
-    assert why_bound_to_workgroup(bound(ir.store(FIXED, i, value))) is None
+    assert why_workgroup_is_fixed(bound(ir.store(FIXED, i, value))) is None

@@ -1,4 +1,4 @@
-"""Arguments of a type that cannot be meant are refused where they come in, by an error of ours."""
+"""Arguments of a type that is not valid are refused where they come in, by an error of ours."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BY_NAME = "Fix: pass a dictionary from names to values."
 
 NO_BYTES = "which holds no bytes. Fix: pass the bytes of a .spv file."
 NO_SOURCE = "a GLSL source of type bytes is neither text nor a path. Fix: pass its text, or a Path."
-NO_DEFINE = "1 is no preprocessor name. Fix: use letters, digits and underscores."
+NO_DEFINE = "1 is not a preprocessor name. Fix: use letters, digits and underscores."
 NO_CONSTANT = "the shader has no specialization constant 1; it has TILE. Fix: give only constants that the shader declares."
 SPECS_UNNAMED = f"specialization constants came as list, and are given by name. {BY_NAME}"
 PUSH_UNNAMED = f"push constants came as int, and are given by name. {BY_NAME}"

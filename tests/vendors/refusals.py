@@ -1,4 +1,4 @@
-"""A pytest plug-in for weak devices: a test that ends because the product refused by name what the device lacks is no failure.
+"""A pytest plug-in for weak devices: a test ending because the product refuses by name what the device lacks is not a failure.
 
 A test that needs more than a limit allows, or a feature that is not there, is reported as skipped, with the refusal as its
 reason. Refusals are told by type (``_REFUSALS``) or, those of a child process, by the type's name in what it said.

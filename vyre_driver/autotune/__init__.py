@@ -1,4 +1,4 @@
-"""What the tuner found best, by kernel and adapter, what may be tuned, and the search for the best."""
+"""Tuning: stored records of the best constants of each kernel and device, search spaces, and the search itself."""
 
 from vyre_driver.autotune.search.outcomes import Budget, Outcome, Progress, SearchResult, Status, Trial
 from vyre_driver.autotune.search.space import Axis, Candidate, TuningSpace

@@ -1,4 +1,4 @@
-"""What is known of a module or a program when it is compiled: declared < tuned < caller.
+"""Choose the constants of a module or program at compile time: declared < tuned < given by the caller.
 
 Source: spec items 2.4 and 6.2.
 """
@@ -29,7 +29,7 @@ _WHOLE = frozenset({"u32", "i32"})
 
 
 def check_space(space: object) -> None:
-    """Return if it says what may be tuned; raises InvalidInput 2201."""
+    """Check that a value says what may be tuned, and raise InvalidInput otherwise."""
     if not isinstance(space, TuningSpace):
         raise InvalidInput(f"space is of type {type(space).__name__}", fix="pass a TuningSpace (vyre_driver.autotune)")
 
@@ -42,9 +42,9 @@ def module_target(
     Raises
     ------
     InvalidInput
-        2201 if the space names a constant that the module does not have.
+        If the space names a constant that the module does not have.
     InvalidSpecialization
-        2102 if a constant that is given is unknown or does not fit its type.
+        If a constant that is given is unknown or does not fit its type.
     """
     check_space(space)
     declared = module.runnable.reflection.spec_constants

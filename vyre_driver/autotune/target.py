@@ -1,4 +1,4 @@
-"""What a tuning record is for: a kernel's code and constants on a device's model and driver, and a class of sizes.
+"""The target of a tuning record: a kernel's code and constants, a device model and driver, and a size class.
 
 The identity is what a record is found by; upstream's key, under which it stands in the file, has room for less.
 

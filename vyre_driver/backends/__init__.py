@@ -1,4 +1,4 @@
-"""What can run compiled work, and how it is had (docs/backends.md).
+"""Backends: what runs compiled work, and how to acquire one (docs/backends.md).
 
 Everything but the configuration of a dispatch is imported when first asked for.
 """
@@ -66,7 +66,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import what is not needed by everybody."""
+    """Import lazily what not every user needs."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from vyre_driver.backends import acquisition, base, operations, registration, registry

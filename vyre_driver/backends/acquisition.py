@@ -1,4 +1,4 @@
-"""Acquiring a backend: by its id, or the best one.
+"""Acquire a backend: by its id, or the best one.
 
 Which is best is upstream's order: capability score, timing quality and bandwidth downwards, precedence, acquisition time and id
 upwards. Three things differ from upstream, on purpose. The facts are those that a probe tells without opening a device, so only
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("vyre_driver.backends")
 _MOST_NEAR = 3
-_FIX = "run vyre-driver doctor, which tells what a GPU backend lacks; the reference oracle is had by name only"
+_FIX = "run vyre-driver doctor, which shows what a GPU backend lacks; the reference oracle is acquired by name only"
 _MODEST_INVOCATIONS, _GOOD_INVOCATIONS = 64, 256
 
 
@@ -67,8 +67,8 @@ class BackendSelectionFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Considered:
-    """One row of a ranking: a backend, what it was ranked by (None if it was not), and what became of it, in words."""
+class BackendCandidate:
+    """One row of a ranking: a backend, what it was ranked by (None if it was not), and the verdict on it, in words."""
 
     id: str
     facts: BackendSelectionFacts | None
@@ -82,7 +82,7 @@ class Acquisition:
     """A backend and why it is this one: every backend in the order of the ranking, those that were not ranked at the end."""
 
     backend: Backend
-    why: tuple[Considered, ...]
+    why: tuple[BackendCandidate, ...]
     acquisition_ns: int
 
     def __str__(self) -> str:
@@ -93,19 +93,19 @@ class Acquisition:
 @dataclass(slots=True)
 class _Ranking:
     candidates: list[tuple[bool, BackendSelectionFacts, BackendFacts, BackendRegistration]] = field(default_factory=list)
-    others: list[Considered] = field(default_factory=list)
+    others: list[BackendCandidate] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
     oracles: list[str] = field(default_factory=list)
 
     def leave_out(self, registration: BackendRegistration, verdict: str, facts: BackendFacts | None = None) -> None:
-        told = facts or BackendFacts(DeviceProfile(registration.id))
-        self.others.append(Considered(registration.id, None, told.device, told.is_software, verdict))
+        probed = facts or BackendFacts(DeviceProfile(registration.id))
+        self.others.append(BackendCandidate(registration.id, None, probed.device, probed.is_software, verdict))
 
     def fail(self, registration: BackendRegistration, error: Exception, facts: BackendFacts | None = None) -> None:
         said = str(error) if isinstance(error, VyreError) else f"{type(error).__name__}: {error}"
         self.failures[registration.id] = said
         self.leave_out(registration, f"failed: {said}", facts)
-        _LOG.info("backend %s cannot be had: %s", registration.id, said)
+        _LOG.info("backend %s is unavailable: %s", registration.id, said)
 
 
 def backend_capability_score(profile: DeviceProfile) -> int:
@@ -143,11 +143,13 @@ def acquire(backend_id: str, device: str | int | None = None, *, allow_software:
     Raises
     ------
     BackendNotFound
-        2014 if no backend has the id; the message names those that are near.
+        If no backend has the id; the message names those that are near.
     BackendUnavailable
-        2004, InvalidRegistration 2207: if it is another package's, which is broken.
+        If the package that brings it cannot be imported.
+    InvalidRegistration
+        If the package that brings it registers it wrongly.
     VyreError
-        What its factory raises; what is no error of this package comes as BackendError 1999.
+        What its factory raises; what is not an error of this package comes as BackendError.
     """
     registration = find_registration(backend_id) if isinstance(backend_id, str) else None
     if registration is None:
@@ -163,9 +165,9 @@ def acquire_preferred_dispatch_backend(device: str | int | None = None, *, allow
     Raises
     ------
     NoUsableBackend
-        2015 naming every backend that was tried, and why not.
+        If no backend can be used; names every one that was tried, and why not.
     BackendNotFound
-        2014 and what ``acquire`` raises, for the backend that VYRE_BACKEND names.
+        If VYRE_BACKEND names a backend that does not exist.
     """
     return explain_acquisition(device, allow_software=allow_software).backend
 
@@ -177,44 +179,44 @@ def explain_acquisition(device: str | int | None = None, *, allow_software: bool
         began = time.perf_counter_ns()
         backend = acquire(named, device, allow_software=allow_software)
         acquired_ns = time.perf_counter_ns() - began
-        row = Considered(named, None, "", is_software=False, verdict=f"chosen: {settings.BACKEND.variable} names it")
+        row = BackendCandidate(named, None, "", is_software=False, verdict=f"chosen: {settings.BACKEND.variable} names it")
         return Acquisition(backend, (row,), acquired_ns)
     request = _request(device, allow_software)
     ranking = _rank(request)
-    for place, (is_software, facts, told, registration) in enumerate(ranking.candidates):
+    for place, (is_software, facts, probed, registration) in enumerate(ranking.candidates):
         began = time.perf_counter_ns()
         try:
             backend = _open(registration, request)
-        except Exception as error:  # noqa: BLE001 -- whatever a factory raises, the others can still be had
-            ranking.fail(registration, error, told)
+        except Exception as error:  # noqa: BLE001 -- whatever a factory raises, the others are still available
+            ranking.fail(registration, error, probed)
             continue
         facts = replace(facts, acquisition_ns=time.perf_counter_ns() - began)  # noqa: PLW2901 -- measured just now
         verdict = "chosen" if not is_software else "chosen: a CPU (software) device, which was allowed"
         if is_software:
-            _LOG.warning("backend %s runs on %s, a CPU (software) device", registration.id, told.device)
-        rows = [Considered(registration.id, facts, told.device, is_software, verdict)]
+            _LOG.warning("backend %s runs on %s, a CPU (software) device", registration.id, probed.device)
+        rows = [BackendCandidate(registration.id, facts, probed.device, is_software, verdict)]
         rows += _losers(ranking.candidates[place:])
         return Acquisition(backend, (*rows, *ranking.others), facts.acquisition_ns)
     raise _nothing_usable(ranking)
 
 
-def rank_backends(device: str | int | None = None, *, allow_software: bool | None = None) -> tuple[Considered, ...]:
+def rank_backends(device: str | int | None = None, *, allow_software: bool | None = None) -> tuple[BackendCandidate, ...]:
     """Return the ranking that an acquisition would go by, from the probes alone: nothing is opened."""
     ranking = _rank(_request(device, allow_software))
     rows = [
-        Considered(one.id, facts, told.device, is_software, "not opened")
-        for is_software, facts, told, one in ranking.candidates
+        BackendCandidate(one.id, facts, probed.device, is_software, "not opened")
+        for is_software, facts, probed, one in ranking.candidates
     ]
     return (*rows, *ranking.others)
 
 
 def probe_backend(backend_id: str, request: BackendRequest) -> BackendFacts:
-    """Return what a backend tells of itself before it is opened; conservative facts for one without a probe.
+    """Return the facts of a backend that is not open; conservative ones if it has no probe.
 
     Raises
     ------
     BackendNotFound
-        2014 if no backend has the id, and what its probe raises.
+        If no backend has the id.
     """
     registration = find_registration(backend_id)
     if registration is None:
@@ -224,7 +226,7 @@ def probe_backend(backend_id: str, request: BackendRequest) -> BackendFacts:
     return registration.probe(request)
 
 
-def ranking_text(rows: tuple[Considered, ...]) -> str:
+def ranking_text(rows: tuple[BackendCandidate, ...]) -> str:
     """Return a ranking as a table of plain text, a row a backend."""
     head = ("", "backend", "capability", "timing", "GB/s", "precedence", "device", "verdict")
     lines = [head, *(_cells(place, row) for place, row in enumerate(rows, start=1))]
@@ -232,7 +234,7 @@ def ranking_text(rows: tuple[Considered, ...]) -> str:
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines)
 
 
-def _cells(place: int, row: Considered) -> tuple[str, ...]:
+def _cells(place: int, row: BackendCandidate) -> tuple[str, ...]:
     facts = row.facts
     if facts is None:
         return ("-", row.id, "", "", "", "", row.device, row.verdict)
@@ -253,7 +255,7 @@ def _rank(request: BackendRequest) -> _Ranking:
         if registration.is_oracle:
             if registration.dispatches:
                 ranking.oracles.append(registration.id)
-            ranking.leave_out(registration, "left out: a reference oracle is had by name only")
+            ranking.leave_out(registration, "left out: a reference oracle is acquired by name only")
         elif not registration.dispatches:
             ranking.leave_out(registration, "left out: it does not dispatch")
         else:
@@ -265,25 +267,25 @@ def _rank(request: BackendRequest) -> _Ranking:
 def _probe(registration: BackendRegistration, request: BackendRequest, ranking: _Ranking) -> None:
     """Add a candidate with its facts, or why there is none."""
     try:
-        told = probe_backend(registration.id, request)
-        facts = BackendSelectionFacts.of(registration, told.profile)
-    except Exception as error:  # noqa: BLE001 -- whatever a probe raises, the others can still be had
+        probed = probe_backend(registration.id, request)
+        facts = BackendSelectionFacts.of(registration, probed.profile)
+    except Exception as error:  # noqa: BLE001 -- whatever a probe raises, the others are still available
         ranking.fail(registration, error)
         return
-    if told.is_software and not request.allow_software:
-        ranking.failures[registration.id] = f"{told.device or 'its device'} is a CPU (software) device and none was allowed"
-        ranking.leave_out(registration, f"left out: {ranking.failures[registration.id]}", told)
+    if probed.is_software and not request.allow_software:
+        ranking.failures[registration.id] = f"{probed.device or 'its device'} is a CPU (software) device and none was allowed"
+        ranking.leave_out(registration, f"left out: {ranking.failures[registration.id]}", probed)
         return
-    ranking.candidates.append((told.is_software, facts, told, registration))
+    ranking.candidates.append((probed.is_software, facts, probed, registration))
 
 
-def _losers(candidates: list[tuple[bool, BackendSelectionFacts, BackendFacts, BackendRegistration]]) -> list[Considered]:
+def _losers(candidates: list[tuple[bool, BackendSelectionFacts, BackendFacts, BackendRegistration]]) -> list[BackendCandidate]:
     """Say of each candidate after the first what decided against it."""
     first_software, first, _, _ = candidates[0]
     rows = []
-    for is_software, facts, told, registration in candidates[1:]:
+    for is_software, facts, probed, registration in candidates[1:]:
         against = "a CPU (software) device" if is_software and not first_software else _difference(first, facts)
-        rows.append(Considered(registration.id, facts, told.device, is_software, f"behind: {against}"))
+        rows.append(BackendCandidate(registration.id, facts, probed.device, is_software, f"behind: {against}"))
     return rows
 
 
@@ -314,9 +316,9 @@ def _open(registration: BackendRegistration, request: BackendRequest) -> Backend
 def _unknown(wanted: object) -> BackendNotFound:
     known = known_ids()
     near = difflib.get_close_matches(str(wanted).lower(), known, _MOST_NEAR, 0.5)
-    meant = f"; near it: {', '.join(near)}" if near else ""
+    suggested = f"; near it: {', '.join(near)}" if near else ""
     return BackendNotFound(
-        f"no backend has the id {wanted!r}; there are {', '.join(known)}{meant}",
+        f"no backend has the id {wanted!r}; there are {', '.join(known)}{suggested}",
         fix="name one of those, or install the package that brings it",
         wanted=wanted,
         near=near,

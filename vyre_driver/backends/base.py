@@ -1,13 +1,14 @@
-"""What a backend is.
+"""The interface of a backend.
 
-A backend is one way of running compiled work on one device: kompute on a GPU, an interpreter on the CPU, a package of somebody
-else's on whatever that drives. It is acquired (:mod:`vyre_driver.backends.acquisition`), loads an *artifact* (a ``Program`` or
+A backend is one way of running compiled work on one device: kompute on a GPU, an interpreter on the CPU, another package on
+whatever it drives. It is acquired (:mod:`vyre_driver.backends.acquisition`), loads an *artifact* (a ``Program`` or
 a ``SpirvModule``, whichever of them it takes), and dispatches it: arrays in, for what the artifact reads, and arrays out, of
 what it writes, both in the order of its bindings. Nothing of the caller's is ever written to.
 
-It is honest. A capability is there only if the lowering really emits it and the device has it; what it does not say is False, 0
-or the smallest that can be. What it cannot do it refuses by name (``UnsupportedFeature``) before anything runs: there is no
-slow way that is taken silently, no wish of a ``DispatchConfig`` that is dropped, no result that somebody else computed.
+A capability is there only if the lowering really emits it and the device has it; what it does not
+say is False, 0 or the smallest that can be. What it cannot do it refuses by name (``UnsupportedFeature``) before anything runs:
+there is no slow way that is taken silently, no field of a ``DispatchConfig`` that is dropped, no result that another backend
+computed.
 
 It owns what it made. ``close`` gives the device back once its work has ended; after it, and after ``device_lost`` turned True,
 every call raises and nothing crashes. A lost backend stays lost: another one is acquired in its place.
@@ -57,7 +58,7 @@ class TimedDispatch:
 
 
 class LoadedArtifact(ABC):
-    """An artifact that a backend has made ready: dispatched as often as one likes. May be called from several threads.
+    """An artifact that a backend has made ready: it can be dispatched any number of times. May be called from several threads.
 
     A ``config`` of None is the one it was loaded with; another one, even one that is all defaults, takes its place.
     """
@@ -132,20 +133,22 @@ class Backend(ABC):
             Arrays, in the order of the bindings that are read; a read-write buffer's comes back changed in a new array. An
             output that nothing sizes has its array among them too.
         config
-            What is wished of the dispatch; None wishes nothing.
+            What to ask of the dispatch; None asks for nothing.
         specs, push
             Specialization constants, and push constants, by name.
 
         Raises
         ------
         InvalidProgram
-            1006 and its kin, InvalidInput 2201: if artifact or inputs are not what can be run; nothing has run then.
+            If the artifact cannot be run; nothing has run then.
+        InvalidInput
+            If the inputs do not fit it; nothing has run then.
         UnsupportedFeature
-            1002 naming the field of ``config``, the operation or the capability that is not there.
+            If the backend lacks a field of ``config``, an operation or a capability; names it.
         LimitExceeded
-            2104 if a size is over a limit of the device, or the outputs over ``max_output_bytes``.
+            If a size is over a limit of the device, or the outputs over ``max_output_bytes``.
         DispatchFailed
-            1005 and its kin: if the device fails, is lost, or was closed.
+            If the device fails, is lost, or was closed.
         """
 
     @property
@@ -216,7 +219,7 @@ class Backend(ABC):
         Raises
         ------
         UnsupportedFeature
-            1002 where ``supports_resident_buffers`` is False, as the other methods on resident buffers.
+            Where ``supports_resident_buffers`` is False, as the other methods on resident buffers.
         """
         del byte_len, dtype
         self.refuse("allocation of resident buffers")
@@ -254,7 +257,7 @@ class Backend(ABC):
         Raises
         ------
         UnsupportedFeature
-            1002, always.
+            Always.
         """
         raise UnsupportedFeature(f"backend {self.id!r} has no {feature}", fix=fix, feature=feature, backend=self.id)
 

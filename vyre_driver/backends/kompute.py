@@ -26,8 +26,8 @@ from vyre_driver.kompute.device import BACKEND_ID
 from vyre_driver.kompute.timing import run_timed
 from vyre_driver.specialization.resolve import named_values
 from vyre_driver.spirv.module import SpirvModule
-from vyre_driver.target.check import check_output_bytes, check_wishes, output_byte_len
 from vyre_driver.target.config import DispatchConfig
+from vyre_driver.target.config_check import check_config, check_output_bytes, output_byte_len
 from vyre_driver.target.profile import DeviceProfile
 from vyre_driver.vulkan.devices import enumerate_devices
 from vyre_driver.vulkan.layer import wanted_features
@@ -93,7 +93,7 @@ class KomputeBackend(Backend):
 
     @property
     def device_lost(self) -> bool:
-        """Whether the layer saw the device lost; without the layer nobody sees it."""
+        """Whether the layer saw the device lost; without the layer that is not known."""
         return self.driver.device.is_lost
 
     def load(
@@ -103,7 +103,7 @@ class KomputeBackend(Backend):
         specs: Mapping[str, object] | SpecMap | None = None,
         config: DispatchConfig | None = None,
     ) -> KomputeArtifact:
-        """Compile a SPIR-V module or a program; raises as ``Driver.compile`` and for wishes that cannot be kept."""
+        """Compile a module or a program; raises as ``Driver.compile``, and for fields of a config that it cannot honour."""
         if not (isinstance(artifact, SpirvModule) or _is_program(artifact)):
             self.refuse(
                 f"way to run something of type {type(artifact).__name__}",
@@ -128,7 +128,8 @@ class KomputeBackend(Backend):
         kind = checked_dtype(dtype)
         if not is_whole(byte_len) or byte_len < 1 or byte_len % kind.itemsize:
             raise InvalidInput(
-                f"{byte_len!r} bytes are no whole number of {kind}, one or more", fix=f"ask for a multiple of {kind.itemsize}"
+                f"{byte_len!r} bytes are not a whole number of {kind}, one or more",
+                fix=f"ask for a multiple of {kind.itemsize}",
             )
         return self.driver.empty(operator.index(byte_len) // kind.itemsize, kind)
 
@@ -140,7 +141,7 @@ class KomputeBackend(Backend):
         self._own(buffer).write(np.ascontiguousarray(given).reshape(-1).view(np.uint8).data)
 
     def download_resident(self, buffer: Buffer, start: int = 0, end: int | None = None) -> bytes:
-        """Return some of its bytes; raises as ``Buffer.read``, and InvalidInput 2201 for bytes that it has not."""
+        """Return some of its bytes; raises as ``Buffer.read``, and InvalidInput for bytes that it has not."""
         size = self._own(buffer).nbytes
         until = size if end is None else end
         if not (is_whole(start) and is_whole(until) and 0 <= start <= until <= size):
@@ -154,7 +155,7 @@ class KomputeBackend(Backend):
         self._own(buffer).close()
 
     def _own(self, buffer: object) -> Buffer:
-        """Return the buffer, if it is one of this backend's; raises InvalidInput 2201."""
+        """Return the buffer, if it is one of this backend's; raises InvalidInput."""
         if not isinstance(buffer, Buffer) or buffer.device is not self.driver.device:
             is_buffer = isinstance(buffer, Buffer)
             got = "a resident buffer of another backend" if is_buffer else f"something of type {type(buffer).__name__}"
@@ -213,8 +214,8 @@ class KomputeArtifact(LoadedArtifact):
         self.id = self.kernel_for(self.config).trace.key
 
     def kernel_for(self, config: DispatchConfig) -> Kernel:
-        """Return the kernel that keeps these wishes; raises for those that cannot be kept."""
-        check_wishes(self.backend, config)
+        """Return the kernel that honours this config; raises for fields that it cannot honour."""
+        check_config(self.backend, config)
         if config.timeout is not None and self.backend.driver.device.layer is None:
             self.backend.refuse(
                 f"way to keep timeout {config.timeout} s: without the vyre Vulkan layer kompute waits to the end",
@@ -224,8 +225,10 @@ class KomputeArtifact(LoadedArtifact):
         is_module = isinstance(artifact, SpirvModule)
         decides = DispatchConfig(workgroup_override=size, ulp_budget=None if is_module else config.ulp_budget)
         if decides not in self._kernels:
-            made = self._of_module(artifact, size) if isinstance(artifact, SpirvModule) else self._of_program(artifact, decides)
-            self._kernels[decides] = made
+            result = (
+                self._of_module(artifact, size) if isinstance(artifact, SpirvModule) else self._of_program(artifact, decides)
+            )
+            self._kernels[decides] = result
         return self._kernels[decides]
 
     def _of_module(self, module: SpirvModule, size: tuple[int, int, int] | None) -> Kernel:
@@ -234,15 +237,15 @@ class KomputeArtifact(LoadedArtifact):
             fixed = "x".join(map(str, kernel.workgroup))
             self.backend.refuse(
                 f"way to keep workgroup_override {size}: the module's workgroups are {fixed}, which no constant decides",
-                "leave workgroup_override out, or give the module a local_size_x_id and its kin",
+                "leave workgroup_override out, or give the module a local_size_x_id (and y, z)",
             )
         return kernel
 
     def _of_program(self, program: Program, config: DispatchConfig) -> Kernel:
-        """Compile a program; ``config`` has what decides its code. None of that is no configuration: the driver's own key."""
-        from vyre_driver.backends.validate import admit  # late: most need no programs
+        """Compile a program; without a ``config`` that changes its code the key is the driver's own."""
+        from vyre_driver.backends.validate import validate_program  # late: most users need no programs
 
-        admit(self.backend, program, config, self.backend.program_profile)
+        validate_program(self.backend, program, config, self.backend.program_profile)
         return self.backend.driver.compile(program, self._specs, None if config == DispatchConfig() else config)
 
     def dispatch(
@@ -259,7 +262,7 @@ class KomputeArtifact(LoadedArtifact):
     def dispatch_timed(
         self, inputs: Sequence[object], config: DispatchConfig | None = None, *, push: Mapping[str, object] | None = None
     ) -> TimedDispatch:
-        """Run it on resident buffers, so that handing over, waiting and the device can be told apart; a strict call cannot."""
+        """Run it on resident buffers, so that submission, waiting and device time are measured apart; not for strict calls."""
         began = time.perf_counter_ns()
         chosen = self.config if config is None else config
         kernel = self.kernel_for(chosen)
@@ -276,7 +279,7 @@ class KomputeArtifact(LoadedArtifact):
 
 
 def registration() -> BackendRegistration:
-    """Return how it is had; the probe looks at the loader's devices and opens none."""
+    """Return its registration; the probe looks at the loader's devices and opens none."""
     return BackendRegistration(BACKEND_ID, _open, _PRECEDENCE, dispatches=True, probe=_probe, source=BUILT_IN_SOURCE)
 
 
@@ -292,7 +295,7 @@ def _probe(request: BackendRequest) -> BackendFacts:
 
 
 def _is_program(artifact: object) -> TypeGuard[Program]:
-    from vyre_driver.ir.program import Program  # late: most need no programs
+    from vyre_driver.ir.program import Program  # late: most users need no programs
 
     return isinstance(artifact, Program)
 
@@ -318,7 +321,7 @@ def _contents(argument: BufferArgument) -> NDArray[Any]:
 def _run_calls(
     kernel: Kernel, inputs: Sequence[object], config: DispatchConfig, push: Mapping[str, object] | None
 ) -> tuple[NDArray[Any], ...]:
-    """Call the kernel as often as is wished, each time on what the last one made of its read-write buffers."""
+    """Call the kernel ``fixpoint_iterations`` times, each time on what the last one made of its read-write buffers."""
     given = list(inputs)
     deadline = Deadline(config.timeout, "the device")
     outputs: tuple[NDArray[Any], ...] = ()
@@ -337,7 +340,7 @@ def _run_calls(
 
 
 def _check_whole(arguments: Sequence[BufferArgument], config: DispatchConfig) -> None:
-    """Return if what one call gives back is all that the next one needs."""
+    """Check that one call gives back all that the next one needs."""
     cut = next((one.binding.name for one in arguments if one.binding.output_byte_range is not None), None)
     if cut is not None and (config.fixpoint_iterations or 1) > 1:
         raise UnsupportedFeature(

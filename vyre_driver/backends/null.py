@@ -1,4 +1,4 @@
-"""The backend that runs nothing: for what stands above backends, and its tests. Acquired by name only.
+"""A backend that runs nothing, for testing what is built on backends. Acquired by name only.
 
 It checks a program and its inputs as any backend does, on a device of the largest limits, computes nothing, and returns outputs
 of zeros in the sizes that the program and its inputs give. Of anything else than a program there are no outputs.
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.backends.base import Backend
 from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendRegistration
-from vyre_driver.backends.validate import admit
+from vyre_driver.backends.validate import validate_program
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.ir.program import Program
-from vyre_driver.target.check import check_output_bytes, check_wishes
 from vyre_driver.target.config import DispatchConfig
+from vyre_driver.target.config_check import check_config, check_output_bytes
 from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
@@ -68,10 +68,10 @@ class NullBackend(Backend):
         if self._closed:
             raise DispatchFailed("the null backend is closed", fix="acquire it again")
         chosen = DispatchConfig() if config is None else config
-        check_wishes(self, chosen)
+        check_config(self, chosen)
         outputs: tuple[NDArray[Any], ...] = ()
         if isinstance(artifact, Program):
-            outputs = _zeros(BindingPlan.from_program(admit(self, artifact, chosen), inputs), chosen)
+            outputs = _zeros(BindingPlan.from_program(validate_program(self, artifact, chosen), inputs), chosen)
         self.dispatched += 1
         return outputs
 
@@ -91,5 +91,5 @@ def _zeros(plan: BindingPlan, config: DispatchConfig) -> tuple[NDArray[Any], ...
 
 
 def registration() -> BackendRegistration:
-    """Return how it is had: by name alone, for it dispatches nothing."""
+    """Return its registration: acquired by name alone, for it dispatches nothing."""
     return BackendRegistration(NullBackend.id, lambda _: NullBackend(), source=BUILT_IN_SOURCE)

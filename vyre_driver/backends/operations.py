@@ -1,4 +1,4 @@
-"""What a backend can be asked to run of a program, by upstream's names.
+"""The operations of a program that a backend can support, by upstream's names.
 
 Source: spec item 4.6, the default set of 21 names.
 """
@@ -38,7 +38,7 @@ _WITHOUT_LOWERING = frozenset({"vyre.node.indirect_dispatch", "vyre.node.async_l
 
 
 def core_expressions() -> frozenset[str]:
-    """Return those of the default set that are no nodes."""
+    """Return those of the default set that are not nodes."""
     return frozenset(name for name in _CORE if not name.startswith(_NODE))
 
 

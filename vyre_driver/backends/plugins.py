@@ -1,7 +1,7 @@
-"""Backends of other packages: found by their entry points, imported when one of them is asked for.
+"""Backends from other packages: found by their entry points, and imported when one of them is asked for.
 
-The import runs in a thread of its own and has VYRE_PLUGIN_TIMEOUT seconds: a package that never ends importing is broken, and
-nobody hangs. What was found out about a plug-in holds for the process. While it is imported, a plug-in may ask which backends
+The import runs in a thread of its own and has VYRE_PLUGIN_TIMEOUT seconds: a package whose import never ends counts as broken,
+and no caller hangs. The result for a plug-in holds for the process. While it is imported, a plug-in may ask which backends
 there are: those that are being imported too, itself among them, are not there yet.
 
 Source: the entry points specification of the Python packaging guides.
@@ -33,7 +33,7 @@ _LOG = logging.getLogger("vyre_driver.backends")
 
 @dataclass(frozen=True, slots=True)
 class BrokenPlugin:
-    """A plug-in that cannot be had: the id it claims, who brought it, and why."""
+    """A plug-in that cannot be loaded: the id it claims, who brought it, and why."""
 
     id: str
     source: str
@@ -42,7 +42,7 @@ class BrokenPlugin:
 
 @dataclass(slots=True)
 class _Attempt:
-    """An import that goes on in a thread, and what came of it."""
+    """An import that runs in a thread, and its result."""
 
     timeout_s: float
     until: float
@@ -62,7 +62,7 @@ class _Attempt:
         return True
 
     def end(self) -> None:
-        """Tell who waits that it is done."""
+        """Wake the waiters: it is done."""
         with self.changed:
             self.is_done = True
             self.changed.notify_all()
@@ -78,7 +78,7 @@ _HERE = _Thread()
 
 
 class Plugins:
-    """The entry points of one look around, and what became of those that were imported. May be used from several threads."""
+    """The entry points of one scan, and the results of those that were imported. May be used from several threads."""
 
     def __init__(self, found: Iterable[EntryPoint]) -> None:
         """Remember them by id; imports nothing."""
@@ -99,7 +99,9 @@ class Plugins:
         Raises
         ------
         BackendUnavailable
-            2004 if its import fails, does not end or asks for it; InvalidRegistration 2207 if it has none or two claim the id.
+            If its import fails, does not end or asks for it.
+        InvalidRegistration
+            If it has no registration, or two plug-ins claim the id.
         """
         if backend_id not in self._found:
             return None
@@ -111,12 +113,12 @@ class Plugins:
         return outcome
 
     def registrations(self, taken: Mapping[str, str]) -> tuple[BackendRegistration, ...]:
-        """Return those that can be had, without the ids that are ``taken``."""
+        """Return those that can be loaded, without the ids that are ``taken``."""
         found = (self._outcome(name) for name in self._found if name not in taken)
         return tuple(one for one in found if isinstance(one, BackendRegistration))
 
     def broken(self, taken: Mapping[str, str]) -> tuple[BrokenPlugin, ...]:
-        """Return those that cannot be had, because of themselves or because their id is ``taken`` (by whom)."""
+        """Return those that cannot be loaded, because of themselves or because their id is ``taken`` (by whom)."""
         broken = []
         for name, entries in self._found.items():
             sources = [_source(one) for one in entries]
@@ -126,7 +128,7 @@ class Plugins:
         return tuple(broken)
 
     def _outcome(self, name: str) -> BackendRegistration | VyreError | None:
-        """Return what became of a plug-in; None in a thread that imports plug-ins, while another one imports this."""
+        """Return the result of importing a plug-in; None in a thread that imports plug-ins, while another one imports this."""
         entries = self._found[name]
         with self._lock:
             if name in self._outcomes:
@@ -138,7 +140,7 @@ class Plugins:
         if attempt is None:
             found: BackendRegistration | VyreError = duplicate_error(name, [_source(one) for one in entries])
         elif is_begun and _HERE.imports:
-            return None  # who waits for this thread may be the one that it would wait for
+            return None  # a thread that waits for this one may be the one it would wait for
         else:
             found = _judge(name, entries[0], attempt)
         with self._lock:
@@ -183,7 +185,7 @@ def _begin(name: str, entry: EntryPoint) -> _Attempt:
 
 
 def _judge(name: str, entry: EntryPoint, attempt: _Attempt) -> BackendRegistration | VyreError:
-    """Wait for an import; returns why the plug-in cannot be had instead of raising."""
+    """Wait for an import; returns why the plug-in cannot be loaded instead of raising."""
     source = _source(entry)
     if not attempt.wait():
         return _unavailable(name, source, f"its import did not end in {attempt.timeout_s:g} s")

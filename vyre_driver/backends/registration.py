@@ -1,4 +1,4 @@
-"""How one backend is had, and what it tells of itself before it is.
+"""The registration of a backend: how to open it, and the facts known before it is opened.
 
 Source: spec item 5.
 """
@@ -32,7 +32,7 @@ class BackendRequest:
 
 @dataclass(frozen=True, slots=True)
 class BackendFacts:
-    """What a backend tells of itself before anything is initialised: its profile, and the device it would open."""
+    """What a backend reports before anything is initialised: its profile, and the device it would open."""
 
     profile: DeviceProfile
     device: str = ""
@@ -41,11 +41,12 @@ class BackendFacts:
 
 @dataclass(frozen=True, slots=True)
 class BackendRegistration:
-    """How a backend is had.
+    """How to open and rank a backend.
 
-    ``factory`` opens it. ``probe`` tells the facts it is ranked by without opening anything, and raises what a factory would;
+    ``factory`` opens it. ``probe`` returns the facts it is ranked by without opening anything, and raises what a factory would;
     without one it is ranked as a conservative profile. Lower ``precedence`` goes first where the facts are equal. Only what
-    ``dispatches`` is chosen without being named, and what is a ``reference_oracle`` never is. ``source`` says who brought it.
+    ``dispatches`` is chosen without being named, and what is a ``reference_oracle`` never is. ``source`` names the package that
+    registered it.
     """
 
     id: str
@@ -62,7 +63,7 @@ class BackendRegistration:
         Raises
         ------
         InvalidRegistration
-            2207 if the id is empty or not printable, the precedence is no u32, or factory or probe cannot be called.
+            If the id is empty or not printable, the precedence is not a u32, or factory or probe cannot be called.
         """
         if not isinstance(self.id, str) or not self.id or not self.id.isprintable():
             _refuse(f"the id of a backend is {self.id!r}", "give a printable name", self.id)

@@ -1,11 +1,11 @@
-"""Which backends there are: built in, registered by this process, or brought by other packages.
+"""The registry of backends: built in, registered by this process, or installed with other packages.
 
-Nothing is imported before it is asked about. A built-in is a row of ``_BUILT_IN``. A plug-in is an entry point of the group
+Nothing is imported before it is needed. A built-in is a row of ``_BUILT_IN``. A plug-in is an entry point of the group
 ``vyre_driver.backends``: its name is the backend's id, and what it names is a ``BackendRegistration`` or a function without
-arguments that returns one. A plug-in that cannot be had is remembered with the reason and is never an exception for anybody
-else (``broken_plugins``); asked for by its id, the reason is raised.
+arguments that returns one. A plug-in that cannot be loaded is remembered with the reason (``broken_plugins``) and never
+keeps others from loading; asked for by its id, the reason is raised.
 
-Source: spec item 5. Upstream's precedence of a backend without one, and its answer for ids that nobody has, are kept.
+Source: spec item 5. Upstream's precedence of a backend without one, and its answer for unknown ids, are kept.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def register_backend(registration: BackendRegistration) -> None:
     Raises
     ------
     InvalidRegistration
-        2207 if it is none, or its id is taken, naming both.
+        If it is none, or its id is taken, naming both.
     """
     if not isinstance(registration, BackendRegistration):
         raise InvalidRegistration(
@@ -73,7 +73,7 @@ def registered_backends() -> tuple[BackendRegistration, ...]:
     Raises
     ------
     InvalidSetting
-        2401 if VYRE_DISABLE_PLUGINS or VYRE_PLUGIN_TIMEOUT cannot be meant.
+        If VYRE_DISABLE_PLUGINS or VYRE_PLUGIN_TIMEOUT is not valid.
     """
     with _lock:
         own = [*(find() for find in _BUILT_IN.values()), *_registered.values()]
@@ -92,7 +92,9 @@ def find_registration(backend_id: str) -> BackendRegistration | None:
     Raises
     ------
     InvalidRegistration
-        2207, BackendUnavailable 2004: if it is a plug-in that cannot be had, with the reason.
+        If it is a plug-in that cannot be loaded, with the reason.
+    BackendUnavailable
+        If it is a plug-in that cannot be loaded, with the reason.
     """
     with _lock:
         found = _built_in(backend_id) or _registered.get(backend_id)
@@ -106,19 +108,19 @@ def known_ids() -> tuple[str, ...]:
 
 
 def broken_plugins() -> tuple[BrokenPlugin, ...]:
-    """Return the plug-ins that cannot be had, with the reasons; imports them all."""
+    """Return the plug-ins that cannot be loaded, with the reasons; imports them all."""
     with _lock:
         taken = dict.fromkeys(_BUILT_IN, BUILT_IN_SOURCE) | {one.id: one.source for one in _registered.values()}
     return installed_plugins().broken(taken)
 
 
 def backend_dispatches(backend_id: str) -> bool:
-    """Whether a backend runs programs; False for an id that nobody has, or whose plug-in is broken."""
+    """Whether a backend runs programs; False for an unknown id, or one whose plug-in is broken."""
     return any(one.dispatches for one in registered_backends() if one.id == backend_id)
 
 
 def backend_precedence(backend_id: str) -> int:
-    """Return a backend's precedence; 2**32 - 1 without one, and for an id that nobody has."""
+    """Return a backend's precedence; 2**32 - 1 without one, and for an unknown id."""
     return next((one.precedence for one in registered_backends() if one.id == backend_id), NO_PRECEDENCE)
 
 

@@ -1,7 +1,7 @@
-"""Whether a backend may be given an artifact: asked before anything of it runs, and remembered.
+"""Validate a program for a backend before any of it runs, and remember the result.
 
-What was found out for a program is kept with the program, under the backend *and* the limits and operations it offers: a
-program that one adapter takes is asked about again for a weaker one with the same id, which upstream's memo forgets to do.
+The result for a program is kept with the program, under the backend *and* its limits and operations: a
+program that one adapter takes is validated again for a weaker one with the same id, which upstream's memo forgets to do.
 
 Source: spec item 4.6. Step 1 there, the lowering of collectives of a single rank, is not done: they are refused.
 """
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir.nodes import op_id
-from vyre_driver.ir.validation.profile_rules import Offer
+from vyre_driver.ir.validation.profile_rules import DeviceCapabilities
 from vyre_driver.ir.validation.validate import validate
 from vyre_driver.ir.walks import NodeWalk
-from vyre_driver.target.check import check_wishes
+from vyre_driver.target.config_check import check_config
 
 if TYPE_CHECKING:
     from vyre_driver.backends.base import Backend
@@ -23,49 +23,51 @@ if TYPE_CHECKING:
     from vyre_driver.target.config import DispatchConfig
     from vyre_driver.target.profile import DeviceProfile
 
-_ADMITTED = "backends it was admitted to"
+_PASSED = "backends it was validated for"
 _MAX_REMEMBERED = 64
 _MAX_LISTED = 5
 
 
-def admit(backend: Backend, program: Program, config: DispatchConfig, profile: DeviceProfile | None = None) -> Program:
+def validate_program(
+    backend: Backend, program: Program, config: DispatchConfig, profile: DeviceProfile | None = None
+) -> Program:
     """Return the program as it is to run, with its overridden workgroup, if the backend may be given it.
 
-    In this order: the wishes of ``config``; whether the program means something; whether the backend runs its operations (nodes
-    at every depth, by upstream's names; expressions are not asked about, as upstream does not); whether its device has the
+    In this order: the fields of ``config``; whether the program is valid; whether the backend runs its operations (nodes
+    at every depth, by upstream's names; expressions are not checked, as in upstream); whether its device has the
     types, sizes and capabilities. ``profile`` is what it has for programs, where that is more than the backend's profile tells.
 
     Raises
     ------
     UnsupportedFeature
-        1002 naming the wish, or the operations, that are not there.
+        If the backend lacks a field of ``config`` or an operation; names it.
     LimitExceeded
-        2104 if an override is over a limit.
+        If an override is over a limit.
     InvalidProgram
-        1006 with every problem of the program, by path.
+        If the program is not valid; lists every problem by path.
     """
-    check_wishes(backend, config)
+    check_config(backend, config)
     chosen = program
     if config.workgroup_override is not None and config.workgroup_override != program.workgroup_size:
         chosen = program.with_workgroup_size(config.workgroup_override)
     held_against = backend.profile if profile is None else profile
-    offer = (backend.id, backend.version, backend.supported_ops, Offer.of(held_against))
-    admitted = program_memo(program)
-    asked = (*offer, chosen.workgroup_size)
-    if asked in admitted:
+    capabilities = (backend.id, backend.version, backend.supported_ops, DeviceCapabilities.of(held_against))
+    passed = program_memo(program)
+    asked = (*capabilities, chosen.workgroup_size)
+    if asked in passed:
         return chosen
     validate(chosen)
     _check_operations(backend, chosen)
     validate(chosen, held_against)
-    if len(admitted) >= _MAX_REMEMBERED:
-        admitted.clear()
-    admitted.add(asked)
+    if len(passed) >= _MAX_REMEMBERED:
+        passed.clear()
+    passed.add(asked)
     return chosen
 
 
 def program_memo(program: Program) -> set[object]:
-    """Return what a program was admitted to; it goes with the program."""
-    found: set[object] = program._memo.setdefault(_ADMITTED, set())  # noqa: SLF001 -- it is the program that remembers
+    """Return what a program was validated for; kept with the program."""
+    found: set[object] = program._memo.setdefault(_PASSED, set())  # noqa: SLF001 -- it is the program that remembers
     return found
 
 

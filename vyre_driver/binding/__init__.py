@@ -1,4 +1,4 @@
-"""Which buffer is what, and whether what a caller gives fits: plans, arguments, push constants and grids (docs/binding.md)."""
+"""Match a caller's arguments to a kernel: binding plans, arguments, push constants and grids (docs/binding.md)."""
 
 from vyre_driver.binding.plan import Binding, BindingPlan, BindingRole
 from vyre_driver.binding.upstream import (

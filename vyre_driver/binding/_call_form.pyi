@@ -8,14 +8,14 @@ Form: TypeAlias = tuple[object, object, object]
 def call_form(
     arrays: tuple[object, ...], groups: Sequence[int] | None, out_counts: Mapping[str, int] | None, array_type: type
 ) -> Form | None: ...
-def has_form(
+def matches(
     form: Form,
     arrays: tuple[object, ...],
     groups: Sequence[int] | None,
     out_counts: Mapping[str, int] | None,
     array_type: type,
 ) -> bool: ...
-def in_one_piece(
+def as_contiguous(
     arrays: tuple[object, ...], positions: tuple[int | None, ...], copied: Callable[[Any], NDArray[Any]]
 ) -> list[NDArray[Any] | None]: ...
 

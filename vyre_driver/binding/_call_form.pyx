@@ -1,5 +1,5 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
-"""The proof of a call that fits like one before: types, shapes and counts compared, push constants packed.
+"""Recognize a call of the same form as an earlier one: compare types, shapes and counts, and pack push constants.
 
 What is out of the ordinary is left to the plain code, which proves it from the ground up or says what is wrong.
 Nothing here imports the rest of the package. Plain twins stand in tests/proof_twin.py.
@@ -25,7 +25,7 @@ cdef enum:
 
 
 cdef bint are_plain(object counts) noexcept:
-    """Whether these are exact whole numbers in a tuple or list."""
+    """Whether these are exact integers in a tuple or list."""
     cdef object one
     if type(counts) is tuple:
         for one in <tuple> counts:
@@ -41,7 +41,7 @@ cdef bint are_plain(object counts) noexcept:
 
 
 cdef object plain_counts(object out_counts):
-    """Return (name, count) pairs of a dictionary of exact whole numbers, None of no counts at all, False of anything else."""
+    """Return (name, count) pairs of a dictionary of exact integers, None of no counts at all, False of anything else."""
     cdef object count
     if out_counts is None:
         return None
@@ -56,7 +56,7 @@ cdef object plain_counts(object out_counts):
 def call_form(tuple arrays not None, object groups, object out_counts, type array_type not None) -> tuple | None:
     """Return what decides whether a call fits, to be compared: (dtype, shape) of each array, groups, counts.
 
-    None when something is of an unusual type: 1.0 equals 1, and is no number of workgroups.
+    None when something is of an unusual type: 1.0 equals 1, and is not a number of workgroups.
     """
     cdef object array, counts
     cdef list forms = []
@@ -72,8 +72,8 @@ def call_form(tuple arrays not None, object groups, object out_counts, type arra
     return tuple(forms), None if groups is None else tuple(groups), counts
 
 
-def has_form(tuple form not None, tuple arrays not None, object groups, object out_counts, type array_type not None) -> bool:
-    """Whether ``call_form`` of a call equals ``form``, which it gave before."""
+def matches(tuple form not None, tuple arrays not None, object groups, object out_counts, type array_type not None) -> bool:
+    """Whether a call has this form, which ``call_form`` gave for an earlier one."""
     cdef tuple forms = <tuple> form[0]
     cdef tuple one
     cdef object array, held
@@ -102,7 +102,7 @@ def has_form(tuple form not None, tuple arrays not None, object groups, object o
     return held is not False and held == form[2]
 
 
-def in_one_piece(tuple arrays not None, tuple positions not None, object copied) -> list:
+def as_contiguous(tuple arrays not None, tuple positions not None, object copied) -> list:
     """Return the array at each position, None for None; what is not contiguous, or has no axis, as ``copied`` gives it."""
     cdef object place, array
     cdef list found = []

@@ -1,6 +1,6 @@
-"""What a caller gives for a buffer: read as an array, and matched to the bindings of a plan.
+"""Read the caller's arguments as arrays, and match them to the bindings of a plan.
 
-Nothing that is given is ever written to: what a kernel changes comes back in a new array, so what may not be written is
+Arguments are never written to: what a kernel changes comes back in a new array, so read-only arrays are
 accepted. An array whose elements are not one after the other is copied; everything else is read where it is.
 
 Source: Python's buffer protocol (PEP 3118), numpy's ``__array_interface__`` (version 3), DLPack's Python protocol.
@@ -35,7 +35,7 @@ _NO_ARRAY = (ValueError, TypeError, RuntimeError, BufferError, AttributeError)  
 
 
 class Resident(Protocol):
-    """What a resident buffer tells of itself."""
+    """The properties of a resident buffer."""
 
     nbytes: int
     shape: tuple[int, ...]
@@ -59,7 +59,7 @@ class BufferArgument:
 
     @property
     def data(self) -> NDArray[Any] | None:
-        """What was given, in one piece; copied where it was not, so its size had better be proven before."""
+        """The argument as a contiguous array, copied if it is not one; check its size first."""
         return None if self.given is None else np.ascontiguousarray(self.given)
 
     @property
@@ -84,7 +84,7 @@ def raw_bytes(given: object) -> NDArray[np.uint8] | None:
 
 
 def as_array(given: object, what: str = "a buffer") -> NDArray[Any]:
-    """Return what was given as an array that shares its memory where it can.
+    """Return an argument as an array, sharing its memory where possible.
 
     An array, anything with the buffer protocol, ``__array_interface__``, ``__array__`` or DLPack in the memory of the CPU, or
     nested sequences of numbers. Bytes become an array of uint8.
@@ -92,7 +92,7 @@ def as_array(given: object, what: str = "a buffer") -> NDArray[Any]:
     Raises
     ------
     InvalidInput
-        2201 if it is none of these, or lies in the memory of a device; ``what`` names it.
+        If it is none of these, or lies in the memory of a device; ``what`` names it.
     """
     return given if isinstance(given, np.ndarray) else _read(given, what)[0]
 
@@ -108,7 +108,7 @@ def _read(given: object, what: str) -> tuple[NDArray[Any], bool]:
             is_dlpack = hasattr(given, "__dlpack__") and not _speaks_numpy(given)
             return np.from_dlpack(given) if is_dlpack else np.asarray(given), False  # type: ignore[arg-type]
     except _NO_ARRAY as error:
-        raise InvalidInput(f"{what} got something that is no array ({error})", fix=_FIX) from error
+        raise InvalidInput(f"{what} got something that is not an array ({error})", fix=_FIX) from error
     raise InvalidInput(
         f"{what} got an array of type {type(given).__name__} on a DLPack device of type {kind}, and takes the CPU's memory "
         f"(type {_ON_CPU})",
@@ -118,7 +118,7 @@ def _read(given: object, what: str) -> tuple[NDArray[Any], bool]:
 
 
 def byte_len(given: object) -> int:
-    """Return the bytes of what has memory of its own; raises as ``as_array``, and for Python's lists and numbers too."""
+    """Return the bytes of an array or a buffer; raises InvalidInput for anything else, Python's lists and numbers too."""
     has_memory = _speaks_numpy(given) or hasattr(given, "__dlpack__") or raw_bytes(given) is not None
     array = as_array(given, "an input") if has_memory else None
     if array is None or array.dtype.hasobject:
@@ -127,7 +127,7 @@ def byte_len(given: object) -> int:
 
 
 def listed_inputs(given: object) -> list[object] | tuple[object, ...]:
-    """Return the inputs of a dispatch, which come one after the other; raises InvalidInput 2201 for what holds none."""
+    """Return the inputs of a dispatch as a sequence; raises InvalidInput for what is not a sequence."""
     if isinstance(given, (list, tuple)):
         return given
     found = items_of(given)
@@ -140,7 +140,7 @@ def listed_inputs(given: object) -> list[object] | tuple[object, ...]:
 
 
 def check_switch(name: str, given: object) -> None:
-    """Return if it is True, False or None; raises InvalidInput 2201: any text counts as true otherwise, "no" too."""
+    """Check that a switch is True, False or None, and raise InvalidInput otherwise: any text would count as true, "no" too."""
     if given is not None and not isinstance(given, (bool, np.bool_)):
         raise InvalidInput(
             f"{name} is {given!r}, which is neither True nor False",
@@ -161,7 +161,7 @@ def check_arguments(plan: BindingPlan, arrays: Sequence[object], out_counts: Map
     Raises
     ------
     InvalidInput
-        2201 if the number of arrays is wrong, or an array's type or size does not fit.
+        If the number of arrays is wrong, or an array's type or size does not fit.
     """
     arrays = listed_inputs(arrays)
     bindings = plan.descriptors
@@ -193,7 +193,7 @@ def check_resident(plan: BindingPlan, buffers: Sequence[Resident]) -> tuple[Buff
     Raises
     ------
     InvalidInput
-        2201 if their number is wrong, one's type or size does not fit, or one buffer is given where the shader forbids that.
+        If their number is wrong, one's type or size does not fit, or one buffer is given where the shader forbids that.
     """
     bindings = plan.descriptors
     if len(buffers) != len(bindings):
@@ -211,7 +211,7 @@ def check_resident(plan: BindingPlan, buffers: Sequence[Resident]) -> tuple[Buff
 
 
 def _check_aliased(one: Binding, other: Binding) -> None:
-    """Return if one buffer may be both: neither is written, or neither is declared ``restrict``."""
+    """Check that one buffer may be bound to both: neither is written, or neither is declared ``restrict``."""
     declared = next((binding for binding in (one, other) if binding.restrict), None)
     if declared is not None and (one.role.produces_output or other.role.produces_output):
         raise InvalidInput(
@@ -251,7 +251,7 @@ def _checked_counts(plan: BindingPlan, out_counts: Mapping[str, int]) -> dict[st
     for name, count in out_counts.items():
         if name not in outputs:
             raise InvalidInput(
-                f"out_counts names {name!r}, which is no write-only buffer of the {plan.subject}",
+                f"out_counts names {name!r}, which is not a write-only buffer of the {plan.subject}",
                 fix=f"name one of {sorted(outputs)}" if outputs else "pass an array for every buffer",
                 binding=name,
             )
@@ -305,7 +305,7 @@ def _check_array(binding: Binding, position: int, given: object) -> BufferArgume
 
 
 def _check_dtype(binding: Binding, dtype: np.dtype[Any], given: object = None) -> None:
-    """Return if arrays of a type may be given; ``given`` is what numpy made one of, None for an array or a buffer."""
+    """Check that a binding takes arrays of a type; ``given`` is what numpy converted, None for an array or a buffer."""
     wanted = binding.dtype
     if dtype.hasobject or (wanted is None and dtype.kind in _TEXT):
         what = "Python objects" if dtype.hasobject else "text"
@@ -342,7 +342,7 @@ def _same_bits(wanted: np.dtype[Any], given: np.dtype[Any]) -> bool:
 
 
 def check_byte_len(binding: Binding, size: int) -> None:
-    """Return if so many bytes are whole elements, at least one, and as many as are fixed; raises InvalidInput 2201."""
+    """Check that so many bytes are whole elements, at least one, and as many as fixed; raise InvalidInput otherwise."""
     found = misfit(binding, size)
     if found is not None:
         raise found

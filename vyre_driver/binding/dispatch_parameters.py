@@ -1,4 +1,4 @@
-"""How many elements a dispatch of a program is about, and how many workgroups that takes.
+"""The parameters that a dispatch pushes to its program: element counts, of all buffers and of each, and workgroup counts.
 
 Source: spec item 2.2, dispatch parameters.
 """
@@ -40,9 +40,9 @@ def covering_grid(element_count: int, workgroup_size: Sequence[int]) -> tuple[in
     Raises
     ------
     InvalidInput
-        2201 if a number is out of its range: 0 to 2**64 - 1 elements, 1 to 2**32 - 1 invocations along an axis.
+        If a number is out of its range: 0 to 2**64 - 1 elements, 1 to 2**32 - 1 invocations along an axis.
     LimitExceeded
-        2104 if an axis needs more than 2**32 - 1 workgroups.
+        If an axis needs more than 2**32 - 1 workgroups.
     """
     count = whole_in_range(element_count, "the number of elements of a dispatch", 0, U64_MAX)
     size = [whole_in_range(axis, "the size of a workgroup along an axis", 1, U32_MAX) for axis in workgroup_size]
@@ -73,12 +73,12 @@ def _extents(count: int, size: Sequence[int]) -> tuple[int, int, int]:
 
 
 def ceil_square_root(value: int) -> int:
-    """Return the least whole number whose square is at least ``value``, which is 0 or more."""
+    """Return the least integer whose square is at least ``value``, which is 0 or more."""
     return math.isqrt(value - 1) + 1 if value else 0
 
 
 def ceil_cube_root(value: int) -> int:
-    """Return the least whole number whose cube is at least ``value``, which is 0 or more."""
+    """Return the least integer whose cube is at least ``value``, which is 0 or more."""
     high = 1 << -(-value.bit_length() // 3)
     low = 0
     while low < high:
@@ -96,6 +96,6 @@ def whole_in_range(value: object, what: str, lowest: int, highest: int) -> int:
     found = integer_within(value, lowest, highest)
     if found is None:
         raise InvalidInput(
-            f"{what} is {value!r}, and may be {lowest} to {highest}", fix="give a whole number in that range", value=value
+            f"{what} is {value!r}, and may be {lowest} to {highest}", fix="give an integer in that range", value=value
         )
     return found

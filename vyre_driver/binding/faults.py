@@ -1,4 +1,4 @@
-"""What the compiled planner found wrong, as errors: ``vyre_plan_status`` and ``vyre_lengths_status`` of ``_fast.pxd``."""
+"""Turn the compiled planner's status codes into errors: ``vyre_plan_status`` and ``vyre_lengths_status`` of ``_fast.pxd``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def plan_error(buffer: BufferDecl, status: int) -> InvalidProgram:
     if status == _ALIGNMENT:
         hint = buffer.hints.preferred_alignment
         return InvalidProgram(
-            f"{what} asks for preferred_alignment={hint} bytes, which is no power of two",
+            f"{what} asks for preferred_alignment={hint} bytes, which is not a power of two",
             fix=f"use 0, or a power of two such as {1 << hint.bit_length() - 1}",
             binding=buffer.name,
             preferred_alignment=hint,

@@ -1,4 +1,4 @@
-"""Launch geometry: the workgroup's size and how many workgroups, proven against the device's limits.
+"""Launch geometry: check the workgroup size and the number of workgroups against the device's limits.
 
 kompute checks neither, and a grid over the limit gives no error at all.
 Source: Vulkan 1.3, limits ``maxComputeWorkGroupSize``, ``maxComputeWorkGroupInvocations``, ``maxComputeWorkGroupCount``.
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.checks import integer, items_of
 from vyre_driver.errors import InvalidInput, InvalidSpecialization, LimitExceeded
-from vyre_driver.target.check import check_axes
+from vyre_driver.target.config_check import check_axes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +30,7 @@ def local_size(reflection: Reflection, specialization: Specialization, limits: D
     Raises
     ------
     LimitExceeded
-        2104 if an axis is 0 or over its limit, or their product is over the limit.
+        If an axis is 0 or over its limit, or their product is over the limit.
     """
     words = specialization.words
     x, y, z = (axis.specialized(words) for axis in reflection.local_size)
@@ -54,14 +54,14 @@ def local_size(reflection: Reflection, specialization: Specialization, limits: D
 
 
 def check_shared_memory(reflection: Reflection, specialization: Specialization, limits: DeviceLimits) -> None:
-    """Return if a workgroup's shared variables, after specialization, have a size each and fit together.
+    """Check that a workgroup's shared variables, after specialization, each have a size and fit together.
 
     Raises
     ------
     InvalidSpecialization
-        2102 if an array is left without elements.
+        If an array is left without elements.
     LimitExceeded
-        2104 if they take more bytes than ``maxComputeSharedMemorySize``.
+        If they take more bytes than ``maxComputeSharedMemorySize``.
     """
     words = specialization.words
     sizes = {one.name: one.formula.value(words) for one in reflection.sized_shared if one.formula is not None}
@@ -100,9 +100,9 @@ def grid(
     Raises
     ------
     InvalidInput
-        2201 if ``groups`` is not 1 to 3 numbers of at least 1, or is None where it cannot be guessed.
+        If ``groups`` is not 1 to 3 numbers of at least 1, or is None where it cannot be guessed.
     LimitExceeded
-        2104 if an axis is over the device's limit.
+        If an axis is over the device's limit.
     """
     counts = _automatic(arguments, size, beyond_x=beyond_x) if groups is None else _given(groups)
     fix = "give groups of at most that, and let an invocation do several elements"
@@ -111,12 +111,12 @@ def grid(
 
 
 def check_guessable(size: tuple[int, int, int], *, beyond_x: bool, subject: str) -> None:
-    """Return if a grid of one axis is all that a shader or a program of this workgroup size can want.
+    """Check that a shader or a program of this workgroup size can only want a grid of one axis.
 
     Raises
     ------
     InvalidInput
-        2201 if the workgroup has another axis, or the code looks at another axis of the grid, or may do so.
+        If the workgroup has another axis, or the code looks at another axis of the grid, or may do so.
     """
     shown = "x".join(map(str, size))
     if size[1:] != (1, 1):

@@ -66,7 +66,7 @@ class ProgramRules:
         Raises
         ------
         InvalidProgram
-            1006 if a count does not.
+            If a count does not fulfil its buffer's shape predicate.
         """
         for one, predicate in zip(arguments, self.predicates, strict=True):
             if predicate is not None and not predicate.holds(one.element_count):
@@ -83,9 +83,9 @@ class ProgramRules:
         Raises
         ------
         InvalidInput
-            2201 if workgroup or program have more axes than the first: nobody knows the grid then.
+            If workgroup or program use more axes than x: the grid cannot be guessed then.
         LimitExceeded
-            2104 if there are more than 2**32 - 1.
+            If there are more than 2**32 - 1.
         """
         check_guessable(self.workgroup, beyond_x=self.looks_beyond_x, subject="program")
         found = {one.binding.buffer_index: one.element_count for one in arguments}

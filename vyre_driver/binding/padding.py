@@ -1,7 +1,7 @@
-"""Arrays for buffers whose elements are padded: taken only where they show that they are laid out as the shader reads them.
+"""Arrays for buffers with padded elements: accepted only if their type has the layout that the shader reads.
 
 In a buffer a ``vec3`` takes 16 bytes, of which 12 are values, and structures have gaps alike. An array of shape (n, 3) has
-none: where its bytes happen to be whole elements, the shader would read other numbers than were meant.
+none: where its bytes happen to be whole elements, the shader would read other numbers than the caller gave.
 
 Source: GLSL 4.60, 7.6.2.2 (std140 and std430); Vulkan 1.3, "Offset and Stride Assignment".
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def check_padding(binding: Binding, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Return if an array of the right size is laid out like the elements of its buffer, as far as they are padded.
+    """Check that an array of the right size has the padding that the elements of its buffer have.
 
     It is where it is a row of bytes, where its last axes or its structures take what an element takes, or where it is a row of
     numbers for a buffer of fixed size: packed, they would be fewer.
@@ -30,7 +30,7 @@ def check_padding(binding: Binding, shape: tuple[int, ...], dtype: np.dtype[Any]
     Raises
     ------
     InvalidInput
-        2201 if that cannot be told.
+        If that cannot be determined.
     """
     padded = None if binding.element is None else binding.element.padded
     if padded is None or _shows_padding(binding, padded, shape, dtype):

@@ -1,6 +1,6 @@
-"""Which buffer is what: roles, slots and sizes of the buffers of a program or of a shader.
+"""Binding plans: the roles, slots and sizes of the buffers of a program or a shader.
 
-One plan serves both: a program's comes of its declarations, a shader's of its module's reflection.
+One plan serves both: a program's comes from its declarations, a shader's from the reflection of its module.
 
 Source: spec item 2.2, in the form that upstream's 0.4.1 has (docs/binding.md).
 """
@@ -35,7 +35,7 @@ _WORD_BYTES = 4
 
 
 class BindingRole(enum.Enum):
-    """What a dispatch does with a buffer."""
+    """The role of a buffer in a dispatch."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -46,7 +46,7 @@ class BindingRole(enum.Enum):
 
     @property
     def consumes_input(self) -> bool:
-        """Whether the caller brings its contents."""
+        """Whether the caller provides its contents."""
         return self in {BindingRole.INPUT, BindingRole.INPUT_OUTPUT, BindingRole.UNIFORM}
 
     @property
@@ -125,7 +125,7 @@ class Binding:
         Raises
         ------
         InvalidInput
-            2201 if their number does not fit.
+            If their number does not fit.
         """
         arguments.check_byte_len(self, len(data))
         return np.frombuffer(data, np.uint8 if self.dtype is None else self.dtype)
@@ -143,9 +143,9 @@ class Binding:
         Raises
         ------
         InvalidProgram
-            1006 if it is left to run time and not given.
+            If it is left to run time and not given.
         LimitExceeded
-            2104 if the padded length passes 2**64 - 1.
+            If the padded length passes 2**64 - 1.
         """
         size = self._sized(byte_len)
         step = math.lcm(_WORD_BYTES, self.preferred_alignment)
@@ -168,12 +168,12 @@ class Binding:
         Raises
         ------
         InvalidProgram
-            1006 if it is no output, if the length is left to run time and not given, or if the range runs backwards or past
-            the end.
+            If it is not an output, if the length is left to run time and not given, or if the range runs backwards or
+            past the end.
         """
         if self.output_index is None:
             raise InvalidProgram(
-                f"{self.described} is no output, and nothing of it comes back", fix="read back an output", binding=self.name
+                f"{self.described} is not an output, and nothing of it comes back", fix="read back an output", binding=self.name
             )
         size = self._sized(byte_len)
         start, end = (0, size) if self.output_byte_range is None else self.output_byte_range
@@ -212,13 +212,13 @@ class BindingPlan:
 
     @classmethod
     def build(cls, program: Program) -> BindingPlan:
-        """Plan a program's buffers; its inputs are not looked at.
+        """Plan a program's buffers; its inputs are not checked.
 
         Raises
         ------
         InvalidProgram
-            1006 if a buffer counts elements of a type without a size, takes more than 2**64 - 1 bytes, or asks for an alignment
-            that is no power of two; the first such in the order of the bindings.
+            If a buffer counts elements of a type without a size, takes more than 2**64 - 1 bytes, or asks for an
+            alignment that is not a power of two; the first such in the order of the bindings.
         """
         return cls._planned(program, ())
 
@@ -231,9 +231,9 @@ class BindingPlan:
         Raises
         ------
         InvalidProgram
-            1006 as ``build`` and ``validate_inputs`` do.
+            If the buffers cannot be planned, as for ``build``, or an input does not fit.
         InvalidInput
-            2201 if an input holds no bytes.
+            If an input holds no bytes.
         """
         lengths = _fast.byte_lengths(arguments.listed_inputs(inputs), np.ndarray, arguments.byte_len)
         plan = cls._planned(program, lengths)
@@ -267,7 +267,7 @@ class BindingPlan:
         Raises
         ------
         InvalidProgram
-            1006 if two descriptors have one number; the validator refuses such a program too.
+            If two descriptors have one number; the validator refuses such a program too.
         """
         slots: dict[int, int] = {}
         for slot, one in enumerate(self.descriptors):
@@ -283,7 +283,7 @@ class BindingPlan:
         return slots
 
     def validate_inputs(self, inputs: Iterable[object]) -> None:
-        """Prove that the inputs have the right number and sizes; their types are for ``check_arguments`` to look at.
+        """Prove that the inputs have the right number and sizes; ``check_arguments`` checks their types.
 
         ``inputs`` come in the order of the bindings that take one: bytes, arrays, or whatever holds bytes as ``as_array`` of
         :mod:`vyre_driver.binding.arguments` reads it.
@@ -291,9 +291,9 @@ class BindingPlan:
         Raises
         ------
         InvalidProgram
-            1006 if there are too few or too many, or one is no whole number of elements or not as long as it is fixed.
+            If there are too few or too many, or one is not a whole number of elements or not as long as it is fixed.
         InvalidInput
-            2201 if one holds no bytes; for the plan of a shader, instead of 1006.
+            If one holds no bytes; for the plan of a shader, instead of InvalidProgram.
         """
         fault = (self._inputs or self._measured()).check(inputs)
         if fault is not None:
@@ -305,24 +305,24 @@ class BindingPlan:
         Raises
         ------
         InvalidProgram
-            1006 as :meth:`validate_inputs`.
+            If their number is wrong, or one of them is not the length that its buffer needs.
         InvalidInput
-            2201 if a length is no whole number from 0 to 2**64 - 1.
+            If a length is not an integer from 0 to 2**64 - 1.
         """
         try:
             fault = (self._inputs or self._measured()).check_lengths(tuple(lengths))
         except (TypeError, OverflowError) as error:
             raise InvalidInput(
-                f"the lengths of the inputs are {lengths!r} ({error})", fix="give whole numbers from 0 to 2**64 - 1, in bytes"
+                f"the lengths of the inputs are {lengths!r} ({error})", fix="give integers from 0 to 2**64 - 1, in bytes"
             ) from error
         if fault is not None:
             raise lengths_error(self, *fault)
 
     def _measured(self) -> _fast.InputLengths:
         least = tuple([one.least_byte_len if one.element is not None else 0 for one in self.bindings])
-        made = _fast.InputLengths(self.bindings, least, np.ndarray, arguments.byte_len)
-        object.__setattr__(self, "_inputs", made)  # a thread that makes another meanwhile makes the same
-        return made
+        result = _fast.InputLengths(self.bindings, least, np.ndarray, arguments.byte_len)
+        object.__setattr__(self, "_inputs", result)  # a thread that makes another meanwhile makes the same
+        return result
 
     def check_arguments(self, arrays: Sequence[object], out_counts: Mapping[str, int]) -> tuple[BufferArgument, ...]:
         """Match arrays to bindings and prove that each fits; see :func:`vyre_driver.binding.arguments.check_arguments`."""

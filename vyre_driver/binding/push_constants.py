@@ -1,4 +1,4 @@
-"""Push constants: what the caller names becomes the words of the block, each number at the offset that the shader declares.
+"""Pack push constants: the caller's named values become the words of the block, each at its declared offset.
 
 A vector is a sequence or array of its components, an array one of its elements, a structure a mapping of its members. A matrix
 has the shape (rows, columns), so that the shader's ``m * v`` is numpy's ``m @ v``, however the shader lays it out.
@@ -44,7 +44,7 @@ def _offsets(found: MemoryType) -> tuple[int, ...]:
 
 
 def packer_of(members: Sequence[PushConstantMember], byte_len: int) -> _call_form.PushPacker | None:
-    """Return what packs plain numbers fast, None for a block of anything but single numbers of 32 bits, 256 bytes at most."""
+    """Return the fast packer of a block of single 32-bit numbers, 256 bytes at most; None for any other block."""
     scalars = [member.type for member in members if isinstance(member.type, Scalar)]
     if not members or len(scalars) < len(members) or byte_len > _MAX_PACKED_BYTES:
         return None
@@ -64,7 +64,7 @@ def pack_push_constants(
     Raises
     ------
     InvalidPushConstant
-        2103 if they are not given by name, a name is unknown or missing, or a value does not fit its type or its shape.
+        If they are not given by name, a name is unknown or missing, or a value does not fit its type or its shape.
     """
     if not isinstance(given, Mapping):
         raise InvalidPushConstant(

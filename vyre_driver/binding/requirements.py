@@ -1,6 +1,6 @@
-"""What a module needs against what the device has and what was switched on when it was opened.
+"""Check what a module requires against the device and the features enabled when it was opened.
 
-A feature the device has and nobody enabled is refused: using it would be undefined.
+A feature that the device has but that was not enabled is refused: using it would be undefined.
 Source: Vulkan 1.3, appendix "Vulkan Environment for SPIR-V".
 """
 
@@ -28,14 +28,14 @@ _MAX_SPIRV_VERSION = {0: (1, 0), 1: (1, 3), 2: (1, 5), 3: (1, 6)}
 
 
 def check_requirements(reflection: Reflection, device: PhysicalDevice, features: Collection[str], api_version: int) -> None:
-    """Return if the device, opened with these features for this packed Vulkan version, can run the module.
+    """Check that the device, opened with these features for this packed Vulkan version, can run the module.
 
     Raises
     ------
     UnsupportedFeature
-        1002 if the SPIR-V version, a capability or a subgroup operation is not there.
+        If the SPIR-V version, a capability or a subgroup operation is not there.
     LimitExceeded
-        2104 if there are more buffers, push-constant bytes or bytes of shared memory than the device allows.
+        If there are more buffers, push-constant bytes or bytes of shared memory than the device allows.
     """
     minor = known_minor(api_version)
     if reflection.version > _MAX_SPIRV_VERSION[minor]:

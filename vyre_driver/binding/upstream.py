@@ -27,7 +27,7 @@ MAX_PARAMETER_WORDS = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class BindingSetFingerprint:
-    """What of a plan decides on its descriptors: (binding number, role, bytes of an element) of each buffer.
+    """The parts of a plan that decide its descriptors: (binding number, role, bytes of an element) of each buffer.
 
     Ordered by number. Workgroup memory is in, though no descriptor stands for it; names, counts and alignments are not.
     """
@@ -47,7 +47,7 @@ def binding_plans_share_layout(a: BindingPlan, b: BindingPlan) -> bool:
 
 
 class BackendLayoutClass(enum.Enum):
-    """What a descriptor stands for."""
+    """The kind of a descriptor."""
 
     STORAGE = "storage"
     UNIFORM = "uniform"
@@ -85,9 +85,9 @@ def parameter_words(plan: BindingPlan, element_count: int) -> tuple[int, ...]:
     Raises
     ------
     InvalidInput
-        2201 if ``element_count`` is no u32 of at least 1.
+        If ``element_count`` is no u32 of at least 1.
     LimitExceeded
-        2104 if a binding number makes it longer than ``MAX_PARAMETER_WORDS``; upstream allocates 16 GiB for the highest.
+        If a binding number makes it longer than ``MAX_PARAMETER_WORDS``; upstream allocates 16 GiB for the highest.
     """
     total = whole_in_range(element_count, "the number of elements of a dispatch", 1, U32_MAX)
     bindings = plan.descriptors

@@ -1,4 +1,4 @@
-"""Verified bytes that outlive the process: entries under strong keys, in files."""
+"""The pipeline cache on disk: verified entries, one file each, under keys that cannot collide."""
 
 from vyre_driver.cache.directory import CacheLookup
 from vyre_driver.cache.disk import DiskPipelineCache

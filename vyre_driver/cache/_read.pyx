@@ -1,7 +1,7 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
-"""One file of the cache, read with what is needed to judge it, in one go and without the interpreter's lock.
+"""Read one file of the cache, with all that is needed to verify it, in one call without the GIL.
 
-It is six system calls at most, because opening a directory costs more than reading the file: the root is told by lstat, and
+It is six system calls at most, because opening a directory costs more than reading the file: the root is checked by lstat, and
 so is its sub-directory unless the root's ctime says that nothing in it was replaced.
 """
 
@@ -71,7 +71,7 @@ cdef int64_t nanoseconds(timespec time) noexcept nogil:
 
 
 cdef int open_judged(char* path, size_t root_length, int64_t settled_ns, opened* found) noexcept nogil:
-    """Open ``path``, told the length of its root; returns the stage that failed, with errno, or DONE."""
+    """Open ``path``, given the length of its root; returns the stage that failed, with errno, or DONE."""
     found.file = -1
     found.has_shard = False
     path[root_length] = 0
@@ -148,16 +148,16 @@ def read_entry(
 ):
     """Read ``root/ab/name``, where ``place`` is ``"ab/name"``, if it is a regular file of at most ``limit`` bytes.
 
-    ``settled_ns`` is the root's ctime for which its sub-directory need not be told again, or -1.
+    ``settled_ns`` is the root's ctime for which its sub-directory need not be checked again, or -1.
 
     Returns the bytes alone when nothing but they is left to judge: the sub-directory is settled, the root is as it was
     ``judged``, the file is its reader's or root's, has none of the forbidden mode bits, and its time is less than
     ``touch_after_ns`` off.
 
     Otherwise returns ``(stage, code, root, ctime_ns, shard, file, data)``. ``stage`` is what failed with the errno ``code``:
-    0 the root, 1 its sub-directory, 2 the file; 3 when nothing did. Directories are told as (mode, user, group, inode, device),
+    0 the root, 1 its sub-directory, 2 the file; 3 when nothing did. Directories are given as (mode, user, group, inode, device),
     the file as (mode, user, group, inode, bytes, ns of its last change); None where they were not reached or asked for.
-    ``data`` is None unless it was read, and has one byte more than the file had if that has grown.
+    ``data`` is None unless it was read, and is one byte longer than the file was if the file has grown.
     """
     cdef char path[LONGEST_PATH]
     cdef Py_ssize_t root_length = PyBytes_GET_SIZE(root)
@@ -171,7 +171,7 @@ def read_entry(
     cdef char* read_to
     cdef bytes data = None
     if place_length <= SHARD_CHARACTERS + 1:
-        raise ValueError(f"{place!r} is no place below a root")
+        raise ValueError(f"{place!r} is not a place below a root")
     if root_length + place_length + 2 > LONGEST_PATH:
         return AT_ROOT, ENAMETOOLONG, None, 0, None, None, None
     memcpy(path, PyBytes_AS_STRING(root), <size_t> root_length)

@@ -1,10 +1,10 @@
-"""Entries of a cache in one file, for another machine: a tar archive with a list of what is in it.
+"""Bundles: cache entries in one file for another machine, a tar archive with a list of its members.
 
-docs/cache-format.md has the members. The entries are as they lie on disk, under names made of their keys, so nothing in one
-depends on where it was made. An importer believes nothing of it, the list tells what is there and how many: each entry is
-verified as one of the cache's own would be, its key must be the digest of its manifest, and it is taken with the seal of a key
-that both sides hold (seal.py), or when whoever imports says to trust the bundle. What is taken is marked as imported. A bundle
-that was cut off has no end, or fewer entries than its list.
+docs/cache-format.md has the members. The entries are copied as they lie on disk, under names made of their keys, so that
+nothing depends on where the bundle was made. An importer trusts none of it; the list only says which entries to expect. Each
+entry is verified like one of the cache's own, its key must be the digest of its manifest, and it is taken only with the seal of
+a key that both sides hold (seal.py), or when the importing user says to trust the bundle. What is taken is marked as imported.
+A bundle that was cut off has no end, or fewer entries than its list.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class BundledEntry:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What came of an import, in entries: taken, there before, for none of the devices, and refused, by the verdict's name."""
+    """The result of an import in entries: taken, known before, for none of the devices, and refused, by verdict."""
 
     imported: int
     known: int
@@ -66,8 +66,8 @@ def export_bundle(
 ) -> tuple[BundledEntry, ...]:
     """Write the entries with these keys in hex, or all, as a bundle; returns them in the order of their keys.
 
-    What does not verify is left out; what goes meanwhile is an empty member, which an import counts as refused. ``progress``
-    gets the number done and that of all.
+    Entries that do not verify are left out; one removed meanwhile is an empty member, which an import counts as refused.
+    ``progress`` gets the number done and that of all.
 
     Raises
     ------
@@ -83,8 +83,8 @@ def export_bundle(
             listed.append(_listed(key, entry))
     with tarfile.open(fileobj=target, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         entries = [asdict(one) for one in listed]
-        told = {"format": BUNDLE_FORMAT, "written_by": WRITTEN_BY, "entries": entries}
-        _add(archive, LIST_NAME, json.dumps(told, indent=1).encode())
+        listing = {"format": BUNDLE_FORMAT, "written_by": WRITTEN_BY, "entries": entries}
+        _add(archive, LIST_NAME, json.dumps(listing, indent=1).encode())
         for done, (key, manifest) in enumerate(found, 1):
             entry = _stored(cache, manifest)
             data = b""
@@ -121,7 +121,7 @@ def list_bundle(source: BinaryIO) -> tuple[BundledEntry, ...]:
     Raises
     ------
     InvalidBundle
-        2206 if it is no bundle of this format.
+        If it is not a bundle of this format.
     OSError
         If it cannot be read.
     """
@@ -130,8 +130,8 @@ def list_bundle(source: BinaryIO) -> tuple[BundledEntry, ...]:
 
 def _read_list(data: bytes) -> tuple[BundledEntry, ...]:
     try:
-        told = json.loads(data)
-        found, entries = told["format"], tuple(_told(one) for one in told["entries"])
+        listing = json.loads(data)
+        found, entries = listing["format"], tuple(_listed_entry(one) for one in listing["entries"])
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise refused(f"its list cannot be read: {error!r}") from error
     if found != BUNDLE_FORMAT:
@@ -139,7 +139,7 @@ def _read_list(data: bytes) -> tuple[BundledEntry, ...]:
     return entries
 
 
-def _told(one: dict[str, Any]) -> BundledEntry:
+def _listed_entry(one: dict[str, Any]) -> BundledEntry:
     """Return a line of the list with the types and ranges that it should have; ValueError, TypeError or KeyError otherwise."""
     numbers = {name: whole(one[name], U64_MAX, name) for name in ("spirv_bytes", "native_bytes", "vendorID", "deviceID")}
     texts = {name: one[name].encode().decode() for name in ("key", "driverName", "driverInfo")}  # no lone surrogates
@@ -169,10 +169,10 @@ def import_bundle(
     Raises
     ------
     InvalidBundle
-        2206 if it is no bundle, or nothing vouches for it: no key, and no trust. Entries before the place where a bundle is
+        If it is not a bundle, or nothing vouches for it: no key, and no trust. Entries before the place where a bundle is
         damaged, or was cut off, are verified like all others, and stay.
     CacheUnusable
-        2205 if what is taken would not stay: the cache has no directory, or may not write to it.
+        If what is taken would not stay: the cache has no directory, or may not write to it.
     OSError
         If it cannot be read.
     """
@@ -201,7 +201,7 @@ def import_bundle(
 def _import_one(
     cache: DiskPipelineCache, name: str, data: bytes, hmac_key: bytes | None, devices: Collection[DeviceIds] | None
 ) -> str | Verdict:
-    """Take an entry if it is what its name says; returns what became of it, a verdict when it is refused."""
+    """Take an entry if it is what its name says; returns the result, a verdict if it is refused."""
     digest = bytes.fromhex(name[-68:-4])
     verdict, entry = decode_entry(digest, data, hmac_key=hmac_key)
     if entry is None:

@@ -1,4 +1,4 @@
-"""The members of a bundle, read block by block from a tar archive that may be made to do harm.
+"""Read the members of a bundle block by block from an untrusted tar archive.
 
 ``tarfile`` reads a header record (a pax or GNU record with a long name) of whatever size it claims. No member of a bundle needs
 one: a short record is skipped, a long one is refused, and nothing is read that has not been judged by its header first.
@@ -34,7 +34,7 @@ def members(source: BinaryIO) -> Iterator[tuple[str, bytes]]:
     Raises
     ------
     InvalidBundle
-        2206 at the first member that belongs in no bundle, or where the archive ends without the mark of its end.
+        At the first member that belongs in no bundle, or where the archive ends without the mark of its end.
     OSError
         If it cannot be read.
     """
@@ -59,8 +59,8 @@ def members(source: BinaryIO) -> Iterator[tuple[str, bytes]]:
 
 
 def refused(problem: str) -> InvalidBundle:
-    """Return the error that says why a file is no bundle."""
-    return InvalidBundle(f"the file is no bundle of cache entries: {problem}", fix="export the bundle anew")
+    """Return the error that says why a file is not a bundle."""
+    return InvalidBundle(f"the file is not a bundle of cache entries: {problem}", fix="export the bundle anew")
 
 
 def _header(source: BinaryIO) -> tarfile.TarInfo | None:
@@ -71,7 +71,7 @@ def _header(source: BinaryIO) -> tarfile.TarInfo | None:
     try:
         return tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
     except (tarfile.TarError, ValueError) as error:
-        raise refused(f"it is no tar archive, or a part of one: {error}") from error
+        raise refused(f"it is not a tar archive, or a part of one: {error}") from error
 
 
 def _content(source: BinaryIO, size: int) -> bytes:
@@ -84,7 +84,7 @@ def _exactly(source: BinaryIO, size: int) -> bytes:
     while left:
         part = source.read(left)
         if not part:
-            raise refused(f"it is no tar archive, or a part of one: it ends {left} bytes too early")
+            raise refused(f"it is not a tar archive, or a part of one: it ends {left} bytes too early")
         parts.append(part)
         left -= len(part)
     return b"".join(parts)

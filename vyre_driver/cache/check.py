@@ -1,4 +1,4 @@
-"""Every file below a root held to what it should be, and put right where that is wanted."""
+"""Check every file below a cache root, and repair what can be repaired on request."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def check_root(
             continue
         if not stat.S_ISDIR(found.st_mode) or not root.trusts_shard(entry.name):
             fixed = fix and _remove_stray(entry.path, found)
-            yield CacheProblem(entry.path, "directory", "it is no directory of ours alone, and is not used", fixed)
+            yield CacheProblem(entry.path, "directory", "it is not a directory of ours alone, and is not used", fixed)
             continue
         for name in listing(entry.path):
             done += 1
@@ -83,7 +83,7 @@ def _check_name(
         text = "a writer that did not end left it behind over an hour ago"
         return CacheProblem(entry.path, "temporary", text, fix and _remove_stray(entry.path, found))
     if not FILE_NAME.fullmatch(entry.name):
-        return CacheProblem(entry.path, "name", "it is no name of the cache's")
+        return CacheProblem(entry.path, "name", "it is not a name of the cache's")
     verdict = _judge(root, shard, entry, found, hmac_key)
     if verdict is None or verdict is Verdict.HIT:
         return None

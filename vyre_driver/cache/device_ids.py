@@ -1,4 +1,4 @@
-"""Which device and driver an entry's manifest names, as the fixed-size fields of its header."""
+"""The device and driver that a manifest names, as the fixed-size fields of an entry's header."""
 
 from __future__ import annotations
 

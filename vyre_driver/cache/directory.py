@@ -1,4 +1,4 @@
-"""Entries below one root: the verdict on each, and how a new one gets there."""
+"""The entries below one root: look them up, verify them, and publish new ones."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class CacheLookup(NamedTuple):
 NOTHING = CacheLookup(Verdict.MISS, None, Verdict.MISS.value)
 
 
-def most_telling(missed: Sequence[CacheLookup]) -> CacheLookup | None:
+def most_specific_miss(missed: Sequence[CacheLookup]) -> CacheLookup | None:
     """Return the first of several layers' misses that is more than an entry's absence, else the first."""
     return next((one for one in missed if one.verdict is not Verdict.MISS), missed[0] if missed else None)
 
@@ -68,11 +68,11 @@ class EntryDirectory:
     def is_usable(self) -> bool:
         """Whether the root may be used now, or is not there; otherwise ``refused`` says why."""
         try:
-            self.refused = self.root.distrust()
+            self.refused = self.root.untrusted_reason()
         except FileNotFoundError:
             self.refused = ""
         except OSError as error:
-            self.refused = self._tally.forgive("root", error)
+            self.refused = self._tally.ignore_error("root", error)
         return not self.refused
 
     def get(self, digest: bytes) -> CacheLookup | None:
@@ -96,9 +96,9 @@ class EntryDirectory:
             if root is None:
                 self._judge_root()
             else:
-                self.refused = self.root.distrust_as(root)
+                self.refused = self.root.untrusted_reason_of(root)
         except OSError as error:
-            self.refused = self._tally.forgive("root", error)
+            self.refused = self._tally.ignore_error("root", error)
         if self.refused:
             return None
         if shard is not None and not self._trust_seen_shard(place[:2], shard, ctime_ns):
@@ -121,14 +121,14 @@ class EntryDirectory:
     def _judge_root(self) -> None:
         """Say of a root that could not be opened why it is not used; one that is not there has no entries."""
         try:
-            self.refused = self.root.distrust()
+            self.refused = self.root.untrusted_reason()
         except FileNotFoundError:
             self.refused = ""
 
     def _unread(self, code: int) -> CacheLookup:
         if code == errno.ENOENT:
             return NOTHING
-        self._tally.forgive("get", OSError(code, os.strerror(code)))
+        self._tally.ignore_error("get", OSError(code, os.strerror(code)))
         return CacheLookup(Verdict.IO_ERROR, None, f"{Verdict.IO_ERROR.value} ({os.strerror(code)})")
 
     def _judge(self, digest: bytes, place: str, file: FileFacts, data: bytes | None) -> CacheLookup:
@@ -149,7 +149,7 @@ class EntryDirectory:
         return CacheLookup(verdict, None, verdict.value)
 
     def _touch(self, place: str, user: int) -> None:
-        """Note the use in the file's own time: eviction goes by it. A time in the future is put right too."""
+        """Note the use in the file's own time: eviction goes by it. A time in the future is corrected too."""
         if user != os.geteuid() and not self.root.shared:
             return
         try:
@@ -158,7 +158,7 @@ class EntryDirectory:
         except FileNotFoundError:
             return  # another process has removed it
         except OSError as error:
-            self._tally.forgive("touch", error)
+            self._tally.ignore_error("touch", error)
 
     def _quarantine(self, place: str, judged: FileFacts) -> None:
         try:
@@ -166,7 +166,7 @@ class EntryDirectory:
         except FileNotFoundError:
             return  # another process has moved it
         except OSError as error:
-            self._tally.forgive("quarantine", error)
+            self._tally.ignore_error("quarantine", error)
         else:
             if was_moved:
                 self._tally.count("quarantined")
@@ -181,7 +181,7 @@ class EntryDirectory:
         try:
             self.publish(place, data, only_new=only_new)
         except OSError as error:
-            self._tally.forgive("put", error)
+            self._tally.ignore_error("put", error)
             return False
         return True
 
@@ -231,29 +231,29 @@ class EntryDirectory:
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._tally.forgive(name, error)
+            self._tally.ignore_error(name, error)
             return None
 
     def make_usable(self) -> bool:
         """Whether the root may be used, made if it was not there; otherwise ``refused`` says why."""
         try:
-            self.refused = self.root.distrust()
+            self.refused = self.root.untrusted_reason()
         except FileNotFoundError:
             self.refused = self._make()
         except OSError as error:
-            self.refused = self._tally.forgive("root", error)
+            self.refused = self._tally.ignore_error("root", error)
         return not self.refused
 
     def _make(self) -> str:
         try:
             is_new = self.root.make()
-            refused = self.root.distrust()
+            refused = self.root.untrusted_reason()
         except OSError as error:
-            return self._tally.forgive("root", error)
+            return self._tally.ignore_error("root", error)
         self.has_made_root |= is_new
-        if is_new and not refused:  # a tag that cannot be written is no reason to refuse it
+        if is_new and not refused:  # a tag that cannot be written is not a reason to refuse it
             try:
                 self.root.tag()
             except OSError as error:
-                self._tally.forgive("tag", error)
+                self._tally.ignore_error("tag", error)
         return refused

@@ -1,7 +1,7 @@
 """The pipeline cache: one verified file an entry, published by rename, no locks.
 
-It may be slow or empty, never wrong and never fatal. Bytes that raise any doubt are a verdict and a miss, are counted, and are
-moved aside. An OSError on ``get`` or ``put`` is forgiven in one place (tally.py), and counted there.
+It may be slow or empty, but never wrong and never fatal. An entry that fails any check is a miss with a verdict; it is counted
+and moved aside. An OSError on ``get`` or ``put`` is ignored in one place (tally.py), and counted there.
 
 Where the root may not be used (root.py), and without a usable home, entries live in memory only.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver import _fast, settings
 from vyre_driver.cache.device_ids import DeviceIds
-from vyre_driver.cache.directory import CacheLookup, EntryDirectory, most_telling
+from vyre_driver.cache.directory import CacheLookup, EntryDirectory, most_specific_miss
 from vyre_driver.cache.durable import PendingFlush
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PipelineEntry, Verdict, encode_entry, native_fits
 from vyre_driver.cache.evict import DEFAULT_MAX_BYTES
@@ -92,7 +92,7 @@ class DiskPipelineCache(CacheUpkeep):
         Raises
         ------
         InvalidSetting
-            2401 if one of them cannot be meant.
+            If one of them is not valid.
         """
         readonly = settings.switch(settings.CACHE_READONLY)
         max_bytes = settings.byte_size(settings.CACHE_MAX_SIZE) or DEFAULT_MAX_BYTES
@@ -132,25 +132,25 @@ class DiskPipelineCache(CacheUpkeep):
 
     def get(self, key: PipelineCacheKey) -> CacheLookup:
         """Return the verified entry of a key, or why there is none."""
-        lookup = self.look_again(key)
+        lookup = self.get_uncounted(key)
         self._tally.count(lookup.verdict.counted)
         return lookup
 
-    def look_again(self, key: PipelineCacheKey) -> CacheLookup:
-        """Return as ``get`` does, without counting it: for who has missed, and sees whether another has stored it since."""
+    def get_uncounted(self, key: PipelineCacheKey) -> CacheLookup:
+        """Return what ``get`` returns, uncounted: for a caller that missed, to see whether another has stored it since."""
         return self._look_up(key.digest)
 
     def put(self, key: PipelineCacheKey, entry: PipelineEntry, *, only_new: bool = False) -> bool:
         """Publish an entry under its key; returns whether it is stored. Readers see the whole entry or none.
 
-        With ``only_new`` one that is there already stays: who has compiled less must not replace what has more.
+        With ``only_new`` an existing entry stays: a process that compiled less must not replace an entry that has more.
 
         An entry over 64 MiB, or with a native blob that is no more than a header or of another device than its manifest says,
         is dropped and counted.
         """
         refused = _refuse_entry(entry)
         if refused:
-            self._tally.forgive("put", OSError(refused))
+            self._tally.ignore_error("put", OSError(refused))
             return False
         stored = None
         if self._directory is not None and not self._readonly:
@@ -181,11 +181,11 @@ class DiskPipelineCache(CacheUpkeep):
         return 0o600 if self._directory is None else self._directory.root.file_mode
 
     def note(self, what: str, error: OSError | None = None) -> None:
-        """Count what happened beside the entries; an error is forgiven."""
+        """Count what happened beside the entries; an error is ignored."""
         if error is None:
             self._tally.count(what)
         else:
-            self._tally.forgive(what, error)
+            self._tally.ignore_error(what, error)
 
     # The next four are upstream's disk cache (upstream.py), which no path of the driver takes.
 
@@ -197,7 +197,7 @@ class DiskPipelineCache(CacheUpkeep):
         Raises
         ------
         InvalidKey
-            2203 if the digest has not 32 bytes.
+            If the digest has not 32 bytes.
         """
         return None if self._root is None else f"{self._root_text}/{blob_place(program_digest, fingerprint)}"
 
@@ -207,7 +207,13 @@ class DiskPipelineCache(CacheUpkeep):
         Raises
         ------
         CacheUnusable
-            2205, InvalidBlob 2204, InvalidKey 2203, OSError: if what is there may not or cannot be read.
+            If what is there may not or cannot be read.
+        InvalidBlob
+            If what is there may not or cannot be read.
+        InvalidKey
+            If what is there may not or cannot be read.
+        OSError
+            If what is there may not or cannot be read.
         """
         place = blob_place(program_digest, fingerprint)
         return None if self._directory is None else read_blob(self._directory, place)
@@ -218,7 +224,13 @@ class DiskPipelineCache(CacheUpkeep):
         Raises
         ------
         CacheUnusable
-            2205, InvalidBlob 2204, InvalidKey 2203, OSError: if it may not or cannot be written.
+            If it may not or cannot be written.
+        InvalidBlob
+            If it may not or cannot be written.
+        InvalidKey
+            If it may not or cannot be written.
+        OSError
+            If it may not or cannot be written.
         """
         place = blob_place(program_digest, fingerprint)
         write_blob(self._on_disk(), place, data)
@@ -232,7 +244,11 @@ class DiskPipelineCache(CacheUpkeep):
         Raises
         ------
         CacheUnusable
-            2205, InvalidKey 2203, OSError: if one may not or cannot be removed; the others are, and the first error is raised.
+            If one may not or cannot be removed; the others are, and the first error is raised.
+        InvalidKey
+            If one may not or cannot be removed; the others are, and the first error is raised.
+        OSError
+            If one may not or cannot be removed; the others are, and the first error is raised.
         """
         impacted = [digest for number, digest in zip(mask, program_digests, strict=False) if number]
         remove_blobs(self._on_disk(), [blob_place(digest, fingerprint) for digest in impacted])
@@ -248,7 +264,7 @@ class DiskPipelineCache(CacheUpkeep):
         self._pending.flush()
 
     def stats(self) -> dict[str, object]:
-        """Return the root, why it is not used (None when it is), the counts by verdict, and the last forgiven error."""
+        """Return the root, why it is not used (None when it is), the counts by verdict, and the last ignored error."""
         return {
             "root": None if self._root is None else str(self._root),
             "refused": (self._directory.refused or None) if self._directory is not None else None,
@@ -271,7 +287,7 @@ class DiskPipelineCache(CacheUpkeep):
         entry = self._memory.get(digest)
         if entry is not None:
             return CacheLookup(Verdict.HIT, entry, "entry in memory")
-        return most_telling(missed) or self._miss_in_memory("" if self._directory is None else self._directory.refused)
+        return most_specific_miss(missed) or self._miss_in_memory("" if self._directory is None else self._directory.refused)
 
     def _note_written(self, place: str, size: int) -> None:
         """Remember what flush has to wait for, and prune when that is due."""

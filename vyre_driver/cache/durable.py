@@ -1,7 +1,7 @@
-"""What was put and is not yet known to survive a power loss, and how it is made to.
+"""Make entries durable: track what was written and not yet flushed to disk.
 
-Publishing a file does not wait for the disk: after a crash an entry may be empty or half there, and its lengths and digest
-tell. ``flush`` waits.
+Publishing a file does not wait for the disk: after a crash an entry may be empty or incomplete, which its lengths and
+digest show. ``flush`` waits.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PendingFlush:
         return len(self._files)
 
     def flush(self) -> None:
-        """Wait until everything pending is on the disk; what is gone meanwhile is forgiven.
+        """Wait until everything pending is on the disk; files that are gone by then are ignored.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""The bytes of one cache entry, and the verdict on bytes that claim to be one.
+"""The byte format of a cache entry, and the verdict on bytes that claim to be one.
 
 Layout, format version 2, little-endian:
 
@@ -22,10 +22,10 @@ Layout, format version 2, little-endian:
 | 200 | 8 | SPIR-V length | |
 | 208 | 8 | native blob length | truncation and appended bytes, with the other lengths |
 | 216 | ... | manifest, SPIR-V, native blob | |
-| end - 32 | 32 | when sealed: HMAC-SHA-256 of all from 48 up to here (seal.py) | entries of whoever has not the key |
+| end - 32 | 32 | when sealed: HMAC-SHA-256 of all from 48 up to here (seal.py) | entries written without the key |
 
 The digest tells corruption, not malice: who may write to the directory may write a valid entry, so the directory is trusted
-only when nobody else can (root.py).
+only when no other user can (root.py).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _ABI = bytes([struct.calcsize("P"), 1 if sys.byteorder == "little" else 2])
 
 
 class Verdict(enum.Enum):
-    """What came of looking an entry up; everything but HIT is a miss."""
+    """The result of looking up an entry; everything but HIT is a miss."""
 
     HIT = "hit"
     MISS = "no entry"

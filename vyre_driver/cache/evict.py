@@ -1,7 +1,8 @@
-"""How a root is kept within its bounds: by age, and by size with what was not used for longest going first.
+"""Keep a root within its limits: evict by age, then by size, least recently used first.
 
-No lock: any number of processes may prune, get and put at once. Whoever finds a file gone takes it off what is left; whoever
-reads a file that is removed under it keeps reading it. A time in the future (the clock was set back) counts as use just now.
+No lock: any number of processes may prune, get and put at once. A process that finds a file gone takes it off what is left; one
+that reads a file that is removed under it keeps reading it. A time in the future (the clock was set back) counts as use just
+now.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def is_due(root: CacheRoot) -> bool:
     Raises
     ------
     OSError
-        If that cannot be told.
+        If that cannot be determined.
     """
     try:
         found = os.lstat(f"{root.path}/{PRUNED_NAME}")
@@ -70,7 +71,7 @@ def mark_pruned(root: CacheRoot) -> None:
 
 
 def prune(root: CacheRoot, tally: Tally, max_bytes: int, max_age_s: float) -> PruneReport:
-    """Bring a root within its bounds; to be called after ``distrust``.
+    """Bring a root within its bounds; to be called after ``untrusted_reason``.
 
     ``max_bytes`` bounds what entries, raw blobs and quarantine take of the file system together; what is older than
     ``max_age_s`` seconds of disuse goes in any case.
@@ -78,7 +79,7 @@ def prune(root: CacheRoot, tally: Tally, max_bytes: int, max_age_s: float) -> Pr
     Raises
     ------
     OSError
-        If the root cannot be read; what cannot be removed is forgiven and counted.
+        If the root cannot be read; what cannot be removed is counted.
     """
     sweep = _Sweep(tally, time.time())
     in_quarantine = sweep.quarantine(quarantine_of(root), max_bytes)
@@ -138,7 +139,7 @@ class _Sweep:
         return total
 
     def remove(self, path: str, size: int, used_at: float | None = None) -> bool:
-        """Remove a file unless it was used after ``used_at``; returns whether it is gone, whoever removed it."""
+        """Remove a file unless it was used after ``used_at``; returns whether it is gone, whichever process removed it."""
         try:
             if used_at is not None and os.lstat(path).st_mtime > used_at:
                 return False
@@ -146,7 +147,7 @@ class _Sweep:
         except FileNotFoundError:
             return True
         except OSError as error:
-            self._tally.forgive("prune", error)
+            self._tally.ignore_error("prune", error)
             self.failed += 1
             return False
         self.freed_bytes += size

@@ -1,4 +1,4 @@
-"""Why a key has no entry, told by the entries that come nearest to it."""
+"""Explain a cache miss by comparing the key with the nearest entries."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Explanation:
         if not self.nearest:
             return ""
         first = self.nearest[0]
-        told = "; ".join(first.differences) or "nothing in the manifest"
-        return f"the nearest of {self.compared} entries is {first.key[:_SHOWN_HEX_DIGITS]}, which differs in {told}"
+        difference = "; ".join(first.differences) or "nothing in the manifest"
+        return f"the nearest of {self.compared} entries is {first.key[:_SHOWN_HEX_DIGITS]}, which differs in {difference}"
 
 
 def nearest_entries(manifest: bytes, stored: Iterable[StoredEntry]) -> tuple[tuple[NearEntry, ...], int]:

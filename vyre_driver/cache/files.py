@@ -1,4 +1,4 @@
-"""How one file of the cache is read, published and moved aside."""
+"""Read, publish and move aside single files of the cache."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Single flight: of all processes and threads that miss the same key, one compiles, and the others take what it stored.
+"""Single flight: of all processes and threads that miss the same key, one compiles, and the others use its result.
 
-A flight is a lock, one file a key in ``root/flight``, held by an open descriptor (flock): it dies with its process. Whoever
-finds it taken waits until the entry or the lock is there, at most for as long as compiling is expected to take twice. Then one
-more may compile, on a second lock, for an owner that hangs must not be waited for without end, and the rest wait once more.
-Nothing here is needed to get or put: a lock that cannot be had means compiling at once, and is counted.
+A flight is a lock, one file a key in ``root/flight``, held by an open descriptor (flock): it dies with its process. A process
+that finds it taken waits until the entry or the lock is there, at most for as long as compiling is expected to take twice. Then
+one more may compile, on a second lock, because a hanging owner must not block the others for ever, and the rest wait once more.
+Nothing here is needed to get or put: without a lock a process compiles at once, and that is counted.
 
 How long compiling takes is estimated from the size of the SPIR-V, at the slowest pace that this device and driver have shown.
-``root/flight`` keeps it, one small file a device, which also says of a device that it gives no compiled code away: nobody waits
-there, for there would be nothing to take.
+``root/flight`` keeps it, one small file a device, which also records that a device returns no compiled code: there no process
+waits, for there would be no result to use.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FLIGHTS = "flight"
 UNKNOWN_PACE_NS = 50_000
 _PATIENCE = 2.0
 _LONGEST_WAIT_S = 60.0
-# A wait is noticed to be over only when somebody looks, and a lock costs system calls: below this, compiling is cheaper.
+# Waiting polls, and a lock costs system calls: below this, compiling is cheaper.
 _LEAST_WAIT_S = 0.002
 _LOOKS_A_WAIT = 40
 _LOOK_S = (0.001, 0.05)
@@ -44,31 +44,31 @@ _ABANDONED_AFTER_S = 3600
 _NO_BLOBS = b"none"
 _OPEN_LOCK = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
-# Flights of this process: threads would each get a lock file of their own, and memory has none.
+# SingleFlight of this process: threads would each get a lock file of their own, and memory has none.
 _taken: dict[tuple[object, ...], object] = {}
-os.register_at_fork(after_in_child=_taken.clear)  # the threads that were compiling did not come along
+os.register_at_fork(after_in_child=_taken.clear)  # a fork does not copy the threads that were compiling
 
 
-class Flights:
-    """The flights of one cache on one device, which ``device`` names: 32 bytes, other ones for another driver."""
+class SingleFlight:
+    """Single flight for one cache on one device: ``device`` is 32 bytes that another driver changes too."""
 
     def __init__(self, cache: DiskPipelineCache, device: bytes) -> None:
-        """Remember them; nothing is read or made."""
+        """Remember both; nothing is read or created."""
         self._cache = cache
         self._pace_name = f"{device.hex()}.pace"
         self._pace: bytes = b""
         self._is_swept = False
 
     @contextmanager
-    def board(self, key: PipelineCacheKey, code_bytes: int, landed: Callable[[], _Found | None]) -> Iterator[_Found | None]:
-        """Yield what another has stored for a key, or None to whoever is to compile it, within the block.
+    def acquire(self, key: PipelineCacheKey, code_bytes: int, find: Callable[[], _Found | None]) -> Iterator[_Found | None]:
+        """Yield what another has stored for a key, or None to the one that is to compile it, within the block.
 
-        ``landed`` looks into the cache. Who compiles must have put the entry before the block ends; if the block ends without
+        ``find`` looks into the cache. The one that compiles must put the entry before the block ends; if the block ends without
         one, because it raised or its process died, one of those who wait compiles.
         """
         locks = [_FlightLock(self._cache, key, which) for which in ("first", "second")]
         try:
-            yield self._wait(locks, code_bytes, landed)
+            yield self._wait(locks, code_bytes, find)
         finally:
             for lock in locks:
                 lock.release()
@@ -97,21 +97,19 @@ class Flights:
         """Estimate how long the driver compiles so many bytes of SPIR-V, in seconds."""
         return code_bytes * (_number(self._read_pace()) or UNKNOWN_PACE_NS) / 1e9
 
-    def _wait(self, locks: list[_FlightLock], code_bytes: int, landed: Callable[[], _Found | None]) -> _Found | None:
+    def _wait(self, locks: list[_FlightLock], code_bytes: int, find: Callable[[], _Found | None]) -> _Found | None:
         patience_s = min(_PATIENCE * self.expected_s(code_bytes), _LONGEST_WAIT_S)
         for lock in locks:
-            has_lock, found = self._wait_for(lock, patience_s, landed)
+            has_lock, found = self._wait_for(lock, patience_s, find)
             if has_lock:
                 self._sweep()
-                return landed()
+                return find()
             if found is not None or self.gives_no_blobs():
                 return found
             self._cache.note("flight_overdue")
         return None
 
-    def _wait_for(
-        self, lock: _FlightLock, patience_s: float, landed: Callable[[], _Found | None]
-    ) -> tuple[bool, _Found | None]:
+    def _wait_for(self, lock: _FlightLock, patience_s: float, find: Callable[[], _Found | None]) -> tuple[bool, _Found | None]:
         """Wait for the lock or the entry, whichever comes first, or until it is known that there will be none."""
         least, most = _LOOK_S
         look_s = min(most, max(least, patience_s / _LOOKS_A_WAIT))
@@ -120,7 +118,7 @@ class Flights:
         while not lock.take():
             now = lock.entry_state()
             if now is None or now != seen:
-                found = landed()
+                found = find()
                 if found is not None:
                     self._cache.note("flight_shared")
                     return False, found
@@ -145,7 +143,7 @@ class Flights:
         return self._pace
 
     def _sweep(self) -> None:
-        """Remove, once, what killed processes have left behind: an hour old, and held by nobody."""
+        """Remove, once, what killed processes have left behind: an hour old, and held by no process."""
         directory = None if self._is_swept else self._cache.own_directory(FLIGHTS, create=False)
         self._is_swept = True
         if directory is None:
@@ -171,7 +169,7 @@ class _FlightLock:
     def __init__(self, cache: DiskPipelineCache, key: PipelineCacheKey, which: str) -> None:
         self._cache = cache
         self._entry = cache.entry_path(key)
-        # Who is interrupted before giving it back gives it back by going.
+        # A thread that is interrupted before it gives the seat back gives it back by ending.
         self._seat = Seat(_taken, (id(cache) if cache.root is None else str(cache.root), key.digest, which))
         self._name = f"{key.hex}.{which}.lock"
         self._file: Opened | None = None
@@ -217,7 +215,7 @@ class _FlightLock:
         return found.st_ino, found.st_mtime_ns, found.st_size
 
     def release(self) -> None:
-        """Let the next one have it; its file goes first, and who has that open already notices.
+        """Release the lock; its file is removed first, which a waiter that has it open notices.
 
         Nothing happens if it was not taken.
         """
@@ -233,7 +231,7 @@ class _FlightLock:
 
 
 def _lock(descriptor: int) -> bool | None:
-    """Lock a file; returns False when somebody else has it, None when its last holder has removed it meanwhile."""
+    """Lock a file; returns False when another process has it, None when its last holder has removed it meanwhile."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

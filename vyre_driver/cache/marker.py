@@ -1,14 +1,14 @@
-"""Crash markers: a compiled blob on which a driver has died twice is not given to it again.
+"""Crash markers: a compiled blob that has crashed the driver twice is never loaded again.
 
 A blob is input that a driver trusts, and a driver that chokes on one takes the process with it. So before this machine gives
 one to its driver for the first time, a marker is written and made durable: a file in ``root/marks``, named by the key, which
-holds the blob's digest and is locked (flock) as long as its process lives. It goes when the driver has taken the blob. A marker
-that nobody holds was left by a process that died in between: the entry is set aside, and its blob is suspected. A process may
-be killed at any moment, for want of memory or by hand, and the driver would compile the same bytes again: only when another
-one dies with that blob is it never used again here.
+holds the blob's digest and is locked (flock) as long as its process lives. It is removed when the driver has loaded the blob. A
+marker that no process holds was left by a process that died in between: the entry is set aside, and its blob is suspected. A
+process may be killed at any moment, for want of memory or by hand, and the driver would compile the same bytes again: only when
+another one dies with that blob is it never used again here.
 
-What went well is remembered by machine, as digests in one file that is read when a blob is first used in a process. Dispatches,
-and compiled kernels that have made a pipeline, touch nothing of this.
+Blobs that were loaded without a crash are remembered by machine, as digests in one file that is read when a blob is first used
+in a process. Dispatches, and compiled kernels that have made a pipeline, touch nothing of this.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LOOK_S = 0.005
 _LISTS_KEPT_S = 90 * 24 * 3600
 
 
-class Markers:
+class CrashMarkers:
     """The markers of one cache, and what is known of blobs on this machine."""
 
     def __init__(self, cache: DiskPipelineCache) -> None:
@@ -56,7 +56,7 @@ class Markers:
         self._suspect_name = f"{machine}.suspect"
 
     def sweep(self) -> dict[bytes, str]:
-        """Set aside the entries whose marker nobody holds; returns why, by key digest. Costs one directory without markers."""
+        """Set aside the entries whose marker no process holds; return why, by key digest. Cheap without markers."""
         found: dict[bytes, str] = {}
         directory = self._cache.own_directory(MARKS, create=False)
         if directory is None:
@@ -67,7 +67,7 @@ class Markers:
                 if key is None:
                     self._drop_old_list(path)
                     continue
-                reason = self._judge_left(path, bytes.fromhex(key[1]))
+                reason = self._check_leftover(path, bytes.fromhex(key[1]))
                 if reason:
                     found[bytes.fromhex(key[1])] = reason
         except OSError as error:
@@ -91,7 +91,7 @@ class Markers:
             return
         path = directory / f"{key.hex}.mark"
         marker, reason = self._take(path, key.digest)
-        # Asked only now: whoever had the marker until now has found out.
+        # Asked only now: the previous holder of the marker has found out.
         if not reason and self._lists(directory, self._deadly_name, digest):
             reason = "the driver has died on this blob twice"
         is_known = bool(reason) or self._lists(directory, self._good_name, digest)
@@ -118,18 +118,18 @@ class Markers:
         self._own.add(blake3(blob).digest())
 
     def _take(self, path: Path, key_digest: bytes) -> tuple[Opened | None, str]:
-        """Return the marker, locked and empty, or why the blob must not be used; neither when that is forgiven."""
+        """Return the marker, locked and empty, or why the blob must not be used; neither if an error was ignored."""
         until = time.monotonic() + _LONGEST_WAIT_S
         try:
             while True:
                 marker = Opened(path, _OPEN_MARKER | os.O_CREAT, self._cache.file_mode)
                 left = self._lock(marker.descriptor)
                 if left == b"":
-                    marker.is_emptied = True  # it tells of a death, if nothing else of this process ends it
+                    marker.is_emptied = True  # if the process dies now, the marker says so
                     return marker, ""
                 with marker:
                     if left:
-                        return None, self._condemn(path, key_digest, left)
+                        return None, self._quarantine(path, key_digest, left)
                 if time.monotonic() >= until:
                     return None, f"another process gave the driver this blob over {_LONGEST_WAIT_S:g} s ago"
                 time.sleep(_LOOK_S)
@@ -137,7 +137,7 @@ class Markers:
             self._cache.note("marker", error)
             return None, ""
 
-    def _judge_left(self, path: Path, key_digest: bytes) -> str:
+    def _check_leftover(self, path: Path, key_digest: bytes) -> str:
         """Return why an entry was set aside for its marker; empty when a living process holds that, or nothing was used."""
         try:
             marker = Opened(path, _OPEN_MARKER)
@@ -150,18 +150,18 @@ class Markers:
             if left == b"":
                 path.unlink(missing_ok=True)
                 return ""
-            return self._condemn(path, key_digest, left)
+            return self._quarantine(path, key_digest, left)
 
     @staticmethod
     def _lock(descriptor: int) -> bytes | None:
-        """Lock a marker and return what it holds; None when somebody else has it, or had it and removed it."""
+        """Lock a marker and return what it holds; None if another process holds it, or has removed it."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return None
         return os.pread(descriptor, 2 * _DIGEST_BYTES, 0) if os.fstat(descriptor).st_nlink else None
 
-    def _condemn(self, path: Path, key_digest: bytes, left: bytes) -> str:
+    def _quarantine(self, path: Path, key_digest: bytes, left: bytes) -> str:
         """Set the entry aside, and never use its blob again if this is the second death; returns what happened in words."""
         self._cache.set_aside(key_digest)
         if len(left) >= _DIGEST_BYTES:
@@ -183,7 +183,7 @@ class Markers:
             self._cache.note("marker", error)
 
     def _drop(self, path: Path, marker: Opened) -> None:
-        """Remove it. Where that cannot be, or an interruption comes first, it is at least empty: it tells of no death."""
+        """Remove it. Where that cannot be, or an interruption comes first, it is at least empty: it does not report a crash."""
         try:
             with marker:
                 path.unlink(missing_ok=True)

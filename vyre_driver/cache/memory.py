@@ -1,4 +1,4 @@
-"""Entries of this process only, within a bound: what a cache does where it may not write."""
+"""An in-memory cache of bounded size, for a process that may not write to disk."""
 
 from __future__ import annotations
 

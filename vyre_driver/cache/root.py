@@ -1,8 +1,8 @@
-"""Which directories a cache may use, and how it makes them.
+"""Decide which directories a cache may trust, and create them.
 
-Private (the rule): a real directory, ours or root's, to which nobody else may write. Shared (only when asked for): a
-directory of a group that we are in, to which nobody outside the group may write; every member is then trusted like ourselves.
-In both, no directory on the way may be everybody's to change, unless it is sticky as /tmp is.
+Private (the rule): a real directory, ours or root's, to which no other user may write. Shared (only when asked for): a
+directory of a group that we are in, to which no user outside the group may write; every member is then trusted like ourselves.
+In both, no parent directory may be writable by every user, unless it is sticky as /tmp is.
 
 A judgement of the root holds as long as it is the same directory, with the same owner, group and mode, which every call sees
 anew: a root that is replaced under a running process is judged before it is used.
@@ -41,8 +41,8 @@ class CacheRoot:
         self._trusted: tuple[DirectoryFacts, int] | None = None
         self.judged: Judged | None = None
 
-    def distrust(self) -> str:
-        """Say why the directory may not be used now; empty when it may.
+    def untrusted_reason(self) -> str:
+        """Return why the directory may not be used now, or an empty text when it may.
 
         Raises
         ------
@@ -50,10 +50,10 @@ class CacheRoot:
             If it cannot be judged; FileNotFoundError if it is not there.
         """
         found = os.lstat(self.path)
-        return self.distrust_as((found.st_mode, found.st_uid, found.st_gid, found.st_ino, found.st_dev))
+        return self.untrusted_reason_of((found.st_mode, found.st_uid, found.st_gid, found.st_ino, found.st_dev))
 
-    def distrust_as(self, facts: DirectoryFacts) -> str:
-        """Say why the directory may not be used when this is what it is; empty when it may.
+    def untrusted_reason_of(self, facts: DirectoryFacts) -> str:
+        """Return why a directory with these facts may not be used, or an empty text when it may.
 
         Raises
         ------
@@ -63,7 +63,7 @@ class CacheRoot:
         judged = (facts, os.geteuid())
         if judged != self._trusted:
             self._trusted = self.judged = None
-            reason = _elevated() or self._distrust_directory(facts) or _distrust_ancestors(self.path)
+            reason = _elevated() or self._untrusted_directory_reason(facts) or _untrusted_ancestor_reason(self.path)
             if reason:
                 return reason
             self._trusted = judged
@@ -71,7 +71,7 @@ class CacheRoot:
         return ""
 
     def trusts_shard(self, name: str) -> bool:
-        """Whether a sub-directory may be used; to be asked after ``distrust``.
+        """Whether a sub-directory may be used; call it after ``untrusted_reason``.
 
         Raises
         ------
@@ -79,14 +79,14 @@ class CacheRoot:
             If it cannot be judged; FileNotFoundError if it is not there.
         """
         found = os.lstat(f"{self.path}/{name}")
-        return not self._distrust_directory((found.st_mode, found.st_uid, found.st_gid))
+        return not self._untrusted_directory_reason((found.st_mode, found.st_uid, found.st_gid))
 
     def trusts_directory(self, facts: DirectoryFacts) -> bool:
         """Whether a sub-directory of which this is known may be used."""
-        return not self._distrust_directory(facts)
+        return not self._untrusted_directory_reason(facts)
 
     def trusts_file(self, found: os.stat_result) -> bool:
-        """Whether a file is a regular one that only those whom we trust could have written; asked after ``distrust``."""
+        """Whether a file is regular and only those whom we trust could have written it; call it after ``untrusted_reason``."""
         return self.trusts_facts(found.st_mode, found.st_uid, found.st_gid)
 
     def trusts_facts(self, mode: int, user: int, group: int) -> bool:
@@ -132,7 +132,7 @@ class CacheRoot:
         with Opened(f"{self.path}/{TAG_NAME}", flags, self.file_mode) as descriptor:
             os.write(descriptor, CACHEDIR_TAG.encode("ascii"))
 
-    def _distrust_directory(self, facts: tuple[int, ...]) -> str:
+    def _untrusted_directory_reason(self, facts: tuple[int, ...]) -> str:
         mode, user, group = facts[:3]
         if not stat.S_ISDIR(mode):
             return "it is not a directory"
@@ -175,8 +175,8 @@ def _elevated() -> str:
     return ""
 
 
-def _distrust_ancestors(path: str) -> str:
-    """Say which directory on the way everybody may change. Links on the way are followed: a home often is one."""
+def _untrusted_ancestor_reason(path: str) -> str:
+    """Say which parent directory any user may change. Links are followed: a home often is one."""
     parent = os.path.dirname(os.path.realpath(path))  # noqa: PTH120 -- on the way of a get
     while True:
         mode = os.lstat(parent).st_mode

@@ -1,8 +1,8 @@
-"""Seals: who has the key has written the entry.
+"""Seals: an HMAC that shows an entry was written by a holder of the key.
 
-An entry's digest tells damage, not malice. Where others may write (a group's directory, a bundle, a base image), a key that is
-kept elsewhere tells who wrote: HMAC-SHA-256 over all that the digest covers. A cache with a key seals what it stores, and takes
-nothing without a seal of that key.
+An entry's digest shows damage, not malice. Where others may write (a group's directory, a bundle, a base image), a key that is
+kept elsewhere shows who wrote it: HMAC-SHA-256 over all that the digest covers. A cache with a key seals what it stores, and
+takes nothing without a seal of that key.
 
 Source: RFC 2104, FIPS 198-1.
 """
@@ -38,7 +38,8 @@ def read_hmac_key(path: Path, root: Path | None) -> bytes:
     Raises
     ------
     InvalidSetting
-        2401 if it cannot be read, is too short or too long, may be read or written by others, or lies in the cache's ``root``.
+        If it cannot be read, is too short or too long, may be read or written by others, or lies in the cache's
+        ``root``.
     """
     problem = _problem_of_place(path, root)
     if not problem:
@@ -67,7 +68,7 @@ def _problem_of_place(path: Path, root: Path | None) -> str:
 
 def _problem_of_file(found: os.stat_result) -> str:
     if not stat.S_ISREG(found.st_mode):
-        return "it is no regular file"
+        return "it is not a regular file"
     if found.st_uid not in {os.geteuid(), 0}:
         return f"it belongs to user {found.st_uid}"
     if found.st_mode & (stat.S_IWGRP | stat.S_IRWXO):

@@ -1,4 +1,4 @@
-"""What a cache did and what it forgave: the one place where a cache failure is swallowed."""
+"""Counts of what a cache did, and the only place that swallows a cache failure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECONDS_BETWEEN_WARNINGS = 60.0
 
 
 class Tally:
-    """Counts by name and the last forgiven error, of one cache. May be used from several threads."""
+    """Counts by name and the last ignored error, of one cache. May be used from several threads."""
 
     def __init__(self) -> None:
         """Start with nothing counted."""
@@ -26,10 +26,10 @@ class Tally:
         with self._lock:
             self._counts[what] = self._counts.get(what, 0) + 1  # Counter's own += takes twice as long
 
-    def forgive(self, what: str, error: OSError) -> str:
+    def ignore_error(self, what: str, error: OSError) -> str:
         """Count an error and let the work go on; returns it in words.
 
-        A log record tells of it (logger ``vyre_driver.cache``), of each kind at most one a minute.
+        It is logged (logger ``vyre_driver.cache``), each kind at most once a minute.
         """
         now = time.monotonic()
         with self._lock:
@@ -50,5 +50,5 @@ class Tally:
 
     @property
     def last_error(self) -> str | None:
-        """The last forgiven error, with what it happened to."""
+        """The last ignored error, with what it happened to."""
         return self._last_error

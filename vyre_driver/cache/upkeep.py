@@ -1,4 +1,4 @@
-"""What is done to a cache as a whole: pruned, checked, listed, explained, cleared, measured."""
+"""Maintenance of a whole cache: prune, check, list, explain, clear, measure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from vyre_driver.cache import evict, walk
 from vyre_driver.cache.check import CacheProblem, check_root, clear_root
-from vyre_driver.cache.directory import CacheLookup, EntryDirectory, most_telling
+from vyre_driver.cache.directory import CacheLookup, EntryDirectory, most_specific_miss
 from vyre_driver.cache.entry import Verdict
 from vyre_driver.cache.explain import Explanation, nearest_entries
 from vyre_driver.cache.memory import MemoryEntries
@@ -24,10 +24,10 @@ _PRUNE_PART = 8
 
 
 class EvictionListener(Protocol):
-    """What is told of entries that a cache removed."""
+    """What receives the entries that a cache removed."""
 
     def evicted(self, entries: int, freed_bytes: int) -> None:
-        """Take notice of so many entries, and the allocated bytes that they and what else went had."""
+        """Receive the number of entries removed, and the allocated bytes of all that was removed."""
 
 
 class CacheUpkeep:
@@ -43,11 +43,11 @@ class CacheUpkeep:
         self._max_bytes = max_bytes
         self._bytes_to_prune: int | None = None
         # As in Room: each step is one atomic operation of the set, and the end of a listener runs no bytecode.
-        self._told: set[weakref.ref[EvictionListener]] = set()
+        self._listeners: set[weakref.ref[EvictionListener]] = set()
 
     def tell_evictions(self, listener: EvictionListener) -> None:
-        """Tell a listener, as long as it lives, how many entries each prune removed and how many bytes that freed."""
-        self._told.add(weakref.ref(listener, self._told.discard))
+        """Report to a listener, as long as it lives, how many entries each prune removed and how many bytes that freed."""
+        self._listeners.add(weakref.ref(listener, self._listeners.discard))
 
     def prune(self, max_bytes: int | None = None, max_age_s: float | None = None) -> evict.PruneReport:
         """Bring the root within its bound and remove what was not used for long (by default 90 days); what fails is counted.
@@ -63,15 +63,15 @@ class CacheUpkeep:
         try:
             evict.mark_pruned(directory.root)
         except OSError as error:
-            self._tally.forgive("prune", error)
+            self._tally.ignore_error("prune", error)
         try:
             age_s = evict.DEFAULT_MAX_AGE_S if max_age_s is None else max_age_s
             report = evict.prune(directory.root, self._tally, bound, age_s)
         except OSError as error:
-            self._tally.forgive("prune", error)
+            self._tally.ignore_error("prune", error)
             return evict.PruneReport(failed=1)
-        for told in list(self._told) if report.entries else ():
-            listener = told()
+        for reference in list(self._listeners) if report.entries else ():
+            listener = reference()
             if listener is not None:
                 listener.evicted(report.entries, report.freed_bytes)
         return report
@@ -95,19 +95,19 @@ class CacheUpkeep:
         return sorted(found, key=lambda problem: problem.path)
 
     def entries(self) -> Iterator[walk.StoredEntry]:
-        """Yield what the headers of the entries tell, unverified and in no order; those of the base that are not here too.
+        """Yield what the headers of the entries say, unverified and in no order; those of the base that are not here too.
 
         Raises
         ------
         OSError
             If a root cannot be read.
         """
-        told: set[str] = set()
+        listed: set[str] = set()
         for layer in self._layers:
             if layer.is_usable():
                 for stored in walk.stored_entries(layer.root):
-                    if stored.key not in told:
-                        told.add(stored.key)
+                    if stored.key not in listed:
+                        listed.add(stored.key)
                         yield stored
 
     def peek(self, key: PipelineCacheKey) -> CacheLookup:
@@ -119,14 +119,14 @@ class CacheUpkeep:
         if entry is not None:
             return CacheLookup(Verdict.HIT, entry, "entry in memory")
         refused = next((one.refused for one in onlookers if one.refused), "")
-        return hit or most_telling(found) or self._miss_in_memory(refused)
+        return hit or most_specific_miss(found) or self._miss_in_memory(refused)
 
     def _miss_in_memory(self, refused: str) -> CacheLookup:
         where = f"memory only: {self._layers[0].root.path} is not used, {refused}" if refused else "memory only"
         return CacheLookup(Verdict.MISS, None, f"{Verdict.MISS.value} ({where})")
 
     def explain(self, key: PipelineCacheKey) -> Explanation:
-        """Say what ``get`` of a key would come to and, on a miss, in which manifest fields the nearest entries differ.
+        """Say what ``get`` of a key would return and, on a miss, in which manifest fields the nearest entries differ.
 
         Nothing is changed or counted. Two entries are equally near when as many fields agree.
         """
@@ -145,7 +145,7 @@ class CacheUpkeep:
         Raises
         ------
         CacheUnusable
-            2205 if the root may not be used or written to.
+            If the root may not be used or written to.
         OSError
             If something cannot be removed.
         """
@@ -161,7 +161,7 @@ class CacheUpkeep:
         Raises
         ------
         CacheUnusable
-            2205 if there is no root, or it may not be used or written to.
+            If there is no root, or it may not be used or written to.
         """
         directory = self._directory
         path, reason = None, "it is in memory only"
@@ -189,7 +189,7 @@ class CacheUpkeep:
         return walk.CacheUsage() if directory is None or not directory.is_usable() else walk.usage(directory.root)
 
     def _prune_when_due(self, directory: EntryDirectory, written_bytes: int) -> None:
-        """Prune after a put when enough was put, and after the first one when nobody has for a day."""
+        """Prune after a put when enough was put, and after the first one when no process has for a day."""
         try:
             left = self._bytes_to_prune
             if left is None:
@@ -197,7 +197,7 @@ class CacheUpkeep:
                 left = 0 if is_due else self._max_bytes // _PRUNE_PART
             self._bytes_to_prune = left - written_bytes
         except OSError as error:
-            self._tally.forgive("prune", error)
+            self._tally.ignore_error("prune", error)
             return
         if self._bytes_to_prune < 0:
             self.prune()

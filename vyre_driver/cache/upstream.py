@@ -1,4 +1,4 @@
-"""Upstream's disk cache: a program's blob as it is, under a name that only its program and its device decide.
+"""Upstream's disk cache: raw blobs without a header, named by program and device alone.
 
 No path of the driver takes what is here: it stands for other vyre tools.
 
@@ -42,9 +42,9 @@ def read_blob(directory: EntryDirectory, place: str) -> bytes | None:
     Raises
     ------
     CacheUnusable
-        2205 if the root may not be used.
+        If the root may not be used.
     InvalidBlob
-        2204 if the file is over 64 MiB, is an entry, is no regular file or could have been written by somebody else.
+        If the file is over 64 MiB, is an entry, is not a regular file or could have been written by another user.
     OSError
         If it cannot be read.
     """
@@ -59,7 +59,7 @@ def read_blob(directory: EntryDirectory, place: str) -> bytes | None:
     with opened as descriptor:
         found = os.fstat(descriptor)
         if not directory.root.trusts_file(found):
-            _refuse_file(path, "is no regular file, or somebody else could have written it")
+            _refuse_file(path, "is not a regular file, or somebody else could have written it")
         if found.st_size > MAX_DISK_PIPELINE_BLOB_BYTES:
             _refuse_size(found.st_size, "InvalidData")
         data = read_bounded(descriptor, found.st_size)
@@ -76,9 +76,9 @@ def write_blob(directory: EntryDirectory, place: str, data: bytes) -> None:
     Raises
     ------
     CacheUnusable
-        2205 if the root may not be used or written to.
+        If the root may not be used or written to.
     InvalidBlob
-        2204 if the blob is over 64 MiB, or begins as an entry does.
+        If the blob is over 64 MiB, or begins as an entry does.
     OSError
         If it cannot be written.
     """
@@ -100,7 +100,7 @@ def remove_blobs(directory: EntryDirectory, places: Iterable[str]) -> None:
     Raises
     ------
     CacheUnusable
-        2205 if the root may not be used or written to.
+        If the root may not be used or written to.
     OSError
         If one cannot be removed; the others are, and the first error is raised.
     """

@@ -1,4 +1,4 @@
-"""What lies below a root, told by names and headers: nothing here is verified."""
+"""List what lies below a root by file names and headers, without verifying it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _FIRST_READ_BYTES = 8192
 
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
-    """An entry as its file's first bytes tell it. ``used_at`` is seconds since 1970, right to the hour."""
+    """An entry as the first bytes of its file describe it. ``used_at`` is seconds since 1970, right to the hour."""
 
     path: str
     key: str
@@ -79,7 +79,7 @@ def listing(directory: str) -> list[os.DirEntry[str]]:
 
 
 def trusted_shards(root: CacheRoot) -> Iterator[str]:
-    """Yield the paths of a root's sub-directories that may be used; to be asked after ``distrust``."""
+    """Yield the paths of a root's sub-directories that may be used; call it after ``untrusted_reason``."""
     for entry in listing(root.path):
         if SHARD_NAME.fullmatch(entry.name) and _is_trusted(root, entry.name):
             yield entry.path
@@ -123,7 +123,7 @@ def stored_entries(root: CacheRoot) -> Iterator[StoredEntry]:
 
 
 def read_stored(path: str, found: os.stat_result) -> StoredEntry | None:
-    """Return the entry that a file's first bytes tell of, or None when they are not those of an entry or cannot be read."""
+    """Return the entry that a file's first bytes describe, or None when they are not those of an entry or cannot be read."""
     try:
         with Opened(path, OPEN_TO_READ) as descriptor:
             data = os.read(descriptor, _FIRST_READ_BYTES)

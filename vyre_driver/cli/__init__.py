@@ -1,4 +1,4 @@
-"""The command line: one module a verb.
+"""The command line: one module for each verb.
 
 Exit status: 0 done, 1 a result was wrong, 2 something given or missing stopped it (one line on stderr with the error's code and
 what to do), 130 interrupted.
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options = parser.parse_args(given)
         with warnings.catch_warnings():
-            warnings.showwarning = _warn  # type: ignore[assignment] # where it comes from is nobody's business
+            warnings.showwarning = _warn  # type: ignore[assignment] # users need not see where it comes from
             status: int = options.run(options)
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""``vyre-driver cache``: the pipeline cache, looked at and kept in order."""
+"""``vyre-driver cache``: inspect and maintain the pipeline cache."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument("--dir", metavar="DIRECTORY", help="the cache's directory (default: VYRE_CACHE_DIR, else the user's)")
     actions = parser.add_subparsers(required=True, metavar="ACTION", parser_class=type(parser))
 
-    def action(name: str, run: Callable[[argparse.Namespace], int], told: str) -> argparse.ArgumentParser:
-        made = actions.add_parser(name, help=told, allow_abbrev=False)
-        add_json(made)
-        made.set_defaults(run=run)
-        return made
+    def action(name: str, run: Callable[[argparse.Namespace], int], description: str) -> argparse.ArgumentParser:
+        result = actions.add_parser(name, help=description, allow_abbrev=False)
+        add_json(result)
+        result.set_defaults(run=run)
+        return result
 
     action("dir", run_dir, "print the directory")
     action("info", run_info, "count what is in it, and say whether it is used")
@@ -61,14 +61,14 @@ def _byte_size(text: str) -> int:
     match = re.fullmatch(r"([0-9]{1,18})([KMG]?)", text.upper(), re.ASCII)
     size = int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]] if match else 0
     if size < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of bytes from 1 on, with K, M or G behind it as you like")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes from 1 on, with K, M or G behind it as you like")
     return size
 
 
 def _days(text: str) -> float:
     days = float(text)
     if not 0 <= days < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of days")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
     return days
 
 
@@ -87,8 +87,8 @@ def run_info(options: argparse.Namespace) -> int:
     cache = open_cache(options)
     usage, below, stats = cache.usage(), cache.usage(base=True), cache.stats()
     if options.json:
-        told = {name: stats[name] for name in ("root", "refused", "readonly", "base", "sealed")}
-        print_json({**told, **dataclasses.asdict(usage), "base_entries": below.entries})
+        data = {name: stats[name] for name in ("root", "refused", "readonly", "base", "sealed")}
+        print_json({**data, **dataclasses.asdict(usage), "base_entries": below.entries})
         return 0
     say(f"{stats['root'] or 'memory only'}{', read-only' if stats['readonly'] else ''}{', sealed' if stats['sealed'] else ''}")
     if stats["base"]:
@@ -153,7 +153,7 @@ def run_show(options: argparse.Namespace) -> int:
 
 
 def run_verify(options: argparse.Namespace) -> int:
-    """Verify every file; status 1 when something is wrong and was not put right."""
+    """Verify every file; status 1 when something is wrong and was not repaired."""
     cache = open_cache(options)
     with Progress("verifying", cache.usage().entries) as progress:
         problems = cache.check(fix=options.fix, progress=progress.step)
@@ -162,8 +162,8 @@ def run_verify(options: argparse.Namespace) -> int:
         print_json({"problems": [dataclasses.asdict(one) for one in problems]})
     else:
         for one in problems:
-            say(f"{one.path}: {one.text}{' (put right)' if one.fixed else ''}")
-        say(f"{len(problems)} problems, {len(problems) - len(left)} put right")
+            say(f"{one.path}: {one.text}{' (repaired)' if one.fixed else ''}")
+        say(f"{len(problems)} problems, {len(problems) - len(left)} repaired")
     return 1 if left else 0
 
 

@@ -87,16 +87,16 @@ def _tell_bundle(options: argparse.Namespace, file: BinaryIO, devices: list[tupl
         group = one.vendorID, one.deviceID, one.driverName, one.driverInfo
         groups[group] = groups.get(group, 0) + 1
     here = {(ids.cache_header[:8], ids.driver_info_digest) for _, ids in devices}
-    told = []
+    drivers = []
     for (vendor, device, name, info), number in sorted(groups.items()):
         ids = DeviceIds.of_manifest(encode_manifest([("vendorID", vendor), ("deviceID", device), ("driverInfo", info)]))
         fits = (ids.cache_header[:8], ids.driver_info_digest) in here
         driver = f"{name} {info}".strip()
-        told.append({"vendorID": vendor, "deviceID": device, "driver": driver, "entries": number, "fits": fits})
+        drivers.append({"vendorID": vendor, "deviceID": device, "driver": driver, "entries": number, "fits": fits})
     if options.json:
-        print_json({"entries": len(listed), "drivers": told})
+        print_json({"entries": len(listed), "drivers": drivers})
         return 0
-    for line in told:
+    for line in drivers:
         fits_text = "fits a device here" if line["fits"] else "for no device here"
         model = f"{line['vendorID']:#06x}:{line['deviceID']:#06x}, {printable(line['driver'])}"
         say(f"{line['entries']} entries for {model}: {fits_text}")

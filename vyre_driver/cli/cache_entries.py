@@ -25,7 +25,7 @@ def find(cache: DiskPipelineCache, beginning: str) -> StoredEntry:
     Raises
     ------
     InvalidCommand
-        2501 if there is none, or more than one.
+        If there is none, or more than one.
     """
     found = [one for one in cache.entries() if one.key.startswith(beginning.lower())]
     if len(found) != 1:

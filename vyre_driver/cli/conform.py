@@ -36,7 +36,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         action=argparse.BooleanOptionalAction,
         help="subgroup operations, of as many lanes as the device has (default: where it has them)",
     )
-    parser.add_argument("--no-shrink", action="store_true", help="tell of failing programs as they are")
+    parser.add_argument("--no-shrink", action="store_true", help="report failing programs as they are")
     parser.add_argument("--max-failures", type=int, default=10, metavar="N", help="stop after so many (default: 10)")
     parser.add_argument(
         "--batch",
@@ -60,7 +60,7 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def run(options: argparse.Namespace) -> int:
-    """Ask, and print what came of it; 1 when an answer was wrong."""
+    """Run the tests and print the result; return 1 if an answer was wrong."""
     _check(options)
     began = time.perf_counter()
     tally = _asked(options)
@@ -93,13 +93,13 @@ def _check(options: argparse.Namespace) -> None:
 
 def _asked(options: argparse.Namespace) -> Tally:
     # late: the other verbs need no programs
-    from vyre_driver.backends.reference.unit import SUBGROUP_LANES
+    from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
     from vyre_driver.conformance import batches, jobs, suite
 
     how = {"shrink": not options.no_shrink, "device": options.device, "allow_software": options.allow_software or None}
     job = jobs.Job(options.backend, options.seed, options.count, constants=options.constants, **how)
     with ExitStack() as stack:
-        backend = job.open(stack)  # also where children ask, so that a device that is not there is told of once
+        backend = job.open(stack)  # also where children ask, so that a missing device is reported once
         lanes = getattr(backend, "subgroup_lanes", SUBGROUP_LANES)
         if lanes if options.subgroups is None else options.subgroups:
             job = replace(job, subgroup_lanes=lanes or SUBGROUP_LANES)

@@ -1,4 +1,4 @@
-"""``vyre-driver demo``: three real jobs, each in two fresh processes, so that the second shows what the cache is worth."""
+"""``vyre-driver demo``: three real jobs, each in two fresh processes, so that the second shows what the cache saves."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _directory(path: Path) -> Path:
 
 
 def _spawn(job: str, options: argparse.Namespace) -> dict[str, Any] | None:
-    """Run one job in a fresh process; None if it stopped with an error, which it has told on stderr itself."""
+    """Run one job in a fresh process; None if it stopped with an error, which it has printed on stderr itself."""
     given = ["--out-dir", str(options.out_dir), "--npy", str(options.npy)]
     given += ["--device", options.device] if options.device else []
     given += ["--files", *options.files] if options.files else []

@@ -69,9 +69,9 @@ def histogram(driver: Driver, files: Sequence[str]) -> JobResult:
     Raises
     ------
     FileUnusable
-        2202 if a file cannot be read.
+        If a file cannot be read.
     InvalidInput
-        2201 if the files hold no byte at all.
+        If the files hold no byte at all.
     """
     paths = [Path(file) for file in files] or standard_library()
     kernel = driver.compile(shipped_module("byte_histogram"))
@@ -134,9 +134,9 @@ def saxpy(driver: Driver, path: Path) -> JobResult:
     Raises
     ------
     FileUnusable
-        2202 if the file cannot be read or is no ``.npy`` file.
+        If the file cannot be read or is no ``.npy`` file.
     InvalidInput
-        2201 if it does not hold a one-dimensional float32 array with elements.
+        If it does not hold a one-dimensional float32 array with elements.
     """
     try:
         with path.open("rb") as file:
@@ -167,9 +167,9 @@ def mandelbrot(driver: Driver, out_dir: Path) -> JobResult:
     Raises
     ------
     ToolUnavailable
-        2301 if Pillow is not installed.
+        If Pillow is not installed.
     FileUnusable
-        2202 if the picture cannot be written.
+        If the picture cannot be written.
     """
     side = PICTURE_SIDE
     step = np.float32(_VIEW_HEIGHT / side)

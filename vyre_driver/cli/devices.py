@@ -1,4 +1,4 @@
-"""``vyre-driver devices``: the Vulkan devices of this machine as acquisition ranks them, without kompute and none opened."""
+"""``vyre-driver devices``: list the Vulkan devices in the order of acquisition, without kompute and without opening one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``vyre-driver doctor``: everything between this package and a right result, looked at one by one, with what to do."""
+"""``vyre-driver doctor``: check everything that a dispatch depends on, one by one, and say how to fix what fails."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ def run(options: argparse.Namespace) -> int:
             progress.step(len(checks))
     verdict = worst(checks)
     if options.json:
-        told: dict[str, object] = {
+        facts: dict[str, object] = {
             "verdict": verdict.value,
             "checks": [one.as_data() for one in checks],
             "fixes": _fixes(checks),
         }
-        print_json(told)
+        print_json(facts)
     else:
         _print(checks, verdict)
     return int(verdict is State.FAILURE or (options.strict and verdict is State.WARNING))
@@ -87,5 +87,5 @@ def _seconds(text: str) -> float:
     except ValueError:
         found = 0.0
     if not 0 < found <= _MAX_TIMEOUT_S:
-        raise InvalidCommand(f"--timeout {text!r} is no number of seconds above 0", fix="write --timeout 30")
+        raise InvalidCommand(f"--timeout {text!r} is not a number of seconds above 0", fix="write --timeout 30")
     return found

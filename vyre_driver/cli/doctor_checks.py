@@ -1,4 +1,4 @@
-"""What a check of ``vyre-driver doctor`` gives, and how it travels from the child process that made it."""
+"""The result of a ``vyre-driver doctor`` check, and its form on the way from the child process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of ``vyre-driver doctor``, each in a child process: one that crashes or hangs is a line, and the others go on."""
+"""Run the checks of ``vyre-driver doctor`` in child processes: one that crashes or hangs does not stop the others."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def examine(timeout_s: float) -> Iterator[Check]:
 
 
 def _child(name: str, arguments: tuple[str, ...], timeout_s: float, **changes: str) -> Check:
-    """Run one check; what became of its process is the check where it gave none."""
+    """Run one check; if its process gave no result, how the process ended is the result."""
     shown = f"{name} {arguments[0]}" if arguments else name
     command = command_to_try(_PROBE, name, *arguments)
     try:
@@ -55,8 +55,8 @@ def _child(name: str, arguments: tuple[str, ...], timeout_s: float, **changes: s
     found = Check.of_data(data)
     loader = tuple(line for line in _lines(err) if "ERROR" in line or "WARN" in line)[:_MAX_LOADER_LINES]
     if loader and changes:
-        told = {"loader_messages": list(loader)}
-        return Check(found.name, found.state, found.says, (*found.details, *loader), found.fixes, found.facts | told)
+        facts = {"loader_messages": list(loader)}
+        return Check(found.name, found.state, found.says, (*found.details, *loader), found.fixes, found.facts | facts)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Checks of this package and what it is made of: Python, extensions, kompute, backends, cache, and a dispatch on a device.
+"""Checks of this package and its parts: Python, extensions, kompute, backends, cache, and a dispatch on a device.
 
 Each runs in a child process of its own.
 """
@@ -81,7 +81,7 @@ def check_plugins() -> Check:
     if broken:
         lines = tuple(one.error.problem for one in broken)
         fixes = tuple(dict.fromkeys(one.error.fix for one in broken))
-        return Check("plug-ins", State.WARNING, f"{len(broken)} cannot be had", lines, fixes, facts)
+        return Check("plug-ins", State.WARNING, f"{len(broken)} cannot be loaded", lines, fixes, facts)
     return Check("plug-ins", State.OK, "none is broken", facts=facts)
 
 
@@ -133,12 +133,12 @@ def check_autotune() -> Check:
             fix = "give a HOME, or set VYRE_AUTOTUNE_FILE"
             return Check("autotune", State.WARNING, "in memory only: nothing tuned is kept", fixes=(fix,), facts=facts)
         facts["path"] = str(path)
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always", AutotuneWarning)
             store = AutotuneStore.load(path)
     except VyreError as error:
         return Check("autotune", State.WARNING, error.problem, fixes=(error.fix,), facts=facts)
-    left_out = [str(one.message) for one in told]
+    left_out = [str(one.message) for one in warned]
     facts |= {"records": len(store), "left_out": left_out}
     says = f"{path}: {len(store)} records" if path.exists() else f"{path} is not there yet"
     if left_out:

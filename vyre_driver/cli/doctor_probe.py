@@ -52,7 +52,7 @@ def main() -> None:
     answer = take_over_stdout()
     name, *arguments = sys.argv[1:]
     answer(check_named(name)(*arguments).as_data())
-    os._exit(0)  # a driver that crashes while it is unloaded has told what it had to
+    os._exit(0)  # a driver that crashes while it is unloaded has printed its result
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Checks of what stands below this package: the Vulkan loader, its drivers' manifests, device files, variables.
+"""Checks of what this package needs below it: the Vulkan loader, driver manifests, device files, environment variables.
 
 Each runs in a child process of its own, because a driver may end the process that opens it.
 
@@ -44,8 +44,8 @@ def check_loader() -> Check:
     version = ctypes.c_uint32(pack_version(1, 0))
     if hasattr(library, "vkEnumerateInstanceVersion"):
         library.vkEnumerateInstanceVersion(ctypes.byref(version))
-    told = format_version(version.value)
-    return Check("Vulkan loader", State.OK, f"libvulkan.so.1 is version {told}", facts={"version": told})
+    text = format_version(version.value)
+    return Check("Vulkan loader", State.OK, f"libvulkan.so.1 is version {text}", facts={"version": text})
 
 
 def check_variables() -> Check:
@@ -77,19 +77,19 @@ def check_device_files() -> Check:
 
 def manifests() -> list[str]:
     """Return the driver manifests that the loader would look at, in its order."""
-    told = settings.foreign_variables((*_OVERRIDES, "VK_ADD_DRIVER_FILES", "XDG_", "HOME"))
-    named = next((told[name] for name in _OVERRIDES if told.get(name)), None)
+    variables = settings.foreign_variables((*_OVERRIDES, "VK_ADD_DRIVER_FILES", "XDG_", "HOME"))
+    named = next((variables[name] for name in _OVERRIDES if variables.get(name)), None)
     if named is not None:
         return _listed(named.split(os.pathsep))
-    home = told.get("HOME", "/")
+    home = variables.get("HOME", "/")
     bases = [
-        told.get("XDG_CONFIG_HOME") or f"{home}/.config",
-        *(told.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep),
+        variables.get("XDG_CONFIG_HOME") or f"{home}/.config",
+        *(variables.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep),
         "/etc",
-        told.get("XDG_DATA_HOME") or f"{home}/.local/share",
-        *(told.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share").split(os.pathsep),
+        variables.get("XDG_DATA_HOME") or f"{home}/.local/share",
+        *(variables.get("XDG_DATA_DIRS") or "/usr/local/share:/usr/share").split(os.pathsep),
     ]
-    added = told.get("VK_ADD_DRIVER_FILES", "")
+    added = variables.get("VK_ADD_DRIVER_FILES", "")
     return _listed([*added.split(os.pathsep), *(f"{base}/vulkan/icd.d" for base in bases)])
 
 
@@ -112,7 +112,7 @@ def check_manifest(place: str) -> Check:
         fix = f"correct {' or '.join(_OVERRIDES)}, or install the driver"
         return Check(name, State.WARNING, f"{place} cannot be read: {error.strerror}", fixes=(fix,), facts={"path": place})
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        says = f"{place} is no manifest of a driver ({type(error).__name__}: {error})"
+        says = f"{place} is not a manifest of a driver ({type(error).__name__}: {error})"
         return Check(name, State.WARNING, says, fixes=(f"repair or remove {place}",), facts={"path": place})
     facts = {"path": place, "library": library, "api_version": version}
     target = str(Path(place).parent / library) if "/" in library and not library.startswith("/") else library

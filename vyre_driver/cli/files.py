@@ -1,4 +1,4 @@
-"""Arrays from files and into files, as ``.npy`` or raw bytes; what is written appears whole or not at all."""
+"""Read arrays from files and write them, as ``.npy`` or raw bytes; a written file appears whole or not at all."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def read_array(path: Path, binding: Binding) -> NDArray[Any]:
     Raises
     ------
     FileUnusable
-        2202 if the file cannot be read or is no ``.npy`` file though it is named so.
+        If the file cannot be read or is no ``.npy`` file though it is named so.
     InvalidInput
-        2201 if raw bytes do not fit the binding.
+        If raw bytes do not fit the binding.
     """
     data = read_bytes(path)
     if path.suffix != ".npy":
@@ -63,7 +63,7 @@ def read_bytes(path: Path) -> bytes:
     Raises
     ------
     FileUnusable
-        2202 if it cannot be read, holds more, or is a device that holds anything.
+        If it cannot be read, holds more, or is a device that holds anything.
     """
     try:
         with path.open("rb") as file:
@@ -89,10 +89,10 @@ def _read(file: BinaryIO, most: int) -> bytes:
 
 
 class OutputFile:
-    """A file to be written once the result is there; opening it early tells of a bad path before any work is done.
+    """A file to be written once the result is there; opening it early reports a bad path before any work is done.
 
     The bytes go to a new file in the same directory, renamed at ``write``; without ``write`` nothing remains. What is there and
-    is no regular file (a pipe, a device) is written directly.
+    is not a regular file (a pipe, a device) is written directly.
     """
 
     def __init__(self, path: Path) -> None:
@@ -101,7 +101,7 @@ class OutputFile:
         Raises
         ------
         FileUnusable
-            2202 if the file cannot be made.
+            If the file cannot be made.
         """
         self.path = path
         self._temporary: Path | None = None
@@ -121,7 +121,7 @@ class OutputFile:
         Raises
         ------
         FileUnusable
-            2202 if it cannot be written whole; what stood there before still stands.
+            If it cannot be written whole; what stood there before still stands.
         """
         self._finish(lambda: self._put(array))
 

@@ -1,4 +1,4 @@
-"""``vyre-driver metrics``: devices and cache of this machine as text for Prometheus; no device is opened.
+"""``vyre-driver metrics``: the devices and cache of this machine as text for Prometheus; no device is opened.
 
 Counters of a running program are that program's: ``driver.metrics()``.
 """

@@ -42,7 +42,13 @@ def load_shader(path: Path, entry: str | None) -> SpirvModule:
     Raises
     ------
     FileUnusable
-        2202, InvalidModule 2101, ToolUnavailable 2301, ShaderSyntaxError 2302: as ``SpirvModule``.
+        If the file cannot be read or is too large.
+    InvalidModule
+        If it is not a whole SPIR-V module.
+    ToolUnavailable
+        If it is GLSL and glslangValidator is not installed.
+    ShaderSyntaxError
+        If the GLSL does not compile.
     """
     from vyre_driver.spirv import SpirvModule  # late: verbs without a shader need none
 
@@ -74,7 +80,7 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
     Raises
     ------
     InvalidCommand
-        2501 if a text has no name, or a name comes twice.
+        If a text has no name, or a name comes twice.
     """
     found: dict[str, str] = {}
     for text in given:
@@ -88,14 +94,16 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    """Read whole numbers separated by commas.
+    """Read integers separated by commas.
 
     Raises
     ------
     InvalidCommand
-        2501 if one of them is none.
+        If one of them is none.
     """
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError as error:
-        raise InvalidCommand(f"{option} {text!r} is not whole numbers", fix=f"write {option} 64 or {option} 8,8,1") from error
+        raise InvalidCommand(
+            f"{option} {text!r} is not a list of integers", fix=f"write {option} 64 or {option} 8,8,1"
+        ) from error

@@ -1,4 +1,4 @@
-"""How far long work has come, on a terminal only, and numbers as people read them."""
+"""Progress bars for long work, on a terminal only, and human-readable numbers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PREFIXES = {4: "T", 3: "G", 2: "M", 1: "k", 0: "", -1: "m", -2: "u", -3: "n"}
 
 
 class Progress:
-    """A bar on standard error while its block runs; nothing where that is no terminal."""
+    """A bar on standard error while its block runs; nothing where that is not a terminal."""
 
     def __init__(self, what: str, of: int | None = None) -> None:
         """Name the work; ``of`` is how many steps it has, None when that is not known yet."""

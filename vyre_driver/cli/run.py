@@ -145,7 +145,7 @@ def _count(binding: Binding, counts: Mapping[str, str]) -> int:
         text = counts[binding.name]
         if not text.isdecimal() or len(text) > _COUNT_DIGITS or not 1 <= int(text) < 2**32:
             raise InvalidCommand(
-                f"--count {binding.name}={text} is not a number of elements", fix="give a whole number from 1 to 4294967295"
+                f"--count {binding.name}={text} is not a number of elements", fix="give an integer from 1 to 4294967295"
             )
         return int(text)
     if binding.role is not BindingRole.INPUT and binding.element_count:

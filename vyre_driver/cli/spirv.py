@@ -1,4 +1,4 @@
-"""``vyre-driver spirv``: what a shader declares and asks for, without a device."""
+"""``vyre-driver spirv``: what a shader declares and requires, without a device."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def _default(constant: SpecConstant) -> float | str:
 
 
 def _runs(module: SpirvModule) -> dict[str, Any]:
-    made = module.runnable
-    return {"entry": made.entry, "rewritten": made.is_rewritten, "bindings": [asdict(one) for one in made.bindings]}
+    result = module.runnable
+    return {"entry": result.entry, "rewritten": result.is_rewritten, "bindings": [asdict(one) for one in result.bindings]}
 
 
 def _resource(resource: Resource, first: Resource) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``vyre-driver tune``: what the tuner found best, looked at, carried elsewhere, and found anew (``tune_run``)."""
+"""``vyre-driver tune``: inspect, export and import tuning records, and measure new ones (``tune_run``)."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     _add_file(parser, None)
     actions = parser.add_subparsers(required=True, metavar="ACTION", parser_class=type(parser))
 
-    def action(name: str, run: Callable[[argparse.Namespace], int], told: str) -> argparse.ArgumentParser:
-        made = actions.add_parser(name, help=told, allow_abbrev=False)
-        _add_file(made, argparse.SUPPRESS)  # so that it does not undo one before the action
-        add_json(made)
-        made.set_defaults(run=functools.partial(_run, run))
-        return made
+    def action(name: str, run: Callable[[argparse.Namespace], int], description: str) -> argparse.ArgumentParser:
+        result = actions.add_parser(name, help=description, allow_abbrev=False)
+        _add_file(result, argparse.SUPPRESS)  # so that it does not undo one before the action
+        add_json(result)
+        result.set_defaults(run=functools.partial(_run, run))
+        return result
 
     tune_run.add_arguments(action("run", tune_run.run, "measure a kernel's candidates, and keep the best"))
     which = "a kernel, an id from the list, or the beginning of one"
@@ -87,8 +87,8 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def _add_file(parser: argparse.ArgumentParser, default: str | None) -> None:
-    told = "the file of records (default: VYRE_AUTOTUNE_FILE, else the user's)"
-    parser.add_argument("--file", metavar="FILE", default=default, help=told)
+    text = "the file of records (default: VYRE_AUTOTUNE_FILE, else the user's)"
+    parser.add_argument("--file", metavar="FILE", default=default, help=text)
 
 
 def _run(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
@@ -165,7 +165,7 @@ def run_pin(options: argparse.Namespace) -> int:
         pinned.forget(row.key, row.record.identity)
         pinned.put(row.key, row.record)
     pinned.save_if_dirty(options.into)
-    return _told(
+    return _report(
         options, {"file": options.into, "pinned": len(rows)}, f"{human_count(len(rows), 'record')} pinned in {options.into}"
     )
 
@@ -180,11 +180,11 @@ def run_merge(options: argparse.Namespace) -> int:
             raise FileUnusable(f"there is no file {file} to merge", fix="name a file of records", path=file)
         for (key, identity), record in AutotuneStore.load(file).records().items():
             there = store.get(key, identity)
-            if there is None or record.is_better_known_than(there):
+            if there is None or record.supersedes(there):
                 store.put(key, record)
                 taken.add((key, identity))
     store.save_if_dirty(path)
-    return _told(options, {"file": str(path), "taken": len(taken)}, f"{human_count(len(taken), 'record')} taken into {path}")
+    return _report(options, {"file": str(path), "taken": len(taken)}, f"{human_count(len(taken), 'record')} taken into {path}")
 
 
 def run_clear(options: argparse.Namespace) -> int:
@@ -195,10 +195,12 @@ def run_clear(options: argparse.Namespace) -> int:
     for row in rows:
         store.forget(row.key, row.record.identity)
     store.save_if_dirty(path)
-    return _told(options, {"file": str(path), "removed": len(rows)}, f"{human_count(len(rows), 'record')} removed from {path}")
+    return _report(
+        options, {"file": str(path), "removed": len(rows)}, f"{human_count(len(rows), 'record')} removed from {path}"
+    )
 
 
-def _told(options: argparse.Namespace, data: dict[str, Any], text: str) -> int:
+def _report(options: argparse.Namespace, data: dict[str, Any], text: str) -> int:
     if options.json:
         print_json(data)
     else:

@@ -1,4 +1,4 @@
-"""``vyre-driver tune run``: kernels measured on a device, with a bar on a terminal, and what came of it."""
+"""``vyre-driver tune run``: tune kernels on a device, with a progress bar on a terminal, and report the results."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def records_file(options: argparse.Namespace) -> Path:
-    """Return the file of records that is meant; raises InvalidCommand 2501 where there is none."""
+    """Return the file of records to write to; raises InvalidCommand if there is none."""
     path = TuningRecords.from_settings(options.file).path
     if path is None:
         raise InvalidCommand("there is no home to keep tuning records in", fix="name a file with --file")
@@ -77,13 +77,13 @@ def run(options: argparse.Namespace) -> int:
     done: list[dict[str, Any]] = []
     with Driver(options.device, autotune=path, allow_software=options.allow_software or None) as driver:
         for definition, sizes in wanted:
-            for told in _tuned(driver, definition, sizes, options, budget):
-                done.append(told)
+            for result in _tuned(driver, definition, sizes, options, budget):
+                done.append(result)
                 if not options.json:
-                    _print(told)
+                    _print(result)
         if options.json:
             print_json({"device": driver.physical_device.name, "file": str(path), "tuned": done})
-    return 1 if any("failed" in told for told in done) else 0
+    return 1 if any("failed" in result for result in done) else 0
 
 
 def _named(names: list[str]) -> list[KernelDefinition]:
@@ -104,17 +104,17 @@ def _tuned(
         yield {"kernel": definition.name, "skipped": error.problem}
         return
     for size in sizes:
-        told: dict[str, Any] = {"kernel": definition.name, "size": size_text(size)}
+        result: dict[str, Any] = {"kernel": definition.name, "size": size_text(size)}
         at = definition.size_class(size)
         if driver.tuning.has(kernel.target, at) and not options.force:
-            yield {**told, "skipped": f"sizes about {size_text(at)} have a record, which --force replaces"}
+            yield {**result, "skipped": f"sizes about {size_text(at)} have a record, which --force replaces"}
             continue
         try:
             yield _as_data(_raced(kernel, size, options, budget), kernel)
         except (TuningFailed, DeviceOutOfMemory, LimitExceeded) as error:
-            yield {**told, "failed": str(error)}
+            yield {**result, "failed": str(error)}
         except MemoryError as error:
-            yield {**told, "failed": f"the host has no memory for its arrays: {error}"}
+            yield {**result, "failed": f"the host has no memory for its arrays: {error}"}
 
 
 def _size(text: str, definition: KernelDefinition) -> Size:
@@ -125,7 +125,7 @@ def _size(text: str, definition: KernelDefinition) -> Size:
         size = ()
     if len(size) != numbers or not all(1 <= one <= U32_MAX for one in size):
         raise InvalidCommand(
-            f"--size {text!r} is not {human_count(numbers, 'whole number')} from 1 to {U32_MAX}, as {definition.name} takes",
+            f"--size {text!r} is not {human_count(numbers, 'integer')} from 1 to {U32_MAX}, as {definition.name} takes",
             fix=f"write --size {size_text(definition.sizes[0])}",
         )
     return size
@@ -175,26 +175,26 @@ def _rate(amount: int, best: Outcome) -> float:
     return round(amount * 1e9 / best.median_ns, 1) if best.median_ns else 0.0
 
 
-def _print(told: dict[str, Any]) -> None:
-    name = f"{told['kernel']} {told.get('size', '')}".strip()
+def _print(result: dict[str, Any]) -> None:
+    name = f"{result['kernel']} {result.get('size', '')}".strip()
     for what in ("skipped", "failed"):
-        if what in told:
-            say(f"{name}: {what}: {printable(told[what])}")
+        if what in result:
+            say(f"{name}: {what}: {printable(result[what])}")
             return
-    facts = [human_measure(told["median_ns"] / 1e9, "s")]
-    if told["operations_per_s"]:
-        facts.append(human_measure(told["operations_per_s"], "FLOP/s"))
+    facts = [human_measure(result["median_ns"] / 1e9, "s")]
+    if result["operations_per_s"]:
+        facts.append(human_measure(result["operations_per_s"], "FLOP/s"))
     else:
-        facts.append(human_measure(told["bytes_per_s"], "B/s"))
-    if told["choice"] == told["first"]:
+        facts.append(human_measure(result["bytes_per_s"], "B/s"))
+    if result["choice"] == result["first"]:
         facts.append("as it is untuned")
-    elif told["first_median_ns"] and told["median_ns"]:
-        facts.append(f"{told['first_median_ns'] / told['median_ns']:.2f} times as fast as untuned")
-    if told["ties"]:
-        facts.append(f"{human_count(len(told['ties']), 'other')} as fast")
-    total = sum(told["candidates"].values())
-    tried = total - told["candidates"][Status.NOT_TRIED.value]
-    say(f"{name}: {told['choice']}: {', '.join(facts)} ({tried} of {total} tried in {told['seconds']:.0f} s)")
-    for one in told["out"]:
+    elif result["first_median_ns"] and result["median_ns"]:
+        facts.append(f"{result['first_median_ns'] / result['median_ns']:.2f} times as fast as untuned")
+    if result["ties"]:
+        facts.append(f"{human_count(len(result['ties']), 'other')} as fast")
+    total = sum(result["candidates"].values())
+    tried = total - result["candidates"][Status.NOT_TRIED.value]
+    say(f"{name}: {result['choice']}: {', '.join(facts)} ({tried} of {total} tried in {result['seconds']:.0f} s)")
+    for one in result["out"]:
         say(f"  {one['choice']} {printable(one['why'])}")
     sys.stdout.flush()  # the next one takes a while

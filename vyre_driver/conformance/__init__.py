@@ -1,4 +1,4 @@
-"""The questions that every backend has to answer as the reference does; out-of-tree backends import this package.
+"""Conformance tests: every backend has to answer as the reference does; out-of-tree backends import this package.
 
 Source: spec item 8.
 """

@@ -1,4 +1,4 @@
-"""Backends in the form that the suite asks: one function for each."""
+"""Adapt backends to the form that the suite calls: one function for each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from vyre_driver.backends.reference import BACKEND_ID as REFERENCE
 from vyre_driver.backends.reference import run as run_reference
 from vyre_driver.backends.reference.dispatch import interpret
-from vyre_driver.backends.reference.unit import SUBGROUP_LANES
+from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.identity.keys import PipelineFeatureFlags
 from vyre_driver.process.workers import run_tool
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
 
-__all__ = ["AcquiredBackend", "DriverBackend", "one_by_one", "open_backend", "run_reference"]
+__all__ = ["AcquiredBackend", "DriverBackend", "open_backend", "run_reference", "run_reference_sequentially"]
 
 KOMPUTE = "kompute"
 _DISASSEMBLER = "spirv-dis"
@@ -37,7 +37,7 @@ _TIMEOUT_S = 60
 _WORDS_A_LINE = 8
 
 
-def one_by_one(
+def run_reference_sequentially(
     program: Program,
     inputs: Sequence[NDArray[Any]],
     *,
@@ -67,8 +67,8 @@ class DriverBackend:
         element_counts: Mapping[str, int],
     ) -> Sequence[NDArray[Any]]:
         """Compile and run it."""
-        made = self._driver.compile(program)(*inputs, groups=grid, out_counts=dict(element_counts))
-        return (made,) if isinstance(made, np.ndarray) else tuple(made)
+        result = self._driver.compile(program)(*inputs, groups=grid, out_counts=dict(element_counts))
+        return (result,) if isinstance(result, np.ndarray) else tuple(result)
 
     def assembly(self, program: Program) -> str:
         """Return the program's SPIR-V for this driver's device, as :func:`shown`."""
@@ -131,7 +131,7 @@ def open_backend(name: str, stack: ExitStack, *, device: str | None = None, allo
         What ``acquire`` raises if there is no backend of this id, and ``Driver`` if the device cannot be opened.
     """
     if name == REFERENCE:
-        return one_by_one
+        return run_reference_sequentially
     if name != KOMPUTE:
         from vyre_driver.backends.acquisition import acquire
 

@@ -32,7 +32,7 @@ _LEAVING_S = 10.0  # how long a child may take to close a device that was lost
 
 @dataclass(slots=True)
 class Tally:
-    """What came of many cases, as plain data; ``failed`` holds what ``suite.failure_data`` tells of each failure."""
+    """The results of many cases as plain data; ``failed`` holds what ``suite.failure_data`` returns for each failure."""
 
     asked: int = 0
     agreed: int = 0
@@ -88,7 +88,7 @@ def run_batches(
     Raises
     ------
     FileUnusable
-        2202 if the journal can be neither read nor written, or holds something else.
+        If the journal can be neither read nor written, or holds something else.
     """
     known = {} if journal is None else _read(journal)
     done: dict[int, Tally] = {}
@@ -176,7 +176,7 @@ def _read(journal: Path) -> dict[str, Tally]:
         if whole != text:
             journal.write_text(whole, "utf-8")
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise FileUnusable(f"{journal} is no journal of this command ({error})", fix="name another file") from error
+        raise FileUnusable(f"{journal} is not a journal of this command ({error})", fix="name another file") from error
     return found
 
 

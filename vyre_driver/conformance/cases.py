@@ -17,10 +17,10 @@ from vyre_driver.conformance.constant_cases import constant_cases
 from vyre_driver.conformance.driver_cases import driver_cases
 from vyre_driver.conformance.extension_cases import extension_cases
 from vyre_driver.conformance.flow_cases import flow_cases
-from vyre_driver.conformance.kin_cases import kin_cases
 from vyre_driver.conformance.node_cases import node_cases
+from vyre_driver.conformance.patterns import NUMPY, edges
 from vyre_driver.conformance.tolerances import TOLERANCES
-from vyre_driver.conformance.words import NUMPY, edges
+from vyre_driver.conformance.variant_cases import variant_cases
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
@@ -68,7 +68,7 @@ def _every_case(options: Options) -> Iterator[Case]:
     yield from constant_cases()
     yield from extension_cases(options)
     yield from driver_cases(options)
-    yield from kin_cases(options)
+    yield from variant_cases(options)
 
 
 def elementwise(  # noqa: PLR0913 -- the parts of a case

@@ -101,6 +101,6 @@ def float_differences(
 
 
 def ordered(bits: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Return f32 as whole numbers in their order, neighbours one apart and both zeros 0."""
+    """Return f32 as integers in their order, neighbours one apart and both zeros 0."""
     magnitude = (bits & _MAGNITUDE).astype(np.int64)
     return np.where(bits > _MAGNITUDE, -magnitude, magnitude)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.conformance.case import EXACT, Case
-from vyre_driver.conformance.words import I32_EDGES, NUMPY, U32_EDGES
+from vyre_driver.conformance.patterns import I32_EDGES, NUMPY, U32_EDGES
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType

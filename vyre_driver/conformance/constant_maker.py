@@ -16,7 +16,7 @@ from vyre_driver.ir.operators import BinOp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vyre_driver.conformance.dice import Dice
+    from vyre_driver.conformance.random_source import RandomSource
     from vyre_driver.ir.arithmetic import Expr
 
 _U32, _I32, _U64, _F32, _BOOL = DataType.U32, DataType.I32, DataType.U64, DataType.F32, DataType.Bool
@@ -77,69 +77,69 @@ TYPES = frozenset({*_OPERATORS, _BOOL})
 class ConstantMaker:
     """Makes expressions of constants, and of what ``make`` makes of a type, so deep."""
 
-    def __init__(self, dice: Dice, make: Callable[[DataType, int], Expr]) -> None:
-        """Throw these dice."""
-        self._dice = dice
+    def __init__(self, rng: RandomSource, make: Callable[[DataType, int], Expr]) -> None:
+        """Choose with this source."""
+        self._rng = rng
         self._make = make
 
     def make(self, dtype: DataType, left: int) -> Expr:
         """Return an expression of a type of ``TYPES``: an operator and a constant, alone, compared, or in a chain."""
-        dice = self._dice
+        rng = self._rng
         if dtype == _BOOL:
-            kind = dice.pick((_U32, _I32, _I32, _F32))
-            return ir.binop(dice.pick(_COMPARISONS), self._term(kind, self._make(kind, left)), self.constant(kind))
+            kind = rng.pick((_U32, _I32, _I32, _F32))
+            return ir.binop(rng.pick(_COMPARISONS), self._term(kind, self._make(kind, left)), self.constant(kind))
         x = self._make(dtype, left)
-        made = self._term(dtype, x)
-        if dtype == _U64 or dice.chance(25):
-            return made
-        for _ in range(dice.between(1, 3)):
-            other = x if dice.chance(30) else self._term(dtype, x) if dice.chance(20) else self._limit(dtype)
-            pair = (made, other) if dice.chance(60) else (other, made)
-            made = ir.binop(BinOp.MIN if dice.chance(50) else BinOp.MAX, *pair)
-        return ir.select(ir.binop(dice.pick(_COMPARISONS), x, self._limit(dtype)), made, x) if dice.chance(15) else made
+        result = self._term(dtype, x)
+        if dtype == _U64 or rng.chance(25):
+            return result
+        for _ in range(rng.between(1, 3)):
+            other = x if rng.chance(30) else self._term(dtype, x) if rng.chance(20) else self._limit(dtype)
+            pair = (result, other) if rng.chance(60) else (other, result)
+            result = ir.binop(BinOp.MIN if rng.chance(50) else BinOp.MAX, *pair)
+        return ir.select(ir.binop(rng.pick(_COMPARISONS), x, self._limit(dtype)), result, x) if rng.chance(15) else result
 
     def constant(self, dtype: DataType) -> Expr:
         """Return a constant that is not 0."""
-        dice = self._dice
+        rng = self._rng
         if dtype == _F32:
-            return ir.f32(dice.pick(_FLOATS))
+            return ir.f32(rng.pick(_FLOATS))
         if dtype == _U64:
-            return ir.u64(dice.pick(_WIDE))
-        return self._whole(dtype, dice.pick(_SIGNED if dtype == _I32 else _UNSIGNED))
+            return ir.u64(rng.pick(_WIDE))
+        return self._whole(dtype, rng.pick(_SIGNED if dtype == _I32 else _UNSIGNED))
 
     def _limit(self, dtype: DataType) -> Expr:
         """Return what a minimum or maximum is taken with."""
-        dice = self._dice
+        rng = self._rng
         if dtype == _F32:
-            return ir.f32(dice.pick(_LIMITS))
-        return self._whole(dtype, 0) if dice.chance(35) else self.constant(dtype)
+            return ir.f32(rng.pick(_LIMITS))
+        return self._whole(dtype, 0) if rng.chance(35) else self.constant(dtype)
 
     def _whole(self, dtype: DataType, value: int) -> Expr:
         """Return a constant of this value: a literal in two of three."""
-        dice = self._dice
+        rng = self._rng
         literal, other = (ir.i32, _U32) if dtype == _I32 else (ir.u32, _I32)
-        way = dice.below(9)
+        way = rng.below(9)
         if way < 6:
             return literal(value)
         if way == 6:
             bits = value % 2**32
             return ir.cast(dtype, ir.u32(bits) if other == _U32 else ir.i32((bits ^ 2**31) - 2**31))
-        part = dice.below(1000)
+        part = rng.below(1000)
         if way == 7:
             return ir.binop(BinOp.ADD, literal(_wrapped(dtype, value - part)), literal(part))
         return ir.binop(BinOp.SUB, literal(_wrapped(dtype, value + part)), literal(part))
 
     def _term(self, dtype: DataType, x: Expr) -> Expr:
         """Return ``x`` and a constant under an operator that has a result for every ``x``."""
-        dice = self._dice
-        op = dice.pick(_OPERATORS[dtype])
+        rng = self._rng
+        op = rng.pick(_OPERATORS[dtype])
         if op in _DIVIDING and dtype == _I32:
-            value = dice.pick(_SIGNED)
+            value = rng.pick(_SIGNED)
             if value == -1:  # the reference defines no quotient of the least number
                 x = ir.maximum(x, ir.i32(_LEAST + 1))
             return ir.binop(op, x, self._whole(dtype, value))
         constant = self.constant(dtype)
-        turned = op not in {*_DIVIDING, BinOp.SHL, BinOp.SHR} and dice.chance(30)
+        turned = op not in {*_DIVIDING, BinOp.SHL, BinOp.SHR} and rng.chance(30)
         return ir.binop(op, constant, x) if turned else ir.binop(op, x, constant)
 
 

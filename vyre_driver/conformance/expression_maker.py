@@ -11,16 +11,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.conformance.constant_maker import TYPES, ConstantMaker
+from vyre_driver.conformance.patterns import F32_EDGES, I32_EDGES, U32_EDGES, U64_EDGES
 from vyre_driver.conformance.tolerances import RANGES
-from vyre_driver.conformance.words import F32_EDGES, I32_EDGES, U32_EDGES, U64_EDGES
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.ir.validation.expression_rules import is_zero
 
 if TYPE_CHECKING:
-    from vyre_driver.conformance.dice import Dice
     from vyre_driver.conformance.options import Options
+    from vyre_driver.conformance.random_source import RandomSource
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
 
@@ -74,108 +74,110 @@ class ExpressionMaker:
     ``moved`` are integer types that nothing is computed of; an f16 is only there where a buffer can be read.
     """
 
-    def __init__(self, dice: Dice, options: Options, readable: dict[DataType, list[BufferDecl]], own_index: Expr) -> None:
+    def __init__(
+        self, rng: RandomSource, options: Options, readable: dict[DataType, list[BufferDecl]], own_index: Expr
+    ) -> None:
         """Begin without variables."""
         self.variables: list[Known] = []
         self.own: dict[DataType, list[BufferDecl]] = {}
-        self._dice = dice
+        self._rng = rng
         self._options = options
         self._readable = readable
         self._own_index = own_index
         self._recent: list[Expr] = []
         self.moved: tuple[DataType, ...] = ()
-        self._constants = ConstantMaker(dice, self.make)
+        self._constants = ConstantMaker(rng, self.make)
         self._aim = 70 if options.constants else 12  # of a hundred expressions so many are about constants
 
     def make(self, dtype: DataType, depth: int | None = None) -> Expr:
         """Return an expression of a type, as deep as said."""
         left = self._options.depth if depth is None else depth
-        if left <= 0 or self._dice.chance(12):
+        if left <= 0 or self._rng.chance(12):
             return self._leaf(dtype)
-        if dtype in TYPES and self._dice.chance(self._aim):
+        if dtype in TYPES and self._rng.chance(self._aim):
             return self._constants.make(dtype, left - 1)
         ways = [self._binary, self._binary, self._binary, self._unary, self._select, self._cast, self._special]
         if dtype == DataType.F16:
             ways = [self._select]
         elif dtype in self.moved:
             ways = [self._select, self._cast]
-        return self._dice.pick(ways)(dtype, left - 1)
+        return self._rng.pick(ways)(dtype, left - 1)
 
     def inexact(self) -> Expr:
         """Return an f32 that a device may get slightly wrong."""
-        dice, operand = self._dice, self.make(F32, 2)
-        way = dice.below(4)
+        rng, operand = self._rng, self.make(F32, 2)
+        way = rng.below(4)
         if way == 0:
-            op = dice.pick(tuple(RANGES))
+            op = rng.pick(tuple(RANGES))
             lowest, highest = RANGES[op]
             within = ir.minimum(ir.maximum(operand, ir.f32(lowest)), ir.f32(highest))
             return ir.select(self.make(BOOL, 1), ir.unop(op, within), self.make(F32, 1))
         if way == 1:
-            return ir.select(self.make(BOOL, 1), ir.unop(dice.pick(INEXACT), ir.absolute(operand) + 0.25), self.make(F32, 1))
+            return ir.select(self.make(BOOL, 1), ir.unop(rng.pick(INEXACT), ir.absolute(operand) + 0.25), self.make(F32, 1))
         quotient = ir.binop(BinOp.DIV, operand, self._divisor())
-        return ir.unop(dice.pick((UnOp.NEGATE, UnOp.ABS)), quotient) if way == 2 else quotient
+        return ir.unop(rng.pick((UnOp.NEGATE, UnOp.ABS)), quotient) if way == 2 else quotient
 
     def condition(self, depth: int = 2) -> Expr:
         """Return a condition, which is u32 in one of five."""
-        return self.make(U32 if self._dice.chance(20) else BOOL, depth)
+        return self.make(U32 if self._rng.chance(20) else BOOL, depth)
 
     def index(self) -> Expr:
         """Return an index, often out of range."""
-        dice = self._dice
-        way = dice.below(4)
+        rng = self._rng
+        way = rng.below(4)
         if way == 0:
             return self._own_index
         if way == 1:
-            return ir.u32(dice.pick((0, 1, 5, 63, 1 << 31, 0xFFFF_FFFF)))
+            return ir.u32(rng.pick((0, 1, 5, 63, 1 << 31, 0xFFFF_FFFF)))
         any_index = self.make(U32, 1)
-        return any_index if way == 2 else ir.binop(BinOp.MOD, any_index, ir.u32(dice.between(1, 80)))
+        return any_index if way == 2 else ir.binop(BinOp.MOD, any_index, ir.u32(rng.between(1, 80)))
 
     def _divisor(self) -> Expr:
-        return ir.f32(self._dice.pick((0.5, -1.5, 3.0, 7.0, -10.0, 100.0)))
+        return ir.f32(self._rng.pick((0.5, -1.5, 3.0, 7.0, -10.0, 100.0)))
 
     def _leaf(self, dtype: DataType) -> Expr:
-        dice = self._dice
+        rng = self._rng
         known = [one for one in self.variables if one.dtype == dtype]
         loads = [*self._readable.get(dtype, []), *self.own.get(dtype, [])]
-        way = dice.below(10)
+        way = rng.below(10)
         if known and way < 4:
-            return ir.var(dice.pick(known).name, dtype)
+            return ir.var(rng.pick(known).name, dtype)
         if loads and (way < 8 or dtype == DataType.F16):
-            buffer = dice.pick(loads)
+            buffer = rng.pick(loads)
             own = buffer in self.own.get(dtype, [])
-            return ir.load(buffer, self._own_index if own or dice.chance(60) else ir.u32(dice.below(90)))
+            return ir.load(buffer, self._own_index if own or rng.chance(60) else ir.u32(rng.below(90)))
         return self._id() if dtype == U32 and way < 9 else self._literal(dtype)
 
     def _literal(self, dtype: DataType) -> Expr:
-        dice = self._dice
+        rng = self._rng
         if dtype == BOOL:
-            return ir.boolean(dice.chance(50))
+            return ir.boolean(rng.chance(50))
         if dtype == F32:
-            return ir.f32(dice.pick(F32_EDGES) if dice.chance(50) else dice.between(-4096, 4096) / 16)
+            return ir.f32(rng.pick(F32_EDGES) if rng.chance(50) else rng.between(-4096, 4096) / 16)
         if dtype == I32:
-            return ir.i32(dice.pick(I32_EDGES) if dice.chance(60) else dice.between(-1000, 1000))
+            return ir.i32(rng.pick(I32_EDGES) if rng.chance(60) else rng.between(-1000, 1000))
         if dtype == U64:
-            return ir.u64(dice.pick(U64_EDGES))
+            return ir.u64(rng.pick(U64_EDGES))
         if dtype == DataType.I64:
-            return ir.i64(dice.pick(I32_EDGES) * dice.pick((1, 1, 2**32)))
+            return ir.i64(rng.pick(I32_EDGES) * rng.pick((1, 1, 2**32)))
         if dtype in self.moved:
-            return ir.cast(dtype, self._literal(I32 if dice.chance(50) else U32))
-        return ir.u32(dice.pick(U32_EDGES) if dice.chance(60) else dice.below(1000))
+            return ir.cast(dtype, self._literal(I32 if rng.chance(50) else U32))
+        return ir.u32(rng.pick(U32_EDGES) if rng.chance(60) else rng.below(1000))
 
     def _id(self) -> Expr:
-        dice = self._dice
+        rng = self._rng
         buffers = [one for many in self._readable.values() for one in many]
         choices = [ir.gid_x(), ir.gid_y(), ir.gid_z(), ir.lid_x(), ir.lid_y(), ir.lid_z(), ir.wid_x(), ir.wid_y(), ir.wid_z()]
-        return ir.buf_len(dice.pick(buffers)) if buffers and dice.chance(20) else dice.pick(choices)
+        return ir.buf_len(rng.pick(buffers)) if buffers and rng.chance(20) else rng.pick(choices)
 
     def _binary(self, dtype: DataType, left: int) -> Expr:
-        dice = self._dice
+        rng = self._rng
         if dtype == BOOL:
             kinds = [U32, I32, F32, BOOL, *([U64] if self._options.u64 else []), *self.moved]
-            kind = dice.pick(kinds)
-            op = dice.pick(COMPARISONS[:2] if kind == BOOL else COMPARISONS)
+            kind = rng.pick(kinds)
+            op = rng.pick(COMPARISONS[:2] if kind == BOOL else COMPARISONS)
             return ir.binop(op, self.make(kind, left), self.make(kind, left))
-        op = dice.pick(BINARY[dtype])
+        op = rng.pick(BINARY[dtype])
         first = self.make(dtype, left)
         if op in {BinOp.DIV, BinOp.MOD} and dtype == I32:
             return ir.binop(op, first, self._signed_divisor(left))
@@ -188,21 +190,21 @@ class ExpressionMaker:
 
     def _factor(self, expr: Expr) -> Expr:
         """Return a value that makes products neither vanish nor overflow soon."""
-        return ir.minimum(ir.maximum(expr, ir.f32(-64.0)), ir.f32(64.0)) if self._dice.chance(80) else ir.f32(0.5)
+        return ir.minimum(ir.maximum(expr, ir.f32(-64.0)), ir.f32(64.0)) if self._rng.chance(80) else ir.f32(0.5)
 
     def _signed_divisor(self, left: int) -> Expr:
         """Return an i32 that every i32 may be divided by."""
-        if self._dice.chance(40):
-            return ir.i32(self._dice.pick((1, 2, 3, -2, -3, 10, 2**31 - 1, -(2**31))))
+        if self._rng.chance(40):
+            return ir.i32(self._rng.pick((1, 2, 3, -2, -3, 10, 2**31 - 1, -(2**31))))
         return ir.cast(I32, ir.binop(BinOp.MOD, self.make(U32, left), ir.u32(1000)) + 1)
 
     def _unary(self, dtype: DataType, left: int) -> Expr:
-        dice = self._dice
+        rng = self._rng
         if dtype != BOOL:
-            return ir.unop(dice.pick(UNARY[dtype]), self.make(dtype, left))
-        if dice.chance(50):
+            return ir.unop(rng.pick(UNARY[dtype]), self.make(dtype, left))
+        if rng.chance(50):
             return ir.unop(UnOp.LOGICAL_NOT, self.condition(left))
-        return ir.unop(dice.pick((UnOp.IS_NAN, UnOp.IS_INF, UnOp.IS_FINITE)), self.make(F32, left))
+        return ir.unop(rng.pick((UnOp.IS_NAN, UnOp.IS_INF, UnOp.IS_FINITE)), self.make(F32, left))
 
     def _select(self, dtype: DataType, left: int) -> Expr:
         return ir.select(self.condition(left), self.make(dtype, left), self.make(dtype, left))
@@ -214,20 +216,20 @@ class ExpressionMaker:
             sources = [*SOURCES[dtype], *(self.moved if dtype != F32 else ())]
         if self._options.u64 and dtype not in {F32, U64}:
             sources.append(U64)
-        return ir.cast(dtype, self.make(self._dice.pick(sources), left))
+        return ir.cast(dtype, self.make(self._rng.pick(sources), left))
 
     def _special(self, dtype: DataType, left: int) -> Expr:
-        dice = self._dice
-        if self._recent and dice.chance(30):
+        rng = self._rng
+        if self._recent and rng.chance(30):
             again = [one for one in self._recent if one.dtype == dtype]
             if again:
-                return dice.pick(again)
+                return rng.pick(again)
         if dtype == F32 and self._options.fma:
             return ir.fma(self.make(F32, left), self._factor(self.make(F32, left)), self.make(F32, left))
         if dtype == BOOL:
-            return ir.binop(dice.pick((BinOp.AND, BinOp.OR)), self.condition(left), self.condition(left))
+            return ir.binop(rng.pick((BinOp.AND, BinOp.OR)), self.condition(left), self.condition(left))
         readable = self._readable.get(dtype)
-        return ir.load(dice.pick(readable), self.index()) if readable else self._leaf(dtype)
+        return ir.load(rng.pick(readable), self.index()) if readable else self._leaf(dtype)
 
     def remember(self, expr: Expr) -> None:
         """Keep an expression of values that do not change, to stand in others again."""

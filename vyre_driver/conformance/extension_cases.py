@@ -1,7 +1,7 @@
 """Hand-written cases of numbers whose upper bits are all alike, and what is computed of them as words.
 
 Compilers remember that a word is a number of 8 or 16 bits with its sign or zeros above it, and choose instructions for such
-numbers. Every operator of words is asked of every way to make one: what a driver was wrong about, and its kin
+numbers. Every operator of words is asked of every way to make one: what a driver was wrong about, and the like
 (docs/conformance.md).
 
 Source: spec items 1.7 (integers) and 1.9.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.conformance.case import EXACT, Case
-from vyre_driver.conformance.words import NUMPY
+from vyre_driver.conformance.patterns import NUMPY
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.conformance.case import EXACT, Case
-from vyre_driver.conformance.words import NUMPY, edges
+from vyre_driver.conformance.patterns import NUMPY, edges
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType

@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.conformance import words
+from vyre_driver.conformance import patterns
 from vyre_driver.conformance.case import Case
-from vyre_driver.conformance.dice import Dice
 from vyre_driver.conformance.expression_maker import BOOL, F32, I32, MOVED, U32, U64, ExpressionMaker
 from vyre_driver.conformance.options import Options
+from vyre_driver.conformance.random_source import RandomSource
 from vyre_driver.conformance.statement_maker import StatementMaker
 from vyre_driver.conformance.tolerances import tolerance_of
 from vyre_driver.ir import builders as ir
@@ -55,61 +55,61 @@ GENERATOR_VERSION = 2
 class _Buffers:
     """The buffers of a program, numbered as they come, and the inputs of those that take one."""
 
-    def __init__(self, dice: Dice) -> None:
+    def __init__(self, rng: RandomSource) -> None:
         self.declared: list[BufferDecl] = []
         self.inputs: list[NDArray[Any]] = []
-        self._dice = dice
+        self._rng = rng
 
     def read(self, name: str, dtype: DataType, count: int) -> BufferDecl:
-        made = BufferDecl.read(name, len(self.declared), dtype)
-        return self._with_input(made.with_count(count) if self._dice.chance(50) else made, count)
+        result = BufferDecl.read(name, len(self.declared), dtype)
+        return self._with_input(result.with_count(count) if self._rng.chance(50) else result, count)
 
     def written(self, name: str, dtype: DataType, count: int) -> BufferDecl:
         """Declare an output, which begins as zeros, or a buffer that is input and output."""
-        if self._dice.chance(50):
-            made = BufferDecl.output(name, len(self.declared), dtype).with_count(count)
+        if self._rng.chance(50):
+            result = BufferDecl.output(name, len(self.declared), dtype).with_count(count)
             if any(one.is_output for one in self.declared):
-                made = BufferDecl.read_write(name, len(self.declared), dtype)
-                return self._with_input(made.with_count(count), count)
-            self.declared.append(made)
-            return made
+                result = BufferDecl.read_write(name, len(self.declared), dtype)
+                return self._with_input(result.with_count(count), count)
+            self.declared.append(result)
+            return result
         return self._with_input(BufferDecl.read_write(name, len(self.declared), dtype), count)
 
     def _with_input(self, made: BufferDecl, count: int) -> BufferDecl:
         self.declared.append(made)
-        self.inputs.append(words.array(self._dice.filler(), made.element, count))
+        self.inputs.append(patterns.array(self._rng.filler(), made.element, count))
         return made
 
 
 def generate(seed: int, options: Options | None = None) -> Case:
-    """Return the program of a seed (any whole number) with inputs and grid; it is valid, and no invocation of it faults."""
-    return made_with(Dice(seed), Options() if options is None else options, f"seed {seed}")
+    """Return the program of a seed (any integer) with inputs and grid; it is valid, and no invocation of it faults."""
+    return made_with(RandomSource(seed), Options() if options is None else options, f"seed {seed}")
 
 
-def made_with(dice: Dice, options: Options, name: str) -> Case:
+def made_with(rng: RandomSource, options: Options, name: str) -> Case:
     """Return a program made by these choices; see :func:`generate`."""
-    options = replace(options, subgroups=options.subgroups and dice.chance(60))
-    size, grid = dice.pick(_FLAT_SIZES if options.subgroups else _SIZES), dice.pick(_GRIDS)
+    options = replace(options, subgroups=options.subgroups and rng.chance(60))
+    size, grid = rng.pick(_FLAT_SIZES if options.subgroups else _SIZES), rng.pick(_GRIDS)
     total = size[0] * size[1] * size[2] * grid[0] * grid[1] * grid[2]
     own = _own_index(size, grid)
-    buffers = _Buffers(dice)
-    moved = _moved(dice, options)
+    buffers = _Buffers(rng)
+    moved = _moved(rng, options)
     readable = {
-        dtype: [buffers.read(f"{_NAMES[dtype]}_in", dtype, max(1, total + dice.between(-3, 3)))]
-        for dtype in (*_types(dice, options), *moved)
+        dtype: [buffers.read(f"{_NAMES[dtype]}_in", dtype, max(1, total + rng.between(-3, 3)))]
+        for dtype in (*_types(rng, options), *moved)
     }
     outputs = {
-        dtype: [buffers.written(f"{_NAMES[dtype]}_out", dtype, max(1, total + dice.between(-2, 2)))]
-        for dtype in (*(_types(dice, options) or [U32]), *moved)
+        dtype: [buffers.written(f"{_NAMES[dtype]}_out", dtype, max(1, total + rng.between(-2, 2)))]
+        for dtype in (*(_types(rng, options) or [U32]), *moved)
     }
-    expressions = ExpressionMaker(dice, options, readable, own)
+    expressions = ExpressionMaker(rng, options, readable, own)
     expressions.own = {dtype: list(many) for dtype, many in outputs.items()}
     expressions.moved = tuple(one for one in moved if one in MOVED)
-    if options.inexact and dice.chance(40):
+    if options.inexact and rng.chance(40):
         outputs.setdefault(F32, []).append(buffers.written(_INEXACT, F32, total))
-    counters = _counters(dice, options, buffers)
-    shared = _shared(dice, options, size, moved)
-    writer = StatementMaker(dice, options, expressions, own, outputs, shared, counters, moved)
+    counters = _counters(rng, options, buffers)
+    shared = _shared(rng, options, size, moved)
+    writer = StatementMaker(rng, options, expressions, own, outputs, shared, counters, moved)
     x, y, _ = size
     nodes = writer.top()
     if shared:
@@ -127,26 +127,28 @@ def _own_index(size: tuple[int, int, int], grid: tuple[int, int, int]) -> Expr:
     return ir.gid_x() + ir.gid_y() * width + ir.gid_z() * (width * height)
 
 
-def _types(dice: Dice, options: Options) -> list[DataType]:
-    return [one for one in (U32, I32, F32, BOOL, *([U64] if options.u64 else [])) if dice.chance(70)]
+def _types(rng: RandomSource, options: Options) -> list[DataType]:
+    return [one for one in (U32, I32, F32, BOOL, *([U64] if options.u64 else [])) if rng.chance(70)]
 
 
-def _moved(dice: Dice, options: Options) -> list[DataType]:
+def _moved(rng: RandomSource, options: Options) -> list[DataType]:
     """Return types that values are loaded, let, compared, cast, selected and stored of, and nothing is computed of."""
     types = [*(_NARROW if options.narrow else ()), *([DataType.I64] if options.u64 else [])]
-    return [] if dice.chance(50) else [one for one in types if dice.chance(30)]
+    return [] if rng.chance(50) else [one for one in types if rng.chance(30)]
 
 
-def _counters(dice: Dice, options: Options, buffers: _Buffers) -> list[tuple[BufferDecl, AtomicOp]]:
-    if not options.atomics or dice.chance(50):
+def _counters(rng: RandomSource, options: Options, buffers: _Buffers) -> list[tuple[BufferDecl, AtomicOp]]:
+    if not options.atomics or rng.chance(50):
         return []
-    made = BufferDecl.read_write("counters", len(buffers.declared), U32).with_count(dice.between(1, 9))
-    return [(buffers._with_input(made, made.count), dice.pick(_COUNTING))]  # noqa: SLF001 -- of this module
+    result = BufferDecl.read_write("counters", len(buffers.declared), U32).with_count(rng.between(1, 9))
+    return [(buffers._with_input(result, result.count), rng.pick(_COUNTING))]  # noqa: SLF001 -- of this module
 
 
-def _shared(dice: Dice, options: Options, size: tuple[int, int, int], moved: Sequence[DataType]) -> dict[DataType, BufferDecl]:
-    if not options.shared or dice.chance(50):
+def _shared(
+    rng: RandomSource, options: Options, size: tuple[int, int, int], moved: Sequence[DataType]
+) -> dict[DataType, BufferDecl]:
+    if not options.shared or rng.chance(50):
         return {}
     x, y, z = size
-    dtype = dice.pick([U32, I32, F32, BOOL, *([U64] if options.u64 else []), *moved])
+    dtype = rng.pick([U32, I32, F32, BOOL, *([U64] if options.u64 else []), *moved])
     return {dtype: BufferDecl.workgroup("shared", x * y * z, dtype)}

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.backends.reference.unit import SUBGROUP_LANES
+from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
 from vyre_driver.conformance.adapters import open_backend
 from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.generate import GENERATOR_VERSION

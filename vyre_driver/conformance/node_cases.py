@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.conformance.case import EXACT, Case
-from vyre_driver.conformance.words import F32_EDGES, F32_SPECIAL, I32_EDGES, NUMPY, U32_EDGES, U64_EDGES
+from vyre_driver.conformance.patterns import F32_EDGES, F32_SPECIAL, I32_EDGES, NUMPY, U32_EDGES, U64_EDGES
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import BufferDecl
@@ -107,8 +107,8 @@ def _scope_cases() -> Iterator[Case]:
         sources = [BufferDecl.read("in", 0, dtype), BufferDecl.read("other", 1, dtype)]
         pair = [ir.load(one, i) for one in sources]
         for op in (BinOp.EQ, BinOp.NE):
-            made = ir.cast(U32, ir.binop(op, *pair))
-            yield _case(f"{op.name} of {dtype}", [*sources, _out(8, 2)], [ir.store("out", i, made)], words, others)
+            result = ir.cast(U32, ir.binop(op, *pair))
+            yield _case(f"{op.name} of {dtype}", [*sources, _out(8, 2)], [ir.store("out", i, result)], words, others)
         chosen = ir.select((i & 1).eq(1), *pair)
         target = _out(8, 2, dtype)
         yield _case(f"select of {dtype}", [*sources, target], [ir.store(target, i, chosen)], words, others)
@@ -148,7 +148,7 @@ def _order_cases() -> Iterator[Case]:
 
 
 def _uneven_cases() -> Iterator[Case]:
-    """Whoever takes more turns, or comes there at all, may not be held up or ended by an order."""
+    """An invocation that takes more turns, or is the only one to come there, may not be held up or ended by an order."""
     i, out, counters = ir.gid_x(), _out(96), BufferDecl.read_write("counters", 1, U32)
     zeros = np.zeros(3, np.uint32)
     count = ir.let("found", ir.atomic_add(counters, 0, 1))

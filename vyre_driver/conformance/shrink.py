@@ -2,7 +2,7 @@
 
 What is tried: one workgroup, one invocation; without statements; a body in the place of what holds it; a part of an expression,
 or a literal, in the place of the expression; without a buffer, or with fewer elements in it.
-What became invalid, or depends on the order of invocations, is no failure.
+What became invalid, or depends on the order of invocations, is not a failure.
 
 A loop keeps what limits its turns. The reference may find that a smaller program ends soon, and a device that is wrong about
 the bound run it for minutes, or be lost with it.

@@ -2,7 +2,7 @@
 
 An invocation stores to its own element of an output, and loads that element only. Workgroup memory is exchanged: each
 invocation stores its own element, all meet at a barrier, each loads any element, all meet again. A buffer of counters knows one
-kind of atomic, whose results nobody uses. Nothing returns before the last barrier.
+kind of atomic, whose results are unused. Nothing returns before the last barrier.
 
 Source: spec items 1.7 and 1.8 (V010, R020).
 """
@@ -18,9 +18,9 @@ from vyre_driver.ir.operators import BinOp, MemoryOrdering
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vyre_driver.conformance.dice import Dice
     from vyre_driver.conformance.expression_maker import ExpressionMaker
     from vyre_driver.conformance.options import Options
+    from vyre_driver.conformance.random_source import RandomSource
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.dtypes import DataType
@@ -35,7 +35,7 @@ class StatementMaker:
 
     def __init__(  # noqa: PLR0913 -- what programs are made of
         self,
-        dice: Dice,
+        rng: RandomSource,
         options: Options,
         expressions: ExpressionMaker,
         own_index: Expr,
@@ -46,7 +46,7 @@ class StatementMaker:
     ) -> None:
         """Write to these buffers; values of ``moved`` types are let, exchanged and shuffled too."""
         self.left = options.statements
-        self._dice = dice
+        self._rng = rng
         self._options = options
         self._expressions = expressions
         self._own_index = own_index
@@ -58,16 +58,16 @@ class StatementMaker:
 
     def body(self, nesting: int, *, is_uniform: bool) -> list[Node]:
         """Return the statements of a body in a scope of its own; ``is_uniform``: all of the workgroup come here."""
-        made = self._expressions
-        outside = list(made.variables)
-        made.forget()
+        expressions = self._expressions
+        outside = list(expressions.variables)
+        expressions.forget()
         nodes: list[Node] = []
-        for _ in range(self._dice.between(1, 4)):
+        for _ in range(self._rng.between(1, 4)):
             if self.left > 0:
                 self.left -= 1
                 nodes += self._statement(nesting, is_uniform=is_uniform)
-        made.variables = outside
-        made.forget()
+        expressions.variables = outside
+        expressions.forget()
         return nodes
 
     def top(self) -> list[Node]:
@@ -76,7 +76,7 @@ class StatementMaker:
         while self.left > 0:
             self.left -= 1
             nodes += self._statement(0, is_uniform=True)
-        if self._dice.chance(20):
+        if self._rng.chance(20):
             nodes.append(ir.if_(self._expressions.condition(), [ir.return_()]))
             nodes += self._stores(1)
         return [*nodes, *self._stores(3)]
@@ -101,39 +101,39 @@ class StatementMaker:
                 lambda: self._loop(nesting, is_uniform=is_uniform),
                 lambda: self._nested(nesting, is_uniform=is_uniform),
             ]
-        return self._dice.pick(ways)()
+        return self._rng.pick(ways)()
 
     def _name(self) -> str:
         self._names += 1
         return f"v{self._names}"
 
     def _let(self) -> list[Node]:
-        dtype, name = self._dice.pick(self._types), self._name()
+        dtype, name = self._rng.pick(self._types), self._name()
         value = self._expressions.make(dtype)
         self._expressions.remember(value)
         self._expressions.variables.append(Known(name, dtype))
         return [ir.let(name, value)]
 
     def _assign(self) -> list[Node]:
-        known = self._dice.pick([one for one in self._expressions.variables if one.is_assignable])
+        known = self._rng.pick([one for one in self._expressions.variables if one.is_assignable])
         value = self._expressions.make(known.dtype)
         self._expressions.forget()
         return [ir.assign(known.name, value)]
 
     def _store(self) -> list[Node]:
         """Store to one's own element, behind a guard or not."""
-        dice, made = self._dice, self._expressions
-        dtype = dice.pick(list(self._outputs))
-        buffer = dice.pick(self._outputs[dtype])
-        scattered = self._options.unordered and dice.chance(30)
-        index = ir.binop(BinOp.MOD, made.make(U32, 1), ir.u32(dice.between(1, 80))) if scattered else self._own_index
-        value = made.inexact() if buffer.name == "quotients" else made.make(dtype)
-        made.forget()
+        rng, expressions = self._rng, self._expressions
+        dtype = rng.pick(list(self._outputs))
+        buffer = rng.pick(self._outputs[dtype])
+        scattered = self._options.unordered and rng.chance(30)
+        index = ir.binop(BinOp.MOD, expressions.make(U32, 1), ir.u32(rng.between(1, 80))) if scattered else self._own_index
+        value = expressions.inexact() if buffer.name == "quotients" else expressions.make(dtype)
+        expressions.forget()
         node = ir.store(buffer, index, value)
-        return [ir.if_(self._own_index < ir.buf_len(buffer), [node])] if dice.chance(40) else [node]
+        return [ir.if_(self._own_index < ir.buf_len(buffer), [node])] if rng.chance(40) else [node]
 
     def _atomic(self) -> list[Node]:
-        buffer, op = self._dice.pick(self._counters)
+        buffer, op = self._rng.pick(self._counters)
         index = ir.binop(BinOp.MOD, self._expressions.make(U32, 2), ir.u32(12))
         value = self._expressions.make(U32, 2)
         name = self._name()
@@ -141,62 +141,62 @@ class StatementMaker:
         if self._options.unordered:
             self._expressions.variables.append(Known(name, U32))
             return [node]
-        return [ir.if_(self._expressions.condition(), [node])] if self._dice.chance(50) else [node]
+        return [ir.if_(self._expressions.condition(), [node])] if self._rng.chance(50) else [node]
 
     def _exchange(self) -> list[Node]:
-        dice, made = self._dice, self._expressions
-        dtype = dice.pick(list(self._shared))
+        rng, expressions = self._rng, self._expressions
+        dtype = rng.pick(list(self._shared))
         buffer = self._shared[dtype]
         own = ir.var("own_place", U32)
-        name, value = self._name(), made.make(dtype)
-        again = [ir.store(buffer, own, made.make(dtype))] if dice.chance(30) else []
-        place = made.make(U32, 2)
-        at = ir.binop(BinOp.MOD, place, ir.u32(buffer.count + 2)) if dice.chance(70) else place
-        made.variables.append(Known(name, dtype))
-        made.forget()
+        name, value = self._name(), expressions.make(dtype)
+        again = [ir.store(buffer, own, expressions.make(dtype))] if rng.chance(30) else []
+        place = expressions.make(U32, 2)
+        at = ir.binop(BinOp.MOD, place, ir.u32(buffer.count + 2)) if rng.chance(70) else place
+        expressions.variables.append(Known(name, dtype))
+        expressions.forget()
         store = ir.store(buffer, own, value)
-        return [store, *again, ir.barrier(dice.pick(_ORDERINGS)), ir.let(name, ir.load(buffer, at)), ir.barrier()]
+        return [store, *again, ir.barrier(rng.pick(_ORDERINGS)), ir.let(name, ir.load(buffer, at)), ir.barrier()]
 
     def _subgroup(self) -> list[Node]:
         """Tell other lanes something, where all of them come."""
-        dice, made = self._dice, self._expressions
-        way, dtype = dice.below(4), U32
+        rng, expressions = self._rng, self._expressions
+        way, dtype = rng.below(4), U32
         if way == 0:
-            dtype = dice.pick((U32, I32, U64) if self._options.u64 else (U32, I32))
-            value: Expr = ir.subgroup_add(made.make(dtype))
+            dtype = rng.pick((U32, I32, U64) if self._options.u64 else (U32, I32))
+            value: Expr = ir.subgroup_add(expressions.make(dtype))
         elif way == 1:
-            value = ir.subgroup_ballot(made.make(BOOL))
+            value = ir.subgroup_ballot(expressions.make(BOOL))
         elif way == 2:
-            dtype = dice.pick(self._types)
-            value = ir.subgroup_shuffle(made.make(dtype), ir.binop(BinOp.MOD, made.make(U32, 2), ir.u32(40)))
+            dtype = rng.pick(self._types)
+            value = ir.subgroup_shuffle(expressions.make(dtype), ir.binop(BinOp.MOD, expressions.make(U32, 2), ir.u32(40)))
         else:
             value = ir.subgroup_local_id() + ir.subgroup_size() * 100
         name = self._name()
-        made.variables.append(Known(name, dtype))
+        expressions.variables.append(Known(name, dtype))
         return [ir.let(name, value)]
 
     def _if(self, nesting: int, *, is_uniform: bool) -> list[Node]:
-        dice = self._dice
-        alike = is_uniform and dice.chance(40)
-        cond = ir.binop(BinOp.LT, ir.wid_x(), ir.u32(dice.below(3))) if alike else self._expressions.condition()
+        rng = self._rng
+        alike = is_uniform and rng.chance(40)
+        cond = ir.binop(BinOp.LT, ir.wid_x(), ir.u32(rng.below(3))) if alike else self._expressions.condition()
         then = self.body(nesting + 1, is_uniform=alike)
-        otherwise = self.body(nesting + 1, is_uniform=alike) if dice.chance(50) else []
+        otherwise = self.body(nesting + 1, is_uniform=alike) if rng.chance(50) else []
         return [ir.if_(cond, then, otherwise)]
 
     def _loop(self, nesting: int, *, is_uniform: bool) -> list[Node]:
-        dice, made = self._dice, self._expressions
-        alike = dice.chance(50)
-        start: Expr = ir.u32(dice.pick((0, 0, 1, 5)))
-        stop: Expr = ir.u32(dice.below(7))
+        rng, expressions = self._rng, self._expressions
+        alike = rng.chance(50)
+        start: Expr = ir.u32(rng.pick((0, 0, 1, 5)))
+        stop: Expr = ir.u32(rng.below(7))
         if not alike:
-            stop = ir.binop(BinOp.MOD, made.make(U32, 1), ir.u32(6))
-            start = ir.binop(BinOp.MOD, made.make(U32, 1), ir.u32(4)) if dice.chance(30) else start
+            stop = ir.binop(BinOp.MOD, expressions.make(U32, 1), ir.u32(6))
+            start = ir.binop(BinOp.MOD, expressions.make(U32, 1), ir.u32(4)) if rng.chance(30) else start
         name = self._name()
-        made.variables.append(Known(name, U32, is_assignable=False))
+        expressions.variables.append(Known(name, U32, is_assignable=False))
         body = self.body(nesting + 1, is_uniform=is_uniform and alike)
-        made.variables.pop()
+        expressions.variables.pop()
         return [ir.loop(name, start, stop, body)]
 
     def _nested(self, nesting: int, *, is_uniform: bool) -> list[Node]:
         body = self.body(nesting + 1, is_uniform=is_uniform)
-        return [ir.block(*body) if self._dice.chance(50) else ir.region("vyre.conformance", *body)]
+        return [ir.block(*body) if self._rng.chance(50) else ir.region("vyre.conformance", *body)]

@@ -1,6 +1,6 @@
 """Hypothesis strategies: random valid programs, each choice of which hypothesis draws and can make smaller.
 
-The only module here that needs hypothesis, which is no dependency of the package.
+The only module here that needs hypothesis, which is not a dependency of the package.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from vyre_driver.conformance.dice import Dice
 from vyre_driver.conformance.generate import made_with
 from vyre_driver.conformance.options import Options
+from vyre_driver.conformance.random_source import RandomSource
 
 if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 SMALL = Options(statements=5, depth=3)
 
 
-class _DrawnDice(Dice):
+class _DrawnDice(RandomSource):
     """Choices that hypothesis makes, and makes smaller: the first of several is the simplest."""
 
     def __init__(self, draw: DrawFn) -> None:
         super().__init__(0)
         self._draw = draw
 
-    def filler(self) -> Dice:
-        """Return dice of a seed that is drawn: one choice for all elements of a buffer."""
-        return Dice(self._draw(st.integers(0, 255)))
+    def filler(self) -> RandomSource:
+        """Return a source of a seed that is drawn: one choice for all elements of a buffer."""
+        return RandomSource(self._draw(st.integers(0, 255)))
 
     def word(self) -> int:
         """Return any u32."""

@@ -82,7 +82,7 @@ def _shown(case: Case) -> list[str]:
 
 
 class Answer(NamedTuple):
-    """What came of one case: agreed, unless it was refused for a reason or failed.
+    """The result of one case: agreed, unless it was refused for a reason or failed.
 
     ``is_last`` says that the device was lost with it: the backend has no answer to another case.
     """
@@ -93,8 +93,8 @@ class Answer(NamedTuple):
     is_last: bool = False
 
 
-class _Otherwise(NamedTuple):
-    """What a backend did instead: gave other numbers, raised an error (its name and code), or refused."""
+class _Deviation(NamedTuple):
+    """How a backend departed from the reference: other numbers, an error (its name and code), or a refusal."""
 
     text: str
     error: str = ""
@@ -207,7 +207,7 @@ def _reference(case: Case, step_budget: int = DEFAULT_STEP_BUDGET) -> Interpreta
     )
 
 
-def _judged(backend: RunProgram, case: Case, expected: Sequence[NDArray[Any]], rules: Rules) -> _Otherwise | None:
+def _judged(backend: RunProgram, case: Case, expected: Sequence[NDArray[Any]], rules: Rules) -> _Deviation | None:
     """Return how a backend's answer is not the expected one."""
     try:
         received = backend(case.program, case.inputs, grid=case.grid, element_counts=case.element_counts)
@@ -215,14 +215,14 @@ def _judged(backend: RunProgram, case: Case, expected: Sequence[NDArray[Any]], r
         if (
             isinstance(error, UnsupportedFeature | LimitExceeded) or type(error) is InvalidProgram
         ):  # for want of a device's feature
-            return _Otherwise(error.problem, is_refusal=True)
+            return _Deviation(error.problem, is_refusal=True)
         name = f"{type(error).__name__} {error.code}"
-        return _Otherwise(f"{name}: {error}", error=name, is_loss=isinstance(error, DeviceLost))
+        return _Deviation(f"{name}: {error}", error=name, is_loss=isinstance(error, DeviceLost))
     found: Difference | None = difference(case, expected, received, rules)
-    return None if found is None else _Otherwise(str(found))
+    return None if found is None else _Deviation(str(found))
 
 
-def _smallest(backend: RunProgram, case: Case, rules: Rules, first: _Otherwise) -> tuple[Case, str, Case | None]:
+def _smallest(backend: RunProgram, case: Case, rules: Rules, first: _Deviation) -> tuple[Case, str, Case | None]:
     """Return what is left of a failing case after shrinking, and why it fails: by the same error, or by a wrong number too.
 
     The last is the case that the device was lost with on the way, after which nothing more is tried.
@@ -263,5 +263,5 @@ def as_data(report: Report) -> dict[str, Any]:
 def failure_data(failure: Failure) -> dict[str, Any]:
     """Return a failure as plain data; ``text`` is what :meth:`Failure.describe` prints."""
     smallest = failure.smallest
-    told = {"case": failure.name, "why": failure.why, "grid": list(smallest.grid), "program": str(smallest.program)}
-    return {**told, "text": failure.describe()}
+    data = {"case": failure.name, "why": failure.why, "grid": list(smallest.grid), "program": str(smallest.program)}
+    return {**data, "text": failure.describe()}

@@ -11,20 +11,20 @@ DIGEST_BYTES = 32
 
 
 def whole(value: object, highest: int, field: str) -> int:
-    """Return ``value`` as an int when it is a whole number from 0 to ``highest``; a bool is none.
+    """Return ``value`` as an int when it is an integer from 0 to ``highest``; a bool is none.
 
     Raises
     ------
     InvalidKey
-        2203 otherwise.
+        If it is not.
     """
     if type(value) is int and 0 <= value <= highest:  # at once: a key is made in a microsecond
         return value
     found = integer_within(value, 0, highest)
     if found is None:
         raise InvalidKey(
-            f"{field} is {value!r}, which is no whole number from 0 to {highest}",
-            fix=f"give a whole number from 0 to {highest}",
+            f"{field} is {value!r}, which is not an integer from 0 to {highest}",
+            fix=f"give an integer from 0 to {highest}",
             field=field,
             value=value,
         )
@@ -37,7 +37,7 @@ def workgroup(value: object, field: str) -> tuple[int, int, int]:
     Raises
     ------
     InvalidKey
-        2203 if they are not three, or one is no u32.
+        If they are not three, or one is not a u32.
     """
     axes: tuple[object, ...] = ()
     if isinstance(value, tuple):
@@ -56,7 +56,7 @@ def digest(value: object, field: str) -> bytes:
     Raises
     ------
     InvalidKey
-        2203 if the value has no bytes, or another number of them.
+        If the value has no bytes, or another number of them.
     """
     data = value if isinstance(value, bytes) else _copied(value, field)
     if len(data) != DIGEST_BYTES:
@@ -81,10 +81,10 @@ def encoded(value: object, field: str) -> bytes:
     Raises
     ------
     InvalidKey
-        2203 if it is no text, or has a lone surrogate and so no UTF-8.
+        If it is not a str, or has a lone surrogate and so no UTF-8.
     """
     if not isinstance(value, str):
-        raise InvalidKey(f"{field} is {value!r}, which is no text", fix="give a str", field=field, value=value)
+        raise InvalidKey(f"{field} is {value!r}, which is not a str", fix="give a str", field=field, value=value)
     try:
         return value.encode()
     except UnicodeEncodeError as error:

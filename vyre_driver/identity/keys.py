@@ -96,7 +96,7 @@ class PipelineCacheKey:
         Raises
         ------
         InvalidKey
-            2203 if one is of the wrong type, size or range.
+            If one is of the wrong type, size or range.
         """
         put = object.__setattr__
         put(self, "version", key_fields.whole(self.version, U32_MAX, "version"))
@@ -146,7 +146,7 @@ class PipelineCacheKey:
         Raises
         ------
         InvalidKey
-            2203 if a part is of the wrong type, size or range.
+            If a part is of the wrong type, size or range.
         """
         seed = (shader_hash, bind_group_layout_hash, push_constant_size, workgroup_size, feature_flags, backend_id)
         key = cls(CURRENT_PIPELINE_CACHE_KEY_VERSION, *seed, b"", b"")
@@ -172,14 +172,14 @@ class PipelineCacheKey:
         Raises
         ------
         InvalidKey
-            2203 if the bytes are no manifest of a pipeline.
+            If the bytes are not a manifest of a pipeline.
         """
         try:
             said = dict(decode_manifest(manifest))
             fields: list[Any] = [said[name] for name in _UPSTREAM_FIELDS]
         except (ValueError, KeyError) as error:
             raise InvalidKey(
-                f"the {len(manifest)} bytes are no manifest of a pipeline: {error}",
+                f"the {len(manifest)} bytes are not a manifest of a pipeline: {error}",
                 fix="give the manifest of a PipelineCacheKey",
             ) from error
         version, shader, layout, push_bytes, x, y, z, flags, backend = fields
@@ -213,7 +213,7 @@ def emitter_fields(version: int, options: Mapping[str, FieldValue]) -> list[tupl
     Raises
     ------
     InvalidKey
-        2203 if the version is no u32, a name is no text, or a value is no u64, text or bytes.
+        If the version is not a u32, a name is not a str, or a value is not a u64, text or bytes.
     """
     fields: list[tuple[str, FieldValue]] = [("emitter version", key_fields.whole(version, U32_MAX, "emitter_version"))]
     for name, value in sorted(options.items()):
@@ -299,7 +299,7 @@ def tuning_identity(  # noqa: PLR0913 -- one parameter for each thing that a cho
     Raises
     ------
     InvalidKey
-        2203 if a part is of the wrong type or size.
+        If a part is of the wrong type or size.
     """
     manifest = encode_manifest(
         [

@@ -17,7 +17,7 @@ FieldValue = int | str | bytes
 def encode_manifest(fields: Iterable[tuple[str, FieldValue]]) -> bytes:
     """Encode named fields, in the order given.
 
-    Each field is: u32 name length, name in UTF-8, one byte of kind (``u`` whole number, ``s`` text, ``b`` bytes), u32 value
+    Each field is: u32 name length, name in UTF-8, one byte of kind (``u`` integer, ``s`` text, ``b`` bytes), u32 value
     length, value (a number as u64); all little-endian.
     """
     return b"".join(_encode_field(name, value) for name, value in fields)

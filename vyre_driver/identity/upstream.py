@@ -26,7 +26,7 @@ _CACHE_KEY = struct.Struct("<40s32s8sI8sI8s32s")
 
 @dataclass(frozen=True, slots=True)
 class PipelineDeviceFingerprint:
-    """A device as upstream's disk cache tells it: PCI vendor and device id (u32) and 32 bytes that stand for the driver."""
+    """A device as upstream's disk cache describes it: PCI vendor and device id (u32) and 32 bytes that stand for the driver."""
 
     vendor: int
     device: int
@@ -38,7 +38,7 @@ class PipelineDeviceFingerprint:
         Raises
         ------
         InvalidKey
-            2203 if a number is no u32, or the digest has not 32 bytes.
+            If a number is not a u32, or the digest has not 32 bytes.
         """
         put = object.__setattr__
         put(self, "vendor", key_fields.whole(self.vendor, U32_MAX, "vendor"))
@@ -47,7 +47,7 @@ class PipelineDeviceFingerprint:
 
     @classmethod
     def from_parts(cls, vendor: int, device: int, revision: str, extra: str) -> PipelineDeviceFingerprint:
-        """Return the fingerprint of a driver that two texts tell, such as its version and its name.
+        """Return the fingerprint of a driver described by two texts, such as its version and its name.
 
         Only a word between NULs separates the two, so that a revision which holds it can be told apart from no other pair.
         """
@@ -62,7 +62,7 @@ class PipelineDeviceFingerprint:
         Raises
         ------
         InvalidKey
-            2203 if the digest has not 32 bytes.
+            If the digest has not 32 bytes.
         """
         program = key_fields.digest(program_digest, "program_digest")
         material = _CACHE_KEY.pack(
@@ -102,7 +102,7 @@ def normalized_program_cache_digest(program: Program) -> bytes:
     Raises
     ------
     InvalidProgram
-        1006 if the program has no encoding.
+        If the program has no encoding.
     """
     return program.normalized_cache_digest()
 

@@ -127,7 +127,7 @@ typedef struct vyre_lengths_fault {
 
 /* What cache_lookup says; everything but VYRE_CACHE_HIT is a miss. */
 typedef enum vyre_cache_verdict {
-    VYRE_CACHE_FAILED = -1, /* an argument that cannot be meant, or no memory */
+    VYRE_CACHE_FAILED = -1, /* an argument that is not valid, or no memory */
     VYRE_CACHE_HIT = 0,
     VYRE_CACHE_MISS = 1,
     VYRE_CACHE_TRUNCATED = 2,
@@ -189,7 +189,7 @@ typedef struct vyre_driver_api {
     int (*pipeline_key)(const uint8_t *manifest, size_t manifest_len, uint8_t *digest);
 
     /* Opens the cache in a directory, whose name ends with NUL; NULL takes the settings' (VYRE_CACHE_DIR, else the user's).
-     * A directory that cannot be used gives a cache in memory, as for a Driver. Returns NULL on a name that cannot be meant or
+     * A directory that cannot be used gives a cache in memory, as for a Driver. Returns NULL on a name that is not valid or
      * when memory runs out, with the reason in `reason` (256 characters, or NULL). Takes the GIL. */
     vyre_cache *(*cache_open)(const char *directory, char *reason);
 

@@ -1,4 +1,4 @@
-"""The input language: programs as values, how they are built, printed, carried and named (docs/ir.md)."""
+"""The input language: build, print, encode and name programs as values (docs/ir.md)."""
 
 from vyre_driver.ir.buffers import (
     BufferAccess,

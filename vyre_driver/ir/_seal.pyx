@@ -1,5 +1,5 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
-"""What every new expression and node goes through: its key, its counts and its traits, from the parts of it.
+"""Finish every new expression and node: its key, counts and traits, computed from its parts.
 
 docs/ir.md says what a key is. ``complete`` is :func:`vyre_driver.ir.terms.complete`, which takes the terms that are not short
 and settled. A plain twin stands in tests/twins.py.

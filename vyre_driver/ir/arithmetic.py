@@ -1,4 +1,4 @@
-"""Expr, its literals, and what Python's operators make of it.
+"""Expr, its literals, and the expressions that Python's operators build.
 
 A Python number beside an expression becomes a literal of the expression's type, by the rule of
 :mod:`vyre_driver.ir.literal_types`.
@@ -59,7 +59,7 @@ def _infix(op: BinOp) -> tuple[Callable[[Expr, Expr | Number], Expr], Callable[[
 class Expr(Term):
     """An expression.
 
-    ``dtype`` is its type where that does not depend on the program around it, else None; it is no part of equality. ``depth``
+    ``dtype`` is its type where that does not depend on the program around it, else None; it is not part of equality. ``depth``
     is the longest way down, 1 for a leaf. Python's ``==`` compares structure, of expressions only; the program's is :meth:`eq`.
     """
 
@@ -92,7 +92,7 @@ class Expr(Term):
             return self.__class__ is other.__class__ and self.key == other.key
         if isinstance(other, int | float | np.generic):
             raise TypeError(
-                f"an expression is no number, and == compares objects. Fix: write .eq({other!r}) or .ne({other!r})."
+                f"an expression is not a number, and == compares objects. Fix: write .eq({other!r}) or .ne({other!r})."
             )
         return False
 
@@ -229,7 +229,7 @@ LITERALS = (LitU32, LitI32, LitBool, LitF32)
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Var(Expr):
-    """The value that a let, an assignment or a loop gave to ``name``; ``hint`` tells :attr:`Expr.dtype`."""
+    """The value that a let, an assignment or a loop gave to ``name``; ``hint`` is its :attr:`Expr.dtype`."""
 
     wire_tag: ClassVar[int] = 3
     name: str
@@ -342,7 +342,7 @@ def binary(op: BinOp | OpaqueOp, left: Expr | Number, right: Expr | Number) -> B
     Raises
     ------
     InvalidProgram
-        1006 if the number cannot be a literal of the other side's type, or that type is not known.
+        If the number cannot be a literal of the other side's type, or that type is not known.
     """
     if not isinstance(left, Expr):
         left = literal(left, right.dtype if isinstance(right, Expr) else None)
@@ -359,7 +359,7 @@ def literal(value: Expr | Number, dtype: DataType | None) -> Expr:
     Raises
     ------
     InvalidProgram
-        1006 if there is no such literal, or the type is ambiguous.
+        If there is no such literal, or the type is ambiguous.
     """
     if isinstance(value, Expr):
         return value
@@ -380,6 +380,6 @@ def f32(value: float) -> LitF32:
     Raises
     ------
     InvalidProgram
-        1006 if a finite number is out of range, or an int is not exact.
+        If a finite number is out of range, or an int is not exact.
     """
     return LitF32(f32_bits(value))

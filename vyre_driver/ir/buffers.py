@@ -110,7 +110,7 @@ class BufferDecl:
     Raises
     ------
     InvalidProgram
-        1006 if a field has the wrong type or no encoding. Whether the program makes sense is for the validator to say.
+        If a field has the wrong type or no encoding. Whether the program makes sense is for the validator to say.
     """
 
     name: str
@@ -233,7 +233,7 @@ def _checked_range(given: object, what: str) -> tuple[int, int]:
 
 
 def canonical_place(buffer: BufferDecl) -> tuple[Any, ...]:
-    """Return what orders buffers as upstream's canonical form does (spec 3.4); enum positions, not wire tags."""
+    """Return the sort key of buffers in upstream's canonical form (spec 3.4); enum positions, not wire tags."""
     name = buffer.name.encode()
     hints = buffer.hints
     return (

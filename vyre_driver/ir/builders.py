@@ -1,6 +1,6 @@
-"""Functions that make programs read like the kernels they are.
+"""Functions that build programs and read like the kernels they describe.
 
-A buffer is given by its name or by its declaration, which also tells the type of what is loaded; a variable by its name or as
+A buffer is given by its name or by its declaration, which also gives the type of a load; a variable by its name or as
 ``var(name, dtype)``. Where a number stands for an expression it becomes a literal of the type that is wanted there
 (:mod:`vyre_driver.ir.literal_types`): u32 for indices, sizes and bounds.
 
@@ -8,7 +8,7 @@ A buffer is given by its name or by its declaration, which also tells the type o
     i = gid_x()
     saxpy = Program.wrapped([x, y], (64, 1, 1), [if_(i < buf_len(y), [store(y, i, 2.0 * load(x, i) + load(y, i))])])
 
-Every function raises InvalidProgram (1006) for what cannot be meant.
+Every function raises InvalidProgram (1006) for what is not valid.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def lid_z() -> LocalId:
 
 
 def var(name: str, dtype: DataType | None = None) -> Var:
-    """Return the variable ``name``; ``dtype`` tells its type to numbers beside it, and the validator holds it to nothing."""
+    """Return the variable ``name``; ``dtype`` is used for numbers beside it and not checked against the program here."""
     return Var(name, dtype)
 
 
@@ -259,7 +259,7 @@ def atomic(  # noqa: PLR0913 -- the fields of an atomic; the rare ones by keywor
     expected: Value | None = None,
     ordering: MemoryOrdering = MemoryOrdering.SEQ_CST,
 ) -> Atomic:
-    """Return what stood at ``index`` before ``op``; numbers are u32, which atomics work on."""
+    """Return the value at ``index`` before ``op``; numbers are u32, which atomics work on."""
     wanted = None if expected is None else literal(expected, DataType.U32)
     name, at = _buffer_name(buffer), literal(index, DataType.U32)
     return Atomic(op, ordering, name, at, wanted, literal(value, DataType.U32))
@@ -373,19 +373,19 @@ def trap(address: Value, tag: str) -> Trap:
 
 def _buffer_name(buffer: Buffer) -> str:
     if not isinstance(buffer, str | BufferDecl):
-        refuse(f"{brief(buffer)} is no buffer", "give its name or its declaration")
+        refuse(f"{brief(buffer)} is not a buffer", "give its name or its declaration")
     return buffer if isinstance(buffer, str) else buffer.name
 
 
 def _variable_name(variable: Variable) -> str:
     if not isinstance(variable, str | Var):
-        refuse(f"{brief(variable)} is no variable", "give its name, or var(name, dtype)")
+        refuse(f"{brief(variable)} is not a variable", "give its name, or var(name, dtype)")
     return variable if isinstance(variable, str) else variable.name
 
 
 def _value_for(variable: Variable, value: Value) -> Expr:
-    told = variable.dtype if isinstance(variable, Var) else None
-    result = literal(value, told)
-    if told is not None and result.dtype is not None and result.dtype != told:
-        refuse(f"variable {_variable_name(variable)!r} is said to be {told} and is given {result.dtype}", "give one of them")
+    declared = variable.dtype if isinstance(variable, Var) else None
+    result = literal(value, declared)
+    if declared is not None and result.dtype is not None and result.dtype != declared:
+        refuse(f"variable {_variable_name(variable)!r} is declared {declared} and is given {result.dtype}", "give one of them")
     return result

@@ -1,4 +1,4 @@
-"""The canonical form of a program's nodes, as upstream's encoder puts them on the wire.
+"""The canonical form of a program's nodes, as upstream's encoder writes them.
 
 Float literals get one NaN, no subnormals and no negative zero. In a commutative operator a literal goes to the right, and two
 literals, or both operands of the operators that are fully sorted, stand in the order of their wire bytes. A block without a let
@@ -35,7 +35,7 @@ def canonical_nodes(nodes: tuple[Node, ...]) -> tuple[Node, ...]:
     Raises
     ------
     InvalidProgram
-        1006 if an operand that has to be compared takes more than 2**26 bytes.
+        If an operand that has to be compared takes more than 2**26 bytes.
     """
     rewritten = tuple(cast("Node", rewrite(node, _canonical, SETTLED)) for node in nodes)
     return spliced(rewritten)
@@ -83,7 +83,7 @@ def wire_bytes(*roots: Term) -> bytes:
     Raises
     ------
     InvalidProgram
-        1006 if it passes 2**26 bytes, or a cast has a target without encoding.
+        If it passes 2**26 bytes, or a cast has a target without encoding.
     """
     return _written(roots, lambda term: term.key if term.traits & Traits.PLAIN else None, _parts_with_canonical_floats)
 
@@ -94,7 +94,7 @@ def canonical_bytes(*roots: Term) -> bytes:
     Raises
     ------
     InvalidProgram
-        1006 if it passes 2**26 bytes, or a cast has a target without encoding.
+        If it passes 2**26 bytes, or a cast has a target without encoding.
     """
     return _written(roots, attrgetter("wire"), methodcaller("canonical_parts"))
 

@@ -1,4 +1,4 @@
-"""The names of a program: upstream's two, bit for bit, and our own.
+"""The digests of a program: upstream's two, bit for bit, and our own.
 
 Upstream's digest v2 and fingerprint are kept for other vyre tools, and select nothing: they leave fields out (docs/keys.md).
 The strong digest covers the whole program.
@@ -77,7 +77,7 @@ def normalized_cache_digest(program: Program) -> bytes:
     Raises
     ------
     InvalidProgram
-        1006 if a type has no encoding, or the nodes pass 2**26 bytes.
+        If a type has no encoding, or the nodes pass 2**26 bytes.
     """
     hasher = blake3(b"vyre-pipeline-cache-norm-v2\0wg\0")
     hasher.update(_THREE_U32.pack(*program.workgroup_size))

@@ -241,7 +241,7 @@ class DataType(_Constants):
         Raises
         ------
         InvalidProgram
-            1006 if they pass 2**64 - 1.
+            If they pass 2**64 - 1.
         """
         count = whole(count, U64_MAX, "a number of elements")
         bits, size = self.bit_width, self.size_bytes
@@ -258,8 +258,8 @@ class DataType(_Constants):
         Raises
         ------
         InvalidProgram
-            1006 for an array element of 0 bytes, a vector of 0 elements, a dimension, block or mesh axis of 0, an empty mesh, a
-            quantized storage that is not allowed, a group of 0 elements; of nested types also.
+            For an array element of 0 bytes, a vector of 0 elements, a dimension, block or mesh axis of 0, an empty
+            mesh, a quantized storage that is not allowed, a group of 0 elements; of nested types also.
         """
         problem = _layout_problem(self)
         if problem is not None:
@@ -310,7 +310,7 @@ def _product(size: int | None, count: int) -> int | None:
 def _check_shape(dtype: DataType) -> None:
     tag = dtype.wire_tag
     if tag not in _ROWS:
-        refuse(f"{tag!r} is no tag of a data type", "use the constants and constructors of DataType")
+        refuse(f"{tag!r} is not a tag of a data type", "use the constants and constructors of DataType")
     if (dtype.element is not None) != (tag in _WITH_ELEMENT):
         refuse(f"the data type {_ROWS[tag].name} got the element type {dtype.element}", "use the constructors of DataType")
     if dtype.element is not None:

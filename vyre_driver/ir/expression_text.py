@@ -75,7 +75,7 @@ def expression_pieces(root: Expr) -> Iterator[str]:
 
 
 def spelled(name: str) -> str:
-    """Return a name as it stands in text: as it is when it looks like one, else quoted with its odd characters escaped."""
+    """Return a name for the text: unchanged if it is an identifier, else quoted and escaped."""
     return name if _NAME.fullmatch(name) and name.isprintable() else ascii(name)
 
 

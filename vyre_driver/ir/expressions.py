@@ -1,4 +1,4 @@
-"""The expressions of a program: what computes a value.
+"""The expressions of a program, which compute values.
 
 Source: spec item 1.6, one class a variant, fields in wire order. The literals, Var and the operators are in
 :mod:`vyre_driver.ir.arithmetic`.
@@ -64,7 +64,7 @@ _WRITES = Traits.ALL & ~Traits.NO_WRITES
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Load(Expr):
-    """Element ``index`` (u32) of a buffer, zero when out of range; ``hint`` tells :attr:`Expr.dtype`."""
+    """Element ``index`` (u32) of a buffer, zero when out of range; ``hint`` is its :attr:`Expr.dtype`."""
 
     wire_tag: ClassVar[int] = 4
     buffer: str

@@ -1,4 +1,4 @@
-"""What a field of a program may hold, checked where the value is made, so that every later stage can rely on it."""
+"""Check the fields of a program's values when they are created, so that every later stage can rely on them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _KEPT_CHARACTERS = 64  # names repeat; long texts do not
 
 
 def whole(value: object, highest: int, what: str, *, lowest: int = 0) -> int:
-    """Return ``value`` as an int when it is a whole number from ``lowest`` to ``highest``; a bool is none.
+    """Return ``value`` as an int when it is an integer from ``lowest`` to ``highest``; a bool is none.
 
     Raises
     ------
     InvalidProgram
-        1006 otherwise.
+        If it is not.
     """
     number = integer(value)
     if number is None:
-        refuse(f"{what} is {brief(value)}, which is no whole number", f"give a whole number from {lowest} to {highest}")
+        refuse(f"{what} is {brief(value)}, which is not an integer", f"give an integer from {lowest} to {highest}")
     if not lowest <= number <= highest:
-        refuse(f"{what} is {brief(number)}, outside {lowest} to {highest}", f"give a whole number from {lowest} to {highest}")
+        refuse(f"{what} is {brief(number)}, outside {lowest} to {highest}", f"give an integer from {lowest} to {highest}")
     return number
 
 
@@ -38,10 +38,10 @@ def encoded_text(value: object, what: str) -> bytes:
     Raises
     ------
     InvalidProgram
-        1006 if it is no text, or has no UTF-8 form.
+        If it is not a str, or has no UTF-8 form.
     """
     if not isinstance(value, str):
-        refuse(f"{what} is {brief(value)}, which is no text", "give a str")
+        refuse(f"{what} is {brief(value)}, which is not a str", "give a str")
     try:
         return _encoded(value) if len(value) <= _KEPT_CHARACTERS else _encoded.__wrapped__(value)
     except UnicodeEncodeError:
@@ -60,7 +60,7 @@ def instance(value: object, wanted: type | tuple[type, ...], what: str) -> None:
     Raises
     ------
     InvalidProgram
-        1006 naming both types.
+        If they differ; names both types.
     """
     if not isinstance(value, wanted):
         classes = wanted if isinstance(wanted, tuple) else (wanted,)

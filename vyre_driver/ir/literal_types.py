@@ -1,17 +1,17 @@
-"""Which literal a Python number is beside an expression.
+"""Choose the literal that a Python number becomes beside an expression.
 
 A Python number beside an expression becomes a literal of the expression's type:
 
 - ``dtype`` of an expression is the type it has wherever it stands: of literals, ids, lengths, casts, comparisons, atomics, what
-  is computed from those, and of a ``Var`` or ``Load`` that was told it (``var("x", DataType.I32)``, ``load(decl, i)``). It is
-  None where only the program around it knows.
+  is computed from those, and of a ``Var`` or ``Load`` that was declared with it (``var("x", DataType.I32)``, ``load(decl,
+  i)``). It is None where only the program around it knows.
 - An int takes that type, and is refused where it does not fit exactly or where the type is not known.
-- A float is an f32 (an f64 beside an f64): nothing else can be meant. Beside another type it is refused.
+- A float is an f32 (an f64 beside an f64): no other literal fits. Beside another type it is refused.
 - A bool is refused: ``x == y`` and ``not x`` of expressions are Python's, and would be constants of the program that nobody
-  meant. A constant that is meant is written ``boolean(True)``.
+  meant. A boolean constant is written ``boolean(True)``.
 - A numpy scalar has its own type, and is refused beside another.
 
-Nothing is guessed: a type that was told wrongly is found by the validator, which knows the program.
+Nothing is guessed: a wrongly declared type is found by the validator, which knows the program.
 
 There are literal expressions of type u32, i32, bool and f32; those of 64 bits are opaque expressions. Other types have none.
 
@@ -53,7 +53,7 @@ def literal_type(value: object, dtype: DataType | None) -> tuple[int | float, Da
     Raises
     ------
     InvalidProgram
-        1006 if it can be no literal of that type, or the type is ambiguous.
+        If it can be no literal of that type, or the type is ambiguous.
     """
     own = _own_type(value)
     wanted = own if dtype is None else dtype
@@ -66,7 +66,7 @@ def literal_type(value: object, dtype: DataType | None) -> tuple[int | float, Da
         refuse(f"{value!r} of {value.dtype} stands beside {wanted}", f"convert it, or cast the other side to {own}")
     number: int | float = value.item() if isinstance(value, np.generic) else value  # type: ignore[assignment]
     if wanted == DataType.Bool or (isinstance(number, float) and wanted not in _FLOATS):
-        refuse(f"{brief(number)} is no {wanted}", "give a literal of the same type, or cast one side")
+        refuse(f"{brief(number)} is not of type {wanted}", "give a literal of the same type, or cast one side")
     return number, wanted
 
 
@@ -92,7 +92,7 @@ def wide_literal(number: float, dtype: DataType) -> tuple[str, bytes]:
     Raises
     ------
     InvalidProgram
-        1006 if the type has no literals, or the number does not fit.
+        If the type has no literals, or the number does not fit.
     """
     if dtype not in _WIDE:
         refuse(f"there is no literal of type {dtype}", "cast a literal of another type")
@@ -112,7 +112,7 @@ def f32_bits(value: object) -> int:
     Raises
     ------
     InvalidProgram
-        1006 if it is no number, is finite and out of range, or is an int that f32 does not hold exactly.
+        If it is not a number, is finite and out of range, or is an int that f32 does not hold exactly.
     """
     try:
         data = _F32.pack(value)

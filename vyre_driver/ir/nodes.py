@@ -1,4 +1,4 @@
-"""The nodes of a program: every statement.
+"""The nodes of a program, one class for each statement.
 
 Source: spec item 1.5, one class a variant, fields in wire order. Here are indirect dispatch, copies, traps, collectives and
 what extensions define; the others are in :mod:`vyre_driver.ir.statements`. All can be imported from here.
@@ -133,7 +133,7 @@ class AsyncWait(Node):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Trap(Node):
-    """Stop with an error that tells ``address`` and ``tag``."""
+    """Stop with an error that reports ``address`` and ``tag``."""
 
     wire_tag: ClassVar[int] = 13
     op_id: ClassVar[str] = "vyre.node.trap"

@@ -1,4 +1,4 @@
-"""How elements of a data type lie in a numpy array.
+"""The layout of a data type's elements in a numpy array.
 
 numpy itself has the integers and f16, f32, f64. bf16, f8 and the 4-bit numbers i4 and fp4 come from ml_dtypes when that is
 installed, and are raw words when not. bool is a u32 word, zero or not, for a buffer has it so; nf4 is raw always.

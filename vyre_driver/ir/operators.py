@@ -192,7 +192,7 @@ class CollectiveOp(Operator):
 
 
 class MemoryOrdering(Operator):
-    """What a barrier or an atomic makes visible; GRID_SYNC is for barriers only, RELAXED for atomics only."""
+    """The memory that a barrier or an atomic makes visible; GRID_SYNC is for barriers only, RELAXED for atomics only."""
 
     RELAXED = 0
     ACQUIRE = 1

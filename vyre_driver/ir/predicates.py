@@ -1,4 +1,4 @@
-"""Conditions on the number of elements of a buffer.
+"""Predicates on the number of elements of a buffer.
 
 Source: spec item 1.3 (ShapePredicate).
 """
@@ -192,7 +192,7 @@ class And(ShapePredicate):
     right: ShapePredicate
 
     def __post_init__(self) -> None:
-        """Refuse what is no predicate, and more than MAX_PREDICATES of them."""
+        """Refuse what is not a predicate, and more than MAX_PREDICATES of them."""
         _measure(self, self.left, self.right)
 
     def holds(self, count: int) -> bool:
@@ -217,7 +217,7 @@ class Or(ShapePredicate):
     right: ShapePredicate
 
     def __post_init__(self) -> None:
-        """Refuse what is no predicate, and more than MAX_PREDICATES of them."""
+        """Refuse what is not a predicate, and more than MAX_PREDICATES of them."""
         _measure(self, self.left, self.right)
 
     def holds(self, count: int) -> bool:
@@ -241,7 +241,7 @@ class Not(ShapePredicate):
     inner: ShapePredicate
 
     def __post_init__(self) -> None:
-        """Refuse what is no predicate, and more than MAX_PREDICATES of them."""
+        """Refuse what is not a predicate, and more than MAX_PREDICATES of them."""
         _measure(self, self.inner)
 
     def holds(self, count: int) -> bool:

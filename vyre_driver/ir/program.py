@@ -1,4 +1,4 @@
-"""A program: buffers, the size of a workgroup, and nodes. A value that never changes.
+"""A program: buffers, a workgroup size, and nodes. An immutable value.
 
 Source: spec item 1.4.
 """
@@ -41,7 +41,7 @@ class Program:
     Raises
     ------
     InvalidProgram
-        1006 if a field has the wrong type or no encoding. Whether the program makes sense is for the validator to say.
+        If a field has the wrong type or no encoding. Whether the program makes sense is for the validator to say.
     """
 
     buffers: tuple[BufferDecl, ...]
@@ -127,7 +127,7 @@ class Program:
         Raises
         ------
         InvalidProgram
-            1006 if an operand that has to be compared takes more than 2**26 bytes.
+            If an operand that has to be compared takes more than 2**26 bytes.
         """
         return self._with(buffers=tuple(sorted(self.buffers, key=canonical_place)), entry=canonical_nodes(self.entry))
 
@@ -137,7 +137,7 @@ class Program:
         Raises
         ------
         InvalidProgram
-            1006 if format 4 cannot carry it, or would lose something that it means (docs/ir.md lists both).
+            If format 4 cannot carry it, or would lose something that it means (docs/ir.md lists both).
         """
         known: bytes | None = self._memo.get("wire")
         if known is None:
@@ -152,7 +152,7 @@ class Program:
         Raises
         ------
         InvalidProgram
-            2105 if the bytes are no such container.
+            If the bytes are no such container.
         """
         return cls(*read_container(data))
 
@@ -162,7 +162,7 @@ class Program:
         Raises
         ------
         InvalidProgram
-            1006 if that encoder refuses the program.
+            If that encoder refuses the program.
         """
         known: bytes | None = self._memo.get("canonical wire")
         if known is None:
@@ -189,7 +189,7 @@ class Program:
         Raises
         ------
         InvalidProgram
-            1006 if a type has no encoding.
+            If a type has no encoding.
         """
         known: bytes | None = self._memo.get("normalized")
         if known is None:

@@ -1,4 +1,4 @@
-"""How a quantized type maps its stored numbers to real ones: scale and zero point.
+"""Quantization: the scale and zero point that map stored numbers to real ones.
 
 Source: spec item 1.1 (QuantizationScale, QuantizationZeroPoint and their wire tags).
 """
@@ -16,7 +16,7 @@ _PAIR = struct.Struct("<BI")
 
 
 class ScaleKind(enum.Enum):
-    """What one scale covers; the values are the wire tags."""
+    """The elements that one scale covers; the values are the wire tags."""
 
     PER_TENSOR = 0
     PER_CHANNEL = 1
@@ -24,7 +24,7 @@ class ScaleKind(enum.Enum):
 
 
 class ZeroPointKind(enum.Enum):
-    """What one zero point covers; the values are the wire tags."""
+    """The elements that one zero point covers; the values are the wire tags."""
 
     ABSENT = 0
     PER_TENSOR = 1
@@ -66,7 +66,7 @@ class QuantizationScale:
 
     @property
     def problem(self) -> str | None:
-        """What makes it unusable, or None."""
+        """Why it is not valid, or None."""
         return "a scale for groups of 0 elements" if (self.kind, self.parameter) == (ScaleKind.PER_GROUP, 0) else None
 
     def __str__(self) -> str:
@@ -117,7 +117,7 @@ class QuantizationZeroPoint:
 
     @property
     def problem(self) -> str | None:
-        """What makes it unusable, or None."""
+        """Why it is not valid, or None."""
         empty = (self.kind, self.parameter) == (ZeroPointKind.PER_GROUP, 0)
         return "a zero point for groups of 0 elements" if empty else None
 

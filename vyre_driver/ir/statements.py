@@ -63,13 +63,13 @@ def node_tuple(given: object, what: str) -> tuple[Node, ...]:
     Raises
     ------
     InvalidProgram
-        1006 if it is no list or tuple, or something in it is no node.
+        If it is not a list or tuple, or something in it is not a node.
     """
     if not isinstance(given, list | tuple):
         refuse(f"{what} is {brief(given)}", "give a list of nodes")
     for node in given:
         if not isinstance(node, Node):
-            refuse(f"{what} holds {brief(node)}, which is no node", "give a list of nodes, such as [store(...)]")
+            refuse(f"{what} holds {brief(node)}, which is not a node", "give a list of nodes, such as [store(...)]")
     return tuple(given)
 
 

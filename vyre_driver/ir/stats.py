@@ -1,4 +1,4 @@
-"""How large a program is, and what it makes use of.
+"""The size of a program, and the capabilities that it uses.
 
 Source: spec item 1.4 (stats); the list of capabilities is ours.
 """
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class ProgramCapability(enum.Flag):
-    """What a program makes use of, beyond loads, stores and arithmetic."""
+    """The capabilities that a program uses beyond loads, stores and arithmetic."""
 
     NONE = 0
     SUBGROUP = enum.auto()

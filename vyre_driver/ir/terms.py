@@ -1,4 +1,4 @@
-"""What expressions and nodes have in common: a term is the bytes that write it down.
+"""The base of expressions and nodes: a term holds the bytes that encode it.
 
 Each term keeps a *key*: its encoding (docs/ir.md, the byte table), with every part whose encoding is longer than KEY_BYTES
 replaced by ``FF`` and the BLAKE3 of that encoding. Keys make terms equal, hash them, and are what the strong program digest is
@@ -62,7 +62,7 @@ class Term:
         raise NotImplementedError
 
     def canonical_parts(self) -> Parts:
-        """Return :meth:`parts` of the canonical form; the terms inside are still to be put into theirs."""
+        """Return :meth:`parts` of the canonical form; the terms inside are not yet canonical."""
         return self.parts()
 
     @property
@@ -163,7 +163,7 @@ def large_terms_within(*roots: Term) -> Iterator[Term]:
 
 
 def _walk(roots: tuple[Term, ...], *, without_small: bool) -> Iterator[Term]:
-    """Yield the terms of trees; leave small ones out, with all that is in them, when told so."""
+    """Yield the terms of trees; leave small ones out, with all that is in them, on request."""
     seen: set[int] = set()
     waiting = list(reversed(roots))
     while waiting:

@@ -1,4 +1,4 @@
-"""Programs as indented pseudo-code, for people: reviews, errors, snapshots.
+"""Print programs as indented pseudo-code, for reviews, errors and snapshots.
 
     program saxpy, workgroup 64 x 1 x 1
       buffer x: f32[] at 0, read_only

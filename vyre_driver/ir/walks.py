@@ -1,4 +1,4 @@
-"""Walks over programs that never recurse, and the paths of what they meet."""
+"""Walks over programs without recursion, and the paths of what they visit."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
-"""Which programs give the same in workgroups of every size along x.
+"""Find the programs whose results are the same for every workgroup size along x.
 
 A dispatch is about n elements and runs ceil(n / x) workgroups of x invocations, so that with another x other *surplus*
 invocations run, whose index along x is n or more. A program is free of its workgroup when it never looks at how the invocations
 are grouped, when surplus ones change nothing, and when no result depends on the order of the others. What cannot be proven
 counts as bound.
 
-n is what ``dispatch_parameters.dispatch_element_count`` tells: no less than the count of any output; in a program with atomics
-no less than that of any buffer; at least 1. A surplus invocation is kept from writing by a condition that only holds below n,
-or because it writes at its own index, which is out of range. A let of a literal may be specialized: its value proves nothing.
+n is what ``dispatch_parameters.dispatch_element_count`` returns: no less than the count of any output; in a program with
+atomics no less than that of any buffer; at least 1. A surplus invocation is kept from writing by a condition that only holds
+below n, or because it writes at its own index, which is out of range. A let of a literal may be specialized: its value proves
+nothing.
 
 The buffers of a call are taken to be different ones.
 
@@ -49,7 +50,7 @@ _DIVISIONS = frozenset({BinOp.DIV, BinOp.MOD})
 _OWN, _ANY = "own", "any"  # which elements an access reaches: that of the invocation's index, or whichever
 
 
-def why_bound_to_workgroup(program: Program) -> str | None:
+def why_workgroup_is_fixed(program: Program) -> str | None:
     """Return why the outputs of a valid program may depend on its workgroup's size along x; None if they never do.
 
     None is a promise for every input, every count of elements and the grid that covers them; text is for people. A grid of the
@@ -59,7 +60,7 @@ def why_bound_to_workgroup(program: Program) -> str | None:
     if found is not None:
         return found
     try:
-        _Flow(program).check()
+        _DataFlow(program).check()
     except _Bound as bound:
         return str(bound)
     if ProgramCapability.GRID_AXES in program.stats().capabilities:
@@ -109,7 +110,7 @@ def _of_terms(program: Program) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fact:
+class _AbstractValue:
     """What is known of a value, whichever invocation has it.
 
     ``is_index``: it is the invocation's index along x. ``at_most_n`` and ``below_n``: it is a u32 of at most n, or below n.
@@ -124,12 +125,12 @@ class _Fact:
     if_false: bool = False
 
 
-_NOTHING = _Fact()
-_ALIKE = _Fact(alike=True)
+_NOTHING = _AbstractValue()
+_ALIKE = _AbstractValue(alike=True)
 
 
-class _Way(NamedTuple):
-    """Who comes to a statement. ``below_n``: no surplus invocation. ``alike``: all invocations, or none."""
+class _Path(NamedTuple):
+    """The invocations that reach a statement. ``below_n``: no surplus invocation. ``alike``: all invocations, or none."""
 
     below_n: bool
     alike: bool
@@ -146,8 +147,8 @@ def _has_whole_elements(dtype: DataType) -> bool:
     return dtype.bit_width == 8 * dtype.min_bytes
 
 
-class _Flow:
-    """A walk along the ways through one program, with what is known of its variables."""
+class _DataFlow:
+    """A walk along the paths through one program, with what is known of its variables."""
 
     def __init__(self, program: Program) -> None:
         """Look at the whole program for what is assigned, read and written."""
@@ -158,8 +159,8 @@ class _Flow:
         self._read = {term.name for term in terms if isinstance(term, Var)}
         self._written = {term.buffer for term in terms if isinstance(term, Store | Atomic)}
         self._uses: dict[str, set[str]] = {}
-        self._scope: dict[str, _Fact] = {}
-        self._facts: dict[int, _Fact] = {}  # of the expressions of the statement at hand, by id
+        self._scope: dict[str, _AbstractValue] = {}
+        self._values: dict[int, _AbstractValue] = {}  # of the expressions of the statement at hand, by id
         self._returns = 0
         has_atomics = bool(program.stats().capabilities & ProgramCapability.ATOMICS)
         counted = [one for one in program.buffers if (has_atomics or _is_output(one)) and _has_whole_elements(one.element)]
@@ -170,83 +171,83 @@ class _Flow:
         """Raise _Bound if the program may depend on its workgroup."""
         if not self._written:
             raise _Bound("it writes nothing")
-        self._body(self._entry, _Way(below_n=False, alike=True))
+        self._body(self._entry, _Path(below_n=False, alike=True))
         for name in sorted(self._written & self._uses.keys()):
             uses = self._uses[name]
             if uses != {_OWN} and (len(uses) > 1 or uses == {_ANY}):
                 raise _Bound(f"invocations may meet at an element of {name!r}, where their order decides")
 
-    def _body(self, nodes: tuple[Node, ...], way: _Way) -> _Way | None:
-        """Walk a body in a scope of its own, and return who goes on after it; None if nobody does."""
+    def _body(self, nodes: tuple[Node, ...], path: _Path) -> _Path | None:
+        """Walk a body in a scope of its own, and return the path that goes on after it; None if none does."""
         outside = dict(self._scope)
-        after: _Way | None = way
+        after: _Path | None = path
         for node in nodes:
             if after is None:
                 break
-            self._facts.clear()
+            self._values.clear()
             after = self._node(node, after)
         self._scope = outside
         return after
 
-    def _node(self, node: Node, way: _Way) -> _Way | None:
+    def _node(self, node: Node, path: _Path) -> _Path | None:
         if isinstance(node, Return):
             self._returns += 1
             return None
         if isinstance(node, Block | Region):
-            return self._body(node.body, way)
+            return self._body(node.body, path)
         if isinstance(node, If):
-            return self._if(node, way)
+            return self._if(node, path)
         if isinstance(node, Loop):
-            return self._loop(node, way)
+            return self._loop(node, path)
         if isinstance(node, Store):
-            self._look(way, node.index, node.value)
-            self._effect(node.buffer, node.index, way, None)
+            self._look(path, node.index, node.value)
+            self._effect(node.buffer, node.index, path, None)
         elif isinstance(node, Let | Assign):
-            self._assign(node, way)
-        return way
+            self._assign(node, path)
+        return path
 
-    def _assign(self, node: Let | Assign, way: _Way) -> None:
+    def _assign(self, node: Let | Assign, path: _Path) -> None:
         value = node.value
         if isinstance(value, Atomic) and node.name not in self._read:
-            self._look(way, *OPERANDS[Atomic](value))
-            self._atomic(value, way)
+            self._look(path, *OPERANDS[Atomic](value))
+            self._atomic(value, path)
         else:
-            self._look(way, value)
+            self._look(path, value)
         if isinstance(node, Let):
-            fact = _ALIKE if isinstance(value, LITERALS) else self._fact(value)
-            self._scope[node.name] = _NOTHING if node.name in self._assigned else fact
+            known = _ALIKE if isinstance(value, LITERALS) else self._value(value)
+            self._scope[node.name] = _NOTHING if node.name in self._assigned else known
 
-    def _if(self, node: If, way: _Way) -> _Way | None:
-        self._look(way, node.cond)
-        fact, returns = self._fact(node.cond), self._returns
-        alike = way.alike and fact.alike
-        ways = [
-            self._body(node.then, _Way(way.below_n or fact.if_true, alike)),
-            self._body(node.otherwise, _Way(way.below_n or fact.if_false, alike)),
+    def _if(self, node: If, path: _Path) -> _Path | None:
+        self._look(path, node.cond)
+        known, returns = self._value(node.cond), self._returns
+        alike = path.alike and known.alike
+        paths = [
+            self._body(node.then, _Path(path.below_n or known.if_true, alike)),
+            self._body(node.otherwise, _Path(path.below_n or known.if_false, alike)),
         ]
-        left = [one for one in ways if one is not None]
-        return _Way(all(one.below_n for one in left), way.alike and self._returns == returns) if left else None
+        left = [one for one in paths if one is not None]
+        return _Path(all(one.below_n for one in left), path.alike and self._returns == returns) if left else None
 
-    def _loop(self, node: Loop, way: _Way) -> _Way:
+    def _loop(self, node: Loop, path: _Path) -> _Path:
         """Walk a loop. Surplus invocations may not take more turns than others: they could hold the dispatch up for ever."""
-        self._look(way, node.start, node.stop)
-        alike = self._fact(node.start).alike and self._fact(node.stop).alike
+        self._look(path, node.start, node.stop)
+        alike = self._value(node.start).alike and self._value(node.stop).alike
         returns, outside = self._returns, dict(self._scope)
-        self._scope[node.var] = _Fact(alike=alike)
-        self._body(node.body, way)
+        self._scope[node.var] = _AbstractValue(alike=alike)
+        self._body(node.body, path)
         self._scope = outside
-        if not way.below_n and (self._returns != returns or not (alike and way.alike)):
+        if not path.below_n and (self._returns != returns or not (alike and path.alike)):
             raise _Bound(f"invocations past the last element may take more turns of the loop over {node.var!r}")
-        return way
+        return path
 
-    def _look(self, way: _Way, *roots: Expr) -> None:
+    def _look(self, path: _Path, *roots: Expr) -> None:
         """Note what the expressions of a statement read, and refuse what they may not do."""
         for expr in expressions_within(*roots):
             if isinstance(expr, Load):
-                self._uses.setdefault(expr.buffer, set()).add(_OWN if self._fact(expr.index).is_index else _ANY)
+                self._uses.setdefault(expr.buffer, set()).add(_OWN if self._value(expr.index).is_index else _ANY)
             elif isinstance(expr, Atomic):
                 raise _Bound(f"what an atomic finds in {expr.buffer!r} depends on the order")
-            elif isinstance(expr, Binary) and expr.op in _DIVISIONS and not way.below_n and self._may_fault(expr):
+            elif isinstance(expr, Binary) and expr.op in _DIVISIONS and not path.below_n and self._may_fault(expr):
                 raise _Bound("invocations past the last element may divide i32 by zero")
 
     def _may_fault(self, expr: Binary) -> bool:
@@ -257,52 +258,52 @@ class _Flow:
         return not types or DataType.I32 in types
 
     def _type(self, expr: Expr) -> DataType | None:
-        """Return a type that does not rest on what a load or a variable was told to be, which need not be so."""
+        """Return a type that does not rest on what a load or a variable was declared to be, which may be wrong."""
         declared = self._buffers.get(expr.buffer) if isinstance(expr, Load) else None
         if declared is not None:
             return declared.element
         return expr.dtype if isinstance(expr, (*LITERALS, BufLen, InvocationId, Cast)) else None
 
-    def _atomic(self, expr: Atomic, way: _Way) -> None:
-        """Note an atomic whose result nobody uses."""
+    def _atomic(self, expr: Atomic, path: _Path) -> None:
+        """Note an atomic whose result is unused."""
         if not isinstance(expr.op, AtomicOp) or expr.op not in _COMMUTING:
             raise _Bound(f"what is left in {expr.buffer!r} depends on the order of its atomics")
-        self._effect(expr.buffer, expr.index, way, expr.op)
+        self._effect(expr.buffer, expr.index, path, expr.op)
 
-    def _effect(self, name: str, index: Expr, way: _Way, op: AtomicOp | None) -> None:
-        """Note a write of an element, which no surplus invocation may do."""
-        is_own = self._fact(index).is_index
+    def _effect(self, name: str, index: Expr, path: _Path, op: AtomicOp | None) -> None:
+        """Note a write of an element; a surplus invocation must not write."""
+        is_own = self._value(index).is_index
         buffer = self._buffers.get(name)
         if buffer is None or not _has_whole_elements(buffer.element):
             raise _Bound(f"elements of {name!r} may share bytes")
-        if not way.below_n and not (is_own and name in self._at_most_n):
+        if not path.below_n and not (is_own and name in self._at_most_n):
             raise _Bound(f"invocations past the last element may write to {name!r}")
         use = (_OWN if is_own else _ANY) if op is None else op.name
         self._uses.setdefault(name, set()).add(use)
 
-    def _fact(self, expr: Expr) -> _Fact:
-        found = self._facts.get(id(expr))
+    def _value(self, expr: Expr) -> _AbstractValue:
+        found = self._values.get(id(expr))
         if found is None:
-            found = self._facts[id(expr)] = self._derived(expr)
+            found = self._values[id(expr)] = self._derived(expr)
         return found
 
-    def _derived(self, expr: Expr) -> _Fact:
+    def _derived(self, expr: Expr) -> _AbstractValue:
         if isinstance(expr, InvocationId):
-            return _Fact(is_index=True) if expr.axis == 0 else _ALIKE  # whatever the grid, no axis but x is divided
+            return _AbstractValue(is_index=True) if expr.axis == 0 else _ALIKE  # whatever the grid, no axis but x is divided
         if isinstance(expr, LitU32):
-            return _Fact(at_most_n=expr.value <= self._least_n, below_n=expr.value < self._least_n, alike=True)
+            return _AbstractValue(at_most_n=expr.value <= self._least_n, below_n=expr.value < self._least_n, alike=True)
         if isinstance(expr, BufLen):
-            return _Fact(at_most_n=expr.buffer in self._at_most_n, alike=True)
+            return _AbstractValue(at_most_n=expr.buffer in self._at_most_n, alike=True)
         if isinstance(expr, Var):
             return self._scope.get(expr.name, _NOTHING)
-        facts = tuple(map(self._fact, _operands(expr)))
-        alike = all(one.alike for one in facts)
+        known = tuple(map(self._value, _operands(expr)))
+        alike = all(one.alike for one in known)
         if isinstance(expr, Load):
             return _ALIKE if alike and expr.buffer not in self._written else _NOTHING
         if isinstance(expr, Binary):
-            return replace(_of_binary(expr, *facts), alike=alike)
+            return replace(_of_binary(expr, *known), alike=alike)
         if isinstance(expr, Unary) and expr.op is UnOp.LOGICAL_NOT:
-            return _Fact(alike=alike, if_true=facts[0].if_false, if_false=facts[0].if_true)
+            return _AbstractValue(alike=alike, if_true=known[0].if_false, if_false=known[0].if_true)
         return _ALIKE if alike else _NOTHING
 
 
@@ -311,41 +312,41 @@ def _operands(expr: Expr) -> tuple[Expr, ...]:
     return () if operands is None else operands(expr)
 
 
-def _of_binary(expr: Binary, left: _Fact, right: _Fact) -> _Fact:
+def _of_binary(expr: Binary, left: _AbstractValue, right: _AbstractValue) -> _AbstractValue:
     """Return what an operator's result is, apart from being alike."""
     if expr.op in _COMPARED:
         return _compared(expr.op, left, right)
     divides = isinstance(expr.right, LitU32) and expr.right.value > 0  # by 0 it would be all ones
     match expr.op:
         case BinOp.AND:
-            return _Fact(if_true=left.if_true or right.if_true, if_false=left.if_false and right.if_false)
+            return _AbstractValue(if_true=left.if_true or right.if_true, if_false=left.if_false and right.if_false)
         case BinOp.OR:
-            return _Fact(if_true=left.if_true and right.if_true, if_false=left.if_false or right.if_false)
+            return _AbstractValue(if_true=left.if_true and right.if_true, if_false=left.if_false or right.if_false)
         case BinOp.MIN | BinOp.BIT_AND:
-            return _Fact(at_most_n=left.at_most_n or right.at_most_n, below_n=left.below_n or right.below_n)
+            return _AbstractValue(at_most_n=left.at_most_n or right.at_most_n, below_n=left.below_n or right.below_n)
         case BinOp.DIV if divides:
-            return _Fact(at_most_n=left.at_most_n, below_n=left.below_n)
+            return _AbstractValue(at_most_n=left.at_most_n, below_n=left.below_n)
         case BinOp.SATURATING_SUB | BinOp.SHR | BinOp.MOD:  # no difference, which wraps
-            return _Fact(at_most_n=left.at_most_n, below_n=left.below_n)
+            return _AbstractValue(at_most_n=left.at_most_n, below_n=left.below_n)
     return _NOTHING
 
 
 _COMPARED = frozenset({BinOp.LT, BinOp.GT, BinOp.LE, BinOp.GE, BinOp.EQ, BinOp.NE})
 
 
-def _compared(op: object, left: _Fact, right: _Fact) -> _Fact:
+def _compared(op: object, left: _AbstractValue, right: _AbstractValue) -> _AbstractValue:
     """Return on which sides of a comparison the index is below n."""
     less, more = left.is_index and right.at_most_n, right.is_index and left.at_most_n  # left < right, right < left
     not_more, not_less = left.is_index and right.below_n, right.is_index and left.below_n  # left <= right, right <= left
     match op:
         case BinOp.LT:
-            return _Fact(if_true=less, if_false=not_less)
+            return _AbstractValue(if_true=less, if_false=not_less)
         case BinOp.GT:
-            return _Fact(if_true=more, if_false=not_more)
+            return _AbstractValue(if_true=more, if_false=not_more)
         case BinOp.LE:
-            return _Fact(if_true=not_more, if_false=more)
+            return _AbstractValue(if_true=not_more, if_false=more)
         case BinOp.GE:
-            return _Fact(if_true=not_less, if_false=less)
+            return _AbstractValue(if_true=not_less, if_false=less)
         case BinOp.EQ:
-            return _Fact(if_true=not_more or not_less)
-    return _Fact(if_false=not_more or not_less)
+            return _AbstractValue(if_true=not_more or not_less)
+    return _AbstractValue(if_false=not_more or not_less)

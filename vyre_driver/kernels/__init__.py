@@ -1,4 +1,4 @@
-"""Kernels worth tuning: on arrays they just work, with the best constants known for the device and the size.
+"""Ready-made tunable kernels: call them on arrays, with the best known constants for the device and the size.
 
 Each function returns a ``TunedKernel`` on a driver: called with numpy arrays, or bound to resident buffers. All are right for
 every size, and refuse by name what they do not take. ``KERNELS`` has their definitions by name (docs/kernels.md).
@@ -57,7 +57,7 @@ def saxpy(driver: Driver) -> TunedKernel:
 
 
 def reduce_sum(driver: Driver) -> TunedKernel:
-    """Return ``(x) -> sum`` of a float32, uint32 or int32 array, as an array of one element; whole numbers wrap around."""
+    """Return ``(x) -> sum`` of a float32, uint32 or int32 array, as an array of one element; integers wrap around."""
     return TunedKernel(driver, KERNELS["reduce_sum"])
 
 
@@ -67,7 +67,7 @@ def reduce_max(driver: Driver) -> TunedKernel:
 
 
 def inclusive_scan(driver: Driver) -> TunedKernel:
-    """Return ``(x) -> sums`` of a float32 or uint32 array up to and with each element; whole numbers wrap around."""
+    """Return ``(x) -> sums`` of a float32 or uint32 array up to and with each element; integers wrap around."""
     return TunedKernel(driver, KERNELS["inclusive_scan"])
 
 
@@ -97,6 +97,6 @@ def matmul_f16(driver: Driver) -> TunedKernel:
     Raises
     ------
     UnsupportedFeature
-        1002 if the device is open without ``storageBuffer16BitAccess``.
+        If the device is open without ``storageBuffer16BitAccess``.
     """
     return TunedKernel(driver, KERNELS["matmul_f16"])

@@ -15,9 +15,9 @@ from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, P
 from vyre_driver.autotune.search.space import Axis, TuningSpace
 from vyre_driver.checks import integer_within
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernels.streams import (
+from vyre_driver.kernels.long_arrays import (
     MAX_COUNT,
-    Widened,
+    PaddedBuffers,
     blocks,
     check_parameters,
     checked_count,
@@ -70,13 +70,13 @@ class Histogram(KernelDefinition):
         )
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
-        """Return (n, bins); raises InvalidInput 2201."""
+        """Return (n, bins); raises InvalidInput."""
         check_parameters(self.name, parameters, ("bins",))
         given = parameters.get("bins", 256)
         bins = integer_within(given, 1, MAX_COUNT)
         if bins is None:
             raise InvalidInput(
-                f"bins of histogram is {given!r}, which is no whole number from 1 to {MAX_COUNT}",
+                f"bins of histogram is {given!r}, which is not an integer from 1 to {MAX_COUNT}",
                 fix="give the number of bins",
                 parameter="bins",
             )
@@ -92,26 +92,26 @@ class Histogram(KernelDefinition):
         """Return two dispatches: zeros into the counts, so that each run counts anew, then the counting."""
         x = operands["x"]
         count, bins = self.size(operands, parameters)
-        wide = Widened(count)
-        buffers = wide.read("x", x), "counts"
+        padded = PaddedBuffers(count)
+        buffers = padded.read("x", x), "counts"
         filling = min(-(-bins // _FILLING), _MOST_FILLING)
         groups = blocks(count, candidate, candidate["BLOCKS"])
         push = {"count": count, "bins": bins, "copies": copies(bins, candidate["SHARED_WORDS"])}
         specs = dict(candidate.constants)
         steps = (
             Step(shipped_module("fill_words"), ("counts",), (filling, 1, 1), push={"count": bins, "value": 0}),
-            *wide.before,
+            *padded.before,
             Step(shipped_module("histogram"), buffers, (groups, 1, 1), specs, push),
         )
-        return Plan(steps, {"counts": Operand((bins,), np.dtype(np.uint32))}, wide.temporaries)
+        return Plan(steps, {"counts": Operand((bins,), np.dtype(np.uint32))}, padded.temporaries)
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return values that are all as likely, one in a hundred or more of them beyond the bins."""
         count, bins = size
-        made = np.random.default_rng(seed).integers(0, bins + bins // 100 + 1, count, np.uint32)
-        return (made,), {"bins": bins}
+        result = np.random.default_rng(seed).integers(0, bins + bins // 100 + 1, count, np.uint32)
+        return (result,), {"bins": bins}
 
-    def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401 -- a whole number
+    def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401 -- an integer
         """Return numpy's ``bincount`` of the values below ``bins``."""
         (x,), bins = arrays, int(parameters.get("bins", 256))
         return np.bincount(x[x < bins], minlength=bins).astype(np.uint32)

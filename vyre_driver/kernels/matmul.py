@@ -35,12 +35,12 @@ _ALLOWED_BLOCKS = (16, 32, 64, 128)
 
 
 def _rule(candidate: Candidate, limits: Limits) -> str | None:
-    """Return why a tile cannot be split among the invocations, or is no good choice."""
+    """Return why a tile cannot be split among the invocations, or is not a good choice."""
     across, down, _ = candidate.workgroup_size
     wide, high, deep, unroll = (candidate[name] for name in ("TILE_X", "TILE_Y", "TILE_Z", "UNROLL"))
     invocations = across * down
     if wide % (_QUAD * across) or high % (_QUAD * down):
-        return f"a tile of {wide}x{high} is no whole number of 4x4 blocks for {across}x{down} invocations"
+        return f"a tile of {wide}x{high} is not a whole number of 4x4 blocks for {across}x{down} invocations"
     if wide * deep % (_QUAD * invocations) or high * deep % (_QUAD * invocations):
         return f"{invocations} invocations cannot load parts of {wide}x{deep} and {high}x{deep} in equal shares"
     columns, rows = wide // across, high // down
@@ -117,13 +117,13 @@ class Matmul(KernelDefinition):
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return matrices of numbers from -0.25 to 0.75: both signs, and sums that do not cancel."""
         m, n, k = size
-        dice = np.random.default_rng(seed)
-        a, b = (dice.random(shape, np.float32) - np.float32(0.25) for shape in ((m, k), (k, n)))
+        rng = np.random.default_rng(seed)
+        a, b = (rng.random(shape, np.float32) - np.float32(0.25) for shape in ((m, k), (k, n)))
         return (a.astype(self.dtype), b.astype(self.dtype)), {}
 
     def expected(self, *arrays: NDArray[Any], **_parameters: Any) -> NDArray[Any]:  # noqa: ANN401 -- there are none
         """Return the product, summed in float64 and rounded once."""
-        with np.errstate(all="ignore"):  # where a BLAS fills its vectors up with zeros, an infinity times one is no number
+        with np.errstate(all="ignore"):  # where a BLAS fills its vectors up with zeros, an infinity times one is not a number
             a, b = (one.astype(np.float64) for one in arrays)
             return (a @ b).astype(np.float32)
 

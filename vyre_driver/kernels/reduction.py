@@ -1,7 +1,7 @@
-"""reduce_sum and reduce_max: one number of a whole array.
+"""reduce_sum and reduce_max: reduce an array to one number.
 
 Two dispatches: the workgroups share the array and leave a number each, and one workgroup goes through these. Nothing is added
-atomically, so a sum of floats is the same whenever device and constants are. Sums of whole numbers wrap around.
+atomically, so a sum of floats is the same whenever device and constants are. Sums of integers wrap around.
 
 The maximum is numpy's: a NaN wins. Floats are compared by their bits: +0 is greater than -0, denormal numbers count.
 """
@@ -15,10 +15,10 @@ import numpy as np
 
 from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
 from vyre_driver.autotune.search.space import Axis, TuningSpace
-from vyre_driver.kernels.streams import (
+from vyre_driver.kernels.long_arrays import (
     BLOCKS,
     VECTOR,
-    Widened,
+    PaddedBuffers,
     blocks,
     check_parameters,
     checked_count,
@@ -48,7 +48,7 @@ def reducing_module(device: DeviceFacts) -> SpirvModule:
 
 
 def blockwise(rule: Callable[[Candidate, Limits], str | None]) -> TuningSpace:
-    """Return what may be tuned of a kernel that shares an array among blocks: 64 candidates, of which the rule refuses some."""
+    """Return the tuning space of a kernel that shares an array among blocks: 64 candidates, of which the rule refuses some."""
     return TuningSpace(
         (
             Axis("WORKGROUP_X", _WORKGROUPS, "invocations of a workgroup", "x"),
@@ -90,7 +90,7 @@ class Reduction(KernelDefinition):
         return blockwise(_rule)
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
-        """Return (n,); raises InvalidInput 2201."""
+        """Return (n,); raises InvalidInput."""
         check_parameters(self.name, parameters, ())
         return (checked_count(self.name, "x", operands["x"], tuple(SUMS)),)
 
@@ -104,15 +104,15 @@ class Reduction(KernelDefinition):
         """Return two dispatches, or one where one workgroup does it all."""
         x = operands["x"]
         count = x.shape[0]
-        wide = Widened(count)
+        padded = PaddedBuffers(count)
         kinds = SUMS if self.is_sum else _MAXIMA
         specs = {**dict(candidate.constants), "KIND": kinds[x.dtype.name]}
-        module, source = reducing_module(device), wide.read("x", x)
+        module, source = reducing_module(device), padded.read("x", x)
         outputs = {"out": Operand((), x.dtype)}
         groups = blocks(count, candidate, candidate["BLOCKS"])
         if groups == 1:
             step = Step(module, (source, "out"), (1, 1, 1), specs, {"count": count})
-            return Plan((*wide.before, step), outputs, wide.temporaries)
+            return Plan((*padded.before, step), outputs, padded.temporaries)
         steps = (
             Step(module, (source, "results"), (groups, 1, 1), specs, {"count": count}),
             Step(module, ("results", "out"), (1, 1, 1), specs, {"count": groups}),
@@ -124,7 +124,7 @@ class Reduction(KernelDefinition):
         return (np.random.default_rng(seed).random(size[0], np.float32),), {}
 
     def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401, ARG002 -- there are none
-        """Return numpy's maximum, or its sum: of floats in float64, rounded once, of whole numbers wrapped around."""
+        """Return numpy's maximum, or its sum: of floats in float64, rounded once, of integers wrapped around."""
         (x,) = arrays
         with np.errstate(all="ignore"):
             if not self.is_sum:

@@ -1,7 +1,7 @@
 """saxpy: ``alpha * x + y`` of two arrays of float32, into a third.
 
-Bit for bit what numpy gives: the product is rounded before the sum. Denormal numbers are what the device makes of them, and
-of a NaN only that it is one is the same.
+Bit for bit what numpy gives: the product is rounded before the sum. The handling of denormal numbers is the device's, and
+the payload of a NaN may differ.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
 from vyre_driver.autotune.search.space import Axis, TuningSpace
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernels.streams import Widened, check_parameters, checked_count, copying_module, tiles
+from vyre_driver.kernels.long_arrays import PaddedBuffers, check_parameters, checked_count, copying_module, tiles
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Saxpy(KernelDefinition):
         )
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
-        """Return (n,); raises InvalidInput 2201."""
+        """Return (n,); raises InvalidInput."""
         check_parameters(self.name, parameters, ("alpha",))
         count, other = (checked_count(self.name, name, operands[name], ("float32",)) for name in self.inputs)
         if count != other:
@@ -74,20 +74,20 @@ class Saxpy(KernelDefinition):
     ) -> Plan:
         """Return one dispatch, of a workgroup for each ``TURNS`` tiles as far as the device allows; the others go round."""
         count = operands["x"].shape[0]
-        wide = Widened(count)
+        padded = PaddedBuffers(count)
         out = Operand((count,), np.dtype(np.float32))
-        buffers = wide.read("x", operands["x"]), wide.read("y", operands["y"]), wide.written("out", out)
+        buffers = padded.read("x", operands["x"]), padded.read("y", operands["y"]), padded.written("out", out)
         most = device.physical.limits.max_compute_work_group_count[0]
         groups = min(-(-tiles(count, candidate) // candidate["TURNS"]), most)
         push = {"alpha": float(_as_float32(parameters.get("alpha", 1.0))), "count": count}
         module = shipped_module("saxpy_vectors")
         step = Step(module, buffers, (groups, 1, 1), dict(candidate.constants), push)
-        return Plan((*wide.before, step, *wide.after), {"out": out}, wide.temporaries)
+        return Plan((*padded.before, step, *padded.after), {"out": out}, padded.temporaries)
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return numbers from 0 to 1."""
-        made = np.random.default_rng(seed)
-        x, y = (made.random(size[0], np.float32) for _ in self.inputs)
+        rng = np.random.default_rng(seed)
+        x, y = (rng.random(size[0], np.float32) for _ in self.inputs)
         return (x, y), {"alpha": 2.5}
 
     def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401 -- a number
@@ -112,14 +112,14 @@ def _as_float32(alpha: object) -> np.float32:
     Raises
     ------
     InvalidInput
-        2201 if it is no number.
+        If it is not a number.
     """
     given = alpha if isinstance(alpha, numbers.Real) else None
     if given is None or type(alpha) is bool:
-        raise InvalidInput(f"alpha of saxpy is {alpha!r}, which is no real number", fix="give a float", parameter="alpha")
+        raise InvalidInput(f"alpha of saxpy is {alpha!r}, which is not a real number", fix="give a float", parameter="alpha")
     try:
         found = float(given)
-    except OverflowError:  # a whole number beyond float64
+    except OverflowError:  # an integer beyond float64
         found = -math.inf if given < 0 else math.inf
     with np.errstate(all="ignore"):
         return np.float32(found)

@@ -4,7 +4,7 @@ Three dispatches: each workgroup sums its run of the array, one workgroup scans 
 from the sum before it. That reads the array twice. A single pass (each workgroup looking back for the sums of those before
 it) would read it once, and may hang: Vulkan does not promise that a workgroup which others wait for is running.
 
-Sums of whole numbers wrap around. Floats are added in another order than numpy's, and closer to the exact sums than its one
+Sums of integers wrap around. Floats are added in another order than numpy's, and closer to the exact sums than its one
 running sum; a device may make zero of denormal numbers.
 
 Source: Vulkan 1.3, "Shader Execution" (no order among workgroups).
@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
-from vyre_driver.kernels.reduction import SUMS, blockwise, float_tolerance, reducing_module
-from vyre_driver.kernels.streams import (
+from vyre_driver.kernels.long_arrays import (
     VECTOR,
-    Widened,
+    PaddedBuffers,
     blocks,
     check_parameters,
     checked_count,
@@ -29,6 +28,7 @@ from vyre_driver.kernels.streams import (
     over_shared_memory,
     variant,
 )
+from vyre_driver.kernels.reduction import SUMS, blockwise, float_tolerance, reducing_module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,7 +65,7 @@ class InclusiveScan(KernelDefinition):
         return blockwise(_rule)
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
-        """Return (n,); raises InvalidInput 2201."""
+        """Return (n,); raises InvalidInput."""
         check_parameters(self.name, parameters, ())
         return (checked_count(self.name, "x", operands["x"], tuple(SUMS)),)
 
@@ -79,14 +79,14 @@ class InclusiveScan(KernelDefinition):
         """Return three dispatches, or one where one workgroup does it all."""
         x = operands["x"]
         count = x.shape[0]
-        wide = Widened(count)
+        padded = PaddedBuffers(count)
         specs = {**dict(candidate.constants), "KIND": SUMS[x.dtype.name]}
         module = variant("scan", device)
-        source, target = wide.read("x", x), wide.written("out", x)
+        source, target = padded.read("x", x), padded.written("out", x)
         groups = blocks(count, candidate, candidate["BLOCKS"])
         if groups == 1:  # nothing comes before it: no offset is read
             step = Step(module, (source, source, target), (1, 1, 1), specs, {"count": count})
-            return Plan((*wide.before, step, *wide.after), {"out": x}, wide.temporaries)
+            return Plan((*padded.before, step, *padded.after), {"out": x}, padded.temporaries)
         in_runs = {**specs, "CONSECUTIVE": True}
         steps = (
             Step(reducing_module(device), (source, "sums"), (groups, 1, 1), in_runs, {"count": count}),
@@ -101,7 +101,7 @@ class InclusiveScan(KernelDefinition):
         return (np.random.default_rng(seed).random(size[0], np.float32),), {}
 
     def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401, ARG002 -- there are none
-        """Return numpy's: of floats in float64, each rounded once, of whole numbers wrapped around."""
+        """Return numpy's: of floats in float64, each rounded once, of integers wrapped around."""
         (x,) = arrays
         if x.dtype != np.float32:
             return np.cumsum(x, dtype=x.dtype)

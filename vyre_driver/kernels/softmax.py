@@ -34,7 +34,7 @@ _NUMBERS_AT_ONCE = 2**20
 
 
 def _rule(candidate: Candidate, limits: Limits) -> str | None:
-    """Return why a workgroup's shape is no good choice: several rows at once are for few invocations a row."""
+    """Return why a workgroup's shape is not a good choice: several rows at once are for few invocations a row."""
     (across, rows, _), longest = candidate.workgroup_size, candidate["TILE_X"]
     held = across * candidate["UNROLL"] * _QUAD
     if (across <= _SHORT) != (rows > 1):

@@ -1,4 +1,4 @@
-"""What the kernels on matrices have in common: what counts as a matrix, and grids of as many workgroups as there are tiles.
+"""What the kernels on matrices share: the check of a matrix, and grids with one workgroup for each tile.
 
 Source: Vulkan 1.3, limit ``maxComputeWorkGroupCount``: 65,535 along an axis is all that every device has.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def grid_of(tiles: int, limits: DeviceLimits) -> tuple[int, int, int]:
     """Return workgroups along x and y for at least so many tiles, row by row; shaders leave those past the last tile.
 
-    A grid that is too large for y as well is refused where it is bound (LimitExceeded 2104).
+    A grid that is too large for y as well is refused where it is bound (LimitExceeded).
     """
     across = min(tiles, limits.max_compute_work_group_count[0])
     return across, math.ceil(tiles / across), 1
@@ -35,12 +35,12 @@ def check_matrices(
     dtypes: Sequence[np.dtype[np.generic]],
     fix: str,
 ) -> None:
-    """Return if all are matrices of one of these types, with an element at least, and no parameters came with them.
+    """Check that all are matrices of one of these types with at least one element, and that no parameters are given.
 
     Raises
     ------
     InvalidInput
-        2201 if not; ``fix`` says what makes a matrix of such a type.
+        If not; ``fix`` says what makes a matrix of such a type.
     """
     if parameters:
         raise InvalidInput(f"{kernel} takes no parameters and got {sorted(parameters)}", fix="leave them out")

@@ -1,4 +1,4 @@
-"""The transpose of a matrix of 4-byte numbers: words are moved and never looked at, so that NaNs keep their bits."""
+"""The transpose of a matrix of 4-byte elements: words are copied, never interpreted, so that NaNs keep their bits."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _rule(candidate: Candidate, limits: Limits) -> str | None:
     wide, high, vectors = (candidate[name] for name in ("TILE_X", "TILE_Y", "UNROLL"))
     invocations = candidate.workgroup_size[0]
     if wide * high % (_QUAD * invocations * vectors):
-        return f"{wide}x{high} words are no whole number of {vectors} vectors for each of {invocations} invocations"
+        return f"{wide}x{high} words are not a whole number of {vectors} vectors for each of {invocations} invocations"
     shared = high * (wide + 1) * _WORD_BYTES
     if shared > limits.max_compute_shared_memory_size:
         return f"its tile takes {shared} bytes, and a workgroup may share {limits.max_compute_shared_memory_size}"

@@ -1,4 +1,4 @@
-"""The kompute backend: device, buffers, recorded dispatches. Nothing unchecked reaches kp from here."""
+"""The device through kompute: device, buffers, recorded dispatches. Every argument is checked before it reaches kp."""
 
 from vyre_driver.kompute.device import BACKEND_ID, KomputeDevice
 from vyre_driver.kompute.pipeline import RecordedDispatch, StageTimes

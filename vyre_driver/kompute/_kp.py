@@ -1,4 +1,4 @@
-"""The only importer of ``kp``.
+"""The only module that imports ``kp``.
 
 kp links libvulkan, so it is imported late. It calls ``logging.basicConfig()`` at import; that is undone. Its PyPI release and
 its main branch have one version number and different names, so names are looked for and the version is not asked.
@@ -34,7 +34,7 @@ def load_kompute() -> KomputeApi:
     Raises
     ------
     BackendUnavailable
-        2004 if kp is not installed, does not load, or lacks a name.
+        If kp is not installed, does not load, or lacks a name.
     """
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level

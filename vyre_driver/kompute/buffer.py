@@ -64,7 +64,7 @@ class Buffer:
         Raises
         ------
         DispatchFailed
-            1005 after ``close``, or when the device cannot be used (with its kin).
+            After ``close``, or if the device cannot be used; a subclass says why, as DeviceLost does.
         """
         self.device.check_usable()
         if self._memory is None:
@@ -84,11 +84,11 @@ class Buffer:
         Raises
         ------
         InvalidInput
-            2201 if the array has another type or size, or ``timeout`` is no number of seconds.
+            If the array has another type or size, or ``timeout`` is not a number of seconds.
         DispatchTimeout
-            2007 if it takes longer: what the buffer holds is not known then.
+            If it takes longer: what the buffer holds is not known then.
         DispatchFailed
-            1005 and its kin.
+            After ``close``, or if the device fails; a subclass says why, as DeviceLost does.
         """
         raw = raw_bytes(array)
         given = as_array(array) if raw is None or raw.nbytes != self.nbytes else raw.view(self.dtype)
@@ -121,11 +121,11 @@ class Buffer:
         Raises
         ------
         DispatchTimeout
-            2007 if it takes longer.
+            If it takes longer.
         DispatchFailed
-            1005 and its kin.
+            After ``close``, or if the device fails; a subclass says why, as DeviceLost does.
         InvalidInput
-            2201 if ``timeout`` is no number of seconds.
+            If ``timeout`` is not a number of seconds.
         """
         deadline = Deadline(timeout, self.device.physical.name)
         with self.device.in_use, deadline.holding(self._lock):
@@ -154,7 +154,7 @@ class Buffer:
 
 
 def check_buffers(device: KomputeDevice, given: Sequence[object]) -> None:
-    """Return if all are buffers of this device; raises InvalidInput 2201."""
+    """Check that all are buffers of this device, and raise InvalidInput otherwise."""
     for number, one in enumerate(given, start=1):
         if not isinstance(one, Buffer):
             raise InvalidInput(
@@ -174,7 +174,7 @@ def _checked_shape(shape: object) -> tuple[int, ...]:
     axes: list[Any] | None = [shape] if is_whole(shape) else items_of(shape)
     if axes is None or not all(is_whole(axis) and operator.index(axis) >= 0 for axis in axes):
         raise InvalidInput(
-            f"the shape of a buffer is {shape!r}, which is not whole numbers of at least 0",
+            f"the shape of a buffer is {shape!r}, which is not integers of at least 0",
             fix="give the number of elements, or a tuple of such numbers",
         )
     return tuple(operator.index(axis) for axis in axes)
@@ -186,7 +186,8 @@ def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     Raises
     ------
     InvalidInput
-        2201 if numpy does not know it, or it is none of numbers: text, Python's objects, an array of its own, or of no bytes.
+        If numpy does not know it, or it is none of numbers: text, Python's objects, an array of its own, or of no
+        bytes.
     """
     try:
         found = None if dtype is None else np.dtype(dtype)
@@ -198,5 +199,5 @@ def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
         fix = "give a type such as numpy.float32"
         if found is not None and found.subdtype is not None:
             fix = f"give {found.base}, and its shape {found.shape} as the last axes of the buffer's"
-        raise InvalidInput(f"the type of a buffer is {dtype!r}, which is no type of numbers", fix=fix)
+        raise InvalidInput(f"the type of a buffer is {dtype!r}, which is not a type of numbers", fix=fix)
     return found

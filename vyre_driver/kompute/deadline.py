@@ -1,4 +1,4 @@
-"""When to stop waiting."""
+"""Deadlines of waits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Deadline:
         Raises
         ------
         InvalidInput
-            2201 if ``timeout_s`` is neither None nor a number of at least 0.
+            If ``timeout_s`` is neither None nor a number of at least 0.
         """
         self._timeout_s = timeout_s
         self._device_name = device_name
@@ -39,7 +39,7 @@ class Deadline:
             return
         if not isinstance(timeout_s, Real) or not float(timeout_s) >= 0:
             raise InvalidInput(
-                f"timeout is {timeout_s!r}, which is no number of seconds of at least 0",
+                f"timeout is {timeout_s!r}, which is not a number of seconds of at least 0",
                 fix="give seconds, or None to wait for ever",
             )
         if float(timeout_s) < _MAX_S:

@@ -1,4 +1,4 @@
-"""One Vulkan device opened through kompute, under the layer where that can be loaded."""
+"""One Vulkan device, opened through kompute, under the layer where it can be loaded."""
 
 from __future__ import annotations
 
@@ -42,27 +42,27 @@ class KomputeHandle(Protocol):
 class KomputeDevice:
     """A kompute Manager on one physical device, and the bytes allocated through it.
 
-    ``lock`` is held around every call into kompute. Not to be used after ``close``, nor in a forked child; both are told apart
+    ``lock`` is held around every call into kompute. Not to be used after ``close``, nor in a forked child; both are detected
     from a crash by an error.
     """
 
     backend_id = BACKEND_ID
 
     def __init__(self, physical: PhysicalDevice, *, robust: str | None = None) -> None:
-        """Open the device on its queue family for compute; ``robust`` says who wants robust access, where not the setting does.
+        """Open the device on its queue family for compute; ``robust`` names what asks for robust access, if not the setting.
 
         Raises
         ------
         BackendUnavailable
-            2004 if kp cannot be imported.
+            If kp cannot be imported.
         ForkError
-            2005 in a process forked after a device was opened, if this one is hardware: its driver would hang or crash.
+            In a process forked after a device was opened, if this one is hardware: its driver would hang or crash.
         UnsupportedFeature
-            1002 if the device has no queue for compute, or cannot give the robust access that was asked for.
+            If the device has no queue for compute, or cannot give the robust access that was asked for.
         DispatchFailed
-            1005 if kompute cannot open the device, or opens another one.
+            If kompute cannot open the device, or opens another one.
         InvalidSetting
-            2401 if VYRE_LAYER or VYRE_LAYER_HOOKS_OFF cannot be meant.
+            If VYRE_LAYER or VYRE_LAYER_HOOKS_OFF is not valid.
         """
         if physical.device_type is not DeviceType.CPU:
             check_not_forked(f"the driver of {physical.name!r}")
@@ -107,7 +107,7 @@ class KomputeDevice:
         if self._robust and _ROBUST_ACCESS not in self.features:
             self.close()
             raise UnsupportedFeature(
-                f"{self._robust}, and {_ROBUST_ACCESS} cannot be had on {self.physical.name!r}",
+                f"{self._robust}, and {_ROBUST_ACCESS} is not available on {self.physical.name!r}",
                 fix="let the layer and its features hook be active (VYRE_LAYER, VYRE_LAYER_HOOKS_OFF), or switch it off",
                 feature=_ROBUST_ACCESS,
             )
@@ -149,16 +149,16 @@ class KomputeDevice:
         return self._manager
 
     def check_usable(self) -> None:
-        """Return if the device may be touched: kompute would crash on a closed one, and hang in a fork.
+        """Check that the device may be used: kompute would crash on a closed one, and hang in a fork.
 
         Raises
         ------
         ForkError
-            2005 in a process forked after the device was opened.
+            In a process forked after the device was opened.
         DeviceLost
-            2006 once the device was lost.
+            Once the device was lost.
         DispatchFailed
-            1005 if the device is closed.
+            If the device is closed.
         """
         if os.getpid() != self._pid:
             raise ForkError(
@@ -188,36 +188,41 @@ class KomputeDevice:
         Raises
         ------
         DeviceOutOfMemory
-            1001, KernelCompileFailed 1004, DispatchFailed 1005, DeviceLost 2006: what the layer recorded; ``refusal`` for
-            what kompute alone raised.
+            If the layer recorded that memory ran out.
+        KernelCompileFailed
+            If the layer recorded that no pipeline could be created.
+        DispatchFailed
+            If the layer recorded another failure, or kompute alone raised one and ``refusal`` is not another class.
+        DeviceLost
+            If the layer recorded that the device was lost.
         """
         with self.lock, self.in_use:
-            made, error, failure = _layer.call_and_note(call, self.manager)
+            result, error, failure = _layer.call_and_note(call, self.manager)
             if isinstance(error, VyreError):
                 raise error
             if failure is not None:
                 raise failure_error(failure, self.physical.name, self._available()) from error
             if error is not None:
                 raise refusal(f"kompute could not {what} on {self.physical.name!r} ({error})", fix=FIXES[refusal]) from error
-            return cast("_Made", made)
+            return cast("_Made", result)
 
     def raise_failure(self, failure: _layer.Failure | None) -> None:
-        """Raise what the layer noted, if anything: DeviceOutOfMemory 1001, DispatchFailed 1005, DeviceLost 2006."""
+        """Raise what the layer noted, if anything: DeviceOutOfMemory, DispatchFailed, DeviceLost."""
         if failure is not None:
             raise failure_error(failure, self.physical.name, self._available())
 
     def check_result(self, result: int) -> None:
-        """Return if the VkResult of a wait is none of failure; else raises DeviceLost 2006 or DispatchFailed 1005."""
+        """Check that the VkResult of a wait is not a failure; raise DeviceLost or DispatchFailed otherwise."""
         if result < VK_SUCCESS:
             raise failure_error(_layer.Failure("wait", result, 0), self.physical.name, self._available())
 
     def check_available(self, byte_len: int) -> None:
-        """Return if so many bytes of buffers, with their staging copies, may be allocated; kompute ignores a failed allocation.
+        """Check that so many bytes of buffers and their staging copies may be allocated: kompute ignores a failed allocation.
 
         Raises
         ------
         DeviceOutOfMemory
-            1001 if the device's largest heap cannot hold them.
+            If the device's largest heap cannot hold them.
         """
         if self._copies * byte_len > self._available():
             raise self._no_room(byte_len)
@@ -251,8 +256,8 @@ class KomputeDevice:
         self._handles.add(weakref.ref(handle, self._handles.discard))
 
     def abandon(self) -> None:
-        """In a forked child: never destroy what was inherited, for the device's threads and locks did not come along."""
-        self.lock = threading.RLock()  # a thread that did not come along may have held it
+        """In a forked child: never destroy what was inherited, for a fork does not copy the device's threads and locks."""
+        self.lock = threading.RLock()  # a thread that a fork does not copy may have held it
         for handle in (self, *[kept() for kept in tuple(self._handles)]):
             if handle is not None:
                 _layer.leak(handle)
@@ -280,7 +285,7 @@ class KomputeDevice:
         Raises
         ------
         DispatchFailed
-            1005 in the middle of a call on the same thread, which it would have to wait for; the device stays open.
+            In the middle of a call on the same thread, which it would have to wait for; the device stays open.
         """
         if os.getpid() != self._pid:
             return
@@ -307,7 +312,7 @@ _opened_in: set[int] = set()
 
 
 def check_not_forked(what: str = "a GPU's driver") -> None:
-    """Return if this process was not forked from one that had opened a device; else raise ForkError 2005."""
+    """Check that this process was not forked from one that had opened a device; raise ForkError otherwise."""
     forked_from = _opened_in - {os.getpid()}
     if forked_from:
         raise ForkError(

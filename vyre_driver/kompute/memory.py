@@ -3,7 +3,7 @@
 kompute knows five element types; any other travels as words, padded to 4 bytes. A tensor's size is a uint32 number of bytes. On
 a device with memory of its own a tensor is a device buffer and a mapped staging buffer; where device and host share
 memory it is one mapped buffer. Where the host can write all of the device's memory (resizable BAR) the layer maps the device
-buffer too: uploads go straight there, and the staging buffer serves the way back alone, for reading over the bus is slow.
+buffer too: uploads go straight there, and the staging buffer is only for reading back, which is slow over the bus.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class TensorBuffer:
         Raises
         ------
         DeviceOutOfMemory
-            1001 if the device has not so much left.
+            If the device has not so much left.
         """
         words = padded(byte_len) // _WORD_BYTES
-        # Who has no elements of 8 or 16 bits in buffers reads and writes the last ones as part of their word.
+        # A device without elements of 8 or 16 bits in buffers reads and writes the last ones as part of their word.
         is_exact = (_HALVES_IN_BUFFERS if element_bytes == _HALF_BYTES else _BYTES_IN_BUFFERS) in device.features
         seen = byte_len if is_exact else words * _WORD_BYTES
         self.byte_len = byte_len
@@ -92,12 +92,12 @@ def padded(byte_len: int) -> int:
 
 
 def check_sizes(device: KomputeDevice, sizes: Sequence[tuple[str, int]]) -> None:
-    """Return if each (what it is, bytes) fits into one storage buffer of the device.
+    """Check that each of (what it is, bytes) fits into one storage buffer of the device.
 
     Raises
     ------
     LimitExceeded
-        2104 if a buffer is over the device's range, or over kompute's 4 GiB.
+        If a buffer is over the device's range, or over kompute's 4 GiB.
     """
     limit = min(device.physical.limits.max_storage_buffer_range, _MAX_TENSOR_BYTES)
     for name, byte_len in sizes:

@@ -29,7 +29,7 @@ _NS_PER_S = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class PipelineSource:
-    """What a pipeline is made of: SPIR-V in host order, specialization words by SpecId, push-constant bytes, a saved blob."""
+    """The source of a pipeline: SPIR-V in host order, specialization words by SpecId, push-constant bytes, a saved blob."""
 
     code: bytes
     spec_words: tuple[int, ...]
@@ -69,7 +69,7 @@ class BoundPipeline:
         Raises
         ------
         KernelCompileFailed
-            1004 if the Vulkan driver refuses the module.
+            If the Vulkan driver refuses the module.
         """
         self.device = device
         self.source = source
@@ -125,9 +125,11 @@ class RecordedDispatch:
         Raises
         ------
         LimitExceeded
-            2104, DeviceOutOfMemory 1001: if a buffer or all of them do not fit.
+            If a buffer or all of them do not fit.
+        DeviceOutOfMemory
+            If a buffer or all of them do not fit.
         KernelCompileFailed
-            1004 if the Vulkan driver refuses the module.
+            If the Vulkan driver refuses the module.
         """
         check_sizes(device, [(f"buffer {one.binding.name!r}", one.byte_len) for one in arguments])
         device.check_available(sum(padded(argument.byte_len) for argument in arguments))
@@ -154,7 +156,7 @@ class RecordedDispatch:
         return self.bound.pipeline_ns
 
     def is_idle(self) -> bool:
-        """Whether nobody calls it and nothing of it runs, not even after a time-out; never waits."""
+        """Whether no thread calls it and nothing of it runs, not even after a time-out; never waits."""
         with self._lock.attempt() as is_mine:
             try:
                 for submission in self._submissions.values() if is_mine else ():
@@ -183,7 +185,13 @@ class RecordedDispatch:
         Raises
         ------
         DispatchFailed
-            1005, DeviceLost 2006, DispatchTimeout 2007, ForkError 2005: as they say.
+            If the dispatch fails.
+        DeviceLost
+            If the device is lost.
+        DispatchTimeout
+            If it does not end in time.
+        ForkError
+            If this process was forked after the device was opened.
         """
         deadline = Deadline(timeout_s, self._device.physical.name)
         try:
@@ -192,7 +200,7 @@ class RecordedDispatch:
         except DispatchTimeout:  # of what was left for one of its waits
             raise deadline.passed() from None
 
-    def run_and_look(  # noqa: PLR0913 -- as run, and where to look
+    def run_checked(  # noqa: PLR0913 -- as run, and where to look
         self,
         contents: Sequence[NDArray[Any] | None],
         outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],

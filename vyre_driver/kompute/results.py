@@ -1,4 +1,4 @@
-"""What the layer recorded and kompute ignored, as exceptions."""
+"""Raise the failures that the layer recorded and kompute ignored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recorded work: submitted, waited for, replayed.
+"""Recorded work: submit it, wait for it, replay it.
 
 Under the layer a submission returns at once with a fence; the wait holds neither the GIL nor a lock. Without it kompute waits
 inside the submission.
@@ -41,7 +41,7 @@ class Submission:
         Raises
         ------
         DispatchFailed
-            1005 and its kin: what recording failed with.
+            What recording failed with.
         """
         self._device = device
         self._keep = keep
@@ -61,7 +61,7 @@ class Submission:
 
     @property
     def kompute_object(self) -> object:
-        """What submits the recorded Sequences."""
+        """The object that submits the recorded Sequences."""
         return self._works
 
     def run(self, timeout: float | Deadline | None = None) -> None:
@@ -85,11 +85,13 @@ class Submission:
         Raises
         ------
         DispatchTimeout
-            2007 if it takes longer than ``timeout_s`` seconds; it goes on running.
+            If it takes longer than ``timeout_s`` seconds; it goes on running.
         DeviceLost
-            2006, DispatchFailed 1005: what it failed with.
+            If the device was lost.
+        DispatchFailed
+            If the work failed otherwise.
         InvalidInput
-            2201 if ``timeout_s`` is no number of seconds.
+            If ``timeout_s`` is not a number of seconds.
         """
         deadline = self._deadline(timeout_s)
         with self._device.in_use, deadline.holding(self._lock):
@@ -119,7 +121,7 @@ class Submission:
             return generation != self._generation or not last.is_pending
 
     def is_idle(self) -> bool:
-        """Whether nothing of it runs, and nobody is waiting for it just now; what it failed with is told to who waits."""
+        """Whether none of it runs and no thread waits for it; a failure is raised to the waiter."""
         with self._lock.attempt() as is_mine:
             if not is_mine:
                 return False

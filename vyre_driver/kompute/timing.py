@@ -1,4 +1,4 @@
-"""A dispatch with the times it took: on the host's clock, and on the device's.
+"""Time a dispatch on the host's clock and on the device's.
 
 Source: Vulkan 1.3 ``vkCmdWriteTimestamp``, ``timestampPeriod`` and ``timestampValidBits``.
 """

@@ -1,1 +1,1 @@
-"""Programs of the IR on their way to SPIR-V: planned, specialized, lowered when no cache has their code (docs/lowering.md)."""
+"""Lower programs of the IR to SPIR-V: plan, specialize, and emit code that no cache has (docs/lowering.md)."""

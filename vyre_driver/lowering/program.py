@@ -1,4 +1,4 @@
-"""A program on its way to a kernel: validated, planned and specialized, and lowered only when no cache has its code.
+"""Prepare a program for a kernel: validate, plan and specialize it, and lower it only when no cache has its code.
 
 Source: spec items 1.8, 2.1 and 2.2; docs/lowering.md.
 """
@@ -17,10 +17,10 @@ from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validation.validate import validate
 from vyre_driver.lowering.emit.entry import emit
 from vyre_driver.lowering.emit.specialized import spec_constants
-from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, Target
+from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget
 from vyre_driver.lowering.source import KernelSource
 from vyre_driver.specialization.resolve import Specialization, named_values, specialize
-from vyre_driver.target.check import check_kept
+from vyre_driver.target.config_check import check_supported_fields
 from vyre_driver.target.profile import DeviceProfile
 from vyre_driver.vulkan.version import API_1_2
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from vyre_driver.target.config import DispatchConfig
     from vyre_driver.vulkan.devices import DeviceLimits, PhysicalDevice
 
-# Float controls, and what else a device has to have for one width to be told by itself.
+# Float controls, and what else a device needs to support one width by itself.
 _CONTROLS = {PRESERVE: PRESERVE, FLUSH: "denormBehaviorIndependence", ROUND_TO_EVEN: "roundingModeIndependence"}
 # Vulkan allows an fma to be a product and a sum, and has no fact that tells: VK_DRIVER_ID_NVIDIA_PROPRIETARY rounds once.
 _FUSING = frozenset({4})
@@ -50,7 +50,7 @@ class ProgramSource:
     plan: BindingPlan
     names: tuple[str, ...]
     specialization: Specialization
-    target: Target
+    target: LoweringTarget
     rules: ProgramRules
 
     @property
@@ -89,20 +89,20 @@ class ProgramSource:
         Raises
         ------
         UnsupportedFeature
-            1002 if a part of it has no lowering.
+            If a part of it has no lowering.
         LimitExceeded
-            2104 if its workgroup memory does not fit.
+            If its workgroup memory does not fit.
         """
-        made = emit(self.program, self.plan, self.names, self.target)
-        if made.shared_bytes > limits.max_compute_shared_memory_size:
+        result = emit(self.program, self.plan, self.names, self.target)
+        if result.shared_bytes > limits.max_compute_shared_memory_size:
             raise LimitExceeded(
-                f"the program's workgroups share {made.shared_bytes} bytes, and the device allows "
+                f"the program's workgroups share {result.shared_bytes} bytes, and the device allows "
                 f"{limits.max_compute_shared_memory_size} bytes",
                 fix="use smaller workgroup buffers",
-                value=made.shared_bytes,
+                value=result.shared_bytes,
                 limit=limits.max_compute_shared_memory_size,
             )
-        return made.code
+        return result.code
 
 
 def prepare(
@@ -110,20 +110,20 @@ def prepare(
     specs: Mapping[str, object] | SpecMap | None,
     config: DispatchConfig | None,
     profile: DeviceProfile,
-    target: Target,
+    target: LoweringTarget,
 ) -> ProgramSource:
     """Prove that a device of this profile can run a program.
 
     Raises
     ------
     InvalidInput
-        2201 if it is no program.
+        If it is not a program.
     InvalidProgram
-        1006 if the validator or the planner refuses it.
+        If the validator or the planner refuses it.
     InvalidSpecialization
-        2102 if a constant is unknown or does not fit its type.
+        If a constant is unknown or does not fit its type.
     UnsupportedFeature
-        1002 if the configuration wishes for what is not there, or the program has no buffers that a device could be given.
+        If the configuration asks for what the backend lacks, or the program has no buffer to bind.
     """
     if not isinstance(program, Program):
         raise InvalidInput(
@@ -150,7 +150,7 @@ def prepare_for(
     device: KomputeDevice, program: object, specs: Mapping[str, object] | SpecMap | None, config: DispatchConfig | None
 ) -> ProgramSource:
     """Prove that an open device can run a program; raises as ``prepare`` and ``check_limits``."""
-    check_kept(config, _KEPT, "program")
+    check_supported_fields(config, _KEPT, "program")
     profile = DeviceProfile.from_physical_device(device.physical, device.features, backend=device.backend_id)
     target = target_for(device.physical, device.features, config, device.api_version)
     prepared = prepare(program, specs, config, profile, target)
@@ -160,8 +160,8 @@ def prepare_for(
 
 def target_for(
     device: PhysicalDevice, features: Collection[str], config: DispatchConfig | None, api_version: int | None = None
-) -> Target:
-    """Return what code for a device may rely on that is open with these features for this packed Vulkan version.
+) -> LoweringTarget:
+    """Return the lowering target of a device that is open with these features for this packed Vulkan version.
 
     None is the device's own version. A ulp budget gives up what would cost instructions. Float controls are Vulkan's own from
     1.2 on.
@@ -171,11 +171,11 @@ def target_for(
     has = device.float_controls if version >= API_1_2 else frozenset()
     controls = {name for name, beside in _CONTROLS.items() if name in has and beside in has}
     fuses, fences = device.driver_id in _FUSING, device.driver_id != _LLVMPIPE
-    return Target(frozenset(features) | controls, strict=strict, fuses=fuses, fences=fences)
+    return LoweringTarget(frozenset(features) | controls, strict=strict, fuses=fuses, fences=fences)
 
 
 def check_limits(source: ProgramSource, limits: DeviceLimits) -> None:
-    """Return if the device can bind so many buffers and push so many bytes; raises LimitExceeded 2104."""
+    """Check that the device can bind so many buffers and push so many bytes; raise LimitExceeded otherwise."""
     wanted = [
         ("buffers", len(source.plan.descriptors), limits.max_per_stage_descriptor_storage_buffers, "use fewer buffers"),
         ("bytes of counts to push", source.push_constant_bytes, limits.max_push_constants_size, "declare some of the counts"),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.binding.plan import BindingPlan
-    from vyre_driver.lowering.emit.target import Target
+    from vyre_driver.lowering.emit.target import LoweringTarget
     from vyre_driver.specialization.resolve import Specialization
     from vyre_driver.spirv.contract import PushConstantMember
     from vyre_driver.target.config import DispatchConfig
@@ -62,4 +62,4 @@ class KernelSource:
     uses_subgroups: bool = False
     capabilities: Collection[int] = ()
     config: DispatchConfig | None = None
-    target: Target | None = None
+    target: LoweringTarget | None = None

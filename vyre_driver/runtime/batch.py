@@ -36,7 +36,7 @@ class Batch:
         Raises
         ------
         InvalidInput
-            2201 if it is something else.
+            If it is something else.
         """
         if not isinstance(bound, BoundKernel):
             raise InvalidInput(

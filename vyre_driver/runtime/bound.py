@@ -87,7 +87,7 @@ class Recordings:
         Raises
         ------
         DispatchFailed
-            1005 and its kin: what recording failed with.
+            What recording failed with.
         """
         made = list(self._made)
         for one in made:
@@ -165,9 +165,11 @@ class DispatchFuture:
         Raises
         ------
         DispatchTimeout
-            2007 if it has not ended; it goes on.
+            If it has not ended; it goes on.
         DispatchFailed
-            1005, DeviceLost 2006: what it failed with.
+            What it failed with.
+        DeviceLost
+            What it failed with.
         """
         try:
             self._submission.wait(self._generation, timeout)

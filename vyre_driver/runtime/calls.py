@@ -54,7 +54,7 @@ class ProvenCalls:
     ) -> ProvenCall | None:
         """Return the call that was found last if this one has its form."""
         latest = self._latest
-        if latest is not None and _call_form.has_form(latest[0], arrays, groups, out_counts, np.ndarray):
+        if latest is not None and _call_form.matches(latest[0], arrays, groups, out_counts, np.ndarray):
             return latest[1]
         return None
 

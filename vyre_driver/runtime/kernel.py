@@ -115,17 +115,23 @@ class Kernel:
         Raises
         ------
         InvalidInput
-            2201, InvalidPushConstant 2103, LimitExceeded 2104: if something given does not fit; nothing has run then.
+            If something given does not fit; nothing has run then.
+        InvalidPushConstant
+            If something given does not fit; nothing has run then.
+        LimitExceeded
+            If something given does not fit; nothing has run then.
         DeviceOutOfMemory
-            1001 if the buffers do not fit into the device's memory.
+            If the buffers do not fit into the device's memory.
         KernelCompileFailed
-            1004 if the Vulkan driver refuses the module.
+            If the Vulkan driver refuses the module.
         DispatchTimeout
-            2007 if the work does not end in time; it is still running, and the next call waits for it.
+            If the work does not end in time; it is still running, and the next call waits for it.
         DispatchFailed
-            1005 if the device fails or the driver is closed (DeviceLost 2006, ForkError 2005).
+            If the device fails or the driver is closed (DeviceLost, ForkError).
         OutputNotWritten
-            2008, InputChanged 2009: what a strict call found.
+            What a strict call found.
+        InputChanged
+            What a strict call found.
         """
         began = time.perf_counter_ns()
         try:
@@ -187,9 +193,15 @@ class Kernel:
         Raises
         ------
         InvalidInput
-            2201, InvalidPushConstant 2103, LimitExceeded 2104: if something given does not fit, or is of another driver.
+            If something given does not fit, or is of another driver.
+        InvalidPushConstant
+            If something given does not fit, or is of another driver.
+        LimitExceeded
+            If something given does not fit, or is of another driver.
         KernelCompileFailed
-            1004, DispatchFailed 1005 and their kin: if it cannot be recorded.
+            If it cannot be recorded.
+        DispatchFailed
+            If it cannot be recorded.
         """
         try:
             return self._bind(buffers, groups, push)
@@ -247,7 +259,7 @@ class Kernel:
                 self._calls.remember(form, call)
                 return call, contents, push_words, pipeline_ns
             self._calls.remember(form, call)
-        return call, _call_form.in_one_piece(arrays, call.positions, np.ascontiguousarray), push_words, 0
+        return call, _call_form.as_contiguous(arrays, call.positions, np.ascontiguousarray), push_words, 0
 
     def _prepare(
         self, arrays: Sequence[object], groups: Sequence[int] | None, out_counts: Mapping[str, int]

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from vyre_driver import settings
 from vyre_driver.cache.entry import PipelineEntry
-from vyre_driver.cache.flight import Flights
-from vyre_driver.cache.marker import Markers
+from vyre_driver.cache.flight import SingleFlight
+from vyre_driver.cache.marker import CrashMarkers
 from vyre_driver.errors import CacheNotWarm
 from vyre_driver.identity.keys import device_fields, manifest_digest
 from vyre_driver.identity.manifest import encode_manifest
@@ -59,8 +59,8 @@ class FirstPipelines:
         self._cache = cache
         self._device = device
         self._takes_blobs = takes_blobs
-        self._flights = Flights(cache, manifest_digest(encode_manifest(device_fields(device))))
-        self._markers = Markers(cache)
+        self._flights = SingleFlight(cache, manifest_digest(encode_manifest(device_fields(device))))
+        self._markers = CrashMarkers(cache)
         self._crashed = self._markers.sweep() if takes_blobs else {}
         self.must_be_warm = False
 
@@ -74,7 +74,7 @@ class FirstPipelines:
         Raises
         ------
         CacheNotWarm
-            2601 if nothing may be compiled.
+            If nothing may be compiled.
         """
         crash = self._crashed.get(key.digest)
         said = reason if crash is None else f"{reason}: {crash}"
@@ -102,7 +102,7 @@ class FirstPipelines:
         Raises
         ------
         CacheNotWarm
-            2601 if it had to be compiled, and nothing may be.
+            If it had to be compiled, and nothing may be.
         """
         code, native = source.code, source.native
         if not self._takes_blobs:
@@ -116,7 +116,7 @@ class FirstPipelines:
             return self._compile(key, code, reason, make)
         if self._is_warm_wanted():
             return self._shared(key, code, self._landed(key, native), reason, make)
-        with self._flights.board(key, len(code), lambda: self._landed(key, native)) as landed:
+        with self._flights.acquire(key, len(code), lambda: self._landed(key, native)) as landed:
             if landed is None:
                 return self._compile(key, code, reason, make)
         return self._shared(key, code, landed, reason, make)
@@ -131,7 +131,7 @@ class FirstPipelines:
 
     def _landed(self, key: PipelineCacheKey, refused: bytes) -> bytes | None:
         """Return the blob that another has stored since, if it is none that was refused."""
-        entry = self._cache.look_again(key).entry
+        entry = self._cache.get_uncounted(key).entry
         blob = b"" if entry is None else entry.native
         return blob if blob != refused and blob_fits(blob, self._device) else None
 

@@ -45,7 +45,7 @@ class Room:
         Raises
         ------
         DeviceOutOfMemory
-            1001 if it does not fit and nothing is left to let go.
+            If it does not fit and nothing is left to let go.
         """
         while True:
             try:

@@ -67,11 +67,11 @@ class StrictCall:
         Raises
         ------
         OutputNotWritten
-            2008 if an element of a write-only buffer was never written.
+            If an element of a write-only buffer was never written.
         InputChanged
-            2009 if a read-only buffer holds other bytes after a run.
+            If a read-only buffer holds other bytes after a run.
         DispatchFailed
-            1005 and its kin, as ``RecordedDispatch.run``.
+            And its kin, as ``RecordedDispatch.run``.
         """
         results, stages = self._run_once(POISONS[0], push_words, split=split, timeout_s=timeout_s)
         left = {place: self._poison_left(place, results, POISONS[0]) for place in self._poisoned}
@@ -94,7 +94,7 @@ class StrictCall:
         for place, at in self._poisoned.items():
             shape, dtype = self._outputs[at]
             contents[place] = _poison(math.prod(shape) * dtype.itemsize, poison)
-        results, stages, kept = self._recorded.run_and_look(
+        results, stages, kept = self._recorded.run_checked(
             contents, self._outputs, push_words, self._kept, split=split, timeout_s=timeout_s
         )
         for place, after in zip(self._kept, kept, strict=True):
@@ -143,7 +143,7 @@ def _never_written(binding: Binding, units: NDArray[np.bool_]) -> OutputNotWritt
 
 
 def _check_unchanged(binding: Binding, before: NDArray[Any] | None, after: NDArray[np.uint8]) -> None:
-    """Return if a read-only buffer holds what it was given; raises InputChanged 2009."""
+    """Check that a read-only buffer holds what it was given; raises InputChanged 2009."""
     given = np.zeros(after.nbytes, np.uint8) if before is None else before.reshape(-1).view(np.uint8)
     unit, noun = (1, "bytes") if binding.header_bytes else (binding.stride, "elements")
     changed = (given != after).reshape(-1, unit).any(axis=1)

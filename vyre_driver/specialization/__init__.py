@@ -1,4 +1,4 @@
-"""Specialization constants: typed values, and the words that a pipeline is given for them."""
+"""Specialization constants: typed values, and the words that a pipeline gets for them."""
 
 from vyre_driver.specialization.resolve import Specialization, SpecializedConstant, specialize
 from vyre_driver.specialization.upstream import (

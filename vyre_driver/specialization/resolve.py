@@ -1,4 +1,4 @@
-"""Specialization constants: what the caller names becomes the 32-bit words that the pipeline is given.
+"""Resolve specialization constants: the caller's named values become the 32-bit words of the pipeline.
 
 Values are packed as raw bits, whatever their type: kompute takes one array of one type for all of them.
 """
@@ -59,7 +59,7 @@ def specialize(declared: Sequence[SpecConstant], given: Mapping[str, object] | S
     Raises
     ------
     InvalidSpecialization
-        2102 if they are not given by name, a name is not declared, or a value does not fit its type.
+        If they are not given by name, a name is not declared, or a value does not fit its type.
     """
     values = named_values(given)
     names = [constant.name for constant in declared]
@@ -80,7 +80,7 @@ def named_values(given: object) -> dict[str, object]:
     Raises
     ------
     InvalidSpecialization
-        2102 if they are not given by name.
+        If they are not given by name.
     """
     try:
         values: dict[str, object] = dict(given)  # type: ignore[call-overload] # or it raises

@@ -45,7 +45,7 @@ class SpecCacheKey:
         Raises
         ------
         InvalidKey
-            2203 if a field is out of its range.
+            If a field is out of its range.
         """
         put = object.__setattr__
         put(self, "shader_hash", key_fields.whole(self.shader_hash, U64_MAX, "shader_hash"))
@@ -67,7 +67,7 @@ def vsa_specialization_key(program: Program, spec_hash: int) -> int:
     Raises
     ------
     InvalidKey
-        2203 if the hash is no u64.
+        If the hash is no u64.
     """
     spec_hash = key_fields.whole(spec_hash, U64_MAX, "spec_hash")
     return int.from_bytes(program.fingerprint()[:8], "little") << 64 | spec_hash
@@ -79,7 +79,7 @@ def versioned_specialization_artifact_key(cache_version: int, spec_hash: str, ba
     Raises
     ------
     InvalidKey
-        2203 if the version is no u32, or a text has no UTF-8 form.
+        If the version is no u32, or a text has no UTF-8 form.
     """
     try:
         spec, backend = str.encode(spec_hash), str.encode(backend_fingerprint)

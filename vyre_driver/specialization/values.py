@@ -1,4 +1,4 @@
-"""Typed specialization values, and the ordered map of them that chooses a variant of a kernel.
+"""Typed specialization values, and the ordered map of them that selects a variant of a kernel.
 
 The 64-bit hashes are upstream's, bit for bit, because other vyre tools share them. They collide: names are not delimited, and
 every quantized type is one value. So they select nothing alone; the manifest (docs/keys.md) does, with every name, type and
@@ -68,24 +68,26 @@ class SpecValue:
         Raises
         ------
         InvalidSpecialization
-            2102 if bits are no u32, a bool has other bits than 0 and 1, or a data type is missing, surplus or has another tag.
+            If bits are not a u32, a bool has other bits than 0 and 1, or a data type is missing, surplus or has
+            another tag.
         """
         tag = None if self.data_type is None else _tag(self.data_type)
         most = 1 if self.kind is SpecKind.BOOL else U32_MAX
         is_right = isinstance(self.kind, SpecKind) and type(self.bits) is int and 0 <= self.bits <= most
         if not is_right or (tag != self.bits if self.kind is SpecKind.DTYPE else tag is not None):
             raise InvalidSpecialization(
-                f"{self.bits!r} with data type {self.data_type!r} are no {self.kind!r}", fix="use SpecValue.u32 and its like"
+                f"{self.bits!r} with data type {self.data_type!r} are not of kind {self.kind!r}",
+                fix="use SpecValue.u32 and its like",
             )
 
     @classmethod
     def u32(cls, value: int) -> SpecValue:
-        """Return a whole number from 0 to 2**32 - 1; like its kin, raises InvalidSpecialization (2102) for anything else."""
+        """Return an integer from 0 to 2**32 - 1; anything else raises InvalidSpecialization, as in the other constructors."""
         return _scalar(cls, SpecKind.U32, value)
 
     @classmethod
     def i32(cls, value: int) -> SpecValue:
-        """Return a whole number from -2**31 to 2**31 - 1."""
+        """Return an integer from -2**31 to 2**31 - 1."""
         return _scalar(cls, SpecKind.I32, value)
 
     @classmethod
@@ -100,12 +102,12 @@ class SpecValue:
 
     @classmethod
     def f32_bits(cls, bits: int) -> SpecValue:
-        """Return the f32 with these bits (u32), which tells NaNs apart."""
+        """Return the f32 with these bits (u32), which keeps the payload of a NaN."""
         return cls(SpecKind.F32, _scalar(cls, SpecKind.U32, bits).bits)
 
     @classmethod
     def bool(cls, value: object) -> SpecValue:
-        """Return True or False; no number will do."""
+        """Return True or False; a number is refused."""
         return _scalar(cls, SpecKind.BOOL, value)
 
     @classmethod
@@ -172,7 +174,7 @@ def _tag(data_type: object) -> int:
     tag = getattr(data_type, "wire_tag", None)
     if not isinstance(tag, int) or not isinstance(getattr(data_type, "encoded", None), bytes):
         raise InvalidSpecialization(
-            f"a dtype specialization value was given {data_type!r}, which is no DataType",
+            f"a dtype specialization value was given {data_type!r}, which is not a DataType",
             fix="give a DataType, for example DataType.F32",
             value=data_type,
         )
@@ -198,7 +200,7 @@ class SpecMap:
         Raises
         ------
         InvalidSpecialization
-            2102 as ``insert``.
+            If a name or a value is not valid, as for ``insert``.
         """
         self._rows: list[_Row] = []
         for name, value in entries.items() if isinstance(entries, Mapping) else entries:
@@ -215,7 +217,7 @@ class SpecMap:
         Raises
         ------
         InvalidSpecialization
-            2102 if the name is no text or has no UTF-8 form, or the value is no ``SpecValue``.
+            If the name is not a str or has no UTF-8 form, or the value is not a ``SpecValue``.
         """
         if not isinstance(value, SpecValue):
             raise InvalidSpecialization(
@@ -230,7 +232,7 @@ class SpecMap:
         self._rows[at : at + is_there] = [(encoded, value.cache_hash(), name, value)]
 
     def get(self, name: str) -> SpecValue | None:
-        """Return the value of that name, or None; raises as ``insert`` for what is no name."""
+        """Return the value of that name, or None; raises as ``insert`` for what is not a name."""
         encoded = _encoded(name)
         at = self._position(encoded)
         return self._rows[at][3] if at < len(self._rows) and self._rows[at][0] == encoded else None
@@ -282,7 +284,7 @@ class SpecMap:
 def _encoded(name: object) -> bytes:
     if not isinstance(name, str):
         raise InvalidSpecialization(
-            f"a specialization constant is named {name!r}, which is no text", fix="give a str", constant=name
+            f"a specialization constant is named {name!r}, which is not a str", fix="give a str", constant=name
         )
     try:
         return name.encode()

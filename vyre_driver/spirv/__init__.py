@@ -1,4 +1,4 @@
-"""SPIR-V modules from outside, and what they ask of a caller and a device."""
+"""SPIR-V modules from outside, and what they require of a caller and a device."""
 
 from vyre_driver.spirv.contract import Reflection
 from vyre_driver.spirv.module import SpirvModule

@@ -1,5 +1,5 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
-"""Whether a SPIR-V module looks at more of its grid than the first axis. Imports nothing of ours.
+"""Find out whether a SPIR-V module uses more of its grid than the x axis. Imports nothing of ours.
 
 The built-in indices are vectors of three. They are followed through loads, variables, calls and arithmetic, whatever the order
 of the blocks, until nothing new is found; the framing of the module was checked before.
@@ -128,7 +128,7 @@ def looks_beyond_x(bytes module not None, Py_ssize_t start, reached) -> bool:
     """Whether functions of a module look at y or z of an index: of the invocation, of the workgroup, or how many there are.
 
     ``start`` is the word at which the functions begin; ``reached`` has the result ids of those that count, None for all. What
-    cannot be told counts as looking.
+    cannot be determined counts as use.
     """
     cdef Py_ssize_t count = PyBytes_GET_SIZE(module) // 4
     cdef const uint32_t* words = <const uint32_t*> PyBytes_AS_STRING(module)

@@ -91,8 +91,8 @@ FAULTS = (
     "{what} uses %{number}, which nothing defines",
     "{what} uses %{number} as a type, and it is none",
     "{what} uses %{number} as a value, and it is none",
-    "{what} calls %{number}, which is no function",
-    "{what} goes to %{number}, which is no label of its function",
+    "{what} calls %{number}, which is not a function",
+    "{what} goes to %{number}, which is not a label of its function",
     "{what} declares something of the module, and stands in a function",
     "{what} stands outside a function",
     "{what} stands outside a block",
@@ -304,7 +304,7 @@ cdef int check_uses(
 def check(bytes code not None) -> tuple[int, int, int]:
     """Return ``(fault, word, number)`` of the first instruction that is out of place or uses an id wrongly, 0 for none.
 
-    ``fault`` numbers ``FAULTS``, ``number`` is the id that is meant. What is defined twice, and where instructions stand, is
+    ``fault`` numbers ``FAULTS``, ``number`` is the id in question. What is defined twice, and where instructions stand, is
     judged before what is used.
     """
     cdef Py_ssize_t count = PyBytes_GET_SIZE(code) // 4

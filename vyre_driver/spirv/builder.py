@@ -1,4 +1,4 @@
-"""Puts a SPIR-V module together: the sections in their order, ids, types and constants each declared once, words to bytes.
+"""Build a SPIR-V module: sections in order, each id, type and constant declared once, words to bytes.
 
 Source: SPIR-V 1.6, 2.3 (physical layout), 2.4 (logical layout), 2.8 (types and variables: two declarations of one type are not
 allowed, unless it is an aggregate).
@@ -41,9 +41,9 @@ class ModuleBuilder:
 
     def new_id(self) -> int:
         """Return an id that nothing has yet."""
-        made = self.bound
-        self.bound = made + 1
-        return made
+        result = self.bound
+        self.bound = result + 1
+        return result
 
     @property
     def capabilities(self) -> tuple[int, ...]:
@@ -97,7 +97,7 @@ class ModuleBuilder:
         self._decorations += instruction(Op.MemberDecorate, struct, member, decoration, *operands)
 
     def type(self, opcode: int, *operands: int) -> int:
-        """Declare a type that is no aggregate, once."""
+        """Declare a type that is not an aggregate, once."""
         key = (int(opcode), *operands)
         found = self._declared.get(key)
         if found is None:
@@ -122,9 +122,9 @@ class ModuleBuilder:
 
     def struct_type(self, *members: int) -> int:
         """Declare a structure of its own, which may be decorated as no other."""
-        made = self.new_id()
-        self._globals += instruction(Op.TypeStruct, made, *members)
-        return made
+        result = self.new_id()
+        self._globals += instruction(Op.TypeStruct, result, *members)
+        return result
 
     def constant(self, opcode: int, type_id: int, *operands: int) -> int:
         """Declare a constant, once; not for specialization constants."""
@@ -137,15 +137,15 @@ class ModuleBuilder:
 
     def spec_constant(self, opcode: int, type_id: int, *operands: int) -> int:
         """Declare a specialization constant of its own."""
-        made = self.new_id()
-        self._globals += instruction(opcode, type_id, made, *operands)
-        return made
+        result = self.new_id()
+        self._globals += instruction(opcode, type_id, result, *operands)
+        return result
 
     def global_variable(self, pointer_type: int, storage_class: int) -> int:
         """Declare a variable outside the functions."""
-        made = self.new_id()
-        self._globals += instruction(Op.Variable, pointer_type, made, storage_class)
-        return made
+        result = self.new_id()
+        self._globals += instruction(Op.Variable, pointer_type, result, storage_class)
+        return result
 
     def build(self) -> bytes:
         """Return the module in the host's byte order."""
@@ -154,8 +154,8 @@ class ModuleBuilder:
             words += instruction(Op.Capability, number)
         for name in self._extensions:
             words += instruction(Op.Extension, *literal_text(name))
-        for name, made in self._imports.items():
-            words += instruction(Op.ExtInstImport, made, *literal_text(name))
+        for name, result in self._imports.items():
+            words += instruction(Op.ExtInstImport, result, *literal_text(name))
         for section in (self._memory_model, self._entry_points, self._modes, self._names, self._decorations, self._globals):
             words += section
         words += self.function

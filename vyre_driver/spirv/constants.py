@@ -1,4 +1,4 @@
-"""Numbers that a module's constants stand for, and the formulas of those that specialization constants decide.
+"""The values of a module's constants, and formulas for those that depend on specialization constants.
 
 Source: SPIR-V 1.6, 3.42.7 (constant-creation instructions).
 """
@@ -40,24 +40,24 @@ class ConstantTable:
         """Return a 32-bit scalar constant's value; a specialization constant gives its default."""
         found = self._constant(constant_id)
         if found is None or found.op not in {Op.Constant, Op.SpecConstant}:
-            raise invalid(self._source, f"%{constant_id} is used as a number and is no scalar constant")
+            raise invalid(self._source, f"%{constant_id} is used as a number and is not a scalar constant")
         return found.operands[0]
 
     def formula(self, constant_id: int) -> Formula | None:
-        """Return how a computed constant follows from others; None if it is none, or does not follow from whole numbers."""
+        """Return how a computed constant follows from others; None if it is none, or does not follow from integers."""
         found = self._constant(constant_id)
         place = self.place(constant_id) if found is not None and found.op == Op.SpecConstantOp else None
         return None if place is None else self.builder.formula(place)
 
     def is_specialized(self, constant_id: int) -> bool:
-        """Whether a constant's value may be another than ``number`` tells."""
+        """Whether a constant's value may differ from ``number``."""
         found = self._constant(constant_id)
         return found is not None and found.op not in _PLAIN
 
     def array_length(self, constant_id: int) -> int | None:
         """Return the number of elements that a length constant gives an array, at least 1.
 
-        One that is computed is of the defaults, and None where it does not follow from whole numbers.
+        One that is computed is of the defaults, and None where it does not follow from integers.
         """
         found = self._constant(constant_id)
         if found is not None and found.op == Op.SpecConstantOp:
@@ -70,7 +70,7 @@ class ConstantTable:
         return length
 
     def place(self, constant_id: int, depth: int = 0) -> int | None:
-        """Return the step of ``builder`` that gives a whole number or truth value; None for all else."""
+        """Return the step of ``builder`` that gives an integer or truth value; None for all else."""
         if constant_id not in self._found:
             found = self._constant(constant_id)
             self._found[constant_id] = None if found is None else self._placed(constant_id, found, depth)
@@ -120,7 +120,7 @@ class ConstantTable:
         return self.place(at, depth + 1)
 
     def _bits(self, type_id: int) -> int | None:
-        """Return the width of a type of whole numbers, 1 for truth values; None for other types."""
+        """Return the width of a type of integers, 1 for truth values; None for other types."""
         found = self._in.type(type_id)
         if found is None or found.op not in {Op.TypeInt, Op.TypeBool}:
             return None

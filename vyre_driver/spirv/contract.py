@@ -1,4 +1,4 @@
-"""What a caller and a device must bring to run one entry point, as this driver gives it to kompute.
+"""What a caller and a device must provide to run one entry point, as this driver passes it to kompute.
 
 kompute binds storage buffers in set 0 as 0, 1, 2, ... and runs ``main``; its constants are 32 bits wide. What a module has
 beyond that is rewritten (rewrite.py) or refused here, by the variable's name.
@@ -76,7 +76,7 @@ class PushConstantMember:
 
 @dataclass(frozen=True, slots=True)
 class Reflection:
-    """What a caller and a device must bring to run one entry point of a module.
+    """What a caller and a device must provide to run one entry point of a module.
 
     ``shared_bytes`` is its workgroup memory, without ``sized_shared``, the variables that specialization constants size;
     ``largest_shared`` names the largest part of it.
@@ -100,9 +100,9 @@ def choose_entry(interface: ModuleInterface, wanted: str | None, source: str) ->
     Raises
     ------
     InvalidInput
-        2201 if there is none of that name.
+        If there is none of that name.
     UnsupportedFeature
-        1002 if there are several and none is named or called main.
+        If there are several and none is named or called main.
     """
     by_name = {entry.name: entry for entry in interface.entry_points}
     names = ", ".join(map(repr, by_name))
@@ -131,9 +131,9 @@ def contract_of(
     Raises
     ------
     UnsupportedFeature
-        1002 if it needs what kompute cannot bind, whatever is rewritten.
+        If it needs what kompute cannot bind, whatever is rewritten.
     InvalidModule
-        2101 if its push constants are not placed on words.
+        If its push constants are not placed on words.
     """
     return _Contract(interface, used, source).made(entry, slots)
 
@@ -267,7 +267,7 @@ class _Contract:
         """One constant an id: a workgroup size by id has one of its own beside that which the shader names.
 
         kompute gives every constant a value, so both have that of the named one, by default too; where no names are left, of
-        the one that is no part of a vector.
+        the one that is not part of a vector.
         """
         found: dict[int, SpecConstant] = {}
         for constant in self._in.spec_constants:

@@ -1,4 +1,4 @@
-"""The declarations of a SPIR-V module as tables: everything before its first function, and nothing interpreted.
+"""The declarations of a SPIR-V module as tables: everything before its first function, uninterpreted.
 
 The bytes are untrusted. Instruction framing is checked by the compiled scan; here each operand list is checked for its
 length before it is read. reflect.py makes sense of the tables.
@@ -105,7 +105,7 @@ def read_declarations(module: bytes, source: str) -> tuple[bytes, Declarations]:
     Raises
     ------
     InvalidModule
-        2101 if the bytes are not whole, well-framed SPIR-V.
+        If the bytes are not whole, well-framed SPIR-V.
     """
     code, first_function = _checked_code(module, source)
     words = array.array("I", code[: 4 * HEADER_WORDS])
@@ -119,12 +119,12 @@ def read_declarations(module: bytes, source: str) -> tuple[bytes, Declarations]:
 
 
 def check_shape(code: bytes, source: str) -> None:
-    """Return if every instruction of a framed module stands where it may and uses ids that are there, of the right kind.
+    """Check that every instruction of a framed module stands where it may and uses existing ids of the right kind.
 
     Raises
     ------
     InvalidModule
-        2101 if not.
+        If one does not.
     """
     fault, word, number = _shape.check(code)
     if fault:
@@ -168,7 +168,7 @@ def read_string(operands: array.array[int], start: int, source: str) -> str:
     Raises
     ------
     InvalidModule
-        2101 if no NUL ends it inside the instruction.
+        If no NUL ends it inside the instruction.
     """
     words = operands[start:]
     if sys.byteorder == "big":

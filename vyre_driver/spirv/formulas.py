@@ -1,4 +1,4 @@
-"""Numbers that specialization constants decide, as values that are worked out when the constants are known.
+"""Formulas over specialization constants, evaluated when their values are known.
 
 A formula is a list of steps, each on numbers that earlier ones gave; the last gives the result. Steps that a module shares are
 shared, so its size is bounded by the module's.

@@ -1,4 +1,4 @@
-"""GLSL -> SPIR-V, through glslangValidator as a child process."""
+"""Compile GLSL to SPIR-V with glslangValidator in a child process."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None
     Raises
     ------
     ToolUnavailable
-        2301 if glslangValidator is not installed, or does not finish in 120 s.
+        If glslangValidator is not installed, or does not finish in 120 s.
     FileUnusable
-        2202 if ``source`` is a path that cannot be read, or has over 16 MiB, or so is a file that it includes.
+        If ``source`` is a path that cannot be read, or has over 16 MiB, or so is a file that it includes.
     ShaderSyntaxError
-        2302 if the source does not compile; the message holds the compiler's lines. Or it includes what is elsewhere.
+        If the source does not compile; the message holds the compiler's lines. Or it includes what is elsewhere.
     InvalidInput
-        2201 if ``source`` is neither, or a name in ``defines`` is no identifier.
+        If ``source`` is neither, or a name in ``defines`` is not an identifier.
     """
     tool = shutil.which(TOOL)
     if tool is None:
@@ -63,7 +63,7 @@ def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None
 
 
 def _read(path: Path) -> bytes:
-    """Return the text of a file in UTF-8; raises FileUnusable 2202."""
+    """Return the text of a file in UTF-8; raises FileUnusable."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_SOURCE_BYTES + 1)
@@ -82,7 +82,7 @@ def _define_flags(defines: Mapping[str, object]) -> list[str]:
         raise InvalidInput(f"defines is of type {type(defines).__name__}", fix="pass a dictionary from names to values")
     for name in defines:
         if not isinstance(name, str) or not _DEFINE.fullmatch(name):
-            raise InvalidInput(f"{name!r} is no preprocessor name", fix="use letters, digits and underscores", define=name)
+            raise InvalidInput(f"{name!r} is not a preprocessor name", fix="use letters, digits and underscores", define=name)
         if "\0" in str(defines[name]):
             raise InvalidInput(f"the value of {name!r} holds a NUL character", fix="leave it out", define=name)
     return [f"-D{name}={value}" for name, value in defines.items()]

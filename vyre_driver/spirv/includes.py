@@ -1,4 +1,4 @@
-"""What a GLSL source includes, gathered before a compiler sees it: files of the shader's own directory, and no others.
+"""Gather the files that a GLSL source includes before it is compiled: only those in the shader's own directory.
 
 A compiler opens whatever ``#include`` names: files of the working directory and above it, or a FIFO that never ends. Here the
 names are judged first, and regular files are read within a limit. The compiler gets copies of them in a directory of its own.
@@ -37,10 +37,10 @@ def gather(source: bytes, name: str, directory: Path | None) -> dict[str, bytes]
     Raises
     ------
     ShaderSyntaxError
-        2302 if it includes what is not below the directory, more than 1,000 files, more than 10,000 times, or
-        over 16 MiB in all.
+        If it includes what is not below the directory, more than 1,000 files, more than 10,000 times, or over 16 MiB in
+        all.
     FileUnusable
-        2202 if a file that it includes is no regular file, or cannot be read.
+        If a file that it includes is not a regular file, or cannot be read.
     """
     gathered = _Gathered(name, directory)
     gathered.expand(source, PurePosixPath(), 0)
@@ -119,7 +119,7 @@ def _regular_file(path: Path) -> bytes | None:
         return None
     except OSError as error:
         raise _unusable(path, f"cannot be read ({error.strerror})") from error
-    raise _unusable(path, "is no regular file")
+    raise _unusable(path, "is not a regular file")
 
 
 def _unusable(path: Path, why: str) -> FileUnusable:

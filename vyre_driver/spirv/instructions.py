@@ -1,4 +1,4 @@
-"""The SPIR-V numbers of function bodies, as the emitter writes them.
+"""The SPIR-V opcodes of function bodies that the emitter writes.
 
 Source: SPIR-V 1.6, sections 3.25 (memory semantics), 3.27 (scope), 3.29 (group operation), 3.42 (instructions); "SPIR-V
 Extended Instructions for GLSL", section 2 (numbers of the instructions).

@@ -1,4 +1,4 @@
-"""What a module declares, as frozen values: everything reflection reads, whether this driver can run it or not.
+"""The interface of a module as frozen values: all that reflection reads, whether this driver can run it or not.
 
 Source: SPIR-V 1.6; Vulkan 1.3, "Shader Interfaces" and "Specialization Constants".
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class ResourceKind(enum.Enum):
-    """What a descriptor stands for; the values are its words in a message."""
+    """The kind of a descriptor; the values are its names in messages."""
 
     STORAGE_BUFFER = "storage buffer"
     UNIFORM_BLOCK = "uniform block"
@@ -52,7 +52,7 @@ class Resource:
     """A variable that a descriptor is bound to.
 
     ``id`` and ``block_id`` are the module's ids of the variable and of its structure (0 without one). ``count`` is the number
-    of descriptors: None for one that is no array, 0 for a run-time array. ``readable`` and ``writable`` are what the
+    of descriptors: None for one that is not an array, 0 for a run-time array. ``readable`` and ``writable`` are what the
     decorations leave open to the shader; ``restrict`` says that nothing else may be the memory that it names.
     """
 
@@ -100,7 +100,7 @@ class PushConstantBlock:
 class SharedVariable:
     """A variable in workgroup memory; ``is_specialized`` says that ``byte_len`` holds for the constants' defaults only.
 
-    ``formula`` gives its bytes for other values, None where they do not follow from whole numbers.
+    ``formula`` gives its bytes for other values, None where they do not follow from integers.
     """
 
     id: int

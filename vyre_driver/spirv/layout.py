@@ -1,4 +1,4 @@
-"""Values as they lie in a buffer: scalars, vectors, matrices, arrays, structures, with offsets and strides in bytes.
+"""Memory layouts: scalars, vectors, matrices, arrays and structures, with offsets and strides in bytes.
 
 Plain frozen values, made by types.py of a module's types; ``str`` of each is what a signature shows, for example
 ``vec4<f32>[3][n]``, where ``n`` is a length that run time decides.
@@ -43,7 +43,7 @@ class Scalar:
     def encode(self, value: object) -> int:
         """Return the bits that stand for ``value``.
 
-        Integers take whole numbers in range, floats any real number in range, bools only True and False.
+        Integer types take integers in range, floats any real number in range, bools only True and False.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class Array:
     """Elements at multiples of ``stride`` bytes; ``count`` is None for a run-time array.
 
     ``is_specialized`` says that specialization constants decide the count, which is of their defaults then, or None where it
-    cannot be told.
+    cannot be determined.
     """
 
     element: MemoryType
@@ -226,10 +226,10 @@ class Padded:
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """What one element of a buffer is.
+    """One element of a buffer.
 
     ``stride`` is bytes from one element to the next. ``scalar`` and ``components`` say that an element is so many tightly
-    packed scalars; ``scalar`` is None for structures and padded types, which travel as raw bytes. ``padded`` tells of those
+    packed scalars; ``scalar`` is None for structures and padded types, which travel as raw bytes. ``padded`` describes those
     that are padded, by what the shader calls an element; of several views, the first that is.
     """
 
@@ -277,7 +277,7 @@ def _padded(found: MemoryType, stride: int) -> Padded | None:
 
 
 def element_of(array: Array) -> Element:
-    """Return what one element of an array is."""
+    """Return the element of an array."""
     inner = packed(array.element)
     if inner is None or inner[0].dtype is None or inner[0].byte_len * inner[1] != array.stride:
         return Element(array.stride, None, array.stride, _padded(array.element, array.stride))

@@ -1,4 +1,4 @@
-"""A finished shader, whole and understood: what ``Driver.compile`` takes."""
+"""A parsed and checked shader, which ``Driver.compile`` takes."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class SpirvModule:
         Raises
         ------
         UnsupportedFeature
-            1002 if the module needs what kompute cannot bind, or has several entry points and none is chosen.
+            If the module needs what kompute cannot bind, or has several entry points and none is chosen.
         InvalidInput
-            2201 if it has no entry point named ``entry``.
+            If it has no entry point named ``entry``.
         """
         return make_runnable(self.name, self.code, self.interface, self.entry)
 
     @property
     def reflection(self) -> Reflection:
-        """What a caller and a device must bring; raises as ``runnable``."""
+        """What a caller and a device must provide; raises as ``runnable``."""
         return self.runnable.reflection
 
     @property
@@ -73,9 +73,9 @@ class SpirvModule:
         Raises
         ------
         InvalidInput
-            2201 if ``code`` has no bytes.
+            If ``code`` has no bytes.
         InvalidModule
-            2101 if they are not a whole SPIR-V module.
+            If they are not a whole SPIR-V module.
         """
         try:
             whole = memoryview(code).tobytes()
@@ -92,11 +92,11 @@ class SpirvModule:
         Raises
         ------
         FileUnusable
-            2202 if the file cannot be read or is larger.
+            If the file cannot be read or is larger.
         InvalidInput
-            2201 if ``path`` is no path.
+            If ``path`` is not a path.
         InvalidModule
-            2101 as ``from_bytes``.
+            If the bytes are not a whole SPIR-V module.
         """
         try:
             path = Path(path)
@@ -122,10 +122,16 @@ class SpirvModule:
 
         Raises
         ------
-        ToolUnavailable, ShaderSyntaxError, FileUnusable, InvalidInput
-            As ``compile_glsl``.
+        ToolUnavailable
+            If glslangValidator is not installed, or does not finish in 120 s.
+        ShaderSyntaxError
+            If the source does not compile; the message holds the compiler's lines.
+        FileUnusable
+            If a file cannot be read or is larger than 16 MiB.
+        InvalidInput
+            If ``source`` is neither a path nor text, or a name in ``defines`` is not an identifier.
         InvalidModule
-            2101 as ``from_bytes``.
+            If the bytes are not a whole SPIR-V module.
         """
         name = str(source) if isinstance(source, Path) else "<source>"
         return cls.from_bytes(compile_glsl(source, defines), name=name, entry=entry)

@@ -34,7 +34,7 @@ cdef uint32_t scalar_op(const Module* module, const uint32_t* found) noexcept no
 
 
 cdef bint have_one_form(const Module* module, const uint32_t* a, const uint32_t* b) noexcept nogil:
-    """Whether two types of whole numbers are alike but for the sign; true as well where one is not known."""
+    """Whether two types of integers are alike but for the sign; true as well where one is not known."""
     if a == NULL or b == NULL or a == b:
         return True
     if op_of(a) != op_of(b):
@@ -235,7 +235,7 @@ cdef bint types_fit(const Module* module, const uint32_t* words, uint32_t length
     if op in (227, 228) or 229 <= op <= 242 or op in (5614, 5615, 6035):
         return atomic_fits(module, op, words)
     if 142 <= op <= 148:
-        if op_of(maker(module, words[1])) == 4456:  # a cooperative matrix, of whole numbers too
+        if op_of(maker(module, words[1])) == 4456:  # a cooperative matrix, of integers too
             return True
         if not matrix_fits(module, op, words):
             return False

@@ -1,7 +1,7 @@
-"""SPIR-V -> what it declares: entry points, resources, push constants, specialization constants, shared memory, capabilities.
+"""Reflect a SPIR-V module: entry points, resources, push constants, specialization constants, shared memory, capabilities.
 
-Reads everything, whether this driver can run it or not, and refuses only what is no proper module: the bytes are untrusted. Of
-function bodies it knows where instructions stand and which ids they use, not what they compute; and it knows no device.
+Reads everything, whether this driver can run it or not, and refuses only what is not a proper module: the bytes are untrusted.
+Of function bodies it knows where instructions stand and which ids they use, not what they compute; and it knows no device.
 
 Source: SPIR-V 1.6; Vulkan 1.3, "Shader Interfaces" and "Specialization Constants".
 """
@@ -56,7 +56,7 @@ def reflect(module: bytes, source: str) -> tuple[bytes, ModuleInterface]:
     Raises
     ------
     InvalidModule
-        2101 if the bytes are not a whole SPIR-V module with a compute entry point and the layout decorations buffers need.
+        If the bytes are not a whole SPIR-V module with a compute entry point and the layout decorations buffers need.
     """
     host_order, declarations = read_declarations(module, source)
     reader = _Reader(declarations, source)
@@ -170,7 +170,7 @@ class _Reader:
         )
 
     def _descriptors(self, type_id: int) -> tuple[int, int | None]:
-        """Return what one descriptor is, and how many an array has: None for no array, 0 when run time decides."""
+        """Return the type of one descriptor, and the length of an array of them: None for no array, 0 when run time decides."""
         op, operands = self._types.instruction(type_id)
         if op == Op.TypeRuntimeArray:
             return operands[0], 0
@@ -233,7 +233,7 @@ class _Reader:
     def _pointee(self, variable: Variable) -> int:
         op, operands = self._types.instruction(variable.pointer_type_id)
         if op != Op.TypePointer:
-            raise invalid(self._source, f"variable %{variable.id} has a type that is no pointer")
+            raise invalid(self._source, f"variable %{variable.id} has a type that is not a pointer")
         return int(operands[1])
 
     def _name(self, variable: Variable, type_id: int) -> str:
@@ -257,7 +257,7 @@ class _Reader:
             if variable.storage_class == StorageClass.PUSH_CONSTANT:
                 type_id = self._pointee(variable)
                 if self._types.instruction(type_id).op != Op.TypeStruct:
-                    raise invalid(self._source, "its push constants are no structure")
+                    raise invalid(self._source, "its push constants are not a structure")
                 name = self._in.names.get(variable.id) or self._in.names.get(type_id) or "push"
                 blocks.append(PushConstantBlock(variable.id, name, type_id, self._types.struct(type_id)))
         return tuple(blocks)

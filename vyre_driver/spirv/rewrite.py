@@ -1,4 +1,4 @@
-"""SPIR-V -> SPIR-V that kompute can bind: words in, words out, nothing else touched.
+"""Rewrite SPIR-V into a module that kompute can bind: words in, words out, nothing else changed.
 
 Descriptors get set 0 and the binding numbers they are given, the entry point the name ``main``, and uniform blocks become
 read-only storage blocks. The words of function bodies stay as they are.
@@ -30,7 +30,7 @@ class UniformForm(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """What to change.
+    """The changes to make.
 
     ``slots`` are pairs of a variable's id and its new binding number; ``entry`` is the name of the compute entry point that
     becomes main, where another of that name takes its name, or None; ``uniforms`` are the ids of the variables of uniform
@@ -95,7 +95,7 @@ class _Writer:
             at += length
 
     def changed(self, op: int, words: array.array[int]) -> array.array[int]:
-        """Return what takes an instruction's place: the same, another, or nothing."""
+        """Return the replacement of an instruction: the same, another, or nothing."""
         match op:
             case Op.EntryPoint if self._changes.entry is not None and words[1] == GL_COMPUTE:
                 return self._renamed(words, self._changes.entry)

@@ -1,4 +1,4 @@
-"""What is really run of a module: one entry point, its contract, and the code that kompute gets."""
+"""The runnable part of a module: one entry point, its contract, and the code that kompute gets."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class RunnableModule:
     """The code to run in host byte order, the contract of its entry point ``main``, and where its buffers went.
 
     ``entry`` is the entry point's name in the module; ``is_rewritten`` says that ``code`` differs from the module's.
-    ``looks_beyond_x`` says that the shader looks at more axes of its grid than the first, as far as can be told.
+    ``looks_beyond_x`` says that the shader uses, or may use, more axes of its grid than x.
     """
 
     name: str
@@ -51,16 +51,17 @@ class RunnableModule:
 
 
 def make_runnable(name: str, code: bytes, interface: ModuleInterface, entry: str | None) -> RunnableModule:
-    """Return what to run of a module; ``name`` says in errors which it is.
+    """Return the runnable part of a module; ``name`` identifies it in errors.
 
     Raises
     ------
     UnsupportedFeature
-        1002 if it needs what kompute cannot bind and no rewriting changes that, or has several entry points and none is chosen.
+        If it needs what kompute cannot bind and no rewriting changes that, or has several entry points and none is
+        chosen.
     InvalidInput
-        2201 if it has no entry point of that name.
+        If it has no entry point of that name.
     InvalidModule
-        2101 if its push constants are not placed on words.
+        If its push constants are not placed on words.
     """
     chosen = choose_entry(interface, entry, name)
     slots = slots_of(code, interface, chosen)
@@ -108,8 +109,8 @@ def _uniform_form(interface: ModuleInterface, uniforms: list[Resource], source: 
 
 def _check_rewritten(code: bytes, placed: Sequence[tuple[Resource, int]], source: str) -> None:
     """Read what was written: a module that the rewriting did not understand must not reach a driver."""
-    _, made = reflect(code, source)
-    found = {one.id: (one.kind, one.set, one.binding) for one in made.resources}
+    _, result = reflect(code, source)
+    found = {one.id: (one.kind, one.set, one.binding) for one in result.resources}
     for one, place in placed:
         if found.get(one.id) != (ResourceKind.STORAGE_BUFFER, 0, place):
             raise UnsupportedFeature(

@@ -1,4 +1,4 @@
-"""A module as text: its entry points as signatures, a summary of all it declares, and what it asks of a device.
+"""Print a module: its entry points as signatures, a summary of its declarations, and its requirements.
 
 ``kernel(x: f32[n] in, y: f32[n] inout; TILE: u32 = 16; push: alpha f32)``: buffers in the order of set and binding with type
 and access, specialization constants with their defaults, push constants. Several variables at one binding stand as
@@ -64,7 +64,7 @@ def _same(text: str, constant: SpecConstant) -> bool:
 
 
 def type_text(resource: Resource) -> str:
-    """Return what a descriptor holds: the type of a buffer, else the kind; an array's number of descriptors before it."""
+    """Return the contents of a descriptor: the type of a buffer, else the kind; an array's number of descriptors before it."""
     text = resource.kind.value if resource.block is None else resource.block.text
     return text if resource.count is None else f"{resource.count or 'n'} x {text}"
 

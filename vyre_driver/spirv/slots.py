@@ -1,4 +1,4 @@
-"""The bindings of an entry point: each with the variables that stand there, of which a shader may declare several.
+"""The bindings of an entry point, each with its variables, of which a shader may declare several.
 
 Several variables at one binding are views of one buffer: as numbers and as vectors, as words and as structures. A caller brings
 one buffer, which must do for all views that the entry point looks through.
@@ -100,7 +100,7 @@ def _named_variables(code: bytes, interface: ModuleInterface, entry: ComputeEntr
 
 
 def _reached(code: bytes, interface: ModuleInterface, entry: ComputeEntry, variables: AbstractSet[int]) -> frozenset[int]:
-    """Return the functions that an entry point comes to, and those of the variables that they name."""
+    """Return the functions that an entry point reaches, and those of the variables that they name."""
     start = interface.first_function
     uses = _scan.function_uses(code, start, variables | _scan.functions(code, start))
     reached, waiting = set[int](), [entry.function_id]

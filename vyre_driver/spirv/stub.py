@@ -1,4 +1,4 @@
-"""A module's kernel as a Python stub: what its call takes and gives back, for type checkers and editors.
+"""Generate a Python stub for a module's kernel, for type checkers and editors.
 
 The stub holds a protocol, so that nothing of it is needed when a program runs: ``typing.cast`` gives the kernel of
 ``Driver.compile`` its type. Names are the shader's where Python allows them.
@@ -44,7 +44,9 @@ def stub_of(module: SpirvModule) -> str:
     Raises
     ------
     UnsupportedFeature
-        1002, InvalidInput 2201: as :attr:`SpirvModule.runnable`.
+        If the module needs what kompute cannot bind, or has several entry points and none is chosen.
+    InvalidInput
+        If it has no entry point of the chosen name.
     """
     found = module.reflection
     title = f"{shown(module.name)}: {module.signature}".replace("\\", "\\\\").replace('"', '\\"')
@@ -163,11 +165,11 @@ def _options(found: Reflection) -> Iterator[str]:
 
 def _identifier(name: str, taken: set[str]) -> str:
     """Return a name that Python allows and no other parameter has, and take it."""
-    made = re.sub(r"[^0-9A-Za-z_]", "_", name)
-    if not made.isidentifier() or keyword.iskeyword(made) or made.startswith("__"):
-        made = f"b_{made}"
-    found, number = made, 1
+    result = re.sub(r"[^0-9A-Za-z_]", "_", name)
+    if not result.isidentifier() or keyword.iskeyword(result) or result.startswith("__"):
+        result = f"b_{result}"
+    found, number = result, 1
     while found in taken:
-        found, number = f"{made}_{number}", number + 1
+        found, number = f"{result}_{number}", number + 1
     taken.add(found)
     return found

@@ -1,4 +1,4 @@
-"""A module's types as values: what lies in a buffer with its layout, and what shared memory takes.
+"""The types of a module as values: the layout of buffers, and the size of shared memory.
 
 Every question about a bad type raises InvalidModule: types that are none, that contain themselves, that lack their layout.
 Source: SPIR-V 1.6, 2.16.2 (explicit layout), 3.42.6 (types); Vulkan 1.3, "Standard Storage Buffer Layout".
@@ -113,14 +113,14 @@ class TypeTable:
         self._check_depth(depth + 1)
         scalar = self.scalar(type_id)
         if scalar is None:
-            raise invalid(self._source, f"%{type_id} is the type of a vector's components and is no scalar")
+            raise invalid(self._source, f"%{type_id} is the type of a vector's components and is not a scalar")
         return scalar
 
     def _matrix(self, type_id: int, operands: Sequence[int], stride: int, depth: int, *, row_major: bool) -> Matrix:
         columns = self._width_of(type_id, operands[1])
         column, _ = self._layout(operands[0], 0, depth + 1, row_major=False)
         if not isinstance(column, Vector):
-            raise invalid(self._source, f"matrix type %{type_id} has columns that are no vectors")
+            raise invalid(self._source, f"matrix type %{type_id} has columns that are not vectors")
         return Matrix(column.scalar, columns, column.components, max(stride, 0 if row_major else column.byte_len), row_major)
 
     def _struct(self, type_id: int, operands: Sequence[int], depth: int) -> tuple[Struct, int]:
@@ -195,7 +195,7 @@ class TypeTable:
         raise invalid(self._source, f"type %{type_id} has no size in workgroup memory")
 
     def shared_formula(self, type_id: int) -> Formula | None:
-        """Return how the bytes that ``shared_size`` tells follow from constants; None where no whole numbers give a length."""
+        """Return how the bytes that ``shared_size`` tells follow from constants; None where no integers give a length."""
         place = self._shared_place(type_id)
         return None if place is None else self.constants.builder.formula(place)
 

@@ -1,4 +1,4 @@
-"""What the Khronos validator says of a module, where it is installed: spirv-val as a child process.
+"""Validate a module with the Khronos validator where it is installed: spirv-val in a child process.
 
 A driver trusts its compiler's input, and some die on a module that breaks the rules inside its functions. Our own reading
 refuses what is badly framed or declared; the validator knows all the rules.
@@ -33,17 +33,18 @@ _UNKNOWN_CAPABILITY = re.compile(r"Invalid capability operand: (\d+)")
 
 
 def check_valid(code: bytes, capabilities: Collection[int], api_version: int, source: str) -> None:
-    """Return if spirv-val accepts the module for a device opened for this packed Vulkan version, or there is none to ask.
+    """Check that spirv-val, where it is installed, accepts the module for a device opened for this packed Vulkan version.
 
     ``capabilities`` are the module's, each of which the device was found to have: a validator that does not know one of them is
-    older than the module and no judge of it. VYRE_SPIRV_VAL=0 asks nobody. Verdicts on the last 64 modules are kept.
+    older than the module and cannot judge it. VYRE_SPIRV_VAL=0 switches the check off. Verdicts on the last 64 modules are
+    kept.
 
     Raises
     ------
     InvalidModule
-        2101 if it is refused, or the validator dies on it.
+        If it is refused, or the validator dies on it.
     ToolUnavailable
-        2301 if the validator does not finish in 120 s.
+        If the validator does not finish in 120 s.
     """
     tool = shutil.which(TOOL) if settings.switch(settings.SPIRV_VAL, unset=True) else None
     if tool is None:
@@ -66,7 +67,7 @@ class _Verdicts:
         self._changing = threading.Lock()
 
     def complaint(self, tool: str, environment: str, code: bytes) -> str:
-        """Return what the validator says, or said of the same module; raises as ``_ask``."""
+        """Return the validator's message for a module, or the remembered one; raises as ``_ask``."""
         asked = tool, environment, blake3(code).digest()
         with self._changing:
             if asked in self._kept:

@@ -1,1 +1,1 @@
-"""What programs are compiled for: a device's profile, and how a dispatch is configured."""
+"""The target of a compilation: a device's profile, and the configuration of a dispatch."""

@@ -1,4 +1,4 @@
-"""How a program is to be dispatched, as the caller wishes it.
+"""The configuration of a dispatch, as the caller asks for it.
 
 Source: spec item 4.2.
 """
@@ -35,7 +35,7 @@ class PersistentThreadMode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class DispatchConfig:
-    """The caller's wishes for a dispatch; None leaves a choice to the driver.
+    """What the caller asks of a dispatch; None leaves a choice to the driver.
 
     Only ``ulp_budget`` and ``workgroup_override`` change the compiled code, so only they enter the policy digest and the
     pipeline key.
@@ -75,7 +75,7 @@ class DispatchConfig:
         Raises
         ------
         InvalidDispatchConfig
-            2106 naming the first field that is of the wrong type or out of range.
+            If a field is of the wrong type or out of range; names the first.
         """
         for field in fields(self):
             value = getattr(self, field.name)
@@ -120,7 +120,7 @@ def _checked(name: str, value: object) -> object:
         case "timeout":
             return _seconds(name, value)
     if not isinstance(value, _KINDS[name]):
-        _refuse(name, value, f"is no {_KINDS[name].__name__}", f"give a {_KINDS[name].__name__}")
+        _refuse(name, value, f"is not a {_KINDS[name].__name__}", f"give a {_KINDS[name].__name__}")
     return value
 
 
@@ -128,7 +128,7 @@ def _whole(name: str, value: object) -> int:
     low, high = _RANGES[name]
     found = integer_within(value, low, high)
     if found is None:
-        _refuse(name, value, f"is no whole number from {low} to {high}", f"give a whole number from {low} to {high}")
+        _refuse(name, value, f"is not an integer from {low} to {high}", f"give an integer from {low} to {high}")
     return found
 
 
@@ -141,7 +141,7 @@ def _three(name: str, value: object) -> tuple[int, ...]:
 
 def _seconds(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
-        _refuse(name, value, "is no number of seconds above 0", "give seconds, for example 2.5")
+        _refuse(name, value, "is not a number of seconds above 0", "give seconds, for example 2.5")
     return value
 
 

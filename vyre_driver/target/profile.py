@@ -1,6 +1,6 @@
-"""What a backend can do on one device, as selection, validation and tuning ask it.
+"""The capabilities of a backend on one device, for selection, validation and tuning.
 
-A profile is honest: a capability is True only if a program may rely on it, and a number is 0 where nobody tells it.
+A capability is True only if a program may rely on it, and a number is 0 where it is unknown.
 
 Source: upstream's DeviceProfile and DeviceTimingQuality (field names, conservative values, projections); the Vulkan members are
 named field by field below.
@@ -57,7 +57,7 @@ class DeviceProfile:
     supports_trap_propagation         False: SPIR-V has no trap that the host learns of
     supports_tensor_cores             feature cooperativeMatrix, for the compute stage, with at least one shape
     has_mul_high                      True: OpUMulExtended and OpSMulExtended are core SPIR-V
-    has_dual_issue_fp32_int32         False: not told
+    has_dual_issue_fp32_int32         False: unknown
     has_subgroup_shuffle              supportedOperations has basic and shuffle, for the compute stage
     has_shared_memory                 maxComputeSharedMemorySize is not 0
     max_native_int_width              64 bits with feature shaderInt64, else 32
@@ -68,18 +68,18 @@ class DeviceProfile:
     subgroup_size                     subgroupSize, invocations; 0 before Vulkan 1.1
     compute_units                     shaderSMCount (VK_NV_shader_sm_builtins) or activeComputeUnitCount
                                       (VK_AMD_shader_core_properties2); 0 elsewhere
-    regs_per_thread_max               0: not told
-    l1_cache_bytes, l2_cache_bytes    0: not told
-    mem_bw_gbps                       0: not told; GB/s
+    regs_per_thread_max               0: unknown
+    l1_cache_bytes, l2_cache_bytes    0: unknown
+    mem_bw_gbps                       0: unknown; GB/s
     timing_quality                    DEVICE_TIMESTAMPS with supports_device_timestamps, else HOST_ENQUEUE_WAIT:
                                       submitting and waiting are two calls
     supports_device_timestamps        timestampValidBits of the queue family for compute and timestampPeriod are not 0
     supports_hardware_counters        False: VK_KHR_performance_query is not used
-    ideal_unroll_depth                0: not told
-    ideal_vector_pack_bits            0: not told
-    ideal_workgroup_tile              (0, 0, 0): not told
-    shared_memory_bank_count          0: not told
-    shared_memory_bank_width_bytes    0: not told
+    ideal_unroll_depth                0: unknown
+    ideal_vector_pack_bits            0: unknown
+    ideal_workgroup_tile              (0, 0, 0): unknown
+    shared_memory_bank_count          0: unknown
+    shared_memory_bank_width_bytes    0: unknown
     ================================= ==================================================================================
     """
 

@@ -1,1 +1,1 @@
-"""What drivers do: counted, told to listeners, and given to OpenTelemetry and Prometheus."""
+"""Telemetry of drivers: counts, listeners, OpenTelemetry and Prometheus."""

@@ -1,9 +1,9 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=False
-"""Events counted, summed and kept for a while, so cheaply that a replayed dispatch can be told of. Imports nothing of ours.
+"""Count, sum and keep events, cheaply enough for every replayed dispatch. Imports nothing of ours.
 
 There is no lock. Every method holds the GIL from its first change to its last, and what it does in between neither runs Python
 code nor makes an object for which garbage would be collected, so threads see each event whole. An interpreter without the GIL
-takes it back when this is imported, as it does for kompute. The plain twin stands in tests/tally_twin.py.
+takes it back when this is imported, as it does for kompute. The plain twin stands in tests/counters_twin.py.
 """
 
 cimport cython
@@ -31,7 +31,7 @@ cdef int64_t clock_ns(clockid_t clock) noexcept:
 
 @cython.final
 @cython.no_gc_clear  # the lists are there as long as it is; what holds it clears the cycles
-cdef class Tally:
+cdef class Counters:
     """Counts and sums by kind, and the last 256 events. Kinds are numbers from 0 on.
 
     ``hear``, where it is not None, is called after each event with its parts, as ``recent`` returns them.
@@ -94,7 +94,7 @@ cdef class Tally:
         return [parts_of(&entries[i], keys[i], details[i]) for i in range(filled)]
 
 
-cdef int check_kind(Tally tally, int kind) except -1:
+cdef int check_kind(Counters tally, int kind) except -1:
     if not 0 <= kind < tally._kinds:
         raise ValueError(f"kind {kind} is outside 0 to {tally._kinds - 1}")
     return 0
@@ -105,7 +105,7 @@ cdef tuple parts_of(const Entry* entry, object key, object detail):
 
 
 cdef int keep(
-    Tally tally, int kind, bint is_timed, int64_t duration_ns, object key, int64_t count, object detail
+    Counters tally, int kind, bint is_timed, int64_t duration_ns, object key, int64_t count, object detail
 ) except -1:
     cdef Py_ssize_t at = tally._next
     cdef Entry* entry = &tally._entries[at]
@@ -134,11 +134,11 @@ cdef int keep(
 cdef class Replays:
     """Tells a tally of the runs of one recorded dispatch: events of one kind and one key, without detail."""
 
-    cdef Tally _tally
+    cdef Counters _tally
     cdef int _kind
     cdef object _key
 
-    def __cinit__(self, Tally tally not None, int kind, object key):
+    def __cinit__(self, Counters tally not None, int kind, object key):
         """Tell of nothing yet. Raises ValueError for a kind that the tally has not."""
         check_kind(tally, kind)
         self._tally = tally

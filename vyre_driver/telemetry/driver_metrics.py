@@ -1,4 +1,4 @@
-"""What of drivers is told as metrics."""
+"""The metrics of a driver."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _add_driver(text: MetricsText, driver: Driver) -> None:
     text.counter("listeners_dropped", "Listeners that raised.", driver.events.listeners_dropped)
     cache: Any = report["cache"]
     for what, count in cache["counts"].items():
-        text.counter("cache", "What the pipeline cache did and forgave, by its own names.", count, what=what)
+        text.counter("cache", "What the pipeline cache did, and the errors it ignored, by its own names.", count, what=what)
     layer: Any = report["layer"]
     for hook in layer["hooks"]:
         text.gauge("layer_hook", "Hooks of the Vulkan layer that are active; always 1.", 1, hook=hook)

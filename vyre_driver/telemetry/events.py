@@ -1,7 +1,7 @@
-"""What a driver did: counted, kept for a while, and told to whoever listens.
+"""The events of a driver: counted, kept for a while, and sent to listeners.
 
 Six kinds of events. HIT and MISS are what the cache said to ``Driver.compile``; COMPILE is a pipeline made, of saved code or
-by the Vulkan driver; DISPATCH is work that was run or handed over; EVICT is entries that the cache removed to keep within its
+by the Vulkan driver; DISPATCH is work that was run or submitted; EVICT is entries that the cache removed to keep within its
 bounds; FAILURE is a compile, a call, a bind or a run that raised. Of each kind there is a count and a sum of times, and the
 last 256 events are kept whole.
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from vyre_driver.errors import VyreError
-from vyre_driver.telemetry._counters import Replays, Tally
+from vyre_driver.telemetry._counters import Counters, Replays
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,14 +41,14 @@ class EventKind(enum.Enum):
     FAILURE = "failure"
 
 
-_TOLD = "_is_told"  # the attribute of an error that was told of already, on its way through several layers
+_REPORTED = "_is_reported"  # the attribute of an error that was already reported, on its way through several layers
 _KINDS = tuple(EventKind)
 _DISPATCH, _FAILURE = _KINDS.index(EventKind.DISPATCH), _KINDS.index(EventKind.FAILURE)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What failed, COMPILE or DISPATCH, and with which error: its stable code, 0 for one of somebody else's, and its class."""
+    """What failed, COMPILE or DISPATCH, and with which error: its stable code, 0 for a foreign one, and its class."""
 
     operation: EventKind
     code: int
@@ -60,7 +60,7 @@ class Event:
     """One thing that happened.
 
     ``ended_ns`` is when, in ns since 1970 by the system's clock, and ``duration_ns`` how long it took: None for work that was
-    handed over and not waited for. ``key`` is the pipeline's key in hex, None where there is none or several. ``count`` is how
+    submitted and not waited for. ``key`` is the pipeline's key in hex, None where there is none or several. ``count`` is how
     many dispatches or entries; ``detail`` says in words what the kind does not. A FAILURE has its ``failure``.
     """
 
@@ -74,10 +74,10 @@ class Event:
 
 
 class Listener(Protocol):
-    """What is told of events."""
+    """What receives events."""
 
     def on_event(self, event: Event) -> None:
-        """Take notice of an event."""
+        """Receive an event."""
 
 
 class Events:
@@ -85,7 +85,7 @@ class Events:
 
     def __init__(self, listeners: Iterable[Listener] = ()) -> None:
         """Start with nothing."""
-        self._tally = Tally(len(_KINDS))
+        self._tally = Counters(len(_KINDS))
         self._listeners: tuple[Listener, ...] = ()
         self._lock = threading.RLock()  # of the listeners, which a finalizer may take off; the tally needs none
         self.listeners_dropped = 0
@@ -104,15 +104,15 @@ class Events:
         self._tally.add(_DISPATCH, duration_ns, key, count, detail)
 
     def replays(self, key: str | None) -> Replays:
-        """Return what tells of dispatches of one pipeline, of each as ``dispatched`` and faster."""
+        """Return an object that records dispatches of one pipeline, as ``dispatched`` does and faster."""
         return Replays(self._tally, _DISPATCH, key)
 
     def failed(self, operation: EventKind, error: Exception, duration_ns: int | None = None, key: str | None = None) -> None:
         """Count an error that is about to reach the caller, keep it, tell the listeners, and log it; each once."""
-        if getattr(error, _TOLD, False):
+        if getattr(error, _REPORTED, False):
             return
         with contextlib.suppress(AttributeError):  # an error without attributes of its own
-            setattr(error, _TOLD, True)
+            setattr(error, _REPORTED, True)
         code = error.code if isinstance(error, VyreError) else 0
         with self._lock:
             self._failures[operation, code] = self._failures.get((operation, code), 0) + 1
@@ -127,12 +127,12 @@ class Events:
         self.emit(EventKind.EVICT, count=entries, detail=f"{freed_bytes} bytes freed")
 
     def add_listener(self, listener: Listener) -> None:
-        """Tell a listener of every event from now on."""
+        """Send every event from now on to a listener."""
         with self._lock:
             self._set_listeners((*self._listeners, listener))
 
     def remove_listener(self, listener: Listener) -> None:
-        """Tell it no more; one that was not told does not matter."""
+        """Remove a listener; one that was never added is ignored."""
         with self._lock:
             self._set_listeners(tuple(one for one in self._listeners if one is not listener))
 
@@ -165,7 +165,7 @@ class Events:
             except Exception:  # noqa: BLE001 -- whatever it raises, the work goes on
                 self.listeners_dropped += 1
                 self.remove_listener(listener)
-                _LOG.exception("a listener raised, and is told no more")
+                _LOG.exception("a listener raised, and is removed")
 
 
 def _event(parts: Parts) -> Event:

@@ -1,7 +1,7 @@
-"""Events as spans of OpenTelemetry, for who has its API package installed and asks for it (``VYRE_OPENTELEMETRY``).
+"""Export events as OpenTelemetry spans, if its API package is installed and ``VYRE_OPENTELEMETRY`` asks for it.
 
 A span is named ``vyre_driver.`` and the event's kind, begins and ends when the event did, and is a child of the span that was
-current on the thread. What failed is a span of what was tried, with the status ERROR. Work that was handed over and not waited
+current on the thread. What failed is a span of what was tried, with the status ERROR. Work that was submitted and not waited
 for is a span without length.
 """
 
@@ -21,7 +21,7 @@ class OpenTelemetrySpans:
     """A listener that makes a span of each event."""
 
     def __init__(self, device: str) -> None:
-        """Get a tracer from the API package; ``device`` is told with each span.
+        """Get a tracer from the API package; ``device`` is an attribute of each span.
 
         Raises
         ------
@@ -35,14 +35,14 @@ class OpenTelemetrySpans:
     def on_event(self, event: Event) -> None:
         """Make the span."""
         failure = event.failure
-        told = {"key": event.key, "count": event.count, "detail": event.detail or None, "device": self._device}
+        data = {"key": event.key, "count": event.count, "detail": event.detail or None, "device": self._device}
         if failure is not None:
-            told |= {"code": failure.code, "error": failure.error}
+            data |= {"code": failure.code, "error": failure.error}
         name = event.kind if failure is None else failure.operation
         span = self._tracer.start_span(
             f"vyre_driver.{name.value}",
             start_time=event.ended_ns - (event.duration_ns or 0),
-            attributes={f"vyre_driver.{name}": value for name, value in told.items() if value is not None},
+            attributes={f"vyre_driver.{name}": value for name, value in data.items() if value is not None},
         )
         if failure is not None:
             span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, event.detail))
@@ -55,7 +55,7 @@ def listeners_from_settings(device: str) -> list[Listener]:
     Raises
     ------
     InvalidSetting
-        2401 if it asks for spans, and the package for them is not installed.
+        If it asks for spans, and the package for them is not installed.
     """
     if not settings.switch(settings.OPENTELEMETRY):
         return []

@@ -1,4 +1,4 @@
-"""A driver's counters as text that Prometheus reads.
+"""A driver's counters in Prometheus's text format.
 
 Source: the Prometheus text exposition format 0.0.4. Names end in ``_total`` for what only grows, and carry their unit.
 """
@@ -37,7 +37,7 @@ class MetricsText:
         self._add(f"{PREFIX}{name}_total", "counter", about, value, labels)
 
     def gauge(self, name: str, about: str, value: float, **labels: object) -> None:
-        """Add a sample of what goes up and down; the name is without prefix."""
+        """Add a gauge; its name is given without the prefix."""
         self._add(f"{PREFIX}{name}", "gauge", about, value, labels)
 
     def _add(self, name: str, kind: str, about: str, value: float, labels: Mapping[str, object]) -> None:

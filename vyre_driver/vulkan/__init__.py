@@ -1,4 +1,4 @@
-"""What Vulkan devices there are, and which one is meant."""
+"""The Vulkan devices of this machine, and the choice of one."""
 
 from vyre_driver.vulkan.devices import (
     DeviceLimits,

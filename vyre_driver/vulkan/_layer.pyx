@@ -1,5 +1,5 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
-"""Python's face of the vyre Vulkan layer, in the shared object that the loader opens as the layer.
+"""The Python interface of the vyre Vulkan layer, in the shared object that the loader opens as the layer.
 
 What the loader and kompute do through the layer is done on the thread that armed it; the functions here read and write that
 thread's state. A LayerDevice stays valid after its VkDevice has gone, and then says so.
@@ -144,7 +144,7 @@ class PipelineFacts(NamedTuple):
     """What the last pipeline creation of this thread was.
 
     ``cache_hit``: whether the driver found the pipeline in the blob that it was given; None where it does not tell. Drivers
-    say so of their own cache as well: without a blob it is no hit.
+    say so of their own cache as well: without a blob it is not a hit.
     """
 
     created: bool

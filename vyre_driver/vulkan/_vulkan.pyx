@@ -1,5 +1,5 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
-"""The Vulkan loader, asked what devices there are: an instance of our own, no device created.
+"""Query the Vulkan loader for devices: with an instance of our own, and without creating a device.
 
 libvulkan.so.1 is opened with dlopen, never linked, so that this module imports on a machine without Vulkan. What comes back
 is plain data; devices.py gives it types and meaning.
@@ -239,7 +239,7 @@ cdef tuple subgroup_size_facts(Properties* found):
 cdef frozenset float_control_names(Properties* found):
     cdef VkPhysicalDeviceFloatControlsProperties* controls = &found.float_controls
     # Independence is a number; a device that tells nothing has zeros everywhere, and no control to be independent.
-    cdef list told = [
+    cdef list reported = [
         ("shaderSignedZeroInfNanPreserveFloat16", controls.shaderSignedZeroInfNanPreserveFloat16),
         ("shaderSignedZeroInfNanPreserveFloat32", controls.shaderSignedZeroInfNanPreserveFloat32),
         ("shaderSignedZeroInfNanPreserveFloat64", controls.shaderSignedZeroInfNanPreserveFloat64),
@@ -256,7 +256,7 @@ cdef frozenset float_control_names(Properties* found):
         ("shaderRoundingModeRTZFloat32", controls.shaderRoundingModeRTZFloat32),
         ("shaderRoundingModeRTZFloat64", controls.shaderRoundingModeRTZFloat64),
     ]
-    names = frozenset([name for name, has in told if has])
+    names = frozenset([name for name, has in reported if has])
     if names and controls.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE:
         names |= {"denormBehaviorIndependence"}
     if names and controls.roundingModeIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE:

@@ -1,4 +1,4 @@
-"""The header of a pipeline cache blob, compared with the device before a driver sees the blob.
+"""The header of a pipeline cache blob, compared with the device before a driver gets the blob.
 
 Source: Vulkan 1.3, ``VkPipelineCacheHeaderVersionOne``: little-endian whatever the host, 32 bytes.
 """

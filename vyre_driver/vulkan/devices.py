@@ -39,7 +39,7 @@ class DeviceType(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeviceLimits:
-    """What compute work meets of the device's limits: sizes in bytes, work group counts and sizes along x, y and z.
+    """The device limits that concern compute work: sizes in bytes, work group counts and sizes along x, y and z.
 
     From ``VkPhysicalDeviceLimits``; the last four from ``VkPhysicalDeviceMaintenance3Properties`` (two),
     ``VkPhysicalDeviceMaintenance4Properties`` and ``VkPhysicalDeviceRobustness2PropertiesEXT``, and 0 where it does not tell.
@@ -165,12 +165,12 @@ class PhysicalDevice:
 
     @property
     def conformance_version(self) -> str | None:
-        """The version of the conformance tests that the driver passed, for example ``1.3.6.0``; None where it does not tell."""
+        """The version of the conformance tests that the driver passed, for example ``1.3.6.0``; None if it reports none."""
         return ".".join(map(str, self.conformance)) if any(self.conformance) else None
 
     @property
     def pci_address(self) -> str | None:
-        """The PCI address as Linux writes it, for example ``0000:65:00.0``; None where the device does not tell."""
+        """The PCI address as Linux writes it, for example ``0000:65:00.0``; None if the device does not report it."""
         if self.pci is None:
             return None
         domain, bus, device, function = self.pci
@@ -193,7 +193,7 @@ class PhysicalDevice:
 
     @property
     def device_local_left_bytes(self) -> int | None:
-        """Bytes of the largest device-local heap that were left at the probe; None where the device does not tell."""
+        """Bytes of the largest device-local heap that were left at the probe; None if the device does not report it."""
         heaps = zip(self.memory_heaps, self.memory_budget, strict=False)
         local = [(size, budget.left_bytes) for (size, flags), budget in heaps if flags & _VK_MEMORY_HEAP_DEVICE_LOCAL_BIT]
         return max(local)[1] if local else None
@@ -211,7 +211,7 @@ def enumerate_devices() -> tuple[PhysicalDevice, ...]:
     Raises
     ------
     VulkanUnavailable
-        2001 if libvulkan.so.1 cannot be opened, no driver is installed, or the drivers found no device.
+        If libvulkan.so.1 cannot be opened, no driver is installed, or the drivers found no device.
     """
     try:
         loader_version, found = _vulkan.probe()

@@ -30,7 +30,7 @@ static void after_in_parent(void) {
   forks = false;
 }
 
-/* The threads that held it did not come along. */
+/* A fork does not copy the threads that held it. */
 static void after_in_child(void) {
   make_guard();
   forks = false;

@@ -93,7 +93,7 @@ typedef struct vyre_failure {
 typedef struct vyre_pipeline_facts {
   bool created;
   bool shared;          /* an equal pipeline was there already */
-  bool feedback;        /* the driver told what follows */
+  bool feedback;        /* the driver reported what follows */
   bool cache_hit;       /* the driver found it in the blob it was given */
   uint64_t compile_ns;  /* as measured around the call */
 } vyre_pipeline_facts;
@@ -130,7 +130,7 @@ typedef struct vyre_thread {
   vyre_device *created_device;
   VkResult refusal;               /* what the Vulkan driver said to a device that it did not make; else VK_SUCCESS */
   vyre_instance *new_instance;    /* records for what is made next, with their room: kompute goes on with what Vulkan refused, */
-  vyre_device *new_device;        /* and the loader ends the process then, so that they are had before it is called */
+  vyre_device *new_device;        /* and the loader ends the process then, so that they are allocated before it is called */
   vyre_feature_chain *new_chain;
   bool tells_loader;              /* the loader's variables are set for this thread */
   vyre_failure failure;
@@ -278,7 +278,7 @@ void vyre_use_destroy(vyre_use *use);
 bool vyre_use_begin(vyre_use *use); /* false: closed; either way vyre_use_end must follow */
 void vyre_use_end(vyre_use *use);   /* on the same thread, the last begun first */
 bool vyre_use_is_mine(const vyre_use *use); /* whether this thread is within a use of it */
-void vyre_use_close(vyre_use *use); /* whoever begins from now on is told; a second call does nothing */
+void vyre_use_close(vyre_use *use); /* a use that begins from now on is refused; a second call does nothing */
 bool vyre_use_wait(vyre_use *use, uint64_t timeout_ns); /* once it is closed: whether nobody uses it any more */
 
 /* layer.c: what the other parts call */

@@ -1,6 +1,6 @@
-"""The vyre Vulkan layer around one creation of a kompute device.
+"""Enable the vyre Vulkan layer while kompute creates one device.
 
-The layer is loaded by the Vulkan loader, which is told of it through the process's environment, ahead of other layers, so that
+The layer is loaded by the Vulkan loader, which finds it through the process's environment, ahead of other layers, so that
 a validation layer sees what ours adds. ``os.environ`` is left alone, and what C code sees is put back once the loader has read
 it (``layer_environment.c``). Without the layer (switched off, an old loader, a setuid process) kompute's device is made all the
 same.
@@ -85,7 +85,7 @@ def wanted_features(device: PhysicalDevice) -> tuple[str, ...]:
 
 
 def layer_config(device: PhysicalDevice, hooks: tuple[str, ...], features: tuple[str, ...]) -> _layer.LayerConfig:
-    """Return what the layer is to do for a device."""
+    """Return the configuration of the layer for a device."""
     return _layer.LayerConfig(
         hooks=hooks,
         api_version=min(without_patch(min(device.loader_version, device.api_version)), API_1_3),
@@ -106,7 +106,7 @@ def create_under_layer(
     """
     if not _manifest_is_json():
         return create(*arguments), None
-    # VK_LAYER_PATH, where somebody has set it, makes the loader ignore VK_ADD_LAYER_PATH.
+    # VK_LAYER_PATH, if it is set, makes the loader ignore VK_ADD_LAYER_PATH.
     by_add_path = loader_version >= _FIRST_LOADER_WITH_ADD_PATH and not _layer.environment_variable(b"VK_LAYER_PATH")
     path_variable = b"VK_ADD_LAYER_PATH" if by_add_path else b"VK_LAYER_PATH"
     return _layer.open_under_layer(config, path_variable, os.fsencode(_DIRECTORY), create, arguments)

@@ -1,4 +1,4 @@
-/* How the Vulkan loader is told of the layer: through its own environment variables, for it takes no path by any call that kompute
+/* How the Vulkan loader finds the layer: through its own environment variables, for it takes no path by any call that kompute
    makes. They are set right before kompute creates its instance, and put back as soon as the loader has read them, which it has
    when it calls the layer.
 
@@ -86,7 +86,7 @@ static bool make_copy(void) {
   return true;
 }
 
-/* Who has changed the environment meanwhile has the last word: it stays as it is then, without what is ours. */
+/* If another thread has changed the environment meanwhile, its change stays; only what is ours goes. */
 static void put_back(void) {
   if (environ == copy && is_copy_of(copy, before)) {
     environ = before;

@@ -2,7 +2,7 @@
    queue, and the loader aborts the process.
 
    So kompute gets a handle that can do what its constructor and its destructor do: give a queue, which nobody submits to, and
-   be destroyed. Python is told, and destroys kompute's object at once.
+   be destroyed. Python gets the error, and destroys kompute's object at once.
 
    A dispatchable object begins with a pointer to the loader's dispatch table. The loader passes that of the device to come in the
    place of the handle, for its own end of the chain. */

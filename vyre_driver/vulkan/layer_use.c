@@ -1,4 +1,4 @@
-/* Who is using a device now: any number of threads may, and closing it waits for them.
+/* The uses of a device: any number of threads may use it, and closing it waits for them.
 
    A thread knows what it uses itself, innermost last, for it must not wait for itself: a signal handler or a finalizer may close a
    device in the middle of anything. Uses nested deeper than that are not known. */

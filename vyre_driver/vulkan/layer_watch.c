@@ -1,4 +1,4 @@
-/* What kompute forgets: its constructors throw halfway after a failure, and nobody destroys what they have made.
+/* What kompute forgets: its constructors throw halfway after a failure, and nothing destroys what they have created.
 
    While a thread is watched, what it makes is listed until it is destroyed; what is left of a constructor that failed is
    destroyed here, the last made first. Objects that only kompute's pipelines have are listed here too, and have no other hook. */

@@ -128,7 +128,7 @@ def wait_to_fork():
 
 
 def forget_instance():
-    """In a forked child: leave the parent's instance alone, for the driver's threads did not come along."""
+    """In a forked child: leave the parent's instance alone, for a fork does not copy the driver's threads."""
     __atomic_exchange_n(<void**> &kept_instance, NULL, __ATOMIC_SEQ_CST)
 
 

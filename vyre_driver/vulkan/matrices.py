@@ -1,4 +1,4 @@
-"""The matrix sizes that a device multiplies in one instruction of a subgroup or workgroup.
+"""The matrix shapes that a device multiplies in one cooperative matrix instruction.
 
 Source: Vulkan 1.4, extension ``VK_KHR_cooperative_matrix``; component types also of ``VK_KHR_shader_bfloat16`` and
 ``VK_EXT_shader_float8``.

@@ -1,4 +1,4 @@
-"""The kinds of memory a device has, and how much of each heap is left for this process.
+"""The memory types of a device, and how much of each heap is left for this process.
 
 Source: Vulkan 1.3 ``VkMemoryType`` and extension ``VK_EXT_memory_budget``.
 """

@@ -18,7 +18,7 @@ cdef class LayerConfig:
         for feature in features:
             index = vyre_feature_index(feature.encode("ascii"))
             if index < 0:
-                raise ValueError(f"{feature!r} is no feature the layer knows")
+                raise ValueError(f"{feature!r} is not a feature the layer knows")
             self.raw.features |= (<uint64_t> 1) << <int> index
         for name in extensions:
             self._add_extension(name.encode("ascii"))
@@ -36,8 +36,8 @@ cdef class LayerConfig:
 def open_under_layer(LayerConfig config not None, bytes path_variable, bytes directory, create, tuple arguments not None):
     """Call ``create(*arguments)``, which opens a kompute device on this thread, with the layer armed.
 
-    The loader is told to look for layers in ``directory`` too, by one of its variables; with None it has been told before. It
-    is told by C code around one call, without a garbage collection: no Python code, of this thread or another, sees the
+    The loader finds the layers in ``directory`` by one of its variables; with None it has been set before. It
+    is set by C code around one call, without a garbage collection: no Python code, of this thread or another, sees the
     variables, no fork inherits them, and nothing leaves them behind (decision 13 has what remains).
 
     Returns what was created, and the device, None when the layer was not loaded. Raises RuntimeError if the Vulkan driver

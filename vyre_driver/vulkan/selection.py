@@ -1,4 +1,4 @@
-"""Which physical device a user means: ``uuid:``, ``pci:``, ``name:``, ``type:``, an index, or the best one.
+"""Select the physical device that a user names: ``uuid:``, ``pci:``, ``name:``, ``type:``, an index, or the best one.
 
 A name that fits several devices is refused, and a CPU device is only chosen where it was allowed: no silent substitutes.
 """
@@ -34,9 +34,9 @@ def select_device(
     Raises
     ------
     DeviceNotFound
-        2002 if no device fits, or several do.
+        If no device fits, or several do.
     SoftwareDeviceRefused
-        2003 if what fits is a CPU device and ``allow_software`` is False.
+        If what fits is a CPU device and ``allow_software`` is False.
     """
     if wanted is None:
         allowed = [device for device in devices if allow_software or not device.is_software]
@@ -91,7 +91,7 @@ def _fitting(devices: Sequence[PhysicalDevice], wanted: str | int) -> list[Physi
     if not isinstance(wanted, (int, str)) or isinstance(wanted, bool):
         raise _no_device(wanted)
     if isinstance(wanted, int) or wanted.isdecimal():
-        # A text of thousands of digits is no index, and Python refuses to read it.
+        # A text of thousands of digits is not an index, and Python refuses to read it.
         return [device for device in devices if len(str(wanted)) < _INDEX_DIGITS and device.index == int(wanted)]
     kind, _, value = wanted.partition(":")
     value = value.strip().lower()

@@ -1,4 +1,4 @@
-"""What is submitted, and who is using the device: included by _layer.pyx."""
+"""Submitted work and the uses of a device; included by _layer.pyx."""
 
 cdef extern from "<unistd.h>" nogil:
     int getpid()
@@ -164,7 +164,7 @@ cdef class DeviceUse:
         return vyre_use_is_mine(&self.use)
 
     def close(self) -> None:
-        """Let nobody begin to use the device, and wait for those who do; to be called again after an interrupt."""
+        """Refuse new uses of the device and wait for the present ones; call it again after an interrupt."""
         cdef bint is_unused = False
         vyre_use_close(&self.use)
         while not is_unused:

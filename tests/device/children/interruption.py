@@ -6,9 +6,9 @@ Usage: interruption.py points | interruption.py strike < POINTS
 hold things for us, in the order in which it comes to them: [scene, file, first line, function, offset]. ``strike`` takes such a
 list and interrupts a scene at each, when it first comes to it; it prints what ``strike_all`` does.
 
-A bytecode on the way from a block of ``with`` or ``finally`` to the call that ends it is no point: no source could hold there,
-for the lock that was taken would never be given back. CPython handles signals after calls, at the beginning of functions and
-in loops, which those are not.
+A bytecode on the way from a block of ``with`` or ``finally`` to the call that ends it is not a point: no source could hold
+there, for the lock that was taken would never be given back. CPython handles signals after calls, at the beginning of functions
+and in loops, which those are not.
 """
 
 from __future__ import annotations

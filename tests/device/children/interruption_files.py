@@ -10,8 +10,8 @@ from interruption_world import Stage, World, check
 from vyre_driver.autotune import AutotuneKey, AutotuneRecord, AutotuneStore
 from vyre_driver.autotune.store import file as autotune_file
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry
-from vyre_driver.cache.flight import Flights, _FlightLock
-from vyre_driver.cache.marker import MARKS, Markers
+from vyre_driver.cache.flight import SingleFlight, _FlightLock
+from vyre_driver.cache.marker import MARKS, CrashMarkers
 from vyre_driver.cache.memory import MAX_MEMORY_BYTES, MemoryEntries
 from vyre_driver.identity import PipelineCacheKey
 
@@ -48,11 +48,11 @@ def has_at_once(cache: DiskPipelineCache, which: str) -> bool:
 def flown(world: World) -> Iterator[Stage]:
     """Compile what nobody else compiles just now, with a cache on disk and with one in memory."""
     caches = DiskPipelineCache(world.new_folder()), DiskPipelineCache(None)
-    flights = [Flights(cache, DEVICE) for cache in caches]
+    flights = [SingleFlight(cache, DEVICE) for cache in caches]
 
     def act() -> None:
         for one, cache in zip(flights, caches, strict=True):
-            with one.board(KEY, LONG, lambda: None) as found:
+            with one.acquire(KEY, LONG, lambda: None) as found:
                 check(found is None)
                 check(not has_at_once(cache, "first"), "two have one flight")
 
@@ -66,14 +66,14 @@ def flown(world: World) -> Iterator[Stage]:
 def flown_behind(world: World) -> Iterator[Stage]:
     """Wait for what another compiles, and compile it as well where that takes too long."""
     cache = DiskPipelineCache(world.new_folder())
-    flights = Flights(cache, DEVICE)
+    flights = SingleFlight(cache, DEVICE)
     other = _FlightLock(cache, KEY, "first")
     check(other.take())
 
     def act() -> None:
-        with flights.board(KEY, LONG, lambda: BLOB) as found:
+        with flights.acquire(KEY, LONG, lambda: BLOB) as found:
             check(found == BLOB)
-        with flights.board(KEY, 0, lambda: None) as found:
+        with flights.acquire(KEY, 0, lambda: None) as found:
             check(found is None)
             check(not has_at_once(cache, "second"), "two have one flight")
 
@@ -96,12 +96,12 @@ def marked(world: World) -> Iterator[Stage]:
 
     def act() -> None:
         forget()
-        with Markers(cache).first_use(KEY, BLOB) as refused:
+        with CrashMarkers(cache).first_use(KEY, BLOB) as refused:
             check(refused == "", refused)
-            check(Markers(cache).sweep() == {}, "the marker is not held")
+            check(CrashMarkers(cache).sweep() == {}, "the marker is not held")
 
     def next_one() -> None:
-        check(Markers(cache).sweep() == {}, "nobody has died")
+        check(CrashMarkers(cache).sweep() == {}, "nobody has died")
 
     yield Stage(world.driver, act, next_one)
 

@@ -211,7 +211,7 @@ def endless(count: int) -> NDArray[np.float32]:
 
 
 MATRIX = [
-    # What is no module.
+    # What is not a module.
     Row("the magic number is wrong", lambda at: run(at, words(lambda w: w.__setitem__(0, 0x07230204))), InvalidModule),
     Row("all words are big-endian", lambda at: run(at, words(lambda w: w.byteswap())), None),
     Row(

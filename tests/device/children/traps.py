@@ -238,7 +238,7 @@ def constants_of_another_type() -> object:
             return lambda: driver.compile(module, specs)(np.zeros(1, np.float32), groups=(1,))
 
         return {
-            "a whole number for a float": said(run(F=3)),
+            "an integer for a float": said(run(F=3)),
             "numpy's float64 for a float": said(run(F=np.float64(0.5))),
             "text for a float": said(run(F="1")),
             "a number for a bool": said(run(B=2)),

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune.choice import check_space, program_target
-from vyre_driver.autotune.measure.of_call import ModuleKernel, ProgramKernel, example_arrays
+from vyre_driver.autotune.measure.adhoc import ModuleKernel, ProgramKernel, example_arrays
 from vyre_driver.autotune.measure.tune import tune
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.autotune.measure.unasked import UNASKED, is_forced, warned
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.errors import InvalidInput
-from vyre_driver.ir.workgroup_freedom import why_bound_to_workgroup
+from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.lowering.program import prepare_for
 from vyre_driver.specialization.resolve import named_values
 from vyre_driver.spirv.module import SpirvModule
@@ -19,7 +19,7 @@ from vyre_driver.spirv.module import SpirvModule
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from vyre_driver.autotune.measure.of_call import CallKernel, Groups
+    from vyre_driver.autotune.measure.adhoc import CallKernel, Groups
     from vyre_driver.autotune.measure.tune import TuningResult
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
     from vyre_driver.driver import Driver
@@ -63,9 +63,11 @@ def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
     Raises
     ------
     InvalidInput
-        2201 if what is given does not fit the code or leaves nothing to tune, or a program depends on its workgroup.
+        If what is given does not fit the code or leaves nothing to tune, or a program depends on its workgroup.
     InvalidTuningSpace
-        2210, TuningFailed 2211 and their kin: as ``tune``.
+        As ``tune``.
+    TuningFailed
+        As ``tune``.
     """
     given = {} if specs is None else named_values(specs)
     kernel: CallKernel
@@ -103,7 +105,7 @@ def tune_program_unasked(
 ) -> None:
     """Tune a program that is compiled, if its workgroup is free and the mode says so; what goes wrong is a warning."""
     target = program_target(prepared, config, driver.physical_device)
-    if len(target.space.candidates(driver.physical_device.limits)) == 1 or not driver.tuning.claims(target):
+    if len(target.space.candidates(driver.physical_device.limits)) == 1 or not driver.tuning.claim(target):
         return
     with warned():
         arguments = prepared.plan.check_arguments(*example_arrays(prepared.plan, prepared.rules.predicates))
@@ -121,7 +123,7 @@ def _tunable(
             fix="leave workgroup_override out",
         )
     prepared = prepare_for(driver.device, program, specs, config)
-    why = why_bound_to_workgroup(prepared.program)
+    why = why_workgroup_is_fixed(prepared.program)
     if why is not None:
         raise InvalidInput(f"the program has nothing that can be tuned: {why}", fix="leave its workgroup as it is declared")
     return prepared

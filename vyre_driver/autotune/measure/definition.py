@@ -92,7 +92,7 @@ class KernelDefinition(ABC):
         Raises
         ------
         UnsupportedFeature
-            1002 if the device cannot run the kernel.
+            If the device cannot run the kernel.
         """
 
     @abstractmethod
@@ -110,7 +110,7 @@ class KernelDefinition(ABC):
         Raises
         ------
         InvalidInput
-            2201 if they do not.
+            If they do not.
         """
 
     @abstractmethod

@@ -52,7 +52,7 @@ class IsolatedBench:
         Raises
         ------
         InvalidInput
-            2201 if the definition or the parameters cannot be sent there.
+            If the definition or the parameters cannot be sent there.
         VyreError
             What the child's driver fails with.
         """
@@ -81,9 +81,9 @@ class IsolatedBench:
         Raises
         ------
         DispatchTimeout
-            2007 if there is none in so many seconds, or a run took too long; the child is killed.
+            If there is none in so many seconds, or a run took too long; the child is killed.
         DispatchFailed
-            1005 if the child died.
+            If the child died.
         """
         for is_last in (False, True):
             self._ensure_started()

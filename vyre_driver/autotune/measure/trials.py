@@ -64,7 +64,7 @@ class Workbench:
         Raises
         ------
         InvalidInput
-            2201 if the arrays do not fit the kernel; DeviceOutOfMemory 1001 and its kin.
+            If the arrays do not fit the kernel; DeviceOutOfMemory and its kin.
         """
         self.driver = driver
         self.definition = definition
@@ -102,7 +102,7 @@ class Workbench:
         Raises
         ------
         DispatchTimeout
-            2007 if it does not end in time, and does a little later.
+            If it does not end in time, and does a little later.
         Abandoned
             If the device is busy even then, or is lost.
         """

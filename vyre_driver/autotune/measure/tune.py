@@ -96,14 +96,18 @@ def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
     Raises
     ------
     TuningFailed
-        2211 if no candidate was right and timed within the budget, or as many as agree with the first give something else,
-        where nothing else says what is right; no record is kept then.
+        If no candidate was right and timed within the budget, or as many as agree with the first give something else, where
+        nothing else says what is right; no record is kept then.
     InvalidInput
-        2201 if arrays or parameters do not fit the kernel, or it cannot be sent to a child process.
+        If arrays or parameters do not fit the kernel, or it cannot be sent to a child process.
     DeviceOutOfMemory
-        1001, DispatchFailed 1005 and their kin: if the inputs cannot be uploaded.
+        If the inputs cannot be uploaded.
+    DispatchFailed
+        If the inputs cannot be uploaded.
     FileUnusable
-        2202, InvalidAutotuneFile 2209: if the record cannot be saved; it is used all the same.
+        If the record cannot be saved; it is used all the same.
+    InvalidAutotuneFile
+        If the record cannot be saved; it is used all the same.
     """
     definition = kernel.definition
     call = _call(definition, size, arrays, parameters)
@@ -281,7 +285,7 @@ class _CheckedTrial:
         return self._at_size().keep_busy(seconds)
 
     def verify(self) -> None:
-        """Return if it is right at the size in question too; raises WrongOutputs."""
+        """Check that it is right at the size in question too; raises WrongOutputs."""
         if self.maker.small is self.maker.bench:
             return
         why = self.maker.difference(self.candidate, self._at_size().outputs())
@@ -305,7 +309,7 @@ class _CheckedTrial:
 
 
 def _check_agreement(definition: KernelDefinition, size: Size, found: SearchResult) -> None:
-    """Return if what is right was known, or most candidates agree with the one that stood for it; raises TuningFailed 2211.
+    """Check that what is right was known, or most candidates agree with the one that stood for it; raises TuningFailed 2211.
 
     Whose outputs are incomplete, by a grid that does not cover the elements, must not make those wrong that are right.
     """

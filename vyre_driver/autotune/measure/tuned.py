@@ -39,11 +39,11 @@ class TunedKernel:
         Raises
         ------
         UnsupportedFeature
-            1002 if the device cannot run the kernel.
+            If the device cannot run the kernel.
         InvalidTuningSpace
-            2210 if none of its candidates will do there.
+            If none of its candidates will do there.
         DispatchFailed
-            1005 if the driver is closed.
+            If the driver is closed.
         """
         driver.device.check_usable()
         self.driver = driver
@@ -68,9 +68,11 @@ class TunedKernel:
         Raises
         ------
         InvalidInput
-            2201 if the arrays or parameters do not fit the kernel.
+            If the arrays or parameters do not fit the kernel.
         DeviceOutOfMemory
-            1001, DispatchFailed 1005 and their kin: as a call of a ``Kernel``.
+            As a call of a ``Kernel``.
+        DispatchFailed
+            As a call of a ``Kernel``.
         """
         try:
             return self._called(arrays, parameters)
@@ -110,7 +112,7 @@ class TunedKernel:
         Raises
         ------
         InvalidInput
-            2201 if the buffers do not fit the kernel.
+            If the buffers do not fit the kernel.
         """
         outputs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
         check_buffers(self.driver.device, (*buffers, *outputs))
@@ -226,9 +228,9 @@ class TunedKernel:
     def _tuned(self, size: Size) -> Candidate:
         """Return the candidate for a size, tuned first where the mode says so."""
         tuning = self.driver.tuning
-        if tuning.may_tune:
+        if tuning.tunes_on_first_use:
             with self._lock:
-                if tuning.claims(self.target, self.definition.size_class(size)):
+                if tuning.claim(self.target, self.definition.size_class(size)):
                     from vyre_driver.autotune.measure.unasked import tune_unasked  # late: most never tune
 
                     tune_unasked(self, size)

@@ -1,1 +1,1 @@
-"""What may be tuned, and the search for the best of it: pure, and the same for the same times."""
+"""Search spaces and the search for the best candidate: pure functions, deterministic for the same timings."""

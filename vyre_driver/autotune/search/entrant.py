@@ -1,4 +1,4 @@
-"""One candidate in a search, and what is known of it by now."""
+"""One candidate of a search and the timings taken of it so far."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Entrant:
-    """One candidate and what is known of it by now; it has no status as long as it is in the race.
+    """One candidate and its timings so far; it has no status as long as it is in the race.
 
     The time of the warm-up ``is_cold``, and counts until there is another.
     """
@@ -29,17 +29,17 @@ class Entrant:
 
     @property
     def is_in(self) -> bool:
-        """Whether it is right, and not out."""
+        """Whether it is still in the race."""
         return self.trial is not None and self.status is None
 
     @property
     def timing(self) -> Timing:
-        """What its times come to."""
+        """The summary of its times."""
         return Timing.of(self.times)
 
     @property
     def outcome(self) -> Outcome:
-        """What came of it, if the search ended now."""
+        """Its outcome, if the search ended now."""
         timing = self.timing
         status, detail = self.status, self.detail
         if status is None:
@@ -54,7 +54,7 @@ class Entrant:
         return self.trial
 
     def sample(self) -> None:
-        """Time one run; raises ValueError if that is no time."""
+        """Time one run; raises ValueError if that is not a time."""
         nanoseconds = self.ready.sample()
         if not is_time(nanoseconds):
             raise ValueError(f"a run took {nanoseconds} ns")
@@ -64,7 +64,7 @@ class Entrant:
         self.is_cold = False
 
     def warm_up(self) -> None:
-        """Time one run that counts only as long as there is no other."""
+        """Time one run, which counts only until there is another."""
         self.sample()
         self.is_cold = True
 

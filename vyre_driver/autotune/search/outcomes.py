@@ -1,4 +1,4 @@
-"""What a search is given and what it finds: the budget, a trial of one candidate, and what came of each.
+"""The inputs and results of a search: the budget, the trial of one candidate, and the outcome of each.
 
 Source: spec items 2.4 and 6.1; the rest is ours.
 """
@@ -44,7 +44,7 @@ class Budget:
     Raises
     ------
     InvalidInput
-        2201 if one is not above 0 (``warm_up``: is below 0), or the least samples are more than the most.
+        If one is not above 0 (``warm_up``: is below 0), or the least samples are more than the most.
     """
 
     seconds: float = 120.0
@@ -74,7 +74,7 @@ class Budget:
 
 
 class Status(enum.Enum):
-    """What came of a candidate."""
+    """The status of a candidate."""
 
     TIMED = "timed"
     """Right, and in the race to its end."""
@@ -92,7 +92,7 @@ class Status(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of one candidate.
+    """The outcome of one candidate.
 
     ``samples`` were timed; ``median_ns`` is their median and ``spread_ns`` their median absolute deviation from it, both 0
     where there are none. ``detail`` says why it is out, empty for what is ``TIMED``.
@@ -111,7 +111,7 @@ class SearchResult:
     """All outcomes in the order of preference, the best of them, and the time and the timed runs that it took.
 
     ``reference`` is the candidate whose outputs the others were compared with, None where the right result was known.
-    ``ties`` are the others that are as fast as the best as far as can be told: in another search one of them may be the best.
+    ``ties`` are the others that cannot be distinguished from the best: in another search one of them may win.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -124,7 +124,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a search is: candidates done with or in the race, those still in it, timed runs, seconds, the last outcome."""
+    """The progress of a search: candidates done or in the race, those still in it, timed runs, seconds, the last outcome."""
 
     tried: int
     total: int
@@ -147,12 +147,12 @@ class Trial(Protocol):
         """Run again and again for so many seconds, so that the device's clock rises; returns the nanoseconds of a run then."""
 
     def verify(self) -> None:
-        """Return if it is right at the size it was timed at, where ``outputs`` were of a smaller one; of the best only.
+        """Check that the best candidate is right at the size it was timed at, where ``outputs`` were of a smaller one.
 
         Raises
         ------
         WrongOutputs
-            If it is not.
+            If its outputs are wrong.
         """
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class WrongOutputs(Exception):
 class Abandoned(Exception):
     """A trial's word that no other can be run any more; what was found by then counts.
 
-    Raised from the error that the trial itself had.
+    Raised from the error of the trial itself.
     """
 
 

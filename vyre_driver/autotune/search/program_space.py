@@ -1,4 +1,4 @@
-"""What of a program may be tuned: the size of its workgroup, where its results do not depend on that.
+"""The search space of a program: its workgroup size, where the results do not depend on it.
 
 Source: spec items 6.1 (the sizes) and 6.2.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from vyre_driver.autotune.search.space import Axis, TuningSpace
-from vyre_driver.ir.workgroup_freedom import why_bound_to_workgroup
+from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 
 if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
@@ -26,7 +26,7 @@ def program_space(program: Program) -> TuningSpace:
     a lowering leaves out are proven for one size. ``candidates(limits)`` leaves out what the device does not take.
     """
     declared = program.workgroup_size
-    if why_bound_to_workgroup(program) is None:
+    if why_workgroup_is_fixed(program) is None:
         others = tuple(size for size in _SIZES if size != declared[0])
         return TuningSpace((_axis("x", (declared[0], *others)),))
     return TuningSpace(tuple(_axis(along, (size,)) for along, size in zip(_ALONG, declared, strict=True)))

@@ -1,4 +1,4 @@
-"""Who of several timed candidates is still in the race, and who has won it.
+"""Decide which timed candidates stay in the race, and which has won.
 
 Times are noisy: they vary by some per cent, now and then one is far too long, never one far too short. So a candidate is judged
 by the median of its times, and the noise by their median absolute deviation, which such outliers do not move. Of n times with
@@ -7,7 +7,7 @@ usual. A deviation of few times may be small by chance, so the typical one of al
 
 Those within 2 % of the fastest are as fast, and of these the first in the order of preference wins, so that two tunings agree
 although their times do not: they differ only where a candidate is by chance just 2 % slower. Between two tunings medians move,
-by 3.5 % on an H200, whatever their noise: who is within 5.5 % may win another time, and is told of as a tie.
+by 3.5 % on an H200, whatever their noise: a candidate within 5.5 % may win another time, and is reported as a tie.
 
 Source: P. J. Rousseeuw and C. Croux, "Alternatives to the Median Absolute Deviation" (1993), for the factors.
 """
@@ -27,7 +27,7 @@ TIE = 0.02
 STABLE = 0.01
 """A winner is known when two standard errors of its median are within this part of it."""
 PRECISE = 0.002
-"""Finalists are told apart no further when two standard errors of each are within this part."""
+"""Finalists are not distinguished further when two standard errors of each are within this part."""
 DRIFT = 0.035
 """How far medians may move from one tuning to another."""
 FINALISTS = 16
@@ -36,7 +36,7 @@ FINALISTS = 16
 _SIGMA_OF_DEVIATION = 1.4826
 _ERROR_OF_MEDIAN = 1.2533
 _OUT = 3.0  # standard errors of each of two medians: one is surely slower; there are many candidates, and no second chance
-_NOISE = 2.0  # or surely as fast, where an error costs little speed; less cannot be told from chance
+_NOISE = 2.0  # or surely as fast, where an error costs little speed; less cannot be distinguished from chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,10 @@ def standard_errors(timings: Sequence[Timing]) -> list[float]:
     ]
 
 
-def staying(timings: Sequence[Timing]) -> list[int]:
-    """Return who stays in the race, by their places in the order of preference; never nobody.
+def survivors(timings: Sequence[Timing]) -> list[int]:
+    """Return the survivors of a round by their places in the order of preference; there is always one.
 
-    Out is who is surely not as fast as the fastest, and who comes after one that surely is. That is more than the slower half
+    Out are those surely slower than the fastest, and those after one that is surely as fast. That is more than the slower half
     as a rule, and less where many are as fast: of these none may go by chance, or two tunings would not agree.
     """
     errors = standard_errors(timings)

@@ -1,15 +1,15 @@
-"""The search for the best candidate: each is checked, then they race, and the slow ones drop out.
+"""Search for the best candidate: check each one, race them, and drop the slow ones.
 
 The race goes in rungs. In each, all that are left are timed in turn, one run each and round after round, so that whatever makes
-the device slower for a while falls on all of them. Then drops out who is surely too slow, or comes after one that is surely
-as fast (``race.py``): most in the first rung. Those that are left are timed as often again, few a quarter
-more, until the medians of all are known to 1 %.
+the device slower for a while falls on all of them. Then a candidate drops out that is surely too slow, or comes after one that
+is surely as fast (``race.py``): most in the first rung. Those that are left are timed as often again, few a quarter more, until
+the medians of all are known to 1 %.
 
-Then the fastest race once more, those among them that dropped out too, until one is left or all are known to 0.2 %: who was
-timed among others, or on a device that was not yet at its full clock, is compared with the winner side by side. The device is
+Then the fastest race once more, those among them that dropped out too, until one is left or all are known to 0.2 %: a
+candidate timed among others, or on a device below its full clock, is compared with the winner side by side. The device is
 kept busy before either. Nothing is random: the same times give the same result.
 
-It knows neither kernels nor devices: a trial is made by a function, and tells of itself.
+It knows neither kernels nor devices: a function makes a trial, which reports its own results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vyre_driver.autotune.search.entrant import Entrant
 from vyre_driver.autotune.search.outcomes import Abandoned, Progress, SearchResult, Status, WrongOutputs
-from vyre_driver.autotune.search.race import DRIFT, PRECISE, STABLE, TIE, finalists, is_decided, nearest, staying, winner
+from vyre_driver.autotune.search.race import DRIFT, PRECISE, STABLE, TIE, finalists, is_decided, nearest, survivors, winner
 from vyre_driver.errors import DispatchTimeout, TuningFailed, VyreError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def search(  # noqa: PLR0913 -- what a search is made of, by keyword
     on_progress: Callable[[Progress], None] | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> SearchResult:
-    """Return the best of some candidates, which are given in the order of preference, and what came of each.
+    """Return the best of some candidates, given in the order of preference, and the outcome of each.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def search(  # noqa: PLR0913 -- what a search is made of, by keyword
     Raises
     ------
     TuningFailed
-        2211 if no candidate was right and timed within the budget; its ``outcomes`` say why not.
+        If no candidate was right and timed within the budget; its ``outcomes`` say why not.
     """
     run = _Search(make, budget, agrees, expected, on_progress, clock)
     entrants = run.entrants = [Entrant(candidate) for candidate in candidates]
@@ -138,7 +138,7 @@ class _Search:
 
     @property
     def left(self) -> list[Entrant]:
-        """Who is in the race."""
+        """The candidates in the race."""
         return [one for one in self.entrants if one.is_in]
 
     def run(self) -> None:
@@ -159,7 +159,7 @@ class _Search:
         Raises
         ------
         TuningFailed
-            2211 if nothing is right and timed.
+            If nothing is right and timed.
         """
         outcomes = tuple(one.outcome for one in self.entrants)
         by_status = {status: [one for one in self.entrants if one.outcome.status is status] for status in Status}
@@ -186,7 +186,7 @@ class _Search:
             self._tell(one)
 
     def _race(self, precision: float) -> None:
-        """Time those that are in until they are told apart, or the budget is spent."""
+        """Time the remaining candidates until they can be distinguished, or the budget is spent."""
         try:
             self._round(warm_up=True)  # which makes ready what is not: the device is idle for long
             self._keep_busy()
@@ -250,7 +250,7 @@ class _Search:
             fastest = min(fastest, took)
 
     def _ties(self, best: Entrant) -> tuple[Candidate, ...]:
-        """Return the others that are as fast as the best, as far as can be told."""
+        """Return the others that cannot be distinguished from the best."""
         timed = [one for one in self.entrants if one.times and one.status in _RIGHT]
         near = [timed[place] for place in nearest([one.timing for one in timed], TIE + DRIFT)]
         return tuple(one.candidate for one in near if one is not best)
@@ -301,14 +301,14 @@ class _Search:
 
     def _drop_slow(self) -> None:
         left = self.left
-        stay = set(staying([one.timing for one in left])) if left else set()
+        stay = set(survivors([one.timing for one in left])) if left else set()
         for place, one in enumerate(left):
             if place not in stay:
                 self._out(one, Status.DROPPED, _TOO_SLOW)
                 self._tell(one)
 
     def _guarded(self, one: Entrant, step: Callable[[Entrant], None]) -> None:
-        """Do a step of one candidate; what goes wrong in it puts the candidate out, and no other."""
+        """Run one step of a candidate; an error in it removes only that candidate."""
         try:
             step(one)
         except Abandoned as error:

@@ -1,4 +1,4 @@
-"""What of a kernel may be tuned: the values its specialization constants may take, and which of the combinations are valid.
+"""The search space of a kernel: the values of its specialization constants, and which combinations are valid.
 
 Constants have any names. Those that set the workgroup's size say so: it is held against the device's limits. Values stand in
 the order in which they are preferred: of two that are equally fast the earlier is taken, so that two tunings agree.
@@ -84,7 +84,7 @@ def _always_valid(_candidate: Candidate, _limits: Limits) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class TuningSpace:
-    """The axes, the first varying slowest in the order of preference, and the rule that tells why a candidate will not do.
+    """The axes, the first varying slowest in the order of preference, and the rule that says why a candidate is not valid.
 
     The rule returns None for what is valid; that a workgroup is within the device's limits is checked before it. Along an axis
     that no constant sets, a workgroup is taken for 1.
@@ -92,7 +92,7 @@ class TuningSpace:
     Raises
     ------
     InvalidTuningSpace
-        2210 if an axis has no values or one that it may not have, or a constant or an axis of the workgroup comes twice.
+        If an axis has no values or one that it may not have, or a constant or an axis of the workgroup comes twice.
     """
 
     axes: tuple[Axis, ...]
@@ -103,7 +103,7 @@ class TuningSpace:
         for axis in self.axes:
             if not axis.values or any(type(one) is not int or not axis.least <= one <= U32_MAX for one in axis.values):
                 raise InvalidTuningSpace(
-                    f"the values of {axis.constant!r} are {axis.values}, and each must be a whole number from {axis.least} to "
+                    f"the values of {axis.constant!r} are {axis.values}, and each must be an integer from {axis.least} to "
                     f"{U32_MAX}",
                     fix="give the values that the constant may take, preferred first",
                     constant=axis.constant,
@@ -117,7 +117,7 @@ class TuningSpace:
         Raises
         ------
         InvalidTuningSpace
-            2210 if nothing is.
+            If nothing is.
         """
         found, refused = [], []
         for one in self._all():
@@ -134,7 +134,7 @@ class TuningSpace:
         return tuple(found)
 
     def refusal(self, candidate: Candidate, limits: Limits) -> str | None:
-        """Return why a candidate will not do on a device with these limits, None if it will."""
+        """Return why a candidate is not valid on a device with these limits, None if it is."""
         invocations = 1
         for size, most in zip(candidate.workgroup_size, limits.max_compute_work_group_size, strict=True):
             invocations *= size
@@ -150,7 +150,7 @@ class TuningSpace:
         return self._candidate([axis.values[0] for axis in self.axes])
 
     def given(self, values: Mapping[str, int]) -> TuningSpace:
-        """Return the space that is left when somebody has chosen these constants: the axis of each has that value alone.
+        """Return the space that is left when these constants are chosen: the axis of each has that value alone.
 
         So the rule sees it, and whoever makes a grid of a candidate; a value below what the axis may have as its least.
         """

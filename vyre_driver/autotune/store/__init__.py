@@ -1,1 +1,1 @@
-"""Tuned constants kept: records, the file that processes share, and which record a driver takes."""
+"""Storage of tuning records: the records, the file that processes share, and the choice of a record for a driver."""

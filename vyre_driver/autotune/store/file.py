@@ -37,14 +37,14 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read(path: str | os.PathLike[str]) -> AutotuneText:
-    """Return what a file says, nothing where there is none.
+    """Return the contents of a file, empty if there is none.
 
     Raises
     ------
     FileUnusable
-        2202 if it cannot be read, is no regular file or is longer than 64 MiB.
+        If it cannot be read, is not a regular file or is longer than 64 MiB.
     InvalidAutotuneFile
-        2209 if it is no autotune file.
+        If it is not an autotune file.
     """
     try:
         opened = Opened(path, _TO_READ)
@@ -57,7 +57,7 @@ def read(path: str | os.PathLike[str]) -> AutotuneText:
 
 
 class LockedFile:
-    """An autotune file that nobody else saves to meanwhile."""
+    """An autotune file under its lock: no other process saves to it meanwhile."""
 
     def __init__(self, path: Path, wait_s: float) -> None:
         """Have its real path, and how long the original's lock is waited for."""
@@ -80,14 +80,14 @@ class LockedFile:
             return _parsed(self.path, descriptor, known)
 
     def write(self, content: AutotuneText) -> AutotuneText:
-        """Replace it by this content, durably: whoever reads finds the old or the new file, also after a power failure.
+        """Replace it by this content, durably: a reader finds the old or the new file, also after a power failure.
 
         Returns the content with the digest of what was written.
 
         Raises
         ------
         FileUnusable
-            2202 if it cannot be written; the old file is still there.
+            If it cannot be written; the old file is still there.
         """
         data = format_text(content).encode()
         try:
@@ -99,7 +99,7 @@ class LockedFile:
         return replace(content, digest=blake3(data).digest())
 
     def move_aside(self) -> Path:
-        """Give it another name, and return that; raises FileUnusable 2202."""
+        """Give it another name, and return that; raises FileUnusable."""
         aside = self.path.with_name(f"{self.path.name}.unreadable-{secrets.token_hex(4)}")
         try:
             self.path.rename(aside)
@@ -108,7 +108,7 @@ class LockedFile:
         return aside
 
     def _replace(self, directory: int, data: bytes) -> None:
-        temporary = f".{self.path.name}.tmp"  # who has the lock is the only one: another's is of a process that was killed
+        temporary = f".{self.path.name}.tmp"  # only the lock's holder writes one: any other was left by a killed process
         try:
             with suppress(FileNotFoundError):
                 os.unlink(temporary, dir_fd=directory)
@@ -141,12 +141,12 @@ class LockedFile:
 
 @contextmanager
 def locked(path: str | os.PathLike[str], wait_s: float) -> Iterator[LockedFile]:
-    """Lock a file, which need not be there, against everybody who saves; its directory is made.
+    """Lock a file, which need not exist, against other writers; its directory is created.
 
     Raises
     ------
     FileUnusable
-        2202 if the lock cannot be had within ``wait_s`` seconds.
+        If the lock cannot be acquired within ``wait_s`` seconds.
     """
     real = Path(os.path.realpath(path))  # a link stays one: what it points to is replaced
     until = time.monotonic() + wait_s
@@ -199,7 +199,7 @@ def _hold(
         answer = _locked(real)
     except (OSError, NotImplementedError) as error:
         answer = _unusable(real, "cannot be locked", error)
-    except BaseException as error:  # noqa: BLE001 -- who waits raises it
+    except BaseException as error:  # noqa: BLE001 -- the waiter raises it
         answer = error
     answers.put(answer)
 
@@ -216,7 +216,7 @@ def _parsed(path: str | os.PathLike[str], descriptor: int, known: AutotuneText |
     try:
         facts = os.fstat(descriptor)
         if not stat.S_ISREG(facts.st_mode):
-            raise _unusable(path, "is no regular file", None)
+            raise _unusable(path, "is not a regular file", None)
         if facts.st_size > MAX_BYTES:
             raise _unusable(path, f"has {facts.st_size} bytes, and {MAX_BYTES} bytes are read at most", None)
         with open(descriptor, "rb", closefd=False) as opened:
@@ -232,7 +232,7 @@ def _parsed(path: str | os.PathLike[str], descriptor: int, known: AutotuneText |
         return replace(parse(data.decode()), digest=digest)
     except ValueError as error:
         raise InvalidAutotuneFile(
-            f"{os.fspath(path)} is no autotune file: {error}",
+            f"{os.fspath(path)} is not an autotune file: {error}",
             fix="correct it or move it away",
             path=os.fspath(path),
         ) from error

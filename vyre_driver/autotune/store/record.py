@@ -1,4 +1,4 @@
-"""A tuned kernel's name, as other vyre tools write it into the store they share, and what was found best for it.
+"""A tuning record: the key of a kernel, as other vyre tools write it to the shared store, and its best constants.
 
 Source: spec item 2.4.
 """
@@ -42,7 +42,7 @@ class AutotuneKey:
         Raises
         ------
         InvalidKey
-            2203 if a field is no text, or has no UTF-8 form.
+            If a field is not a str, or has no UTF-8 form.
         """
         try:
             str.encode(self.key_hex), str.encode(self.adapter_id)
@@ -58,7 +58,7 @@ class AutotuneKey:
 
 @dataclass(frozen=True, slots=True)
 class AutotuneRecord:
-    """What the tuner chose: upstream's four fields, and how that is known.
+    """The tuner's choice: upstream's four fields, and the measurements behind it.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class AutotuneRecord:
     Raises
     ------
     InvalidAutotuneRecord
-        2208 if a field is of another type or out of its range.
+        If a field is of another type or out of its range.
     """
 
     workgroup_size: tuple[int, int, int]
@@ -114,7 +114,7 @@ class AutotuneRecord:
         for name in ("workgroup_size", "tile"):
             axes = getattr(self, name)
             if type(axes) is not tuple or len(axes) != _AXES:
-                _refuse(name, axes, "is not three whole numbers")
+                _refuse(name, axes, "is not three integers")
             for axis in axes:
                 _check_number(name, axis, U32_MAX)
         _check_number("unroll", self.unroll, U32_MAX)
@@ -123,21 +123,21 @@ class AutotuneRecord:
         for name in ("recorded_at", "kernel", "device", "driver"):
             _check_text(name, getattr(self, name))
         if type(self.size) is not str or _SIZE.fullmatch(self.size) is None:
-            _refuse("size", self.size, "is not whole numbers with an x between them")
+            _refuse("size", self.size, "is not integers with an x between them")
         _refuse("identity", self.identity, "is not 64 hex digits in lower case")
 
     @classmethod
-    def proven(cls, *values: object) -> AutotuneRecord:
-        """Return a record of all its fields, in order, whose types and ranges a reader has proven."""
-        made = object.__new__(cls)
+    def unchecked(cls, *values: object) -> AutotuneRecord:
+        """Return a record of all its fields, in order, whose types and ranges the caller has checked."""
+        result = object.__new__(cls)
         for put, value in zip(_PUTTERS, values, strict=True):
-            put(made, value)
-        return made
+            put(result, value)
+        return result
 
-    def is_better_known_than(self, other: AutotuneRecord) -> bool:
-        """Whether this is to be kept of two for one kernel: the one timed more often, then the newer.
+    def supersedes(self, other: AutotuneRecord) -> bool:
+        """Whether this record replaces another one for the same kernel: the one timed more often stays, then the newer.
 
-        Where these are equal the contents decide, so that everybody keeps the same whatever came first.
+        Where these are equal the contents decide, so that every process keeps the same one, whichever came first.
         """
         return self._rank() > other._rank()
 
@@ -151,14 +151,14 @@ _every_field = operator.attrgetter(*(one.name for one in fields(AutotuneRecord))
 
 def _check_number(name: str, value: object, most: int) -> None:
     if type(value) is not int or not 0 <= value <= most:
-        _refuse(name, value, f"is no whole number from 0 to {most}")
+        _refuse(name, value, f"is not an integer from 0 to {most}")
 
 
 def _check_text(name: str, value: object) -> None:
     try:
-        str.encode(value)  # type: ignore[arg-type] # what is no text is refused here
+        str.encode(value)  # type: ignore[arg-type] # what is not a str is refused here
     except (TypeError, UnicodeEncodeError):
-        _refuse(name, value, "is no text that has a UTF-8 form")
+        _refuse(name, value, "is not a str with a UTF-8 form")
 
 
 def _refuse(field: str, value: object, why: str) -> None:

@@ -1,4 +1,4 @@
-"""The records a driver works with: where they lie, whether they are used, and which is the best for a size."""
+"""The tuning records of a driver: their file, whether they are used, and the best one for a size."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ Size = tuple[int, ...]
 
 
 class TuningMode(enum.Enum):
-    """What ``VYRE_AUTOTUNE`` says."""
+    """The values of ``VYRE_AUTOTUNE``."""
 
     OFF = "off"
     """Records are not used, and nothing is tuned."""
     READ = "read"
-    """Records are used; only who asks for it tunes."""
+    """Records are used; nothing is tuned unless asked for."""
     TUNE = "tune"
     """What has no record is tuned when it is first used."""
     FORCE = "force"
     """So is what has one, once a driver."""
 
 
-class Target(Protocol):
-    """What a record is for (``tuner.target.TuningTarget``)."""
+class RecordTarget(Protocol):
+    """What a record is for (``autotune.target.TuningTarget``)."""
 
     @property
     def key(self) -> AutotuneKey:
@@ -45,7 +45,7 @@ class Target(Protocol):
         """Return the identity for a class of sizes."""
 
     def accepts(self, record: AutotuneRecord) -> bool:
-        """Whether a record of that identity names a choice that there is still, and that the device takes."""
+        """Whether a record of that identity names a choice that still exists and that the device supports."""
 
 
 class TuningRecords:
@@ -54,7 +54,7 @@ class TuningRecords:
     def __init__(self, store: AutotuneStore | None, path: Path | None, mode: TuningMode, *, is_named: bool = False) -> None:
         """Use a store as it is (without a path it is never saved), or the file at ``path``, or with neither memory alone.
 
-        ``is_named`` says that somebody named the file: when it is first looked into and is not there, that is warned of.
+        ``is_named`` says that the caller named the file: if it is missing when it is first read, there is a warning.
         """
         self.path = path
         self.mode = mode
@@ -72,9 +72,9 @@ class TuningRecords:
         Raises
         ------
         InvalidInput
-            2201 if ``given`` is neither.
+            If ``given`` is neither.
         InvalidSetting
-            2401 if a variable cannot be meant.
+            If a variable is not valid.
         """
         mode = TuningMode(settings.choice(settings.AUTOTUNE, [one.value for one in TuningMode]) or TuningMode.READ.value)
         if isinstance(given, AutotuneStore):
@@ -92,15 +92,15 @@ class TuningRecords:
 
     @property
     def store(self) -> AutotuneStore:
-        """The records. A file that cannot be used is warned of once, and counts as empty: tuning makes nothing but speed."""
+        """The records. A file that cannot be used is warned of once, and counts as empty: tuning only affects speed."""
         with self._loading:
             if self._store is None:
                 self._store = self._loaded()
             return self._store
 
     @property
-    def may_tune(self) -> bool:
-        """Whether what is used first is tuned."""
+    def tunes_on_first_use(self) -> bool:
+        """Whether a kernel is tuned when it is first used."""
         return self.mode in {TuningMode.TUNE, TuningMode.FORCE}
 
     @property
@@ -109,9 +109,9 @@ class TuningRecords:
         if self.mode is TuningMode.OFF:
             return True
         self._check_is_there()
-        return not self.may_tune and self.store.is_empty
+        return not self.tunes_on_first_use and self.store.is_empty
 
-    def best(self, target: Target, size: Size = ()) -> AutotuneRecord | None:
+    def best(self, target: RecordTarget, size: Size = ()) -> AutotuneRecord | None:
         """Return the record for a class of sizes, else the one for the nearest class, None without one or in mode OFF.
 
         Only records with the target's identity count, and of these those that it accepts. Near is by the logarithm of each
@@ -131,12 +131,12 @@ class TuningRecords:
         near = [(_distance(size, at), at, one) for at, one in others if len(at) == len(size)]
         return min(near, key=lambda row: row[:2])[2] if near else None
 
-    def claims(self, target: Target, size: Size = ()) -> bool:
-        """Whether the caller is to tune this now: the mode says so, and nobody else was told so before.
+    def claim(self, target: RecordTarget, size: Size = ()) -> bool:
+        """Claim a tuning: return True if the mode asks for it and no other caller has claimed it.
 
         In mode TUNE that is what has no record of just this class of sizes, or one of no use, in mode FORCE anything.
         """
-        if not self.may_tune:
+        if not self.tunes_on_first_use:
             return False
         identity = target.identity(size_text(size))
         with self._loading:
@@ -144,12 +144,12 @@ class TuningRecords:
             self._claimed.add(identity)
         return is_new and (self.mode is TuningMode.FORCE or not self.has(target, size))
 
-    def has(self, target: Target, size: Size = ()) -> bool:
+    def has(self, target: RecordTarget, size: Size = ()) -> bool:
         """Whether there is a record of just this class of sizes, in any mode, that the target accepts."""
         found = self.store.get(target.key, target.identity(size_text(size)))
         return found is not None and target.accepts(found)
 
-    def keep(self, target: Target, record: AutotuneRecord, *, replace: bool = False) -> None:
+    def keep(self, target: RecordTarget, record: AutotuneRecord, *, replace: bool = False) -> None:
         """Add a record, and save it where there is a file.
 
         Of two with one identity the better measured stays in the file, unless this one is to ``replace`` it.
@@ -157,7 +157,9 @@ class TuningRecords:
         Raises
         ------
         FileUnusable
-            2202, InvalidAutotuneFile 2209: as ``AutotuneStore.save_if_dirty``; the record is used all the same.
+            If the file cannot be read or written, or stays locked; the record is used all the same.
+        InvalidAutotuneFile
+            If the file holds no tuning records; the record is used all the same.
         """
         if replace:
             self.store.forget(target.key, record.identity)
@@ -166,11 +168,11 @@ class TuningRecords:
             self.store.save_if_dirty(self.path)
 
     def will_be_made(self) -> None:
-        """Warn of no missing file: somebody tunes, and makes it."""
+        """Do not warn of a missing file: tuning will create it."""
         self._must_be_there = False
 
     def _check_is_there(self) -> None:
-        """Warn once of a file that somebody named and that is not there; a mistyped name costs speed, and nobody would know."""
+        """Warn once of a named file that is missing: a mistyped name would cost speed unnoticed."""
         if self._must_be_there and self.path is not None:
             self._must_be_there = False
             if not self.path.exists():

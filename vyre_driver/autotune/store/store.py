@@ -1,4 +1,4 @@
-"""The tuned kernels of a user, in one file that any number of processes and threads add to and none loses from.
+"""The tuning store of a user: one file that any number of processes and threads add to without losing records.
 
 What is read is never half a file, and takes no lock: a file is replaced whole. Saving locks, reads what others have saved
 since, joins it with what changed here, and writes it durably. docs/autotune-format.md says what stands in the file and what
@@ -52,14 +52,14 @@ class AutotuneStore:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> AutotuneStore:
-        """Return the records of a file, none if there is no file. Records that cannot be meant are warned of and left out.
+        """Return the records of a file, none if there is no file. Records that are not valid are warned of and left out.
 
         Raises
         ------
         FileUnusable
-            2202 if it cannot be read.
+            If it cannot be read.
         InvalidAutotuneFile
-            2209 if it is no autotune file; saving to it moves it aside first.
+            If it is not an autotune file; saving to it moves it aside first.
         """
         store = cls()
         store._on_file = autotune_file.read(path)
@@ -128,15 +128,15 @@ class AutotuneStore:
         """Join what changed with what the file has, durably; returns False, with nothing done, where nothing has changed.
 
         The directory is made. Of two records with one key and identity the better measured stays
-        (:meth:`AutotuneRecord.is_better_known_than`). Others may save for ``wait_s`` seconds first. What failed to be saved is
-        still dirty. A file that is no autotune file is moved aside, with a warning.
+        (:meth:`AutotuneRecord.supersedes`). Others may save for ``wait_s`` seconds first. What failed to be saved is
+        still dirty. A file that is not an autotune file is moved aside, with a warning.
 
         Raises
         ------
         FileUnusable
-            2202 if it cannot be locked in time, read or written.
+            If it cannot be locked in time, read or written.
         InvalidAutotuneFile
-            2209 if a newer version wrote it: then it is not written to.
+            If a newer version wrote it: then it is not written to.
         """
         with self._saving:
             with self._changing:
@@ -154,12 +154,14 @@ class AutotuneStore:
 
     @staticmethod
     def check_savable(path: str | os.PathLike[str], *, wait_s: float = DEFAULT_WAIT_S) -> None:
-        """Return if records could be saved to a file now, which nothing is written to; for who measures for long before.
+        """Check that records could be saved to a file now, before a long measurement; nothing is written to it.
 
         Raises
         ------
         FileUnusable
-            2202, InvalidAutotuneFile 2209: as ``save_if_dirty``.
+            If the file cannot be read or written, or stays locked.
+        InvalidAutotuneFile
+            If the file holds no tuning records.
         """
         with autotune_file.locked(path, wait_s) as target:
             try:
@@ -212,10 +214,10 @@ def _joined(
     forgotten: AbstractSet[_Forgotten],
 ) -> AutotuneText:
     """Return a file's content with what changed: first what was forgotten goes, then the better measured of two stays."""
-    made = _without(content, forgotten)
+    result = _without(content, forgotten)
     for at, record in changes.items():
-        there = made.records.get(at)
-        if there is None or record.is_better_known_than(there):
-            made.records[at] = record
-            made.unknown_of.pop(at, None)  # what others have added was said of another record
-    return made
+        there = result.records.get(at)
+        if there is None or record.supersedes(there):
+            result.records[at] = record
+            result.unknown_of.pop(at, None)  # what others have added was said of another record
+    return result

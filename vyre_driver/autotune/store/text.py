@@ -1,7 +1,7 @@
-"""The text of an autotune file: TOML, schema 1, as other vyre tools read and write it (docs/autotune-format.md).
+"""The text format of an autotune file: TOML, schema 1, as other vyre tools read and write it (docs/autotune-format.md).
 
-What this module writes it reads by a pattern of its own, ten times faster than the TOML reader; a file with anything else in
-it goes to that reader whole. Both give the same, which a test holds them to.
+Files that this module wrote are read by a pattern, ten times faster than by the TOML reader; any other file goes to the TOML
+reader whole. A test checks that both give the same.
 
 What the original accepts is accepted here too (docs/upstream-differences.md has the exceptions).
 
@@ -46,7 +46,7 @@ _ESCAPES = {code: f"\\u{code:04X}" for code in (*range(0x20), 0x7F)} | {ord("\\"
 class AutotuneText:
     """What a file says: the records by key and identity, and what is kept of it as it stands.
 
-    ``unreadable`` holds the records that cannot be meant, each with the reason; ``unknown`` what else others have added, and
+    ``unreadable`` holds the records that are not valid, each with the reason; ``unknown`` what else others have added, and
     ``unknown_of`` the same of single records. ``digest`` is the BLAKE3 of the file's bytes, empty for what is in no file.
     """
 
@@ -66,7 +66,7 @@ def parse(text: str) -> AutotuneText:
     Raises
     ------
     ValueError
-        If it is no TOML, or is no autotune file: schema and records are of another type.
+        If it is not a TOML, or is not an autotune file: schema and records are of another type.
     """
     text = text.removeprefix("\ufeff")
     found = parse_own(text)
@@ -78,9 +78,9 @@ def parse(text: str) -> AutotuneText:
         raise ValueError("its arrays are nested too deeply") from None
     schema, records = top.pop("schema", 0), top.pop("record", [])
     if type(schema) is not int or not 0 <= schema <= U32_MAX:
-        raise ValueError(f"its schema is {schema!r}, which is no whole number from 0 to {U32_MAX}")
+        raise ValueError(f"its schema is {schema!r}, which is not an integer from 0 to {U32_MAX}")
     if not isinstance(records, list):
-        raise ValueError("its records are no array")  # noqa: TRY004 -- of the text
+        raise ValueError("its records are not an array")  # noqa: TRY004 -- of the text
     return _read_records(records, schema, top)
 
 
@@ -106,7 +106,7 @@ def _read_records(records: list[Any], schema: int, unknown: dict[str, Any]) -> A
 
 def _read_record(table: object) -> tuple[tuple[AutotuneKey, str], AutotuneRecord]:
     if not isinstance(table, dict):
-        raise InvalidAutotuneRecord(f"a tuning record is {table!r:.80}, which is no table", fix="correct it", value=table)
+        raise InvalidAutotuneRecord(f"a tuning record is {table!r:.80}, which is not a table", fix="correct it", value=table)
     missing = [name for name in _AS_LIST[:-1] if name not in table]
     if missing:
         raise InvalidAutotuneRecord(f"a tuning record has no {', '.join(missing)}", fix="add it", field=missing[0])
@@ -138,7 +138,7 @@ def parse_own(text: str) -> dict[tuple[AutotuneKey, str], AutotuneRecord] | None
         if identity is not None:
             added = (identity, int(samples), int(median), int(at), *names)
         key = AutotuneKey(key, adapter)
-        record = AutotuneRecord.proven(axes[:3], axes[6], axes[3:6], day, *added)
+        record = AutotuneRecord.unchecked(axes[:3], axes[6], axes[3:6], day, *added)
         found[key, record.identity] = record
     return found
 

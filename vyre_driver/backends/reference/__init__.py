@@ -1,4 +1,4 @@
-"""``cpu-ref``: the interpreter of programs that says what is right; no device, and never chosen unless it is named.
+"""``cpu-ref``: the interpreter that defines the right results of programs; it needs no device and is chosen by name only.
 
 Source: spec items 1.5 to 1.7.
 """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _U32 = 0xFFFF_FFFF
 
-# What commutes when nobody uses the result, with a kind of its own; the number is that of order.AccessLog.
+# Atomics that commute when the result is unused, with a kind of its own; the number is that of order.AccessLog.
 COMMUTING: dict[AtomicOp, tuple[int, np.ufunc]] = {
     AtomicOp.ADD: (1, np.add),
     AtomicOp.OR: (2, np.bitwise_or),

@@ -1,7 +1,7 @@
-"""The reference interpreter as a backend: what results are compared with. Acquired by name only.
+"""The reference interpreter as a backend, for results to compare with. Acquired by name only.
 
-It takes programs, and has no device, no memory of its own and no clock: only what it cannot keep of a ``DispatchConfig`` is
-refused, a ``timeout`` among it, for nobody stops an interpreter; a step budget bounds it instead.
+It takes programs, and has no device, no memory of its own and no clock: it refuses the fields of a ``DispatchConfig`` that it
+cannot honour, such as ``timeout``, because an interpreter cannot be stopped; a step budget bounds it instead.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.backends.base import Backend
 from vyre_driver.backends.operations import core_expressions
 from vyre_driver.backends.reference import BACKEND_ID
+from vyre_driver.backends.reference.compiled import MAX_SHARED_BYTES
 from vyre_driver.backends.reference.dispatch import interpret
-from vyre_driver.backends.reference.script import MAX_SHARED_BYTES
+from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
 from vyre_driver.backends.reference.statements import INTERPRETED_NODES
-from vyre_driver.backends.reference.unit import SUBGROUP_LANES
 from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendRegistration
-from vyre_driver.backends.validate import admit
+from vyre_driver.backends.validate import validate_program
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.push_constants import pack_push_constants
 from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.ir.program import Program
-from vyre_driver.target.check import check_output_bytes, check_wishes, output_byte_len
 from vyre_driver.target.config import DispatchConfig
+from vyre_driver.target.config_check import check_config, check_output_bytes, output_byte_len
 from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
@@ -92,13 +92,13 @@ class ReferenceBackend(Backend):
         if self._closed:
             raise DispatchFailed("the reference interpreter is closed", fix="acquire it again")
         chosen = DispatchConfig() if config is None else config
-        check_wishes(self, chosen)
+        check_config(self, chosen)
         if chosen.timeout is not None:
             self.refuse("way to keep timeout: an interpreter is not stopped", "leave timeout out; a step budget bounds it")
         if not isinstance(artifact, Program):
             self.refuse(f"way to run something of type {type(artifact).__name__}", "give a Program")
         pack_push_constants((), 0, {} if push is None else push, "program")  # which has none: refuses any
-        program = admit(self, artifact, chosen)
+        program = validate_program(self, artifact, chosen)
         check_output_bytes(chosen, output_byte_len(BindingPlan.build(program).check_arguments(inputs, {})))
         iterations = chosen.fixpoint_iterations or 1
         found = interpret(program, inputs, specs=specs, grid=chosen.grid_override, iterations=iterations)
@@ -115,7 +115,7 @@ class ReferenceBackend(Backend):
 
 
 def registration() -> BackendRegistration:
-    """Return how it is had: by name alone, for it is what others are compared with."""
+    """Return its registration: acquired by name alone, for it is what others are compared with."""
     return BackendRegistration(
         BACKEND_ID,
         lambda _: ReferenceBackend(),

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from vyre_driver.backends.reference.memory import Buffer
+from vyre_driver.backends.reference.compiled import compile_program
+from vyre_driver.backends.reference.invocations import SUBGROUP_LANES, Grid
+from vyre_driver.backends.reference.memory import BufferMemory
 from vyre_driver.backends.reference.order import AccessLog
 from vyre_driver.backends.reference.schedule import LOCKSTEP_INVOCATIONS, Schedule
-from vyre_driver.backends.reference.script import prepare
 from vyre_driver.backends.reference.specialized import specialized_literals
-from vyre_driver.backends.reference.unit import SUBGROUP_LANES, Grid
 from vyre_driver.backends.reference.values import layout_of
 from vyre_driver.binding.launch import ProgramRules
 from vyre_driver.binding.plan import BindingPlan
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.backends.reference.script import Script
+    from vyre_driver.backends.reference.compiled import CompiledProgram
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.ir.program import Program
     from vyre_driver.specialization.values import SpecMap
@@ -102,35 +102,41 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     Raises
     ------
     InvalidProgram
-        1006 if the validator refuses it, or a count does not fulfil its shape predicate; LimitExceeded 2104 for its sizes.
+        If the validator refuses it, or a count does not fulfil its shape predicate.
+    LimitExceeded
+        If it is too large for the interpreter.
     InvalidInput
-        2201 if an array or the grid does not fit, subgroups cannot have so many lanes, or it cannot run so often.
+        If an array or the grid does not fit, subgroups cannot have so many lanes, or it cannot run so often.
     InvalidSpecialization
-        2102 if a name is that of no let of a literal, or its value does not fit.
+        If a name is that of no let of a literal, or its value does not fit.
     UnsupportedFeature
-        1002 if the interpreter does not run a part of it, which is named.
+        If the interpreter does not run a part of it, which is named.
     ExecutionFault
-        2010, Trapped 2011, DivergentBarrier 2013: if an invocation does what has no result.
+        If an invocation does what has no result.
+    Trapped
+        If an invocation does what has no result.
+    DivergentBarrier
+        If an invocation does what has no result.
     StepBudgetExceeded
-        2012 if an invocation runs too long.
+        If an invocation runs too long.
     """
     validate(program)
     if not is_whole(iterations) or iterations < 1:
         raise InvalidInput(f"a program runs {iterations!r} times", fix="give a number from 1 on", value=iterations)
     if subgroup_lanes not in _LANES:
         raise InvalidInput(f"subgroups of {subgroup_lanes!r} lanes", fix="give a power of two, 1 to 128", value=subgroup_lanes)
-    script = prepare(program, specialized_literals(program, specs))
+    compiled = compile_program(program, specialized_literals(program, specs))
     plan = BindingPlan.build(program)
     plan.descriptor_slots()  # refuses two descriptors of one number
     arguments = plan.check_arguments(inputs, element_counts or {})
     rules = ProgramRules.of(program, plan)
     rules.check_counts(arguments)
     shape = Grid(program.workgroup_size, rules.groups(arguments) if grid is None else _given(grid), subgroup_lanes)
-    memory = _memory(script, plan, arguments)
+    memory = _memory(compiled, plan, arguments)
     order_mattered = stores_met = False
     for turn in range(iterations):
-        memory = [None if one is None else one.forgetful() for one in memory] if turn else memory
-        schedule = Schedule(script, shape, memory, step_budget, lockstep)
+        memory = [None if one is None else one.without_history() for one in memory] if turn else memory
+        schedule = Schedule(compiled, shape, memory, step_budget, lockstep)
         schedule.run()
         order_mattered, stores_met = order_mattered or schedule.order_mattered, stores_met or schedule.stores_met
     outputs = [
@@ -149,25 +155,25 @@ def _given(grid: Sequence[int]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _memory(script: Script, plan: BindingPlan, arguments: Sequence[BufferArgument]) -> list[Buffer | None]:
+def _memory(compiled: CompiledProgram, plan: BindingPlan, arguments: Sequence[BufferArgument]) -> list[BufferMemory | None]:
     """Return the buffers of the dispatch, in the order of the declarations; None for workgroup memory."""
     given = {one.binding.buffer_index: one for one in arguments}
-    found: list[Buffer | None] = [None] * len(script.buffers)
+    found: list[BufferMemory | None] = [None] * len(compiled.buffers)
     for binding in plan.descriptors:
-        declared = script.buffers[binding.buffer_index]
+        declared = compiled.buffers[binding.buffer_index]
         argument, layout = given[binding.buffer_index], layout_of(declared.element)
         data = np.zeros(argument.byte_len, np.uint8)
         if binding.role.consumes_input and argument.data is not None:
             data[:] = argument.data.reshape(-1).view(np.uint8)
         elements = data.view(layout.dtype).reshape(-1, *layout.shape)
-        logged = declared.name in script.logged
-        found[binding.buffer_index] = Buffer(
+        logged = declared.name in compiled.logged
+        found[binding.buffer_index] = BufferMemory(
             declared.element, elements, len(elements), shared=False, log=AccessLog(len(elements)) if logged else None
         )
     return found
 
 
-def _output(argument: BufferArgument, buffer: Buffer | None) -> NDArray[Any]:
+def _output(argument: BufferArgument, buffer: BufferMemory | None) -> NDArray[Any]:
     """Return what comes back of a buffer: all in its own type and shape, or the bytes of its range."""
     raw = np.zeros(0, np.uint8) if buffer is None else buffer.raw
     start, size = argument.binding.readback_slice(argument.byte_len)

@@ -1,4 +1,4 @@
-"""Expressions as functions that give the values of the active invocations of a unit.
+"""Expressions as functions that give the values of the active invocations of a batch.
 
 Source: spec items 1.6 and 1.7. Types are those of the validator, which has passed the program.
 """
@@ -23,12 +23,12 @@ from vyre_driver.ir.walks import OPERANDS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from vyre_driver.backends.reference.unit import Unit
+    from vyre_driver.backends.reference.invocations import InvocationBatch
     from vyre_driver.backends.reference.values import Values
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
 
-    Evaluate = Callable[[Unit], Values]
+    Evaluate = Callable[[InvocationBatch], Values]
 
 _PURE = Traits.NO_READS | Traits.NO_WRITES
 _COMPARISONS: dict[BinOp, Callable[[Any, Any], Any]] = {
@@ -50,7 +50,7 @@ class Value(NamedTuple):
 
 
 class Variable(NamedTuple):
-    """A variable in scope: its place among a unit's variables, and its type."""
+    """A variable in scope: its place among a batch's variables, and its type."""
 
     slot: int
     dtype: DataType
@@ -68,7 +68,7 @@ class ExpressionCompiler:
         self._shared: set[int] = set()
 
     def joint(self, *roots: Expr) -> tuple[list[Value], bool]:
-        """Make the expressions of one statement ready; returns them, and whether ``unit.memo`` is to be cleared after them.
+        """Make the expressions of one statement ready; returns them, and whether ``batch.memo`` is to be cleared after them.
 
         A part without effects that stands in several places is evaluated once for the statement.
         """
@@ -92,11 +92,11 @@ class ExpressionCompiler:
         if isinstance(expr, ex.LitF32):
             values = np.array([expr.bits], np.uint32).view(np.float32)
             return Value(
-                lambda _unit: values, DataType.F32, bool((floats.canonical(values).view(np.uint32) == expr.bits).all())
+                lambda _batch: values, DataType.F32, bool((floats.canonical(values).view(np.uint32) == expr.bits).all())
             )
         dtype = expr.dtype
         one = np.array([expr.value], word_of(dtype))
-        return Value(lambda _unit: one, dtype)
+        return Value(lambda _batch: one, dtype)
 
     def opaque(self, expr: ex.OpaqueExpr) -> Value:
         """Return a 64-bit literal; nothing else is known of extensions."""
@@ -104,34 +104,34 @@ class ExpressionCompiler:
         if dtype is None:
             _refuse(f"the opaque expression {expr.kind!r}")
         values = np.frombuffer(expr.payload, word_of(dtype))
-        return Value(lambda _unit: values, dtype)
+        return Value(lambda _batch: values, dtype)
 
     def var(self, expr: ex.Var) -> Value:
         """Return a variable of the active invocations."""
         slot, dtype = self.scope[expr.name]
-        return Value(lambda unit: unit.of_active(unit.variables[slot]), dtype)
+        return Value(lambda batch: batch.of_active(batch.variables[slot]), dtype)
 
     def load(self, expr: ex.Load) -> Value:
         """Return elements of a buffer, of a bytes buffer what follows the index."""
         place, declared = self._buffers[expr.buffer]
         index = self._value(expr.index).run
         if declared.element == DataType.Bytes:
-            return Value(lambda unit: unit.buffers[place].load_bytes(index(unit)), DataType.Bytes)
-        return Value(lambda unit: unit.buffers[place].load(unit, index(unit)), declared.element)
+            return Value(lambda batch: batch.buffers[place].load_bytes(index(batch)), DataType.Bytes)
+        return Value(lambda batch: batch.buffers[place].load(batch, index(batch)), declared.element)
 
     def buf_len(self, expr: ex.BufLen) -> Value:
         """Return the number of elements."""
         place, _ = self._buffers[expr.buffer]
-        return Value(lambda unit: np.array([unit.buffers[place].count & 0xFFFF_FFFF], np.uint32), DataType.U32)
+        return Value(lambda batch: np.array([batch.buffers[place].count & 0xFFFF_FFFF], np.uint32), DataType.U32)
 
     def index(self, expr: Any) -> Value:  # noqa: ANN401 -- one of the three ids
         """Return an index along an axis."""
         axis = expr.axis
         if isinstance(expr, ex.InvocationId):
-            return Value(lambda unit: unit.of_active(unit.invocation_ids[axis]), DataType.U32)
+            return Value(lambda batch: batch.of_active(batch.invocation_ids[axis]), DataType.U32)
         if isinstance(expr, ex.WorkgroupId):
-            return Value(lambda unit: unit.of_active(unit.workgroup_ids[axis]), DataType.U32)
-        return Value(lambda unit: unit.of_active(unit.local_ids[axis]), DataType.U32)
+            return Value(lambda batch: batch.of_active(batch.workgroup_ids[axis]), DataType.U32)
+        return Value(lambda batch: batch.of_active(batch.local_ids[axis]), DataType.U32)
 
     def binary(self, expr: ex.Binary) -> Value:
         """Return what an operator makes of two values."""
@@ -147,7 +147,7 @@ class ExpressionCompiler:
         if left.dtype == DataType.F32:
             function = floats.BINARY[op]
             first, second = _flushed(left), _flushed(right)
-            return Value(lambda unit: floats.canonical(function(first(unit), second(unit))), DataType.F32, is_canonical=True)
+            return Value(lambda batch: floats.canonical(function(first(batch), second(batch))), DataType.F32, is_canonical=True)
         if op in {BinOp.DIV, BinOp.MOD}:
             return Value(_division(op, left, right), left.dtype)
         return Value(_of_two(integers.BINARY[op], left.run, right.run), left.dtype)
@@ -162,23 +162,23 @@ class ExpressionCompiler:
         operand = self._value(expr.operand)
         if op is UnOp.LOGICAL_NOT:
             is_true = _truth(operand)
-            return Value(lambda unit: ~is_true(unit), DataType.Bool)
+            return Value(lambda batch: ~is_true(batch), DataType.Bool)
         if op in floats.PREDICATES:
             test, own = floats.PREDICATES[op], operand.run
-            return Value(lambda unit: test(own(unit)), DataType.Bool)
+            return Value(lambda batch: test(own(batch)), DataType.Bool)
         if operand.dtype == DataType.F32:
             function, flat = floats.UNARY[op], _flushed(operand)
-            return Value(lambda unit: floats.canonical(function(flat(unit))), DataType.F32, is_canonical=True)
+            return Value(lambda batch: floats.canonical(function(flat(batch))), DataType.F32, is_canonical=True)
         of_integer, run = integers.UNARY[op], operand.run
-        return Value(lambda unit: of_integer(run(unit)), operand.dtype)
+        return Value(lambda batch: of_integer(run(batch)), operand.dtype)
 
     def select(self, expr: ex.Select) -> Value:
         """Return one value or the other; both are evaluated."""
         is_true = _truth(self._value(expr.cond))
         first, second = self._value(expr.true_value), self._value(expr.false_value)
 
-        def run(unit: Unit) -> Values:
-            chosen, one, other = is_true(unit), first.run(unit), second.run(unit)
+        def run(batch: InvocationBatch) -> Values:
+            chosen, one, other = is_true(batch), first.run(batch), second.run(batch)
             return np.where(chosen.reshape(-1, *[1] * (one.ndim - 1)), one, other)
 
         return Value(run, first.dtype, first.is_canonical and second.is_canonical)
@@ -189,7 +189,7 @@ class ExpressionCompiler:
         if inner.dtype == target:
             return inner
         run, source = inner.run, inner.dtype
-        return Value(lambda unit: casts.cast(run(unit), source, target), target, is_canonical=True)
+        return Value(lambda batch: casts.cast(run(batch), source, target), target, is_canonical=True)
 
     def atomic(self, expr: ex.Atomic) -> Value:
         """Return what an atomic found."""
@@ -204,43 +204,43 @@ class ExpressionCompiler:
         index, value = self._value(expr.index).run, self._value(expr.value).run
         wanted = None if expr.expected is None else self._value(expr.expected).run
 
-        def run(unit: Unit) -> Values:
-            at = index(unit)
-            expected = None if wanted is None else wanted(unit)
-            return unit.buffers[place].atomic(unit, op, at, value(unit), expected, is_used=is_used)
+        def run(batch: InvocationBatch) -> Values:
+            at = index(batch)
+            expected = None if wanted is None else wanted(batch)
+            return batch.buffers[place].atomic(batch, op, at, value(batch), expected, is_used=is_used)
 
         return run
 
     def fma(self, expr: ex.Fma) -> Value:
         """Return a product and sum, rounded once."""
         a, b, c = (_flushed(self._value(one)) for one in (expr.a, expr.b, expr.c))
-        return Value(lambda unit: floats.fma(a(unit), b(unit), c(unit)), DataType.F32, is_canonical=True)
+        return Value(lambda batch: floats.fma(a(batch), b(batch), c(batch)), DataType.F32, is_canonical=True)
 
     def subgroup_add(self, expr: ex.SubgroupAdd) -> Value:
         """Return the sum over the subgroup."""
         self.has_subgroups = True
         inner = self._value(expr.value)
-        return Value(lambda unit: subgroups.add(unit, inner.run(unit)), inner.dtype, is_canonical=True)
+        return Value(lambda batch: subgroups.add(batch, inner.run(batch)), inner.dtype, is_canonical=True)
 
     def subgroup_shuffle(self, expr: ex.SubgroupShuffle) -> Value:
         """Return the value of another lane."""
         self.has_subgroups = True
         inner, lane = self._value(expr.value), self._value(expr.lane)
-        return Value(lambda unit: subgroups.shuffle(unit, inner.run(unit), lane.run(unit)), inner.dtype)
+        return Value(lambda batch: subgroups.shuffle(batch, inner.run(batch), lane.run(batch)), inner.dtype)
 
     def subgroup_ballot(self, expr: ex.SubgroupBallot) -> Value:
         """Return a bit a lane."""
         self.has_subgroups = True
         is_true = _truth(self._value(expr.cond))
-        return Value(lambda unit: subgroups.ballot(unit, is_true(unit)), DataType.U32)
+        return Value(lambda batch: subgroups.ballot(batch, is_true(batch)), DataType.U32)
 
     def subgroup_lane(self, _expr: ex.SubgroupLocalId) -> Value:
         """Return the lane."""
-        return Value(lambda unit: unit.of_active(unit.subgroup_lane.astype(np.uint32)), DataType.U32)
+        return Value(lambda batch: batch.of_active(batch.subgroup_lane.astype(np.uint32)), DataType.U32)
 
     def subgroup_size(self, _expr: ex.SubgroupSize) -> Value:
         """Return the number of lanes."""
-        return Value(lambda unit: np.array([unit.grid.lanes], np.uint32), DataType.U32)
+        return Value(lambda batch: np.array([batch.grid.lanes], np.uint32), DataType.U32)
 
 
 _HANDLERS: dict[type[Expr], Callable[[ExpressionCompiler, Any], Value]] = {
@@ -276,7 +276,7 @@ def _refuse(what: str) -> NoReturn:
 
 
 def refuse_node(what: str) -> NoReturn:
-    """Raise UnsupportedFeature 1002 for a statement or an expression."""
+    """Raise UnsupportedFeature for a statement or an expression."""
     _refuse(what)
 
 
@@ -300,27 +300,27 @@ def _shared_parts(roots: tuple[Expr, ...], wanted: int) -> set[int]:
 
 
 def _remembered(key: int, run: Evaluate) -> Evaluate:
-    def once(unit: Unit) -> Values:
-        known = unit.memo.get(key)
+    def once(batch: InvocationBatch) -> Values:
+        known = batch.memo.get(key)
         if known is None:
-            known = unit.memo[key] = run(unit)
+            known = batch.memo[key] = run(batch)
         return known
 
     return once
 
 
 def _of_two(function: Callable[[Values, Values], Any], left: Evaluate, right: Evaluate) -> Evaluate:
-    return lambda unit: function(left(unit), right(unit))
+    return lambda batch: function(left(batch), right(batch))
 
 
 def _flushed(value: Value) -> Evaluate:
     run = value.run
-    return run if value.is_canonical else lambda unit: floats.flushed(run(unit))
+    return run if value.is_canonical else lambda batch: floats.flushed(run(batch))
 
 
 def _truth(value: Value) -> Evaluate:
     run = value.run
-    return run if value.dtype == DataType.Bool else lambda unit: casts.truth(run(unit))
+    return run if value.dtype == DataType.Bool else lambda batch: casts.truth(run(batch))
 
 
 def truth_of(value: Value) -> Evaluate:
@@ -337,7 +337,7 @@ def _comparison(op: BinOp, left: Value, right: Value) -> Evaluate:
     if dtype not in VECTORS or op not in {BinOp.EQ, BinOp.NE}:
         _refuse(f"{op.name} of {dtype}")
     differ = _of_two(lambda one, other: (one != other).any(axis=1), left.run, right.run)
-    return differ if op is BinOp.NE else lambda unit: ~differ(unit)
+    return differ if op is BinOp.NE else lambda batch: ~differ(batch)
 
 
 def _division(op: BinOp, left: Value, right: Value) -> Evaluate:
@@ -346,15 +346,15 @@ def _division(op: BinOp, left: Value, right: Value) -> Evaluate:
     if not is_signed:
         return _of_two(function, left.run, right.run)
 
-    def run(unit: Unit) -> Values:
-        dividend, divisor = left.run(unit), right.run(unit)
+    def run(batch: InvocationBatch) -> Values:
+        dividend, divisor = left.run(batch), right.run(batch)
         wrong = integers.has_no_quotient(dividend, divisor)
         if wrong.any():
             first = int(np.argmax(wrong))
             pair = [int(one[first if len(one) > 1 else 0]) for one in (dividend, divisor)]
             name = "remainder" if op is BinOp.MOD else "quotient"
             fix = "guard the division: of i32, the divisor may not be 0, nor -1 under the least number"
-            raise unit.fault(f"the i32 {name} of {pair[0]} by {pair[1]} does not exist", fix, first)
+            raise batch.fault(f"the i32 {name} of {pair[0]} by {pair[1]} does not exist", fix, first)
         return function(dividend, divisor)
 
     return run

@@ -69,7 +69,7 @@ def _distance(left: Values, right: Values) -> Values:
 
 
 def _rounded(values: Values) -> Values:
-    """Return the nearest whole numbers, of two the one farther from zero; adding a half first would round twice."""
+    """Return the nearest integers, of two the one farther from zero; adding a half first would round twice."""
     whole = np.trunc(values)
     away = np.abs(values - whole) >= _HALF
     return np.asarray(np.copysign(np.where(away, whole + np.copysign(_ONE, values), whole), values))

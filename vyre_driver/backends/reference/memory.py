@@ -17,17 +17,17 @@ from vyre_driver.ir.dtypes import DataType
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vyre_driver.backends.reference.unit import Unit
+    from vyre_driver.backends.reference.invocations import InvocationBatch
     from vyre_driver.backends.reference.values import Values
     from vyre_driver.ir.operators import AtomicOp
 
     Places = NDArray[np.int64]
 
 
-class Buffer:
-    """One buffer: ``count`` elements, of a shared one so many for each workgroup of a unit.
+class BufferMemory:
+    """The memory of one buffer: ``count`` elements, and for workgroup memory so many for each workgroup of a batch.
 
-    With a ``log`` its accesses are held against the order, and what is overwritten is kept until the unit has run.
+    With a ``log`` its accesses are held against the order, and what is overwritten is kept until the batch has run.
     """
 
     def __init__(self, dtype: DataType, data: NDArray[Any], count: int, *, shared: bool, log: AccessLog | None) -> None:
@@ -41,30 +41,30 @@ class Buffer:
         self._overwritten: list[tuple[Places, NDArray[Any]]] = []
 
     @classmethod
-    def zeroed(cls, dtype: DataType, count: int, groups: int, *, logged: bool) -> Buffer:
+    def zeroed(cls, dtype: DataType, count: int, groups: int, *, logged: bool) -> BufferMemory:
         """Return workgroup memory for so many workgroups."""
         layout = layout_of(dtype)
         data = np.zeros((count * groups, *layout.shape), layout.dtype)
         return cls(dtype, data, count, shared=True, log=AccessLog(len(data)) if logged else None)
 
-    def forgetful(self) -> Buffer:
-        """Return the same memory, of which nothing is noted yet: for the next of several dispatches."""
+    def without_history(self) -> BufferMemory:
+        """Return the same memory without the accesses noted so far: for the next of several dispatches."""
         log = None if self._log is None else AccessLog(len(self.data))
-        return Buffer(self.dtype, self.data, self.count, shared=self._shared, log=log)
+        return BufferMemory(self.dtype, self.data, self.count, shared=self._shared, log=log)
 
     @property
     def raw(self) -> NDArray[np.uint8]:
         """The bytes, to be written to."""
         return self.data.reshape(-1).view(np.uint8)
 
-    def load(self, unit: Unit, index: Values) -> Values:
-        """Return elements for the active invocations of a unit."""
-        inside, all_inside, places = self._places(unit, index)
-        if self._log is not None and unit.watched:
-            lanes = spread(unit.lanes, unit.active_count)
+    def load(self, batch: InvocationBatch, index: Values) -> Values:
+        """Return elements for the active invocations of a batch."""
+        inside, all_inside, places = self._places(batch, index)
+        if self._log is not None and batch.watched:
+            lanes = spread(batch.lanes, batch.active_count)
             every = places if len(places) == len(lanes) else np.repeat(places, len(lanes))
             reached = slice(None) if all_inside else spread(inside, len(lanes))
-            self._log.reading(unit, lanes[reached], every[reached])
+            self._log.reading(batch, lanes[reached], every[reached])
         if all_inside:
             found = self.data[places]
         else:
@@ -72,32 +72,32 @@ class Buffer:
             found[inside] = self.data[places[inside]]
         return found != 0 if self._is_bool else found
 
-    def store(self, unit: Unit, index: Values, values: Values) -> None:
+    def store(self, batch: InvocationBatch, index: Values, values: Values) -> None:
         """Write elements; of several on one place the last stays."""
-        lanes, inside, places = self._reached(unit, index)
+        lanes, inside, places = self._reached(batch, index)
         values = spread(values, len(inside))[inside]
-        if self._log is not None and unit.watched:
-            self._keep(self._log, unit, places)
-            self._log.writing(unit, lanes, places)
+        if self._log is not None and batch.watched:
+            self._keep(self._log, batch, places)
+            self._log.writing(batch, lanes, places)
         self.data[places] = values
-        if unit.watched and not unit.stores_met:
-            unit.stores_met = self.data[places].tobytes() != np.ascontiguousarray(values, self.data.dtype).tobytes()
+        if batch.watched and not batch.stores_met:
+            batch.stores_met = self.data[places].tobytes() != np.ascontiguousarray(values, self.data.dtype).tobytes()
 
     def atomic(  # noqa: PLR0913 -- the fields of an atomic
-        self, unit: Unit, op: AtomicOp, index: Values, values: Values, expected: Values | None, *, is_used: bool
+        self, batch: InvocationBatch, op: AtomicOp, index: Values, values: Values, expected: Values | None, *, is_used: bool
     ) -> Values:
-        """Apply an atomic, and return what was there; zeros when nobody uses it."""
-        lanes, inside, places = self._reached(unit, index)
+        """Apply an atomic, and return what was there; zeros when it is unused."""
+        lanes, inside, places = self._reached(batch, index)
         count = len(inside)
         result = np.zeros(count, np.uint32)
         values = spread(values, count)[inside]
         kind, combine = (0, None) if is_used else atomics.COMMUTING.get(op, (0, None))
-        if self._log is not None and unit.watched:
-            self._keep(self._log, unit, places)
+        if self._log is not None and batch.watched:
+            self._keep(self._log, batch, places)
             if kind:
-                self._log.combining(unit, lanes, places, kind)
+                self._log.combining(batch, lanes, places, kind)
             else:
-                self._log.writing(unit, lanes, places)
+                self._log.writing(batch, lanes, places)
         if combine is not None:
             combine.at(self.data, places, values)
         else:
@@ -117,36 +117,36 @@ class Buffer:
         room[:] = np.frombuffer(data, np.uint8)[: len(room)]
 
     def roll_back(self) -> None:
-        """Undo what was written since :meth:`settle`."""
+        """Undo what was written since :meth:`commit`."""
         for places, old in reversed(self._overwritten):
             self.data[places] = old
-        self.settle()
+        self.commit()
 
-    def settle(self) -> None:
-        """Forget what was overwritten."""
+    def commit(self) -> None:
+        """Keep what was written: forget what it overwrote."""
         self._overwritten.clear()
 
-    def _keep(self, log: AccessLog, unit: Unit, places: Places) -> None:
-        """Keep what is about to be overwritten for the first time in this unit."""
+    def _keep(self, log: AccessLog, batch: InvocationBatch, places: Places) -> None:
+        """Keep what is about to be overwritten for the first time in this batch."""
         if not self._shared:
-            fresh = log.fresh(unit, places)
+            fresh = log.fresh(batch, places)
             if len(fresh):
                 self._overwritten.append((fresh, self.data[fresh]))
 
-    def _places(self, unit: Unit, index: Values) -> tuple[NDArray[np.bool_], bool, Places]:
+    def _places(self, batch: InvocationBatch, index: Values) -> tuple[NDArray[np.bool_], bool, Places]:
         """Return which are in range, whether all are, and the places in memory."""
         places = index.astype(np.int64)
         inside = places < self.count
-        if self._shared and unit.groups > 1:
-            places = places + unit.group_of[unit.lanes] * self.count
+        if self._shared and batch.groups > 1:
+            places = places + batch.group_of[batch.lanes] * self.count
             inside = spread(inside, len(places))
         return inside, bool(inside.all()), places
 
-    def _reached(self, unit: Unit, index: Values) -> tuple[Places, Any, Places]:
+    def _reached(self, batch: InvocationBatch, index: Values) -> tuple[Places, Any, Places]:
         """Return the active invocations whose index is in range, which they are, and their places."""
-        count = unit.active_count
-        inside, all_inside, places = self._places(unit, index)
-        places, lanes = spread(places, count), unit.lanes
+        count = batch.active_count
+        inside, all_inside, places = self._places(batch, index)
+        places, lanes = spread(places, count), batch.lanes
         if all_inside:
             return lanes, np.ones(count, np.bool_), places
         inside = spread(inside, count)

@@ -1,8 +1,8 @@
-"""Which invocations are run together, and what is done when their order matters.
+"""Choose which invocations run together, and what to do when their order matters.
 
 Many are run in lockstep as long as that gives what running them one after the other gives. Where it may not
-(:mod:`vyre_driver.backends.reference.order`), and where a fault is found, of which the first in order is meant, what they wrote
-is undone and fewer are run together: down to single invocations, or to single subgroups in programs whose subgroups talk.
+(:mod:`vyre_driver.backends.reference.order`), and where a fault is found, of which the first in order counts, what they wrote
+is undone and fewer are run together: down to single invocations, or to single subgroups in programs with subgroup operations.
 
 Source: spec item 1.7, parallelism.
 """
@@ -14,40 +14,42 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from vyre_driver.backends.reference.memory import Buffer
+from vyre_driver.backends.reference.invocations import InvocationBatch
+from vyre_driver.backends.reference.memory import BufferMemory
 from vyre_driver.backends.reference.order import OrderMatters
-from vyre_driver.backends.reference.unit import Unit
 from vyre_driver.errors import DivergentBarrier, ExecutionFault
 from vyre_driver.ir.operators import MemoryOrdering
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vyre_driver.backends.reference.script import Script
+    from vyre_driver.backends.reference.compiled import CompiledProgram
+    from vyre_driver.backends.reference.invocations import Grid
     from vyre_driver.backends.reference.statements import Steps
-    from vyre_driver.backends.reference.unit import Grid
 
 LOCKSTEP_INVOCATIONS = 1 << 16
 
 
 class Schedule:
-    """One dispatch of a script over the buffers of a call.
+    """One dispatch of a compiled program over the buffers of a call.
 
     ``order_mattered`` tells whether invocations had to be run apart, ``stores_met`` whether those of one statement stored
     different values to one element.
     """
 
-    def __init__(self, script: Script, grid: Grid, buffers: list[Buffer | None], budget: int, lockstep: int) -> None:
+    def __init__(
+        self, compiled: CompiledProgram, grid: Grid, buffers: list[BufferMemory | None], budget: int, lockstep: int
+    ) -> None:
         """Take the buffers outside workgroup memory, in the order of the declarations, None for those inside."""
         self.order_mattered = False
         self.stores_met = False
-        self._script = script
+        self._compiled = compiled
         self._grid = grid
         self._buffers = buffers
         self._budget = budget
         self._lockstep = lockstep
         self._clock = 1
-        self._atom = grid.lanes if script.has_subgroups else 1
+        self._atom = grid.lanes if compiled.has_subgroups else 1
 
     def run(self) -> None:
         """Run every workgroup.
@@ -55,12 +57,12 @@ class Schedule:
         Raises
         ------
         ExecutionFault
-            2010 and below, of the first invocation that has one.
+            If an invocation faults: that of the first one that does.
         StepBudgetExceeded
-            2012 if an invocation runs too long.
+            If an invocation runs too long.
         """
         width, total = self._grid.group_invocations, self._grid.group_count
-        step = total if self._script.has_grid_barriers else max(1, self._lockstep // width)
+        step = total if self._compiled.has_grid_barriers else max(1, self._lockstep // width)
         with np.errstate(all="ignore"), self._with_paths():
             for first in range(0, total, step):
                 self._run_groups(first, min(step, total - first))
@@ -72,19 +74,19 @@ class Schedule:
         except ExecutionFault as fault:
             place = fault.context.pop("place", None)
             if isinstance(place, int):
-                fault.context["path"] = self._script.paths[place]
+                fault.context["path"] = self._compiled.paths[place]
             raise
 
     def _run_groups(self, first: int, count: int) -> None:
         """Run whole workgroups: together if that may be, else in halves, else one invocation after the other."""
         width = self._grid.group_invocations
-        apart = self._script.one_by_one or not self._lockstep
+        apart = self._compiled.is_sequential or not self._lockstep
         if not apart and self._succeeds(first * width, count * width):
             return
-        if count > 1 and not self._script.has_grid_barriers:
+        if count > 1 and not self._compiled.has_grid_barriers:
             self._run_groups(first, count // 2)
             self._run_groups(first + count // 2, count - count // 2)
-        elif self._script.needs_whole_groups or apart:
+        elif self._compiled.needs_whole_groups or apart:
             self._run_apart(first, count)
         else:
             self._run_halves(first * width, first * width, width)
@@ -100,50 +102,50 @@ class Schedule:
                 self._run_halves(origin, first, size)
 
     def _run_atom(self, start: int, count: int) -> bool:
-        unit = self._unit(start, count, self._memory(1, logged=False))
-        for _ in self._script.run(unit):
+        batch = self._batch(start, count, self._memory(1, logged=False))
+        for _ in self._compiled.run(batch):
             pass
         return True
 
     def _succeeds(self, start: int, count: int) -> bool:
         """Run invocations in lockstep; when their order matters, or there is a fault, undo it and return False."""
         groups = -(-count // self._grid.group_invocations)
-        unit = self._unit(start, count, self._memory(groups, logged=True))
-        unit.watched = True
+        batch = self._batch(start, count, self._memory(groups, logged=True))
+        batch.watched = True
         try:
-            for ordering in self._script.run(unit):
-                self._pass_barrier(unit, ordering)
+            for ordering in self._compiled.run(batch):
+                self._pass_barrier(batch, ordering)
         except OrderMatters:
             self.order_mattered = True
         except ExecutionFault:
-            if count <= self._atom and not self._script.needs_whole_groups:
+            if count <= self._atom and not self._compiled.needs_whole_groups:
                 raise
         else:
             for buffer in self._buffers:
                 if buffer is not None:
-                    buffer.settle()
-            self.stores_met |= unit.stores_met
+                    buffer.commit()
+            self.stores_met |= batch.stores_met
             return True
         for buffer in self._buffers:
             if buffer is not None:
                 buffer.roll_back()
         return False
 
-    def _pass_barrier(self, unit: Unit, ordering: MemoryOrdering) -> None:
+    def _pass_barrier(self, batch: InvocationBatch, ordering: MemoryOrdering) -> None:
         """Begin a new phase for the workgroups that have come to a barrier, all of each."""
-        if unit.active is not None:
+        if batch.active is not None:
             width = self._grid.group_invocations
-            come = np.bincount(unit.group_of[unit.active], minlength=unit.groups)
+            come = np.bincount(batch.group_of[batch.active], minlength=batch.groups)
             wanted = come.size if ordering is MemoryOrdering.GRID_SYNC else np.count_nonzero(come)
             if np.count_nonzero(come == width) != wanted:
-                _refuse_barrier(unit, ordering)
+                _refuse_barrier(batch, ordering)
             passed = np.flatnonzero(come)
         else:
-            passed = np.arange(unit.groups)
+            passed = np.arange(batch.groups)
         self._clock += 1
-        unit.phase[passed] = self._clock
+        batch.phase[passed] = self._clock
         if ordering is MemoryOrdering.GRID_SYNC:
-            unit.since = self._clock
+            batch.since = self._clock
 
     def _run_apart(self, first: int, count: int) -> None:
         """Run workgroup after workgroup, in each one invocation (or subgroup) after the other up to its next barrier."""
@@ -163,44 +165,44 @@ class Schedule:
         shared = self._memory(1, logged=False)
         atoms = []
         for start in range(0, width, self._atom):
-            unit = self._unit(group * width + start, min(self._atom, width - start), shared)
-            atoms.append((unit, self._script.run(unit)))
+            batch = self._batch(group * width + start, min(self._atom, width - start), shared)
+            atoms.append((batch, self._compiled.run(batch)))
         while atoms:
-            reached = [(unit, steps, next(steps, None)) for unit, steps in atoms]
-            stopped = [(unit, steps) for unit, steps, ordering in reached if ordering is not None]
-            for unit, _, ordering in reached:
+            reached = [(batch, steps, next(steps, None)) for batch, steps in atoms]
+            stopped = [(batch, steps) for batch, steps, ordering in reached if ordering is not None]
+            for batch, _, ordering in reached:
                 if ordering is None:
-                    _check_ended(unit)
-                elif len(stopped) != len(reached) or unit.active is not None:
-                    _refuse_barrier(unit, ordering)
+                    _check_ended(batch)
+                elif len(stopped) != len(reached) or batch.active is not None:
+                    _refuse_barrier(batch, ordering)
             orderings = {ordering for _, _, ordering in reached if ordering is not None}
             if MemoryOrdering.GRID_SYNC in orderings:
                 yield MemoryOrdering.GRID_SYNC
             atoms = stopped
 
-    def _memory(self, groups: int, *, logged: bool) -> list[Buffer]:
-        """Return the buffers of a unit, with new workgroup memory of zeros."""
-        names = self._script.logged if logged else frozenset()
+    def _memory(self, groups: int, *, logged: bool) -> list[BufferMemory]:
+        """Return the buffers of a batch, with new workgroup memory of zeros."""
+        names = self._compiled.logged if logged else frozenset()
         return [
-            buffer if buffer is not None else Buffer.zeroed(one.element, one.count, groups, logged=one.name in names)
-            for one, buffer in zip(self._script.buffers, self._buffers, strict=True)
+            buffer if buffer is not None else BufferMemory.zeroed(one.element, one.count, groups, logged=one.name in names)
+            for one, buffer in zip(self._compiled.buffers, self._buffers, strict=True)
         ]
 
-    def _unit(self, start: int, count: int, memory: list[Buffer]) -> Unit:
+    def _batch(self, start: int, count: int, memory: list[BufferMemory]) -> InvocationBatch:
         self._clock += 1
-        unit = Unit(self._grid, start, count, memory, self._script.variable_count, self._budget)
-        unit.phase[:] = unit.since = unit.began = self._clock
-        return unit
+        batch = InvocationBatch(self._grid, start, count, memory, self._compiled.variable_count, self._budget)
+        batch.phase[:] = batch.since = batch.began = self._clock
+        return batch
 
 
-def _refuse_barrier(unit: Unit, ordering: MemoryOrdering) -> NoReturn:
+def _refuse_barrier(batch: InvocationBatch, ordering: MemoryOrdering) -> NoReturn:
     what = "the grid" if ordering is MemoryOrdering.GRID_SYNC else "its workgroup"
     fix = "let every invocation reach it, and guard the work instead"
-    raise unit.fault(f"a barrier was reached by only some invocations of {what}", fix, 0, DivergentBarrier)
+    raise batch.fault(f"a barrier was reached by only some invocations of {what}", fix, 0, DivergentBarrier)
 
 
-def _check_ended(unit: Unit) -> None:
-    if unit.copies:
-        unit.active = None
-        tags = ", ".join(map(repr, sorted(unit.copies)))
-        raise unit.fault(f"the copies {tags} were never waited for", "wait for every copy before the end", 0)
+def _check_ended(batch: InvocationBatch) -> None:
+    if batch.copies:
+        batch.active = None
+        tags = ", ".join(map(repr, sorted(batch.copies)))
+        raise batch.fault(f"the copies {tags} were never waited for", "wait for every copy before the end", 0)

@@ -1,4 +1,4 @@
-"""The values that a caller gives to lets of literals, in the place of these.
+"""Replace literals in lets by the specialization values that a caller gives.
 
 Source: docs/lowering.md, ``specs``: a ``let`` of a literal is the declaration of a specialization constant with that default.
 """
@@ -25,7 +25,7 @@ def specialized_literals(program: Program, specs: Mapping[str, object] | SpecMap
     Raises
     ------
     InvalidSpecialization
-        2102 if a name is that of no let of a literal, or a value does not fit its type.
+        If a name is that of no let of a literal, or a value does not fit its type.
     """
     if specs is None:
         return {}

@@ -1,4 +1,4 @@
-"""Statements as generators over a unit, which stop at every barrier.
+"""Statements as generators over a batch, which stop at every barrier.
 
 Source: spec items 1.5 and 1.7.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.backends.reference.expressions import ExpressionCompiler, Variable, refuse_node, truth_of
-from vyre_driver.backends.reference.unit import Copy
+from vyre_driver.backends.reference.invocations import Copy
 from vyre_driver.backends.reference.values import spread
 from vyre_driver.errors import Trapped
 from vyre_driver.ir import nodes as nd
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping, Sequence
 
     from vyre_driver.backends.reference.expressions import Evaluate
-    from vyre_driver.backends.reference.unit import Places, Unit
+    from vyre_driver.backends.reference.invocations import InvocationBatch, Places
     from vyre_driver.backends.reference.values import Values
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.statements import Node
 
     Steps = Generator[MemoryOrdering, None, None]
-    Statement = Callable[[Unit], Steps | None]
+    Statement = Callable[[InvocationBatch], Steps | None]
 
 
 class StatementCompiler:
@@ -48,25 +48,25 @@ class StatementCompiler:
         self.variable_count = 0
         self.paths: list[str] = []
         self.read = {term.name for term in terms_within(*program.entry) if isinstance(term, Var)}
-        self.one_by_one = any(one.element == DataType.Bytes for _, one in buffers.values())
+        self.is_sequential = any(one.element == DataType.Bytes for _, one in buffers.values())
 
     @property
     def has_subgroups(self) -> bool:
         """Whether invocations of a subgroup tell each other something."""
         return self._expressions.has_subgroups
 
-    def body(self, nodes: Sequence[Node], path: str) -> Callable[[Unit], Steps]:
+    def body(self, nodes: Sequence[Node], path: str) -> Callable[[InvocationBatch], Steps]:
         """Make a body ready; what it declares is out of scope after it."""
         outside = dict(self._expressions.scope)
         statements = [self._statement(node, f"{path}[{place}]") for place, node in enumerate(nodes)]
         self._expressions.scope = outside
 
-        def run(unit: Unit) -> Steps:
+        def run(batch: InvocationBatch) -> Steps:
             for statement in statements:
-                steps = statement(unit)
+                steps = statement(batch)
                 if steps is not None:
                     yield from steps
-                if unit.ended is not None and not unit.active_count:
+                if batch.ended is not None and not batch.active_count:
                     return
 
         return run
@@ -80,10 +80,10 @@ class StatementCompiler:
         inner = handler(self, node, path)
         cost = _cost(node)
 
-        def run(unit: Unit) -> Steps | None:
-            unit.place = place
-            unit.spend(cost)
-            return inner(unit)
+        def run(batch: InvocationBatch) -> Steps | None:
+            batch.place = place
+            batch.spend(cost)
+            return inner(batch)
 
         return run
 
@@ -91,15 +91,15 @@ class StatementCompiler:
         self.variable_count += 1
         return self.variable_count - 1
 
-    def _evaluated(self, *roots: Any) -> tuple[Callable[[Unit], list[Values]], list[DataType]]:  # noqa: ANN401 -- expressions
+    def _evaluated(self, *roots: Any) -> tuple[Callable[[InvocationBatch], list[Values]], list[DataType]]:  # noqa: ANN401 -- expressions
         """Return what evaluates the expressions of a statement, from left to right, and their types."""
         values, forget = self._expressions.joint(*roots)
         runs = [value.run for value in values]
 
-        def run(unit: Unit) -> list[Values]:
-            found = [one(unit) for one in runs]
+        def run(batch: InvocationBatch) -> list[Values]:
+            found = [one(batch) for one in runs]
             if forget:
-                unit.memo.clear()
+                batch.memo.clear()
             return found
 
         return run, [value.dtype for value in values]
@@ -110,8 +110,8 @@ class StatementCompiler:
         slot = self._new_slot()
         self._expressions.scope[node.name] = Variable(slot, dtype)
 
-        def run(unit: Unit) -> None:
-            unit.variables[slot] = unit.declared(evaluate(unit))
+        def run(batch: InvocationBatch) -> None:
+            batch.variables[slot] = batch.declared(evaluate(batch))
 
         return run
 
@@ -120,8 +120,8 @@ class StatementCompiler:
         evaluate, _ = self._assigned(node)
         slot = self._expressions.scope[node.name].slot
 
-        def run(unit: Unit) -> None:
-            unit.variables[slot] = unit.merged(unit.variables[slot], evaluate(unit))
+        def run(batch: InvocationBatch) -> None:
+            batch.variables[slot] = batch.merged(batch.variables[slot], evaluate(batch))
 
         return run
 
@@ -133,7 +133,7 @@ class StatementCompiler:
             return _forgetting(apply) if forget else apply, DataType.U32
         given = self._specialized.get(node.name) if isinstance(node, nd.Let) else None
         evaluate, (dtype,) = self._evaluated(node.value if given is None else given)
-        return lambda unit: evaluate(unit)[0], dtype
+        return lambda batch: evaluate(batch)[0], dtype
 
     def store(self, node: nd.Store, _path: str) -> Statement:
         """Write an element."""
@@ -142,9 +142,9 @@ class StatementCompiler:
         if DataType.Bytes in {declared.element, dtype}:
             return _store_bytes(place, declared, evaluate)
 
-        def run(unit: Unit) -> None:
-            index, values = evaluate(unit)
-            unit.buffers[place].store(unit, index, values)
+        def run(batch: InvocationBatch) -> None:
+            index, values = evaluate(batch)
+            batch.buffers[place].store(batch, index, values)
 
         return run
 
@@ -154,17 +154,17 @@ class StatementCompiler:
         is_true = truth_of(cond)
         then, otherwise = self.body(node.then, f"{path}.then"), self.body(node.otherwise, f"{path}.otherwise")
 
-        def run(unit: Unit) -> Steps:
-            before = unit.active
-            chosen = spread(is_true(unit), unit.active_count)
+        def run(batch: InvocationBatch) -> Steps:
+            before = batch.active
+            chosen = spread(is_true(batch), batch.active_count)
             if forget:
-                unit.memo.clear()
-            lanes = unit.lanes
+                batch.memo.clear()
+            lanes = batch.lanes
             for body, taken in ((then, chosen), (otherwise, ~chosen)):
                 if taken.any():
-                    unit.active = before if taken.all() else lanes[taken]
-                    yield from body(unit)
-            unit.active = unit.remaining(before)
+                    batch.active = before if taken.all() else lanes[taken]
+                    yield from body(batch)
+            batch.active = batch.remaining(before)
 
         return run
 
@@ -176,14 +176,14 @@ class StatementCompiler:
         body = self.body(node.body, f"{path}.body")
         self._expressions.scope = outside
 
-        def run(unit: Unit) -> Steps:
-            before = unit.active
-            start, stop = evaluate(unit)
+        def run(batch: InvocationBatch) -> Steps:
+            before = batch.active
+            start, stop = evaluate(batch)
             if len(start) == len(stop) == 1:
-                yield from _turns(unit, slot, int(start[0]), int(stop[0]), body)
+                yield from _turns(batch, slot, int(start[0]), int(stop[0]), body)
             else:
-                yield from _own_turns(unit, slot, start, stop, body)
-            unit.active = unit.remaining(before)
+                yield from _own_turns(batch, slot, start, stop, body)
+            batch.active = batch.remaining(before)
 
         return run
 
@@ -193,16 +193,16 @@ class StatementCompiler:
 
     def return_(self, _node: nd.Return, _path: str) -> Statement:
         """End the active invocations."""
-        return lambda unit: unit.end()
+        return lambda batch: batch.end()
 
     def barrier(self, node: nd.Barrier, _path: str) -> Statement:
         """Stop for the others."""
         ordering = node.ordering
 
-        def run(unit: Unit) -> Steps:
-            place = unit.place
+        def run(batch: InvocationBatch) -> Steps:
+            place = batch.place
             yield ordering
-            unit.place = place
+            batch.place = place
 
         return run
 
@@ -211,10 +211,10 @@ class StatementCompiler:
         evaluate, _ = self._evaluated(node.address)
         tag = node.tag
 
-        def run(unit: Unit) -> None:
-            address = int(evaluate(unit)[0][0])
-            fix = "look for the trap's tag in the program: it was told to stop here"
-            raise unit.fault(
+        def run(batch: InvocationBatch) -> None:
+            address = int(evaluate(batch)[0][0])
+            fix = "look for the trap's tag in the program: it stops here"
+            raise batch.fault(
                 f"the program trapped with {tag!r} at address {address}", fix, 0, Trapped, address=address, tag=tag
             )
 
@@ -222,26 +222,26 @@ class StatementCompiler:
 
     def copy(self, node: nd.AsyncLoad | nd.AsyncStore, _path: str) -> Statement:
         """Queue a copy; the offset is that of the side away from the invocations."""
-        self.one_by_one = True
+        self.is_sequential = True
         evaluate, _ = self._evaluated(node.offset, node.size)
         source, destination = self._buffers[node.source][0], self._buffers[node.destination][0]
         loads, tag = isinstance(node, nd.AsyncLoad), node.tag
 
-        def run(unit: Unit) -> None:
-            offset, size = (int(one[0]) for one in evaluate(unit))
+        def run(batch: InvocationBatch) -> None:
+            offset, size = (int(one[0]) for one in evaluate(batch))
             ends = (offset, 0) if loads else (0, offset)
-            waiting = Copy(unit.buffers[source], unit.buffers[destination], *ends, size)
-            unit.copies.setdefault(tag, []).append(waiting)
+            waiting = Copy(batch.buffers[source], batch.buffers[destination], *ends, size)
+            batch.copies.setdefault(tag, []).append(waiting)
 
         return run
 
     def wait(self, node: nd.AsyncWait, _path: str) -> Statement:
         """Do the copies of a tag, in the order in which they were queued."""
-        self.one_by_one = True
+        self.is_sequential = True
         tag = node.tag
 
-        def run(unit: Unit) -> None:
-            for one in unit.copies.pop(tag, ()):
+        def run(batch: InvocationBatch) -> None:
+            for one in batch.copies.pop(tag, ()):
                 found = one.source.raw[one.source_offset : one.source_offset + one.size].tobytes()
                 one.destination.store_bytes(one.destination_offset, found)
 
@@ -274,55 +274,57 @@ def _cost(node: Node) -> int:
 
 
 def _forgetting(evaluate: Evaluate) -> Evaluate:
-    def run(unit: Unit) -> Values:
-        found = evaluate(unit)
-        unit.memo.clear()
+    def run(batch: InvocationBatch) -> Values:
+        found = evaluate(batch)
+        batch.memo.clear()
         return found
 
     return run
 
 
-def _turns(unit: Unit, slot: int, start: int, stop: int, body: Callable[[Unit], Steps]) -> Steps:
+def _turns(batch: InvocationBatch, slot: int, start: int, stop: int, body: Callable[[InvocationBatch], Steps]) -> Steps:
     """Run turns that all active invocations take alike."""
-    before = unit.active
+    before = batch.active
     for turn in range(start, stop):
-        unit.active = unit.remaining(before)
-        if not unit.active_count:
+        batch.active = batch.remaining(before)
+        if not batch.active_count:
             return
-        unit.spend()
-        unit.variables[slot] = np.array([turn], np.uint32)
-        yield from body(unit)
+        batch.spend()
+        batch.variables[slot] = np.array([turn], np.uint32)
+        yield from body(batch)
 
 
-def _own_turns(unit: Unit, slot: int, start: Values, stop: Values, body: Callable[[Unit], Steps]) -> Steps:
+def _own_turns(
+    batch: InvocationBatch, slot: int, start: Values, stop: Values, body: Callable[[InvocationBatch], Steps]
+) -> Steps:
     """Run turns that each active invocation counts for itself."""
-    lanes: Places = unit.lanes
+    lanes: Places = batch.lanes
     turn = spread(start, len(lanes)).astype(np.int64)
     last = spread(stop, len(lanes)).astype(np.int64)
     while True:
         stays = turn < last
-        if unit.ended is not None:
-            stays &= ~unit.ended[lanes]
+        if batch.ended is not None:
+            stays &= ~batch.ended[lanes]
         if not stays.all():
             lanes, turn, last = lanes[stays], turn[stays], last[stays]
         if not len(lanes):
             return
-        unit.active = None if len(lanes) == unit.count else lanes
-        unit.spend()
-        unit.variables[slot] = unit.declared(turn.astype(np.uint32))
-        yield from body(unit)
+        batch.active = None if len(lanes) == batch.count else lanes
+        batch.spend()
+        batch.variables[slot] = batch.declared(turn.astype(np.uint32))
+        yield from body(batch)
         turn = turn + 1
 
 
-def _store_bytes(place: int, declared: BufferDecl, evaluate: Callable[[Unit], list[Values]]) -> Statement:
+def _store_bytes(place: int, declared: BufferDecl, evaluate: Callable[[InvocationBatch], list[Values]]) -> Statement:
     """Return what stores bytes, or a word into bytes; a word takes the first bytes, and zeros for those that are missing."""
     width = 0 if declared.element == DataType.Bytes else 4
 
-    def run(unit: Unit) -> None:
-        index, values = evaluate(unit)
+    def run(batch: InvocationBatch) -> None:
+        index, values = evaluate(batch)
         at, value = int(index[0]), values[0]
         data = value if isinstance(value, bytes) else int(value).to_bytes(4, "little")
-        buffer = unit.buffers[place]
+        buffer = batch.buffers[place]
         if not width:
             buffer.store_bytes(at, data)
         elif at < buffer.count:

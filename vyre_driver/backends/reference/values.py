@@ -1,4 +1,4 @@
-"""How the values of a program lie in numpy arrays, one element an invocation.
+"""The layout of a program's values in numpy arrays, one element an invocation.
 
 An array is as long as there are active invocations, or has the one element that all of them share; none is ever changed in
 place. A vector has an axis more. A bool is a numpy bool here and a u32 word in memory. Types that no arithmetic is defined on
@@ -48,7 +48,7 @@ def layout_of(dtype: DataType) -> Layout:
     Raises
     ------
     UnsupportedFeature
-        1002 if the elements have no bytes of their own: 4-bit numbers, and types without a size.
+        If the elements have no bytes of their own: 4-bit numbers, and types without a size.
     """
     found = numpy_element(dtype)
     if found is None or found.packed:

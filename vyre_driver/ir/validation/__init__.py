@@ -1,1 +1,1 @@
-"""Whether a program means something: the rules of the IR and of a device, each with the place that breaks it."""
+"""Validation of programs: the rules of the IR and of a device, each finding with its path."""

@@ -1,4 +1,4 @@
-"""How often, and how, a program uses its buffers: the fusion hazard and linear types.
+"""How often and how a program uses its buffers: the fusion hazard and linear types.
 
 Source: spec item 1.8.
 """

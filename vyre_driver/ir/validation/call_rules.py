@@ -1,7 +1,7 @@
-"""Calls against the signatures of the operations they name.
+"""Check calls against the signatures of the operations they name.
 
-This driver has no registry of operations: who has one gives the validator its signatures. Without them calls are not checked,
-and what they return is of unknown type.
+This driver has no registry of operations: a caller that has one gives the validator its signatures. Without them calls are not
+checked, and what they return is of unknown type.
 
 Source: spec item 1.8 (V016, V020, V021, V022; call depth 32).
 """

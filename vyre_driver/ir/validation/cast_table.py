@@ -1,4 +1,4 @@
-"""Which types a cast goes between.
+"""The table of valid casts.
 
 Source: spec item 1.9.
 """

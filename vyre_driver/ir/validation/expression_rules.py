@@ -352,7 +352,7 @@ class ExpressionChecker:
         return dtype
 
     def _unknown(self, term: Expr) -> DataType | None:
-        text = f"{type(term).__name__} is no expression of this language"
+        text = f"{type(term).__name__} is not an expression of this language"
         self._note(term, Rule.OPAQUE_EXPRESSION, text, "use OpaqueExpr for what an extension defines")
         return None
 

@@ -1,6 +1,6 @@
-"""Which types the operators take, and which they give.
+"""The operand and result types of operators.
 
-A type that is not known (None: of a call, or of what an extension defines) is taken for one that fits.
+An unknown type (None: of a call, or of an extension's operation) is assumed to fit.
 
 Source: spec item 1.8, operator typing; where upstream checks nothing, 1.7 (docs/decisions/0006-holes-of-the-validator.md).
 """
@@ -79,7 +79,7 @@ def binary_type(op: BinOp | OpaqueOp, left: DataType | None, right: DataType | N
     if takes is None:
         if isinstance(op, OpaqueOp):
             return None
-        return Mismatch(f"{op.name} is no operator of two operands", "use the subgroup expressions")
+        return Mismatch(f"{op.name} is not an operator of two operands", "use the subgroup expressions")
     types = takes.types
     known = left if left is not None else right
     fits = (

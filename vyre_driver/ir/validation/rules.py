@@ -1,4 +1,4 @@
-"""The validator's rules by name and code, and what is found against them.
+"""The validator's rules by name and code, and its findings.
 
 Codes that begin with V are upstream's (spec item 1.8; V022 means two things there). Upstream's rules without a code, and those
 of ours that close its holes, have codes that begin with R. Codes are only ever added (docs/validation-rules.md).
@@ -57,7 +57,7 @@ class Rule(enum.Enum):
     VALUE_TYPE = ("V045", "an assigned or stored value of another type than the variable or the element has")
     COLLECTIVE = ("V046", "a collective the device does not have, on unknown or workgroup memory, or between element types")
 
-    ENTRY = ("R001", "an entry without nodes, or a top-level node that is no region")
+    ENTRY = ("R001", "an entry without nodes, or a top-level node that is not a region")
     WORKGROUP_SIZE = ("R002", "a workgroup dimension of 0")
     BUFFER_NAME = ("R003", "two buffers of one name")
     BINDING = ("R004", "two buffers outside workgroup memory with one binding number")
@@ -74,7 +74,7 @@ class Rule(enum.Enum):
     OPERAND = ("R015", "an operator on types that it does not take")
     UNREACHABLE = ("R016", "nodes after a return in the same body")
     AXIS = ("R017", "an axis over 2")
-    INDIRECT_OFFSET = ("R018", "an indirect dispatch whose offset is no multiple of 4 bytes")
+    INDIRECT_OFFSET = ("R018", "an indirect dispatch whose offset is not a multiple of 4 bytes")
     TAG = ("R019", "an asynchronous copy or wait with an empty tag")
     HAZARD = ("R020", "a buffer used both plainly, be it for its length, and by atomics without a barrier between")
     SELF_EXCLUSIVE = ("R021", "two top-level regions of one generator in a program that is not composable with itself")
@@ -126,7 +126,7 @@ class Findings:
             self.problems.append(Problem(rule.code, path if isinstance(path, str) else path(), message, fix))
 
     def warn(self, rule: Rule, path: str | Callable[[], str], message: str, fix: str) -> None:
-        """Note what is allowed and perhaps not meant."""
+        """Note what is allowed, and perhaps a mistake."""
         if len(self.warnings) < MAX_PROBLEMS:
             self.warnings.append(Problem(rule.code, path if isinstance(path, str) else path(), message, fix))
 

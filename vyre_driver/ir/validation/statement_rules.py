@@ -227,7 +227,7 @@ class StatementChecker:
         self.asks_device = True
         self._named(node.count_buffer, "count_buffer")
         if node.count_offset % 4:
-            text = f"the offset is {node.count_offset} bytes, which is no multiple of 4"
+            text = f"the offset is {node.count_offset} bytes, which is not a multiple of 4"
             self._add(Rule.INDIRECT_OFFSET, text, "align the counts to 4 bytes", "count_offset")
 
     def _copy(self, node: AsyncLoad | AsyncStore) -> None:
@@ -280,7 +280,7 @@ class StatementChecker:
             self._add(Rule.OPAQUE_NODE, "an opaque node has no kind", "name the extension's kind")
 
     def _unknown(self, node: Node) -> None:
-        text = f"{type(node).__name__} is no node of this language"
+        text = f"{type(node).__name__} is not a node of this language"
         self._add(Rule.OPAQUE_NODE, text, "use OpaqueNode for what an extension defines")
 
 

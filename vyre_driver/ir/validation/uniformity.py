@@ -1,13 +1,13 @@
-"""Which barriers every invocation reaches.
+"""Check that every invocation of a workgroup reaches each barrier.
 
-A value is the same in the whole grid, in a workgroup, or in neither; so is the way to a statement. A barrier wants its way the
-same in a workgroup, one ordered GRID_SYNC in the grid.
+A value is the same in the whole grid, in a workgroup, or in neither; so is the path to a statement. The path to a barrier must
+be the same in a workgroup, and to one ordered GRID_SYNC in the grid.
 
-The walk gives every assignment of a variable a *version*, and notes what each version and each way depends on; then what is
+The walk gives every assignment of a variable a *version*, and notes what each version and each path depends on; then what is
 least flows along these edges, once. A variable is never better than it was before (upstream: tainted for good). At the head of
 a loop a variable that the body assigns gets a version which also depends on that at the body's end, so that what the second
-turn would see counts in the first. A return is a variable of its own: where it happened on a way that is not the same for all,
-no way after it is.
+turn would see counts in the first. A return is a variable of its own: where it happened on a path that is not the same for all,
+no path after it is.
 
 Source: spec item 1.8 (uniformity, V010); what is stricter than upstream: docs/decisions/0006-holes-of-the-validator.md.
 """
@@ -36,7 +36,7 @@ DIVERGENT, IN_WORKGROUP, IN_GRID = 0, 1, 2
 
 _SMALL = 64  # terms
 
-# A name no variable has: it is no text. Its versions say on which ways invocations have returned.
+# A name no variable has: it is not a str. Its versions say on which paths invocations have returned.
 RETURNED = b"return"
 Name = str | bytes
 
@@ -55,8 +55,8 @@ def check_barriers(program: Program, assigned_in: Mapping[int, set[Name]], findi
     graph = _Graph()
     tracer = _Tracer(program, assigned_in, graph)
     tracer.walk()
-    graph.settle()
-    levels = [graph.levels[way] for _, way in tracer.barriers]
+    graph.solve()
+    levels = [graph.levels[path] for _, path in tracer.barriers]
     if all(level >= _wanted(barrier) for level, (barrier, _) in zip(levels, tracer.barriers, strict=True)):
         return
     reached = iter(levels)
@@ -100,8 +100,8 @@ class _Graph:
         """Note one more thing that a number depends on."""
         self._dependents[on].append(number)
 
-    def settle(self) -> None:
-        """Let the lower levels flow."""
+    def solve(self) -> None:
+        """Lower each level to those it depends on, until nothing changes."""
         levels = self.levels
         for level in (DIVERGENT, IN_WORKGROUP):
             waiting = [number for number, own in enumerate(levels) if own == level]
@@ -113,9 +113,9 @@ class _Graph:
 
 
 class _Open(NamedTuple):
-    """A body that is being walked: the way outside, what the names were outside, and the versions at the head of a loop."""
+    """A body that is being walked: the path outside, what the names were outside, and the versions at the head of a loop."""
 
-    way: int
+    path: int
     outside: dict[Name, int | None]
     heads: dict[Name, int]
 
@@ -124,14 +124,14 @@ class _Tracer:
     """Builds the graph of one program."""
 
     def __init__(self, program: Program, assigned_in: Mapping[int, set[Name]], graph: _Graph) -> None:
-        self.barriers: list[tuple[Barrier, int]] = []  # in the order of the walk, each with its way
+        self.barriers: list[tuple[Barrier, int]] = []  # in the order of the walk, each with its path
         self._graph = graph
         self._walk = NodeWalk(program)
         self._assigned = assigned_in
-        self._way = graph.add(IN_GRID)
-        self._versions: dict[Name, int] = {RETURNED: self._way}
+        self._path = graph.add(IN_GRID)
+        self._versions: dict[Name, int] = {RETURNED: self._path}
         self._open: list[_Open] = []
-        self._branches: dict[int, int] = {}  # the way into both bodies of an if, by its id
+        self._branches: dict[int, int] = {}  # the path into both bodies of an if, by its id
 
     def walk(self) -> None:
         """Walk the whole program."""
@@ -150,24 +150,24 @@ class _Tracer:
             self._versions[node.name] = self._value(node.value)
         elif isinstance(node, Assign):
             if node.name in self._versions:
-                version = self._value(node.value, self._versions[node.name], self._way)
+                version = self._value(node.value, self._versions[node.name], self._path)
                 self._versions[node.name] = version
         elif isinstance(node, If):
-            self._branches[id(node)] = self._value(node.cond, self._way)
+            self._branches[id(node)] = self._value(node.cond, self._path)
         elif isinstance(node, Return):
-            self._versions[RETURNED] = self._graph.add(IN_GRID, self._versions[RETURNED], self._way)
+            self._versions[RETURNED] = self._graph.add(IN_GRID, self._versions[RETURNED], self._path)
         elif isinstance(node, Barrier):
-            way = self._graph.add(IN_GRID, self._way, self._versions[RETURNED])
-            self.barriers.append((node, way))
+            path = self._graph.add(IN_GRID, self._path, self._versions[RETURNED])
+            self.barriers.append((node, path))
 
     def _enter(self, owner: Node | None) -> None:
-        opened = _Open(self._way, {}, {})
+        opened = _Open(self._path, {}, {})
         self._open.append(opened)
         if isinstance(owner, If):
-            self._way = self._branches[id(owner)]
+            self._path = self._branches[id(owner)]
         elif isinstance(owner, Loop):
             index = self._value(owner.start, self._value(owner.stop))
-            self._way = self._graph.add(IN_GRID, self._way, index)
+            self._path = self._graph.add(IN_GRID, self._path, index)
             opened.outside[owner.var] = self._versions.get(owner.var)
             for name in self._assigned[id(owner)]:
                 if name in self._versions:
@@ -184,7 +184,7 @@ class _Tracer:
                 self._versions[name] = before
         for name, head in closed.heads.items():
             self._graph.depend(head, self._versions[name])
-        self._way = closed.way
+        self._path = closed.path
 
     def _value(self, expr: Expr, *depends_on: int) -> int:
         """Return a number for the value of an expression, which depends on more besides."""

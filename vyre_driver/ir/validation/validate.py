@@ -1,4 +1,4 @@
-"""Whether a program makes sense, and whether it fits a device.
+"""Check that a program is valid, and that it fits a device.
 
 docs/validation-rules.md lists every rule. Source: spec items 1.8 and 1.9.
 """
@@ -11,7 +11,7 @@ from vyre_driver.ir.fields import instance
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.validation.buffer_uses import check_hazards, check_linear_types
 from vyre_driver.ir.validation.declaration_rules import check_buffers, check_shape
-from vyre_driver.ir.validation.profile_rules import Offer, check_profile
+from vyre_driver.ir.validation.profile_rules import DeviceCapabilities, check_profile
 from vyre_driver.ir.validation.rules import Findings, Problem
 from vyre_driver.ir.validation.statement_rules import StatementChecker
 from vyre_driver.ir.validation.uniformity import check_barriers
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.ir.validation.call_rules import OperationSignature
     from vyre_driver.target.profile import DeviceProfile
-_PASSED = "offers it was validated for"
+_PASSED = "capabilities it was validated for"
 
 
 class ValidationReport(NamedTuple):
@@ -47,21 +47,21 @@ def validate(
     Raises
     ------
     InvalidProgram
-        1006 with every problem at once: in the message, up to 20 of them, and in its ``problems``, up to 1000.
+        If the program has problems: up to 20 of them in the message, up to 1000 in its ``problems``.
     """
-    offer = None if profile is None else Offer.of(profile)
-    if operations is None and isinstance(program, Program) and offer in _passed(program):
+    capabilities = None if profile is None else DeviceCapabilities.of(profile)
+    if operations is None and isinstance(program, Program) and capabilities in _passed(program):
         return program
-    findings = _examine(program, offer, operations)
+    findings = _examine(program, capabilities, operations)
     if findings.problems:
         findings.refuse()
     if operations is None:
-        _passed(program).update((None, offer))
+        _passed(program).update((None, capabilities))
     return program
 
 
-def _passed(program: Program) -> set[Offer | None]:
-    found: set[Offer | None] = program._memo.setdefault(_PASSED, set())  # noqa: SLF001 -- it is the program that remembers
+def _passed(program: Program) -> set[DeviceCapabilities | None]:
+    found: set[DeviceCapabilities | None] = program._memo.setdefault(_PASSED, set())  # noqa: SLF001 -- it is the program that remembers
     return found
 
 
@@ -72,11 +72,13 @@ def examine(
     operations: Mapping[str, OperationSignature] | None = None,
 ) -> ValidationReport:
     """Return all that :func:`validate` would find, and the warnings, without raising."""
-    findings = _examine(program, None if profile is None else Offer.of(profile), operations)
+    findings = _examine(program, None if profile is None else DeviceCapabilities.of(profile), operations)
     return ValidationReport(tuple(findings.problems), tuple(findings.warnings), findings.total)
 
 
-def _examine(program: Program, offer: Offer | None, operations: Mapping[str, OperationSignature] | None) -> Findings:
+def _examine(
+    program: Program, capabilities: DeviceCapabilities | None, operations: Mapping[str, OperationSignature] | None
+) -> Findings:
     instance(program, Program, "what is validated")
     findings = Findings()
     if not check_shape(program, findings):
@@ -90,6 +92,6 @@ def _examine(program: Program, offer: Offer | None, operations: Mapping[str, Ope
     if checker.saw_atomic:
         check_hazards(program, findings)
     check_linear_types(program, findings)
-    if offer is not None:
-        check_profile(program, offer, findings, nodes_too=checker.needs_a_device)
+    if capabilities is not None:
+        check_profile(program, capabilities, findings, nodes_too=checker.needs_a_device)
     return findings

@@ -1,1 +1,1 @@
-"""The wire format of programs: read and written, byte for byte as other vyre tools do."""
+"""The wire format of programs: read and write it, byte for byte as other vyre tools do."""

@@ -1,5 +1,5 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
-"""The walk over encoded terms: proves that bytes are a node, and says where each of its terms stands, before any is made.
+"""Scan encoded terms: prove that bytes are a node and find each of its terms, before any object is created.
 
 The grammar comes from vyre_driver/ir/wire/grammar.py; nothing here knows a class or a tag. A plain twin stands in
 tests/wire_twin.py.

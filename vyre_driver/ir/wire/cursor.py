@@ -1,4 +1,4 @@
-"""A place in hostile bytes, and the numbers and texts that are read there."""
+"""A cursor over untrusted bytes, and the numbers and texts that it reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MAX_LEB_BYTES = 10
 def refuse_bytes(problem: str, offset: int) -> NoReturn:
     """Raise InvalidContainer (2105) for what stands at byte ``offset``."""
     raise InvalidContainer(
-        f"the bytes are no program in wire format {wire_format.VERSION}: byte {offset}: {problem}",
+        f"the bytes are not a program in wire format {wire_format.VERSION}: byte {offset}: {problem}",
         fix="write the program anew with to_wire()",
         offset=offset,
     )
@@ -95,7 +95,7 @@ class Cursor:
         return refuse_bytes(f"{what} is a number of more than {_MAX_LEB_BYTES} bytes", start)
 
     def member(self, members: Mapping[int, Member], what: str) -> Member:
-        """Return what a tag byte stands for."""
+        """Return the member that a tag byte encodes."""
         at = self.at
         found = members.get(self.data[at]) if at < self.end else None
         if found is None:
@@ -104,7 +104,7 @@ class Cursor:
         return found
 
     def leb_member(self, members: Mapping[int, Member], what: str) -> Member:
-        """Return what a tag in LEB128 stands for."""
+        """Return the member that a LEB128 tag encodes."""
         return self._known(self.leb(what), members, what)
 
     def _known(self, tag: int, members: Mapping[int, Member], what: str) -> Member:

@@ -1,4 +1,4 @@
-"""The numbers of the wire container, format 4.
+"""The constants of the wire container, format 4.
 
 Source: spec item 3.5.
 """

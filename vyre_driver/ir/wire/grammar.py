@@ -1,4 +1,4 @@
-"""What stands on the wire after each tag: one table for the walk that proves bytes, and for what makes terms of them.
+"""The grammar of the wire format: one table for the scan that proves bytes and for the reader that creates terms.
 
 Source: spec items 1.1, 1.5 and 1.6.
 """
@@ -83,7 +83,7 @@ def read_dtype(cursor: Cursor) -> DataType:
     Raises
     ------
     InvalidContainer
-        2105 if there is none.
+        If there is none.
     """
     outer: list[int] = []
     while True:
@@ -114,7 +114,7 @@ def _with_parameters(cursor: Cursor, tag: int, element: DataType | None) -> Data
         return DataType(tag, element, (cursor.u8("the count of a vector"),))
     parameters = dtypes.parameter_count(tag)
     if parameters is None:
-        refuse_bytes(f"{tag:#04x} is no tag of a data type", at - 1)
+        refuse_bytes(f"{tag:#04x} is not a tag of a data type", at - 1)
     return DataType(tag, element, tuple(cursor.u32("the parameter of a data type") for _ in range(parameters)))
 
 
@@ -234,7 +234,7 @@ _PROBLEMS = {
     Fault.NO_ZERO: "{what} without axis and group has the parameter {number}",
 }
 _PROBLEMS_OF = {  # where a step wants another text
-    (Fault.UNKNOWN_TAG, _DTYPE.code): "{number:#04x} is no tag of a data type",
+    (Fault.UNKNOWN_TAG, _DTYPE.code): "{number:#04x} is not a tag of a data type",
     (Fault.NO_FLAG, _BOOL.code): "{what} is {number}, neither 0 nor 1",
     (Fault.TOO_DEEP, EXPRESSION.code): "expressions nest deeper than {limit}",
     (Fault.TOO_DEEP, NODE.code): "nodes nest deeper than {limit}",

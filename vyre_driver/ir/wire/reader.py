@@ -1,4 +1,4 @@
-"""Bytes to programs: the wire container, format 4, from anybody.
+"""Decode programs from the wire container, format 4; the bytes are untrusted.
 
 Every number is checked before something is made of it: a count against the bytes that are left, a text against its limit, a
 nesting against its own. So hostile bytes cost no more than a few times their size, and end in InvalidContainer.
@@ -34,7 +34,7 @@ _ONE_NUMBER = frozenset({dtypes.ARRAY, dtypes.HANDLE, dtypes.OPAQUE})
 
 
 class ProgramFields(NamedTuple):
-    """What a container says, in the order of a Program's fields."""
+    """The fields of a container, in the order of a Program's fields."""
 
     buffers: tuple[BufferDecl, ...]
     workgroup_size: tuple[int, int, int]
@@ -61,14 +61,14 @@ class _BufferMetadata(NamedTuple):
 
 
 def read_container(data: bytes) -> ProgramFields:
-    """Return what a container of format 4 says.
+    """Return the fields of a container of format 4.
 
     Raises
     ------
     InvalidContainer
-        2105 if the bytes are no such container, wholly and with the digest they give.
+        If the bytes are no such container, wholly and with the digest they give.
     InvalidProgram
-        1006 if what it says is no field of a program.
+        If what it says is not a field of a program.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         refuse_bytes(f"a container is bytes, not {type(data).__name__}", 0)
@@ -196,8 +196,8 @@ def _read_region(cursor: Cursor, place: int, known: _BufferMetadata) -> BufferDe
     )
     cursor.at = shape_end
     hints_end = cursor.at_end_of("the hints of a memory region")
-    told = cursor.data[shape_start:shape_end], cursor.take(hints_end - cursor.at, "hints")
-    if told != (shape_bytes(buffer), hints_bytes(known.hints)):
+    encoded = cursor.data[shape_start:shape_end], cursor.take(hints_end - cursor.at, "hints")
+    if encoded != (shape_bytes(buffer), hints_bytes(known.hints)):
         refuse_bytes(f"memory region {place} does not say what the metadata of buffer {known.name!r} says", at)
     return buffer
 

@@ -1,7 +1,6 @@
-"""Bytes to expressions and nodes.
+"""Decode expressions and nodes.
 
-A walk in C proves a node first, so that bytes that are none cost no memory; then its terms are made, those inside before those
-they are in.
+A scan in C proves a node first, so that invalid bytes cost no memory; then its terms are created, the inner ones first.
 
 Source: spec items 1.5 and 1.6.
 """
@@ -39,7 +38,7 @@ class TermReader:
         Raises
         ------
         InvalidContainer
-            2105 if there is none, or it passes a limit of the format.
+            If there is none, or it passes a limit of the format.
         """
         fault, stopped, wanted, number, limit = self._walk.check(at, end)
         if fault:
@@ -60,6 +59,6 @@ class TermReader:
         Raises
         ------
         InvalidProgram
-            1006 if a field of it cannot be so.
+            If a field of it cannot be so.
         """
         return self._maker.make(at, end)  # type: ignore[no-any-return]

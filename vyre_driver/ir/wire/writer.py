@@ -1,7 +1,8 @@
-"""Programs to bytes: the wire container, format 4.
+"""Encode programs as the wire container, format 4.
 
-Two faces. :func:`canonical_container` writes what upstream's 0.6.2 encoder writes, which is what the fingerprint is made of;
-some of a program has no place in it. :func:`refuse_losses` names that, so that nothing is carried with another meaning.
+Two functions: :func:`canonical_container` writes what upstream's 0.6.2 encoder writes, which is what the fingerprint is made
+of; it cannot express all of a program. :func:`refuse_losses` refuses what would be lost, so that no program changes its
+meaning.
 
 Source: spec items 3.4 (canonical form) and 3.5 (container).
 """
@@ -41,9 +42,9 @@ def canonical_container(program: Program) -> bytes:
     Raises
     ------
     InvalidProgram
-        1006 if upstream's encoder refuses the program: a workgroup dimension of 0; a workgroup or live-out buffer of 0
-        elements; an output range that is reversed or passes the buffer; a sparse or mesh element; an illegal quantization; a
-        limit of the format.
+        If upstream's encoder refuses the program: a workgroup dimension of 0; a workgroup or live-out buffer of 0
+        elements; an output range that is reversed or passes the buffer; a sparse or mesh element; an illegal
+        quantization; a limit of the format.
     """
     if 0 in program.workgroup_size:
         refuse(f"the workgroup size {program.workgroup_size} has a 0", "give 1 or more along each axis")
@@ -79,9 +80,9 @@ def refuse_losses(program: Program) -> None:
     Raises
     ------
     InvalidProgram
-        1006 for a buffer with bytes_extraction, a linear type, a shape predicate, or an element type whose parameters are not
-        carried (vec, shaped tensor); for a float literal that is a negative zero; for an operator whose operands the canonical
-        order swaps although one may change what the other reads.
+        For a buffer with bytes_extraction, a linear type, a shape predicate, or an element type whose parameters are
+        not carried (vec, shaped tensor); for a float literal that is a negative zero; for an operator whose operands
+        the canonical order swaps although one may change what the other reads.
     """
     for buffer in program.buffers:
         lost = _lost_field(buffer)
@@ -109,7 +110,7 @@ def check_limits(nodes: tuple[Node, ...]) -> None:
     Raises
     ------
     InvalidProgram
-        1006 with number and limit.
+        If there are too many, they nest too deeply, or take too many bytes; names the number and the limit.
     """
     count = sum(node.node_count for node in nodes)
     if count > wire_format.MAX_NODES:
@@ -135,7 +136,7 @@ def check_limits(nodes: tuple[Node, ...]) -> None:
 
 
 def leb(value: int) -> bytes:
-    """Return a whole number as unsigned LEB128."""
+    """Return an integer as unsigned LEB128."""
     if value < 0x80:
         return bytes((value,))
     data = bytearray()

@@ -1,7 +1,7 @@
-"""Programs become SPIR-V (docs/lowering.md)."""
+"""Emit SPIR-V from programs (docs/lowering.md)."""
 
 from vyre_driver.lowering.emit.entry import emit
 from vyre_driver.lowering.emit.specialized import spec_constants
-from vyre_driver.lowering.emit.target import EMITTER_VERSION, EmittedModule, Target
+from vyre_driver.lowering.emit.target import EMITTER_VERSION, EmittedModule, LoweringTarget
 
-__all__ = ["EMITTER_VERSION", "EmittedModule", "Target", "emit", "spec_constants"]
+__all__ = ["EMITTER_VERSION", "EmittedModule", "LoweringTarget", "emit", "spec_constants"]

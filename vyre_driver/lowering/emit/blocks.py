@@ -1,4 +1,4 @@
-"""Blocks that what is emitted inside stands in: a branch, a counting loop, a loop until something succeeds.
+"""Structured blocks for emitted code: a branch, a counting loop, a loop until something succeeds.
 
 Source: SPIR-V 1.6, 2.11 (structured control flow).
 """
@@ -64,7 +64,7 @@ def counting(code: Code, start: int, stop: int, step: int | None = None) -> Iter
 def retrying(code: Code, first: int) -> Iterator[tuple[int, Callable[[int, int], None]]]:
     """Repeat what is emitted inside, with a u32 that is ``first`` at first.
 
-    Gives its id, and a function that ends the turn: told whether to leave, and the u32 of the next turn.
+    Gives its id, and a function that ends the turn: given whether to leave, and the u32 of the next iteration.
     """
     header, body, follow, merge, held = (code.module.new_id() for _ in range(5))
     before = code.block

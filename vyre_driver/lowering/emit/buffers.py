@@ -1,4 +1,4 @@
-"""The buffers of a program as variables of the module: storage blocks, workgroup arrays, and the counts that are pushed.
+"""The buffers of a program as variables of the module: storage blocks, workgroup arrays, and pushed counts.
 
 Source: SPIR-V 1.6, 3.20 (decorations); Vulkan 1.3, "Standard Storage Buffer Layout", "Resource Interface"; what kompute binds
 (docs/kompute.md).
@@ -25,8 +25,8 @@ _STORAGE = {8: Capability.StorageBuffer8BitAccess, 16: Capability.StorageBuffer1
 _WORD_BITS = 32
 
 
-class Buffer:
-    """A buffer: its kind (None: it cannot be loaded from or stored to), its variable, and the epoch of its contents.
+class BufferVariable:
+    """A buffer in SPIR-V: its kind (None: it cannot be loaded from or stored to), its variable, and the epoch of its contents.
 
     ``count`` is 0 where run time decides. ``packed`` says that several elements share a word, ``canonical`` that it holds
     no subnormals. ``element`` is the type of an element in memory, ``stride`` the bytes from one to the next.
@@ -57,7 +57,7 @@ class Buffers:
         self._uses = uses
         self._epoch = 0
         self.shared_bytes = 0
-        self.by_name: dict[str, Buffer] = {}
+        self.by_name: dict[str, BufferVariable] = {}
         self.bindings = tuple(self._storage(slot, one) for slot, one in enumerate(plan.descriptors))
         code.measured = self._measured(plan)
         used = uses.loaded | uses.stored | uses.measured
@@ -71,12 +71,12 @@ class Buffers:
         """Return the variable of a buffer whose length is not 0, or 0.
 
         Every buffer has an element of its type. One that is declared as words may have none of these: elements that share a
-        word, those that nobody reads or writes, and types without a lowering.
+        word, those that are neither read nor written, and types without a lowering.
         """
         strides = {binding.name: binding.stride for binding in plan.descriptors}
         return next((one.variable for one in self.by_name.values() if 0 < one.stride <= strides[one.name]), 0)
 
-    def named(self, name: str, term: Term | None = None) -> Buffer:
+    def named(self, name: str, term: Term | None = None) -> BufferVariable:
         """Return a buffer whose elements can be read and written; refuses others."""
         found = self.by_name[name]
         if found.kind is None:
@@ -85,7 +85,7 @@ class Buffers:
             )
         return found
 
-    def changed(self, *buffers: Buffer) -> None:
+    def changed(self, *buffers: BufferVariable) -> None:
         """Forget what was loaded of buffers; of all that may be written when none is named."""
         for one in buffers or self.by_name.values():
             if one.writable:
@@ -123,29 +123,29 @@ class Buffers:
     def _storage(self, slot: int, binding: Binding) -> EmittedBinding:
         module = self._code.module
         kind = None if binding.data_type is None else kind_of(binding.data_type)
-        made = Buffer(binding, kind, binding.element_count if binding.static_byte_len else 0, is_shared=False)
-        name = made.name
-        made.writable = name in self._uses.stored or name in self._uses.atomic
-        made.element, made.stride = self._element(made, used=name in self._uses.loaded | self._uses.stored)
-        array = module.array_type(Op.TypeRuntimeArray, made.element, stride=made.stride)
+        result = BufferVariable(binding, kind, binding.element_count if binding.static_byte_len else 0, is_shared=False)
+        name = result.name
+        result.writable = name in self._uses.stored or name in self._uses.atomic
+        result.element, result.stride = self._element(result, used=name in self._uses.loaded | self._uses.stored)
+        array = module.array_type(Op.TypeRuntimeArray, result.element, stride=result.stride)
         struct = module.name(module.struct_type(array), f"Buffer_{name}")
         module.member_name(struct, 0, "elements")
         module.decorate(struct, Decoration.BLOCK)
         module.member_decorate(struct, 0, Decoration.OFFSET, 0)
-        reads = name in self._uses.loaded or name in self._uses.atomic or made.packed
-        if not made.writable:
+        reads = name in self._uses.loaded or name in self._uses.atomic or result.packed
+        if not result.writable:
             module.member_decorate(struct, 0, Decoration.NON_WRITABLE)
         if self._uses.is_shared_between_invocations(name):
             module.member_decorate(struct, 0, Decoration.COHERENT)
-        made.pointer = module.type(Op.TypePointer, StorageClass.STORAGE_BUFFER, made.element)
+        result.pointer = module.type(Op.TypePointer, StorageClass.STORAGE_BUFFER, result.element)
         pointer = module.type(Op.TypePointer, StorageClass.STORAGE_BUFFER, struct)
-        made.variable = module.name(module.global_variable(pointer, StorageClass.STORAGE_BUFFER), name)
-        module.decorate(made.variable, Decoration.DESCRIPTOR_SET, 0)
-        module.decorate(made.variable, Decoration.BINDING, slot)
-        self.by_name[name] = made
-        return EmittedBinding(name, slot, reads, made.writable)
+        result.variable = module.name(module.global_variable(pointer, StorageClass.STORAGE_BUFFER), name)
+        module.decorate(result.variable, Decoration.DESCRIPTOR_SET, 0)
+        module.decorate(result.variable, Decoration.BINDING, slot)
+        self.by_name[name] = result
+        return EmittedBinding(name, slot, reads, result.writable)
 
-    def _element(self, made: Buffer, *, used: bool) -> tuple[int, int]:
+    def _element(self, made: BufferVariable, *, used: bool) -> tuple[int, int]:
         """Return the type of an element in memory, and the bytes from one to the next."""
         code, kind = self._code, made.kind
         if kind is None or not used:
@@ -167,21 +167,21 @@ class Buffers:
     def _workgroup(self, binding: Binding) -> None:
         code, module = self._code, self._code.module
         kind = None if binding.data_type is None else kind_of(binding.data_type)
-        made = Buffer(binding, kind, binding.element_count, is_shared=True)
-        if kind is None or not made.count:
-            self.by_name[made.name] = made
+        result = BufferVariable(binding, kind, binding.element_count, is_shared=True)
+        if kind is None or not result.count:
+            self.by_name[result.name] = result
             return
         # Arithmetic, which is all that sees its floats, would flush them at each load; a store is seldom repeated as often.
-        made.canonical = kind.form is Form.F32 and made.name not in self._uses.copied
-        made.element = self._register_type(kind)
-        array = module.array_type(Op.TypeArray, made.element, code.const(made.count))
-        made.pointer = module.type(Op.TypePointer, StorageClass.WORKGROUP, made.element)
+        result.canonical = kind.form is Form.F32 and result.name not in self._uses.copied
+        result.element = self._register_type(kind)
+        array = module.array_type(Op.TypeArray, result.element, code.const(result.count))
+        result.pointer = module.type(Op.TypePointer, StorageClass.WORKGROUP, result.element)
         pointer = module.type(Op.TypePointer, StorageClass.WORKGROUP, array)
-        made.variable = module.name(module.global_variable(pointer, StorageClass.WORKGROUP), made.name)
-        self.shared_bytes += made.count * max(kind.bits // 8, 4)
-        self.by_name[made.name] = made
+        result.variable = module.name(module.global_variable(pointer, StorageClass.WORKGROUP), result.name)
+        self.shared_bytes += result.count * max(kind.bits // 8, 4)
+        self.by_name[result.name] = result
 
     @property
-    def shared(self) -> list[Buffer]:
+    def shared(self) -> list[BufferVariable]:
         """The workgroup memory that is used."""
         return [one for one in self.by_name.values() if one.is_shared and one.variable]

@@ -1,4 +1,4 @@
-"""Casts, and what counts as true.
+"""Casts, and the truth value of a number.
 
 Source: spec items 1.7 (casts) and 1.9; SPIR-V 1.6, OpConvertFToU and OpConvertFToS (undefined out of range, so they get numbers
 in range only).
@@ -57,9 +57,9 @@ def words_of(code: Code, value: Value) -> list[int]:
 
 def as_number(code: Code, condition: int) -> int:
     """Return 1 where a bool holds, else 0, as a u32."""
-    made = code.op(Ins.Select, code.u32, condition, code.const(1), code.const(0))
-    code.narrow(made, 0, 1)
-    return made
+    result = code.op(Ins.Select, code.u32, condition, code.const(1), code.const(0))
+    code.narrow(result, 0, 1)
+    return result
 
 
 def cast(code: Code, term: Term, value: Value, target: Kind) -> Value:
@@ -71,8 +71,8 @@ def cast(code: Code, term: Term, value: Value, target: Kind) -> Value:
     if target.form is Form.F32:
         return Value(_to_float(code, value), target)
     if value.kind.form is Form.F32:
-        made = _float_to_unsigned(code, value.id) if target.form is Form.U32 else _float_to_signed(code, value.id)
-        return Value(made, target)
+        result = _float_to_unsigned(code, value.id) if target.form is Form.U32 else _float_to_signed(code, value.id)
+        return Value(result, target)
     words = words_of(code, value)
     if target.form in {Form.UVEC2, Form.UVEC4}:
         count = target.bits // 32
@@ -86,7 +86,7 @@ def cast(code: Code, term: Term, value: Value, target: Kind) -> Value:
 
 
 def _upper_word(code: Code, value: Value, low: int) -> int:
-    """Return what stands above a word: its sign, where it has one."""
+    """Return the upper word of a 64-bit value from a word: its sign, if it has one."""
     if not value.kind.signed:
         return code.const(0)
     shifted = code.op(Ins.ShiftRightArithmetic, code.i32, value.id, code.const(31))
@@ -96,16 +96,16 @@ def _upper_word(code: Code, value: Value, low: int) -> int:
 
 def _of_word(code: Code, word: int, value: Value, target: Kind) -> int:
     """Return the low bits of a word as an integer of 8, 16 or 32 bits."""
-    made = word
+    result = word
     if target.bits < 32 and not (value.kind.bits <= target.bits and value.kind.signed == target.signed):
-        made = integers.bit_and(code, word, code.const((1 << target.bits) - 1))
+        result = integers.bit_and(code, word, code.const((1 << target.bits) - 1))
         if target.signed:
-            return integers.sign_extended(code, made, target.bits)
+            return integers.sign_extended(code, result, target.bits)
     if target.form is not Form.I32:
-        return made
-    signed = code.op(Ins.Bitcast, code.i32, made)
-    if value.kind.form is Form.BOOL and made in code.hidden:
-        code.hidden[signed] = code.hidden[made]
+        return result
+    signed = code.op(Ins.Bitcast, code.i32, result)
+    if value.kind.form is Form.BOOL and result in code.hidden:
+        code.hidden[signed] = code.hidden[result]
     return signed
 
 
@@ -116,17 +116,17 @@ def _to_float(code: Code, value: Value) -> int:
     """
     if value.kind.form is Form.BOOL:
         sides = code.const_f32(floats.ONE), code.const_f32(0)
-        made = code.op(Ins.Select, code.f32, value.id, *sides)
-        folding.note_select(code, made, value.id, *sides)
+        result = code.op(Ins.Select, code.f32, value.id, *sides)
+        folding.note_select(code, result, value.id, *sides)
     else:
         known = folding.of_integer(code, value)
         if known is not None:
             return known
         opcode = Ins.ConvertSToF if value.kind.form is Form.I32 else Ins.ConvertUToF
-        made = code.op(opcode, code.f32, value.id)
-        made = hide_f32(code, made) if code.is_specialized else made
-    code.canonical.add(made)
-    return made
+        result = code.op(opcode, code.f32, value.id)
+        result = hide_f32(code, result) if code.is_specialized else result
+    code.canonical.add(result)
+    return result
 
 
 def _float_to_unsigned(code: Code, operand: int) -> int:
@@ -135,9 +135,9 @@ def _float_to_unsigned(code: Code, operand: int) -> int:
     positive = code.op(Ins.FOrdGreaterThan, code.bool, operand, code.const_f32(0))
     fits = code.op(Ins.LogicalAnd, code.bool, positive, code.op(Ins.FOrdLessThan, code.bool, operand, limit))
     safe = code.op(Ins.Select, code.f32, fits, operand, code.const_f32(0))
-    made = code.op(Ins.ConvertFToU, code.u32, safe)
+    result = code.op(Ins.ConvertFToU, code.u32, safe)
     over = code.op(Ins.FOrdGreaterThanEqual, code.bool, operand, limit)
-    return code.op(Ins.Select, code.u32, over, code.const(U32_MAX), made)
+    return code.op(Ins.Select, code.u32, over, code.const(U32_MAX), result)
 
 
 def _float_to_signed(code: Code, operand: int) -> int:
@@ -146,8 +146,8 @@ def _float_to_signed(code: Code, operand: int) -> int:
     above = code.op(Ins.FOrdGreaterThan, code.bool, operand, low)
     fits = code.op(Ins.LogicalAnd, code.bool, above, code.op(Ins.FOrdLessThan, code.bool, operand, high))
     safe = code.op(Ins.Select, code.f32, fits, operand, code.const_f32(0))
-    made = code.op(Ins.ConvertFToS, code.i32, safe)
+    result = code.op(Ins.ConvertFToS, code.i32, safe)
     over = code.op(Ins.FOrdGreaterThanEqual, code.bool, operand, high)
     under = code.op(Ins.FOrdLessThanEqual, code.bool, operand, low)
-    capped = code.op(Ins.Select, code.i32, over, code.const_i32(0x7FFF_FFFF), made)
+    capped = code.op(Ins.Select, code.i32, over, code.const_i32(0x7FFF_FFFF), result)
     return code.op(Ins.Select, code.i32, under, code.const_i32(0x8000_0000), capped)

@@ -1,7 +1,7 @@
-"""The function that grows: instructions, each value computed once, what is known of values, and the blocks they stand in.
+"""The function being emitted: its instructions, each value once, what is known of values, and their blocks.
 
 A value is known where the block that computed it dominates: scopes follow the program's nesting, and closing one forgets what
-it computed (a value numbering over the dominator tree). What reads memory is known as long as its epoch.
+it computed (a value numbering over the dominator tree). A value read from memory is known until its epoch ends.
 
 Source: SPIR-V 1.6, 2.11 (structured control flow), 2.16.1 (universal validation rules).
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vyre_driver.ir.terms import Term
-    from vyre_driver.lowering.emit.target import Target
+    from vyre_driver.lowering.emit.target import LoweringTarget
     from vyre_driver.spirv.builder import ModuleBuilder
 
 MAX_WORDS = 1 << 22
@@ -36,7 +36,7 @@ class Value(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What an f32 is known to be by a condition: one thing where it holds, another where not."""
+    """An f32 known by a condition: one value where it holds, another where it does not."""
 
     condition: int
     yes: Known
@@ -66,7 +66,7 @@ def cannot(term: Term | None, problem: str, needs: str) -> NoReturn:
 class Code:
     """The body of ``main``; see the module."""
 
-    def __init__(self, module: ModuleBuilder, target: Target) -> None:
+    def __init__(self, module: ModuleBuilder, target: LoweringTarget) -> None:
         """Begin with an empty block."""
         self.module = module
         self.target = target
@@ -81,7 +81,7 @@ class Code:
         self.block = self.first_block
         self.terminated = False
         self.ranges: dict[int, tuple[int, int]] = {}
-        self.canonical: set[int] = set()  # floats that are no subnormals
+        self.canonical: set[int] = set()  # floats that are not subnormals
         self.floats: dict[int, Known] = {}  # those that are known; a specialization constant is not
         self._known: dict[object, int] = {}
         self._below: set[tuple[int, int]] = set()
@@ -153,29 +153,29 @@ class Code:
 
     def const(self, value: int) -> int:
         """Return a u32."""
-        made = self._words.get(value)
-        if made is None:
-            made = self._words[value] = self.module.constant(Op.Constant, self.u32, value)
-            self.ranges[made] = (value, value)
-        return made
+        result = self._words.get(value)
+        if result is None:
+            result = self._words[value] = self.module.constant(Op.Constant, self.u32, value)
+            self.ranges[result] = (value, value)
+        return result
 
     def const_i32(self, value: int) -> int:
         """Return an i32, by its bits or as a negative number."""
-        made = self.module.constant(Op.Constant, self.i32, value & U32_MAX)
-        self._signed[made] = (value & U32_MAX ^ _LEAST) - _LEAST
-        return made
+        result = self.module.constant(Op.Constant, self.i32, value & U32_MAX)
+        self._signed[result] = (value & U32_MAX ^ _LEAST) - _LEAST
+        return result
 
     def signed_value(self, operand: int) -> int | None:
-        """Return the number that an i32 is, None where it is no constant or one that may be specialized."""
+        """Return the number that an i32 is, None where it is not a constant or one that may be specialized."""
         return self._signed.get(operand)
 
     def const_f32(self, bits: int) -> int:
         """Return an f32 by its bits."""
-        made = self.module.constant(Op.Constant, self.f32, bits)
-        self.floats[made] = bits
+        result = self.module.constant(Op.Constant, self.f32, bits)
+        self.floats[result] = bits
         if bits & 0x7F80_0000 or not bits & 0x7FFF_FFFF:
-            self.canonical.add(made)
-        return made
+            self.canonical.add(result)
+        return result
 
     def const_bool(self, *, value: bool) -> int:
         """Return a bool."""
@@ -228,12 +228,12 @@ class Code:
     def result(self, opcode: int, type_id: int, *operands: int) -> int:
         """Return the result of an instruction that is always emitted."""
         module, words = self.module, self.words
-        made = module.bound
-        module.bound = made + 1
-        words += (len(operands) + 3 << 16 | opcode, type_id, made, *operands)
+        result = module.bound
+        module.bound = result + 1
+        words += (len(operands) + 3 << 16 | opcode, type_id, result, *operands)
         if len(words) > MAX_WORDS:
             cannot(None, f"the code passes {4 * MAX_WORDS} bytes", "fewer repeated expressions that write memory")
-        return made
+        return result
 
     def effect(self, opcode: int, *operands: int) -> None:
         """Emit an instruction without result."""
@@ -254,9 +254,9 @@ class Code:
     def variable(self, type_id: int) -> int:
         """Return a variable of the function."""
         pointer = self.module.type(Op.TypePointer, StorageClass.FUNCTION, type_id)
-        made = self.module.new_id()
-        self.variables += [4 << 16 | Ins.Variable, pointer, made, StorageClass.FUNCTION]
-        return made
+        result = self.module.new_id()
+        self.variables += [4 << 16 | Ins.Variable, pointer, result, StorageClass.FUNCTION]
+        return result
 
     def select(self, form: Form, condition: int, yes: int, no: int) -> int:
         """Return one value or the other; a vector takes a condition for each component before SPIR-V 1.4.

@@ -1,4 +1,4 @@
-"""A whole program as a SPIR-V module.
+"""Emit a whole program as a SPIR-V module.
 
 Source: SPIR-V 1.6, 2.4 (logical layout), 3.6 (execution modes), 3.21 (WorkgroupSize); Vulkan 1.3,
 "Vulkan Environment for SPIR-V".
@@ -19,7 +19,7 @@ from vyre_driver.lowering.emit.memory import Memory
 from vyre_driver.lowering.emit.specialized import WORKGROUP_NAMES, spec_constants
 from vyre_driver.lowering.emit.statements import Statements
 from vyre_driver.lowering.emit.survey import survey
-from vyre_driver.lowering.emit.target import EmittedModule, Target, count_members
+from vyre_driver.lowering.emit.target import EmittedModule, LoweringTarget, count_members
 from vyre_driver.lowering.emit.variables import Variables
 from vyre_driver.spirv.builder import ModuleBuilder
 from vyre_driver.spirv.instructions import FUNCTION_CONTROL_NONE, Ins
@@ -51,7 +51,7 @@ _GLSL450 = 1
 _KINDS = {"u": U32, "i": I32, "f": F32, "b": BOOL}
 
 
-def emit(program: Program, plan: BindingPlan, specs: Iterable[str] = (), target: Target | None = None) -> EmittedModule:
+def emit(program: Program, plan: BindingPlan, specs: Iterable[str] = (), target: LoweringTarget | None = None) -> EmittedModule:
     """Lower a valid program.
 
     Parameters
@@ -66,15 +66,17 @@ def emit(program: Program, plan: BindingPlan, specs: Iterable[str] = (), target:
     Raises
     ------
     UnsupportedFeature
-        1002 if something has no lowering: ``path`` says where it stands, ``needs`` what would be needed.
+        If something has no lowering: ``path`` says where it stands, ``needs`` what would be needed.
     InvalidSpecialization
-        2102 if a name is that of no literal.
+        If a name is that of no literal.
     """
-    return _Emitter(program, plan, spec_constants(program, specs), Target() if target is None else target).made()
+    return _Emitter(program, plan, spec_constants(program, specs), LoweringTarget() if target is None else target).made()
 
 
 class _Emitter:
-    def __init__(self, program: Program, plan: BindingPlan, constants: tuple[SpecConstant, ...], target: Target) -> None:
+    def __init__(
+        self, program: Program, plan: BindingPlan, constants: tuple[SpecConstant, ...], target: LoweringTarget
+    ) -> None:
         self._program = program
         self._plan = plan
         self._constants = constants
@@ -136,14 +138,14 @@ class _Emitter:
             kind = _KINDS[constant.scalar.kind]
             if kind is BOOL:
                 opcode = Op.SpecConstantTrue if constant.default_bits else Op.SpecConstantFalse
-                made = module.spec_constant(opcode, code.bool)
+                result = module.spec_constant(opcode, code.bool)
             else:
-                made = module.spec_constant(Op.SpecConstant, code.type_of(kind.form), constant.default_bits)
-            module.decorate(made, Decoration.SPEC_ID, constant.spec_id)
+                result = module.spec_constant(Op.SpecConstant, code.type_of(kind.form), constant.default_bits)
+            module.decorate(result, Decoration.SPEC_ID, constant.spec_id)
             if constant.spec_id < len(WORKGROUP_NAMES):
-                size.append(made)
+                size.append(result)
             else:
-                values[constant.name] = Value(module.name(made, constant.name), kind)
+                values[constant.name] = Value(module.name(result, constant.name), kind)
         whole = module.spec_constant(Op.SpecConstantComposite, code.vector(3), *size)
         module.decorate(whole, Decoration.BUILT_IN, BUILT_IN_WORKGROUP_SIZE)
         self._size = size

@@ -1,4 +1,4 @@
-"""Expressions: each is emitted when it is needed, operands from left to right, and once as far as nothing wrote meanwhile.
+"""Emit expressions: on demand, operands from left to right, and once as long as no write comes between.
 
 Source: spec items 1.6 and 1.7.
 """
@@ -50,7 +50,7 @@ _IDS = {
 
 
 class Builtins:
-    """What the device fills: declared when first used."""
+    """The built-in inputs: declared when first used."""
 
     def __init__(self, code: Code) -> None:
         """Declare nothing yet."""
@@ -130,12 +130,12 @@ class Expressions:
         found = self._memo.get(id(term))
         if found is not None:
             return found
-        made = self._handlers[type(term)](term)
+        result = self._handlers[type(term)](term)
         if term.traits & Traits.NO_WRITES:
-            self._memo[id(term)] = made
+            self._memo[id(term)] = result
         else:
             self._memo.clear()
-        return made
+        return result
 
     def condition(self, term: Expr) -> int:
         """Return whether a u32 or a bool holds, as a bool."""
@@ -151,10 +151,10 @@ class Expressions:
 
     def _index(self, term: InvocationId | WorkgroupId | LocalId) -> Value:
         built_in, name = _IDS[type(term)]
-        made = self.builtins.axis(built_in, name, term.axis)
+        result = self.builtins.axis(built_in, name, term.axis)
         if isinstance(term, LocalId):
-            self._code.ranges.setdefault(made, (0, self._size[term.axis] - 1))
-        return Value(made, U32)
+            self._code.ranges.setdefault(result, (0, self._size[term.axis] - 1))
+        return Value(result, U32)
 
     def _opaque(self, term: OpaqueExpr) -> Value:
         dtype = WIDE_LITERALS.get(term.kind)
@@ -170,16 +170,16 @@ class Expressions:
             cannot(term, f"a select of {yes.kind.name} and {no.kind.name}", "two values of one type")
         if yes.kind.form is Form.I32:
             return Value(integers.choose_signed(self._code, condition, yes.id, no.id), yes.kind)
-        made = self._code.select(yes.kind.form, condition, yes.id, no.id)
+        result = self._code.select(yes.kind.form, condition, yes.id, no.id)
         if yes.kind.form is Form.F32:
-            floats.kept(self._code, made, yes.id, no.id)
-            folding.note_select(self._code, made, condition, yes.id, no.id)
+            floats.kept(self._code, result, yes.id, no.id)
+            folding.note_select(self._code, result, condition, yes.id, no.id)
         elif yes.kind.form is Form.U32:
             (low, high), (least, most) = self._code.range_of(yes.id), self._code.range_of(no.id)
-            self._code.narrow(made, min(low, least), max(high, most))
+            self._code.narrow(result, min(low, least), max(high, most))
             if low == high and least == most and max(low, least) == 1:
-                made = hide_number(self._code, made)
-        return Value(made, yes.kind)
+                result = hide_number(self._code, result)
+        return Value(result, yes.kind)
 
     def _cast(self, term: Cast) -> Value:
         target = kind_of(term.target)

@@ -47,9 +47,9 @@ def flushed(code: Code, operand: int) -> int:
         return operand
     tiny = code.op(Ins.ULessThan, code.bool, magnitude(code, operand), code.const(LEAST_NORMAL))
     zero = of_bits(code, code.op(Ins.BitwiseAnd, code.u32, bits(code, operand), code.const(SIGN)))
-    made = code.op(Ins.Select, code.f32, tiny, zero, operand)
-    code.canonical.add(made)
-    return made
+    result = code.op(Ins.Select, code.f32, tiny, zero, operand)
+    code.canonical.add(result)
+    return result
 
 
 def exact(code: Code, opcode: int, type_id: int, *operands: int) -> int:
@@ -82,11 +82,11 @@ def negate(code: Code, operand: int) -> int:
 
 def extended(code: Code, number: int, *operands: int) -> int:
     """Return the result of a function of GLSL.std.450."""
-    made = code.glsl(number, code.f32, *(flushed(code, one) for one in operands))
+    result = code.glsl(number, code.f32, *(flushed(code, one) for one in operands))
     if number in _NEVER_SUBNORMAL:
-        code.canonical.add(made)
-        return made
-    return flushed(code, made)
+        code.canonical.add(result)
+        return result
+    return flushed(code, result)
 
 
 def choose(code: Code, number: int, left: int, right: int) -> int:
@@ -107,7 +107,7 @@ def abs_diff(code: Code, left: int, right: int) -> int:
 
 
 def rounded(code: Code, operand: int) -> int:
-    """Return the nearest whole number, of two the one away from zero.
+    """Return the nearest integer, and of two equally near ones the one away from zero.
 
     What is left of the number without its fraction is exact, so that it tells on which side of the middle it lies.
     """
@@ -117,9 +117,9 @@ def rounded(code: Code, operand: int) -> int:
     away = code.op(Ins.FOrdGreaterThanEqual, code.bool, rest, code.const_f32(HALF))
     sign = code.op(Ins.BitwiseAnd, code.u32, bits(code, clean), code.const(SIGN))
     step = of_bits(code, code.op(Ins.BitwiseOr, code.u32, sign, code.const(ONE)))
-    made = code.op(Ins.Select, code.f32, away, exact(code, Ins.FAdd, code.f32, whole, step), whole)
-    code.canonical.add(made)
-    return made
+    result = code.op(Ins.Select, code.f32, away, exact(code, Ins.FAdd, code.f32, whole, step), whole)
+    code.canonical.add(result)
+    return result
 
 
 def sign(code: Code, operand: int) -> int:
@@ -129,9 +129,9 @@ def sign(code: Code, operand: int) -> int:
     is_zero = code.op(Ins.ULessThan, code.bool, size, code.const(LEAST_NORMAL))
     found = code.op(Ins.Select, code.u32, is_zero, code.const(0), signed)
     no_number = code.op(Ins.UGreaterThan, code.bool, size, code.const(INFINITY))
-    made = of_bits(code, code.op(Ins.Select, code.u32, no_number, code.const(QUIET_NAN), found))
-    code.canonical.add(made)
-    return made
+    result = of_bits(code, code.op(Ins.Select, code.u32, no_number, code.const(QUIET_NAN), found))
+    code.canonical.add(result)
+    return result
 
 
 def _sign_bit(code: Code, operand: int) -> int:
@@ -154,7 +154,7 @@ def is_finite(code: Code, operand: int) -> int:
 
 
 def is_nonzero(code: Code, operand: int) -> int:
-    """Return whether it is no zero; a subnormal is one."""
+    """Return whether it is not zero; a subnormal is one."""
     return code.op(Ins.UGreaterThanEqual, code.bool, magnitude(code, operand), code.const(LEAST_NORMAL))
 
 

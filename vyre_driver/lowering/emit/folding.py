@@ -1,4 +1,4 @@
-"""Operators on f32 that are known when a program is lowered: computed here, each result rounded by itself.
+"""Fold f32 operators on constants while lowering, each result rounded by itself.
 
 NVIDIA's compiler (580.159.04 on an H200) folds sums of constants without rounding in between, NoContraction or not. A device
 is given the result instead, of literals, of the lets that hold them, and of selects between them, through which compilers fold
@@ -75,8 +75,8 @@ def _folded(code: Code, function: Callable[..., np.float32], *operands: int) -> 
     if len(parts) < len(known):
         return None
     with np.errstate(all="ignore"):
-        made = _applied(function, parts)
-    return _emitted(code, made) if _alternatives(made) <= _MOST_ALTERNATIVES else None
+        result = _applied(function, parts)
+    return _emitted(code, result) if _alternatives(result) <= _MOST_ALTERNATIVES else None
 
 
 def _applied(function: Callable[..., np.float32], known: Sequence[Known]) -> Known:
@@ -102,10 +102,10 @@ def _alternatives(known: Known) -> int:
 def _emitted(code: Code, known: Known) -> int:
     if not isinstance(known, Choice):
         return code.const_f32(known)
-    made = code.select(Form.F32, known.condition, _emitted(code, known.yes), _emitted(code, known.no))
-    code.floats[made] = known
-    code.canonical.add(made)  # no result is a subnormal
-    return made
+    result = code.select(Form.F32, known.condition, _emitted(code, known.yes), _emitted(code, known.no))
+    code.floats[result] = known
+    code.canonical.add(result)  # no result is a subnormal
+    return result
 
 
 def _number(bits: int) -> np.float32:
@@ -135,7 +135,7 @@ def _fma(a: np.float32, b: np.float32, c: np.float32) -> np.float32:
 
 
 def _round(value: np.float32) -> np.float32:
-    """Return the nearest whole number, of two the one away from zero; a half more is exact in f64."""
+    """Return the nearest integer, and of two equally near ones the one away from zero; a half more is exact in f64."""
     return np.float32(np.copysign(np.floor(np.abs(np.float64(value)) + 0.5), value))
 
 

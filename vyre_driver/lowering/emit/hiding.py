@@ -1,4 +1,4 @@
-"""Words that are hidden from the device's compiler, for what it is wrong about where it knows something of them.
+"""Hide constants from the device's compiler where its optimizations of them are wrong.
 
 What for: docs/lowering.md, "Drivers". Source: SPIR-V 1.6, OpArrayLength.
 """
@@ -50,7 +50,7 @@ def _hidden_by(code: Code, word: int, otherwise: int) -> int:
     length = code.early("length of a buffer", Ins.ArrayLength, code.u32, code.measured, 0)
     is_empty = code.early("a buffer is empty", Ins.IEqual, code.bool, length, code.const(0))
     zero = code.early(("hidden zero", otherwise), Ins.Select, code.u32, is_empty, code.const(otherwise), code.const(0))
-    made = code.op(Ins.BitwiseXor, code.u32, word, zero)
-    code.hidden[made] = word
-    code.narrow(made, low, high)
-    return made
+    result = code.op(Ins.BitwiseXor, code.u32, word, zero)
+    code.hidden[result] = word
+    code.narrow(result, low, high)
+    return result

@@ -1,4 +1,4 @@
-"""Operators on words: u32 and i32, with every edge that the IR defines (docs/lowering.md).
+"""Operators on words: u32 and i32, with every edge case that the IR defines (docs/lowering.md).
 
 Source: spec item 1.7 (integers); SPIR-V 1.6, 3.42.13 and 3.42.14; Vulkan 1.3, "Precision and Operation of SPIR-V Instructions"
 (OpSRem and OpSMod are undefined for negative operands there, so remainders are computed of quotients or magnitudes).
@@ -21,20 +21,20 @@ _SIGN = 0x8000_0000
 
 def add(code: Code, left: int, right: int) -> int:
     """Return the wrapped sum of u32, with its range."""
-    made = code.op(Ins.IAdd, code.u32, left, right)
+    result = code.op(Ins.IAdd, code.u32, left, right)
     (low, high), (least, most) = code.range_of(left), code.range_of(right)
     if high + most <= U32_MAX:
-        code.narrow(made, low + least, high + most)
-    return made
+        code.narrow(result, low + least, high + most)
+    return result
 
 
 def sub(code: Code, left: int, right: int) -> int:
     """Return the wrapped difference of u32, with its range."""
-    made = _less(code, left, right)
+    result = _less(code, left, right)
     (low, high), (least, most) = code.range_of(left), code.range_of(right)
     if low >= most:
-        code.narrow(made, low - most, high - least)
-    return made
+        code.narrow(result, low - most, high - least)
+    return result
 
 
 def _less(code: Code, left: int, right: int) -> int:
@@ -51,20 +51,20 @@ def _less(code: Code, left: int, right: int) -> int:
 
 def mul(code: Code, left: int, right: int) -> int:
     """Return the wrapped product of u32, with its range."""
-    made = code.op(Ins.IMul, code.u32, left, right)
+    result = code.op(Ins.IMul, code.u32, left, right)
     (low, high), (least, most) = code.range_of(left), code.range_of(right)
     if high * most <= U32_MAX:
-        code.narrow(made, low * least, high * most)
-    return made
+        code.narrow(result, low * least, high * most)
+    return result
 
 
 def divide(code: Code, left: int, right: int) -> int:
     """Return the quotient of u32; all ones for a zero divisor."""
     (low, high), (least, most) = code.range_of(left), code.range_of(right)
     if least:
-        made = code.op(Ins.UDiv, code.u32, left, right)
-        code.narrow(made, low // most, high // least)
-        return made
+        result = code.op(Ins.UDiv, code.u32, left, right)
+        code.narrow(result, low // most, high // least)
+        return result
     is_zero = code.op(Ins.IEqual, code.bool, right, code.const(0))
     safe = code.op(Ins.Select, code.u32, is_zero, code.const(1), right)
     quotient = code.op(Ins.UDiv, code.u32, left, safe)
@@ -77,9 +77,9 @@ def modulo(code: Code, left: int, right: int) -> int:
     if not least:  # the remainder of 1 is 0
         is_zero = code.op(Ins.IEqual, code.bool, right, code.const(0))
         right = code.op(Ins.Select, code.u32, is_zero, code.const(1), right)
-    made = code.op(Ins.UMod, code.u32, left, right)
-    code.narrow(made, 0, min(code.range_of(left)[1], max(most, 1) - 1))
-    return made
+    result = code.op(Ins.UMod, code.u32, left, right)
+    code.narrow(result, 0, min(code.range_of(left)[1], max(most, 1) - 1))
+    return result
 
 
 def divide_signed(code: Code, left: int, right: int) -> int:
@@ -96,8 +96,8 @@ def divide_signed(code: Code, left: int, right: int) -> int:
         is_zero = code.op(Ins.IEqual, code.bool, right, code.const_i32(0))
         size = code.op(Ins.Select, code.u32, is_zero, code.const(1), _magnitude(code, right))
         quotient = code.op(Ins.UDiv, code.u32, _magnitude(code, left), size)
-        made = _signed_like(code, quotient, code.op(Ins.BitwiseXor, code.i32, left, right))
-        return code.op(Ins.Select, code.i32, is_zero, code.const_i32(0), made)
+        result = _signed_like(code, quotient, code.op(Ins.BitwiseXor, code.i32, left, right))
+        return code.op(Ins.Select, code.i32, is_zero, code.const_i32(0), result)
     if divisor > 0:
         return code.op(Ins.SDiv, code.i32, left, right)
     if not divisor:
@@ -148,28 +148,28 @@ def _count(code: Code, right: int) -> int:
 
 def bit_and(code: Code, left: int, right: int) -> int:
     """Return the bits that both u32 have, with its range."""
-    made = code.op(Ins.BitwiseAnd, code.u32, left, right)
-    code.narrow(made, 0, min(code.range_of(left)[1], code.range_of(right)[1]))
-    return made
+    result = code.op(Ins.BitwiseAnd, code.u32, left, right)
+    code.narrow(result, 0, min(code.range_of(left)[1], code.range_of(right)[1]))
+    return result
 
 
 def shift_left(code: Code, left: int, right: int) -> int:
     """Return u32 shifted up by the count modulo 32."""
     count = _count(code, right)
-    made = code.op(Ins.ShiftLeftLogical, code.u32, left, count)
+    result = code.op(Ins.ShiftLeftLogical, code.u32, left, count)
     (low, high), (least, most) = code.range_of(left), code.range_of(count)
     if high << most <= U32_MAX:
-        code.narrow(made, low << least, high << most)
-    return made
+        code.narrow(result, low << least, high << most)
+    return result
 
 
 def shift_right(code: Code, left: int, right: int) -> int:
     """Return u32 shifted down by the count modulo 32."""
     count = _count(code, right)
-    made = code.op(Ins.ShiftRightLogical, code.u32, left, count)
+    result = code.op(Ins.ShiftRightLogical, code.u32, left, count)
     (low, high), (least, most) = code.range_of(left), code.range_of(count)
-    code.narrow(made, low >> most, high >> least)
-    return made
+    code.narrow(result, low >> most, high >> least)
+    return result
 
 
 def rotate_left(code: Code, left: int, right: int) -> int:
@@ -199,9 +199,9 @@ def saturating_add(code: Code, left: int, right: int) -> int:
 
 def saturating_sub(code: Code, left: int, right: int) -> int:
     """Return the difference of u32, at least 0."""
-    made = _less(code, left, code.glsl(Glsl.UMin, code.u32, left, right))
-    code.narrow(made, 0, code.range_of(left)[1])
-    return made
+    result = _less(code, left, code.glsl(Glsl.UMin, code.u32, left, right))
+    code.narrow(result, 0, code.range_of(left)[1])
+    return result
 
 
 def saturating_mul(code: Code, left: int, right: int) -> int:
@@ -239,18 +239,18 @@ def abs_diff(code: Code, left: int, right: int) -> int:
 
 def minimum(code: Code, left: int, right: int) -> int:
     """Return the lesser u32, with its range."""
-    made = code.glsl(Glsl.UMin, code.u32, left, right)
+    result = code.glsl(Glsl.UMin, code.u32, left, right)
     (low, high), (least, most) = code.range_of(left), code.range_of(right)
-    code.narrow(made, min(low, least), min(high, most))
-    return made
+    code.narrow(result, min(low, least), min(high, most))
+    return result
 
 
 def maximum(code: Code, left: int, right: int) -> int:
     """Return the greater u32, with its range."""
-    made = code.glsl(Glsl.UMax, code.u32, left, right)
+    result = code.glsl(Glsl.UMax, code.u32, left, right)
     (low, high), (least, most) = code.range_of(left), code.range_of(right)
-    code.narrow(made, max(low, least), max(high, most))
-    return made
+    code.narrow(result, max(low, least), max(high, most))
+    return result
 
 
 def minimum_signed(code: Code, left: int, right: int) -> int:
@@ -269,9 +269,9 @@ def _in_order(code: Code, number: int, left: int, right: int) -> int:
     NVIDIA's compiler (580.159.04 on an H200) makes min(x, 0) of SMin(SMin(x, -x), 0), and finds negations in many places.
     """
     chosen = code.glsl(number, code.u32, _turned(code, left), _turned(code, right))
-    made = code.op(Ins.Bitcast, code.i32, code.op(Ins.BitwiseXor, code.u32, chosen, code.const(_SIGN)))
-    code.remember(("turned", made), chosen)
-    return made
+    result = code.op(Ins.Bitcast, code.i32, code.op(Ins.BitwiseXor, code.u32, chosen, code.const(_SIGN)))
+    code.remember(("turned", result), chosen)
+    return result
 
 
 def _turned(code: Code, operand: int) -> int:
@@ -297,9 +297,9 @@ def choose_signed(code: Code, condition: int, yes: int, no: int) -> int:
     chosen = code.op(Ins.BitwiseXor, code.u32, second, differing)
     if code.signed_value(yes) is None or code.signed_value(no) is None:
         return code.op(Ins.Bitcast, code.i32, chosen)
-    made = code.op(Ins.Bitcast, code.i32, hide_number(code, chosen))
-    code.hidden[made] = chosen
-    return made
+    result = code.op(Ins.Bitcast, code.i32, hide_number(code, chosen))
+    code.hidden[result] = chosen
+    return result
 
 
 def sign_extended(code: Code, low: int, bits: int) -> int:
@@ -318,25 +318,25 @@ def popcount(code: Code, operand: int) -> int:
 
     NVIDIA's compiler (580.159.04 on an H200) counts bits above a byte that was widened, where it sees where the word is from.
     """
-    made = code.op(Ins.BitCount, code.u32, hide(code, operand))
-    code.narrow(made, 0, 32)
-    return made
+    result = code.op(Ins.BitCount, code.u32, hide(code, operand))
+    code.narrow(result, 0, 32)
+    return result
 
 
 def clz(code: Code, operand: int) -> int:
     """Return the zeros above the highest bit of a u32; 32 of 0, for which FindUMsb gives -1."""
     highest = code.glsl(Glsl.FindUMsb, code.u32, operand)
-    made = code.op(Ins.ISub, code.u32, code.const(31), highest)
-    code.narrow(made, 0, 32)
-    return made
+    result = code.op(Ins.ISub, code.u32, code.const(31), highest)
+    code.narrow(result, 0, 32)
+    return result
 
 
 def ctz(code: Code, operand: int) -> int:
     """Return the zeros below the lowest bit of a u32; 32 of 0."""
     lowest = code.glsl(Glsl.FindILsb, code.u32, operand)
-    made = code.glsl(Glsl.UMin, code.u32, lowest, code.const(32))  # of 0 it is all ones
-    code.narrow(made, 0, 32)
-    return made
+    result = code.glsl(Glsl.UMin, code.u32, lowest, code.const(32))  # of 0 it is all ones
+    code.narrow(result, 0, 32)
+    return result
 
 
 def reverse_bits(code: Code, operand: int) -> int:

@@ -1,4 +1,4 @@
-"""How the values of a data type are held: in which register form, and how wide in memory.
+"""The representation of a data type's values: the register type, and the width in memory.
 
 Numbers of less than 32 bits are held in 32, their upper bits filled as their sign says; types that nothing is computed with
 (f16, f64, vectors) are held as words of their bits.
@@ -13,7 +13,7 @@ from vyre_driver.ir.dtypes import HANDLE, QUANTIZED, VEC, DataType
 
 
 class Form(enum.Enum):
-    """What a register holds; ``WIDE`` is 64 bits, an integer or a pair of words as the device has it."""
+    """The form of a value in a register; ``WIDE`` is 64 bits, an integer or a pair of words as the device has it."""
 
     U32 = "u32"
     I32 = "i32"

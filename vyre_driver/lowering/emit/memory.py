@@ -23,7 +23,7 @@ from vyre_driver.spirv.instructions import Ins, Scope, Semantics
 if TYPE_CHECKING:
     from vyre_driver.ir.expressions import Atomic
     from vyre_driver.ir.terms import Term
-    from vyre_driver.lowering.emit.buffers import Buffer, Buffers
+    from vyre_driver.lowering.emit.buffers import Buffers, BufferVariable
     from vyre_driver.lowering.emit.survey import Survey
 
 _ATOMICS = {
@@ -48,7 +48,7 @@ _ORDERS = {
 
 
 class Memory:
-    """What the code does with its buffers."""
+    """The accesses of the code to its buffers."""
 
     def __init__(self, code: Code, buffers: Buffers, uses: Survey) -> None:
         """Work on these buffers."""
@@ -67,12 +67,12 @@ class Memory:
             return Value(found, kind)
         index, inside = self._check(name, index)
         safe = index if inside is None else code.op(Ins.Select, code.u32, inside, index, code.const(0))
-        made = self._read(buffer, kind, safe)
+        result = self._read(buffer, kind, safe)
         if inside is not None:
-            made = code.select(kind.form, inside, made, code.zero(kind.form))
+            result = code.select(kind.form, inside, result, code.zero(kind.form))
         if buffer.canonical:
-            code.canonical.add(made)
-        return Value(code.remember(key, made), kind)
+            code.canonical.add(result)
+        return Value(code.remember(key, result), kind)
 
     def store(self, term: Term, name: str, index: int, value: Value) -> None:
         """Write an element."""
@@ -89,8 +89,8 @@ class Memory:
                 self._write(buffer, index, value)
         self._buffers.changed(buffer)
 
-    def clear(self, buffer: Buffer, index: int) -> None:
-        """Write zero to an element that is there."""
+    def clear(self, buffer: BufferVariable, index: int) -> None:
+        """Write zero to an existing element."""
         kind = buffer.kind or U32
         self._write(buffer, index, Value(self._code.zero(kind.form), kind))
 
@@ -104,38 +104,38 @@ class Memory:
         if code.is_below(index, length):
             return index, None
         known, index = index, hide(code, index) if is_atomic else hide_flag(code, index)
-        made = code.op(Ins.ULessThan, code.bool, index, length)
-        code.note_condition(made, Ins.ULessThan, known, length)
-        return index, made
+        result = code.op(Ins.ULessThan, code.bool, index, length)
+        code.note_condition(result, Ins.ULessThan, known, length)
+        return index, result
 
-    def _place(self, buffer: Buffer, index: int) -> int:
+    def _place(self, buffer: BufferVariable, index: int) -> int:
         code = self._code
         if buffer.is_shared:
             return code.op(Ins.AccessChain, buffer.pointer, buffer.variable, index)
         return code.op(Ins.AccessChain, buffer.pointer, buffer.variable, code.const_i32(0), index)
 
-    def _read(self, buffer: Buffer, kind: Kind, index: int) -> int:
+    def _read(self, buffer: BufferVariable, kind: Kind, index: int) -> int:
         code = self._code
         if buffer.packed:
             return self._unpack(buffer, kind, index)
-        made = code.result(Ins.Load, buffer.element, self._place(buffer, index))
+        result = code.result(Ins.Load, buffer.element, self._place(buffer, index))
         if kind.form is Form.BOOL:
-            return code.op(Ins.INotEqual, code.bool, made, code.const(0))
+            return code.op(Ins.INotEqual, code.bool, result, code.const(0))
         if kind.bits < 32 and not buffer.is_shared:
-            return code.op(Ins.SConvert, code.i32, made) if kind.signed else code.op(Ins.UConvert, code.u32, made)
-        return made
+            return code.op(Ins.SConvert, code.i32, result) if kind.signed else code.op(Ins.UConvert, code.u32, result)
+        return result
 
-    def _write(self, buffer: Buffer, index: int, value: Value) -> None:
-        code, made = self._code, value.id
+    def _write(self, buffer: BufferVariable, index: int, value: Value) -> None:
+        code, result = self._code, value.id
         if value.kind.form is Form.BOOL:
-            made = as_number(code, made)
+            result = as_number(code, result)
         if value.kind.bits < 32 and not buffer.is_shared:
-            word = code.op(Ins.Bitcast, code.u32, made) if value.kind.form is Form.I32 else made
+            word = code.op(Ins.Bitcast, code.u32, result) if value.kind.form is Form.I32 else result
             if buffer.packed:
                 self._pack(buffer, value.kind, index, word)
                 return
-            made = code.op(Ins.UConvert, buffer.element, word)
-        code.effect(Ins.Store, self._place(buffer, index), made)
+            result = code.op(Ins.UConvert, buffer.element, word)
+        code.effect(Ins.Store, self._place(buffer, index), result)
 
     def _in_word(self, kind: Kind, index: int) -> tuple[int, int]:
         """Return the word that an element of less than 32 bits lies in, and its first bit there."""
@@ -145,18 +145,18 @@ class Memory:
         place = code.op(Ins.BitwiseAnd, code.u32, index, code.const(each - 1))
         return word, code.op(Ins.ShiftLeftLogical, code.u32, place, code.const(kind.bits.bit_length() - 1))
 
-    def _unpack(self, buffer: Buffer, kind: Kind, index: int) -> int:
+    def _unpack(self, buffer: BufferVariable, kind: Kind, index: int) -> int:
         code = self._code
         word, first = self._in_word(kind, index)
         place = self._place(buffer, word)
         if buffer.writable:  # others may be writing the rest of the word
-            made = code.result(Ins.AtomicLoad, code.u32, place, code.const(Scope.DEVICE), code.const(Semantics.RELAXED))
+            result = code.result(Ins.AtomicLoad, code.u32, place, code.const(Scope.DEVICE), code.const(Semantics.RELAXED))
         else:
-            made = code.result(Ins.Load, code.u32, place)
-        low = code.op(Ins.BitFieldUExtract, code.u32, made, first, code.const(kind.bits))
+            result = code.result(Ins.Load, code.u32, place)
+        low = code.op(Ins.BitFieldUExtract, code.u32, result, first, code.const(kind.bits))
         return sign_extended(code, low, kind.bits) if kind.signed else low
 
-    def _pack(self, buffer: Buffer, kind: Kind, index: int, value: int) -> None:
+    def _pack(self, buffer: BufferVariable, kind: Kind, index: int, value: int) -> None:
         """Clear the element's bits and set them, both atomically: other invocations own the rest of the word."""
         code = self._code
         word, first = self._in_word(kind, index)
@@ -169,7 +169,7 @@ class Memory:
         code.result(Ins.AtomicOr, code.u32, place, device, relaxed, bits)
 
     def atomic(self, term: Atomic, index: int, expected: int | None, value: int) -> Value:
-        """Return what stood at an index before an operation on it."""
+        """Return the value at an index before an operation on it."""
         code, buffer = self._code, self._buffers.named(term.buffer, term)
         opcode = None if isinstance(term.op, OpaqueOp) else _ATOMICS.get(term.op)
         if opcode is None:
@@ -184,34 +184,36 @@ class Memory:
         with code.scope():
             place = self._place(buffer, index)
             if term.op is AtomicOp.FETCH_NAND:
-                made = self._fetch_nand(term, place, value)
+                result = self._fetch_nand(term, place, value)
             else:
-                made = self._modify(term, opcode, place, expected, value)
+                result = self._modify(term, opcode, place, expected, value)
         if inside is not None:
             end = code.block
             code.branch(merge)
             code.label(merge)
-            made = code.result(Ins.Phi, code.u32, made, end, code.const(0), before)
+            result = code.result(Ins.Phi, code.u32, result, end, code.const(0), before)
         self._buffers.changed(buffer)
-        return Value(made, U32)
+        return Value(result, U32)
 
     def _modify(self, term: Atomic, opcode: int, place: int, expected: int | None, value: int) -> int:
         code = self._code
         scope = code.const(Scope.DEVICE)
         order = code.const(self._semantics(term.ordering))
         if opcode != Ins.AtomicCompareExchange:
-            made = code.result(opcode, code.u32, place, scope, order, value)
+            result = code.result(opcode, code.u32, place, scope, order, value)
             self._orders.append((len(code.words) - 2, code.loops))
-            return made
+            return result
         return self._compare_exchange(term, place, code.const(0) if expected is None else expected, value)
 
     def _compare_exchange(self, term: Atomic, place: int, expected: int, value: int) -> int:
         code = self._code
         orders = term.ordering, MemoryOrdering.ACQUIRE if term.ordering in _ORDERS else MemoryOrdering.RELAXED
         taken, failed = (code.const(self._semantics(one)) for one in orders)
-        made = code.result(Ins.AtomicCompareExchange, code.u32, place, code.const(Scope.DEVICE), taken, failed, value, expected)
+        result = code.result(
+            Ins.AtomicCompareExchange, code.u32, place, code.const(Scope.DEVICE), taken, failed, value, expected
+        )
         self._orders += [(len(code.words) - 4, code.loops), (len(code.words) - 3, code.loops)]
-        return made
+        return result
 
     def _fetch_nand(self, term: Atomic, place: int, value: int) -> int:
         """Replace what is there by its negated conjunction with a value, trying anew as long as others were faster."""

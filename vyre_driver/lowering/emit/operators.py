@@ -1,4 +1,4 @@
-"""Which function lowers which operator on which kind."""
+"""The table of functions that lower each operator on each kind of value."""
 
 from __future__ import annotations
 
@@ -181,13 +181,13 @@ def binary(code: Code, term: Term, op: BinOp | OpaqueOp, left: Value, right: Val
         cannot(term, f"opaque operator {op.extension_id:#010x}", _OWN)
     function = _BINARY.get((op.wire_tag, left.kind.form)) if left.kind is right.kind and left.kind.computes else None
     if function is not None:
-        made = folding.binary(code, op, left.id, right.id) if left.kind is F32 else None
-        return Value(function(code, left.id, right.id) if made is None else made, left.kind)
+        result = folding.binary(code, op, left.id, right.id) if left.kind is F32 else None
+        return Value(function(code, left.id, right.id) if result is None else result, left.kind)
     if op in _LOGIC:
         operands = casts.truth(code, left), casts.truth(code, right)
-        made = code.op(_LOGIC[op], code.bool, *operands)
-        code.note_condition(made, _LOGIC[op], *operands)
-        return Value(made, BOOL)
+        result = code.op(_LOGIC[op], code.bool, *operands)
+        code.note_condition(result, _LOGIC[op], *operands)
+        return Value(result, BOOL)
     if op in _COMPARE:
         return Value(_compare(code, term, op, left, right), BOOL)
     if not left.kind.computes or left.kind != right.kind:
@@ -203,8 +203,8 @@ def _compare(code: Code, term: Term, op: BinOp, left: Value, right: Value) -> in
     if left.kind != right.kind or not left.kind.compares or not (opcode or is_whole or form is Form.WIDE):
         return cannot(term, f"{op.name} of {left.kind.name} and {right.kind.name}", _COMPARABLE)
     if is_whole:
-        made = wide.equal(code, form, left.id, right.id)
-        return made if op is BinOp.EQ else code.op(Ins.LogicalNot, code.bool, made)
+        result = wide.equal(code, form, left.id, right.id)
+        return result if op is BinOp.EQ else code.op(Ins.LogicalNot, code.bool, result)
     if opcode is None:
         return _less_wide(code, op, left, right)
     operands = left.id, right.id
@@ -212,16 +212,16 @@ def _compare(code: Code, term: Term, op: BinOp, left: Value, right: Value) -> in
         operands = floats.flushed(code, left.id), floats.flushed(code, right.id)
     if form is not Form.U32:
         return code.op(opcode, code.bool, *operands)
-    made = code.op(opcode, code.bool, *(hide_flag(code, one) for one in operands))
-    code.note_condition(made, opcode, *operands)
-    return made
+    result = code.op(opcode, code.bool, *(hide_flag(code, one) for one in operands))
+    code.note_condition(result, opcode, *operands)
+    return result
 
 
 def _less_wide(code: Code, op: BinOp, left: Value, right: Value) -> int:
     if op in {BinOp.GT, BinOp.LE}:
         left, right = right, left
-    made = wide.less(code, left.id, right.id, signed=left.kind.signed)
-    return made if op in {BinOp.LT, BinOp.GT} else code.op(Ins.LogicalNot, code.bool, made)
+    result = wide.less(code, left.id, right.id, signed=left.kind.signed)
+    return result if op in {BinOp.LT, BinOp.GT} else code.op(Ins.LogicalNot, code.bool, result)
 
 
 def unary(code: Code, term: Term, op: UnOp | OpaqueOp, operand: Value) -> Value:
@@ -230,9 +230,9 @@ def unary(code: Code, term: Term, op: UnOp | OpaqueOp, operand: Value) -> Value:
         cannot(term, f"opaque operator {op.extension_id:#010x}", _OWN)
     if op is UnOp.LOGICAL_NOT:
         condition = casts.truth(code, operand)
-        made = code.op(Ins.LogicalNot, code.bool, condition)
-        code.note_condition(made, Ins.LogicalNot, condition)
-        return Value(made, BOOL)
+        result = code.op(Ins.LogicalNot, code.bool, condition)
+        code.note_condition(result, Ins.LogicalNot, condition)
+        return Value(result, BOOL)
     if op in _PREDICATES and operand.kind.form is Form.F32:
         return Value(_PREDICATES[op](code, operand.id), BOOL)
     function = _UNARY.get((op, operand.kind.form)) if operand.kind.computes else None

@@ -32,18 +32,18 @@ def spec_constants(program: Program, names: Iterable[str]) -> tuple[SpecConstant
     Raises
     ------
     InvalidSpecialization
-        2102 if a name is that of no let, or of one whose value is no literal, or of several that differ.
+        If a name is that of no let, or of one whose value is not a literal, or of several that differ.
     """
     size = zip(WORKGROUP_NAMES, program.workgroup_size, strict=True)
-    made = [SpecConstant(name, place, _U32, value) for place, (name, value) in enumerate(size)]
+    result = [SpecConstant(name, place, _U32, value) for place, (name, value) in enumerate(size)]
     wanted = sorted(names, key=lambda name: str(name).encode())
     if wanted:
         found: dict[str, set[tuple[Scalar, int] | None]] = {}
         for term in terms_within(*program.entry):
             if isinstance(term, Let):
                 found.setdefault(term.name, set()).add(_literal(term.value))
-        made += [_constant(name, len(WORKGROUP_NAMES) + place, found.get(name)) for place, name in enumerate(wanted)]
-    return tuple(made)
+        result += [_constant(name, len(WORKGROUP_NAMES) + place, found.get(name)) for place, name in enumerate(wanted)]
+    return tuple(result)
 
 
 def _constant(name: str, spec_id: int, values: set[tuple[Scalar, int] | None] | None) -> SpecConstant:

@@ -1,4 +1,4 @@
-"""Statements: structured control flow, and what is refused.
+"""Emit statements as structured control flow, and refuse what cannot be lowered.
 
 Source: spec items 1.5 and 1.7; SPIR-V 1.6, 2.11 (structured control flow).
 """

@@ -1,4 +1,4 @@
-"""What the invocations of one subgroup compute together; how many they are is the device's choice.
+"""Emit subgroup operations; the size of a subgroup is the device's choice.
 
 Source: spec item 1.7 (parallelism); SPIR-V 1.6, 3.42.24 (non-uniform instructions).
 """
@@ -28,14 +28,14 @@ def add(code: Code, term: Term, value: Value) -> Value:
     form = value.kind.form
     if value.kind == F32:
         clean = floats.flushed(code, value.id)
-        made = code.result(Ins.GroupNonUniformFAdd, code.f32, scope, GROUP_REDUCE, clean)
-        return Value(floats.flushed(code, made), F32)
+        result = code.result(Ins.GroupNonUniformFAdd, code.f32, scope, GROUP_REDUCE, clean)
+        return Value(floats.flushed(code, result), F32)
     if not value.kind.computes or form not in {Form.U32, Form.I32, Form.WIDE}:
         cannot(term, f"a subgroup sum of {value.kind.name}", "u32, i32, u64 or f32")
     if form is Form.WIDE:
         return Value(_add_wide(code, value.id, scope), value.kind)
-    made = code.result(Ins.GroupNonUniformIAdd, code.type_of(form), scope, GROUP_REDUCE, value.id)
-    return Value(made, value.kind)
+    result = code.result(Ins.GroupNonUniformIAdd, code.type_of(form), scope, GROUP_REDUCE, value.id)
+    return Value(result, value.kind)
 
 
 def _add_wide(code: Code, operand: int, scope: int) -> int:

@@ -1,4 +1,4 @@
-"""What one walk over a program tells before its first instruction is emitted."""
+"""Survey a program in one walk before its first instruction is emitted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program is lowered for, and what comes of it: frozen values without ids of the emitter's."""
+"""The target of a lowering and its result, as frozen values that hold none of the ids of the emitter."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ROUND_TO_EVEN = FEATURE_OF_CAPABILITY[Capability.RoundingModeRTE]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What the code may rely on.
+class LoweringTarget:
+    """The features that emitted code may rely on.
 
     ``features`` are the device features that are switched on, by Vulkan's names, and the float controls that may be used.
     ``strict`` keeps the semantics of floats where they cost instructions: results without subnormals, an fma that rounds once;
@@ -39,7 +39,7 @@ class Target:
         return EMITTER_VERSION
 
     def options(self) -> dict[str, int]:
-        """Return what changes the code beside the features, for a key."""
+        """Return the options besides the features that change the code, for a key."""
         return {"strict": int(self.strict), "fuses": int(self.fuses), "fences": int(self.fences)}
 
 

@@ -1,4 +1,4 @@
-"""The variables of a program: those that are never assigned are values, the others variables of the function."""
+"""The variables of a program: those never assigned become values, the others variables of the function."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Variables:
         self._code.remember((slot.variable, slot.version), value.id)
 
     def read(self, name: str) -> Value:
-        """Return what a variable holds."""
+        """Return the value of a variable."""
         slot = self._in_sight[name]
         if isinstance(slot, Value):
             return slot

@@ -88,10 +88,10 @@ def mul_high(code: Code, left: int, right: int) -> int:
     zero = code.const(0)
     total = [joined(code, *top), joined(code, first[1], zero), joined(code, second[1], zero)]
     total += [joined(code, over, zero), joined(code, over_again, zero)]
-    made = total[0]
+    result = total[0]
     for one in total[1:]:
-        made = add(code, made, one)
-    return made
+        result = add(code, result, one)
+    return result
 
 
 def equal(code: Code, form: Form, left: int, right: int) -> int:

@@ -15,7 +15,7 @@ from vyre_driver.errors import ExecutionFault, StepBudgetExceeded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vyre_driver.backends.reference.memory import Buffer
+    from vyre_driver.backends.reference.memory import BufferMemory
     from vyre_driver.backends.reference.values import Values
 
     Places = NDArray[np.int64]
@@ -46,24 +46,24 @@ class Grid(NamedTuple):
 class Copy(NamedTuple):
     """An asynchronous copy that waits: bytes from one buffer to another."""
 
-    source: Buffer
-    destination: Buffer
+    source: BufferMemory
+    destination: BufferMemory
     source_offset: int
     destination_offset: int
     size: int
 
 
-class Unit:
+class InvocationBatch:
     """``count`` invocations from number ``start`` of the grid.
 
-    ``active`` holds the numbers within the unit of those that run the statement at hand, None for all. ``buffers`` and
-    ``variables`` are in the order of the script. ``watched``: accesses are held against the order. ``stores_met``: of different
-    values that a statement stored to one element, one has stayed. ``since`` and ``began``
+    ``active`` holds the numbers within the batch of those that run the statement at hand, None for all. ``buffers`` and
+    ``variables`` are in the order of the program. ``watched``: accesses are checked against the order. ``stores_met``: a
+    statement stored different values to one element, and one of them stayed. ``since`` and ``began``
     bound the phases (:mod:`vyre_driver.backends.reference.order`) that an access may clash with, and of what is rolled back.
     """
 
     def __init__(  # noqa: PLR0913 -- what decides where and how long they run
-        self, grid: Grid, start: int, count: int, buffers: list[Buffer], variables: int, budget: int
+        self, grid: Grid, start: int, count: int, buffers: list[BufferMemory], variables: int, budget: int
     ) -> None:
         """Begin with all invocations active."""
         self.grid = grid
@@ -88,7 +88,7 @@ class Unit:
 
     @cached_property
     def every_lane(self) -> Places:
-        """The number of each invocation within the unit."""
+        """The number of each invocation within the batch."""
         return np.arange(self.count, dtype=np.int64)
 
     @property
@@ -111,12 +111,12 @@ class Unit:
 
     @cached_property
     def group_of(self) -> Places:
-        """The number within the unit of each one's workgroup."""
+        """The number within the batch of each one's workgroup."""
         return np.asarray(self._group - self._group[0])
 
     @cached_property
     def subgroup_of(self) -> Places:
-        """The number within the unit of each one's subgroup."""
+        """The number within the batch of each one's subgroup."""
         in_group = -(-self.grid.group_invocations // self.grid.lanes)
         number = self._group * in_group + self._local // self.grid.lanes
         return np.asarray(number - number[0])
@@ -185,7 +185,7 @@ class Unit:
         Raises
         ------
         StepBudgetExceeded
-            2012 if one of them has taken more than it was given.
+            If one of them has taken more than it was given.
         """
         if self.active is None:
             self._steps += steps

@@ -1,4 +1,4 @@
-"""What a caller wishes of a dispatch, against what a backend can do: each field of a config holds or is refused by name.
+"""Check a DispatchConfig against a backend: each field is honoured, or refused by its name.
 
 Source: spec items 4.2 and 4.6 (overrides against limits).
 """
@@ -26,19 +26,19 @@ _INSTEAD = {
 }
 
 
-def check_wishes(backend: Backend, config: DispatchConfig) -> None:
-    """Return if the backend can keep every field; sizes are checked against its limits, a limit of 0 refuses nothing.
+def check_config(backend: Backend, config: DispatchConfig) -> None:
+    """Check that the backend can honour every field, with sizes within its limits; a limit of 0 refuses nothing.
 
-    A ``profile`` is refused: no set of defaults has a name yet. A ``ulp_budget`` always holds: nobody has to use it up.
+    A ``profile`` is refused: no set of defaults has a name yet. A ``ulp_budget`` always holds: it need not be used up.
 
     Raises
     ------
     InvalidDispatchConfig
-        2106 if it is no DispatchConfig.
+        If it is not a DispatchConfig.
     UnsupportedFeature
-        1002 naming the first field that the backend cannot keep.
+        If the backend cannot honour a field; names the first.
     LimitExceeded
-        2104 if an override is over a limit of the device.
+        If an override is over a limit of the device.
     """
     _check_type(config)
     if config.profile is not None:
@@ -54,15 +54,15 @@ def check_wishes(backend: Backend, config: DispatchConfig) -> None:
         check_axes("grid_override", "workgroups", config.grid_override, backend.max_grid)
 
 
-def check_kept(config: object, kept: Collection[str], what: str) -> None:
-    """Return if a configuration given to compile asks for nothing but what is kept there of ``what``; None asks for nothing.
+def check_supported_fields(config: object, kept: Collection[str], what: str) -> None:
+    """Check that a configuration given to compile asks only for fields in ``kept``; None asks for nothing.
 
     Raises
     ------
     InvalidDispatchConfig
-        2106 if it is no DispatchConfig.
+        If it is not a DispatchConfig.
     UnsupportedFeature
-        1002 naming the first field that is not kept.
+        If a field is not honoured; names the first.
     """
     if config is None:
         return
@@ -78,12 +78,12 @@ def check_kept(config: object, kept: Collection[str], what: str) -> None:
 
 
 def check_output_bytes(config: DispatchConfig, byte_len: int) -> None:
-    """Return if so many bytes of outputs may be made; to be asked before memory is spent on them.
+    """Check that a dispatch may make so many bytes of outputs; call it before allocating them.
 
     Raises
     ------
     LimitExceeded
-        2104 if they are more than ``max_output_bytes``.
+        If they are more than ``max_output_bytes``.
     """
     limit = config.max_output_bytes
     if limit is not None and byte_len > limit:
@@ -131,7 +131,7 @@ def check_axes(
     Raises
     ------
     LimitExceeded
-        2104 otherwise.
+        Otherwise.
     """
     for axis, size, limit in zip("xyz", sizes, limits, strict=True):
         if 0 < limit < size:

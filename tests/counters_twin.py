@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from vyre_driver.telemetry._counters import Parts
 
 
-class Tally:
+class Counters:
     """Counts and sums by kind, and the last 256 events, under a lock."""
 
     def __init__(self, kinds: int) -> None:

@@ -205,14 +205,19 @@ REFUSED = {
         "saxpy",
         given("saxpy"),
         {"alpha": True},
-        "alpha of saxpy is True, which is no real number. Fix: give a float.",
+        "alpha of saxpy is True, which is not a real number. Fix: give a float.",
     ),
-    "a text": ("saxpy", given("saxpy"), {"alpha": "2"}, "alpha of saxpy is '2', which is no real number. Fix: give a float."),
+    "a text": (
+        "saxpy",
+        given("saxpy"),
+        {"alpha": "2"},
+        "alpha of saxpy is '2', which is not a real number. Fix: give a float.",
+    ),
     "no bins": (
         "histogram",
         given("histogram"),
         {"bins": 0},
-        "bins of histogram is 0, which is no whole number from 1 to 1073741823. Fix: give the number of bins.",
+        "bins of histogram is 0, which is not an integer from 1 to 1073741823. Fix: give the number of bins.",
     ),
     "an unknown parameter": (
         "histogram",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+import counters_twin
 import pytest
-import tally_twin
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vyre_driver.telemetry._counters import Replays, Tally
+from vyre_driver.telemetry._counters import Counters, Replays
 
 if TYPE_CHECKING:
     from vyre_driver.telemetry._counters import Parts
@@ -32,7 +32,7 @@ def without_times(kept: list[Parts]) -> list[Added]:
 
 @given(runs=RUNS, heard=st.booleans())
 def test_a_sequence_of_events_leaves_what_it_leaves_in_the_twin(runs: list[tuple[list[Added], int]], *, heard: bool) -> None:
-    ours, twin = Tally(KINDS), tally_twin.Tally(KINDS)
+    ours, twin = Counters(KINDS), counters_twin.Counters(KINDS)
     ours_heard: list[Parts] = []
     twin_heard: list[Parts] = []
     ours.hear, twin.hear = (ours_heard.append, twin_heard.append) if heard else (None, None)
@@ -49,12 +49,12 @@ def test_a_sequence_of_events_leaves_what_it_leaves_in_the_twin(runs: list[tuple
 @pytest.mark.parametrize("kinds", [0, 17])
 def test_a_tally_has_1_to_16_kinds(kinds: int) -> None:
     with pytest.raises(ValueError, match=f"^{kinds} kinds are outside 1 to 16$"):
-        Tally(kinds)
+        Counters(kinds)
 
 
 @pytest.mark.parametrize("kind", [-1, 16])
 def test_a_kind_that_there_is_not_is_refused_and_changes_nothing(kind: int) -> None:
-    tally = Tally(16)
+    tally = Counters(16)
     for tell in (lambda: tally.add(kind, 1, None, 1, ""), lambda: Replays(tally, kind, None)):
         with pytest.raises(ValueError, match=f"^kind {kind} is outside 0 to 15$"):
             tell()
@@ -63,7 +63,7 @@ def test_a_kind_that_there_is_not_is_refused_and_changes_nothing(kind: int) -> N
 
 @pytest.mark.parametrize(("duration_ns", "count"), [(2**63, 1), (1, 2**63)])
 def test_a_number_of_more_than_64_bits_is_refused_and_changes_nothing(duration_ns: int, count: int) -> None:
-    tally = Tally(1)
+    tally = Counters(1)
     with pytest.raises(OverflowError):
         tally.add(0, duration_ns, None, count, "")
     assert (tally.counts(), tally.total_ns(), tally.recent()) == ([0], [0], [])

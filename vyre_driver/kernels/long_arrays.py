@@ -1,7 +1,7 @@
-"""What the kernels have in common that go once through long arrays of 32-bit numbers, four at a time.
+"""What the kernels over long arrays of 32-bit numbers share: they read four numbers at a time.
 
-Their shaders see a buffer as numbers and as vectors of four, and a buffer must hold one element of each of its views: arrays
-of fewer than four numbers go through copies of four. A tile is what a workgroup takes at once, ``UNROLL`` vectors for each of
+Their shaders see a buffer as numbers and as vectors of four, and a buffer must hold one element of each of its views: arrays of
+fewer than four numbers go through copies of four. A tile is what a workgroup processes at once, ``UNROLL`` vectors for each of
 its invocations.
 
 Source: Vulkan 1.3, limits ``maxComputeWorkGroupCount`` and ``maxStorageBufferRange``.
@@ -36,7 +36,7 @@ workgroup to go through a number of each.
 
 
 def copying_module() -> SpirvModule:
-    """Return the module of the steps that ``Widened`` adds."""
+    """Return the module of the steps that ``PaddedBuffers`` adds."""
     return shipped_module("copy_words")
 
 
@@ -46,7 +46,7 @@ def variant(name: str, device: DeviceFacts) -> SpirvModule:
 
 
 def check_parameters(kernel: str, parameters: Mapping[str, Any], known: Collection[str]) -> None:
-    """Return if all parameters are known; raises InvalidInput 2201."""
+    """Check that all parameters are known, and raise InvalidInput otherwise."""
     for name in parameters:
         if name not in known:
             takes = f"takes {', '.join(known)}" if known else "takes no parameters"
@@ -59,7 +59,7 @@ def checked_count(kernel: str, name: str, operand: Operand, dtypes: Sequence[str
     Raises
     ------
     InvalidInput
-        2201 if it has another shape or type, no elements, or more than ``MAX_COUNT``.
+        If it has another shape or type, no elements, or more than ``MAX_COUNT``.
     """
     if operand.dtype not in [np.dtype(one) for one in dtypes]:
         raise InvalidInput(
@@ -101,7 +101,7 @@ def over_shared_memory(words: int, limits: Limits) -> str | None:
     return f"{4 * words} bytes of shared memory, and the device has {most}" if 4 * words > most else None
 
 
-class Widened:
+class PaddedBuffers:
     """Buffers for shaders with vectors: the arrays themselves, or of fewer than four numbers copies of four."""
 
     def __init__(self, count: int) -> None:
@@ -114,19 +114,19 @@ class Widened:
 
     def read(self, name: str, operand: Operand) -> str:
         """Return the name of the buffer that a shader reads for an input."""
-        wide = self._wide(name, operand)
-        if wide != name:
-            self.before.append(self._copied(name, wide))
-        return wide
+        padded = self._padded(name, operand)
+        if padded != name:
+            self.before.append(self._copied(name, padded))
+        return padded
 
     def written(self, name: str, operand: Operand) -> str:
         """Return the name of the buffer that a shader writes for an output."""
-        wide = self._wide(name, operand)
-        if wide != name:
-            self.after.append(self._copied(wide, name))
-        return wide
+        padded = self._padded(name, operand)
+        if padded != name:
+            self.after.append(self._copied(padded, name))
+        return padded
 
-    def _wide(self, name: str, operand: Operand) -> str:
+    def _padded(self, name: str, operand: Operand) -> str:
         if not self._is_few:
             return name
         self.temporaries[f"{name} and more"] = Operand((VECTOR,), operand.dtype)

@@ -1,4 +1,4 @@
-"""A program made ready to be interpreted, once for any number of runs.
+"""A program compiled for the interpreter, once for any number of runs.
 
 Source: spec items 1.5 to 1.7.
 """
@@ -20,8 +20,8 @@ from vyre_driver.ir.terms import terms_within
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from vyre_driver.backends.reference.invocations import InvocationBatch
     from vyre_driver.backends.reference.statements import Steps
-    from vyre_driver.backends.reference.unit import Unit
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.program import Program
@@ -30,23 +30,24 @@ MAX_SHARED_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class CompiledProgram:
     """A program as one generator.
 
     ``logged`` names the buffers whose accesses may depend on the order: those that are written. ``needs_whole_groups``: there
-    is a barrier or workgroup memory. ``one_by_one``: invocations are never run in lockstep. ``paths`` names the statements.
+    is a barrier or workgroup memory. ``is_sequential``: invocations run one after the other, never in lockstep. ``paths`` names
+    the statements.
     """
 
     program: Program
     buffers: tuple[BufferDecl, ...]
-    run: Callable[[Unit], Steps]
+    run: Callable[[InvocationBatch], Steps]
     variable_count: int
     paths: tuple[str, ...]
     logged: frozenset[str]
     has_barriers: bool
     has_grid_barriers: bool
     has_subgroups: bool
-    one_by_one: bool
+    is_sequential: bool
 
     @property
     def shared(self) -> tuple[BufferDecl, ...]:
@@ -64,15 +65,15 @@ def is_shared(buffer: BufferDecl) -> bool:
     return buffer.access is BufferAccess.WORKGROUP or buffer.kind is MemoryKind.SHARED
 
 
-def prepare(program: Program, specialized: Mapping[str, Expr] | None = None) -> Script:
-    """Return a validated program made ready, with other literals for the lets of these names.
+def compile_program(program: Program, specialized: Mapping[str, Expr] | None = None) -> CompiledProgram:
+    """Return a validated program compiled for the interpreter, with other literals for the lets of these names.
 
     Raises
     ------
     UnsupportedFeature
-        1002 if it holds what the interpreter does not run, by name.
+        If it holds what the interpreter does not run, by name.
     LimitExceeded
-        2104 if its workgroup memory takes more than 64 MiB.
+        If its workgroup memory takes more than 64 MiB.
     """
     buffers = program.buffers
     _check_shared(buffers)
@@ -83,7 +84,7 @@ def prepare(program: Program, specialized: Mapping[str, Expr] | None = None) -> 
     copies = [term for term in terms if isinstance(term, AsyncLoad | AsyncStore)]
     written = {term.buffer for term in terms if isinstance(term, Store | Atomic)} | {term.destination for term in copies}
     touched = {term.buffer for term in terms if isinstance(term, Load | Store | Atomic)}
-    return Script(
+    return CompiledProgram(
         program=program,
         buffers=buffers,
         run=run,
@@ -93,7 +94,7 @@ def prepare(program: Program, specialized: Mapping[str, Expr] | None = None) -> 
         has_barriers=bool(barriers),
         has_grid_barriers=any(one.ordering is MemoryOrdering.GRID_SYNC for one in barriers),
         has_subgroups=compiler.has_subgroups,
-        one_by_one=compiler.one_by_one,
+        is_sequential=compiler.is_sequential,
     )
 
 

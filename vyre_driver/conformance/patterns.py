@@ -14,7 +14,7 @@ from vyre_driver.ir.dtypes import DataType
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vyre_driver.conformance.dice import Dice
+    from vyre_driver.conformance.random_source import RandomSource
 
 WITNESS = (0, 1, 2, 3, 2**32 - 1, 2**32 - 2, 1 << 31, 2**31 - 1, 0xAAAAAAAA, 0x55555555, 0xDEADBEEF, 0xCAFEF00D)
 U32_EDGES = (*WITNESS, 31, 32, 33, 63, 64, 255, 256, 65535, 65536)
@@ -54,18 +54,18 @@ def edges(dtype: DataType) -> NDArray[Any]:
     return np.array([0, 1, 2, limits.max, limits.max - 1, limits.min, limits.min + 1], NUMPY[dtype])
 
 
-def array(dice: Dice, dtype: DataType, count: int) -> NDArray[Any]:
+def array(rng: RandomSource, dtype: DataType, count: int) -> NDArray[Any]:
     """Return elements, half of them edges."""
-    made = [_element(dice, dtype) for _ in range(count)]
-    return np.array(made, NUMPY[dtype])
+    result = [_element(rng, dtype) for _ in range(count)]
+    return np.array(result, NUMPY[dtype])
 
 
-def _element(dice: Dice, dtype: DataType) -> Any:  # noqa: ANN401 -- a number that the type holds
+def _element(rng: RandomSource, dtype: DataType) -> Any:  # noqa: ANN401 -- a number that the type holds
     if dtype == DataType.F32:
-        return dice.pick(F32_EDGES) if dice.chance(50) else dice.between(-4096, 4096) / 16
-    if dice.chance(50):
-        return edges(dtype)[dice.below(len(edges(dtype)))]
-    word = dice.word() | dice.word() << 32
+        return rng.pick(F32_EDGES) if rng.chance(50) else rng.between(-4096, 4096) / 16
+    if rng.chance(50):
+        return edges(dtype)[rng.below(len(edges(dtype)))]
+    word = rng.word() | rng.word() << 32
     if dtype == DataType.F16:
         return np.uint16(word & 0xFFFF).view(np.float16)
     width = NUMPY[dtype].itemsize

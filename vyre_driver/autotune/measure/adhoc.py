@@ -165,7 +165,7 @@ def example_arrays(plan: BindingPlan, predicates: Sequence[ShapePredicate | None
     Numbers from 0 to 255, as many as the program declares, else ``EXAMPLE_ELEMENTS`` or about as many as fulfil the
     descriptor's predicate.
     """
-    dice = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
     arrays: list[NDArray[Any]] = []
     counts = {}
     for one, predicate in zip(plan.descriptors, predicates, strict=True):
@@ -173,7 +173,7 @@ def example_arrays(plan: BindingPlan, predicates: Sequence[ShapePredicate | None
         if one.role.consumes_input:
             dtype = np.dtype(np.uint8) if one.dtype is None else one.dtype
             size = one.header_bytes + count * one.stride
-            arrays.append(dice.integers(0, 256, size // dtype.itemsize, np.uint8).astype(dtype))
+            arrays.append(rng.integers(0, 256, size // dtype.itemsize, np.uint8).astype(dtype))
         elif not one.element_count:
             counts[one.name] = count
     return arrays, counts

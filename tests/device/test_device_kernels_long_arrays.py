@@ -159,7 +159,7 @@ def test_any_workgroup_size_is_right(opened: Driver, name: str, workgroup: int) 
 
 @pytest.mark.parametrize("name", WITH_SUBGROUPS)
 def test_any_number_of_full_subgroups_is_right(opened: Driver, name: str) -> None:
-    """Three, which is no power of two."""
+    """Three, which is not a power of two."""
     subgroup = opened.physical_device.subgroup_size
     assert with_workgroup(TunedKernel(opened, KERNELS[name]), 3 * subgroup) == [None] * 3
 
@@ -181,7 +181,7 @@ def test_a_scan_places_invocations_also_where_subgroups_might_not_be_full(
     assert (text.count(shortcut), with_workgroup(kernel, 256)) == (1, [None] * 3)
 
 
-# What lies past the end of inputs would show in every result; what lies past the end of outputs is no sum of it.
+# What lies past the end of inputs would show in every result; what lies past the end of outputs is not a sum of it.
 COUNTED = {"float32": np.full(4096, 1e30, np.float32), "uint32": np.full(4096, 5, np.uint32)}
 UNTOUCHED = np.full(4096, 0xFFFFFFFF, np.uint32)
 

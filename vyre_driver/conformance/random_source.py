@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class Dice:
+class RandomSource:
     """A stream of choices; nothing but ``getrandbits`` of 32 bits is asked of Python's generator."""
 
     def __init__(self, seed: int) -> None:
         """Begin the stream of a seed."""
         self._source = random.Random(seed)  # noqa: S311 -- to be repeated, not to be secret
 
-    def filler(self) -> Dice:
-        """Return the dice that the elements of buffers are thrown with: there are many of them, and few of them matter."""
+    def filler(self) -> RandomSource:
+        """Return the source for the elements of buffers: there are many of them, and few matter."""
         return self
 
     def word(self) -> int:

@@ -1,6 +1,6 @@
-"""Kin of programs that a compiler of a driver got wrong: the same constructs, of many numbers at once.
+"""Variants of programs that a driver compiled wrongly: the same constructs over many numbers at once.
 
-The programs themselves are in driver_cases.py; docs/conformance.md says what became of each.
+The programs themselves are in driver_cases.py; docs/conformance.md says what was done about each.
 
 Source: spec items 1.5 to 1.7.
 """
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vyre_driver.conformance import words
+from vyre_driver.conformance import patterns
 from vyre_driver.conformance.case import EXACT, Case
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 U32, I32, U64, I64, F32, BOOL = DataType.U32, DataType.I32, DataType.U64, DataType.I64, DataType.F32, DataType.Bool
 
 
-def kin_cases(options: Options) -> Iterator[Case]:
+def variant_cases(options: Options) -> Iterator[Case]:
     """Yield those that these options allow."""
     yield _greatest()
     yield from _differences()
@@ -66,8 +66,8 @@ def _each(name: str, given: Mapping[str, tuple[DataType, NDArray[np.generic]]], 
 
 def _paired(*dtypes: DataType) -> list[NDArray[np.generic]]:
     """Return the edges of types, each with each."""
-    columns = zip(*product(*map(words.edges, dtypes)), strict=True)
-    return [np.array(one, words.NUMPY[dtype]) for dtype, one in zip(dtypes, columns, strict=True)]
+    columns = zip(*product(*map(patterns.edges, dtypes)), strict=True)
+    return [np.array(one, patterns.NUMPY[dtype]) for dtype, one in zip(dtypes, columns, strict=True)]
 
 
 def _narrow_bits() -> Iterator[Case]:
@@ -83,7 +83,7 @@ def _narrow_bits() -> Iterator[Case]:
         terms += [ir.cast(U32, ir.unop(op, ir.cast(U64, x))) for op in (UnOp.POPCOUNT, UnOp.CLZ, UnOp.CTZ)]
         terms.append(ir.cast(U32, ir.cast(F32, ir.cast(U32, x))))
         quotient = ir.cast(U32, ir.f32(0.0) / ir.f32(1.0))
-        given = {"x": (dtype, values.astype(words.NUMPY[dtype]))}
+        given = {"x": (dtype, values.astype(patterns.NUMPY[dtype]))}
         yield _each(f"bits of {dtype}", given, U32, terms)
         yield _each(f"bits of {dtype} beside a quotient", given, U32, [*terms, quotient])
         loaded = ir.cast(U32, ir.cast(F32, ir.cast(U32, x)) / ir.f32(3.0) >= ir.f32(0.0))
@@ -179,7 +179,7 @@ def _choices(dtypes: Sequence[DataType]) -> Iterator[Case]:
     flags = np.array(list(product((0, 1), repeat=3)) * 4, np.uint32).T
     number = np.tile(np.array([-5, 0, 1, 7], np.int32), 8)
     for dtype in dtypes:
-        edges = words.edges(dtype)
+        edges = patterns.edges(dtype)
         values = np.resize(edges, 32), np.resize(edges[::-1], 32)
         names = dict(zip("cab", flags, strict=True))
         given = {name: (BOOL, array) for name, array in names.items()}

@@ -155,8 +155,9 @@ def read_entry(
     ``touch_after_ns`` off.
 
     Otherwise returns ``(stage, code, root, ctime_ns, shard, file, data)``. ``stage`` is what failed with the errno ``code``:
-    0 the root, 1 its sub-directory, 2 the file; 3 when nothing did. Directories are given as (mode, user, group, inode, device),
-    the file as (mode, user, group, inode, bytes, ns of its last change); None where they were not reached or asked for.
+    0 the root, 1 its sub-directory, 2 the file; 3 when nothing did. Directories are given as (mode, user, group, inode,
+    device), the file as (mode, user, group, inode, bytes, ns of its last change); None where they were not reached or asked
+    for.
     ``data`` is None unless it was read, and is one byte longer than the file was if the file has grown.
     """
     cdef char path[LONGEST_PATH]

@@ -115,7 +115,7 @@ def test_an_interrupt_is_no_failure(layered: Driver, monkeypatch: pytest.MonkeyP
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vyre_driver.driver.check_requirements", interrupt)
+    monkeypatch.setattr("vyre_driver.lowering.module.check_requirements", interrupt)
     with pytest.raises(KeyboardInterrupt):
         layered.compile(glsl(STEP))
     assert told(layered) == []

@@ -279,11 +279,11 @@ class Driver:
         Raises
         ------
         InvalidInput
-            If the array cannot be held.
+            If it cannot be read as an array.
         LimitExceeded
-            If the array cannot be held.
+            If it is larger than a buffer of the device may be.
         DeviceOutOfMemory
-            If the array cannot be held.
+            If it does not fit into the device's memory.
         """
         given = as_array(array)
         made = self.empty(given.shape, given.dtype)

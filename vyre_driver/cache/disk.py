@@ -207,13 +207,13 @@ class DiskPipelineCache(CacheUpkeep):
         Raises
         ------
         CacheUnusable
-            If what is there may not or cannot be read.
+            If the root may not be used.
         InvalidBlob
-            If what is there may not or cannot be read.
+            If what is there is not a file of ours, is over 64 MiB, or is an entry.
         InvalidKey
-            If what is there may not or cannot be read.
+            If the digest has not 32 bytes.
         OSError
-            If what is there may not or cannot be read.
+            If it cannot be read.
         """
         place = blob_place(program_digest, fingerprint)
         return None if self._directory is None else read_blob(self._directory, place)
@@ -224,13 +224,13 @@ class DiskPipelineCache(CacheUpkeep):
         Raises
         ------
         CacheUnusable
-            If it may not or cannot be written.
+            If the cache is in memory, or the root may not be used or written to.
         InvalidBlob
-            If it may not or cannot be written.
+            If the blob is over 64 MiB, or begins as an entry does.
         InvalidKey
-            If it may not or cannot be written.
+            If the digest has not 32 bytes.
         OSError
-            If it may not or cannot be written.
+            If it cannot be written.
         """
         place = blob_place(program_digest, fingerprint)
         write_blob(self._on_disk(), place, data)
@@ -244,11 +244,11 @@ class DiskPipelineCache(CacheUpkeep):
         Raises
         ------
         CacheUnusable
-            If one may not or cannot be removed; the others are, and the first error is raised.
+            If the cache is in memory, or the root may not be used or written to.
         InvalidKey
-            If one may not or cannot be removed; the others are, and the first error is raised.
+            If a digest has not 32 bytes.
         OSError
-            If one may not or cannot be removed; the others are, and the first error is raised.
+            If one cannot be removed; the others are, and the first error is raised.
         """
         impacted = [digest for number, digest in zip(mask, program_digests, strict=False) if number]
         remove_blobs(self._on_disk(), [blob_place(digest, fingerprint) for digest in impacted])

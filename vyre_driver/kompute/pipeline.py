@@ -125,9 +125,9 @@ class RecordedDispatch:
         Raises
         ------
         LimitExceeded
-            If a buffer or all of them do not fit.
+            If a buffer is larger than the device allows.
         DeviceOutOfMemory
-            If a buffer or all of them do not fit.
+            If all of them do not fit into the device's memory.
         KernelCompileFailed
             If the Vulkan driver refuses the module.
         """

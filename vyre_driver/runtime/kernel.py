@@ -115,11 +115,11 @@ class Kernel:
         Raises
         ------
         InvalidInput
-            If something given does not fit; nothing has run then.
+            If an array, the groups or an option do not fit; nothing has run then.
         InvalidPushConstant
-            If something given does not fit; nothing has run then.
+            If a push constant is missing, unknown, or does not fit; nothing has run then.
         LimitExceeded
-            If something given does not fit; nothing has run then.
+            If a buffer or the grid is over a limit of the device; nothing has run then.
         DeviceOutOfMemory
             If the buffers do not fit into the device's memory.
         KernelCompileFailed
@@ -193,15 +193,15 @@ class Kernel:
         Raises
         ------
         InvalidInput
-            If something given does not fit, or is of another driver.
+            If a buffer is of another driver, or buffers or groups do not fit.
         InvalidPushConstant
-            If something given does not fit, or is of another driver.
+            If a push constant is missing, unknown, or does not fit.
         LimitExceeded
-            If something given does not fit, or is of another driver.
+            If the grid is over a limit of the device.
         KernelCompileFailed
-            If it cannot be recorded.
+            If the Vulkan driver refuses the module.
         DispatchFailed
-            If it cannot be recorded.
+            If the driver is closed, or the dispatch cannot be recorded.
         """
         try:
             return self._bind(buffers, groups, push)

@@ -75,7 +75,7 @@ def test_a_space_that_a_record_has_no_room_for_is_refused_where_the_record_is_wr
     ("axis", "least"), [(Axis("GROUP", (0,), workgroup="x"), 1), (Axis("UNROLL", (4, 0)), 1), (Axis("ANY", (-1,)), 0)]
 )
 def test_values_below_what_a_constant_may_have_are_refused(axis: Axis, least: int) -> None:
-    with pytest.raises(InvalidTuningSpace, match=f"each must be a whole number from {least} to 4294967295"):
+    with pytest.raises(InvalidTuningSpace, match=f"each must be an integer from {least} to 4294967295"):
         TuningSpace((axis,))
 
 

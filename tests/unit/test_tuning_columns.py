@@ -93,3 +93,13 @@ def test_the_rule_sees_what_somebody_has_chosen_as_the_only_value() -> None:
     given = replace(SPACE, rule=rule).given({"SPLITS": 7, "GROUP": 0, "NOT_TUNED": 3})
     found = given.candidates(LIMITS)
     assert (set(seen), {one.workgroup_size[0] for one in found}, len(found)) == ({7}, {1}, 8)
+
+
+def test_a_constant_may_have_any_name_that_a_shader_can_give_it() -> None:
+    names = ("self", "values", "", "a b", "class", "constant\n0")
+    space = TuningSpace(tuple(Axis(name, (1, 2)) for name in names[:3]))
+    assert [candidate_of(space, AutotuneRecord(*columns_of(space, one)), LIMITS) for one in space.candidates(LIMITS)] == list(
+        space.candidates(LIMITS)
+    )
+    others = TuningSpace(tuple(Axis(name, (1, 2)) for name in names[3:]))
+    assert others.candidate(**dict.fromkeys(names[3:], 2)) == others.candidates(LIMITS)[-1]

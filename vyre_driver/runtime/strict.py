@@ -71,7 +71,7 @@ class StrictCall:
         InputChanged
             If a read-only buffer holds other bytes after a run.
         DispatchFailed
-            And its kin, as ``RecordedDispatch.run``.
+            If the device fails; and whatever else ``RecordedDispatch.run`` raises.
         """
         results, stages = self._run_once(POISONS[0], push_words, split=split, timeout_s=timeout_s)
         left = {place: self._poison_left(place, results, POISONS[0]) for place in self._poisoned}

@@ -64,7 +64,9 @@ class Workbench:
         Raises
         ------
         InvalidInput
-            If the arrays do not fit the kernel; DeviceOutOfMemory and its kin.
+            If the arrays do not fit the kernel.
+        DeviceOutOfMemory
+            If they do not fit into the device's memory.
         """
         self.driver = driver
         self.definition = definition

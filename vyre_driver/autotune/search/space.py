@@ -159,7 +159,7 @@ class TuningSpace:
         )
         return replace(self, axes=tuple(chosen))
 
-    def candidate(self, **values: int) -> Candidate:
+    def candidate(self, /, **values: int) -> Candidate:
         """Return the candidate with these values by name, valid or not.
 
         Raises

@@ -98,8 +98,9 @@ class SdistWithShaders(sdist):
         super().run()
 
 
-LAYER = "vyre_driver.vulkan._layer"
-LAYER_SOURCES = [str(path) for path in sorted(Path("vyre_driver/vulkan").glob("*.c")) if not path.name.startswith("_")]
+LAYER = "vyre_driver.vulkan.layer._layer"
+VULKAN_SOURCES = ["vyre_driver/vulkan/device_features.c", "vyre_driver/vulkan/fork_guard.c"]
+LAYER_SOURCES = [str(path) for path in sorted(Path("vyre_driver/vulkan/layer").glob("*.c")) if not path.name.startswith("_")]
 LAYER_MANIFEST = {
     "file_format_version": "1.2.0",
     "layer": {
@@ -123,10 +124,7 @@ class BuildExtWithManifest(build_ext):
 
 
 # What an extension module is built of besides its own .pyx.
-SOURCES = {
-    LAYER: LAYER_SOURCES,
-    "vyre_driver.vulkan._vulkan": ["vyre_driver/vulkan/layer_features.c", "vyre_driver/vulkan/fork_guard.c"],
-}
+SOURCES = {LAYER: [*LAYER_SOURCES, *VULKAN_SOURCES], "vyre_driver.vulkan._vulkan": VULKAN_SOURCES}
 LIBRARIES = {LAYER: ["pthread"], "vyre_driver.vulkan._vulkan": ["dl", "pthread"]}
 
 
@@ -138,7 +136,7 @@ def extensions() -> list[Extension]:
         Extension(
             name,
             [name.replace(".", "/") + ".pyx", *SOURCES.get(name, [])],
-            include_dirs=["vyre_driver/vulkan", "vyre_driver/include"],
+            include_dirs=["vyre_driver/vulkan", "vyre_driver/vulkan/layer", "vyre_driver/include"],
             depends=headers,
             libraries=LIBRARIES.get(name, []),
             define_macros=[("_GNU_SOURCE", None)],

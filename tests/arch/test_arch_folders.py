@@ -21,6 +21,7 @@ STAGES = (
     "checks",
     "process",
     "vulkan",
+    "vulkan/layer",
     "spirv",
     "ir",
     "identity",
@@ -51,8 +52,8 @@ MOST_FLAT_MODULES = 10
 
 def stage(module: str) -> str:
     parts = module.split(".")[1:]
-    if parts[:2] == ["autotune", "measure"]:
-        return "autotune/measure"
+    if "/".join(parts[:2]) in STAGES:
+        return "/".join(parts[:2])
     return parts[0] if parts else "__init__"
 
 

@@ -65,7 +65,7 @@ def touches_environment(node: ast.AST) -> bool:
 def test_only_settings_and_the_layer_touch_environment_variables(sources: dict[str, Source]) -> None:
     found = [name for name, source in sources.items() if any(map(touches_environment, ast.walk(source.tree)))]
     # The layer tells the Vulkan loader of itself through the loader's own variables.
-    assert found == ["vyre_driver.settings", "vyre_driver.vulkan.layer"]
+    assert found == ["vyre_driver.settings", "vyre_driver.vulkan.layer.enable"]
 
 
 def test_the_cache_knows_neither_shaders_nor_backends_nor_the_driver(imports: dict[str, set[str]]) -> None:

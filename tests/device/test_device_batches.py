@@ -10,7 +10,7 @@ from kernels import SHIFT, STEP, glsl
 
 from vyre_driver import Driver
 from vyre_driver.errors import InvalidInput
-from vyre_driver.vulkan import _layer
+from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

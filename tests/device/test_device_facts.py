@@ -11,8 +11,8 @@ from vyre_driver import Driver
 from vyre_driver.identity import PipelineFeatureFlags
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality, feature_flags
-from vyre_driver.vulkan import enumerate_devices, layer
-from vyre_driver.vulkan.layer import wanted_features
+from vyre_driver.vulkan import enumerate_devices
+from vyre_driver.vulkan.layer import enable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -139,7 +139,7 @@ def test_lavapipe_tells_this_of_itself(lavapipe: PhysicalDevice) -> None:
 
 
 def test_lavapipe_gives_this_profile(lavapipe: PhysicalDevice) -> None:
-    features = wanted_features(lavapipe)
+    features = enable.wanted_features(lavapipe)
     expected = DeviceProfile(
         backend="kompute",
         supports_subgroup_ops=True,
@@ -176,7 +176,7 @@ def test_without_the_layer_a_profile_has_no_types_that_need_a_feature(monkeypatc
 
 def test_features_of_an_extension_are_switched_on_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = ("robustBufferAccess", "robustBufferAccess2", "nullDescriptor")
-    monkeypatch.setattr(layer, "SHADER_FEATURES", asked)
+    monkeypatch.setattr(enable, "SHADER_FEATURES", asked)
     with Driver() as opened:
         if not {"robustBufferAccess2", "nullDescriptor"} <= opened.physical_device.features:
             pytest.skip("no VK_EXT_robustness2")

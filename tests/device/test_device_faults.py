@@ -12,7 +12,8 @@ import pytest
 from vyre_driver import Driver
 from vyre_driver.errors import DeviceOutOfMemory
 from vyre_driver.spirv.shipped import shipped_module
-from vyre_driver.vulkan import DeviceType, _layer
+from vyre_driver.vulkan import DeviceType
+from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -145,7 +145,7 @@ def test_only_the_first_pipeline_of_a_kernel_goes_the_long_way(layer: str, monke
 
 def test_a_pipeline_that_cannot_be_made_leaves_no_lock_and_no_marker(witness: Path, tmp_path: Path) -> None:
     from vyre_driver.errors import KernelCompileFailed
-    from vyre_driver.vulkan import _layer
+    from vyre_driver.vulkan.layer import _layer
 
     for _ in range(2):
         with Driver() as driver:

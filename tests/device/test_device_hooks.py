@@ -11,8 +11,9 @@ import pytest
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.errors import DeviceLost, DispatchFailed, KernelCompileFailed, UnsupportedFeature
 from vyre_driver.spirv.shipped import shipped_module
-from vyre_driver.vulkan import _layer, enumerate_devices, select_device
-from vyre_driver.vulkan.layer import layer_config
+from vyre_driver.vulkan import enumerate_devices, select_device
+from vyre_driver.vulkan.layer import _layer
+from vyre_driver.vulkan.layer.enable import layer_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

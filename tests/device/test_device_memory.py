@@ -18,8 +18,8 @@ from vyre_driver import Driver, SpirvModule
 from vyre_driver import driver as driver_module
 from vyre_driver.errors import DeviceOutOfMemory
 from vyre_driver.kompute.device import KomputeDevice
-from vyre_driver.vulkan import _layer, layer
 from vyre_driver.vulkan.devices import DeviceType, PhysicalDevice, enumerate_devices
+from vyre_driver.vulkan.layer import _layer, enable
 from vyre_driver.vulkan.selection import select_device
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ def test_no_interrupt_loses_bytes_that_are_given_back(driver: Driver) -> None:
 
 
 def test_a_block_too_large_to_be_kept_leaves_the_others_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layer, "MEMORY_CACHE_BYTES", 1 << 20)
+    monkeypatch.setattr(enable, "MEMORY_CACHE_BYTES", 1 << 20)
     with Driver() as driver:
         assert driver.device.layer is not None
         small = [driver.empty(1 << 16, np.uint8) for _ in range(4)]

@@ -12,7 +12,7 @@ from kernels import glsl
 from vyre_driver import Driver
 from vyre_driver.errors import DeviceOutOfMemory
 from vyre_driver.spirv.shipped import shipped_module
-from vyre_driver.vulkan import _layer
+from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

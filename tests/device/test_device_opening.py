@@ -15,7 +15,7 @@ from vyre_driver import Driver
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.kompute.device import KomputeDevice
 from vyre_driver.spirv.shipped import shipped_module
-from vyre_driver.vulkan import _layer, layer
+from vyre_driver.vulkan.layer import _layer, enable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,7 +70,7 @@ def test_no_other_thread_ever_sees_the_loaders_variables_while_drivers_are_opene
 
 
 def test_an_interrupt_at_any_bytecode_of_opening_leaves_the_environment_and_the_next_driver_whole() -> None:
-    codes = {layer.create_under_layer.__code__, KomputeDevice._open.__code__, KomputeDevice.__init__.__code__}  # noqa: SLF001
+    codes = {enable.create_under_layer.__code__, KomputeDevice._open.__code__, KomputeDevice.__init__.__code__}  # noqa: SLF001
     Driver().close()
     found, step = [], 0
     while True:

@@ -16,7 +16,8 @@ import pytest
 import vyre_driver
 from vyre_driver import Driver
 from vyre_driver.spirv.shipped import shipped_module
-from vyre_driver.vulkan import _layer, enumerate_devices
+from vyre_driver.vulkan import enumerate_devices
+from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,11 +40,11 @@ def saxpy_file(tmp_path: Path) -> str:
 
 
 def manifest_of(package: Path) -> Path:
-    return package / "vulkan" / "vyre_layer.json"
+    return package / "vulkan" / "layer" / "vyre_layer.json"
 
 
 def library_of(package: Path) -> Path:
-    return package / "vulkan" / Path(_layer.__file__).name
+    return package / "vulkan" / "layer" / Path(_layer.__file__).name
 
 
 def remove_manifest(package: Path) -> None:
@@ -74,7 +75,7 @@ def name_a_missing_library(package: Path) -> None:
 
 
 def name_a_file_that_is_no_library(package: Path) -> None:
-    (package / "vulkan" / "text.so").write_text("no library", "utf-8")
+    (package / "vulkan" / "layer" / "text.so").write_text("no library", "utf-8")
     text = manifest_of(package).read_text("utf-8")
     manifest_of(package).write_text(text.replace(library_of(package).name, "text.so"), "utf-8")
 

@@ -87,13 +87,13 @@ def test_the_wheel_carries_exactly_the_package(wheel: Path, tracked: frozenset[s
     expected = {name for name in tracked if name.startswith("vyre_driver/") and name.endswith(kept)}
     expected |= {name.replace(".pyx", str(SUFFIX)) for name in expected if name.endswith(".pyx")}
     expected |= {f"vyre_driver/{name}" for name in shaders_of(tracked)}
-    expected |= {"vyre_driver/shaders/__init__.py", "vyre_driver/vulkan/vyre_layer.json"}
+    expected |= {"vyre_driver/shaders/__init__.py", "vyre_driver/vulkan/layer/vyre_layer.json"}
     assert {name for name in contents(wheel) if ".dist-info/" not in name} == expected
 
 
 def test_the_layers_manifest_names_its_file_in_the_wheel(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        manifest = json.loads(archive.read("vyre_driver/vulkan/vyre_layer.json"))
+        manifest = json.loads(archive.read("vyre_driver/vulkan/layer/vyre_layer.json"))
     assert manifest["layer"]["library_path"] == f"./_layer{SUFFIX}"
 
 
@@ -138,7 +138,8 @@ def test_the_installed_package_imports_with_its_dependencies_alone(run_installed
 
 
 def test_the_installed_extensions_load_without_vulkan(run_installed: RunInstalled) -> None:
-    code = "import vyre_driver.vulkan._vulkan, vyre_driver.vulkan._layer; print('libvulkan' in open('/proc/self/maps').read())"
+    imports = "from vyre_driver.vulkan import _vulkan; from vyre_driver.vulkan.layer import _layer"
+    code = f"{imports}; print('libvulkan' in open('/proc/self/maps').read())"
     done = run_installed("python", "-c", code)
     assert (done.returncode, done.stdout, done.stderr) == (0, "False\n", "")
 

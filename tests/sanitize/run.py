@@ -22,14 +22,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-LAYER = ROOT / "vyre_driver" / "vulkan"
-SOURCES = [
-    LAYER / "layer.c",
-    *sorted(LAYER.glob("layer_*.c")),
-    LAYER / "handle_map.c",
-    LAYER / "fork_guard.c",
-    *sorted(HERE.glob("*.c")),
-]
+VULKAN = ROOT / "vyre_driver" / "vulkan"
+SOURCES = [path for path in sorted(VULKAN.rglob("*.c")) if not path.name.startswith("_")] + sorted(HERE.glob("*.c"))
 FLAGS = ("-std=gnu11", "-D_GNU_SOURCE", "-O1", "-g", "-fno-omit-frame-pointer", "-Wall", "-Wextra", "-Werror", "-pthread")
 BUILDS = {
     "thread": ("-fsanitize=thread",),
@@ -42,7 +36,7 @@ ENVIRONMENT = {
     "UBSAN_OPTIONS": "print_stacktrace=1",
 }
 MEMCHECK = (str(shutil.which("valgrind")), "--quiet", "--num-callers=40", "--leak-check=full", "--show-leak-kinds=definite")
-OURS = frozenset([path.name for path in LAYER.glob("*.c")] + [f"{path.stem}.c" for path in LAYER.parent.glob("**/*.pyx")])
+OURS = frozenset([path.name for path in VULKAN.rglob("*.c")] + [f"{path.stem}.c" for path in VULKAN.parent.rglob("*.pyx")])
 # Tests of the extensions that draw no thousands of examples: under memcheck Python takes some fifty times as long.
 EXTENSIONS = tuple(
     f"tests/{name}.py"
@@ -62,7 +56,7 @@ INTERPRETER = "_PyEval_EvalFrameDefault"
 def build(name: str, folder: Path) -> Path:
     """Compile layer, mock driver and harness."""
     program = folder / name.replace(" ", "_")
-    include = (f"-I{LAYER}", f"-I{sysconfig.get_path('include')}")
+    include = (f"-I{VULKAN}", f"-I{VULKAN / 'layer'}", f"-I{sysconfig.get_path('include')}")
     subprocess.run(
         [str(shutil.which("cc")), *FLAGS, *BUILDS[name], *include, *map(str, SOURCES), "-o", str(program)], check=True
     )

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layer.h"
+#include "device_features.h"
 #include "newer_vulkan.h"
 
 static const VkBaseOutStructure *chain_head;

@@ -41,10 +41,10 @@ class Chain(NamedTuple):
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The compiled feature_chain.c."""
     compiler = shutil.which("cc")
-    if compiler is None or not (CODE / "layer_features.c").exists():
+    if compiler is None or not (CODE / "device_features.c").exists():
         pytest.skip("not here: cc, or the layer's source")
     out = tmp_path_factory.mktemp("chain") / "feature_chain"
-    sources = [str(SOURCE), str(CODE / "layer_features.c")]
+    sources = [str(SOURCE), str(CODE / "device_features.c")]
     subprocess.run([compiler, "-D_GNU_SOURCE", "-Wall", "-Werror", "-I", str(CODE), "-o", str(out), *sources], check=True)
     return out
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from literals import DEVICE, device
 
-from vyre_driver.vulkan import _layer
-from vyre_driver.vulkan.layer import create_under_layer, layer_config, wanted_features
+from vyre_driver.vulkan.layer import _layer
+from vyre_driver.vulkan.layer.enable import create_under_layer, layer_config, wanted_features
 
 OLD_LOADER, NEW_LOADER = (1 << 22 | 3 << 12 | patch for patch in (206, 207))
 CONFIG = layer_config(DEVICE, (), ())

@@ -6,7 +6,7 @@ import pytest
 
 from vyre_driver.errors import BackendError, DeviceLost, DeviceOutOfMemory, DispatchFailed, KernelCompileFailed
 from vyre_driver.kompute.results import failure_error, lost_error
-from vyre_driver.vulkan._layer import Failure
+from vyre_driver.vulkan.layer._layer import Failure
 
 LOST = (
     "'GPU' was lost: it stopped answering, and what was made on it is gone. "

@@ -30,7 +30,7 @@ from vyre_driver.target.config import DispatchConfig
 from vyre_driver.target.config_check import check_config, check_output_bytes, output_byte_len
 from vyre_driver.target.profile import DeviceProfile
 from vyre_driver.vulkan.devices import enumerate_devices
-from vyre_driver.vulkan.layer import wanted_features
+from vyre_driver.vulkan.layer.enable import wanted_features
 from vyre_driver.vulkan.selection import select_device
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import DispatchTimeout, InvalidInput
-from vyre_driver.vulkan import _layer
+from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager

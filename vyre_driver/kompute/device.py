@@ -13,9 +13,9 @@ from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, ForkError, Uns
 from vyre_driver.kompute._kp import load_kompute
 from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error
 from vyre_driver.process.call_lock import refused
-from vyre_driver.vulkan import _layer
 from vyre_driver.vulkan.devices import DeviceType
-from vyre_driver.vulkan.layer import create_under_layer, layer_config, wanted_features
+from vyre_driver.vulkan.layer import _layer
+from vyre_driver.vulkan.layer.enable import create_under_layer, layer_config, wanted_features
 from vyre_driver.vulkan.version import API_1_1
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import TensorBuffer, check_sizes, padded
 from vyre_driver.kompute.submission import Submission
 from vyre_driver.process.call_lock import call_lock
-from vyre_driver.vulkan import _layer
+from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.kompute.device import KomputeDevice
-    from vyre_driver.vulkan._layer import PipelineFacts
+    from vyre_driver.vulkan.layer._layer import PipelineFacts
 
 _NS_PER_S = 1_000_000_000
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.errors import BackendError, DeviceLost, DeviceOutOfMemory, DispatchFailed, KernelCompileFailed
 
 if TYPE_CHECKING:
-    from vyre_driver.vulkan._layer import Failure
+    from vyre_driver.vulkan.layer._layer import Failure
 
 VK_SUCCESS = 0
 VK_TIMEOUT = 2

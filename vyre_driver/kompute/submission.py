@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.results import VK_SUCCESS, VK_TIMEOUT
 from vyre_driver.process.call_lock import call_lock
-from vyre_driver.vulkan import _layer
+from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

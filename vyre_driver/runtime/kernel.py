@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from vyre_driver.driver import Driver
     from vyre_driver.kompute.buffer import Lifetime
     from vyre_driver.runtime.compiled import CompiledKernel
-    from vyre_driver.vulkan._layer import PipelineFacts
+    from vyre_driver.vulkan.layer._layer import PipelineFacts
 
 _Made = TypeVar("_Made", bound=MadePipeline)
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.kompute.pipeline import PipelineSource
-    from vyre_driver.vulkan._layer import PipelineFacts
     from vyre_driver.vulkan.devices import PhysicalDevice
+    from vyre_driver.vulkan.layer._layer import PipelineFacts
 
 
 class MadePipeline(Protocol):

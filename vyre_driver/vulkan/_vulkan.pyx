@@ -27,7 +27,7 @@ cdef extern from "dlfcn.h" nogil:
     int RTLD_LOCAL
 
 
-cdef extern from "layer.h" nogil:
+cdef extern from "device_features.h" nogil:
     const char* vyre_feature_name(uint32_t index)
     uint64_t vyre_supported_features(
         uint32_t api_version, VkPhysicalDevice device, PFN_vkGetPhysicalDeviceFeatures features,

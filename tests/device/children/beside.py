@@ -16,8 +16,8 @@ import numpy as np
 
 from vyre_driver import Driver
 from vyre_driver.spirv.shipped import shipped_module
-from vyre_driver.vulkan import _layer
-from vyre_driver.vulkan.layer import create_under_layer, layer_config
+from vyre_driver.vulkan.layer import _layer
+from vyre_driver.vulkan.layer.enable import create_under_layer, layer_config
 
 X = np.arange(100, dtype=np.float32)
 # As a driver sets them while it is made, and here for every instance of this process.

@@ -18,7 +18,7 @@ import numpy as np
 
 from vyre_driver import Driver, Kernel, VyreError
 from vyre_driver.spirv.shipped import shipped_module
-from vyre_driver.vulkan import _layer
+from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

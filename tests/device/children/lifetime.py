@@ -22,8 +22,8 @@ from vyre_driver import Driver, Kernel
 from vyre_driver.errors import DispatchFailed, ForkError
 from vyre_driver.kompute.device import KomputeDevice
 from vyre_driver.spirv.shipped import shipped_module
-from vyre_driver.vulkan import _layer
 from vyre_driver.vulkan.devices import DeviceType, enumerate_devices
+from vyre_driver.vulkan.layer import _layer
 from vyre_driver.vulkan.selection import select_device
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ sys.addaudithook(watch)
 import vyre_driver  # noqa: E402 -- after the hook that watches it
 import vyre_driver.target.profile  # noqa: E402
 import vyre_driver.vulkan.devices  # noqa: E402
-import vyre_driver.vulkan.layer  # noqa: E402, F401
+import vyre_driver.vulkan.layer.enable  # noqa: E402, F401
 
 if __name__ == "__main__":
     report = {

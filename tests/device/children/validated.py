@@ -25,7 +25,7 @@ from vyre_driver.errors import DeviceOutOfMemory, DispatchTimeout
 from vyre_driver.kernels import KERNELS
 from vyre_driver.kompute import memory as buffers
 from vyre_driver.spirv.shipped import shipped_module
-from vyre_driver.vulkan import _layer
+from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from vyre_driver.runtime.bound import BoundKernel

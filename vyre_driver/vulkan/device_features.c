@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "layer.h"
+#include "device_features.h"
 #include "newer_vulkan.h"
 
 /* X(part, feature): the part is the structure that holds it. */

@@ -2,7 +2,7 @@
 
 The layer is loaded by the Vulkan loader, which finds it through the process's environment, ahead of other layers, so that
 a validation layer sees what ours adds. ``os.environ`` is left alone, and what C code sees is put back once the loader has read
-it (``layer_environment.c``). Without the layer (switched off, an old loader, a setuid process) kompute's device is made all the
+it (``environment.c``). Without the layer (switched off, an old loader, a setuid process) kompute's device is made all the
 same.
 
 Source: the Vulkan loader's documentation of VK_ADD_LAYER_PATH, VK_LAYER_PATH and VK_INSTANCE_LAYERS.
@@ -15,8 +15,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from vyre_driver.vulkan import _layer
 from vyre_driver.vulkan.devices import DeviceType
+from vyre_driver.vulkan.layer import _layer
 from vyre_driver.vulkan.version import API_1_3, pack_version, without_patch
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-/* The vyre Vulkan layer: what its parts share, and what _vulkan.pyx calls.
+/* The vyre Vulkan layer: what its parts share, and what _layer.pyx calls.
 
    The loader and Python open the same shared object, so both see one copy of this state. Only instances created on a thread that
    has armed the layer are touched; every other instance and device in the process passes through. */
@@ -13,6 +13,7 @@
 #include <vulkan/vulkan.h>
 #include <vulkan/vk_layer.h>
 
+#include "device_features.h"
 #include "fork_guard.h"
 #include "handle_map.h"
 
@@ -100,7 +101,6 @@ typedef struct vyre_pipeline_facts {
 
 typedef struct vyre_instance vyre_instance;
 typedef struct vyre_device vyre_device;
-typedef struct vyre_feature_chain vyre_feature_chain;
 
 /* What a constructor of kompute's may leave behind: a tensor has two buffers, each with memory, an algorithm one of each other. */
 enum vyre_object {
@@ -193,7 +193,7 @@ struct vyre_device {
   VkDevice handle;
   bool owned;
   atomic_bool alive;  /* the VkDevice exists */
-  bool is_refused;    /* it never did: layer_refusal.c */
+  bool is_refused;    /* it never did: refusal.c */
   pthread_rwlock_t use_lock;  /* held for reading while Python uses the VkDevice, so that its destruction waits */
   atomic_bool lost;   /* VK_ERROR_DEVICE_LOST was seen; every later submission and wait says so at once */
   atomic_int references;
@@ -240,13 +240,8 @@ uint64_t vyre_counter_value(const vyre_device *device, int counter);
 bool vyre_is_lost(const vyre_device *device);
 bool vyre_is_alive(const vyre_device *device);
 void vyre_inject(int call, uint64_t countdown, int32_t result);
-int vyre_feature_index(const char *name);          /* -1: unknown */
-const char *vyre_feature_name(uint32_t index);     /* NULL: past the end */
-uint64_t vyre_supported_features(
-    uint32_t api_version, VkPhysicalDevice device, PFN_vkGetPhysicalDeviceFeatures features,
-    PFN_vkGetPhysicalDeviceFeatures2 features2);
 
-/* layer_registry.c: what is open, by any dispatchable handle of it. Room is taken first; only that can fail. */
+/* registry.c: what is open, by any dispatchable handle of it. Room is taken first; only that can fail. */
 typedef struct vyre_registry vyre_registry;
 extern vyre_registry *const vyre_instances; /* of vyre_instance */
 extern vyre_registry *const vyre_devices;   /* of vyre_device */
@@ -256,17 +251,17 @@ void vyre_keep(vyre_registry *registry, const void *dispatchable, void *record);
 void *vyre_find(const vyre_registry *registry, const void *dispatchable);   /* NULL: not kept */
 void *vyre_forget(vyre_registry *registry, const void *dispatchable);       /* its record; NULL: not kept */
 
-/* layer_environment.c: the loader finds the layer from vyre_tell_loader until vyre_loader_knows, which undoes that, once, if this
+/* environment.c: the loader finds the layer from vyre_tell_loader until vyre_loader_knows, which undoes that, once, if this
    thread has done it. The caller holds the GIL and makes no Python object in between: no other thread of Python's may start a
    process that would find the layer too. */
 bool vyre_tell_loader(const char *path_variable, const char *directory); /* false: out of memory, nothing is changed */
 void vyre_loader_knows(void);
 
-/* layer_refusal.c: a handle for kompute in place of a device that was refused; else returns the refusal. Owns the device then. */
+/* refusal.c: a handle for kompute in place of a device that was refused; else returns the refusal. Owns the device then. */
 VkResult vyre_stand_in(vyre_device *device, VkResult refusal, VkDevice *out);
 PFN_vkVoidFunction vyre_stand_in_proc(const char *name);
 
-/* layer_use.c: who is using a device; the owner does until it is closed. */
+/* use.c: who is using a device; the owner does until it is closed. */
 typedef struct vyre_use {
   atomic_llong users;
   atomic_bool closed;
@@ -311,13 +306,7 @@ void vyre_memory_close(vyre_device *device);
 void vyre_pipeline_close(vyre_device *device);
 void vyre_command_close(vyre_device *device);
 
-/* layer_features.c */
-vyre_feature_chain *vyre_feature_chain_new(void); /* malloc; empty until it is filled */
-void vyre_feature_chain_fill(vyre_feature_chain *chain, uint64_t features, uint32_t api_version, const void *next);
-const VkPhysicalDeviceFeatures *vyre_feature_chain_core(const vyre_feature_chain *chain);
-const void *vyre_feature_chain_head(const vyre_feature_chain *chain);
-
-/* layer_sync.c: waiting on a detached fence. Polls, then blocks for at most slice_ns; VK_TIMEOUT: not yet. */
+/* sync.c: waiting on a detached fence. Polls, then blocks for at most slice_ns; VK_TIMEOUT: not yet. */
 VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns);
 /* A fence that is signalled once all work submitted before has ended; NULL: none is pending. The caller holds the GIL, as kompute
    does when it submits: a queue takes one submission at a time. */
@@ -327,19 +316,19 @@ void vyre_abandon_fence(vyre_device *device, VkFence fence); /* nobody waits for
 void vyre_collect_abandoned(vyre_device *device);            /* by this, or with the device */
 void vyre_finish_work(vyre_device *device, VkCommandBuffer buffer); /* returns when its submission has ended */
 
-/* layer_sync.c: waiting for all that was submitted; the caller keeps others from submitting. */
+/* sync.c: waiting for all that was submitted; the caller keeps others from submitting. */
 VkResult vyre_wait_idle(vyre_device *device);
 
-/* layer_sync.c: a long call goes between the two, and must not need the GIL; without Python, or without its GIL, they do nothing. */
+/* sync.c: a long call goes between the two, and must not need the GIL; without Python, or without its GIL, they do nothing. */
 void *vyre_let_gil_go(void);
 void vyre_take_gil_back(void *state);
 
-/* layer_memory.c */
+/* memory.c */
 void vyre_classify_memory(vyre_device *device, const VkPhysicalDeviceMemoryProperties *properties);
 void *vyre_map_storage(vyre_device *device);  /* the thread's storage_memory, or NULL where the host cannot write it */
 void vyre_trim_memory(vyre_device *device, uint64_t keep_bytes);
 
-/* layer_watch.c */
+/* watch.c */
 void vyre_watch(void);
 void vyre_made(enum vyre_object kind, uint64_t handle);
 void vyre_unmade(enum vyre_object kind, uint64_t handle);

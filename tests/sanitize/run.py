@@ -99,7 +99,8 @@ def watch(what: str, folder: Path, *command: str) -> bool:
     found = folder / "memcheck.xml"
     options = ("--track-origins=yes", f"--suppressions={HERE / 'memcheck.supp'}", "--xml=yes", f"--xml-file={found}")
     # PYTHONMALLOC: memcheck has to see each block that Python makes.
-    environment = os.environ | {"PYTHONMALLOC": "malloc", "PYTHONPATH": str(ROOT), "VYRE_CACHE_DIR": str(folder / "cache")}
+    paths = os.pathsep.join((str(ROOT), str(HERE)))
+    environment = os.environ | {"PYTHONMALLOC": "malloc", "PYTHONPATH": paths, "VYRE_CACHE_DIR": str(folder / "cache")}
     command = (*MEMCHECK, *options, sys.executable, *command)
     done = subprocess.run(
         command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=HANGS_AFTER_S, check=False
@@ -128,7 +129,8 @@ def main() -> int:
         good.append(run("memcheck, mock driver", [*MEMCHECK, "--error-exitcode=66", str(programs["none"]), "20"]))
         good.append(watch("real device", folder, str(HERE / "watched.py")))
         good.append(watch("C table", folder, str(ROOT / "tests" / "fuzz" / "fuzz_c_table.py"), "60"))
-        good.append(watch("extensions", folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", *EXTENSIONS))
+        pytest = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "slow", "-o", "faulthandler_timeout=0")
+        good.append(watch("extensions", folder, *pytest, *EXTENSIONS))
     return 0 if all(good) else 1
 
 

@@ -37,7 +37,7 @@ check-all: check  ## check, then run every test but those of `make stress`; befo
 	$(call run_tests,device$(,)packaging$(,)validation$(,)extras,)
 
 quick: check  ## check, then run the tests that need neither a device nor minutes
-	$(PYTEST) $(SIDE_BY_SIDE) tests/unit tests/golden tests/arch
+	$(PYTEST) $(SIDE_BY_SIDE) -m "not device and not thorough" tests/unit tests/golden tests/arch
 
 stress: setup  ## run the tests that take minutes
 	$(PYTEST) tests/stress

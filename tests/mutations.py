@@ -7,10 +7,14 @@ import random
 import shutil
 import subprocess
 
+import pytest
+
 from vyre_driver.errors import InvalidModule
 from vyre_driver.spirv import _shape
 from vyre_driver.spirv.declarations import read_declarations
 
+# Shipped modules, as a parameter: one for each run of the tests, all for `make check-all`.
+SHIPPED = ["saxpy", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("byte_histogram", "mandelbrot"))]
 LARGEST_WORDS = 1 << 14
 HEADER, FUNCTION = 5, 54
 NUMBERS = [0, 1, 2, 3, 5, 12, 17, 25, 33, 34, 35, 38, 54, 56, 59, 64, 1024, 0xFFFF, 1 << 16, 0x3FFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF]

@@ -6,8 +6,12 @@ import shutil
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 TARGETS = ("vulkan1.0", "vulkan1.1", "vulkan1.3")  # SPIR-V 1.0, 1.3 and 1.6
 TEXTS = {
@@ -72,8 +76,8 @@ void main() { for (int i = 0; i < 8; i++) y[i] = twice(y[i]); }
 }
 
 
-def modules() -> list[bytes]:
-    """The shipped modules, and each text for each target that it can be compiled for."""
+def modules(*, debug_levels: Sequence[Sequence[str]] = ((), ("-g",), ("-g0",))) -> list[bytes]:
+    """The shipped modules, and each text for each target that it can be compiled for, with so much debugging information."""
     found = [shipped_module(name).code for name in ("saxpy", "byte_histogram", "mandelbrot")]
     tool = shutil.which("glslangValidator")
     if tool is None:
@@ -83,7 +87,7 @@ def modules() -> list[bytes]:
         for text in TEXTS.values():
             source.write_text(f"#version 460\n{text}")
             for target in TARGETS:
-                for debug in ([], ["-g"], ["-g0"]):
+                for debug in debug_levels:
                     command = [tool, "-V", "--target-env", target, *debug, "-o", str(output), str(source)]
                     subprocess.run(command, check=True, capture_output=True, timeout=60)
                     found.append(output.read_bytes())

@@ -274,34 +274,32 @@ def test_large_operands_stand_in_the_order_of_their_bytes_too() -> None:
     assert (low ^ high) != (high ^ low)
 
 
-DEEP = 50_000
-
-
-def deep_expression() -> ex.Expr:
+def deep_expression(levels: int) -> ex.Expr:
     made: ex.Expr = X
-    for step in range(DEEP):
+    for step in range(levels):
         made = (made ^ ir.u32(step)) if step % 2 else ex.Binary(BinOp.BIT_XOR, ir.var("y"), made)
     return made
 
 
-def deep_node() -> nd.Node:
+def deep_node(levels: int) -> nd.Node:
     made: nd.Node = nd.Return()
-    for _ in range(DEEP):
+    for _ in range(levels):
         made = nd.Block((nd.Let("x", ir.u32(1)), made))
     return made
 
 
-def test_deep_programs_need_no_deep_stack() -> None:
-    node, value = deep_node(), deep_expression()
+@pytest.mark.parametrize("levels", [20_000, pytest.param(50_000, marks=pytest.mark.thorough)])
+def test_deep_programs_need_no_deep_stack(levels: int) -> None:
+    node, value = deep_node(levels), deep_expression(levels)
     program = Program.wrapped([], (1, 1, 1), [node, nd.Let("deep", value)])
-    same = Program.wrapped([], (1, 1, 1), [deep_node(), nd.Let("deep", deep_expression())])
+    same = Program.wrapped([], (1, 1, 1), [deep_node(levels), nd.Let("deep", deep_expression(levels))])
     assert (program, hash(program), program.digest()) == (same, hash(same), same.digest())
     assert program.canonical() == program
     assert len(program.normalized_cache_digest()) == len(program.fingerprint()) == 32
     assert len(str(program)) < 1_100_000
     assert len(repr(value)) < 2100
-    assert program.stats().nesting == DEEP + 2
-    assert program.stats().expression_depth == DEEP + 1
+    assert program.stats().nesting == levels + 2
+    assert program.stats().expression_depth == levels + 1
     assert copy.deepcopy(program) is program
     with pytest.raises(InvalidProgram, match="levels of nodes, over the wire format's limit of 64"):
         program.to_wire()

@@ -216,8 +216,8 @@ def test_every_fault_is_tried() -> None:
 
 @pytest.fixture(scope="module")
 def real() -> list[bytes]:
-    """Real modules, compiled once."""
-    return modules()
+    """Real modules, compiled once; `make stress` takes those with more debugging information, and less."""
+    return modules(debug_levels=[()])
 
 
 def test_real_modules_are_accepted(real: list[bytes]) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from mutations import SHIPPED
 
 from vyre_driver.spirv.shipped import shipped_module
 
@@ -17,7 +18,7 @@ SCRIPT = Path(__file__).parents[1] / "bit_flips.py"
 BITS = ["4", "17"]
 
 
-@pytest.mark.parametrize("name", ["saxpy", "byte_histogram", "mandelbrot"])
+@pytest.mark.parametrize("name", SHIPPED)
 def test_bits_of_every_word_of_a_module_may_flip(run_python: RunChild, name: str) -> None:
     done = run_python(str(SCRIPT), name, *BITS)
     found = json.loads(done.stdout)

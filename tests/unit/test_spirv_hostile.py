@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from assembler import BASE, assemble, op, text
+from module_walk import outcome
+from mutations import SHIPPED
 
 from vyre_driver.errors import InvalidModule
 from vyre_driver.spirv.module import SpirvModule
@@ -21,12 +23,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-from module_walk import outcome
-
 FLIPPED = {"zero": lambda _: 0, "all ones": lambda _: 0xFFFF_FFFF, "low bit flipped": lambda word: word ^ 1}
 
 
-@pytest.mark.parametrize("name", ["saxpy", "byte_histogram", "mandelbrot"])
+@pytest.mark.parametrize("name", SHIPPED)
 @pytest.mark.parametrize("change", FLIPPED)
 def test_a_shipped_module_with_any_one_word_changed_is_usable_or_refused(name: str, change: str) -> None:
     words = array.array("I", shipped_module(name).code)
@@ -49,7 +49,7 @@ def test_the_base_module_with_any_one_word_set_to_any_small_number_is_usable_or_
     assert outcomes == {"usable", "unread", "refused later"}
 
 
-@pytest.mark.parametrize("name", ["saxpy", "byte_histogram", "mandelbrot"])
+@pytest.mark.parametrize("name", SHIPPED)
 def test_a_shipped_module_cut_at_any_byte_is_an_invalid_module(name: str) -> None:
     code = shipped_module(name).code
     for end in range(len(code)):

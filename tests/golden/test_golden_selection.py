@@ -11,16 +11,21 @@ from vectors import vectors
 
 from vyre_driver.backends import registry
 from vyre_driver.backends.acquisition import BackendSelectionFacts, acquire_preferred_dispatch_backend, backend_capability_score
+from vyre_driver.backends.base import BackendFacts
 from vyre_driver.backends.null import NullBackend
-from vyre_driver.backends.registration import NO_PRECEDENCE, BackendFacts, BackendRegistration, is_reference_oracle
-from vyre_driver.backends.registry import register_backend, registered_backends_by_precedence
+from vyre_driver.backends.registry import (
+    NO_PRECEDENCE,
+    BackendRegistration,
+    is_reference_oracle,
+    register_backend,
+    registered_backends_by_precedence,
+)
 from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vyre_driver.backends.base import Backend
-    from vyre_driver.backends.registration import BackendRequest
+    from vyre_driver.backends.base import Backend, BackendRequest
 
 SELECTION = vectors("selection.json")
 INVENTORY = SELECTION["registry"]

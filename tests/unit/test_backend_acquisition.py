@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from literals import refusal
 
-from vyre_driver.backends import null, registry
+from vyre_driver.backends import registry
 from vyre_driver.backends.acquisition import (
     BackendCandidate,
     BackendSelectionFacts,
@@ -19,9 +19,9 @@ from vyre_driver.backends.acquisition import (
     explain_acquisition,
     rank_backends,
 )
+from vyre_driver.backends.base import BackendFacts, BackendRequest
 from vyre_driver.backends.null import NullBackend
-from vyre_driver.backends.registration import NO_PRECEDENCE, BackendFacts, BackendRegistration, BackendRequest
-from vyre_driver.backends.registry import register_backend, unregister_backend
+from vyre_driver.backends.registry import NO_PRECEDENCE, BackendRegistration, register_backend, unregister_backend
 from vyre_driver.errors import BackendError, BackendNotFound, DeviceNotFound, InvalidRegistration, NoUsableBackend
 from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality
 
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.usefixtures("_bare_registry")
 @pytest.fixture
 def _bare_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """The null backend, and what a test registers."""
-    monkeypatch.setattr(registry, "_BUILT_IN", {"null": null.registration})
+    monkeypatch.setattr(registry, "_BUILT_IN", {"null": registry.find_registration("null")})
     monkeypatch.setattr(registry, "_registered", {})
     monkeypatch.setenv("VYRE_DISABLE_PLUGINS", "1")
 

@@ -18,10 +18,16 @@ if TYPE_CHECKING:
         probe_backend,
         rank_backends,
     )
-    from vyre_driver.backends.base import Backend, LoadedArtifact, TimedDispatch
-    from vyre_driver.backends.operations import core_supported_ops
-    from vyre_driver.backends.registration import BackendFacts, BackendRegistration, BackendRequest
+    from vyre_driver.backends.base import (
+        Backend,
+        BackendFacts,
+        BackendRequest,
+        LoadedArtifact,
+        TimedDispatch,
+        core_supported_ops,
+    )
     from vyre_driver.backends.registry import (
+        BackendRegistration,
         backend_dispatches,
         backend_precedence,
         broken_plugins,
@@ -69,10 +75,10 @@ def __getattr__(name: str) -> object:
     """Import lazily what not every user needs."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from vyre_driver.backends import acquisition, base, operations, registration, registry
+    from vyre_driver.backends import acquisition, base, registry
     from vyre_driver.target import profile
 
-    homes = (acquisition, base, operations, profile, registration, registry)
+    homes = (acquisition, base, profile, registry)
     return next(getattr(home, name) for home in homes if name in vars(home))
 
 

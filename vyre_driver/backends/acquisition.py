@@ -18,14 +18,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from vyre_driver import settings
-from vyre_driver.backends.registration import NO_PRECEDENCE, BackendFacts, BackendRequest
-from vyre_driver.backends.registry import find_registration, known_ids, registered_backends_by_precedence
+from vyre_driver.backends.base import BackendFacts, BackendRequest
+from vyre_driver.backends.registry import NO_PRECEDENCE, find_registration, known_ids, registered_backends_by_precedence
 from vyre_driver.errors import BackendError, BackendNotFound, NoUsableBackend, VyreError
 from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
     from vyre_driver.backends.base import Backend
-    from vyre_driver.backends.registration import BackendRegistration
+    from vyre_driver.backends.registry import BackendRegistration
 
 _LOG = logging.getLogger("vyre_driver.backends")
 _MOST_NEAR = 3

@@ -16,7 +16,7 @@ every call raises and nothing crashes. A lost backend stays lost: another one is
 A backend of one's own is a class with an ``id`` and ``dispatch``; everything else has a default here. Registered with
 ``register_backend``, or by a package through the entry-point group ``vyre_driver.backends`` (docs/backends.md).
 
-Source: spec items 4.1 (methods and defaults), 4.2 and 4.5 (timing).
+Source: spec items 4.1 (methods and defaults), 4.2 and 4.5 (timing), 4.6 (the default set of 21 operations).
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from vyre_driver.backends.operations import core_supported_ops
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.target.config import DispatchConfig
 from vyre_driver.target.profile import DeviceProfile
@@ -40,6 +39,37 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
     from vyre_driver.specialization.values import SpecMap
+
+_CORE_OPS = frozenset(
+    {
+        "vyre.node.let",
+        "vyre.node.assign",
+        "vyre.node.store",
+        "vyre.node.if",
+        "vyre.node.loop",
+        "vyre.node.return",
+        "vyre.node.block",
+        "vyre.node.barrier",
+        "vyre.node.indirect_dispatch",
+        "vyre.node.async_load",
+        "vyre.node.async_wait",
+        "vyre.node.region",
+        "vyre.lit_u32",
+        "vyre.lit_i32",
+        "vyre.lit_f32",
+        "vyre.lit_bool",
+        "vyre.var",
+        "vyre.bin_op",
+        "vyre.un_op",
+        "vyre.load",
+        "vyre.store",
+    }
+)
+
+
+def core_supported_ops() -> frozenset[str]:
+    """Return upstream's default set: control flow, loads, stores and arithmetic, without traps and collectives."""
+    return _CORE_OPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +85,23 @@ class TimedDispatch:
     enqueue_ns: int | None = None
     wait_ns: int | None = None
     device_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BackendRequest:
+    """What the caller of an acquisition said: which device, and whether a CPU device will do."""
+
+    device: str | int | None = None
+    allow_software: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BackendFacts:
+    """What a backend reports before anything is initialised: its profile, and the device it would open."""
+
+    profile: DeviceProfile
+    device: str = ""
+    is_software: bool = False
 
 
 class LoadedArtifact(ABC):

@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from vyre_driver.backends.base import Backend, LoadedArtifact, TimedDispatch
-from vyre_driver.backends.operations import lowered_ops
-from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendFacts, BackendRegistration
+from vyre_driver.backends.base import Backend, BackendFacts, LoadedArtifact, TimedDispatch, core_supported_ops
 from vyre_driver.binding.arguments import as_array
 from vyre_driver.checks import is_whole, items_of
 from vyre_driver.driver import Driver
@@ -38,15 +36,16 @@ if TYPE_CHECKING:
 
     from numpy.typing import DTypeLike, NDArray
 
-    from vyre_driver.backends.registration import BackendRequest
+    from vyre_driver.backends.base import BackendRequest
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.ir.program import Program
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.telemetry.events import Events
 
-_PRECEDENCE = 30  # that of upstream's other Vulkan backends
 _NS_PER_S = 1_000_000_000
+# Of the default set some nodes do not become SPIR-V, for want of something that kompute or SPIR-V has not.
+LOWERED_OPS = core_supported_ops() - {"vyre.node.indirect_dispatch", "vyre.node.async_load", "vyre.node.async_wait"}
 
 
 class KomputeBackend(Backend):
@@ -60,6 +59,11 @@ class KomputeBackend(Backend):
         self.version = driver.device.api.flavour
         self._profile = DeviceProfile.from_physical_device(driver.physical_device, driver.device.features, backend=BACKEND_ID)
 
+    @classmethod
+    def open(cls, request: BackendRequest) -> KomputeBackend:
+        """Return the backend on the device that is asked for; raises as ``Driver``."""
+        return cls(Driver(request.device, allow_software=request.allow_software))
+
     @property
     def profile(self) -> DeviceProfile:
         """What the device can do with the features that are switched on."""
@@ -68,7 +72,7 @@ class KomputeBackend(Backend):
     @property
     def supported_ops(self) -> frozenset[str]:
         """What is lowered to SPIR-V."""
-        return lowered_ops()
+        return LOWERED_OPS
 
     @property
     def program_profile(self) -> DeviceProfile:
@@ -278,16 +282,14 @@ class KomputeArtifact(LoadedArtifact):
         return TimedDispatch(outputs, time.perf_counter_ns() - began, *times)
 
 
-def registration() -> BackendRegistration:
-    """Return its registration; the probe looks at the loader's devices and opens none."""
-    return BackendRegistration(BACKEND_ID, _open, _PRECEDENCE, dispatches=True, probe=_probe, source=BUILT_IN_SOURCE)
+def probe(request: BackendRequest) -> BackendFacts:
+    """Return the facts of the device that would be opened; looks at the loader's devices and opens none.
 
-
-def _open(request: BackendRequest) -> KomputeBackend:
-    return KomputeBackend(Driver(request.device, allow_software=request.allow_software))
-
-
-def _probe(request: BackendRequest) -> BackendFacts:
+    Raises
+    ------
+    VyreError
+        What ``Driver`` raises where there is no kompute, or no such device.
+    """
     load_kompute()  # without which no device can be opened
     device = select_device(enumerate_devices(), request.device, allow_software=request.allow_software)
     profile = DeviceProfile.from_physical_device(device, wanted_features(device), backend=BACKEND_ID)

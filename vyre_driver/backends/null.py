@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.backends.base import Backend
-from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendRegistration
 from vyre_driver.backends.validate import validate_program
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.checks import U32_MAX
@@ -88,8 +87,3 @@ def _zeros(plan: BindingPlan, config: DispatchConfig) -> tuple[NDArray[Any], ...
     written = [one for one in plan.descriptors if one.role.produces_output]
     check_output_bytes(config, sum(one.element_count * one.stride for one in written))
     return tuple(one.zeros(one.element_count) for one in written)
-
-
-def registration() -> BackendRegistration:
-    """Return its registration: acquired by name alone, for it dispatches nothing."""
-    return BackendRegistration(NullBackend.id, lambda _: NullBackend(), source=BUILT_IN_SOURCE)

@@ -5,41 +5,122 @@ Nothing is imported before it is needed. A built-in is a row of ``_BUILT_IN``. A
 arguments that returns one. A plug-in that cannot be loaded is remembered with the reason (``broken_plugins``) and never
 keeps others from loading; asked for by its id, the reason is raised.
 
-Source: spec item 5. Upstream's precedence of a backend without one, and its answer for unknown ids, are kept.
+Source: spec item 5, and the entry points specification of the Python packaging guides. Upstream's precedence of a backend
+without one, and its answer for unknown ids, are kept.
 """
 
 from __future__ import annotations
 
+import functools
+import logging
 import threading
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NoReturn
 
-from vyre_driver.backends.plugins import BrokenPlugin, installed_plugins
-from vyre_driver.backends.registration import BUILT_IN_SOURCE, NO_PRECEDENCE, BackendRegistration, duplicate_error
-from vyre_driver.errors import InvalidRegistration
+from vyre_driver import settings
+from vyre_driver.checks import U32_MAX
+from vyre_driver.errors import BackendUnavailable, InvalidRegistration, VyreError
+from vyre_driver.process._lock import Condition
+from vyre_driver.process.threads import start_all
 
-_lock = threading.RLock()
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from importlib.metadata import EntryPoint
+
+    from vyre_driver.backends.base import Backend, BackendFacts, BackendRequest
+
+GROUP = "vyre_driver.backends"
+NO_PRECEDENCE = U32_MAX
+DEFAULT_TIMEOUT_S = 10.0
+_ITSELF = "vyre_driver itself"
+_ORACLES = frozenset({"cpu-ref", "reference"})
+_LOG = logging.getLogger("vyre_driver.backends")
+
+
+@dataclass(frozen=True, slots=True)
+class BackendRegistration:
+    """How to open and rank a backend.
+
+    ``factory`` opens it. ``probe`` returns the facts it is ranked by without opening anything, and raises what a factory would;
+    without one it is ranked as a conservative profile. Lower ``precedence`` goes first where the facts are equal. Only what
+    ``dispatches`` is chosen without being named, and what is a ``reference_oracle`` never is. ``source`` names the package that
+    registered it.
+    """
+
+    id: str
+    factory: Callable[[BackendRequest], Backend]
+    precedence: int = NO_PRECEDENCE
+    dispatches: bool = False
+    probe: Callable[[BackendRequest], BackendFacts] | None = None
+    reference_oracle: bool = False
+    source: str = "this process"
+
+    def __post_init__(self) -> None:
+        """Check what is given.
+
+        Raises
+        ------
+        InvalidRegistration
+            If the id is empty or not printable, the precedence is not a u32, or factory or probe cannot be called.
+        """
+        if not isinstance(self.id, str) or not self.id or not self.id.isprintable():
+            _refuse(f"the id of a backend is {self.id!r}", "give a printable name", self.id)
+        if type(self.precedence) is not int or not 0 <= self.precedence <= NO_PRECEDENCE:
+            _refuse(f"the precedence of backend {self.id!r} is {self.precedence!r}", f"give 0 to {NO_PRECEDENCE}", self.id)
+        if not callable(self.factory) or not (self.probe is None or callable(self.probe)):
+            _refuse(f"factory or probe of backend {self.id!r} cannot be called", "give functions", self.id)
+
+    @property
+    def is_oracle(self) -> bool:
+        """Whether it is an interpreter that results are compared with; upstream knows those by their ids."""
+        return self.reference_oracle or is_reference_oracle(self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenPlugin:
+    """A plug-in that cannot be loaded: the id it claims, who brought it, and why."""
+
+    id: str
+    source: str
+    error: VyreError
+
+
+def _open_kompute(request: BackendRequest) -> Backend:
+    from vyre_driver.backends.kompute import KomputeBackend
+
+    return KomputeBackend.open(request)
+
+
+def _probe_kompute(request: BackendRequest) -> BackendFacts:
+    from vyre_driver.backends.kompute import probe
+
+    return probe(request)
+
+
+def _open_cpu_ref(_: BackendRequest) -> Backend:
+    from vyre_driver.backends.reference.backend import ReferenceBackend
+
+    return ReferenceBackend()
+
+
+def _open_null(_: BackendRequest) -> Backend:
+    from vyre_driver.backends.null import NullBackend
+
+    return NullBackend()
+
+
+# A row a backend. 30 is the precedence of upstream's other Vulkan backends; 900 is behind everything that has a device.
+_BUILT_IN = {
+    one.id: one
+    for one in (
+        BackendRegistration("kompute", _open_kompute, 30, dispatches=True, probe=_probe_kompute, source=_ITSELF),
+        BackendRegistration("cpu-ref", _open_cpu_ref, 900, dispatches=True, reference_oracle=True, source=_ITSELF),
+        BackendRegistration("null", _open_null, source=_ITSELF),
+    )
+}
 _registered: dict[str, BackendRegistration] = {}
-
-
-def _kompute() -> BackendRegistration:
-    from vyre_driver.backends import kompute
-
-    return kompute.registration()
-
-
-def _cpu_ref() -> BackendRegistration:
-    from vyre_driver.backends.reference import backend
-
-    return backend.registration()
-
-
-def _null() -> BackendRegistration:
-    from vyre_driver.backends import null
-
-    return null.registration()
-
-
-# One row a backend. Adding one is adding a row.
-_BUILT_IN = {"kompute": _kompute, "cpu-ref": _cpu_ref, "null": _null}
+_lock = threading.RLock()
 
 
 def register_backend(registration: BackendRegistration) -> None:
@@ -55,9 +136,9 @@ def register_backend(registration: BackendRegistration) -> None:
             f"what is registered is of type {type(registration).__name__}", fix="register a BackendRegistration"
         )
     with _lock:
-        taken = _built_in(registration.id) or _registered.get(registration.id)
+        taken = _own().get(registration.id)
         if taken is not None:
-            raise duplicate_error(registration.id, [taken.source, registration.source])
+            raise _duplicate(registration.id, taken.source, registration.source)
         _registered[registration.id] = registration
 
 
@@ -75,10 +156,9 @@ def registered_backends() -> tuple[BackendRegistration, ...]:
     InvalidSetting
         If VYRE_DISABLE_PLUGINS or VYRE_PLUGIN_TIMEOUT is not valid.
     """
-    with _lock:
-        own = [*(find() for find in _BUILT_IN.values()), *_registered.values()]
-    taken = {one.id: one.source for one in own}
-    return (*own, *installed_plugins().registrations(taken))
+    own = _own()
+    found = (plugin.outcome() for name, plugin in _installed().items() if name not in own)
+    return (*own.values(), *(one for one in found if isinstance(one, BackendRegistration)))
 
 
 def registered_backends_by_precedence() -> tuple[BackendRegistration, ...]:
@@ -96,22 +176,24 @@ def find_registration(backend_id: str) -> BackendRegistration | None:
     BackendUnavailable
         If it is a plug-in that cannot be loaded, with the reason.
     """
-    with _lock:
-        found = _built_in(backend_id) or _registered.get(backend_id)
-    return found or installed_plugins().find(backend_id)
+    found = _own().get(backend_id)
+    plugin = None if found is not None else _installed().get(backend_id)
+    return found if plugin is None else plugin.registration()
 
 
 def known_ids() -> tuple[str, ...]:
     """Return the ids that can be asked for, sorted, without importing any backend."""
-    with _lock:
-        return tuple(sorted({*_BUILT_IN, *_registered, *installed_plugins().ids()}))
+    return tuple(sorted({*_own(), *_installed()}))
 
 
 def broken_plugins() -> tuple[BrokenPlugin, ...]:
     """Return the plug-ins that cannot be loaded, with the reasons; imports them all."""
-    with _lock:
-        taken = dict.fromkeys(_BUILT_IN, BUILT_IN_SOURCE) | {one.id: one.source for one in _registered.values()}
-    return installed_plugins().broken(taken)
+    own, broken = _own(), []
+    for name, plugin in _installed().items():
+        outcome = _duplicate(name, own[name].source, *plugin.sources) if name in own else plugin.outcome()
+        if isinstance(outcome, VyreError):
+            broken.append(BrokenPlugin(name, " and ".join(plugin.sources), outcome))
+    return tuple(broken)
 
 
 def backend_dispatches(backend_id: str) -> bool:
@@ -124,5 +206,148 @@ def backend_precedence(backend_id: str) -> int:
     return next((one.precedence for one in registered_backends() if one.id == backend_id), NO_PRECEDENCE)
 
 
-def _built_in(backend_id: str) -> BackendRegistration | None:
-    return _BUILT_IN[backend_id]() if backend_id in _BUILT_IN else None
+def is_reference_oracle(backend_id: str) -> bool:
+    """Whether upstream takes an id for that of the oracle."""
+    return backend_id in _ORACLES
+
+
+def _own() -> dict[str, BackendRegistration]:
+    """Return the backends that are no plug-ins, by id."""
+    with _lock:
+        return {**_BUILT_IN, **_registered}
+
+
+class _ImportingThread(threading.Thread):
+    """A thread that imports a plug-in."""
+
+
+class _Plugin:
+    """An id that entry points claim, and the result of importing what they name. May be used from several threads.
+
+    The import runs in a thread of its own and has VYRE_PLUGIN_TIMEOUT seconds: a package whose import never ends counts as
+    broken, and no caller hangs. The result holds for the process.
+    """
+
+    def __init__(self, entries: list[EntryPoint]) -> None:
+        """Remember who claims it; imports nothing."""
+        self.id = entries[0].name
+        self._entries = entries
+        self._changed = Condition()
+        self._timeout_s = self._until = 0.0  # 0 before the import has begun
+        self._outcome: BackendRegistration | VyreError | None = None
+
+    @functools.cached_property
+    def sources(self) -> list[str]:
+        """Who claims it: each distribution with its version, and what its entry point names."""
+        dists = ((one.dist, one.value) for one in self._entries)
+        return [value if dist is None else f"{dist.name} {dist.version} ({value})" for dist, value in dists]
+
+    def registration(self) -> BackendRegistration:
+        """Return what it registers.
+
+        Raises
+        ------
+        BackendUnavailable
+            If its import fails, does not end or asks for it.
+        InvalidRegistration
+            If it has no registration, or two plug-ins claim the id.
+        """
+        outcome = self.outcome() or self._unavailable("it is being imported by who asks for it")
+        if isinstance(outcome, VyreError):
+            raise outcome
+        return outcome
+
+    def outcome(self) -> BackendRegistration | VyreError | None:
+        """Return what it registers, or why it cannot be loaded.
+
+        To a plug-in that is being imported, one that is being imported too is not there yet: None.
+        """
+        with self._changed:
+            if self._outcome is None and self._timeout_s and isinstance(threading.current_thread(), _ImportingThread):
+                return None  # a thread that waits for this one may be the one it would wait for
+            if self._outcome is None and not self._timeout_s:
+                self._begin()
+            while self._outcome is None:
+                left_s = self._until - time.monotonic()
+                if left_s > 0:
+                    self._changed.wait(left_s)
+                else:
+                    self._end(self._unavailable(f"its import did not end in {self._timeout_s:g} s"))
+            return self._outcome
+
+    def _begin(self) -> None:
+        if len(self._entries) > 1:
+            self._end(_duplicate(self.id, *self.sources))
+            return
+        timeout_s = settings.seconds(settings.PLUGIN_TIMEOUT) or DEFAULT_TIMEOUT_S
+        until = time.monotonic() + timeout_s
+        start_all([_ImportingThread(target=self._import, name=f"vyre_driver import of {self.id}", daemon=True)])
+        self._timeout_s, self._until = timeout_s, until
+
+    def _import(self) -> None:
+        try:
+            found = self._entries[0].load()
+            made = found() if callable(found) and not isinstance(found, BackendRegistration) else found
+            outcome = self._checked(made)
+        except BaseException as error:  # noqa: BLE001 -- whatever another package does, SystemExit too, is its own failure
+            outcome = self._unavailable(f"{type(error).__name__}: {error}")
+            outcome.__cause__ = error
+        self._end(outcome)
+
+    def _checked(self, made: object) -> BackendRegistration | VyreError:
+        if isinstance(made, BackendRegistration) and made.id == self.id:
+            return replace(made, source=self.sources[0])
+        what = f"for {made.id!r}" if isinstance(made, BackendRegistration) else f"of type {type(made).__name__}"
+        return InvalidRegistration(
+            f"the entry point of backend {self.id!r} in {self.sources[0]} gives something {what}",
+            fix=f"let it name a BackendRegistration with the id {self.id!r}, or a function that returns one",
+            backend=self.id,
+            sources=self.sources,
+        )
+
+    def _unavailable(self, why: str) -> BackendUnavailable:
+        return BackendUnavailable(
+            f"backend {self.id!r} of {self.sources[0]} cannot be imported: {why}",
+            fix="repair or uninstall that package, or set VYRE_DISABLE_PLUGINS=1",
+            backend=self.id,
+        )
+
+    def _end(self, outcome: BackendRegistration | VyreError) -> None:
+        """Keep the result, unless there is one already, and wake those who wait for it."""
+        with self._changed:
+            if self._outcome is None:
+                self._outcome = outcome
+                if isinstance(outcome, VyreError):
+                    _LOG.warning("a backend of another package is left out: %s", outcome)
+            self._changed.notify_all()
+
+
+def _installed() -> Mapping[str, _Plugin]:
+    """Return the plug-ins of the installed packages, none with VYRE_DISABLE_PLUGINS; looked for once a process."""
+    if settings.switch(settings.DISABLE_PLUGINS):
+        return {}
+    with _lock:  # a cache alone lets two threads look, and import everything twice
+        return _look_around()
+
+
+@functools.cache
+def _look_around() -> Mapping[str, _Plugin]:
+    from importlib.metadata import entry_points
+
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        found.setdefault(entry.name, []).append(entry)
+    return {name: _Plugin(entries) for name, entries in found.items()}
+
+
+def _duplicate(backend_id: str, *sources: str) -> InvalidRegistration:
+    return InvalidRegistration(
+        f"backend {backend_id!r} is brought by {' and by '.join(sources)}",
+        fix="uninstall one of them, or set VYRE_DISABLE_PLUGINS=1",
+        backend=backend_id,
+        sources=list(sources),
+    )
+
+
+def _refuse(problem: str, fix: str, backend_id: object) -> NoReturn:
+    raise InvalidRegistration(problem, fix=fix, backend=backend_id)

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.backends.base import Backend
-from vyre_driver.backends.operations import core_expressions
+from vyre_driver.backends.base import Backend, core_supported_ops
 from vyre_driver.backends.reference import BACKEND_ID
 from vyre_driver.backends.reference.compiled import MAX_SHARED_BYTES
 from vyre_driver.backends.reference.dispatch import interpret
 from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
 from vyre_driver.backends.reference.statements import INTERPRETED_NODES
-from vyre_driver.backends.registration import BUILT_IN_SOURCE, BackendRegistration
 from vyre_driver.backends.validate import validate_program
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.push_constants import pack_push_constants
@@ -33,9 +31,8 @@ if TYPE_CHECKING:
 
     from vyre_driver.specialization.values import SpecMap
 
-_PRECEDENCE = 900  # behind everything that has a device
 _ANY_SIZE = (U32_MAX, U32_MAX, U32_MAX)
-_OPERATIONS = core_expressions() | INTERPRETED_NODES
+_OPERATIONS = INTERPRETED_NODES.union(name for name in core_supported_ops() if not name.startswith("vyre.node."))
 
 
 class ReferenceBackend(Backend):
@@ -112,15 +109,3 @@ class ReferenceBackend(Backend):
     def close(self) -> None:
         """Refuse all dispatches from now on."""
         self._closed = True
-
-
-def registration() -> BackendRegistration:
-    """Return its registration: acquired by name alone, for it is what others are compared with."""
-    return BackendRegistration(
-        BACKEND_ID,
-        lambda _: ReferenceBackend(),
-        _PRECEDENCE,
-        dispatches=True,
-        reference_oracle=True,
-        source=BUILT_IN_SOURCE,
-    )

@@ -24,6 +24,8 @@ from vyre_driver.errors import BackendError, BackendNotFound, NoUsableBackend, V
 from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from vyre_driver.backends.base import Backend
     from vyre_driver.backends.registry import BackendRegistration
 
@@ -31,9 +33,15 @@ _LOG = logging.getLogger("vyre_driver.backends")
 _MOST_NEAR = 3
 _FIX = "run vyre-driver doctor, which shows what a GPU backend lacks; the reference oracle is acquired by name only"
 _MODEST_INVOCATIONS, _GOOD_INVOCATIONS = 64, 256
+_DECIDING = {
+    "capability score": "capability_score",
+    "timing quality": "timing_quality_score",
+    "bandwidth in GB/s": "memory_bandwidth_gbps",
+    "precedence": "precedence",
+}
 
 
-@dataclass(frozen=True, slots=True, order=False)
+@dataclass(frozen=True, slots=True)
 class BackendSelectionFacts:
     """What backends are ranked by; sorted, the best comes first. Bandwidth in GB/s, time in ns."""
 
@@ -71,10 +79,10 @@ class BackendCandidate:
     """One row of a ranking: a backend, what it was ranked by (None if it was not), and the verdict on it, in words."""
 
     id: str
-    facts: BackendSelectionFacts | None
-    device: str
-    is_software: bool
-    verdict: str
+    facts: BackendSelectionFacts | None = None
+    device: str = ""
+    is_software: bool = False
+    verdict: str = "not opened"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,20 +100,21 @@ class Acquisition:
 
 @dataclass(slots=True)
 class _Ranking:
-    candidates: list[tuple[bool, BackendSelectionFacts, BackendFacts, BackendRegistration]] = field(default_factory=list)
+    """The rows of those that may be taken, the best first, and of the others; of these, why they failed, and the oracles."""
+
+    ranked: list[BackendCandidate] = field(default_factory=list)
     others: list[BackendCandidate] = field(default_factory=list)
     failures: dict[str, str] = field(default_factory=dict)
     oracles: list[str] = field(default_factory=list)
 
-    def leave_out(self, registration: BackendRegistration, verdict: str, facts: BackendFacts | None = None) -> None:
-        probed = facts or BackendFacts(DeviceProfile(registration.id))
-        self.others.append(BackendCandidate(registration.id, None, probed.device, probed.is_software, verdict))
+    def leave_out(self, row: BackendCandidate, why: str) -> None:
+        self.others.append(replace(row, facts=None, verdict=why))
 
-    def fail(self, registration: BackendRegistration, error: Exception, facts: BackendFacts | None = None) -> None:
+    def fail(self, row: BackendCandidate, error: Exception) -> None:
         said = str(error) if isinstance(error, VyreError) else f"{type(error).__name__}: {error}"
-        self.failures[registration.id] = said
-        self.leave_out(registration, f"failed: {said}", facts)
-        _LOG.info("backend %s is unavailable: %s", registration.id, said)
+        self.failures[row.id] = said
+        self.leave_out(row, f"failed: {said}")
+        _LOG.info("backend %s is unavailable: %s", row.id, said)
 
 
 def backend_capability_score(profile: DeviceProfile) -> int:
@@ -151,10 +160,7 @@ def acquire(backend_id: str, device: str | int | None = None, *, allow_software:
     VyreError
         What its factory raises; what is not an error of this package comes as BackendError.
     """
-    registration = find_registration(backend_id) if isinstance(backend_id, str) else None
-    if registration is None:
-        raise _unknown(backend_id)
-    return _open(registration, _request(device, allow_software))
+    return _open(_known(backend_id), _request(device, allow_software))
 
 
 def acquire_preferred_dispatch_backend(device: str | int | None = None, *, allow_software: bool | None = None) -> Backend:
@@ -179,35 +185,26 @@ def explain_acquisition(device: str | int | None = None, *, allow_software: bool
         began = time.perf_counter_ns()
         backend = acquire(named, device, allow_software=allow_software)
         acquired_ns = time.perf_counter_ns() - began
-        row = BackendCandidate(named, None, "", is_software=False, verdict=f"chosen: {settings.BACKEND.variable} names it")
+        row = BackendCandidate(named, verdict=f"chosen: {settings.BACKEND.variable} names it")
         return Acquisition(backend, (row,), acquired_ns)
     request = _request(device, allow_software)
     ranking = _rank(request)
-    for place, (is_software, facts, probed, registration) in enumerate(ranking.candidates):
+    for place, row in enumerate(ranking.ranked):
         began = time.perf_counter_ns()
         try:
-            backend = _open(registration, request)
+            backend = _open(_known(row.id), request)
         except Exception as error:  # noqa: BLE001 -- whatever a factory raises, the others are still available
-            ranking.fail(registration, error, probed)
+            ranking.fail(row, error)
             continue
-        facts = replace(facts, acquisition_ns=time.perf_counter_ns() - began)  # noqa: PLW2901 -- measured just now
-        verdict = "chosen" if not is_software else "chosen: a CPU (software) device, which was allowed"
-        if is_software:
-            _LOG.warning("backend %s runs on %s, a CPU (software) device", registration.id, probed.device)
-        rows = [BackendCandidate(registration.id, facts, probed.device, is_software, verdict)]
-        rows += _losers(ranking.candidates[place:])
-        return Acquisition(backend, (*rows, *ranking.others), facts.acquisition_ns)
+        acquired_ns = time.perf_counter_ns() - began
+        return Acquisition(backend, (*_verdicts(ranking.ranked[place:], acquired_ns), *ranking.others), acquired_ns)
     raise _nothing_usable(ranking)
 
 
 def rank_backends(device: str | int | None = None, *, allow_software: bool | None = None) -> tuple[BackendCandidate, ...]:
     """Return the ranking that an acquisition would go by, from the probes alone: nothing is opened."""
     ranking = _rank(_request(device, allow_software))
-    rows = [
-        BackendCandidate(one.id, facts, probed.device, is_software, "not opened")
-        for is_software, facts, probed, one in ranking.candidates
-    ]
-    return (*rows, *ranking.others)
+    return (*ranking.ranked, *ranking.others)
 
 
 def probe_backend(backend_id: str, request: BackendRequest) -> BackendFacts:
@@ -218,9 +215,7 @@ def probe_backend(backend_id: str, request: BackendRequest) -> BackendFacts:
     BackendNotFound
         If no backend has the id.
     """
-    registration = find_registration(backend_id)
-    if registration is None:
-        raise _unknown(backend_id)
+    registration = _known(backend_id)
     if registration.probe is None:
         return BackendFacts(DeviceProfile.conservative(backend_id))
     return registration.probe(request)
@@ -252,51 +247,55 @@ def _request(device: str | int | None, allow_software: bool | None) -> BackendRe
 def _rank(request: BackendRequest) -> _Ranking:
     ranking = _Ranking()
     for registration in registered_backends_by_precedence():
+        row = BackendCandidate(registration.id)
         if registration.is_oracle:
             if registration.dispatches:
                 ranking.oracles.append(registration.id)
-            ranking.leave_out(registration, "left out: a reference oracle is acquired by name only")
+            ranking.leave_out(row, "left out: a reference oracle is acquired by name only")
         elif not registration.dispatches:
-            ranking.leave_out(registration, "left out: it does not dispatch")
+            ranking.leave_out(row, "left out: it does not dispatch")
         else:
-            _probe(registration, request, ranking)
-    ranking.candidates.sort(key=lambda one: (one[0], one[1]))
+            _probe(registration, request, row, ranking)
+    ranking.ranked.sort(key=lambda row: (row.is_software, row.facts))
     return ranking
 
 
-def _probe(registration: BackendRegistration, request: BackendRequest, ranking: _Ranking) -> None:
-    """Add a candidate with its facts, or why there is none."""
+def _probe(registration: BackendRegistration, request: BackendRequest, row: BackendCandidate, ranking: _Ranking) -> None:
+    """Add a row with its facts to the ranked ones, or with the reason to the others."""
     try:
         probed = probe_backend(registration.id, request)
         facts = BackendSelectionFacts.of(registration, probed.profile)
     except Exception as error:  # noqa: BLE001 -- whatever a probe raises, the others are still available
-        ranking.fail(registration, error)
+        ranking.fail(row, error)
         return
+    row = replace(row, facts=facts, device=probed.device, is_software=probed.is_software)
     if probed.is_software and not request.allow_software:
-        ranking.failures[registration.id] = f"{probed.device or 'its device'} is a CPU (software) device and none was allowed"
-        ranking.leave_out(registration, f"left out: {ranking.failures[registration.id]}", probed)
-        return
-    ranking.candidates.append((probed.is_software, facts, probed, registration))
+        ranking.failures[row.id] = f"{probed.device or 'its device'} is a CPU (software) device and none was allowed"
+        ranking.leave_out(row, f"left out: {ranking.failures[row.id]}")
+    else:
+        ranking.ranked.append(row)
 
 
-def _losers(candidates: list[tuple[bool, BackendSelectionFacts, BackendFacts, BackendRegistration]]) -> list[BackendCandidate]:
-    """Say of each candidate after the first what decided against it."""
-    first_software, first, _, _ = candidates[0]
-    rows = []
-    for is_software, facts, probed, registration in candidates[1:]:
-        against = "a CPU (software) device" if is_software and not first_software else _difference(first, facts)
-        rows.append(BackendCandidate(registration.id, facts, probed.device, is_software, f"behind: {against}"))
-    return rows
+def _verdicts(rows: list[BackendCandidate], acquired_ns: int) -> Iterator[BackendCandidate]:
+    """Yield the rows of the one that was opened, which is the first, and of those behind it, with what decided."""
+    first, *behind = rows
+    facts = None if first.facts is None else replace(first.facts, acquisition_ns=acquired_ns)
+    if first.is_software:
+        _LOG.warning("backend %s runs on %s, a CPU (software) device", first.id, first.device)
+    allowed = ": a CPU (software) device, which was allowed" if first.is_software else ""
+    yield replace(first, facts=facts, verdict=f"chosen{allowed}")
+    for row in behind:
+        against = "a CPU (software) device" if row.is_software and not first.is_software else _difference(first, row)
+        yield replace(row, verdict=f"behind: {against}")
 
 
-def _difference(first: BackendSelectionFacts, other: BackendSelectionFacts) -> str:
-    named = (
-        ("capability score", first.capability_score, other.capability_score),
-        ("timing quality", first.timing_quality_score, other.timing_quality_score),
-        ("bandwidth in GB/s", first.memory_bandwidth_gbps, other.memory_bandwidth_gbps),
-        ("precedence", first.precedence, other.precedence),
-    )
-    return next((f"{name} {his} against {best}" for name, best, his in named if his != best), "its id comes later")
+def _difference(first: BackendCandidate, other: BackendCandidate) -> str:
+    """Say what the first one is ranked before the other by."""
+    for name, field_name in _DECIDING.items():
+        best, its = (getattr(row.facts, field_name) for row in (first, other))
+        if best != its:
+            return f"{name} {its} against {best}"
+    return "its id comes later"
 
 
 def _open(registration: BackendRegistration, request: BackendRequest) -> Backend:
@@ -313,11 +312,15 @@ def _open(registration: BackendRegistration, request: BackendRequest) -> Backend
         ) from error
 
 
-def _unknown(wanted: object) -> BackendNotFound:
+def _known(wanted: str) -> BackendRegistration:
+    """Return the backend of an id; names those that are near where there is none."""
+    found = find_registration(wanted) if isinstance(wanted, str) else None
+    if found is not None:
+        return found
     known = known_ids()
     near = difflib.get_close_matches(str(wanted).lower(), known, _MOST_NEAR, 0.5)
     suggested = f"; near it: {', '.join(near)}" if near else ""
-    return BackendNotFound(
+    raise BackendNotFound(
         f"no backend has the id {wanted!r}; there are {', '.join(known)}{suggested}",
         fix="name one of those, or install the package that brings it",
         wanted=wanted,

@@ -213,4 +213,4 @@ def test_reading_modules_needs_no_lowering(imports: dict[str, set[str]]) -> None
         for name, imported in imports.items()
         if below(imported, "lowering.emit") and not name.startswith("vyre_driver.lowering.emit")
     }
-    assert found == {"vyre_driver.lowering.program", "vyre_driver.backends.reference.specialized"}
+    assert found == {"vyre_driver.lowering.program", "vyre_driver.backends.reference.compiled"}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_driver.backends.reference.values import INTEGERS
 from vyre_driver.ir.dtypes import DataType
 
 if TYPE_CHECKING:
@@ -25,14 +26,7 @@ F32_SPECIAL = (float("inf"), float("-inf"), float("nan"), 3.4028234663852886e38,
 F16_BITS = (0x0000, 0x8000, 0x3C00, 0xC000, 0x7BFF, 0x0001, 0x83FF, 0x7C00, 0xFC00, 0x7E00)
 
 NUMPY: dict[DataType, np.dtype[Any]] = {
-    DataType.U8: np.dtype(np.uint8),
-    DataType.U16: np.dtype(np.uint16),
-    DataType.U32: np.dtype(np.uint32),
-    DataType.U64: np.dtype(np.uint64),
-    DataType.I8: np.dtype(np.int8),
-    DataType.I16: np.dtype(np.int16),
-    DataType.I32: np.dtype(np.int32),
-    DataType.I64: np.dtype(np.int64),
+    **INTEGERS,
     DataType.F16: np.dtype(np.float16),
     DataType.F32: np.dtype(np.float32),
     DataType.Bool: np.dtype(np.uint32),

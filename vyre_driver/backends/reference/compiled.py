@@ -1,16 +1,19 @@
 """A program compiled for the interpreter, once for any number of runs.
 
-Source: spec items 1.5 to 1.7.
+Source: spec items 1.5 to 1.7; docs/lowering.md, ``specs``: a ``let`` of a literal is the declaration of a specialization
+constant with that default.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.backends.reference.statements import StatementCompiler
 from vyre_driver.backends.reference.values import layout_of
 from vyre_driver.errors import LimitExceeded
+from vyre_driver.ir.arithmetic import LitBool, LitF32, LitI32, LitU32
 from vyre_driver.ir.buffers import BufferAccess, MemoryKind
 from vyre_driver.ir.expressions import Atomic, Load
 from vyre_driver.ir.nodes import AsyncLoad, AsyncStore, Barrier, Store
@@ -25,8 +28,10 @@ if TYPE_CHECKING:
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.program import Program
+    from vyre_driver.specialization.values import SpecMap
 
 MAX_SHARED_BYTES = 64 << 20
+_U32 = 1 << 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,29 +49,14 @@ class CompiledProgram:
     variable_count: int
     paths: tuple[str, ...]
     logged: frozenset[str]
-    has_barriers: bool
+    needs_whole_groups: bool
     has_grid_barriers: bool
     has_subgroups: bool
     is_sequential: bool
 
-    @property
-    def shared(self) -> tuple[BufferDecl, ...]:
-        """The buffers in workgroup memory."""
-        return tuple(one for one in self.buffers if is_shared(one))
 
-    @property
-    def needs_whole_groups(self) -> bool:
-        """Whether the invocations of a workgroup have to do with each other."""
-        return self.has_barriers or bool(self.shared)
-
-
-def is_shared(buffer: BufferDecl) -> bool:
-    """Return whether a buffer lies in workgroup memory."""
-    return buffer.access is BufferAccess.WORKGROUP or buffer.kind is MemoryKind.SHARED
-
-
-def compile_program(program: Program, specialized: Mapping[str, Expr] | None = None) -> CompiledProgram:
-    """Return a validated program compiled for the interpreter, with other literals for the lets of these names.
+def compile_program(program: Program, specs: Mapping[str, object] | SpecMap | None = None) -> CompiledProgram:
+    """Return a validated program compiled for the interpreter, with these values for the literals of the lets they name.
 
     Raises
     ------
@@ -74,10 +64,13 @@ def compile_program(program: Program, specialized: Mapping[str, Expr] | None = N
         If it holds what the interpreter does not run, by name.
     LimitExceeded
         If its workgroup memory takes more than 64 MiB.
+    InvalidSpecialization
+        If a name is that of no let of a literal, or a value does not fit its type.
     """
+    literals = {} if specs is None else _literals(program, specs)
     buffers = program.buffers
-    _check_shared(buffers)
-    compiler = StatementCompiler(program, {one.name: (place, one) for place, one in enumerate(buffers)}, specialized or {})
+    shared_bytes = _shared_bytes(buffers)
+    compiler = StatementCompiler(program, {one.name: (place, one) for place, one in enumerate(buffers)}, literals)
     run = compiler.body(program.entry, "entry")
     terms = list(terms_within(*program.entry))
     barriers = [term for term in terms if isinstance(term, Barrier)]
@@ -91,21 +84,20 @@ def compile_program(program: Program, specialized: Mapping[str, Expr] | None = N
         variable_count=compiler.variable_count,
         paths=tuple(compiler.paths),
         logged=frozenset(written & touched),
-        has_barriers=bool(barriers),
+        needs_whole_groups=bool(barriers or shared_bytes),
         has_grid_barriers=any(one.ordering is MemoryOrdering.GRID_SYNC for one in barriers),
         has_subgroups=compiler.has_subgroups,
         is_sequential=compiler.is_sequential,
     )
 
 
-def _check_shared(buffers: tuple[BufferDecl, ...]) -> None:
+def _shared_bytes(buffers: tuple[BufferDecl, ...]) -> int:
+    """Return the bytes of workgroup memory; refuses too many, and elements without a layout wherever they are."""
     total = 0
     for one in buffers:
         layout = layout_of(one.element)
-        size = layout.dtype.itemsize
-        for axis in layout.shape:
-            size *= axis
-        total += one.count * size if is_shared(one) else 0
+        if one.access is BufferAccess.WORKGROUP or one.kind is MemoryKind.SHARED:
+            total += one.count * layout.dtype.itemsize * math.prod(layout.shape)
     if total > MAX_SHARED_BYTES:
         raise LimitExceeded(
             f"the workgroup buffers have {total} bytes together, and the reference interpreter allows {MAX_SHARED_BYTES}",
@@ -113,3 +105,24 @@ def _check_shared(buffers: tuple[BufferDecl, ...]) -> None:
             value=total,
             limit=MAX_SHARED_BYTES,
         )
+    return total
+
+
+def _literals(program: Program, specs: Mapping[str, object] | SpecMap) -> dict[str, Expr]:
+    """Return the literals of the lets that are named."""
+    from vyre_driver.lowering.emit.specialized import spec_constants  # late: few runs have constants
+    from vyre_driver.specialization.resolve import named_values, specialize
+
+    names = tuple(named_values(specs))
+    if not names:
+        return {}
+    found = specialize(spec_constants(program, names), specs)
+    return {one.name: _literal(one.type_name, one.bits) for one in found.constants if one.name in names}
+
+
+def _literal(type_name: str, bits: int) -> Expr:
+    if type_name == "i32":
+        return LitI32(bits - _U32 if bits >= _U32 // 2 else bits)
+    if type_name == "f32":
+        return LitF32(bits)
+    return LitU32(bits) if type_name == "u32" else LitBool(bool(bits))

@@ -15,7 +15,6 @@ from vyre_driver.backends.reference.invocations import SUBGROUP_LANES, Grid
 from vyre_driver.backends.reference.memory import BufferMemory
 from vyre_driver.backends.reference.order import AccessLog
 from vyre_driver.backends.reference.schedule import LOCKSTEP_INVOCATIONS, Schedule
-from vyre_driver.backends.reference.specialized import specialized_literals
 from vyre_driver.backends.reference.values import layout_of
 from vyre_driver.binding.launch import ProgramRules
 from vyre_driver.binding.plan import BindingPlan
@@ -125,7 +124,7 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
         raise InvalidInput(f"a program runs {iterations!r} times", fix="give a number from 1 on", value=iterations)
     if subgroup_lanes not in _LANES:
         raise InvalidInput(f"subgroups of {subgroup_lanes!r} lanes", fix="give a power of two, 1 to 128", value=subgroup_lanes)
-    compiled = compile_program(program, specialized_literals(program, specs))
+    compiled = compile_program(program, specs)
     plan = BindingPlan.build(program)
     plan.descriptor_slots()  # refuses two descriptors of one number
     arguments = plan.check_arguments(inputs, element_counts or {})

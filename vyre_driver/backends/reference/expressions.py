@@ -5,6 +5,7 @@ Source: spec items 1.6 and 1.7. Types are those of the validator, which has pass
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -39,6 +40,11 @@ _COMPARISONS: dict[BinOp, Callable[[Any, Any], Any]] = {
     BinOp.LE: np.less_equal,
     BinOp.GE: np.greater_equal,
 }
+_IDS: dict[type[Expr], Callable[[InvocationBatch], tuple[Values, ...]]] = {
+    ex.InvocationId: attrgetter("invocation_ids"),
+    ex.WorkgroupId: attrgetter("workgroup_ids"),
+    ex.LocalId: attrgetter("local_ids"),
+}
 
 
 class Value(NamedTuple):
@@ -67,21 +73,21 @@ class ExpressionCompiler:
         self._known: dict[int, Value] = {}
         self._shared: set[int] = set()
 
-    def joint(self, *roots: Expr) -> tuple[list[Value], bool]:
-        """Make the expressions of one statement ready; returns them, and whether ``batch.memo`` is to be cleared after them.
+    def joint(self, *roots: Expr) -> list[Value]:
+        """Make the expressions of one statement ready.
 
-        A part without effects that stands in several places is evaluated once for the statement.
+        A part without effects that stands in several places is evaluated once: ``batch.memo`` has it until the next statement.
         """
         writes = not all(root.traits & Traits.NO_WRITES for root in roots)
         wanted = _PURE if writes else Traits.NO_WRITES
         self._known.clear()
         self._shared = _shared_parts(roots, wanted)
-        return [self._value(root) for root in roots], bool(self._shared)
+        return [self._value(root) for root in roots]
 
     def _value(self, expr: Expr) -> Value:
         known = self._known.get(id(expr))
         if known is None:
-            known = _HANDLERS[type(expr)](self, expr) if type(expr) in _HANDLERS else _refuse(type(expr).__name__)
+            known = _HANDLERS[type(expr)](self, expr) if type(expr) in _HANDLERS else refuse(type(expr).__name__)
             if id(expr) in self._shared:
                 known = known._replace(run=_remembered(id(expr), known.run))
             self._known[id(expr)] = known
@@ -102,7 +108,7 @@ class ExpressionCompiler:
         """Return a 64-bit literal; nothing else is known of extensions."""
         dtype = WIDE_LITERALS.get(expr.kind)
         if dtype is None:
-            _refuse(f"the opaque expression {expr.kind!r}")
+            refuse(f"the opaque expression {expr.kind!r}")
         values = np.frombuffer(expr.payload, word_of(dtype))
         return Value(lambda _batch: values, dtype)
 
@@ -126,22 +132,18 @@ class ExpressionCompiler:
 
     def index(self, expr: Any) -> Value:  # noqa: ANN401 -- one of the three ids
         """Return an index along an axis."""
-        axis = expr.axis
-        if isinstance(expr, ex.InvocationId):
-            return Value(lambda batch: batch.of_active(batch.invocation_ids[axis]), DataType.U32)
-        if isinstance(expr, ex.WorkgroupId):
-            return Value(lambda batch: batch.of_active(batch.workgroup_ids[axis]), DataType.U32)
-        return Value(lambda batch: batch.of_active(batch.local_ids[axis]), DataType.U32)
+        ids, axis = _IDS[type(expr)], expr.axis
+        return Value(lambda batch: batch.of_active(ids(batch)[axis]), DataType.U32)
 
     def binary(self, expr: ex.Binary) -> Value:
         """Return what an operator makes of two values."""
         op = expr.op
         if not isinstance(op, BinOp):
-            _refuse(f"the opaque operator {op.extension_id:#010x}")
+            refuse(f"the opaque operator {op.extension_id:#010x}")
         left, right = self._value(expr.left), self._value(expr.right)
         if op in {BinOp.AND, BinOp.OR}:
             combine = np.logical_and if op is BinOp.AND else np.logical_or
-            return Value(_of_two(combine, _truth(left), _truth(right)), DataType.Bool)
+            return Value(_of_two(combine, truth_of(left), truth_of(right)), DataType.Bool)
         if op in _COMPARISONS:
             return Value(_comparison(op, left, right), DataType.Bool)
         if left.dtype == DataType.F32:
@@ -156,12 +158,12 @@ class ExpressionCompiler:
         """Return what an operator makes of a value."""
         op = expr.op
         if not isinstance(op, UnOp):
-            _refuse(f"the opaque operator {op.extension_id:#010x}")
+            refuse(f"the opaque operator {op.extension_id:#010x}")
         if op in UNPACKING:
-            _refuse(op.name)
+            refuse(op.name)
         operand = self._value(expr.operand)
         if op is UnOp.LOGICAL_NOT:
-            is_true = _truth(operand)
+            is_true = truth_of(operand)
             return Value(lambda batch: ~is_true(batch), DataType.Bool)
         if op in floats.PREDICATES:
             test, own = floats.PREDICATES[op], operand.run
@@ -174,7 +176,7 @@ class ExpressionCompiler:
 
     def select(self, expr: ex.Select) -> Value:
         """Return one value or the other; both are evaluated."""
-        is_true = _truth(self._value(expr.cond))
+        is_true = truth_of(self._value(expr.cond))
         first, second = self._value(expr.true_value), self._value(expr.false_value)
 
         def run(batch: InvocationBatch) -> Values:
@@ -199,7 +201,7 @@ class ExpressionCompiler:
         """Return what applies an atomic, and whose result may be left out when it is not used."""
         op = expr.op
         if not isinstance(op, AtomicOp) or op not in atomics.SUPPORTED:
-            _refuse(f"the atomic {operator_text(op)}")
+            refuse(f"the atomic {operator_text(op)}")
         place, _ = self._buffers[expr.buffer]
         index, value = self._value(expr.index).run, self._value(expr.value).run
         wanted = None if expr.expected is None else self._value(expr.expected).run
@@ -231,7 +233,7 @@ class ExpressionCompiler:
     def subgroup_ballot(self, expr: ex.SubgroupBallot) -> Value:
         """Return a bit a lane."""
         self.has_subgroups = True
-        is_true = _truth(self._value(expr.cond))
+        is_true = truth_of(self._value(expr.cond))
         return Value(lambda batch: subgroups.ballot(batch, is_true(batch)), DataType.U32)
 
     def subgroup_lane(self, _expr: ex.SubgroupLocalId) -> Value:
@@ -269,15 +271,11 @@ _HANDLERS: dict[type[Expr], Callable[[ExpressionCompiler, Any], Value]] = {
 }
 
 
-def _refuse(what: str) -> NoReturn:
+def refuse(what: str) -> NoReturn:
+    """Raise UnsupportedFeature for a part of a program."""
     raise UnsupportedFeature(
         f"the reference interpreter does not run {what}", fix="write the program without it, or run it elsewhere", needs=what
     )
-
-
-def refuse_node(what: str) -> NoReturn:
-    """Raise UnsupportedFeature for a statement or an expression."""
-    _refuse(what)
 
 
 def _shared_parts(roots: tuple[Expr, ...], wanted: int) -> set[int]:
@@ -318,14 +316,10 @@ def _flushed(value: Value) -> Evaluate:
     return run if value.is_canonical else lambda batch: floats.flushed(run(batch))
 
 
-def _truth(value: Value) -> Evaluate:
-    run = value.run
-    return run if value.dtype == DataType.Bool else lambda batch: casts.truth(run(batch))
-
-
 def truth_of(value: Value) -> Evaluate:
     """Return what evaluates a condition, which is u32 or bool."""
-    return _truth(value)
+    run = value.run
+    return run if value.dtype == DataType.Bool else lambda batch: casts.truth(run(batch))
 
 
 def _comparison(op: BinOp, left: Value, right: Value) -> Evaluate:
@@ -335,7 +329,7 @@ def _comparison(op: BinOp, left: Value, right: Value) -> Evaluate:
     if dtype in INTEGERS or dtype == DataType.Bool:
         return _of_two(compare, left.run, right.run)
     if dtype not in VECTORS or op not in {BinOp.EQ, BinOp.NE}:
-        _refuse(f"{op.name} of {dtype}")
+        refuse(f"{op.name} of {dtype}")
     differ = _of_two(lambda one, other: (one != other).any(axis=1), left.run, right.run)
     return differ if op is BinOp.NE else lambda batch: ~differ(batch)
 

@@ -135,14 +135,6 @@ def _reversed_bits(words: Values) -> Values:
     return words.byteswap()
 
 
-def _shift_left(left: Values, right: Values) -> Values:
-    return left << _count(right)
-
-
-def _shift_right(left: Values, right: Values) -> Values:
-    return left >> _count(right)
-
-
 BINARY: dict[BinOp, Callable[[Values, Values], Values]] = {
     BinOp.ADD: np.add,
     BinOp.SUB: np.subtract,
@@ -154,8 +146,8 @@ BINARY: dict[BinOp, Callable[[Values, Values], Values]] = {
     BinOp.BIT_XOR: np.bitwise_xor,
     BinOp.MIN: np.minimum,
     BinOp.MAX: np.maximum,
-    BinOp.SHL: _shift_left,
-    BinOp.SHR: _shift_right,
+    BinOp.SHL: lambda left, right: left << _count(right),
+    BinOp.SHR: lambda left, right: left >> _count(right),
     BinOp.ROTATE_LEFT: _rotate_left,
     BinOp.ROTATE_RIGHT: _rotate_right,
     BinOp.ABS_DIFF: _distance,

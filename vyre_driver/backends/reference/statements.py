@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.backends.reference.expressions import ExpressionCompiler, Variable, refuse_node, truth_of
+from vyre_driver.backends.reference.expressions import ExpressionCompiler, Variable, refuse, truth_of
 from vyre_driver.backends.reference.invocations import Copy
 from vyre_driver.backends.reference.values import spread
 from vyre_driver.errors import Trapped
@@ -74,7 +74,7 @@ class StatementCompiler:
     def _statement(self, node: Node, path: str) -> Statement:
         handler = _HANDLERS.get(type(node))
         if handler is None:
-            refuse_node(f"{node.kind!r}" if isinstance(node, nd.OpaqueNode) else f"{type(node).__name__} at {path}")
+            refuse(f"{node.kind!r}" if isinstance(node, nd.OpaqueNode) else f"{type(node).__name__} at {path}")
         place = len(self.paths)
         self.paths.append(path)
         inner = handler(self, node, path)
@@ -82,6 +82,7 @@ class StatementCompiler:
 
         def run(batch: InvocationBatch) -> Steps | None:
             batch.place = place
+            batch.memo.clear()
             batch.spend(cost)
             return inner(batch)
 
@@ -93,16 +94,9 @@ class StatementCompiler:
 
     def _evaluated(self, *roots: Any) -> tuple[Callable[[InvocationBatch], list[Values]], list[DataType]]:  # noqa: ANN401 -- expressions
         """Return what evaluates the expressions of a statement, from left to right, and their types."""
-        values, forget = self._expressions.joint(*roots)
+        values = self._expressions.joint(*roots)
         runs = [value.run for value in values]
-
-        def run(batch: InvocationBatch) -> list[Values]:
-            found = [one(batch) for one in runs]
-            if forget:
-                batch.memo.clear()
-            return found
-
-        return run, [value.dtype for value in values]
+        return lambda batch: [run(batch) for run in runs], [value.dtype for value in values]
 
     def let(self, node: nd.Let, _path: str) -> Statement:
         """Declare a variable."""
@@ -128,9 +122,8 @@ class StatementCompiler:
     def _assigned(self, node: nd.Let | nd.Assign) -> tuple[Evaluate, DataType]:
         """Return what evaluates a variable's value; an atomic's may be left out when the variable is never read."""
         if isinstance(node.value, Atomic) and node.name not in self.read:
-            _, forget = self._expressions.joint(*OPERANDS[Atomic](node.value))
-            apply = self._expressions.atomic_run(node.value, is_used=False)
-            return _forgetting(apply) if forget else apply, DataType.U32
+            self._expressions.joint(*OPERANDS[Atomic](node.value))
+            return self._expressions.atomic_run(node.value, is_used=False), DataType.U32
         given = self._specialized.get(node.name) if isinstance(node, nd.Let) else None
         evaluate, (dtype,) = self._evaluated(node.value if given is None else given)
         return lambda batch: evaluate(batch)[0], dtype
@@ -150,15 +143,13 @@ class StatementCompiler:
 
     def if_(self, node: nd.If, path: str) -> Statement:
         """Run one body for those whose condition holds, and the other for the rest."""
-        (cond,), forget = self._expressions.joint(node.cond)
+        (cond,) = self._expressions.joint(node.cond)
         is_true = truth_of(cond)
         then, otherwise = self.body(node.then, f"{path}.then"), self.body(node.otherwise, f"{path}.otherwise")
 
         def run(batch: InvocationBatch) -> Steps:
             before = batch.active
             chosen = spread(is_true(batch), batch.active_count)
-            if forget:
-                batch.memo.clear()
             lanes = batch.lanes
             for body, taken in ((then, chosen), (otherwise, ~chosen)):
                 if taken.any():
@@ -271,15 +262,6 @@ def _cost(node: Node) -> int:
     """Return the steps of a statement: one, or one for each part where atomics keep parts from being evaluated only once."""
     roots = OPERANDS[type(node)](node) if type(node) in OPERANDS else ()
     return 1 if all(root.traits & Traits.NO_WRITES for root in roots) else sum(root.term_count for root in roots)
-
-
-def _forgetting(evaluate: Evaluate) -> Evaluate:
-    def run(batch: InvocationBatch) -> Values:
-        found = evaluate(batch)
-        batch.memo.clear()
-        return found
-
-    return run
 
 
 def _turns(batch: InvocationBatch, slot: int, start: int, stop: int, body: Callable[[InvocationBatch], Steps]) -> Steps:

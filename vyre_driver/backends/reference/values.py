@@ -22,16 +22,6 @@ if TYPE_CHECKING:
 
     Values = NDArray[Any]
 
-INTEGERS: dict[DataType, np.dtype[Any]] = {
-    DataType.U8: np.dtype(np.uint8),
-    DataType.U16: np.dtype(np.uint16),
-    DataType.U32: np.dtype(np.uint32),
-    DataType.U64: np.dtype(np.uint64),
-    DataType.I8: np.dtype(np.int8),
-    DataType.I16: np.dtype(np.int16),
-    DataType.I32: np.dtype(np.int32),
-    DataType.I64: np.dtype(np.int64),
-}
 VECTORS = {DataType.Vec2U32: 2, DataType.Vec4U32: 4}
 
 
@@ -73,3 +63,7 @@ def word_of(dtype: DataType) -> np.dtype[Any]:
 def spread(values: Values, count: int) -> Values:
     """Return one value for each of ``count`` invocations."""
     return values if len(values) == count else np.broadcast_to(values, (count, *values.shape[1:]))
+
+
+_WHOLE = (DataType.U8, DataType.U16, DataType.U32, DataType.U64, DataType.I8, DataType.I16, DataType.I32, DataType.I64)
+INTEGERS = {one: layout_of(one).dtype for one in _WHOLE}

@@ -8,12 +8,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
+from vyre_driver.ir import builders as ir
+from vyre_driver.ir.buffers import BufferDecl
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.program import Program
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from vyre_driver.ir.program import Program
+    from vyre_driver.ir.arithmetic import Expr
+    from vyre_driver.ir.statements import Node
 
 
 class RunProgram(Protocol):
@@ -64,3 +70,42 @@ class Case:
     element_counts: Mapping[str, int] = field(default_factory=dict)
     tolerances: Mapping[str, Tolerance] = field(default_factory=dict)
     subgroup_lanes: int = 32
+
+
+def case_of(
+    name: str,
+    buffers: Sequence[BufferDecl],
+    body: Sequence[Node],
+    *inputs: NDArray[Any],
+    size: tuple[int, int, int] = (8, 1, 1),
+    grid: tuple[int, int, int] = (1, 1, 1),
+) -> Case:
+    """Return the case of a program with this body and workgroup size, whose answer has to be exact."""
+    return Case(name, Program.wrapped(buffers, size, body), inputs, grid, EXACT)
+
+
+def output(count: int, binding: int = 0, dtype: DataType = DataType.U32) -> BufferDecl:
+    """Return the buffer ``out``."""
+    return BufferDecl.output("out", binding, dtype).with_count(count)
+
+
+def case_of_each(
+    name: str,
+    given: Mapping[str, tuple[BufferDecl, NDArray[Any]]],
+    dtype: DataType,
+    terms: Sequence[Expr],
+    limit: Expr | None = None,
+) -> Case:
+    """Return the case of terms of this type, of each element of arrays of one length.
+
+    In a term, elements are variables of the names of ``given``. Invocations from ``limit`` on, by default the length, do
+    nothing.
+    """
+    buffers = [buffer for buffer, _ in given.values()]
+    arrays = [array for _, array in given.values()]
+    count, i = len(arrays[0]), ir.gid_x()
+    out = output(count * len(terms), len(buffers), dtype)
+    lets = [ir.let(variable, ir.load(buffer, i)) for variable, buffer in zip(given, buffers, strict=True)]
+    stores = [ir.store(out, i * len(terms) + place, term) for place, term in enumerate(terms)]
+    body = [ir.if_(i < (count if limit is None else limit), [*lets, *stores])]
+    return case_of(name, [*buffers, out], body, *arrays, size=(32, 1, 1), grid=(-(-count // 32), 1, 1))

@@ -7,6 +7,7 @@ Source: spec items 1.2, 1.7, 1.9.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -110,12 +111,8 @@ def _binary_cases(options: Options) -> Iterator[Case]:
         if op is BinOp.DIV and dtype == _F32:  # where devices are held to a few steps: neither tiny nor huge
             kept = (np.abs(right) >= 0.5) & (np.abs(right) <= 1e9) & ~((np.abs(left) < 1e-9) & (left != 0))
             left, right = left[kept], right[kept]
-
-        def make(a: Expr, b: Expr, op: BinOp = op) -> Expr:
-            return ir.binop(op, a, b)
-
-        tolerance = TOLERANCES.get(op, EXACT)
-        yield elementwise(f"{op.name} of {dtype}", [dtype, dtype], [left, right], make, result, tolerance=tolerance)
+        name, tolerance = f"{op.name} of {dtype}", TOLERANCES.get(op, EXACT)
+        yield elementwise(name, [dtype, dtype], [left, right], partial(ir.binop, op), result, tolerance=tolerance)
 
 
 def _unary_cases(options: Options) -> Iterator[Case]:
@@ -125,12 +122,8 @@ def _unary_cases(options: Options) -> Iterator[Case]:
             continue
         smooth = _DOMAINS.get(op, _SMOOTH)
         given = np.array(smooth, np.float32) if dtype == _F32 and op in TOLERANCES else edges(dtype)
-
-        def make(a: Expr, op: UnOp = op) -> Expr:
-            return ir.unop(op, a)
-
         tolerance = TOLERANCES.get(op, EXACT) if dtype == _F32 else EXACT
-        yield elementwise(f"{op.name} of {dtype}", [dtype], [given], make, result, tolerance=tolerance)
+        yield elementwise(f"{op.name} of {dtype}", [dtype], [given], partial(ir.unop, op), result, tolerance=tolerance)
 
 
 def _cast_cases(options: Options) -> Iterator[Case]:
@@ -143,11 +136,7 @@ def _cast_cases(options: Options) -> Iterator[Case]:
             given = np.array([*words, *[0] * _VECTORS[source]], np.uint32).reshape(-1, _VECTORS[source])
         else:
             given = edges(source)
-
-        def make(a: Expr, target: DataType = target) -> Expr:
-            return ir.cast(target, a)
-
-        yield elementwise(f"cast of {source} to {target}", [source], [given], make, target)
+        yield elementwise(f"cast of {source} to {target}", [source], [given], partial(ir.cast, target), target)
 
 
 def _choice_cases() -> Iterator[Case]:
@@ -169,13 +158,9 @@ def _choice_cases() -> Iterator[Case]:
         others = values + np.uint32(100)
         types = [dtype, DataType.U32, DataType.U32]
         yield elementwise(f"select by {dtype}", types, [conditions, values, others], ir.select, DataType.U32)
-        mixed = (BinOp.AND, BinOp.OR)
-        for op in mixed:
+        for op in (BinOp.AND, BinOp.OR):
             other = DataType.U32 if dtype == DataType.Bool else DataType.Bool
             pairs = list(product(edges(dtype), edges(other)))
             sides = [np.array(side, NUMPY[one]) for side, one in zip(zip(*pairs, strict=True), (dtype, other), strict=True)]
-
-            def make(a: Expr, b: Expr, op: BinOp = op) -> Expr:
-                return ir.binop(op, a, b)
-
-            yield elementwise(f"{op.name} of {dtype} and {other}", [dtype, other], sides, make, DataType.Bool)
+            name = f"{op.name} of {dtype} and {other}"
+            yield elementwise(name, [dtype, other], sides, partial(ir.binop, op), DataType.Bool)

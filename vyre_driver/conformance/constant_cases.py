@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vyre_driver.conformance.case import EXACT, Case
+from vyre_driver.conformance.case import Case, case_of, case_of_each
 from vyre_driver.conformance.patterns import I32_EDGES, NUMPY, U32_EDGES
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import BinOp, UnOp
-from vyre_driver.ir.program import Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,10 +53,8 @@ def _reported() -> Case:
     out = BufferDecl.output("signed_out", 1, I32).with_count(1)
     x = ir.load(given, 0)
     least = ir.minimum(ir.minimum(x, ir.binop(BinOp.DIV, x, ir.i32(-2))), ir.i32(0))
-    program = Program.wrapped([given, out], (1, 1, 1), [ir.store(out, 0, least)])
-    return Case(
-        "the least of a number, its half negated, and 0", program, (np.array([1044843776], np.int32),), (1, 1, 1), EXACT
-    )
+    name = "the least of a number, its half negated, and 0"
+    return case_of(name, [given, out], [ir.store(out, 0, least)], np.array([1044843776], np.int32), size=(1, 1, 1))
 
 
 def _rounded_cases() -> Iterator[Case]:
@@ -75,7 +72,7 @@ def _rounded_cases() -> Iterator[Case]:
     inputs = np.array([-100.0, 8388607.5, 2.5], np.float32), np.array([1, 0], np.uint32)
     for name, value in sums.items():
         body = [ir.store(out, ir.gid_x(), ir.cast(I32, value))]
-        yield Case(name, Program.wrapped([given, flags, out], (2, 1, 1), body), inputs, (1, 1, 1), EXACT)
+        yield case_of(name, [given, flags, out], body, *inputs, size=(2, 1, 1))
 
 
 _ZERO = ir.i32(0)
@@ -103,18 +100,12 @@ _OF_NEGATIONS: dict[str, Callable[[Expr, Expr, Expr], Expr]] = {
 
 def _negation_cases() -> Iterator[Case]:
     """Yield what is taken of numbers and of what negates them, which compilers find however it is written."""
-    values = np.array(_GIVEN[I32], np.int32)
-    arrays = values, np.roll(values, 3)
-    given = [BufferDecl.read(name, place, I32).with_count(len(values)) for place, name in enumerate(("given", "other"))]
-    i, x, y = ir.gid_x(), ir.var("x", I32), ir.var("y", I32)
+    values, x, y = np.array(_GIVEN[I32], np.int32), ir.var("x", I32), ir.var("y", I32)
+    first, other = (BufferDecl.read(name, place, I32).with_count(len(values)) for place, name in enumerate(("given", "other")))
+    given = {"x": (first, values), "y": (other, np.roll(values, 3))}
     for name, make in _OF_NEGATIONS.items():
-        out = BufferDecl.output("out", 2, I32).with_count(len(values) * len(_NEGATIONS))
-        stores = [
-            ir.store(out, i * len(_NEGATIONS) + place, make(x, negated(x), y)) for place, negated in enumerate(_NEGATIONS)
-        ]
-        loads = [ir.let("x", ir.load(given[0], i)), ir.let("y", ir.load(given[1], i))]
-        program = Program.wrapped([*given, out], (32, 1, 1), [ir.if_(i < len(values), [*loads, *stores])])
-        yield Case(f"{name} of x and what negates it", program, arrays, (-(-len(values) // 32), 1, 1), EXACT)
+        terms = [make(x, negated(x), y) for negated in _NEGATIONS]
+        yield case_of_each(f"{name} of x and what negates it", given, I32, terms)
 
 
 def _case(
@@ -125,16 +116,10 @@ def _case(
     within: Callable[[Expr, Expr], Expr],
 ) -> Case:
     """Return the case of one term with each constant, in a chain of its own."""
-    values = np.array(_GIVEN[dtype], NUMPY[dtype])
+    values, x = np.array(_GIVEN[dtype], NUMPY[dtype]), ir.var("x", dtype)
     given = BufferDecl.read("given", 0, dtype).with_count(len(values))
-    out = BufferDecl.output("out", 1, dtype).with_count(len(values) * len(constants))
-    i, x = ir.gid_x(), ir.var("x", dtype)
-    stores = [
-        ir.store(out, i * len(constants) + place, within(x, make(x, constant))) for place, constant in enumerate(constants)
-    ]
-    body = [ir.if_(i < ir.buf_len(given), [ir.let("x", ir.load(given, i)), *stores])]
-    program = Program.wrapped([given, out], (32, 1, 1), body)
-    return Case(name, program, (values,), (-(-len(values) // 32), 1, 1), EXACT)
+    terms = [within(x, make(x, constant)) for constant in constants]
+    return case_of_each(name, {"x": (given, values)}, dtype, terms, limit=ir.buf_len(given))
 
 
 def _signed_quotient(x: Expr, constant: int) -> Expr:

@@ -7,25 +7,25 @@ Source: spec items 1.5 to 1.7.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vyre_driver.conformance.case import EXACT, Case
+from vyre_driver.conformance.case import Case, case_of
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import AtomicOp, BinOp, UnOp
-from vyre_driver.ir.program import Program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from vyre_driver.conformance.options import Options
     from vyre_driver.ir.statements import Node
 
 U32, I32, U64, I64, F32, BOOL = DataType.U32, DataType.I32, DataType.U64, DataType.I64, DataType.F32, DataType.Bool
 U8, I8 = DataType.U8, DataType.I8
+_ALONE = (1, 1, 1)
 
 
 def driver_cases(options: Options) -> Iterator[Case]:
@@ -43,24 +43,13 @@ def driver_cases(options: Options) -> Iterator[Case]:
         yield _atomic_at_a_condition()
 
 
-def _case(
-    name: str,
-    buffers: Sequence[BufferDecl],
-    body: Sequence[Node],
-    *inputs: Any,  # noqa: ANN401 -- numpy arrays
-    size: tuple[int, int, int] = (1, 1, 1),
-    grid: tuple[int, int, int] = (1, 1, 1),
-) -> Case:
-    return Case(name, Program.wrapped(list(buffers), size, list(body)), inputs, grid, EXACT)
-
-
 def _bits_of_a_signed_byte() -> Case:
     given, out = BufferDecl.read("signed_bytes_in", 5, I8), BufferDecl.read_write("wide_out", 10, U64)
     other = BufferDecl.read_write("quotients", 15, F32).with_count(1)
     count = ir.unop(UnOp.POPCOUNT, ir.cast(U64, ir.cast(U8, ir.load(given, 1))))
     body = [ir.store(out, 0, count), ir.store(other, 0, ir.f32(0.0) / ir.f32(1.0))]
     values = np.array([126, -72], np.int8), np.array([2**63 - 1], np.uint64), np.array([-222.75], np.float32)
-    return _case("bits of a signed byte without its sign", [given, out, other], body, *values)
+    return case_of("bits of a signed byte without its sign", [given, out, other], body, *values, size=_ALONE)
 
 
 def _bits_of_a_byte() -> Case:
@@ -69,7 +58,7 @@ def _bits_of_a_byte() -> Case:
     count = ir.cast(I32, ir.unop(UnOp.POPCOUNT, ir.cast(U32, ir.load(given, 1))))
     body = [ir.store(other, 1, ir.f32(0.0) / ir.f32(1.0)), ir.store(out, 1, count)]
     values = np.array([31, 133, 163], np.uint8), np.array([173.0], np.float32)
-    return _case("bits of a byte", [given, out, other], body, *values)
+    return case_of("bits of a byte", [given, out, other], body, *values, size=_ALONE)
 
 
 def _borrows() -> Iterator[Case]:
@@ -78,13 +67,13 @@ def _borrows() -> Iterator[Case]:
     high = ir.cast(U64, ir.binop(BinOp.MUL_HIGH, ir.u32(62), ir.gid_x()))
     body: list[Node] = [ir.store(out, 0, ir.binop(BinOp.WRAPPING_SUB, high, ir.load(given, 0)))]
     values = np.array([2**32], np.uint64), np.array([9588561041075889510], np.uint64)
-    yield _case("a high word less 64 bits", [given, out], body, *values)
+    yield case_of("a high word less 64 bits", [given, out], body, *values, size=_ALONE)
     flags = BufferDecl.read("flags_in", 3, BOOL)
     high = ir.cast(U64, ir.binop(BinOp.MUL_HIGH, ir.wid_x(), ir.gid_x()))
     less = ir.cast(U64, ir.unop(UnOp.LOGICAL_NOT, ir.load(flags, 0)))
     body = [ir.store(out, 0, ir.binop(BinOp.WRAPPING_SUB, high, less))]
     values = np.array([2063926500], np.uint32), np.array([328343491766385477], np.uint64)
-    yield _case("a high word less a condition", [flags, out], body, *values)
+    yield case_of("a high word less a condition", [flags, out], body, *values, size=_ALONE)
     high = ir.cast(U64, ir.binop(BinOp.MUL_HIGH, ir.gid_x(), ir.gid_x()))
     body = [ir.store(out, ir.gid_x(), ir.binop(BinOp.WRAPPING_SUB, high, ir.load(out, ir.gid_x())))]
     wide = np.array(
@@ -95,7 +84,7 @@ def _borrows() -> Iterator[Case]:
         ],
         np.uint64,
     )
-    yield _case("high words less what stands there", [out], body, wide, size=(4, 1, 1), grid=(3, 1, 1))
+    yield case_of("high words less what stands there", [out], body, wide, size=(4, 1, 1), grid=(3, 1, 1))
 
 
 def _atomic_at_a_condition() -> Case:
@@ -104,14 +93,14 @@ def _atomic_at_a_condition() -> Case:
     place = ir.cast(U32, ir.cast(BOOL, own))
     body = [ir.let("v7", ir.atomic(AtomicOp.MIN, counters, place, ir.unop(UnOp.BIT_NOT, own)))]
     values = np.array([2328016043], np.uint32), np.array([2254898474], np.uint32)
-    return _case("an atomic whose index is a condition", [words, counters], body, *values, size=(1, 5, 1))
+    return case_of("an atomic whose index is a condition", [words, counters], body, *values, size=(1, 5, 1))
 
 
 def _greatest_after_rotation() -> Case:
     out = BufferDecl.output("words_out", 4, U32).with_count(1)
     turned = ir.binop(BinOp.ROTATE_RIGHT, ir.u32(1), ir.lid_y())
     value = ir.maximum(turned - ir.unop(UnOp.BIT_NOT, ir.gid_x()), ir.gid_x())
-    return _case("the greater of a word and a rotation less its inversion", [out], [ir.store(out, 0, value)])
+    return case_of("the greater of a word and a rotation less its inversion", [out], [ir.store(out, 0, value)], size=_ALONE)
 
 
 def _chosen_least() -> Case:
@@ -122,7 +111,7 @@ def _chosen_least() -> Case:
     lesser = ir.select(ir.binop(BinOp.LT, x, negated), x, negated)
     least = ir.select(ir.binop(BinOp.LT, lesser, ir.i32(0)), lesser, ir.i32(0))
     body = [ir.if_(i < len(values), [ir.let("x", ir.load(given, i)), ir.store(out, i, least)])]
-    return _case("the least of a number and its half negated, by comparisons", [given, out], body, values, size=(32, 1, 1))
+    return case_of("the least of a number and its half negated, by comparisons", [given, out], body, values, size=(32, 1, 1))
 
 
 def _nested_choices() -> Case:
@@ -147,4 +136,4 @@ def _nested_choices() -> Case:
     ]
     values = np.array([-2147483647, 1399897139, -1317534701], np.int32), np.array([1695048993], np.uint32)
     rest = np.array([1], np.int32), np.array([2**63 - 1, -(2**63) + 1, 0], np.int64)
-    return _case("choices in choices", [signed, flags, words, signed_out, wide], body, *values, *rest, size=(33, 1, 1))
+    return case_of("choices in choices", [signed, flags, words, signed_out, wide], body, *values, *rest, size=(33, 1, 1))

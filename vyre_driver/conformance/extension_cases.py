@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vyre_driver.conformance.case import EXACT, Case
+from vyre_driver.conformance.case import Case, case_of, case_of_each
 from vyre_driver.conformance.patterns import NUMPY
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import BinOp, UnOp
-from vyre_driver.ir.program import Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from numpy.typing import NDArray
 
     from vyre_driver.conformance.options import Options
     from vyre_driver.ir.arithmetic import Expr
@@ -35,18 +32,8 @@ _ONES = 2**32 - 1
 # Near the edges of 8, 16, 24 and 32 bits, and where an f32 rounds: half way between two, just above and just below.
 _WORDS = (
     *(0, 1, 2, 100, 127, 128, 129, 255, 256, 0x7FFF, 0x8000, 0x8001, 0xFFFF, 1 << 16, 0xFF_FFFF, 1 << 24, (1 << 24) + 1),
-    *(
-        (1 << 24) + 3,
-        (1 << 25) + 2,
-        (1 << 25) + 6,
-        2**31 - 65,
-        2**31 - 64,
-        2**31 - 1,
-        2**31,
-        2**31 + 128,
-        2**31 + 129,
-        2**31 + 384,
-    ),
+    *((1 << 24) + 3, (1 << 25) + 2, (1 << 25) + 6, 2**31 - 65, 2**31 - 64, 2**31 - 1, 2**31),
+    *(2**31 + 128, 2**31 + 129, 2**31 + 384),
     *(0x80FF_7F80, 0xFFFF_7FFF, 0xFFFF_8000, 0xFFFF_FF7F, 0xFFFF_FF80, 0xFFFF_FF81, _ONES - 1, _ONES, 0xDEAD_BEEF),
 )
 
@@ -149,15 +136,14 @@ def _reported() -> Case:
     signed = BufferDecl.read("signed_in", 0, I32)
     out = BufferDecl.output("floats_out", 1, F32).with_count(1)
     body = [ir.store(out, 0, ir.cast(F32, ir.cast(U32, ir.cast(DataType.I8, ir.load(signed, 0)))))]
-    program = Program.wrapped([signed, out], (1, 1, 1), body)
-    return Case("a byte below zero as a word and as f32", program, (np.array([-1], np.int32),), (1, 1, 1), EXACT)
+    return case_of("a byte below zero as a word and as f32", [signed, out], body, np.array([-1], np.int32), size=(1, 1, 1))
 
 
 def computed(name: str, dtype: DataType, operators: list[Callable[[Expr], Expr]], ways: list[Callable[[Expr], Expr]]) -> Case:
     """Return the case of these operators on words that are made in these ways."""
     given = BufferDecl.read("given", 0, U32).with_count(len(_WORDS))
     each = [make(way(ir.var("x", U32))) for make in operators for way in ways]
-    return _case(name, dtype, given, each, np.array(_WORDS, np.uint32))
+    return case_of_each(name, {"x": (given, np.array(_WORDS, np.uint32))}, dtype, each)
 
 
 def _loaded(dtype: DataType) -> Case:
@@ -167,14 +153,4 @@ def _loaded(dtype: DataType) -> Case:
     given = BufferDecl.read("given", 0, dtype).with_count(len(values))
     word = ir.cast(U32, ir.var("x", dtype))
     each: list[Expr] = [ir.cast(F32, word), ir.cast(F32, ir.cast(I32, word)), ir.cast(F32, word + 1)]
-    return _case(f"elements of {dtype} as words and as f32", F32, given, each, values)
-
-
-def _case(name: str, dtype: DataType, given: BufferDecl, each: list[Expr], values: NDArray[np.generic]) -> Case:
-    """Return the case that stores each expression of an element, which is the variable x."""
-    count = len(values)
-    out = BufferDecl.output("out", 1, dtype).with_count(count * len(each))
-    i = ir.gid_x()
-    stores = [ir.store(out, i * len(each) + place, one) for place, one in enumerate(each)]
-    body = [ir.if_(i < count, [ir.let("x", ir.load(given, i)), *stores])]
-    return Case(name, Program.wrapped([given, out], (32, 1, 1), body), (values,), (-(-count // 32), 1, 1), EXACT)
+    return case_of_each(f"elements of {dtype} as words and as f32", {"x": (given, values)}, F32, each)

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vyre_driver.conformance.case import EXACT, Case
+from vyre_driver.conformance.case import Case, case_of, output
 from vyre_driver.conformance.patterns import NUMPY, edges
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import AtomicOp, BinOp
-from vyre_driver.ir.program import Program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterator
 
     from vyre_driver.conformance.options import Options
     from vyre_driver.ir.arithmetic import Expr
@@ -45,49 +42,36 @@ def flow_cases(options: Options) -> Iterator[Case]:
         yield from _partial_subgroup_cases(options)
 
 
-def _case(
-    name: str,
-    buffers: Sequence[BufferDecl],
-    body: Sequence[Node],
-    *inputs: NDArray[np.generic],
-    size: tuple[int, int, int] = (8, 1, 1),
-    grid: tuple[int, int, int] = (1, 1, 1),
-) -> Case:
-    return Case(name, Program.wrapped(list(buffers), size, list(body)), inputs, grid, EXACT)
-
-
-def _out(count: int, binding: int = 0, dtype: DataType = U32) -> BufferDecl:
-    return BufferDecl.output("out", binding, dtype).with_count(count)
-
-
 def _memory_cases(options: Options) -> Iterator[Case]:
     i = ir.gid_x()
     types = [U32, DataType.I32, F32, BOOL]
     types += [DataType.U64, DataType.I64] if options.u64 else []
     types += [DataType.U8, DataType.I8, DataType.U16, DataType.I16] if options.narrow else []
     for dtype in types:
-        source, out = BufferDecl.read("in", 0, dtype), _out(8, 1, dtype)
+        source, out = BufferDecl.read("in", 0, dtype), output(8, 1, dtype)
         values = edges(dtype)[:4]
         for name, index in (("past the end", i), ("far out of range", i + (_ONES - 5)), ("by a constant", ir.u32(3))):
-            yield _case(f"load of {dtype} {name}", [source, out], [ir.store(out, i, ir.load(source, index))], values)
+            yield case_of(f"load of {dtype} {name}", [source, out], [ir.store(out, i, ir.load(source, index))], values)
         both = BufferDecl.read_write("both", 0, dtype)
         moved = [ir.store(both, i + 2, ir.load(source.name, i))]
         for name, start in (("past the end", 0), ("far out of range", _ONES - 3)):
             node = ir.store(both, i + start, ir.load("in", i))
-            yield _case(f"store of {dtype} {name}", [both, BufferDecl.read("in", 1, dtype)], [node], values, np.roll(values, 1))
-        yield _case(f"store of {dtype} shifted", [both, BufferDecl.read("in", 1, dtype)], moved, values, np.roll(values, 2))
+            yield case_of(
+                f"store of {dtype} {name}", [both, BufferDecl.read("in", 1, dtype)], [node], values, np.roll(values, 1)
+            )
+        yield case_of(f"store of {dtype} shifted", [both, BufferDecl.read("in", 1, dtype)], moved, values, np.roll(values, 2))
     for dtype, width in ((DataType.Vec2U32, 2), (DataType.Vec4U32, 4)):
-        source, out = BufferDecl.read("in", 0, dtype), _out(8, 1, dtype)
+        source, out = BufferDecl.read("in", 0, dtype), output(8, 1, dtype)
         words = np.arange(1, 5 * width + 1, dtype=np.uint32).reshape(5, width)
-        yield _case(f"load of {dtype} past the end", [source, out], [ir.store(out, i, ir.load(source, i))], words)
-    lengths = _out(2, 2)
+        yield case_of(f"load of {dtype} past the end", [source, out], [ir.store(out, i, ir.load(source, i))], words)
+    lengths = output(2, 2)
     body = [ir.store(lengths, 0, ir.buf_len("in")), ir.store(lengths, 1, ir.buf_len("fixed"))]
     buffers = [BufferDecl.read("in", 0, F32), BufferDecl.read("fixed", 1, F32).with_count(3), lengths]
-    yield _case("lengths of buffers", buffers, body, np.zeros(5, np.float32), np.zeros(3, np.float32), size=(1, 1, 1))
+    yield case_of("lengths of buffers", buffers, body, np.zeros(5, np.float32), np.zeros(3, np.float32), size=(1, 1, 1))
 
 
 def _loop_cases() -> Iterator[Case]:
-    i, total, out = ir.gid_x(), ir.var("total", U32), _out(8)
+    i, total, out = ir.gid_x(), ir.var("total", U32), output(8)
     bounds: dict[str, tuple[Expr | int, Expr | int]] = {
         "empty": (3, 3),
         "backwards": (5, 2),
@@ -101,7 +85,7 @@ def _loop_cases() -> Iterator[Case]:
             ir.loop("k", start, stop, lambda k: [ir.assign(total, total * 3 + k)]),
             ir.store(out, i, total),
         ]
-        yield _case(f"loop {name}", [out], body)
+        yield case_of(f"loop {name}", [out], body)
     stop = ir.var("stop", U32)
     body = [
         ir.let(total, 0),
@@ -109,7 +93,7 @@ def _loop_cases() -> Iterator[Case]:
         ir.loop("k", 0, stop, lambda k: [ir.assign(stop, stop + 1), ir.assign(total, total + k)]),
         ir.store(out, i, total + stop * 100),
     ]
-    yield _case("loop whose bound changes inside", [out], body)
+    yield case_of("loop whose bound changes inside", [out], body)
     body = [
         ir.let(total, 0),
         ir.loop(
@@ -124,11 +108,11 @@ def _loop_cases() -> Iterator[Case]:
         ),
         ir.store(out, i, total),
     ]
-    yield _case("return out of nested loops", [out], body, size=(16, 1, 1))
+    yield case_of("return out of nested loops", [out], body, size=(16, 1, 1))
 
 
 def _branch_cases() -> Iterator[Case]:
-    i, x, out = ir.gid_x(), ir.var("x", U32), _out(8)
+    i, x, out = ir.gid_x(), ir.var("x", U32), output(8)
     body = [
         ir.let(x, i * 10),
         ir.if_(
@@ -138,9 +122,9 @@ def _branch_cases() -> Iterator[Case]:
         ),
         ir.store(out, i, x),
     ]
-    yield _case("branches in branches", [out], body)
+    yield case_of("branches in branches", [out], body)
     body = [ir.let(x, i), ir.if_(i & 6, [ir.assign(x, 100)]), ir.block(ir.let("y", x + 1), ir.store(out, i, ir.var("y", U32)))]
-    yield _case("branch by a number", [out], body)
+    yield case_of("branch by a number", [out], body)
     y = ir.var("y", U32)
     body = [
         ir.let(x, i),
@@ -149,37 +133,37 @@ def _branch_cases() -> Iterator[Case]:
         ir.if_(i < 3, [ir.assign(x, y + 5)]),
         ir.store(out, i, x * 100 + y),
     ]
-    yield _case("a copy does not follow what it was copied from", [out], body)
+    yield case_of("a copy does not follow what it was copied from", [out], body)
 
 
 def _grid_cases() -> Iterator[Case]:
     size, grid = (3, 2, 4), (2, 3, 2)
     width, height, depth = (one * other for one, other in zip(size, grid, strict=True))
     place = ir.gid_x() + ir.gid_y() * width + ir.gid_z() * (width * height)
-    out = _out(width * height * depth)
+    out = output(width * height * depth)
     ids = {
         "ids in the grid": (ir.gid_x(), ir.gid_y(), ir.gid_z()),
         "ids of workgroups": (ir.wid_x(), ir.wid_y(), ir.wid_z()),
         "ids in workgroups": (ir.lid_x(), ir.lid_y(), ir.lid_z()),
     }
     for name, (x, y, z) in ids.items():
-        yield _case(name, [out], [ir.store(out, place, x + y * 100 + z * 10000)], size=size, grid=grid)
+        yield case_of(name, [out], [ir.store(out, place, x + y * 100 + z * 10000)], size=size, grid=grid)
 
 
 def _workgroup_cases() -> Iterator[Case]:
     i, lane = ir.gid_x(), ir.lid_x()
     for dtype in (U32, F32, BOOL):
-        shared, out = BufferDecl.workgroup("shared", 16, dtype), _out(24, 0, dtype)
-        yield _case(
+        shared, out = BufferDecl.workgroup("shared", 16, dtype), output(24, 0, dtype)
+        yield case_of(
             f"workgroup memory of {dtype} begins as zeros",
             [out, shared],
             [ir.store(out, i, ir.load(shared, lane))],
             grid=(3, 1, 1),
         )
-    shared, source, out = BufferDecl.workgroup("shared", 8, U32), BufferDecl.read("in", 0, U32), _out(24, 1)
+    shared, source, out = BufferDecl.workgroup("shared", 8, U32), BufferDecl.read("in", 0, U32), output(24, 1)
     values = np.arange(100, 124, dtype=np.uint32)
     body = [ir.store(shared, lane, ir.load(source, i)), ir.barrier(), ir.store(out, i, ir.load(shared, ir.u32(7) - lane))]
-    yield _case("exchange through workgroup memory", [source, out, shared], body, values, grid=(3, 1, 1))
+    yield case_of("exchange through workgroup memory", [source, out, shared], body, values, grid=(3, 1, 1))
     total = ir.var("total", U32)
     body = [
         ir.let(total, ir.load(source, i)),
@@ -196,13 +180,13 @@ def _workgroup_cases() -> Iterator[Case]:
         ),
         ir.store(out, i, total),
     ]
-    yield _case("barriers in a loop", [source, out, shared], body, values, grid=(3, 1, 1))
+    yield case_of("barriers in a loop", [source, out, shared], body, values, grid=(3, 1, 1))
     body = [ir.store(shared, lane + 4, i), ir.barrier(), ir.store(out, i, ir.load(shared, lane + 4))]
-    yield _case("workgroup memory out of range", [_out(24), shared], body, grid=(2, 1, 1))
+    yield case_of("workgroup memory out of range", [output(24), shared], body, grid=(2, 1, 1))
 
 
 def _atomic_cases() -> Iterator[Case]:
-    i, out = ir.gid_x(), _out(20, 1)
+    i, out = ir.gid_x(), output(20, 1)
     buffer = BufferDecl.read_write("words", 0, U32)
     words = np.array([5, 0, _ONES, 1 << 31, 12345], np.uint32)
     operands = (0, 1, 0x8000_0001, _ONES)
@@ -214,32 +198,32 @@ def _atomic_cases() -> Iterator[Case]:
                 expected = ir.u32(5) if op is AtomicOp.COMPARE_EXCHANGE else None
                 found = ir.atomic(op, buffer, index, value, expected=expected)
                 nodes.append(ir.store(out, place * 5 + index, found))
-        yield _case(f"atomic {op.name} and what it finds", [buffer, out], nodes, words, size=(1, 1, 1))
+        yield case_of(f"atomic {op.name} and what it finds", [buffer, out], nodes, words, size=(1, 1, 1))
     for op in (AtomicOp.ADD, AtomicOp.MIN, AtomicOp.MAX, AtomicOp.AND, AtomicOp.OR, AtomicOp.XOR):
         node = ir.let("before", ir.atomic(op, buffer, ir.binop(BinOp.MOD, i, ir.u32(7)), i * 0x9E37_79B9))
-        yield _case(f"atomic {op.name} of many, some out of range", [buffer], [node], words, size=(64, 1, 1), grid=(3, 1, 1))
+        yield case_of(f"atomic {op.name} of many, some out of range", [buffer], [node], words, size=(64, 1, 1), grid=(3, 1, 1))
     body = [ir.store(out, i, ir.atomic_add(buffer, i + 5, 1))]
-    yield _case("atomic out of range finds zero", [buffer, out], body, words)
+    yield case_of("atomic out of range finds zero", [buffer, out], body, words)
 
 
 def _subgroup_cases() -> Iterator[Case]:
     i, lane = ir.gid_x(), ir.subgroup_local_id()
     for dtype in (U32, DataType.I32):
-        source, out = BufferDecl.read("in", 0, dtype), _out(64, 1, dtype)
+        source, out = BufferDecl.read("in", 0, dtype), output(64, 1, dtype)
         values = np.resize(edges(dtype), 64).astype(NUMPY[dtype])
         loaded = ir.load(source, i)
-        yield _case(
+        yield case_of(
             f"subgroup sum of {dtype}", [source, out], [ir.store(out, i, ir.subgroup_add(loaded))], values, size=(64, 1, 1)
         )
         taken = ir.subgroup_shuffle(loaded, (lane * 5 + 3) & 31)
-        yield _case(f"shuffle of {dtype}", [source, out], [ir.store(out, i, taken)], values, size=(64, 1, 1))
+        yield case_of(f"shuffle of {dtype}", [source, out], [ir.store(out, i, taken)], values, size=(64, 1, 1))
     for count in (1, 3, 33):  # no device's subgroups are filled by all of them
-        out = _out(40 * count)
+        out = output(40 * count)
         asked = [ir.store(out, i * 40 + wanted, ir.subgroup_shuffle(ir.u32(7), ir.u32(wanted))) for wanted in range(40)]
-        yield _case(f"shuffles of a constant among {count}", [out], asked, size=(count, 1, 1))
-    out = _out(64)
-    yield _case("ballot", [out], [ir.store(out, i, ir.subgroup_ballot((i & 5).eq(4)))], size=(64, 1, 1))
-    yield _case("lane and size", [out], [ir.store(out, i, lane + ir.subgroup_size() * 100)], size=(64, 1, 1))
+        yield case_of(f"shuffles of a constant among {count}", [out], asked, size=(count, 1, 1))
+    out = output(64)
+    yield case_of("ballot", [out], [ir.store(out, i, ir.subgroup_ballot((i & 5).eq(4)))], size=(64, 1, 1))
+    yield case_of("lane and size", [out], [ir.store(out, i, lane + ir.subgroup_size() * 100)], size=(64, 1, 1))
 
 
 def _partial_subgroup_cases(options: Options) -> Iterator[Case]:
@@ -247,18 +231,18 @@ def _partial_subgroup_cases(options: Options) -> Iterator[Case]:
     values: dict[DataType, Expr] = {U32: ir.u32(7), DataType.I32: ir.i32(-7), F32: ir.f32(1.0), BOOL: ir.boolean(True)}
     values |= {DataType.U64: ir.u64(7 << 40)} if options.u64 else {}
     for dtype, value in values.items():
-        out = _out(6, 0, dtype)
+        out = output(6, 0, dtype)
         nodes = [ir.store(out, place, ir.subgroup_shuffle(value, lane)) for place, lane in enumerate((0, 1, 2, 7, 31, 40))]
-        yield _case(f"shuffle of {dtype} from lanes that are not there", [out], nodes, size=(1, 1, 1))
-    i, lane, out = ir.gid_x(), ir.subgroup_local_id(), _out(39 * 4)
+        yield case_of(f"shuffle of {dtype} from lanes that are not there", [out], nodes, size=(1, 1, 1))
+    i, lane, out = ir.gid_x(), ir.subgroup_local_id(), output(39 * 4)
     asked: list[Node] = [
         ir.store(out, i * 4, ir.subgroup_add(i + 1)),
         ir.store(out, i * 4 + 1, ir.subgroup_ballot(ir.boolean(True))),
         ir.store(out, i * 4 + 2, ir.subgroup_shuffle(i + 1, lane + 1)),
         ir.store(out, i * 4 + 3, ir.subgroup_shuffle(i + 1, lane ^ 2)),
     ]
-    yield _case("subgroups that are not full", [out], asked, size=(13, 1, 1), grid=(3, 1, 1))
+    yield case_of("subgroups that are not full", [out], asked, size=(13, 1, 1), grid=(3, 1, 1))
     some = (i & 2).eq(0)
-    yield _case("subgroups of which some have returned", [out], [ir.if_(some, [ir.return_()]), *asked], size=(39, 1, 1))
-    yield _case("subgroups of which some are in a branch", [out], [ir.if_(some, asked)], size=(39, 1, 1))
-    yield _case("subgroups whose halves are in two branches", [out], [ir.if_(some, asked, asked)], size=(39, 1, 1))
+    yield case_of("subgroups of which some have returned", [out], [ir.if_(some, [ir.return_()]), *asked], size=(39, 1, 1))
+    yield case_of("subgroups of which some are in a branch", [out], [ir.if_(some, asked)], size=(39, 1, 1))
+    yield case_of("subgroups whose halves are in two branches", [out], [ir.if_(some, asked, asked)], size=(39, 1, 1))

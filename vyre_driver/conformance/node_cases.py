@@ -9,23 +9,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vyre_driver.conformance.case import EXACT, Case
+from vyre_driver.conformance.case import Case, case_of, output
 from vyre_driver.conformance.patterns import F32_EDGES, F32_SPECIAL, I32_EDGES, NUMPY, U32_EDGES, U64_EDGES
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering
-from vyre_driver.ir.program import Program
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterator
 
     from vyre_driver.conformance.options import Options
     from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.statements import Node
 
 U32, F32 = DataType.U32, DataType.F32
 _ALONE = (1, 1, 1)
@@ -47,21 +43,6 @@ def node_cases(options: Options) -> Iterator[Case]:
         yield from _uneven_cases()
 
 
-def _case(
-    name: str,
-    buffers: Sequence[BufferDecl],
-    body: Sequence[Node],
-    *inputs: NDArray[np.generic],
-    size: tuple[int, int, int] = (8, 1, 1),
-    grid: tuple[int, int, int] = (1, 1, 1),
-) -> Case:
-    return Case(name, Program.wrapped(list(buffers), size, list(body)), inputs, grid, EXACT)
-
-
-def _out(count: int, binding: int = 0, dtype: DataType = U32) -> BufferDecl:
-    return BufferDecl.output("out", binding, dtype).with_count(count)
-
-
 def _literal_cases(options: Options) -> Iterator[Case]:
     literals: dict[DataType, list[Expr]] = {
         U32: [ir.u32(one) for one in U32_EDGES],
@@ -74,12 +55,12 @@ def _literal_cases(options: Options) -> Iterator[Case]:
         literals[DataType.I64] = [ir.i64(one) for one in (0, 1, -1, 2**63 - 1, -(2**63), -(2**32) - 7)]
         literals[DataType.F64] = [ir.f64(one) for one in (0.0, -0.0, 1.5, 1e300, 5e-324, float("inf"))]
     for dtype, many in literals.items():
-        out = _out(len(many), 0, dtype)
-        yield _case(f"literals of {dtype}", [out], [ir.store(out, place, one) for place, one in enumerate(many)], size=_ALONE)
+        out = output(len(many), 0, dtype)
+        yield case_of(f"literals of {dtype}", [out], [ir.store(out, place, one) for place, one in enumerate(many)], size=_ALONE)
 
 
 def _copy_cases() -> Iterator[Case]:
-    source, out = BufferDecl.read("in", 0, U32), _out(6, 1)
+    source, out = BufferDecl.read("in", 0, U32), output(6, 1)
     shared, values = BufferDecl.workgroup("shared", 4, U32), np.arange(11, 17, dtype=np.uint32)
     body = [
         nd.AsyncLoad("in", "shared", ir.u32(8), ir.u32(12), "in"),
@@ -87,20 +68,20 @@ def _copy_cases() -> Iterator[Case]:
         nd.AsyncStore("shared", "out", ir.u32(4), ir.u32(16), "out"),
         nd.AsyncWait("out"),
     ]
-    yield _case("copies in and out", [source, out, shared], body, values, size=_ALONE)
+    yield case_of("copies in and out", [source, out, shared], body, values, size=_ALONE)
     text = BufferDecl.read("in", 0, DataType.Bytes).with_bytes_extraction(True)
-    yield _case(
-        "bytes as a word", [text, _out(1, 1)], [ir.store("out", 0, ir.load(text, 3))], values.view(np.uint8), size=_ALONE
+    yield case_of(
+        "bytes as a word", [text, output(1, 1)], [ir.store("out", 0, ir.load(text, 3))], values.view(np.uint8), size=_ALONE
     )
     guarded = ir.if_(ir.gid_x() >= 8, [ir.trap(ir.gid_x(), "never")])
-    yield _case("a trap that nobody reaches", [_out(8)], [guarded, ir.store("out", ir.gid_x(), ir.gid_x())])
+    yield case_of("a trap that nobody reaches", [output(8)], [guarded, ir.store("out", ir.gid_x(), ir.gid_x())])
 
 
 def _scope_cases() -> Iterator[Case]:
-    i, out, x = ir.gid_x(), _out(8), ir.var("x", U32)
+    i, out, x = ir.gid_x(), output(8), ir.var("x", U32)
     inside = [ir.let("x", i * 3), ir.store(out, i, x)]
     body = [ir.block(*inside), ir.region("vyre.conformance", ir.let("x", i), ir.store(out, i, ir.load(out, i) * 100 + x))]
-    yield _case("a name in one block and another in the next", [out], body)
+    yield case_of("a name in one block and another in the next", [out], body)
     for dtype, width in ((DataType.Vec2U32, 2), (DataType.Vec4U32, 4)):
         words = np.arange(1, 6 * width + 1, dtype=np.uint32).reshape(6, width)
         others = np.where(np.arange(6)[:, None] % 3 == np.arange(width) % 3, words, words + np.uint32(1))
@@ -108,10 +89,10 @@ def _scope_cases() -> Iterator[Case]:
         pair = [ir.load(one, i) for one in sources]
         for op in (BinOp.EQ, BinOp.NE):
             result = ir.cast(U32, ir.binop(op, *pair))
-            yield _case(f"{op.name} of {dtype}", [*sources, _out(8, 2)], [ir.store("out", i, result)], words, others)
+            yield case_of(f"{op.name} of {dtype}", [*sources, output(8, 2)], [ir.store("out", i, result)], words, others)
         chosen = ir.select((i & 1).eq(1), *pair)
-        target = _out(8, 2, dtype)
-        yield _case(f"select of {dtype}", [*sources, target], [ir.store(target, i, chosen)], words, others)
+        target = output(8, 2, dtype)
+        yield case_of(f"select of {dtype}", [*sources, target], [ir.store(target, i, chosen)], words, others)
 
 
 def _neighbour_cases() -> Iterator[Case]:
@@ -121,35 +102,35 @@ def _neighbour_cases() -> Iterator[Case]:
         words = BufferDecl.read_write("words", 0, dtype)
         before = np.full(64 * NUMPY[dtype].itemsize, 0xA5, np.uint8).view(NUMPY[dtype])
         every = [ir.store(words, i, ir.cast(dtype, i * 0x01010101))]
-        yield _case(f"neighbours of {dtype}", [words], every, before, size=(64, 1, 1))
+        yield case_of(f"neighbours of {dtype}", [words], every, before, size=(64, 1, 1))
         third = [ir.if_(ir.binop(BinOp.MOD, i, ir.u32(3)).eq(0), every)]
-        yield _case(f"every third neighbour of {dtype}", [words], third, before, size=(64, 1, 1))
+        yield case_of(f"every third neighbour of {dtype}", [words], third, before, size=(64, 1, 1))
         twice = [*every, ir.store(words, i, ir.load(words, i))]
-        yield _case(f"what was just written of {dtype}", [words], twice, before, size=(64, 1, 1))
+        yield case_of(f"what was just written of {dtype}", [words], twice, before, size=(64, 1, 1))
 
 
 def _barrier_cases() -> Iterator[Case]:
     lane, i = ir.lid_x(), ir.gid_x()
     for ordering in _BARRIERS:
-        shared, out = BufferDecl.workgroup("shared", 8, U32), _out(16)
+        shared, out = BufferDecl.workgroup("shared", 8, U32), output(16)
         barrier = ir.barrier(ordering)
         body = [ir.store(shared, lane, i * 7), barrier, ir.store(out, i, ir.load(shared, lane ^ 5))]
-        yield _case(f"barrier {ordering.name}", [out, shared], body, grid=(2, 1, 1))
+        yield case_of(f"barrier {ordering.name}", [out, shared], body, grid=(2, 1, 1))
 
 
 def _order_cases() -> Iterator[Case]:
-    words, out = BufferDecl.read_write("words", 0, U32), _out(3, 1)
+    words, out = BufferDecl.read_write("words", 0, U32), output(3, 1)
     given = np.array([1, 5, 9], np.uint32)
     for ordering in _ATOMICS:
         found = ir.atomic(AtomicOp.ADD, words, 1, 3, ordering=ordering)
         swapped = ir.atomic(AtomicOp.COMPARE_EXCHANGE, words, 2, 4, expected=ir.u32(9), ordering=ordering)
         body = [ir.store(out, 0, found), ir.store(out, 2, swapped), ir.barrier(), ir.store(out, 1, ir.load(words, 1))]
-        yield _case(f"atomics in the order {ordering.name}", [words, out], body, given, size=_ALONE)
+        yield case_of(f"atomics in the order {ordering.name}", [words, out], body, given, size=_ALONE)
 
 
 def _uneven_cases() -> Iterator[Case]:
     """An invocation that takes more turns, or is the only one to come there, may not be held up or ended by an order."""
-    i, out, counters = ir.gid_x(), _out(96), BufferDecl.read_write("counters", 1, U32)
+    i, out, counters = ir.gid_x(), output(96), BufferDecl.read_write("counters", 1, U32)
     zeros = np.zeros(3, np.uint32)
     count = ir.let("found", ir.atomic_add(counters, 0, 1))
     stored = ir.store(out, i, i * 3 + 1)
@@ -160,8 +141,8 @@ def _uneven_cases() -> Iterator[Case]:
     }
     for name, (start, stop) in turns.items():
         body = [ir.loop("k", start, stop, [count]), stored]
-        yield _case(f"an atomic, and {name}", [out, counters], body, zeros, size=(32, 1, 1), grid=(3, 1, 1))
+        yield case_of(f"an atomic, and {name}", [out, counters], body, zeros, size=(32, 1, 1), grid=(3, 1, 1))
     branches = [ir.if_((i & 9).eq(0), [count], [ir.if_(i < 50, [ir.let("other", ir.atomic_add(counters, 1, i))])]), stored]
-    yield _case("an atomic in a branch", [out, counters], branches, zeros, size=(32, 1, 1), grid=(3, 1, 1))
+    yield case_of("an atomic in a branch", [out, counters], branches, zeros, size=(32, 1, 1), grid=(3, 1, 1))
     left = [ir.loop("k", 0, 20, lambda k: [count, ir.if_(k.eq(i), [stored, ir.return_()])]), ir.store(out, i, ir.u32(5))]
-    yield _case("an atomic before some return", [out, counters], left, zeros, size=(32, 1, 1), grid=(3, 1, 1))
+    yield case_of("an atomic before some return", [out, counters], left, zeros, size=(32, 1, 1), grid=(3, 1, 1))

@@ -35,21 +35,13 @@ if TYPE_CHECKING:
 
 MAX_ATTEMPTS = 2000
 _LIMITING = frozenset({BinOp.MOD, BinOp.MIN, BinOp.BIT_AND})  # by a literal: no result is above it, whatever stands on the left
-_ZEROS: dict[DataType, Expr] = {
-    DataType.U32: ir.u32(0),
-    DataType.I32: ir.i32(0),
-    DataType.F32: ir.f32(0.0),
-    DataType.Bool: ir.boolean(False),
-    DataType.U64: ir.u64(0),
-    DataType.I64: ir.i64(0),
-}
-_ONES: dict[DataType, Expr] = {
-    DataType.U32: ir.u32(1),
-    DataType.I32: ir.i32(1),
-    DataType.F32: ir.f32(1.0),
-    DataType.Bool: ir.boolean(True),
-    DataType.U64: ir.u64(1),
-    DataType.I64: ir.i64(1),
+_SIMPLEST: dict[DataType, tuple[Expr, Expr]] = {
+    DataType.U32: (ir.u32(0), ir.u32(1)),
+    DataType.I32: (ir.i32(0), ir.i32(1)),
+    DataType.F32: (ir.f32(0.0), ir.f32(1.0)),
+    DataType.Bool: (ir.boolean(False), ir.boolean(True)),
+    DataType.U64: (ir.u64(0), ir.u64(1)),
+    DataType.I64: (ir.i64(0), ir.i64(1)),
 }
 
 
@@ -182,10 +174,9 @@ def _changed(term: Any, field: str, part: Expr) -> Any:  # noqa: ANN401 -- of th
     return replace(term, **{field: part})
 
 
-def _literals(expr: Expr) -> Iterator[Expr]:
-    for literals in (_ZEROS, _ONES):
-        if expr.dtype in literals and expr != _ZEROS[expr.dtype] and expr != _ONES[expr.dtype]:
-            yield literals[expr.dtype]
+def _literals(expr: Expr) -> Sequence[Expr]:
+    simplest = () if expr.dtype is None else _SIMPLEST.get(expr.dtype, ())
+    return () if expr in simplest else simplest
 
 
 def _expressions(expr: Expr) -> Iterator[Expr]:

@@ -250,16 +250,6 @@ def _smallest(backend: RunProgram, case: Case, rules: Rules, first: _Deviation) 
     return replace(smallest, name=f"{case.name}, shrunk"), why, lost_with
 
 
-def as_data(report: Report) -> dict[str, Any]:
-    """Return a report as plain data."""
-    return {
-        "asked": report.asked,
-        "agreed": report.agreed,
-        "unsupported": dict(report.unsupported.most_common()),
-        "failed": [failure_data(one) for one in report.failures],
-    }
-
-
 def failure_data(failure: Failure) -> dict[str, Any]:
     """Return a failure as plain data; ``text`` is what :meth:`Failure.describe` prints."""
     smallest = failure.smallest

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.conformance import patterns
-from vyre_driver.conformance.case import EXACT, Case
+from vyre_driver.conformance.case import Case, case_of, case_of_each
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import AtomicOp, BinOp, UnOp
-from vyre_driver.ir.program import Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,16 +51,8 @@ def variant_cases(options: Options) -> Iterator[Case]:
 
 def _each(name: str, given: Mapping[str, tuple[DataType, NDArray[np.generic]]], out: DataType, terms: Sequence[Expr]) -> Case:
     """Return the case of terms of every element of arrays of one length; in a term they are variables of the arrays' names."""
-    count = len(next(iter(given.values()))[1])
-    declared = [BufferDecl.read(f"{key}_in", place, dtype) for place, (key, (dtype, _)) in enumerate(given.items())]
-    result = BufferDecl.output("out", len(declared), out).with_count(count * len(terms))
-    i = ir.gid_x()
-    lets = [ir.let(key, ir.load(one, i)) for key, one in zip(given, declared, strict=True)]
-    stores = [ir.store(result, i * len(terms) + place, term) for place, term in enumerate(terms)]
-    body: list[Node] = [ir.if_(i < count, [*lets, *stores])]
-    program = Program.wrapped([*declared, result], (32, 1, 1), body)
-    arrays = tuple(array for _, array in given.values())
-    return Case(name, program, arrays, (-(-count // 32), 1, 1), EXACT)
+    declared = {key: BufferDecl.read(f"{key}_in", place, dtype) for place, (key, (dtype, _)) in enumerate(given.items())}
+    return case_of_each(name, {key: (declared[key], array) for key, (_, array) in given.items()}, out, terms)
 
 
 def _paired(*dtypes: DataType) -> list[NDArray[np.generic]]:
@@ -139,7 +130,7 @@ def _identities() -> Case:
     operations = list(neutral.items())
     body = [ir.let(f"v{i}", ir.atomic(op, counters, i, ir.u32(value))) for i, (op, value) in enumerate(operations)]
     values = np.array([7, 2**32 - 1, 2254898474, 0, 1, 2**31], np.uint32)
-    return Case("atomics that change nothing", _program([counters], body), (values,), (1, 1, 1), EXACT)
+    return case_of("atomics that change nothing", [counters], body, values, size=(1, 1, 1))
 
 
 def _found_identities() -> Iterator[Case]:
@@ -152,11 +143,7 @@ def _found_identities() -> Iterator[Case]:
         body = [ir.if_(x.eq(0), [ir.let("v", ir.atomic(op, counters, ir.gid_x(), value))])]
         values = np.array([0, 5], np.uint32), np.array([2254898474, 9], np.uint32)
         name = f"an atomic {op.name.lower()} that changes nothing in its branch"
-        yield Case(name, _program([given, counters], body, 2), values, (1, 1, 1), EXACT)
-
-
-def _program(buffers: Sequence[BufferDecl], body: Sequence[Node], size: int = 1) -> Program:
-    return Program.wrapped(list(buffers), (size, 1, 1), list(body))
+        yield case_of(name, [given, counters], body, *values, size=(2, 1, 1))
 
 
 def _greatest() -> Case:
@@ -205,13 +192,8 @@ def _joined_floats() -> Case:
         ir.if_(ir.load(flags, i), [ir.assign("a", ir.f32(-101.0))]),
         ir.store(out, i, ir.cast(I32, ir.abs_diff(a, ir.f32(8388607.5)) - 2.5)),
     ]
-    return Case(
-        "constants that meet behind a branch",
-        _program([flags, out], body, 4),
-        (np.array([0, 1, 1, 0], np.uint32),),
-        (1, 1, 1),
-        EXACT,
-    )
+    given = np.array([0, 1, 1, 0], np.uint32)
+    return case_of("constants that meet behind a branch", [flags, out], body, given, size=(4, 1, 1))
 
 
 def _least() -> Case:
@@ -277,8 +259,7 @@ def _conditions() -> Iterator[Case]:
         }
         for what, body in bodies.items():
             arrays = words, zeros, np.array([2254898474], np.uint32), np.array([2254898474, 9], np.uint32)
-            program = _program([given, out, counters, pair], body, size)
-            yield Case(f"{name} as {what}", program, arrays, (1, 1, 1), EXACT)
+            yield case_of(f"{name} as {what}", [given, out, counters, pair], body, *arrays, size=(size, 1, 1))
 
 
 def _differences() -> Iterator[Case]:

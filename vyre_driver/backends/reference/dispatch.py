@@ -13,7 +13,6 @@ import numpy as np
 from vyre_driver.backends.reference.compiled import compile_program
 from vyre_driver.backends.reference.invocations import SUBGROUP_LANES, Grid
 from vyre_driver.backends.reference.memory import BufferMemory
-from vyre_driver.backends.reference.order import AccessLog
 from vyre_driver.backends.reference.schedule import LOCKSTEP_INVOCATIONS, Schedule
 from vyre_driver.backends.reference.values import layout_of
 from vyre_driver.binding.launch import ProgramRules
@@ -166,9 +165,7 @@ def _memory(compiled: CompiledProgram, plan: BindingPlan, arguments: Sequence[Bu
             data[:] = argument.data.reshape(-1).view(np.uint8)
         elements = data.view(layout.dtype).reshape(-1, *layout.shape)
         logged = declared.name in compiled.logged
-        found[binding.buffer_index] = BufferMemory(
-            declared.element, elements, len(elements), shared=False, log=AccessLog(len(elements)) if logged else None
-        )
+        found[binding.buffer_index] = BufferMemory(declared.element, elements, len(elements), shared=False, logged=logged)
     return found
 
 

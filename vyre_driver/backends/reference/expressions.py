@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from vyre_driver.backends.reference import atomics, casts, floats, integers, subgroups
-from vyre_driver.backends.reference.values import INTEGERS, VECTORS, word_of
+from vyre_driver.backends.reference import floats, integers, subgroups
+from vyre_driver.backends.reference.memory import SUPPORTED_ATOMICS
+from vyre_driver.backends.reference.values import INTEGERS, VECTORS, cast, truth, word_of
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir.dtypes import DataType
@@ -191,7 +192,7 @@ class ExpressionCompiler:
         if inner.dtype == target:
             return inner
         run, source = inner.run, inner.dtype
-        return Value(lambda batch: casts.cast(run(batch), source, target), target, is_canonical=True)
+        return Value(lambda batch: cast(run(batch), source, target), target, is_canonical=True)
 
     def atomic(self, expr: ex.Atomic) -> Value:
         """Return what an atomic found."""
@@ -200,7 +201,7 @@ class ExpressionCompiler:
     def atomic_run(self, expr: ex.Atomic, *, is_used: bool) -> Evaluate:
         """Return what applies an atomic, and whose result may be left out when it is not used."""
         op = expr.op
-        if not isinstance(op, AtomicOp) or op not in atomics.SUPPORTED:
+        if not isinstance(op, AtomicOp) or op not in SUPPORTED_ATOMICS:
             refuse(f"the atomic {operator_text(op)}")
         place, _ = self._buffers[expr.buffer]
         index, value = self._value(expr.index).run, self._value(expr.value).run
@@ -319,7 +320,7 @@ def _flushed(value: Value) -> Evaluate:
 def truth_of(value: Value) -> Evaluate:
     """Return what evaluates a condition, which is u32 or bool."""
     run = value.run
-    return run if value.dtype == DataType.Bool else lambda batch: casts.truth(run(batch))
+    return run if value.dtype == DataType.Bool else lambda batch: truth(run(batch))
 
 
 def _comparison(op: BinOp, left: Value, right: Value) -> Evaluate:

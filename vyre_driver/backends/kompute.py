@@ -260,7 +260,7 @@ class KomputeArtifact(LoadedArtifact):
         kernel = self.kernel_for(chosen)
         if (chosen.fixpoint_iterations or 1) > 1 and not self.backend.driver.strict:
             return self.dispatch_timed(inputs, chosen, push=push).outputs
-        _check_outputs(kernel.plan.check_arguments(inputs, {}), chosen)
+        check_output_bytes(chosen, output_byte_len(kernel.plan.check_arguments(inputs, {})))
         return _run_calls(kernel, inputs, chosen, push)
 
     def dispatch_timed(
@@ -271,7 +271,7 @@ class KomputeArtifact(LoadedArtifact):
         chosen = self.config if config is None else config
         kernel = self.kernel_for(chosen)
         arguments = kernel.plan.check_arguments(inputs, {})
-        _check_outputs(arguments, chosen)
+        check_output_bytes(chosen, output_byte_len(arguments))
         if self.backend.driver.strict:
             outputs = _run_calls(kernel, inputs, chosen, push)
             return TimedDispatch(outputs, time.perf_counter_ns() - began)
@@ -310,10 +310,6 @@ def _size_constants(module: SpirvModule, size: tuple[int, int, int] | None) -> d
     names = {one.spec_id: one.name for one in reflection.spec_constants}
     axes = zip(reflection.local_size, size, strict=True)
     return {names[axis.spec_id]: wanted for axis, wanted in axes if axis.spec_id is not None and axis.formula is None}
-
-
-def _check_outputs(arguments: Sequence[BufferArgument], config: DispatchConfig) -> None:
-    check_output_bytes(config, output_byte_len(arguments))
 
 
 def _contents(argument: BufferArgument) -> NDArray[Any]:

@@ -11,8 +11,9 @@ import pytest
 from blake3 import blake3
 
 from vyre_driver.backends.reference import interpret
+from vyre_driver.backends.reference import run as run_reference
 from vyre_driver.cli import main
-from vyre_driver.conformance.adapters import run_reference, run_reference_sequentially
+from vyre_driver.conformance.adapters import run_reference_sequentially
 from vyre_driver.conformance.case import ELEMENTARY, EXACT, Case, Tolerance
 from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.compare import DEFAULT_RULES, Rules, difference, float_differences

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.backends.reference import BACKEND_ID as REFERENCE
-from vyre_driver.backends.reference import run as run_reference
 from vyre_driver.backends.reference.dispatch import interpret
 from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
 from vyre_driver.binding.plan import BindingPlan
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from vyre_driver.conformance.case import RunProgram
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
-
-__all__ = ["AcquiredBackend", "DriverBackend", "open_backend", "run_reference", "run_reference_sequentially"]
 
 KOMPUTE = "kompute"
 _DISASSEMBLER = "spirv-dis"

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vyre_driver.backends.reference import DEFAULT_STEP_BUDGET, interpret
 from vyre_driver.conformance.cases import hand_written
@@ -31,7 +31,7 @@ from vyre_driver.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,15 +41,6 @@ if TYPE_CHECKING:
 
 _REASON_CHARACTERS = 120
 _SHRINKING_STEP_BUDGET = 1 << 14  # a loop that lost its bound while shrinking would run for minutes
-
-
-@runtime_checkable
-class ShowsAssembly(Protocol):
-    """What a backend may have beside being called: ``assembly`` gives the code of a program as text."""
-
-    def assembly(self, program: Program) -> str:
-        """Return it."""
-        ...
 
 
 class Failure(NamedTuple):
@@ -188,10 +179,10 @@ def answer(backend: RunProgram, case: Case, rules: Rules = DEFAULT_RULES, *, shr
 
 
 def _assembly(backend: RunProgram, case: Case) -> str:
-    if not isinstance(backend, ShowsAssembly):
-        return ""
+    """Return the code of a program as text, where the backend has a method ``assembly`` that gives it."""
+    assembly: Callable[[Program], str] | None = getattr(backend, "assembly", None)
     try:
-        return backend.assembly(case.program)
+        return "" if assembly is None else assembly(case.program)
     except VyreError as error:  # perhaps the very failure
         return f"no code: {type(error).__name__} {error.code}: {error}"
 

@@ -5,6 +5,7 @@ Source: spec items 1.6 (ids) and 1.7 (invocation order: x fastest, then y, then 
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -33,14 +34,12 @@ class Grid(NamedTuple):
     @property
     def group_invocations(self) -> int:
         """Invocations of one workgroup."""
-        x, y, z = self.workgroup
-        return x * y * z
+        return math.prod(self.workgroup)
 
     @property
     def group_count(self) -> int:
         """Workgroups of the dispatch."""
-        x, y, z = self.groups
-        return x * y * z
+        return math.prod(self.groups)
 
 
 class Copy(NamedTuple):

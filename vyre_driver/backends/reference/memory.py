@@ -122,10 +122,7 @@ class BufferMemory:
         kind, combine = (0, None) if is_used else _COMMUTING.get(op, (0, None))
         if self._log is not None and batch.watched:
             self._keep(self._log, batch, places)
-            if kind:
-                self._log.combining(batch, lanes, places, kind)
-            else:
-                self._log.writing(batch, lanes, places)
+            self._log.writing(batch, lanes, places, kind)
         if combine is not None:
             combine.at(self.data, places, values)
         else:

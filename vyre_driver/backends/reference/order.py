@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Places = NDArray[np.int64]
 
-_MANY = 0
+_PLAIN = 0
 
 
 class OrderMatters(Exception):
@@ -47,35 +47,28 @@ class AccessLog:
     def reading(self, batch: InvocationBatch, lanes: Places, places: Places) -> None:
         """Note a load."""
         groups = batch.group_of[lanes]
-        self._check(batch, lanes, groups, places, self._writers, self._written, own_kind=None)
+        self._check(batch, lanes, groups, places, self._writers, self._written)
         seen, when = self._readers[places], self._read[places]
         codes = lanes.astype(np.int32)
         live = when >= batch.since
         if live.any():
             same = _group_of(batch, seen) == groups
             now = when == batch.phase[groups]
-            codes = np.where(live & ~same, batch.code(_MANY, batch.groups), codes)
-            codes = np.where(live & same & now & (seen != lanes), batch.code(_MANY, groups), codes).astype(np.int32)
-        _put(batch, self._readers, places, codes, groups, _MANY)
+            codes = np.where(live & ~same, batch.code(_PLAIN, batch.groups), codes)
+            codes = np.where(live & same & now & (seen != lanes), batch.code(_PLAIN, groups), codes).astype(np.int32)
+        _put(batch, self._readers, places, codes, groups, _PLAIN)
         self._read[places] = batch.phase[groups]
 
-    def writing(self, batch: InvocationBatch, lanes: Places, places: Places) -> None:
-        """Note a store, or an atomic whose result is used."""
+    def writing(self, batch: InvocationBatch, lanes: Places, places: Places, kind: int = _PLAIN) -> None:
+        """Note a store or an atomic; one whose result is unused has a kind (1 and up)."""
         groups = batch.group_of[lanes]
-        self._check(batch, lanes, groups, places, self._writers, self._written, own_kind=None)
-        self._check(batch, lanes, groups, places, self._readers, self._read, own_kind=None)
-        _put(batch, self._writers, places, lanes.astype(np.int32), groups, _MANY)
-        self._written[places] = batch.phase[groups]
-
-    def combining(self, batch: InvocationBatch, lanes: Places, places: Places, kind: int) -> None:
-        """Note an atomic of a kind (1 and up) whose result is unused."""
-        groups = batch.group_of[lanes]
-        self._check(batch, lanes, groups, places, self._writers, self._written, own_kind=kind)
-        self._check(batch, lanes, groups, places, self._readers, self._read, own_kind=None)
-        codes = batch.code(kind, groups)
-        seen = self._writers[places]
-        elsewhere = (self._written[places] >= batch.since) & (_group_of(batch, seen) != groups)
-        codes = np.where(elsewhere, batch.code(kind, batch.groups), codes).astype(np.int32)
+        self._check(batch, lanes, groups, places, self._writers, self._written, kind)
+        self._check(batch, lanes, groups, places, self._readers, self._read)
+        codes = lanes.astype(np.int32)
+        if kind:
+            seen = self._writers[places]
+            elsewhere = (self._written[places] >= batch.since) & (_group_of(batch, seen) != groups)
+            codes = np.where(elsewhere, batch.code(kind, batch.groups), batch.code(kind, groups)).astype(np.int32)
         _put(batch, self._writers, places, codes, groups, kind)
         self._written[places] = batch.phase[groups]
 
@@ -87,10 +80,9 @@ class AccessLog:
         places: Places,
         who: NDArray[np.int32],
         when: NDArray[np.int64],
-        *,
-        own_kind: int | None,
+        kind: int = _PLAIN,
     ) -> None:
-        """Raise if another invocation touched a place, with no barrier between."""
+        """Raise if another invocation touched a place, with no barrier between; atomics of one kind may."""
         touched = when[places]
         live = touched >= batch.since
         if not live.any():
@@ -98,8 +90,8 @@ class AccessLog:
         other = who[places]
         ordered = (_group_of(batch, other) == groups) & (touched != batch.phase[groups])
         clashes = live & (other != lanes) & ~ordered
-        if own_kind is not None:
-            clashes &= (other < batch.count) | ((other - batch.count) // (batch.groups + 1) != own_kind)
+        if kind:
+            clashes &= (other < batch.count) | ((other - batch.count) // (batch.groups + 1) != kind)
         if clashes.any():
             raise OrderMatters
 

@@ -11,7 +11,6 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any
 
@@ -118,8 +117,8 @@ def run_batches(
             stop.set()
             pool.shutdown(cancel_futures=True)
     total = Tally()
-    for _, found in sorted(done.items(), key=itemgetter(0)):
-        total.merge(found)
+    for place in sorted(done):
+        total.merge(done[place])
     return total
 
 

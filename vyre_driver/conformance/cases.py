@@ -19,7 +19,7 @@ from vyre_driver.conformance.driver_cases import driver_cases
 from vyre_driver.conformance.extension_cases import extension_cases
 from vyre_driver.conformance.flow_cases import flow_cases
 from vyre_driver.conformance.node_cases import node_cases
-from vyre_driver.conformance.patterns import NUMPY, edges
+from vyre_driver.conformance.patterns import NUMPY, edges, scalar_types
 from vyre_driver.conformance.tolerances import TOLERANCES
 from vyre_driver.conformance.variant_cases import variant_cases
 from vyre_driver.ir import builders as ir
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 _F32, _I32 = DataType.F32, DataType.I32
 _VECTORS = {DataType.Vec2U32: 2, DataType.Vec4U32: 4}
-_NARROW = (DataType.U8, DataType.I8, DataType.U16, DataType.I16)
 _SMOOTH = (-3.0, -1.0, -0.75, -0.5, -0.001, 0.0, 0.001, 0.25, 0.5, 0.999, 1.0, 1.5, 2.0, 3.0)
 _DOMAINS: dict[UnOp, tuple[float, ...]] = {
     UnOp.ACOS: tuple(one for one in _SMOOTH if abs(one) <= 1),
@@ -91,15 +90,8 @@ def elementwise(  # noqa: PLR0913 -- the parts of a case
     return Case(name, program, tuple(arrays), (-(-count // 32), 1, 1), tolerance)
 
 
-def _types(options: Options) -> list[DataType]:
-    found = [DataType.U32, DataType.I32, DataType.F32, DataType.Bool]
-    if options.u64:
-        found += [DataType.U64, DataType.I64]
-    return found + (list(_NARROW) if options.narrow else [])
-
-
 def _binary_cases(options: Options) -> Iterator[Case]:
-    for op, dtype in product(BinOp, _types(options)):
+    for op, dtype in product(BinOp, scalar_types(options)):
         result = binary_type(op, dtype, dtype)
         if result is None or isinstance(result, Mismatch):
             continue
@@ -116,7 +108,7 @@ def _binary_cases(options: Options) -> Iterator[Case]:
 
 
 def _unary_cases(options: Options) -> Iterator[Case]:
-    for op, dtype in product(UnOp, _types(options)):
+    for op, dtype in product(UnOp, scalar_types(options)):
         result = unary_type(op, dtype)
         if result is None or isinstance(result, Mismatch):
             continue
@@ -127,7 +119,7 @@ def _unary_cases(options: Options) -> Iterator[Case]:
 
 
 def _cast_cases(options: Options) -> Iterator[Case]:
-    types = [*_types(options), *_VECTORS]
+    types = [*scalar_types(options), *_VECTORS]
     for source, target in product(types, types):
         if source == target or not is_castable(source, target):
             continue

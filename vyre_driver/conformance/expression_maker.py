@@ -8,6 +8,7 @@ Source: spec items 1.7 and 1.8 (operator typing), 8.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.conformance.constant_maker import TYPES, ConstantMaker
@@ -68,44 +69,45 @@ class Known(NamedTuple):
     is_assignable: bool = True
 
 
+def computed_types(options: Options) -> list[DataType]:
+    """Return the types that programs compute with."""
+    return [U32, I32, F32, BOOL, *([U64] if options.u64 else [])]
+
+
+@dataclass(slots=True)
 class ExpressionMaker:
-    """Makes expressions; ``variables`` are in scope, ``readable`` may be loaded from at any index and ``own`` at one's own.
+    """Makes expressions; ``readable`` may be loaded from at any index, ``own`` at one's own, and ``variables`` are in scope.
 
     ``moved`` are integer types that nothing is computed of; an f16 is only there where a buffer can be read.
     """
 
-    def __init__(
-        self, rng: RandomSource, options: Options, readable: dict[DataType, list[BufferDecl]], own_index: Expr
-    ) -> None:
-        """Begin without variables."""
-        self.variables: list[Known] = []
-        self.own: dict[DataType, list[BufferDecl]] = {}
-        self._rng = rng
-        self._options = options
-        self._readable = readable
-        self._own_index = own_index
-        self._recent: list[Expr] = []
-        self.moved: tuple[DataType, ...] = ()
-        self._constants = ConstantMaker(rng, self.make)
-        self._aim = 70 if options.constants else 12  # of a hundred expressions so many are about constants
+    rng: RandomSource
+    options: Options
+    readable: dict[DataType, list[BufferDecl]]
+    own: dict[DataType, list[BufferDecl]]
+    own_index: Expr
+    moved: tuple[DataType, ...] = ()
+    variables: list[Known] = field(default_factory=list)
+    _recent: list[Expr] = field(default_factory=list)
 
     def make(self, dtype: DataType, depth: int | None = None) -> Expr:
         """Return an expression of a type, as deep as said."""
-        left = self._options.depth if depth is None else depth
-        if left <= 0 or self._rng.chance(12):
+        left = self.options.depth if depth is None else depth
+        if left <= 0 or self.rng.chance(12):
             return self._leaf(dtype)
-        if dtype in TYPES and self._rng.chance(self._aim):
-            return self._constants.make(dtype, left - 1)
+        about_constants = 70 if self.options.constants else 12  # of a hundred expressions
+        if dtype in TYPES and self.rng.chance(about_constants):
+            return ConstantMaker(self.rng, self.make).make(dtype, left - 1)
         ways = [self._binary, self._binary, self._binary, self._unary, self._select, self._cast, self._special]
         if dtype == DataType.F16:
             ways = [self._select]
         elif dtype in self.moved:
             ways = [self._select, self._cast]
-        return self._rng.pick(ways)(dtype, left - 1)
+        return self.rng.pick(ways)(dtype, left - 1)
 
     def inexact(self) -> Expr:
         """Return an f32 that a device may get slightly wrong."""
-        rng, operand = self._rng, self.make(F32, 2)
+        rng, operand = self.rng, self.make(F32, 2)
         way = rng.below(4)
         if way == 0:
             op = rng.pick(tuple(RANGES))
@@ -119,37 +121,37 @@ class ExpressionMaker:
 
     def condition(self, depth: int = 2) -> Expr:
         """Return a condition, which is u32 in one of five."""
-        return self.make(U32 if self._rng.chance(20) else BOOL, depth)
+        return self.make(U32 if self.rng.chance(20) else BOOL, depth)
 
     def index(self) -> Expr:
         """Return an index, often out of range."""
-        rng = self._rng
+        rng = self.rng
         way = rng.below(4)
         if way == 0:
-            return self._own_index
+            return self.own_index
         if way == 1:
             return ir.u32(rng.pick((0, 1, 5, 63, 1 << 31, 0xFFFF_FFFF)))
         any_index = self.make(U32, 1)
         return any_index if way == 2 else ir.binop(BinOp.MOD, any_index, ir.u32(rng.between(1, 80)))
 
     def _divisor(self) -> Expr:
-        return ir.f32(self._rng.pick((0.5, -1.5, 3.0, 7.0, -10.0, 100.0)))
+        return ir.f32(self.rng.pick((0.5, -1.5, 3.0, 7.0, -10.0, 100.0)))
 
     def _leaf(self, dtype: DataType) -> Expr:
-        rng = self._rng
+        rng = self.rng
         known = [one for one in self.variables if one.dtype == dtype]
-        loads = [*self._readable.get(dtype, []), *self.own.get(dtype, [])]
+        loads = [*self.readable.get(dtype, []), *self.own.get(dtype, [])]
         way = rng.below(10)
         if known and way < 4:
             return ir.var(rng.pick(known).name, dtype)
         if loads and (way < 8 or dtype == DataType.F16):
             buffer = rng.pick(loads)
             own = buffer in self.own.get(dtype, [])
-            return ir.load(buffer, self._own_index if own or rng.chance(60) else ir.u32(rng.below(90)))
+            return ir.load(buffer, self.own_index if own or rng.chance(60) else ir.u32(rng.below(90)))
         return self._id() if dtype == U32 and way < 9 else self._literal(dtype)
 
     def _literal(self, dtype: DataType) -> Expr:
-        rng = self._rng
+        rng = self.rng
         if dtype == BOOL:
             return ir.boolean(rng.chance(50))
         if dtype == F32:
@@ -165,16 +167,15 @@ class ExpressionMaker:
         return ir.u32(rng.pick(U32_EDGES) if rng.chance(60) else rng.below(1000))
 
     def _id(self) -> Expr:
-        rng = self._rng
-        buffers = [one for many in self._readable.values() for one in many]
+        rng = self.rng
+        buffers = [one for many in self.readable.values() for one in many]
         choices = [ir.gid_x(), ir.gid_y(), ir.gid_z(), ir.lid_x(), ir.lid_y(), ir.lid_z(), ir.wid_x(), ir.wid_y(), ir.wid_z()]
         return ir.buf_len(rng.pick(buffers)) if buffers and rng.chance(20) else rng.pick(choices)
 
     def _binary(self, dtype: DataType, left: int) -> Expr:
-        rng = self._rng
+        rng = self.rng
         if dtype == BOOL:
-            kinds = [U32, I32, F32, BOOL, *([U64] if self._options.u64 else []), *self.moved]
-            kind = rng.pick(kinds)
+            kind = rng.pick([*computed_types(self.options), *self.moved])
             op = rng.pick(COMPARISONS[:2] if kind == BOOL else COMPARISONS)
             return ir.binop(op, self.make(kind, left), self.make(kind, left))
         op = rng.pick(BINARY[dtype])
@@ -190,16 +191,16 @@ class ExpressionMaker:
 
     def _factor(self, expr: Expr) -> Expr:
         """Return a value that makes products neither vanish nor overflow soon."""
-        return ir.minimum(ir.maximum(expr, ir.f32(-64.0)), ir.f32(64.0)) if self._rng.chance(80) else ir.f32(0.5)
+        return ir.minimum(ir.maximum(expr, ir.f32(-64.0)), ir.f32(64.0)) if self.rng.chance(80) else ir.f32(0.5)
 
     def _signed_divisor(self, left: int) -> Expr:
         """Return an i32 that every i32 may be divided by."""
-        if self._rng.chance(40):
-            return ir.i32(self._rng.pick((1, 2, 3, -2, -3, 10, 2**31 - 1, -(2**31))))
+        if self.rng.chance(40):
+            return ir.i32(self.rng.pick((1, 2, 3, -2, -3, 10, 2**31 - 1, -(2**31))))
         return ir.cast(I32, ir.binop(BinOp.MOD, self.make(U32, left), ir.u32(1000)) + 1)
 
     def _unary(self, dtype: DataType, left: int) -> Expr:
-        rng = self._rng
+        rng = self.rng
         if dtype != BOOL:
             return ir.unop(rng.pick(UNARY[dtype]), self.make(dtype, left))
         if rng.chance(50):
@@ -214,21 +215,21 @@ class ExpressionMaker:
             sources = [U32, I32, BOOL, *(one for one in self.moved if one != dtype)]
         else:
             sources = [*SOURCES[dtype], *(self.moved if dtype != F32 else ())]
-        if self._options.u64 and dtype not in {F32, U64}:
+        if self.options.u64 and dtype not in {F32, U64}:
             sources.append(U64)
-        return ir.cast(dtype, self.make(self._rng.pick(sources), left))
+        return ir.cast(dtype, self.make(self.rng.pick(sources), left))
 
     def _special(self, dtype: DataType, left: int) -> Expr:
-        rng = self._rng
+        rng = self.rng
         if self._recent and rng.chance(30):
             again = [one for one in self._recent if one.dtype == dtype]
             if again:
                 return rng.pick(again)
-        if dtype == F32 and self._options.fma:
+        if dtype == F32 and self.options.fma:
             return ir.fma(self.make(F32, left), self._factor(self.make(F32, left)), self.make(F32, left))
         if dtype == BOOL:
             return ir.binop(rng.pick((BinOp.AND, BinOp.OR)), self.condition(left), self.condition(left))
-        readable = self._readable.get(dtype)
+        readable = self.readable.get(dtype)
         return ir.load(rng.pick(readable), self.index()) if readable else self._leaf(dtype)
 
     def remember(self, expr: Expr) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.conformance.case import Case, case_of, output
-from vyre_driver.conformance.patterns import NUMPY, edges
+from vyre_driver.conformance.patterns import NUMPY, edges, scalar_types
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
@@ -44,10 +44,7 @@ def flow_cases(options: Options) -> Iterator[Case]:
 
 def _memory_cases(options: Options) -> Iterator[Case]:
     i = ir.gid_x()
-    types = [U32, DataType.I32, F32, BOOL]
-    types += [DataType.U64, DataType.I64] if options.u64 else []
-    types += [DataType.U8, DataType.I8, DataType.U16, DataType.I16] if options.narrow else []
-    for dtype in types:
+    for dtype in scalar_types(options):
         source, out = BufferDecl.read("in", 0, dtype), output(8, 1, dtype)
         values = edges(dtype)[:4]
         for name, index in (("past the end", i), ("far out of range", i + (_ONES - 5)), ("by a constant", ir.u32(3))):

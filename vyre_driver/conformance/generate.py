@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.conformance import patterns
 from vyre_driver.conformance.case import Case
-from vyre_driver.conformance.expression_maker import BOOL, F32, I32, MOVED, U32, U64, ExpressionMaker
+from vyre_driver.conformance.expression_maker import BOOL, F32, I32, MOVED, U32, U64, ExpressionMaker, computed_types
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.random_source import RandomSource
 from vyre_driver.conformance.statement_maker import StatementMaker
@@ -62,7 +62,7 @@ class _Buffers:
 
     def read(self, name: str, dtype: DataType, count: int) -> BufferDecl:
         result = BufferDecl.read(name, len(self.declared), dtype)
-        return self._with_input(result.with_count(count) if self._rng.chance(50) else result, count)
+        return self.with_input(result.with_count(count) if self._rng.chance(50) else result, count)
 
     def written(self, name: str, dtype: DataType, count: int) -> BufferDecl:
         """Declare an output, which begins as zeros, or a buffer that is input and output."""
@@ -70,12 +70,12 @@ class _Buffers:
             result = BufferDecl.output(name, len(self.declared), dtype).with_count(count)
             if any(one.is_output for one in self.declared):
                 result = BufferDecl.read_write(name, len(self.declared), dtype)
-                return self._with_input(result.with_count(count), count)
+                return self.with_input(result.with_count(count), count)
             self.declared.append(result)
             return result
-        return self._with_input(BufferDecl.read_write(name, len(self.declared), dtype), count)
+        return self.with_input(BufferDecl.read_write(name, len(self.declared), dtype), count)
 
-    def _with_input(self, made: BufferDecl, count: int) -> BufferDecl:
+    def with_input(self, made: BufferDecl, count: int) -> BufferDecl:
         self.declared.append(made)
         self.inputs.append(patterns.array(self._rng.filler(), made.element, count))
         return made
@@ -102,9 +102,8 @@ def made_with(rng: RandomSource, options: Options, name: str) -> Case:
         dtype: [buffers.written(f"{_NAMES[dtype]}_out", dtype, max(1, total + rng.between(-2, 2)))]
         for dtype in (*(_types(rng, options) or [U32]), *moved)
     }
-    expressions = ExpressionMaker(rng, options, readable, own)
-    expressions.own = {dtype: list(many) for dtype, many in outputs.items()}
-    expressions.moved = tuple(one for one in moved if one in MOVED)
+    loaded = {dtype: list(many) for dtype, many in outputs.items()}
+    expressions = ExpressionMaker(rng, options, readable, loaded, own, tuple(one for one in moved if one in MOVED))
     if options.inexact and rng.chance(40):
         outputs.setdefault(F32, []).append(buffers.written(_INEXACT, F32, total))
     counters = _counters(rng, options, buffers)
@@ -128,7 +127,7 @@ def _own_index(size: tuple[int, int, int], grid: tuple[int, int, int]) -> Expr:
 
 
 def _types(rng: RandomSource, options: Options) -> list[DataType]:
-    return [one for one in (U32, I32, F32, BOOL, *([U64] if options.u64 else [])) if rng.chance(70)]
+    return [one for one in computed_types(options) if rng.chance(70)]
 
 
 def _moved(rng: RandomSource, options: Options) -> list[DataType]:
@@ -141,7 +140,7 @@ def _counters(rng: RandomSource, options: Options, buffers: _Buffers) -> list[tu
     if not options.atomics or rng.chance(50):
         return []
     result = BufferDecl.read_write("counters", len(buffers.declared), U32).with_count(rng.between(1, 9))
-    return [(buffers._with_input(result, result.count), rng.pick(_COUNTING))]  # noqa: SLF001 -- of this module
+    return [(buffers.with_input(result, result.count), rng.pick(_COUNTING))]
 
 
 def _shared(
@@ -150,5 +149,5 @@ def _shared(
     if not options.shared or rng.chance(50):
         return {}
     x, y, z = size
-    dtype = rng.pick([U32, I32, F32, BOOL, *([U64] if options.u64 else []), *moved])
+    dtype = rng.pick([*computed_types(options), *moved])
     return {dtype: BufferDecl.workgroup("shared", x * y * z, dtype)}

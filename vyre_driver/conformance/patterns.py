@@ -15,6 +15,7 @@ from vyre_driver.ir.dtypes import DataType
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from vyre_driver.conformance.options import Options
     from vyre_driver.conformance.random_source import RandomSource
 
 WITNESS = (0, 1, 2, 3, 2**32 - 1, 2**32 - 2, 1 << 31, 2**31 - 1, 0xAAAAAAAA, 0x55555555, 0xDEADBEEF, 0xCAFEF00D)
@@ -31,6 +32,13 @@ NUMPY: dict[DataType, np.dtype[Any]] = {
     DataType.F32: np.dtype(np.float32),
     DataType.Bool: np.dtype(np.uint32),
 }
+
+
+def scalar_types(options: Options) -> list[DataType]:
+    """Return the types that hand-written cases are about."""
+    found = [DataType.U32, DataType.I32, DataType.F32, DataType.Bool]
+    found += [DataType.U64, DataType.I64] if options.u64 else []
+    return found + ([DataType.U8, DataType.I8, DataType.U16, DataType.I16] if options.narrow else [])
 
 
 def edges(dtype: DataType) -> NDArray[Any]:

@@ -13,6 +13,7 @@ Source: spec items 1.5 and 1.6.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +54,7 @@ def shrunk(case: Case, fails: Callable[[Case], bool], *, attempts: int = MAX_ATT
     left = attempts
     while True:
         before = case
-        for ways in (_of_size, _of_statements, _of_parts, _without_buffers, _of_counts):
+        for ways in _WAYS:
             place = 0
             while left > 0:
                 for smaller in islice(ways(case), place, place + left):
@@ -91,15 +92,8 @@ def _without_buffers(case: Case) -> Iterator[Case]:
         yield replace(case, program=program.with_rewritten_buffers(buffers), inputs=inputs)
 
 
-def _of_statements(case: Case) -> Iterator[Case]:
-    return _with_bodies(case, parts=False)
-
-
-def _of_parts(case: Case) -> Iterator[Case]:
-    return _with_bodies(case, parts=True)
-
-
 def _with_bodies(case: Case, *, parts: bool) -> Iterator[Case]:
+    """Yield cases whose program has a smaller body: without statements, or with smaller parts of them."""
     entry = case.program.entry
     sole = entry[0] if len(entry) == 1 else None
     inside = sole.body if isinstance(sole, Region) else entry
@@ -189,3 +183,12 @@ def _expressions(expr: Expr) -> Iterator[Expr]:
         if part is not None and (expr.dtype is None or part.dtype is None or part.dtype == expr.dtype):
             yield part
     yield from _with_smaller_parts(expr)
+
+
+_WAYS: tuple[Callable[[Case], Iterator[Case]], ...] = (
+    _of_size,
+    partial(_with_bodies, parts=False),
+    partial(_with_bodies, parts=True),
+    _without_buffers,
+    _of_counts,
+)

@@ -9,9 +9,10 @@ Source: spec items 1.7 and 1.8 (V010, R020).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.conformance.expression_maker import BOOL, F32, I32, U32, U64, Known
+from vyre_driver.conformance.expression_maker import BOOL, I32, U32, U64, Known, computed_types
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.operators import BinOp, MemoryOrdering
 
@@ -30,39 +31,35 @@ if TYPE_CHECKING:
 _ORDERINGS = (MemoryOrdering.SEQ_CST, MemoryOrdering.ACQ_REL)
 
 
+@dataclass
 class StatementMaker:
-    """Makes bodies; each statement made counts against ``left``."""
+    """Makes bodies; each statement made counts against ``left``.
 
-    def __init__(  # noqa: PLR0913 -- what programs are made of
-        self,
-        rng: RandomSource,
-        options: Options,
-        expressions: ExpressionMaker,
-        own_index: Expr,
-        outputs: dict[DataType, list[BufferDecl]],
-        shared: dict[DataType, BufferDecl],
-        counters: list[tuple[BufferDecl, AtomicOp]],
-        moved: Sequence[DataType] = (),
-    ) -> None:
-        """Write to these buffers; values of ``moved`` types are let, exchanged and shuffled too."""
-        self.left = options.statements
-        self._rng = rng
-        self._options = options
-        self._expressions = expressions
-        self._own_index = own_index
-        self._outputs = outputs
-        self._shared = shared
-        self._counters = counters
+    Values of ``moved`` types are let, exchanged and shuffled too.
+    """
+
+    rng: RandomSource
+    options: Options
+    expressions: ExpressionMaker
+    own_index: Expr
+    outputs: dict[DataType, list[BufferDecl]]
+    shared: dict[DataType, BufferDecl]
+    counters: list[tuple[BufferDecl, AtomicOp]]
+    moved: Sequence[DataType]
+
+    def __post_init__(self) -> None:
+        """Begin without statements."""
+        self.left = self.options.statements
         self._names = 0
-        self._types = [U32, I32, F32, BOOL, *([U64] if options.u64 else []), *moved]
+        self._types = [*computed_types(self.options), *self.moved]
 
     def body(self, nesting: int, *, is_uniform: bool) -> list[Node]:
         """Return the statements of a body in a scope of its own; ``is_uniform``: all of the workgroup come here."""
-        expressions = self._expressions
+        expressions = self.expressions
         outside = list(expressions.variables)
         expressions.forget()
         nodes: list[Node] = []
-        for _ in range(self._rng.between(1, 4)):
+        for _ in range(self.rng.between(1, 4)):
             if self.left > 0:
                 self.left -= 1
                 nodes += self._statement(nesting, is_uniform=is_uniform)
@@ -76,8 +73,8 @@ class StatementMaker:
         while self.left > 0:
             self.left -= 1
             nodes += self._statement(0, is_uniform=True)
-        if self._rng.chance(20):
-            nodes.append(ir.if_(self._expressions.condition(), [ir.return_()]))
+        if self.rng.chance(20):
+            nodes.append(ir.if_(self.expressions.condition(), [ir.return_()]))
             nodes += self._stores(1)
         return [*nodes, *self._stores(3)]
 
@@ -86,13 +83,13 @@ class StatementMaker:
 
     def _statement(self, nesting: int, *, is_uniform: bool) -> list[Node]:
         ways: list[Callable[[], list[Node]]] = [self._let, self._let, self._let, self._store, self._store]
-        if any(one.is_assignable for one in self._expressions.variables):
+        if any(one.is_assignable for one in self.expressions.variables):
             ways += [self._assign, self._assign]
-        if self._counters:
+        if self.counters:
             ways.append(self._atomic)
-        if self._shared and is_uniform:
+        if self.shared and is_uniform:
             ways += [self._exchange, self._exchange]
-        if self._options.subgroups and is_uniform:
+        if self.options.subgroups and is_uniform:
             ways += [self._subgroup, self._subgroup]
         if nesting < 3:
             ways += [
@@ -101,52 +98,52 @@ class StatementMaker:
                 lambda: self._loop(nesting, is_uniform=is_uniform),
                 lambda: self._nested(nesting, is_uniform=is_uniform),
             ]
-        return self._rng.pick(ways)()
+        return self.rng.pick(ways)()
 
     def _name(self) -> str:
         self._names += 1
         return f"v{self._names}"
 
     def _let(self) -> list[Node]:
-        dtype, name = self._rng.pick(self._types), self._name()
-        value = self._expressions.make(dtype)
-        self._expressions.remember(value)
-        self._expressions.variables.append(Known(name, dtype))
+        dtype, name = self.rng.pick(self._types), self._name()
+        value = self.expressions.make(dtype)
+        self.expressions.remember(value)
+        self.expressions.variables.append(Known(name, dtype))
         return [ir.let(name, value)]
 
     def _assign(self) -> list[Node]:
-        known = self._rng.pick([one for one in self._expressions.variables if one.is_assignable])
-        value = self._expressions.make(known.dtype)
-        self._expressions.forget()
+        known = self.rng.pick([one for one in self.expressions.variables if one.is_assignable])
+        value = self.expressions.make(known.dtype)
+        self.expressions.forget()
         return [ir.assign(known.name, value)]
 
     def _store(self) -> list[Node]:
         """Store to one's own element, behind a guard or not."""
-        rng, expressions = self._rng, self._expressions
-        dtype = rng.pick(list(self._outputs))
-        buffer = rng.pick(self._outputs[dtype])
-        scattered = self._options.unordered and rng.chance(30)
-        index = ir.binop(BinOp.MOD, expressions.make(U32, 1), ir.u32(rng.between(1, 80))) if scattered else self._own_index
+        rng, expressions = self.rng, self.expressions
+        dtype = rng.pick(list(self.outputs))
+        buffer = rng.pick(self.outputs[dtype])
+        scattered = self.options.unordered and rng.chance(30)
+        index = ir.binop(BinOp.MOD, expressions.make(U32, 1), ir.u32(rng.between(1, 80))) if scattered else self.own_index
         value = expressions.inexact() if buffer.name == "quotients" else expressions.make(dtype)
         expressions.forget()
         node = ir.store(buffer, index, value)
-        return [ir.if_(self._own_index < ir.buf_len(buffer), [node])] if rng.chance(40) else [node]
+        return [ir.if_(self.own_index < ir.buf_len(buffer), [node])] if rng.chance(40) else [node]
 
     def _atomic(self) -> list[Node]:
-        buffer, op = self._rng.pick(self._counters)
-        index = ir.binop(BinOp.MOD, self._expressions.make(U32, 2), ir.u32(12))
-        value = self._expressions.make(U32, 2)
+        buffer, op = self.rng.pick(self.counters)
+        index = ir.binop(BinOp.MOD, self.expressions.make(U32, 2), ir.u32(12))
+        value = self.expressions.make(U32, 2)
         name = self._name()
         node = ir.let(name, ir.atomic(op, buffer, index, value))
-        if self._options.unordered:
-            self._expressions.variables.append(Known(name, U32))
+        if self.options.unordered:
+            self.expressions.variables.append(Known(name, U32))
             return [node]
-        return [ir.if_(self._expressions.condition(), [node])] if self._rng.chance(50) else [node]
+        return [ir.if_(self.expressions.condition(), [node])] if self.rng.chance(50) else [node]
 
     def _exchange(self) -> list[Node]:
-        rng, expressions = self._rng, self._expressions
-        dtype = rng.pick(list(self._shared))
-        buffer = self._shared[dtype]
+        rng, expressions = self.rng, self.expressions
+        dtype = rng.pick(list(self.shared))
+        buffer = self.shared[dtype]
         own = ir.var("own_place", U32)
         name, value = self._name(), expressions.make(dtype)
         again = [ir.store(buffer, own, expressions.make(dtype))] if rng.chance(30) else []
@@ -159,10 +156,10 @@ class StatementMaker:
 
     def _subgroup(self) -> list[Node]:
         """Tell other lanes something, where all of them come."""
-        rng, expressions = self._rng, self._expressions
+        rng, expressions = self.rng, self.expressions
         way, dtype = rng.below(4), U32
         if way == 0:
-            dtype = rng.pick((U32, I32, U64) if self._options.u64 else (U32, I32))
+            dtype = rng.pick((U32, I32, U64) if self.options.u64 else (U32, I32))
             value: Expr = ir.subgroup_add(expressions.make(dtype))
         elif way == 1:
             value = ir.subgroup_ballot(expressions.make(BOOL))
@@ -176,15 +173,15 @@ class StatementMaker:
         return [ir.let(name, value)]
 
     def _if(self, nesting: int, *, is_uniform: bool) -> list[Node]:
-        rng = self._rng
+        rng = self.rng
         alike = is_uniform and rng.chance(40)
-        cond = ir.binop(BinOp.LT, ir.wid_x(), ir.u32(rng.below(3))) if alike else self._expressions.condition()
+        cond = ir.binop(BinOp.LT, ir.wid_x(), ir.u32(rng.below(3))) if alike else self.expressions.condition()
         then = self.body(nesting + 1, is_uniform=alike)
         otherwise = self.body(nesting + 1, is_uniform=alike) if rng.chance(50) else []
         return [ir.if_(cond, then, otherwise)]
 
     def _loop(self, nesting: int, *, is_uniform: bool) -> list[Node]:
-        rng, expressions = self._rng, self._expressions
+        rng, expressions = self.rng, self.expressions
         alike = rng.chance(50)
         start: Expr = ir.u32(rng.pick((0, 0, 1, 5)))
         stop: Expr = ir.u32(rng.below(7))
@@ -199,4 +196,4 @@ class StatementMaker:
 
     def _nested(self, nesting: int, *, is_uniform: bool) -> list[Node]:
         body = self.body(nesting + 1, is_uniform=is_uniform)
-        return [ir.block(*body) if self._rng.chance(50) else ir.region("vyre.conformance", *body)]
+        return [ir.block(*body) if self.rng.chance(50) else ir.region("vyre.conformance", *body)]

@@ -52,7 +52,7 @@ def _reported() -> Case:
     given = BufferDecl.read("signed_in", 0, I32)
     out = BufferDecl.output("signed_out", 1, I32).with_count(1)
     x = ir.load(given, 0)
-    least = ir.minimum(ir.minimum(x, ir.binop(BinOp.DIV, x, ir.i32(-2))), ir.i32(0))
+    least = ir.minimum(ir.minimum(x, x / -2), ir.i32(0))
     name = "the least of a number, its half negated, and 0"
     return case_of(name, [given, out], [ir.store(out, 0, least)], np.array([1044843776], np.int32), size=(1, 1, 1))
 
@@ -77,16 +77,16 @@ def _rounded_cases() -> Iterator[Case]:
 
 _ZERO = ir.i32(0)
 _NEGATIONS: tuple[Callable[[Expr], Expr], ...] = (
-    lambda x: ir.binop(BinOp.MUL, x, ir.i32(-1)),
-    lambda x: ir.binop(BinOp.MUL, x, ir.binop(BinOp.SUB, ir.i32(4), ir.i32(5))),
-    lambda x: ir.binop(BinOp.SUB, _ZERO, x),
-    lambda x: ir.binop(BinOp.SUB, ir.binop(BinOp.SUB, ir.i32(5), ir.i32(5)), x),
+    lambda x: x * -1,
+    lambda x: x * (ir.i32(4) - ir.i32(5)),
+    lambda x: _ZERO - x,
+    lambda x: ir.i32(5) - ir.i32(5) - x,
     lambda x: ir.cast(I32, ir.unop(UnOp.NEGATE, ir.cast(U32, x))),
-    lambda x: ir.binop(BinOp.ADD, ir.unop(UnOp.BIT_NOT, x), ir.i32(1)),
-    lambda x: ir.binop(BinOp.ADD, ir.binop(BinOp.BIT_XOR, x, ir.i32(-1)), ir.i32(1)),
-    lambda x: ir.binop(BinOp.SUB, _ZERO, ir.binop(BinOp.DIV, x, ir.i32(2))),
-    lambda x: ir.binop(BinOp.SUB, _ZERO, ir.binop(BinOp.BIT_AND, x, ir.i32(255))),
-    lambda x: ir.binop(BinOp.SUB, _ZERO, ir.binop(BinOp.ADD, x, ir.var("y", I32))),
+    lambda x: ir.unop(UnOp.BIT_NOT, x) + 1,
+    lambda x: (x ^ -1) + 1,
+    lambda x: _ZERO - x / 2,
+    lambda x: _ZERO - (x & 255),
+    lambda x: _ZERO - (x + ir.var("y", I32)),
 )
 _OF_NEGATIONS: dict[str, Callable[[Expr, Expr, Expr], Expr]] = {
     "the least": lambda x, n, _: ir.minimum(ir.minimum(x, n), _ZERO),
@@ -122,33 +122,28 @@ def _case(
     return case_of_each(name, {"x": (given, values)}, dtype, terms, limit=ir.buf_len(given))
 
 
-def _signed_quotient(x: Expr, constant: int) -> Expr:
-    """Return a quotient that the reference defines: the least number by -1 is an error there."""
-    return ir.binop(BinOp.DIV, ir.maximum(x, ir.i32(_LEAST + 1)) if constant == -1 else x, ir.i32(constant))
+def _dividend(x: Expr, constant: int) -> Expr:
+    """Return a number of which the reference defines the quotient: the least one by -1 is an error there."""
+    return ir.maximum(x, ir.i32(_LEAST + 1)) if constant == -1 else x
 
 
-def _signed_remainder(x: Expr, constant: int) -> Expr:
-    return ir.binop(BinOp.MOD, ir.maximum(x, ir.i32(_LEAST + 1)) if constant == -1 else x, ir.i32(constant))
-
-
-def _hidden_quotient(x: Expr, constant: int) -> Expr:
-    """Return a quotient by a constant that only a compiler finds: a difference of two."""
-    divisor = ir.binop(BinOp.SUB, ir.i32(5), ir.i32((5 - constant + 2**31) % 2**32 - 2**31))
-    return ir.binop(BinOp.DIV, ir.maximum(x, ir.i32(_LEAST + 1)) if constant == -1 else x, divisor)
+def _hidden(constant: int) -> Expr:
+    """Return a constant that only a compiler finds: a difference of two."""
+    return ir.i32(5) - ir.i32((5 - constant + 2**31) % 2**32 - 2**31)
 
 
 _SIGNED_TERMS: dict[str, tuple[Callable[[Expr, int], Expr], tuple[int, ...]]] = {
-    "quotients": (_signed_quotient, SIGNED),
-    "remainders": (_signed_remainder, SIGNED),
-    "quotients by hidden constants": (_hidden_quotient, SIGNED),
-    "products": (lambda x, constant: ir.binop(BinOp.MUL, x, ir.i32(constant)), SIGNED),
-    "differences": (lambda x, constant: ir.binop(BinOp.SUB, ir.i32(constant), x), (0, *SIGNED)),
+    "quotients": (lambda x, constant: _dividend(x, constant) / constant, SIGNED),
+    "remainders": (lambda x, constant: _dividend(x, constant) % constant, SIGNED),
+    "quotients by hidden constants": (lambda x, constant: _dividend(x, constant) / _hidden(constant), SIGNED),
+    "products": (lambda x, constant: x * constant, SIGNED),
+    "differences": (lambda x, constant: ir.i32(constant) - x, (0, *SIGNED)),
 }
 _SIGNED_CHAINS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "the least": lambda x, term: ir.minimum(ir.minimum(x, term), ir.i32(0)),
     "the greatest": lambda x, term: ir.maximum(ir.i32(0), ir.maximum(term, x)),
     "clamps": lambda _, term: ir.minimum(ir.maximum(term, ir.i32(-100)), ir.i32(100)),
-    "sums": lambda x, term: ir.maximum(ir.minimum(ir.binop(BinOp.ADD, term, x), ir.i32(7)), ir.i32(0)),
+    "sums": lambda x, term: ir.maximum(ir.minimum(term + x, ir.i32(7)), ir.i32(0)),
 }
 
 
@@ -166,5 +161,5 @@ _UNSIGNED_TERMS: dict[str, tuple[Callable[[Expr, int], Expr], tuple[int, ...]]] 
 }
 _UNSIGNED_CHAINS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "the least": lambda x, term: ir.minimum(ir.minimum(x, term), ir.u32(2**31)),
-    "clamps": lambda x, term: ir.minimum(ir.maximum(term, ir.u32(3)), ir.binop(BinOp.BIT_OR, x, ir.u32(100))),
+    "clamps": lambda x, term: ir.minimum(ir.maximum(term, ir.u32(3)), x | 100),
 }

@@ -107,9 +107,9 @@ def _chosen_least() -> Case:
     values = np.array([-7, -2, -1, 0, 1, 2, 7, 99, 65536, 1044843776], np.int32)
     given, out = BufferDecl.read("in", 0, I32), BufferDecl.output("out", 1, I32).with_count(len(values))
     i, x = ir.gid_x(), ir.var("x", I32)
-    negated = ir.binop(BinOp.SUB, ir.i32(0), ir.binop(BinOp.DIV, x, ir.i32(2)))
-    lesser = ir.select(ir.binop(BinOp.LT, x, negated), x, negated)
-    least = ir.select(ir.binop(BinOp.LT, lesser, ir.i32(0)), lesser, ir.i32(0))
+    negated = 0 - x / 2
+    lesser = ir.select(x < negated, x, negated)
+    least = ir.select(lesser < 0, lesser, ir.i32(0))
     body = [ir.if_(i < len(values), [ir.let("x", ir.load(given, i)), ir.store(out, i, least)])]
     return case_of("the least of a number and its half negated, by comparisons", [given, out], body, values, size=(32, 1, 1))
 
@@ -126,7 +126,7 @@ def _nested_choices() -> Case:
     outer = ir.binop(
         BinOp.OR,
         ir.select(ir.lid_y(), v4, ir.load(flags, 0)),
-        ir.binop(BinOp.LE, ir.load(signed, i), ir.i32(0)),
+        ir.load(signed, i) <= 0,
     )
     value = ir.select(outer, ir.load(wide, i), ir.select(v4, ir.load(wide, i), ir.i64(0)))
     body = [

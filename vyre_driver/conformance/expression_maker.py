@@ -116,7 +116,7 @@ class ExpressionMaker:
             return ir.select(self.make(BOOL, 1), ir.unop(op, within), self.make(F32, 1))
         if way == 1:
             return ir.select(self.make(BOOL, 1), ir.unop(rng.pick(INEXACT), ir.absolute(operand) + 0.25), self.make(F32, 1))
-        quotient = ir.binop(BinOp.DIV, operand, self._divisor())
+        quotient = operand / self._divisor()
         return ir.unop(rng.pick((UnOp.NEGATE, UnOp.ABS)), quotient) if way == 2 else quotient
 
     def condition(self, depth: int = 2) -> Expr:
@@ -132,7 +132,7 @@ class ExpressionMaker:
         if way == 1:
             return ir.u32(rng.pick((0, 1, 5, 63, 1 << 31, 0xFFFF_FFFF)))
         any_index = self.make(U32, 1)
-        return any_index if way == 2 else ir.binop(BinOp.MOD, any_index, ir.u32(rng.between(1, 80)))
+        return any_index if way == 2 else any_index % rng.between(1, 80)
 
     def _divisor(self) -> Expr:
         return ir.f32(self.rng.pick((0.5, -1.5, 3.0, 7.0, -10.0, 100.0)))
@@ -197,7 +197,7 @@ class ExpressionMaker:
         """Return an i32 that every i32 may be divided by."""
         if self.rng.chance(40):
             return ir.i32(self.rng.pick((1, 2, 3, -2, -3, 10, 2**31 - 1, -(2**31))))
-        return ir.cast(I32, ir.binop(BinOp.MOD, self.make(U32, left), ir.u32(1000)) + 1)
+        return ir.cast(I32, self.make(U32, left) % 1000 + 1)
 
     def _unary(self, dtype: DataType, left: int) -> Expr:
         rng = self.rng

@@ -44,7 +44,7 @@ def _narrowed(dtype: DataType) -> Callable[[Expr], Expr]:
 
 def _shifted(by: int) -> Callable[[Expr], Expr]:
     """Return what makes a quotient by a power of two: an arithmetic shift, to compilers."""
-    return lambda x: ir.cast(U32, ir.binop(BinOp.DIV, ir.cast(I32, x), ir.i32(1 << by)))
+    return lambda x: ir.cast(U32, ir.cast(I32, x) / (1 << by))
 
 
 WAYS: dict[str, Callable[[Expr], Expr]] = {
@@ -53,12 +53,12 @@ WAYS: dict[str, Callable[[Expr], Expr]] = {
     "quotient by 2^16": _shifted(16),
     "lowest bit, negated": lambda x: ir.unop(UnOp.NEGATE, x & 1),
     "seven bits, inverted": lambda x: ir.unop(UnOp.BIT_NOT, x & 127),
-    "upper bits set": lambda x: ir.binop(BinOp.BIT_OR, x, ir.u32(0xFFFF_FF80)),
+    "upper bits set": lambda x: x | 0xFFFF_FF80,
     "fifteen less a hundred": lambda x: (x & 15) - 100,
     "ones or zeros": lambda x: ir.select(x & 1, ir.u32(_ONES), ir.u32(0)),
     "-1 or a small one": lambda x: ir.cast(U32, ir.select(x & 1, ir.i32(-1), ir.i32(5))),
     "lesser of two": lambda x: ir.minimum(_narrowed(DataType.I8)(x), _narrowed(DataType.I16)(x)),
-    "upper byte": lambda x: ir.binop(BinOp.SHR, x, ir.u32(24)),
+    "upper byte": lambda x: x >> 24,
     "the word": lambda x: x,
 }
 """Makes a word of any word."""
@@ -103,7 +103,7 @@ THEN: dict[str, tuple[DataType, Callable[[Expr], Expr]]] = {
     "as f32 by way of i32": (F32, _signed(lambda s: ir.cast(F32, s))),
     **{f"{op.name} {constant}": (U32, _with(op, constant)) for op, constant in _CONSTANTS.items()},
     "DIV of 2^32 - 2": (U32, _with(BinOp.DIV, _ONES - 1, turned=True)),
-    "DIV by itself less 3": (U32, lambda w: ir.binop(BinOp.DIV, w, w - 3)),
+    "DIV by itself less 3": (U32, lambda w: w / (w - 3)),
     "MUL_HIGH by itself": (U32, lambda w: ir.binop(BinOp.MUL_HIGH, w, w)),
     "SATURATING_MUL by itself": (U32, lambda w: ir.binop(BinOp.SATURATING_MUL, w, w)),
     **{f"{op.name} 128": (BOOL, _with(op, 128)) for op in _ORDERS},
@@ -118,7 +118,7 @@ THEN_WIDE: dict[str, tuple[DataType, Callable[[Expr], Expr]]] = {
     "as u64": (U64, lambda w: ir.cast(U64, w)),
     "as u64 by way of i32": (U64, _signed(lambda s: ir.cast(U64, s))),
     "MUL_HIGH of u64": (U64, lambda w: ir.binop(BinOp.MUL_HIGH, ir.cast(U64, w), ir.u64(0xFFFF_0001_0000_0003))),
-    "u64 LT 2^32": (BOOL, lambda w: ir.binop(BinOp.LT, ir.cast(U64, w), ir.u64(1 << 32))),
+    "u64 LT 2^32": (BOOL, lambda w: ir.cast(U64, w) < ir.u64(1 << 32)),
 }
 """What is computed of it with 64 bits."""
 

@@ -103,7 +103,7 @@ def _neighbour_cases() -> Iterator[Case]:
         before = np.full(64 * NUMPY[dtype].itemsize, 0xA5, np.uint8).view(NUMPY[dtype])
         every = [ir.store(words, i, ir.cast(dtype, i * 0x01010101))]
         yield case_of(f"neighbours of {dtype}", [words], every, before, size=(64, 1, 1))
-        third = [ir.if_(ir.binop(BinOp.MOD, i, ir.u32(3)).eq(0), every)]
+        third = [ir.if_((i % 3).eq(0), every)]
         yield case_of(f"every third neighbour of {dtype}", [words], third, before, size=(64, 1, 1))
         twice = [*every, ir.store(words, i, ir.load(words, i))]
         yield case_of(f"what was just written of {dtype}", [words], twice, before, size=(64, 1, 1))

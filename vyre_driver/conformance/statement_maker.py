@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.conformance.expression_maker import BOOL, I32, U32, U64, Known, computed_types
 from vyre_driver.ir import builders as ir
-from vyre_driver.ir.operators import BinOp, MemoryOrdering
+from vyre_driver.ir.operators import MemoryOrdering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -123,7 +123,7 @@ class StatementMaker:
         dtype = rng.pick(list(self.outputs))
         buffer = rng.pick(self.outputs[dtype])
         scattered = self.options.unordered and rng.chance(30)
-        index = ir.binop(BinOp.MOD, expressions.make(U32, 1), ir.u32(rng.between(1, 80))) if scattered else self.own_index
+        index = expressions.make(U32, 1) % rng.between(1, 80) if scattered else self.own_index
         value = expressions.inexact() if buffer.name == "quotients" else expressions.make(dtype)
         expressions.forget()
         node = ir.store(buffer, index, value)
@@ -131,7 +131,7 @@ class StatementMaker:
 
     def _atomic(self) -> list[Node]:
         buffer, op = self.rng.pick(self.counters)
-        index = ir.binop(BinOp.MOD, self.expressions.make(U32, 2), ir.u32(12))
+        index = self.expressions.make(U32, 2) % 12
         value = self.expressions.make(U32, 2)
         name = self._name()
         node = ir.let(name, ir.atomic(op, buffer, index, value))
@@ -148,7 +148,7 @@ class StatementMaker:
         name, value = self._name(), expressions.make(dtype)
         again = [ir.store(buffer, own, expressions.make(dtype))] if rng.chance(30) else []
         place = expressions.make(U32, 2)
-        at = ir.binop(BinOp.MOD, place, ir.u32(buffer.count + 2)) if rng.chance(70) else place
+        at = place % (buffer.count + 2) if rng.chance(70) else place
         expressions.variables.append(Known(name, dtype))
         expressions.forget()
         store = ir.store(buffer, own, value)
@@ -165,7 +165,7 @@ class StatementMaker:
             value = ir.subgroup_ballot(expressions.make(BOOL))
         elif way == 2:
             dtype = rng.pick(self._types)
-            value = ir.subgroup_shuffle(expressions.make(dtype), ir.binop(BinOp.MOD, expressions.make(U32, 2), ir.u32(40)))
+            value = ir.subgroup_shuffle(expressions.make(dtype), expressions.make(U32, 2) % 40)
         else:
             value = ir.subgroup_local_id() + ir.subgroup_size() * 100
         name = self._name()
@@ -175,7 +175,7 @@ class StatementMaker:
     def _if(self, nesting: int, *, is_uniform: bool) -> list[Node]:
         rng = self.rng
         alike = is_uniform and rng.chance(40)
-        cond = ir.binop(BinOp.LT, ir.wid_x(), ir.u32(rng.below(3))) if alike else self.expressions.condition()
+        cond = ir.wid_x() < rng.below(3) if alike else self.expressions.condition()
         then = self.body(nesting + 1, is_uniform=alike)
         otherwise = self.body(nesting + 1, is_uniform=alike) if rng.chance(50) else []
         return [ir.if_(cond, then, otherwise)]
@@ -186,8 +186,8 @@ class StatementMaker:
         start: Expr = ir.u32(rng.pick((0, 0, 1, 5)))
         stop: Expr = ir.u32(rng.below(7))
         if not alike:
-            stop = ir.binop(BinOp.MOD, expressions.make(U32, 1), ir.u32(6))
-            start = ir.binop(BinOp.MOD, expressions.make(U32, 1), ir.u32(4)) if rng.chance(30) else start
+            stop = expressions.make(U32, 1) % 6
+            start = expressions.make(U32, 1) % 4 if rng.chance(30) else start
         name = self._name()
         expressions.variables.append(Known(name, U32, is_assignable=False))
         body = self.body(nesting + 1, is_uniform=is_uniform and alike)

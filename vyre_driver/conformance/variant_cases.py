@@ -98,7 +98,7 @@ def _borrows() -> Iterator[Case]:
     x, w = ir.var("x", U32), ir.var("w", U64)
     flags = {
         "bools": ir.cast(U64, ir.cast(BOOL, w)),
-        "comparisons": ir.cast(U64, ir.binop(BinOp.LT, x, ir.u32(7))),
+        "comparisons": ir.cast(U64, x < 7),
         "chosen numbers": ir.cast(U64, ir.select(ir.cast(BOOL, x), ir.u32(1), ir.u32(0))),
         "chosen 64 bits": ir.select(ir.cast(BOOL, w), ir.cast(U64, ir.u32(1)), ir.cast(U64, ir.u32(0))),
         "bits": ir.cast(U64, x & 1),
@@ -138,7 +138,7 @@ def _found_identities() -> Iterator[Case]:
     given = BufferDecl.read("words_in", 0, U32).with_count(2)
     counters = BufferDecl.read_write("counters", 1, U32).with_count(2)
     x = ir.load(given, ir.gid_x())
-    ones: dict[AtomicOp, Expr] = {AtomicOp.MIN: ir.unop(UnOp.BIT_NOT, x), AtomicOp.AND: ir.binop(BinOp.SUB, x, ir.u32(1))}
+    ones: dict[AtomicOp, Expr] = {AtomicOp.MIN: ir.unop(UnOp.BIT_NOT, x), AtomicOp.AND: x - 1}
     for op, value in ones.items():
         body = [ir.if_(x.eq(0), [ir.let("v", ir.atomic(op, counters, ir.gid_x(), value))])]
         values = np.array([0, 5], np.uint32), np.array([2254898474, 9], np.uint32)
@@ -173,7 +173,7 @@ def _choices(dtypes: Sequence[DataType]) -> Iterator[Case]:
         given |= {"n": (I32, number), "p": (dtype, values[0]), "q": (dtype, values[1])}
         c, a, b = (ir.var(name, BOOL) for name in "cab")
         n, p, q = ir.var("n", I32), ir.var("p", dtype), ir.var("q", dtype)
-        compared = ir.binop(BinOp.LE, n, ir.i32(0))
+        compared = n <= 0
         terms = []
         for op in (BinOp.OR, BinOp.AND):
             outer = ir.binop(op, ir.select(c, a, b), compared)
@@ -199,9 +199,9 @@ def _joined_floats() -> Case:
 def _least() -> Case:
     """Return the least and the greatest of numbers and what negates them, by comparisons."""
     x, y, zero = ir.var("x", I32), ir.var("y", I32), ir.i32(0)
-    half = ir.binop(BinOp.DIV, x, ir.i32(2))
-    negations = [ir.binop(BinOp.SUB, zero, one) for one in (x, half, y, ir.binop(BinOp.BIT_AND, x, ir.i32(255)))]
-    negations += [ir.binop(BinOp.MUL, x, ir.i32(-1)), ir.binop(BinOp.ADD, ir.unop(UnOp.BIT_NOT, x), ir.i32(1))]
+    half = x / 2
+    negations = [zero - one for one in (x, half, y, x & 255)]
+    negations += [x * -1, ir.unop(UnOp.BIT_NOT, x) + 1]
     terms = []
     for op, negated in product((BinOp.LT, BinOp.LE, BinOp.GT), negations):
         first = ir.select(ir.binop(op, x, negated), x, negated)
@@ -219,7 +219,7 @@ def _numbers_of_bools(x: Expr, loaded: Expr) -> dict[str, Expr]:
         "a chosen number of numbers": ir.select(ir.cast(BOOL, x), loaded, ir.u32(0)),
         "a number chosen the other way": ir.select(ir.cast(BOOL, x), ir.u32(0), ir.u32(1)),
         "a chosen 5": ir.select(ir.cast(BOOL, x), ir.u32(5), ir.u32(0)),
-        "a sum of bools": ir.cast(U32, ir.cast(BOOL, x)) + ir.cast(U32, ir.binop(BinOp.LT, ir.u32(5), x)),
+        "a sum of bools": ir.cast(U32, ir.cast(BOOL, x)) + ir.cast(U32, ir.u32(5) < x),
         "a bool and 0": ir.cast(U32, ir.cast(BOOL, x)) + ir.u32(0),
         "a bool in a byte": ir.cast(U32, ir.cast(DataType.U8, ir.cast(BOOL, x))),
         "a borrow": ir.binop(BinOp.SATURATING_SUB, ir.u32(1), x) ^ 1,
@@ -241,7 +241,7 @@ def _conditions() -> Iterator[Case]:
     i, x = ir.gid_x(), ir.load(given, ir.gid_x())
     value, zeros = ir.unop(UnOp.BIT_NOT, x), np.zeros(size, np.uint32)
     for name, number in _numbers_of_bools(x, ir.load(given, ir.u32(1))).items():
-        below, none = ir.binop(BinOp.LT, number, ir.u32(1)), number.eq(0)
+        below, none = number < 1, number.eq(0)
         bodies: dict[str, list[Node]] = {
             "below 1": [ir.if_(below, [ir.store(out, i, value)])],
             "0": [ir.if_(none, [ir.store(out, i, value)], [ir.store(out, i, x)])],
@@ -265,7 +265,7 @@ def _conditions() -> Iterator[Case]:
 def _differences() -> Iterator[Case]:
     """Yield the greater and the lesser of words and differences of their inverses, however these are written."""
     x, y = ir.var("x", U32), ir.var("y", U32)
-    inverses = [ir.unop(UnOp.BIT_NOT, x), ir.binop(BinOp.BIT_XOR, x, ir.u32(2**32 - 1)), ir.u32(2**32 - 1) - x]
+    inverses = [ir.unop(UnOp.BIT_NOT, x), x ^ (2**32 - 1), ir.u32(2**32 - 1) - x]
     inverses.append(ir.cast(U32, ir.unop(UnOp.BIT_NOT, ir.cast(I32, x))))
     less = (BinOp.SUB, BinOp.SATURATING_SUB, BinOp.ABS_DIFF, BinOp.WRAPPING_SUB)
     terms = []

@@ -78,7 +78,8 @@ class Bench:
         arrays, self._parameters = kernel.definition.example(size, 1)
         self._buffers: list[Buffer] = [kernel.driver.buffer(one) for one in arrays]
         operands = kernel._operands([_operand(one) for one in self._buffers])  # noqa: SLF001 -- to know what it writes
-        plan = kernel.definition.plan(operands, self._parameters, kernel.candidates[0], kernel.device)
+        definition = kernel.definition
+        plan = definition.plan(definition.call(operands, self._parameters, kernel.candidates[0], kernel.device))
         self._out = [kernel.driver.empty(one.shape, one.dtype) for one in plan.outputs.values()]
 
     def timed(self, candidate: Candidate) -> Callable[[], float]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from vyre_driver import Driver, SpirvModule
-from vyre_driver.autotune.measure.definition import DeviceFacts, Operand, Plan
+from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand, Plan
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.kernels import KERNELS
 from vyre_driver.kernels.scan import InclusiveScan
@@ -173,11 +173,11 @@ def test_a_scan_places_invocations_also_where_subgroups_might_not_be_full(
     kernel = TunedKernel(opened, KERNELS["inclusive_scan"])
     planned, scan = kernel.definition.plan, kernel.definition.modules(kernel.device)[0]
 
-    def plan(*arguments: Any) -> Plan:  # noqa: ANN401 -- what plans are made of
-        found = planned(*arguments)
+    def plan(call: Call) -> Plan:
+        found = planned(call)
         return replace(found, steps=tuple(replace(one, module=changed) if one.module is scan else one for one in found.steps))
 
-    monkeypatch.setattr(InclusiveScan, "plan", lambda _, *arguments: plan(*arguments))
+    monkeypatch.setattr(InclusiveScan, "plan", lambda _, call: plan(call))
     assert (text.count(shortcut), with_workgroup(kernel, 256)) == (1, [None] * 3)
 
 
@@ -192,7 +192,7 @@ def on_longer_buffers(kernel: TunedKernel, count: int, **parameters: object) -> 
     arrays, given = kernel.definition.example(size, count)
     expected = np.atleast_1d(kernel.definition.expected(*arrays, **given))
     operands = dict(zip(kernel.definition.inputs, map(as_operand, arrays), strict=True))
-    plan = kernel.definition.plan(operands, given, kernel.candidates[0], kernel.device)
+    plan = kernel.definition.plan(kernel.definition.call(operands, given, kernel.candidates[0], kernel.device))
     buffers = {
         name: kernel.driver.buffer(longer(array, COUNTED[array.dtype.name]))
         for name, array in zip(operands, arrays, strict=True)

@@ -105,7 +105,7 @@ def result(driver: Driver, definition: KernelDefinition, candidate: Candidate | 
     kernel = TunedKernel(driver, definition)
     chosen = candidate or kernel.candidates[0]
     operands = {name: Operand(one.shape, one.dtype) for name, one in zip(definition.inputs, arrays, strict=True)}
-    plan = definition.plan(operands, {}, chosen, kernel.device)
+    plan = definition.plan(definition.call(operands, {}, chosen, kernel.device))
     made = {**plan.outputs, **plan.temporaries}
     lengths = {name: math.prod(one.shape) * one.dtype.itemsize for name, one in made.items()}
     held = {name: (one.tobytes() + NANS, one.dtype) for name, one in zip(definition.inputs, arrays, strict=True)}

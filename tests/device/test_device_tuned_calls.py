@@ -424,16 +424,16 @@ def test_outputs_that_are_only_written_have_the_counts_that_are_given_or_made_up
     i = gid_x()
     program = Program.wrapped([y], (64, 1, 1), [store(y, i, i * 3)])
     sizes = []
-    bytes_of = calls.ProgramKernel.moved_bytes
+    bytes_of = calls.CallKernel.moved_bytes
     for call in ({"out_counts": {"y": 500}}, {}):
         made: list[int] = []
 
-        def moved(kernel: Any, size: tuple[int, ...], made: list[int] = made) -> int:  # noqa: ANN401 -- a ProgramKernel
+        def moved(kernel: Any, size: tuple[int, ...], made: list[int] = made) -> int:  # noqa: ANN401 -- a CallKernel
             made.append(bytes_of(kernel, size))
             return made[-1]
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(calls.ProgramKernel, "moved_bytes", moved)
+            patch.setattr(calls.CallKernel, "moved_bytes", moved)
             driver.tune(program, budget=FEW, **call)
         sizes += sorted(set(made))
     found = driver.compile(program)(out_counts={"y": 100})

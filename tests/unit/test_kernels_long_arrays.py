@@ -98,7 +98,7 @@ def test_the_largest_arrays_fit_grids_and_32_bit_indices(name: str, most: int) -
     kernel, device = KERNELS[name], facts(limits)
     found = []
     for candidate in kernel.space(device).candidates(limits):
-        plan = kernel.plan(operands(name, MOST), {}, candidate, device)
+        plan = kernel.plan(kernel.call(operands(name, MOST), {}, candidate, device))
         found.append((max(step.groups[0] for step in plan.steps), greatest_index(plan, candidate, MOST)))
     assert (max(groups for groups, _ in found) <= most, max(index for _, index in found) < 2**32) == (True, True)
 
@@ -244,6 +244,7 @@ def test_a_whole_number_beyond_float32_is_an_infinite_alpha() -> None:
     kernel, device = KERNELS["saxpy"], facts()
     candidate = kernel.space(device).candidates(LARGE)[0]
     found = [
-        kernel.plan(operands("saxpy", 8), {"alpha": alpha}, candidate, device).steps[0].push for alpha in (10**400, -(10**400))
+        kernel.plan(kernel.call(operands("saxpy", 8), {"alpha": alpha}, candidate, device)).steps[0].push
+        for alpha in (10**400, -(10**400))
     ]
     assert found == [{"alpha": float("inf"), "count": 8}, {"alpha": float("-inf"), "count": 8}]

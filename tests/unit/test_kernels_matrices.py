@@ -196,14 +196,13 @@ def test_rows_of_whole_vectors_are_read_as_vectors(
     definition: KernelDefinition, shapes: dict[str, tuple[int, ...]], module: str
 ) -> None:
     operands = {name: Operand(shape, F16 if definition is MATMUL_F16 else F32) for name, shape in shapes.items()}
-    plan = definition.plan(operands, {}, definition.space(FACTS).candidates(LARGE)[0], FACTS)
+    plan = definition.plan(definition.call(operands, {}, definition.space(FACTS).candidates(LARGE)[0], FACTS))
     assert [step.module.name for step in plan.steps] == [module]
 
 
 def test_a_row_longer_than_its_tile_is_split() -> None:
-    plan = SOFTMAX.plan(
-        {"x": Operand((3, 16385), F32)}, {}, candidate_with(SOFTMAX.space(FACTS), (256, 1, 1), 4, (16384, 0, 0)), FACTS
-    )
+    candidate = candidate_with(SOFTMAX.space(FACTS), (256, 1, 1), 4, (16384, 0, 0))
+    plan = SOFTMAX.plan(SOFTMAX.call({"x": Operand((3, 16385), F32)}, {}, candidate, FACTS))
     steps = [(step.module.name, step.buffers, step.groups) for step in plan.steps]
     assert (steps, dict(plan.temporaries)) == (
         [

@@ -79,8 +79,7 @@ def _plans(kernel: TunedKernel, definition: KernelDefinition, candidate: Any) ->
     others = [[(shape, np.dtype(kind)) for shape, _ in whole] for kind in _OTHER_TYPES.get(definition.name, ())]
     for form in (whole, odd, *others):
         operands = {name: Operand(*one) for name, one in zip(definition.inputs, form, strict=True)}
-        definition.size(operands, parameters)
-        yield definition.plan(operands, parameters, candidate, kernel.device)
+        yield definition.plan(definition.call(operands, parameters, candidate, kernel.device))
 
 
 def programs(driver: Driver, first: int, count: int, *, constants: bool) -> Iterator[Work]:

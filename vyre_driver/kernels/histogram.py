@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.measure.definition import Call, KernelDefinition, Operand, Plan, Step
 from vyre_driver.autotune.search.space import Axis, TuningSpace
 from vyre_driver.checks import integer_within
 from vyre_driver.errors import InvalidInput
@@ -51,8 +51,10 @@ class Histogram(KernelDefinition):
 
     name = "histogram"
     inputs = ("x",)
+    sizes = ((2**16, 256), (2**22, 256), (2**28, 256))
+    """From 256 KiB to 1 GiB, of bytes as it were."""
 
-    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:  # noqa: ARG002 -- the same on all
+    def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the kernel's own, the one that clears the counts, and the one that copies a few words."""
         return shipped_module("histogram"), shipped_module("fill_words"), copying_module()
 
@@ -82,20 +84,13 @@ class Histogram(KernelDefinition):
             )
         return checked_count(self.name, "x", operands["x"], ("uint32",)), bins
 
-    def plan(
-        self,
-        operands: Mapping[str, Operand],
-        parameters: Mapping[str, Any],
-        candidate: Candidate,
-        device: DeviceFacts,  # noqa: ARG002 -- the same on all
-    ) -> Plan:
+    def plan(self, call: Call) -> Plan:
         """Return two dispatches: zeros into the counts, so that each run counts anew, then the counting."""
-        x = operands["x"]
-        count, bins = self.size(operands, parameters)
+        (count, bins), candidate = call.size, call.candidate
         padded = PaddedBuffers(count)
-        buffers = padded.read("x", x), "counts"
+        buffers = padded.read("x", call.operands["x"]), "counts"
         filling = min(-(-bins // _FILLING), _MOST_FILLING)
-        groups = blocks(count, candidate, candidate["BLOCKS"])
+        groups = blocks(count, candidate)
         push = {"count": count, "bins": bins, "copies": copies(bins, candidate["SHARED_WORDS"])}
         specs = dict(candidate.constants)
         steps = (
@@ -111,15 +106,10 @@ class Histogram(KernelDefinition):
         result = np.random.default_rng(seed).integers(0, bins + bins // 100 + 1, count, np.uint32)
         return (result,), {"bins": bins}
 
-    def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401 -- an integer
+    def expected(self, *arrays: NDArray[Any], bins: int = 256, **_: object) -> NDArray[Any]:
         """Return numpy's ``bincount`` of the values below ``bins``."""
-        (x,), bins = arrays, int(parameters.get("bins", 256))
+        (x,) = arrays
         return np.bincount(x[x < bins], minlength=bins).astype(np.uint32)
-
-    @property
-    def sizes(self) -> tuple[Size, ...]:
-        """From 256 KiB to 1 GiB, of bytes as it were."""
-        return (2**16, 256), (2**22, 256), (2**28, 256)
 
     def moved_bytes(self, size: Size) -> int:
         """Return the bytes of the array and of the counts."""

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 MAX_COUNT = 2**30 - 1
 """Numbers of an array: as many 32-bit ones as 2^32 - 1 bytes hold, which is what ``maxStorageBufferRange`` can say."""
 
+SIZES = (2**16,), (2**22,), (2**28,)
+"""From 256 KiB an array, which any cache holds, to 1 GiB."""
+
 VECTOR = 4
 ARITHMETIC = 0x1 | 0x4  # VK_SUBGROUP_FEATURE_BASIC_BIT, VK_SUBGROUP_FEATURE_ARITHMETIC_BIT
 BLOCKS = (2112, 4224, 1056, 8448)
@@ -42,7 +45,7 @@ def copying_module() -> SpirvModule:
 
 def variant(name: str, device: DeviceFacts) -> SpirvModule:
     """Return the shader that computes within subgroups where the device has them, the one that needs none elsewhere."""
-    return shipped_module(f"{name}_subgroups" if device.has_subgroups(ARITHMETIC) else name)
+    return shipped_module(f"{name}_subgroups" if device.physical.has_subgroup_operations(ARITHMETIC) else name)
 
 
 def check_parameters(kernel: str, parameters: Mapping[str, Any], known: Collection[str]) -> None:
@@ -90,9 +93,9 @@ def tiles(count: int, candidate: Candidate) -> int:
     return -(-vectors // (candidate.workgroup_size[0] * candidate["UNROLL"]))
 
 
-def blocks(count: int, candidate: Candidate, most: int) -> int:
-    """Return how many workgroups share the tiles; where each takes a run of them, the last may have none."""
-    return min(tiles(count, candidate), most)
+def blocks(count: int, candidate: Candidate) -> int:
+    """Return how many workgroups share the tiles, ``BLOCKS`` at most; where each takes a run, the last may have none."""
+    return min(tiles(count, candidate), candidate["BLOCKS"])
 
 
 def over_shared_memory(words: int, limits: Limits) -> str | None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.measure.definition import Call, KernelDefinition, Operand, Plan, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.kernels.tiles import check_matrices, grid_of
@@ -76,7 +76,8 @@ class Matmul(KernelDefinition):
     name: str
     dtype: np.dtype[Any]
     feature: str | None = None
-    inputs: tuple[str, ...] = ("a", "b")
+    inputs = ("a", "b")
+    sizes = tuple((side, side, side) for side in (64, 128, 256, 512, 1024, 2048, 4096, 8192))
 
     def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the module for any matrices, then the one for rows of whole vectors of four."""
@@ -88,7 +89,7 @@ class Matmul(KernelDefinition):
             )
         return shipped_module(self.name), shipped_module(f"{self.name}_wide")
 
-    def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same for all
+    def space(self, _device: DeviceFacts) -> TuningSpace:
         """Return tiles, workgroups and unrolling."""
         return _SPACE
 
@@ -103,15 +104,13 @@ class Matmul(KernelDefinition):
             )
         return m, n, k
 
-    def plan(
-        self, operands: Mapping[str, Operand], parameters: Mapping[str, Any], candidate: Candidate, device: DeviceFacts
-    ) -> Plan:
+    def plan(self, call: Call) -> Plan:
         """Return one dispatch."""
-        m, n, k = self.size(operands, parameters)
-        module = self.modules(device)[n % _QUAD == 0]
-        tiles = math.ceil(n / candidate["TILE_X"]) * math.ceil(m / candidate["TILE_Y"])
-        groups = grid_of(tiles, device.physical.limits)
-        step = Step(module, ("a", "b", "c"), groups, dict(candidate.constants), {"m": m, "n": n, "k": k})
+        (m, n, k), constants = call.size, dict(call.candidate.constants)
+        module = self.modules(call.device)[n % _QUAD == 0]
+        tiles = math.ceil(n / constants["TILE_X"]) * math.ceil(m / constants["TILE_Y"])
+        groups = grid_of(tiles, call.device.physical.limits)
+        step = Step(module, ("a", "b", "c"), groups, constants, {"m": m, "n": n, "k": k})
         return Plan((step,), {"c": Operand((m, n), np.dtype(np.float32))})
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
@@ -121,16 +120,11 @@ class Matmul(KernelDefinition):
         a, b = (rng.random(shape, np.float32) - np.float32(0.25) for shape in ((m, k), (k, n)))
         return (a.astype(self.dtype), b.astype(self.dtype)), {}
 
-    def expected(self, *arrays: NDArray[Any], **_parameters: Any) -> NDArray[Any]:  # noqa: ANN401 -- there are none
+    def expected(self, *arrays: NDArray[Any], **_: object) -> NDArray[Any]:
         """Return the product, summed in float64 and rounded once."""
         with np.errstate(all="ignore"):  # where a BLAS fills its vectors up with zeros, an infinity times one is not a number
             a, b = (one.astype(np.float64) for one in arrays)
             return (a @ b).astype(np.float32)
-
-    @property
-    def sizes(self) -> tuple[Size, ...]:
-        """Squares from 64 to 8192."""
-        return tuple((side, side, side) for side in (64, 128, 256, 512, 1024, 2048, 4096, 8192))
 
     def tolerance(self, size: Size) -> float:
         """Return 8 + sqrt(k) units of 2**-23: the errors of k additions, whose signs are as good as random, add up as roots."""

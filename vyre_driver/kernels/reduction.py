@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.measure.definition import Call, KernelDefinition, Operand, Plan, Step
 from vyre_driver.autotune.search.space import Axis, TuningSpace
 from vyre_driver.kernels.long_arrays import (
     BLOCKS,
+    SIZES,
     VECTOR,
     PaddedBuffers,
     blocks,
@@ -80,12 +81,13 @@ class Reduction(KernelDefinition):
     name: str
     is_sum: bool
     inputs = ("x",)
+    sizes = SIZES
 
     def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the kernel's own, with or without subgroups, and the one that copies a few words."""
         return reducing_module(device), copying_module()
 
-    def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same on all
+    def space(self, _device: DeviceFacts) -> TuningSpace:
         """Return 64 candidates."""
         return blockwise(_rule)
 
@@ -94,22 +96,15 @@ class Reduction(KernelDefinition):
         check_parameters(self.name, parameters, ())
         return (checked_count(self.name, "x", operands["x"], tuple(SUMS)),)
 
-    def plan(
-        self,
-        operands: Mapping[str, Operand],
-        parameters: Mapping[str, Any],  # noqa: ARG002 -- there are none
-        candidate: Candidate,
-        device: DeviceFacts,
-    ) -> Plan:
+    def plan(self, call: Call) -> Plan:
         """Return two dispatches, or one where one workgroup does it all."""
-        x = operands["x"]
-        count = x.shape[0]
+        (count,), x, candidate = call.size, call.operands["x"], call.candidate
         padded = PaddedBuffers(count)
         kinds = SUMS if self.is_sum else _MAXIMA
         specs = {**dict(candidate.constants), "KIND": kinds[x.dtype.name]}
-        module, source = reducing_module(device), padded.read("x", x)
+        module, source = reducing_module(call.device), padded.read("x", x)
         outputs = {"out": Operand((), x.dtype)}
-        groups = blocks(count, candidate, candidate["BLOCKS"])
+        groups = blocks(count, candidate)
         if groups == 1:
             step = Step(module, (source, "out"), (1, 1, 1), specs, {"count": count})
             return Plan((*padded.before, step), outputs, padded.temporaries)
@@ -123,7 +118,7 @@ class Reduction(KernelDefinition):
         """Return float32 from 0 to 1."""
         return (np.random.default_rng(seed).random(size[0], np.float32),), {}
 
-    def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401, ARG002 -- there are none
+    def expected(self, *arrays: NDArray[Any], **_: object) -> NDArray[Any]:
         """Return numpy's maximum, or its sum: of floats in float64, rounded once, of integers wrapped around."""
         (x,) = arrays
         with np.errstate(all="ignore"):
@@ -132,11 +127,6 @@ class Reduction(KernelDefinition):
             if x.dtype == np.float32:
                 return np.asarray(x.sum(dtype=np.float64).astype(np.float32))
             return np.asarray(x.sum(dtype=x.dtype))
-
-    @property
-    def sizes(self) -> tuple[Size, ...]:
-        """From 256 KiB to 1 GiB."""
-        return (2**16,), (2**22,), (2**28,)
 
     def tolerance(self, size: Size) -> float:
         """Return 0 for the maximum, which is exact."""

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.measure.definition import Call, KernelDefinition, Operand, Plan, Step
 from vyre_driver.autotune.search.space import Axis, TuningSpace
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernels.long_arrays import PaddedBuffers, check_parameters, checked_count, copying_module, tiles
+from vyre_driver.kernels.long_arrays import SIZES, PaddedBuffers, check_parameters, checked_count, copying_module, tiles
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.autotune.measure.definition import DeviceFacts, Size
-    from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.spirv.module import SpirvModule
 
 
@@ -38,13 +37,14 @@ class Saxpy(KernelDefinition):
 
     name = "saxpy"
     inputs = ("x", "y")
+    sizes = SIZES
     may_overwrite = True
 
-    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:  # noqa: ARG002 -- the same on all
+    def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the kernel's own and the one that copies a few words."""
         return shipped_module("saxpy_vectors"), copying_module()
 
-    def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same on all
+    def space(self, _device: DeviceFacts) -> TuningSpace:
         """Return 80 candidates."""
         return TuningSpace(
             (
@@ -65,21 +65,15 @@ class Saxpy(KernelDefinition):
         _as_float32(parameters.get("alpha", 1.0))
         return (count,)
 
-    def plan(
-        self,
-        operands: Mapping[str, Operand],
-        parameters: Mapping[str, Any],
-        candidate: Candidate,
-        device: DeviceFacts,
-    ) -> Plan:
+    def plan(self, call: Call) -> Plan:
         """Return one dispatch, of a workgroup for each ``TURNS`` tiles as far as the device allows; the others go round."""
-        count = operands["x"].shape[0]
+        (count,), operands, candidate = call.size, call.operands, call.candidate
         padded = PaddedBuffers(count)
         out = Operand((count,), np.dtype(np.float32))
         buffers = padded.read("x", operands["x"]), padded.read("y", operands["y"]), padded.written("out", out)
-        most = device.physical.limits.max_compute_work_group_count[0]
+        most = call.device.physical.limits.max_compute_work_group_count[0]
         groups = min(-(-tiles(count, candidate) // candidate["TURNS"]), most)
-        push = {"alpha": float(_as_float32(parameters.get("alpha", 1.0))), "count": count}
+        push = {"alpha": float(_as_float32(call.parameters.get("alpha", 1.0))), "count": count}
         module = shipped_module("saxpy_vectors")
         step = Step(module, buffers, (groups, 1, 1), dict(candidate.constants), push)
         return Plan((*padded.before, step, *padded.after), {"out": out}, padded.temporaries)
@@ -90,16 +84,11 @@ class Saxpy(KernelDefinition):
         x, y = (rng.random(size[0], np.float32) for _ in self.inputs)
         return (x, y), {"alpha": 2.5}
 
-    def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401 -- a number
+    def expected(self, *arrays: NDArray[Any], alpha: float = 1.0, **_: object) -> NDArray[Any]:
         """Return what numpy gives in float32."""
         x, y = arrays
         with np.errstate(all="ignore"):
-            return np.asarray(_as_float32(parameters.get("alpha", 1.0)) * x + y)
-
-    @property
-    def sizes(self) -> tuple[Size, ...]:
-        """From 256 KiB an array, which any cache holds, to 1 GiB."""
-        return (2**16,), (2**22,), (2**28,)
+            return np.asarray(_as_float32(alpha) * x + y)
 
     def moved_bytes(self, size: Size) -> int:
         """Two arrays in, one out."""

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.measure.definition import Call, KernelDefinition, Operand, Plan, Step
 from vyre_driver.kernels.long_arrays import (
+    SIZES,
     VECTOR,
     PaddedBuffers,
     blocks,
@@ -54,13 +55,14 @@ class InclusiveScan(KernelDefinition):
 
     name = "inclusive_scan"
     inputs = ("x",)
+    sizes = SIZES
     may_overwrite = True
 
     def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the two of the passes, with or without subgroups, and the one that copies a few words."""
         return variant("scan", device), reducing_module(device), copying_module()
 
-    def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same on all
+    def space(self, _device: DeviceFacts) -> TuningSpace:
         """Return 64 candidates, without those whose workgroups share more than the device has."""
         return blockwise(_rule)
 
@@ -69,27 +71,20 @@ class InclusiveScan(KernelDefinition):
         check_parameters(self.name, parameters, ())
         return (checked_count(self.name, "x", operands["x"], tuple(SUMS)),)
 
-    def plan(
-        self,
-        operands: Mapping[str, Operand],
-        parameters: Mapping[str, Any],  # noqa: ARG002 -- there are none
-        candidate: Candidate,
-        device: DeviceFacts,
-    ) -> Plan:
+    def plan(self, call: Call) -> Plan:
         """Return three dispatches, or one where one workgroup does it all."""
-        x = operands["x"]
-        count = x.shape[0]
+        (count,), x, candidate = call.size, call.operands["x"], call.candidate
         padded = PaddedBuffers(count)
         specs = {**dict(candidate.constants), "KIND": SUMS[x.dtype.name]}
-        module = variant("scan", device)
+        module = variant("scan", call.device)
         source, target = padded.read("x", x), padded.written("out", x)
-        groups = blocks(count, candidate, candidate["BLOCKS"])
+        groups = blocks(count, candidate)
         if groups == 1:  # nothing comes before it: no offset is read
             step = Step(module, (source, source, target), (1, 1, 1), specs, {"count": count})
             return Plan((*padded.before, step, *padded.after), {"out": x}, padded.temporaries)
         in_runs = {**specs, "CONSECUTIVE": True}
         steps = (
-            Step(reducing_module(device), (source, "sums"), (groups, 1, 1), in_runs, {"count": count}),
+            Step(reducing_module(call.device), (source, "sums"), (groups, 1, 1), in_runs, {"count": count}),
             Step(module, ("sums", "sums", "offsets"), (1, 1, 1), specs, {"count": groups}),
             Step(module, (source, "offsets", target), (groups, 1, 1), specs, {"count": count}),
         )
@@ -100,18 +95,13 @@ class InclusiveScan(KernelDefinition):
         """Return float32 from 0 to 1."""
         return (np.random.default_rng(seed).random(size[0], np.float32),), {}
 
-    def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any]:  # noqa: ANN401, ARG002 -- there are none
+    def expected(self, *arrays: NDArray[Any], **_: object) -> NDArray[Any]:
         """Return numpy's: of floats in float64, each rounded once, of integers wrapped around."""
         (x,) = arrays
         if x.dtype != np.float32:
             return np.cumsum(x, dtype=x.dtype)
         with np.errstate(all="ignore"):
             return np.cumsum(x, dtype=np.float64).astype(np.float32)
-
-    @property
-    def sizes(self) -> tuple[Size, ...]:
-        """From 256 KiB to 1 GiB."""
-        return (2**16,), (2**22,), (2**28,)
 
     def tolerance(self, size: Size) -> float:
         """Return that of the last sum, the largest where all numbers have one sign."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.measure.definition import Call, KernelDefinition, Operand, Plan, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.kernels.tiles import check_matrices, grid_of
 from vyre_driver.spirv.shipped import shipped_module
@@ -69,19 +69,21 @@ class Softmax(KernelDefinition):
     beside other numbers a minus infinity becomes 0.
     """
 
-    name: str = "softmax"
-    inputs: tuple[str, ...] = ("x",)
+    name = "softmax"
+    inputs = ("x",)
+    sizes = ((1024, 64), (256, 2**18), (2**17, 512), (2**15, 4096), (4096, 32768), (128, 2**20))
+    """Short rows, rows as long as vocabularies, rows that are split."""
 
     def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return pairs of modules, for rows of any length and of whole vectors of four.
 
         For several rows a workgroup; for one, with subgroup operations where there are; for a split row, its two dispatches.
         """
-        alone = "softmax_subgroups" if device.has_subgroups(_BASIC_AND_ARITHMETIC) else "softmax"
+        alone = "softmax_subgroups" if device.physical.has_subgroup_operations(_BASIC_AND_ARITHMETIC) else "softmax"
         kinds = ("softmax", alone, "softmax_statistics", "softmax_apply")
         return tuple(shipped_module(name) for kind in kinds for name in (kind, f"{kind}_wide"))
 
-    def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same for all
+    def space(self, _device: DeviceFacts) -> TuningSpace:
         """Return workgroups, what an invocation holds, and where rows are split."""
         return _SPACE
 
@@ -91,16 +93,14 @@ class Softmax(KernelDefinition):
         check_matrices(self.name, operands, parameters, (np.dtype(np.float32),), fix)
         return operands["x"].shape
 
-    def plan(
-        self, operands: Mapping[str, Operand], parameters: Mapping[str, Any], candidate: Candidate, device: DeviceFacts
-    ) -> Plan:
+    def plan(self, call: Call) -> Plan:
         """Return one dispatch, or two for rows longer than the candidate's tile."""
-        rows, columns = self.size(operands, parameters)
-        several, alone, statistics, apply = zip(*[iter(self.modules(device))] * 2, strict=True)
+        (rows, columns), candidate = call.size, call.candidate
+        several, alone, statistics, apply = zip(*[iter(self.modules(call.device))] * 2, strict=True)
         push, specs, is_wide = {"rows": rows, "columns": columns}, dict(candidate.constants), columns % _QUAD == 0
         parts = math.ceil(columns / candidate["TILE_X"])
-        groups = grid_of(math.ceil(rows * parts / candidate.workgroup_size[1]), device.physical.limits)
-        outputs = {"y": operands["x"]}
+        groups = grid_of(math.ceil(rows * parts / candidate.workgroup_size[1]), call.device.physical.limits)
+        outputs = {"y": call.operands["x"]}
         if parts == 1:
             module = (alone if candidate.workgroup_size[1] == 1 else several)[is_wide]
             own = {one.name: specs[one.name] for one in module.reflection.spec_constants}
@@ -115,7 +115,7 @@ class Softmax(KernelDefinition):
         """Return normally distributed numbers, as large as logits are."""
         return (4 * np.random.default_rng(seed).standard_normal(size, np.float32),), {}
 
-    def expected(self, *arrays: NDArray[Any], **_parameters: Any) -> NDArray[Any]:  # noqa: ANN401 -- there are none
+    def expected(self, *arrays: NDArray[Any], **_: object) -> NDArray[Any]:
         """Return the formula in float64, rounded once; some rows at a time, for the memory that they take."""
         (x,) = arrays
         found = np.empty(x.shape, np.float32)
@@ -126,11 +126,6 @@ class Softmax(KernelDefinition):
                 powers = np.exp(numbers - numbers.max(axis=1, keepdims=True))
                 found[start : start + step] = powers / powers.sum(axis=1, keepdims=True)
         return found
-
-    @property
-    def sizes(self) -> tuple[Size, ...]:
-        """Short rows, rows as long as vocabularies, rows that are split."""
-        return ((1024, 64), (256, 2**18), (2**17, 512), (2**15, 4096), (4096, 32768), (128, 2**20))
 
     def tolerance(self, size: Size) -> float:
         """Return 32 + sqrt(columns / 1024) units of 2**-23: for exp near 0, of which Vulkan asks 3 ulp, and for the sums."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.measure.definition import Call, KernelDefinition, Operand, Plan, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.kernels.tiles import check_matrices, grid_of
 from vyre_driver.spirv.shipped import shipped_module
@@ -54,14 +54,16 @@ _SPACE = TuningSpace(
 class Transpose(KernelDefinition):
     """``b[j, i] = a[i, j]`` of a row-major matrix of float32, uint32 or int32. A size is (rows, columns) of ``a``."""
 
-    name: str = "transpose"
-    inputs: tuple[str, ...] = ("a",)
+    name = "transpose"
+    inputs = ("a",)
+    sizes = ((256, 256), (1024, 1024), (4096, 4096), (64, 2**20), (2**20, 64), (16384, 16384))
+    """Squares, and a long matrix each way."""
 
-    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:  # noqa: ARG002 -- the same for all
+    def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the module for any matrix, then the one for rows and columns of whole vectors of four."""
         return shipped_module("transpose"), shipped_module("transpose_wide")
 
-    def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same for all
+    def space(self, _device: DeviceFacts) -> TuningSpace:
         """Return tiles, their order, workgroups and unrolling."""
         return _SPACE
 
@@ -71,30 +73,22 @@ class Transpose(KernelDefinition):
         check_matrices(self.name, operands, parameters, _DTYPES, fix)
         return operands["a"].shape
 
-    def plan(
-        self, operands: Mapping[str, Operand], parameters: Mapping[str, Any], candidate: Candidate, device: DeviceFacts
-    ) -> Plan:
+    def plan(self, call: Call) -> Plan:
         """Return one dispatch."""
-        m, n = self.size(operands, parameters)
-        module = self.modules(device)[m % _QUAD == 0 and n % _QUAD == 0]
-        tiles = math.ceil(n / candidate["TILE_X"]) * math.ceil(m / candidate["TILE_Y"])
-        groups = grid_of(tiles, device.physical.limits)
-        step = Step(module, ("a", "b"), groups, dict(candidate.constants), {"m": m, "n": n})
-        return Plan((step,), {"b": Operand((n, m), operands["a"].dtype)})
+        (m, n), constants = call.size, dict(call.candidate.constants)
+        module = self.modules(call.device)[m % _QUAD == 0 and n % _QUAD == 0]
+        tiles = math.ceil(n / constants["TILE_X"]) * math.ceil(m / constants["TILE_Y"])
+        groups = grid_of(tiles, call.device.physical.limits)
+        step = Step(module, ("a", "b"), groups, constants, {"m": m, "n": n})
+        return Plan((step,), {"b": Operand((n, m), call.operands["a"].dtype)})
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return a matrix of words with any bits."""
         return (np.random.default_rng(seed).integers(0, 2**32, size, np.uint32),), {}
 
-    def expected(self, *arrays: NDArray[Any], **_parameters: Any) -> NDArray[Any]:  # noqa: ANN401 -- there are none
+    def expected(self, *arrays: NDArray[Any], **_: object) -> NDArray[Any]:
         """Return the transpose."""
         return np.ascontiguousarray(arrays[0].T)
-
-    @property
-    def sizes(self) -> tuple[Size, ...]:
-        """Squares from 256 to 16384, and a long one each way."""
-        squares = tuple((side, side) for side in (256, 1024, 4096))
-        return (*squares, (64, 2**20), (2**20, 64), (16384, 16384))
 
     def moved_bytes(self, size: Size) -> int:
         """Return the bytes of both matrices."""

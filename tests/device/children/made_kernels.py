@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver import SpirvModule
-    from vyre_driver.autotune import Candidate
-    from vyre_driver.autotune.measure.definition import DeviceFacts, Size
+    from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Size
 
 # All loops of an invocation of llvmpipe turn no more than 65,535 times together: each turn has much to do, one step after the
 # other, so that it goes on for minutes.
@@ -72,44 +71,36 @@ class TurningKernel(KernelDefinition):
     quick_to: int = 1 << 30
     name = "turning"
     inputs = ("x",)
-
-    @property
-    def sizes(self) -> tuple[Size, ...]:
-        return ((1000,), (20_000,))
+    sizes = ((1000,), (20_000,))
 
     @property
     def module(self) -> SpirvModule:
         return glsl(IN_PLACE if self.in_place else APART)
 
-    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:  # noqa: ARG002 -- the same for any
+    def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
         return (self.module,)
 
-    def space(self, device: DeviceFacts) -> TuningSpace:  # noqa: ARG002 -- the same for any
+    def space(self, _device: DeviceFacts) -> TuningSpace:
         return TuningSpace((Axis("TURNS", self.turns),))
 
-    def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:  # noqa: ARG002 -- none
+    def size(self, operands: Mapping[str, Operand], _parameters: Mapping[str, Any]) -> Size:
         return operands["x"].shape
 
-    def plan(
-        self,
-        operands: Mapping[str, Operand],
-        parameters: Mapping[str, Any],  # noqa: ARG002 -- none
-        candidate: Candidate,
-        device: DeviceFacts,  # noqa: ARG002 -- the same for any
-    ) -> Plan:
-        flaw = dict(self.flaws).get(candidate["TURNS"])
+    def plan(self, call: Call) -> Plan:
+        (count,), turns = call.size, call.candidate["TURNS"]
+        flaw = dict(self.flaws).get(turns)
         if os.getpid() != self.home:
             self._misbehave(flaw)
-        specs: dict[str, object] = {"TURNS": candidate["TURNS"]}
+        specs: dict[str, object] = {"TURNS": turns}
         if flaw in FLAWS:
             specs[FLAWS[flaw]] = 1
-        if flaw == "wrong when large" and operands["x"].shape[0] > self.sizes[0][0]:
+        if flaw == "wrong when large" and count > self.sizes[0][0]:
             specs["WRONG"] = 1
         if flaw == "refuses":
             specs["NO_SUCH_CONSTANT"] = 1
-        groups = (-(-operands["x"].shape[0] // 64), 1, 1)
+        groups = (-(-count // 64), 1, 1)
         output = "x" if self.in_place else "y"
-        return Plan((Step(self.module, ("x",) if self.in_place else ("x", "y"), groups, specs),), {output: operands["x"]})
+        return Plan((Step(self.module, ("x",) if self.in_place else ("x", "y"), groups, specs),), {output: call.operands["x"]})
 
     def _misbehave(self, flaw: str | None) -> None:
         if flaw == "dies":
@@ -127,7 +118,7 @@ class TurningKernel(KernelDefinition):
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         return (np.random.default_rng(seed).integers(0, 1 << 20, size, dtype=np.uint32),), {}
 
-    def expected(self, *arrays: NDArray[Any], **_: Any) -> NDArray[Any]:  # noqa: ANN401 -- none
+    def expected(self, *arrays: NDArray[Any], **_: object) -> NDArray[Any]:
         return 3 * arrays[0] + np.uint32(1)
 
     def moved_bytes(self, size: Size) -> int:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.autotune.choice import check_space, program_target
-from vyre_driver.autotune.measure.adhoc import ModuleKernel, ProgramKernel, example_arrays
+import numpy as np
+
+from vyre_driver.autotune.choice import check_space, module_target, program_target
+from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
 from vyre_driver.autotune.measure.tune import tune
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.autotune.measure.unasked import UNASKED, is_forced, warned
@@ -15,18 +19,108 @@ from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.lowering.program import prepare_for
 from vyre_driver.specialization.resolve import named_values
 from vyre_driver.spirv.module import SpirvModule
+from vyre_driver.target.config import DispatchConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from vyre_driver.autotune.measure.adhoc import CallKernel, Groups
+    from numpy.typing import NDArray
+
+    from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Size
     from vyre_driver.autotune.measure.tune import TuningResult
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
+    from vyre_driver.autotune.target import TuningTarget
+    from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.driver import Driver
+    from vyre_driver.ir.predicates import ShapePredicate
     from vyre_driver.ir.program import Program
     from vyre_driver.lowering.program import ProgramSource
     from vyre_driver.specialization.values import SpecMap
-    from vyre_driver.target.config import DispatchConfig
+
+Groups = tuple[int, int, int]
+
+EXAMPLE_ELEMENTS = 1 << 20
+"""Of a buffer whose count nobody has said."""
+_SEARCHED = 1 << 12
+
+
+@dataclass(frozen=True)
+class CallKernel(KernelDefinition):
+    """One dispatch of a module or a program on given arrays; ``at`` is what ``Driver.compile`` looks for with the same.
+
+    What it writes is compared between candidates: nobody knows it beforehand. Of a module ``groups`` are those of every
+    candidate, or what tells them of one. Of a program the workgroup is tuned, and its grid is its own.
+    """
+
+    code: SpirvModule | Program
+    arguments: tuple[BufferArgument, ...]
+    at: TuningTarget
+    specs: Mapping[str, object]
+    config: DispatchConfig | None = None
+    groups: Groups | Callable[[Candidate], Groups] | None = None
+    push: Mapping[str, object] = field(default_factory=dict)
+    tolerated: float = 0.0
+    sizes = ((),)
+    """The size of the call, which counts for any."""
+
+    @property
+    def name(self) -> str:  # type: ignore[override] # of the target
+        """The target's."""
+        return self.at.kernel
+
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # of the call
+        """The buffers that arrays were given for."""
+        return tuple(one.binding.name for one in self.arguments if one.position is not None)
+
+    def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
+        """Return the module; none of a program, which is lowered when it is compiled."""
+        return (self.code,) if isinstance(self.code, SpirvModule) else ()
+
+    def space(self, _device: DeviceFacts) -> TuningSpace:
+        """Return what is left by the constants that are given, or the workgroups that make no other results."""
+        return self.at.space
+
+    def target(self, _device: DeviceFacts) -> TuningTarget:
+        """Return what was given."""
+        return self.at
+
+    def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
+        """Return no size, after checking that the arrays are of the shapes of the call."""
+        wanted = {one.binding.name: Operand(one.shape, one.dtype) for one in self.arguments if one.position is not None}
+        if dict(operands) != wanted or parameters:
+            raise InvalidInput(f"{self.name} is tuned on arrays of other shapes", fix="give arrays like those of the call")
+        return ()
+
+    def plan(self, call: Call) -> Plan:
+        """Return the one dispatch; what is read and written keeps its name."""
+        buffers = tuple(one.binding.name for one in self.arguments)
+        written = {
+            one.binding.name: Operand(one.shape, one.dtype) for one in self.arguments if one.binding.output_index is not None
+        }
+        return Plan((self._step(buffers, call.candidate),), written)
+
+    def _step(self, buffers: tuple[str, ...], candidate: Candidate) -> Step:
+        if isinstance(self.code, SpirvModule):
+            groups = self.groups(candidate) if callable(self.groups) else self.groups
+            return Step(self.code, buffers, groups, {**dict(candidate.constants), **self.specs}, self.push)
+        config = replace(self.config or DispatchConfig(), workgroup_override=candidate.workgroup_size)
+        return Step(self.code, buffers, None, self.specs, config=config)
+
+    def example(self, _size: Size, _seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
+        """Return the arrays of the call."""
+        return tuple(one.data for one in self.arguments if one.data is not None), {}
+
+    def expected(self, *_arrays: NDArray[Any], **_: object) -> None:
+        """Return None: nobody knows it."""
+
+    def tolerance(self, _size: Size) -> float:
+        """Return what was given."""
+        return self.tolerated
+
+    def moved_bytes(self, _size: Size) -> int:
+        """Return the bytes of all buffers."""
+        return sum(one.byte_len for one in self.arguments)
 
 
 def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
@@ -69,31 +163,22 @@ def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
     TuningFailed
         As ``tune``.
     """
-    given = {} if specs is None else named_values(specs)
-    kernel: CallKernel
+    given, counts = {} if specs is None else named_values(specs), dict(out_counts or {})
     if isinstance(code, SpirvModule):
-        if space is None:
-            raise InvalidInput(
-                f"{code.name} is to be tuned without a space", fix="say what may be tuned: space=TuningSpace(...)"
-            )
-        check_space(space)
-        if all(axis.constant in given for axis in space.axes):
-            raise InvalidInput(f"every constant that may be tuned of {code.name} is given", fix="leave some out of specs")
-        arguments = BindingPlan.from_reflection(code.runnable.reflection).check_arguments(arrays, out_counts or {})
-        kernel = ModuleKernel(arguments, code, space, given, groups, push or {}, tolerated=tolerance)
-        return tune(TunedKernel(driver, kernel), **how)
-    wrong = {"space": space, "groups": groups, "push": push}
-    unfit = [name for name, value in wrong.items() if value is not None]
-    if unfit:
-        raise InvalidInput(f"a program is to be tuned with {', '.join(unfit)}, which it has by itself", fix="leave it out")
-    prepared = _tunable(driver, code, specs, config)
-    counts = dict(out_counts or {})
-    if not arrays:
-        arrays, made = example_arrays(prepared.plan, prepared.rules.predicates)
-        counts = made | counts
-    arguments = prepared.plan.check_arguments(arrays, counts)
-    target = program_target(prepared, config, driver.physical_device)
-    return tune(TunedKernel(driver, ProgramKernel(arguments, code, target, given, config, tolerated=tolerance)), **how)
+        target = _module_target(driver, code, space, given)
+        plan = BindingPlan.from_reflection(code.runnable.reflection)
+    else:
+        wrong = {"space": space, "groups": groups, "push": push}
+        unfit = [name for name, value in wrong.items() if value is not None]
+        if unfit:
+            raise InvalidInput(f"a program is to be tuned with {', '.join(unfit)}, which it has by itself", fix="leave it out")
+        prepared = _tunable(driver, code, specs, config)
+        plan, target = prepared.plan, program_target(prepared, config, driver.physical_device)
+        if not arrays:
+            arrays, made = example_arrays(plan, prepared.rules.predicates)
+            counts = made | counts
+    kernel = CallKernel(code, plan.check_arguments(arrays, counts), target, given, config, groups, push or {}, tolerance)
+    return tune(TunedKernel(driver, kernel), **how)
 
 
 def tune_program_unasked(
@@ -109,8 +194,18 @@ def tune_program_unasked(
         return
     with warned():
         arguments = prepared.plan.check_arguments(*example_arrays(prepared.plan, prepared.rules.predicates))
-        kernel = ProgramKernel(arguments, program, target, dict(specs or {}), config)
+        kernel = CallKernel(program, arguments, target, dict(specs or {}), config)
         tune(TunedKernel(driver, kernel), budget=UNASKED, replace=is_forced(driver))
+
+
+def _module_target(driver: Driver, module: SpirvModule, space: TuningSpace | None, given: Mapping[str, object]) -> TuningTarget:
+    """Return what the record of a module is for, which has something to tune; raises as ``tune_call``."""
+    if space is None:
+        raise InvalidInput(f"{module.name} is to be tuned without a space", fix="say what may be tuned: space=TuningSpace(...)")
+    check_space(space)
+    if all(axis.constant in given for axis in space.axes):
+        raise InvalidInput(f"every constant that may be tuned of {module.name} is given", fix="leave some out of specs")
+    return module_target(module, given, space, driver.physical_device)
 
 
 def _tunable(
@@ -127,3 +222,31 @@ def _tunable(
     if why is not None:
         raise InvalidInput(f"the program has nothing that can be tuned: {why}", fix="leave its workgroup as it is declared")
     return prepared
+
+
+def example_arrays(plan: BindingPlan, predicates: Sequence[ShapePredicate | None]) -> tuple[list[NDArray[Any]], dict[str, int]]:
+    """Return arrays for a call that nobody has made yet, and counts of what it only writes.
+
+    Numbers from 0 to 255, as many as the program declares, else ``EXAMPLE_ELEMENTS`` or about as many as fulfil the
+    descriptor's predicate.
+    """
+    rng = np.random.default_rng(0)
+    arrays: list[NDArray[Any]] = []
+    counts = {}
+    for one, predicate in zip(plan.descriptors, predicates, strict=True):
+        count = one.element_count or _example_count(predicate)
+        if one.role.consumes_input:
+            dtype = np.dtype(np.uint8) if one.dtype is None else one.dtype
+            size = one.header_bytes + count * one.stride
+            arrays.append(rng.integers(0, 256, size // dtype.itemsize, np.uint8).astype(dtype))
+        elif not one.element_count:
+            counts[one.name] = count
+    return arrays, counts
+
+
+def _example_count(predicate: ShapePredicate | None) -> int:
+    """Return the first count that will do, searched up a little and then down; where none does, the call will say so."""
+    if predicate is None:
+        return EXAMPLE_ELEMENTS
+    counts = itertools.chain(range(EXAMPLE_ELEMENTS, EXAMPLE_ELEMENTS + _SEARCHED), range(EXAMPLE_ELEMENTS - 1, 0, -1))
+    return next((count for count in counts if predicate.holds(count)), EXAMPLE_ELEMENTS)

@@ -36,10 +36,6 @@ class DeviceFacts:
     physical: PhysicalDevice
     features: frozenset[str]
 
-    def has_subgroups(self, operations: int) -> bool:
-        """Whether compute shaders have these subgroup operations (``VkSubgroupFeatureFlagBits``)."""
-        return self.physical.has_subgroup_operations(operations)
-
 
 @dataclass(frozen=True, slots=True)
 class Operand:
@@ -47,6 +43,17 @@ class Operand:
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call whose arrays and parameters are right and make a problem of this size, with one candidate on one device."""
+
+    operands: Mapping[str, Operand]
+    parameters: Mapping[str, Any]
+    size: Size
+    candidate: Candidate
+    device: DeviceFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +89,8 @@ class KernelDefinition(ABC):
     name: str
     inputs: tuple[str, ...]
     """The arrays of a call, by name and in order."""
+    sizes: tuple[Size, ...]
+    """The sizes that ``tune run`` takes without ``--size``, from small to large."""
     may_overwrite: bool = False
     """Whether an output may be the buffer of an input: each number is read before anybody writes its place."""
 
@@ -99,9 +108,9 @@ class KernelDefinition(ABC):
     def space(self, device: DeviceFacts) -> TuningSpace:
         """Return what may be tuned."""
 
-    def target(self, device: DeviceFacts, space: TuningSpace) -> TuningTarget:
-        """Return what records of the kernel are for."""
-        return TuningTarget.of_modules(self.name, self.modules(device), space, device.physical, SpecMap())
+    def target(self, device: DeviceFacts) -> TuningTarget:
+        """Return what records of the kernel are for, with the space that may be tuned."""
+        return TuningTarget.of_modules(self.name, self.modules(device), self.space(device), device.physical, SpecMap())
 
     @abstractmethod
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
@@ -113,11 +122,15 @@ class KernelDefinition(ABC):
             If they do not.
         """
 
-    @abstractmethod
-    def plan(
+    def call(
         self, operands: Mapping[str, Operand], parameters: Mapping[str, Any], candidate: Candidate, device: DeviceFacts
-    ) -> Plan:
-        """Return the dispatches of a call whose arrays have been checked by ``size``."""
+    ) -> Call:
+        """Return a call with the size that ``size`` finds; raises as that."""
+        return Call(operands, parameters, self.size(operands, parameters), candidate, device)
+
+    @abstractmethod
+    def plan(self, call: Call) -> Plan:
+        """Return the dispatches of a call."""
 
     @abstractmethod
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
@@ -126,11 +139,6 @@ class KernelDefinition(ABC):
     @abstractmethod
     def expected(self, *arrays: NDArray[Any], **parameters: Any) -> NDArray[Any] | None:  # noqa: ANN401 -- what the kernel takes
         """Return what numpy makes of a call, in the type the kernel returns; None where nobody knows."""
-
-    @property
-    @abstractmethod
-    def sizes(self) -> tuple[Size, ...]:
-        """The sizes that ``tune run`` takes without ``--size``, from small to large."""
 
     def tolerance(self, size: Size) -> float:  # noqa: ARG002 -- of those that round
         """Return how far two right results may be apart, relative to the largest magnitude in them; 0 is bit for bit."""

@@ -87,8 +87,8 @@ class Workbench:
 
     def make(self, candidate: Candidate) -> DeviceTrial:
         """Make a candidate ready; raises as ``Driver.compile`` and ``Kernel.bind``."""
-        plan = self.definition.plan(self.operands, self.parameters, candidate, self.device)
-        return DeviceTrial(self, candidate, plan)
+        call = self.definition.call(self.operands, self.parameters, candidate, self.device)
+        return DeviceTrial(self, candidate, self.definition.plan(call))
 
     def buffer(self, name: str, operand: Operand) -> Buffer:
         """Return the buffer of that name, shape and type, which is the same for every candidate."""

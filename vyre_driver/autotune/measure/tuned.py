@@ -6,7 +6,7 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
+from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand
 from vyre_driver.binding.arguments import as_array
 from vyre_driver.errors import DispatchFailed, InvalidInput
 from vyre_driver.kompute.buffer import Buffer, check_buffers
@@ -49,13 +49,14 @@ class TunedKernel:
         self.driver = driver
         self.definition = definition
         self.device = DeviceFacts(driver.physical_device, frozenset(driver.device.features))
-        self.space = definition.space(self.device)
+        self.target = definition.target(self.device)
+        self.space = self.target.space
         self.candidates = self.space.candidates(driver.physical_device.limits)
-        self.target = definition.target(self.device, self.space)
         self._compiled: dict[object, tuple[SpirvModule | Program, Kernel]] = {}
         self._known: dict[Size, Candidate] = {}
-        self._calls: OrderedDict[object, _Call] = OrderedDict()
-        self._latest: tuple[object, _Call, BoundPlan] | None = None  # of the calls above, and what the next one has to be like
+        self._calls: OrderedDict[object, _CallBuffers] = OrderedDict()
+        # Of the calls above, and what the next one has to be like.
+        self._latest: tuple[object, _CallBuffers, BoundPlan] | None = None
         self._lock = threading.RLock()  # of what is compiled and tuned
         self._calling = call_lock(definition.name)  # of the calls, their buffers and what is bound to them
         driver.room.add(self)
@@ -90,7 +91,7 @@ class TunedKernel:
         def run() -> NDArray[Any] | tuple[NDArray[Any], ...]:
             with self._calling:
                 if self._latest is None or self._latest[0] != form:
-                    plan = self.definition.plan(operands, parameters, candidate, self.device)
+                    plan = self.definition.plan(Call(operands, parameters, size, candidate, self.device))
                     self._latest = form, *self._prepared(plan, {**operands, **plan.outputs})
                 _, call, bound = self._latest
                 call.used = next(self.driver.room.uses)
@@ -119,7 +120,7 @@ class TunedKernel:
         operands = self._operands([Operand(one.shape, one.dtype) for one in buffers])
         size = self.definition.size(operands, parameters)
         chosen = self._tuned(size) if candidate is None else candidate
-        plan = self.definition.plan(operands, parameters, chosen, self.device)
+        plan = self.definition.plan(Call(operands, parameters, size, chosen, self.device))
         inputs = dict(zip(self.definition.inputs, buffers, strict=True))
         self._check_outputs(plan, inputs, outputs)
         named = inputs | dict(zip(plan.outputs, outputs, strict=True))
@@ -165,7 +166,7 @@ class TunedKernel:
             )
         return dict(zip(names, given, strict=True))
 
-    def _prepared(self, plan: Plan, memory: Mapping[str, Operand]) -> tuple[_Call, BoundPlan]:
+    def _prepared(self, plan: Plan, memory: Mapping[str, Operand]) -> tuple[_CallBuffers, BoundPlan]:
         """Return buffers and a plan that is bound to them; under the lock, where those of earlier calls stay."""
         form = tuple((name, one.shape, one.dtype) for name, one in memory.items())
         call = self._calls.pop(form, None)
@@ -173,7 +174,7 @@ class TunedKernel:
         while len(self._calls) >= _MAX_CALLS:
             self._drop_oldest()
         try:
-            call = call or _Call(self.driver, memory)
+            call = call or _CallBuffers(self.driver, memory)
             bound = call.bind(self, plan)
         except BaseException:
             if call is not None:
@@ -287,7 +288,7 @@ class BoundPlan:
         return self._batch or self.bound[0]
 
 
-class _Call:
+class _CallBuffers:
     """Buffers for arrays of one shape, and the plan that was bound to them last.
 
     It does not hold the kernel, which holds it: the buffers go with the last who uses that, and wait for no garbage collection.

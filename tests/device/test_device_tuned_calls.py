@@ -16,6 +16,7 @@ from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Axis, Budget, Candidate, Status, TuningSpace
 from vyre_driver.autotune.choice import module_target, program_target
 from vyre_driver.autotune.measure import calls
+from vyre_driver.autotune.measure import tune as tuning
 from vyre_driver.cache.entry import Verdict
 from vyre_driver.errors import InvalidInput, InvalidProgram, InvalidSpecialization, LimitExceeded
 from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, if_, load, store
@@ -78,14 +79,14 @@ def driver(layer: str) -> Iterator[Driver]:
 @pytest.fixture
 def quick_tuning(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What is tuned unasked is timed a few times only; the names of what was tuned."""
-    tuned, tune = [], calls.tune
+    tuned, tune = [], tuning.tune
 
     def counted(kernel: Any, *given: Any, **how: Any) -> object:  # noqa: ANN401 -- those of tune
         tuned.append(kernel.definition.name)
         return tune(kernel, *given, **how)
 
-    monkeypatch.setattr(calls, "UNASKED", Budget(seconds=30, max_samples=8))
-    monkeypatch.setattr(calls, "tune", counted)
+    monkeypatch.setattr(tuning, "UNASKED", Budget(seconds=30, max_samples=8))
+    monkeypatch.setattr(tuning, "tune", counted)
     return tuned
 
 

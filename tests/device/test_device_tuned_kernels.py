@@ -15,7 +15,7 @@ from made_kernels import TurningKernel
 
 from vyre_driver import Driver, kernels
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Budget, Candidate
-from vyre_driver.autotune.measure import unasked
+from vyre_driver.autotune.measure import tune as tuning
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, InvalidInput
 from vyre_driver.kernels import KERNELS, TunedKernel
 
@@ -42,7 +42,7 @@ def layered() -> Iterator[Driver]:
 @pytest.fixture
 def quick_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tuned unasked is timed a few times only."""
-    monkeypatch.setattr(unasked, "UNASKED", Budget(seconds=30, max_samples=8))
+    monkeypatch.setattr(tuning, "UNASKED", Budget(seconds=30, max_samples=8))
 
 
 def memory_in_use(driver: Driver) -> int:
@@ -291,13 +291,13 @@ SECOND = """
 from made_kernels import TurningKernel
 import numpy as np
 from vyre_driver import Driver
-from vyre_driver.autotune.measure import unasked
+from vyre_driver.autotune.measure import tune as tuning
 from vyre_driver.kernels import TunedKernel
 
 def refuse(*_, **__):
     raise AssertionError("tuned again")
 
-unasked.tune = refuse
+tuning.tune = refuse
 with Driver() as driver:
     kernel = TunedKernel(driver, TurningKernel((5000, 100)))
     print(kernel(np.arange(5000, dtype=np.uint32))[1], kernel.candidate((5000,))["TURNS"])
@@ -407,13 +407,13 @@ def test_eight_threads_call_one_kernel_with_two_shapes(layered: Driver) -> None:
 @pytest.mark.usefixtures("quick_tuning")
 def test_threads_that_call_first_tune_each_size_once_and_all_wait_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VYRE_AUTOTUNE", "tune")
-    tuned, tune = [], unasked.tune
+    tuned, tune = [], tuning.tune
 
     def counted(kernel: TunedKernel, size: tuple[int, ...], **how: Any) -> object:  # noqa: ANN401 -- those of tune
         tuned.append(size)
         return tune(kernel, size, **how)
 
-    monkeypatch.setattr(unasked, "tune", counted)
+    monkeypatch.setattr(tuning, "tune", counted)
     with Driver(autotune=AutotuneStore()) as driver:
         kernel = TunedKernel(driver, TurningKernel((1, SLOW, BEST), ((1, "wrong"),)))
         sizes = (2000, 4000) * 4

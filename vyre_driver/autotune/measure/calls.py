@@ -10,9 +10,8 @@ import numpy as np
 
 from vyre_driver.autotune.choice import check_space, module_target, program_target
 from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
-from vyre_driver.autotune.measure.tune import tune
+from vyre_driver.autotune.measure.tune import tune, tune_unasked, warned
 from vyre_driver.autotune.measure.tuned import TunedKernel
-from vyre_driver.autotune.measure.unasked import UNASKED, is_forced, warned
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.errors import InvalidInput
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
@@ -195,7 +194,7 @@ def tune_program_unasked(
     with warned():
         arguments = prepared.plan.check_arguments(*example_arrays(prepared.plan, prepared.rules.predicates))
         kernel = CallKernel(program, arguments, target, dict(specs or {}), config)
-        tune(TunedKernel(driver, kernel), budget=UNASKED, replace=is_forced(driver))
+        tune_unasked(TunedKernel(driver, kernel))
 
 
 def _module_target(driver: Driver, module: SpirvModule, space: TuningSpace | None, given: Mapping[str, object]) -> TuningTarget:

@@ -217,10 +217,3 @@ class DeviceTrial:
 
 def _held_with(driver: Driver) -> list[object]:
     return _running.setdefault(weakref.ref(driver, _running.pop), [])
-
-
-def as_outputs(expected: object) -> list[NDArray[Any]] | None:
-    """Return what numpy makes of a call as a list of outputs, None where nobody knows."""
-    if expected is None:
-        return None
-    return [np.asarray(one) for one in expected] if isinstance(expected, (tuple, list)) else [np.asarray(expected)]

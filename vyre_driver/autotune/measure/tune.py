@@ -13,22 +13,26 @@ again: what was timed by then is compared, and the run is left to itself.
 from __future__ import annotations
 
 import dataclasses
-from contextlib import ExitStack, closing
+import warnings
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from vyre_driver.autotune.measure.definition import Operand
 from vyre_driver.autotune.measure.isolation import IsolatedBench
 from vyre_driver.autotune.measure.outputs import comparison
-from vyre_driver.autotune.measure.trials import SEED, Workbench, as_outputs
+from vyre_driver.autotune.measure.trials import SEED, Workbench
 from vyre_driver.autotune.search.outcomes import Abandoned, Budget, Status, WrongOutputs
 from vyre_driver.autotune.search.search import search
-from vyre_driver.autotune.store.records import size_text
+from vyre_driver.autotune.store.records import TuningMode, size_text
+from vyre_driver.autotune.store.store import AutotuneWarning
 from vyre_driver.binding.arguments import as_array
-from vyre_driver.errors import InvalidInput, TuningFailed
+from vyre_driver.errors import InvalidInput, TuningFailed, VyreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -40,11 +44,11 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.autotune.store.record import AutotuneRecord
 
-_SOON_BYTES = 1 << 26
-_SOON_OPERATIONS = 4_000_000_000
-_QUICK_BYTES = 1 << 30
-_QUICK_OPERATIONS = 200_000_000_000
+# Bytes that a call moves at most, and its floating-point operations.
+_SOON = 1 << 26, 4_000_000_000
+_QUICK = 1 << 30, 200_000_000_000
 _DEFAULT_BUDGET = Budget()
+UNASKED = Budget(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,18 +114,18 @@ def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
         If the record cannot be saved; it is used all the same.
     """
     definition = kernel.definition
-    call = _call(definition, size, arrays, parameters)
+    given = _inputs(definition, size, arrays, parameters)
     kernel.driver.tuning.will_be_made()
-    checked, right = _checked_call(definition, call)
+    checked, right = _checked_inputs(definition, given)
     with ExitStack() as stack:
-        bench = small = _bench(kernel, call, budget, isolate=isolate)
+        bench = small = _bench(kernel, given, budget, isolate=isolate)
         stack.enter_context(bench)
-        if checked is not call:
+        if checked is not given:
             small = _bench(kernel, checked, budget, isolate=isolate)
             stack.enter_context(small)
         # Two right candidates are twice as far apart as each may be from what is right.
         tolerance = definition.tolerance(checked.size) * (1 if right is not None else 2)
-        maker = _Maker(kernel, call, bench, small, comparison(tolerance))
+        maker = _Maker(kernel, given, bench, small, comparison(tolerance))
         if kernel.driver.physical_device.is_software:  # its clock is the host's, which has just compiled
             budget = dataclasses.replace(budget, warm_up=0)
         try:
@@ -129,14 +133,31 @@ def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
                 kernel.candidates, maker.make, budget=budget, agrees=maker.agrees, expected=right, on_progress=on_progress
             )
         except TuningFailed as error:
-            said = f"{definition.name} of size {call.size} is not tuned: {error.problem}"
+            said = f"{definition.name} of size {given.size} is not tuned: {error.problem}"
             raise TuningFailed(said, fix=error.fix, kernel=definition.name, **error.context) from None
-    _check_agreement(definition, call.size, found)
-    return _kept(kernel, call.size, found, replace=replace)
+    _check_agreement(definition, given.size, found)
+    return _kept(kernel, given.size, found, replace=replace)
+
+
+def tune_unasked(kernel: TunedKernel, size: Size | None = None) -> None:
+    """Tune in half a minute what only ``VYRE_AUTOTUNE`` asks for, to be called within ``warned``; raises as ``tune``.
+
+    In mode FORCE a record that another process has saved meanwhile is replaced too.
+    """
+    tune(kernel, size, budget=UNASKED, replace=kernel.driver.tuning.mode is TuningMode.FORCE)
+
+
+@contextmanager
+def warned() -> Iterator[None]:
+    """Make a warning of what goes wrong: nobody asked for it, and what the device cannot do fails in the call itself too."""
+    try:
+        yield
+    except (VyreError, MemoryError) as error:  # the arrays of an example may not fit beside those of the call
+        warnings.warn(f"tuning did not come to its end: {error}", AutotuneWarning, stacklevel=5)
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _Inputs:
     """What is tuned on; ``is_ours`` where nobody gave arrays."""
 
     size: Size
@@ -145,22 +166,22 @@ class _Call:
     is_ours: bool
 
     def expected(self, definition: KernelDefinition) -> list[NDArray[Any]] | None:
-        """Return what numpy makes of it, None where it is not to be asked."""
-        is_quick = definition.moved_bytes(self.size) <= _QUICK_BYTES and definition.operations(self.size) <= _QUICK_OPERATIONS
-        return as_outputs(definition.expected(*self.arrays, **self.parameters)) if self.is_ours and is_quick else None
+        """Return what numpy makes of it as a list of outputs, None where nobody knows."""
+        found: object = definition.expected(*self.arrays, **self.parameters)
+        if found is None:
+            return None
+        return [np.asarray(one) for one in found] if isinstance(found, (tuple, list)) else [np.asarray(found)]
 
 
-def _call(
+def _inputs(
     definition: KernelDefinition, size: Size | None, arrays: Sequence[object] | None, parameters: Mapping[str, Any] | None
-) -> _Call:
+) -> _Inputs:
     if arrays is None:
         if parameters is not None:
             raise InvalidInput(
                 f"parameters of {definition.name} without arrays", fix="give the arrays of the call too, or a size alone"
             )
-        chosen = definition.sizes[-1] if size is None else size
-        made, named = definition.example(chosen, SEED)
-        return _Call(chosen, made, named, is_ours=True)
+        return _example(definition, definition.sizes[-1] if size is None else size)
     if size is not None:
         raise InvalidInput(f"both the size {size} and arrays for {definition.name}", fix="give one of them", size=size)
     given, named = tuple(as_array(one) for one in arrays), dict(parameters or {})
@@ -170,38 +191,41 @@ def _call(
             fix=f"give {', '.join(definition.inputs) or 'none'}",
         )
     operands = {name: Operand(one.shape, one.dtype) for name, one in zip(definition.inputs, given, strict=True)}
-    return _Call(definition.size(operands, named), given, named, is_ours=False)
+    return _Inputs(definition.size(operands, named), given, named, is_ours=False)
 
 
-def _checked_call(definition: KernelDefinition, call: _Call) -> tuple[_Call, list[NDArray[Any]] | None]:
-    """Return the call that candidates are checked on, and what is right there.
+def _example(definition: KernelDefinition, size: Size) -> _Inputs:
+    arrays, parameters = definition.example(size, SEED)
+    return _Inputs(size, arrays, parameters, is_ours=True)
+
+
+def _checked_inputs(definition: KernelDefinition, given: _Inputs) -> tuple[_Inputs, list[NDArray[Any]] | None]:
+    """Return what candidates are checked on, and what is right there.
 
     That is an example where numpy knows it, else the call itself, where nobody does. Of the kernel's own sizes it is the
     largest that is soon compared: to read a gigabyte from a device takes longer than to time it.
     """
-    if call.is_ours and _is_soon_checked(definition, call.size):
-        right = as_outputs(definition.expected(*call.arrays, **call.parameters))
-        return call, right
-    small = [one for one in definition.sizes if _is_soon_checked(definition, one)]
-    size = max(small, key=definition.moved_bytes, default=definition.sizes[0])
-    arrays, parameters = definition.example(size, SEED)
-    right = as_outputs(definition.expected(*arrays, **parameters))
-    return (call, None) if right is None else (_Call(size, arrays, parameters, is_ours=True), right)
+    if given.is_ours and _is_within(definition, given.size, *_SOON):
+        return given, given.expected(definition)
+    small = [one for one in definition.sizes if _is_within(definition, one, *_SOON)]
+    example = _example(definition, max(small, key=definition.moved_bytes, default=definition.sizes[0]))
+    right = example.expected(definition)
+    return (given, None) if right is None else (example, right)
 
 
-def _is_soon_checked(definition: KernelDefinition, size: Size) -> bool:
-    return definition.moved_bytes(size) <= _SOON_BYTES and definition.operations(size) <= _SOON_OPERATIONS
+def _is_within(definition: KernelDefinition, size: Size, most_bytes: int, most_operations: int) -> bool:
+    return definition.moved_bytes(size) <= most_bytes and definition.operations(size) <= most_operations
 
 
-def _bench(kernel: TunedKernel, call: _Call, budget: Budget, *, isolate: bool) -> Workbench | IsolatedBench:
+def _bench(kernel: TunedKernel, given: _Inputs, budget: Budget, *, isolate: bool) -> Workbench | IsolatedBench:
     if isolate:
-        return IsolatedBench(kernel.driver, kernel.definition, call.arrays, call.parameters, budget)
+        return IsolatedBench(kernel.driver, kernel.definition, given.arrays, given.parameters, budget)
     return Workbench(
         kernel.driver,
         kernel.definition,
         kernel.device,
-        call.arrays,
-        call.parameters,
+        given.arrays,
+        given.parameters,
         run_timeout=budget.run_timeout,
         patience=budget.run_timeout,
     )
@@ -212,7 +236,7 @@ class _Maker:
     """Makes trials: on ``bench`` they are timed, on ``small``, which may be the same, they are checked."""
 
     kernel: TunedKernel
-    call: _Call
+    given: _Inputs
     bench: Workbench | IsolatedBench
     small: Workbench | IsolatedBench
     compare: Callable[[Sequence[NDArray[Any]], Sequence[NDArray[Any]]], str | None]
@@ -223,7 +247,9 @@ class _Maker:
 
     def make(self, candidate: Candidate) -> _CheckedTrial:
         """Make a candidate ready to be checked."""
-        return _CheckedTrial(self, candidate, self.small.make(candidate))
+        trial = _CheckedTrial(self, candidate)
+        trial.on(self.small)
+        return trial
 
     def agrees(self, right: Sequence[NDArray[Any]], given: Sequence[NDArray[Any]]) -> str | None:
         """Return why the outputs that were taken last are wrong, None if they are not."""
@@ -234,10 +260,12 @@ class _Maker:
 
     def difference(self, candidate: Candidate, outputs: list[NDArray[Any]]) -> str | None:
         """Return why the outputs of a candidate at the size in question are wrong, None if they are not."""
-        tolerance = self.kernel.definition.tolerance(self.call.size)
-        right = self.call.expected(self.kernel.definition)
-        if right is not None:
-            return comparison(tolerance)(right, outputs)
+        definition, given = self.kernel.definition, self.given
+        tolerance = definition.tolerance(given.size)
+        if given.is_ours and _is_within(definition, given.size, *_QUICK):
+            right = given.expected(definition)
+            if right is not None:
+                return comparison(tolerance)(right, outputs)
         for other in self.right:
             found = None if other == candidate else self._outputs(other)
             if found is not None:
@@ -261,51 +289,44 @@ class _CheckedTrial:
 
     maker: _Maker
     candidate: Candidate
-    checked: DeviceTrial | IsolatedTrial | None
-    timed: DeviceTrial | IsolatedTrial | None = None
+    trials: dict[Workbench | IsolatedBench, DeviceTrial | IsolatedTrial] = field(default_factory=dict)
+    """Where it is ready."""
 
     def outputs(self) -> list[NDArray[Any]]:
         """Return what it gives where it is checked; for that alone it is made ready there."""
-        assert self.checked is not None  # noqa: S101 -- asked once
-        outputs = self.checked.outputs()
+        small = self.maker.small
+        outputs = self.on(small).outputs()
         self.maker.asked = self.candidate
-        if self.maker.small is self.maker.bench:
-            self.timed = self.checked
-        else:
-            self.checked.close()
-        self.checked = None
+        if small is not self.maker.bench:
+            self.trials.pop(small).close()
         return outputs
 
     def sample(self) -> float:
         """Return the nanoseconds of a run."""
-        return self._at_size().sample()
+        return self.on(self.maker.bench).sample()
 
     def keep_busy(self, seconds: float) -> float:
         """Run for so many seconds."""
-        return self._at_size().keep_busy(seconds)
+        return self.on(self.maker.bench).keep_busy(seconds)
 
     def verify(self) -> None:
         """Check that it is right at the size in question too; raises WrongOutputs."""
         if self.maker.small is self.maker.bench:
             return
-        why = self.maker.difference(self.candidate, self._at_size().outputs())
+        why = self.maker.difference(self.candidate, self.on(self.maker.bench).outputs())
         if why is not None:
-            raise WrongOutputs(f"at the size {size_text(self.maker.call.size)} {why}")
+            raise WrongOutputs(f"at the size {size_text(self.maker.given.size)} {why}")
 
     def close(self) -> None:
         """Close what is open."""
-        for trial in (self.checked, self.timed):
-            if trial is not None:
-                trial.close()
-        self.checked = self.timed = None
+        while self.trials:
+            self.trials.popitem()[1].close()
 
-    def _at_size(self) -> DeviceTrial | IsolatedTrial:
-        """Return the trial that is timed, made ready when it is first asked for."""
-        if self.timed is None and self.maker.small is self.maker.bench:
-            self.timed, self.checked = self.checked, None
-        if self.timed is None:
-            self.timed = self.maker.bench.make(self.candidate)
-        return self.timed
+    def on(self, bench: Workbench | IsolatedBench) -> DeviceTrial | IsolatedTrial:
+        """Return the trial on a bench, made ready when it is first asked for."""
+        if bench not in self.trials:
+            self.trials[bench] = bench.make(self.candidate)
+        return self.trials[bench]
 
 
 def _check_agreement(definition: KernelDefinition, size: Size, found: SearchResult) -> None:

@@ -232,9 +232,10 @@ class TunedKernel:
         if tuning.tunes_on_first_use:
             with self._lock:
                 if tuning.claim(self.target, self.definition.size_class(size)):
-                    from vyre_driver.autotune.measure.unasked import tune_unasked  # late: most never tune
+                    from vyre_driver.autotune.measure.tune import tune_unasked, warned  # late: most never tune
 
-                    tune_unasked(self, size)
+                    with warned():
+                        tune_unasked(self, size)
         return self.candidate(size)
 
 

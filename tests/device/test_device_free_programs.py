@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from vyre_driver.autotune.search.program_space import program_space
+from vyre_driver.autotune.choice import program_space
 from vyre_driver.ir import BufferDecl, DataType, Program, buf_len, cast, gid_x, if_, let, load, return_, store, var
 
 pytestmark = pytest.mark.device

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from vyre_driver.autotune.measure.outputs import comparison
+from vyre_driver.autotune.measure.outputs import difference
 from vyre_driver.kernels import KERNELS
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def test_outputs_are_compared_without_a_warning() -> None:
     odd = np.array([NAN, INF, MOST, LEAST], F)
     odd = np.concatenate([odd, SIGNALLING])
     with np.errstate(all="raise"):
-        same = comparison(0.1)([odd], [odd.copy()])
-        apart = comparison(0.1)([odd], [-odd])
+        same = difference([odd], [odd.copy()], 0.1)
+        apart = difference([odd], [-odd], 0.1)
     said = "output 1: 2 of 5 elements are wrong, the first at index 1: -inf, and inf is right"
     assert (same, apart) == (None, said)
 

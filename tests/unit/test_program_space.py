@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from literals import LIMITS
 
-from vyre_driver.autotune.search.program_space import program_space
+from vyre_driver.autotune.choice import program_space
 from vyre_driver.autotune.search.space import Candidate
 from vyre_driver.errors import InvalidTuningSpace
 from vyre_driver.ir import builders as ir

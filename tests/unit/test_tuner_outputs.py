@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
-from vyre_driver.autotune.measure.outputs import POISON, comparison, unwritten
+from vyre_driver.autotune.measure.outputs import POISON, difference, unwritten
 
-exact = comparison(0.0)
-near = comparison(0.01)
+exact = partial(difference, tolerance=0.0)
+near = partial(difference, tolerance=0.01)
 F = np.float32
 
 

@@ -1,18 +1,18 @@
 """Choose the constants of a module or program at compile time: declared < tuned < given by the caller.
 
-Source: spec items 2.4 and 6.2.
+Source: spec items 2.4, 6.1 (the sizes of workgroups) and 6.2.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from vyre_driver.autotune.search.program_space import program_space
-from vyre_driver.autotune.search.space import TuningSpace
+from vyre_driver.autotune.search.space import Axis, TuningSpace
 from vyre_driver.autotune.target import TuningTarget, fixed_values
 from vyre_driver.errors import InvalidInput
 from vyre_driver.identity.keys import layout_digest, program_digest
+from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.specialization.resolve import specialize
 from vyre_driver.target.config import DispatchConfig
 
@@ -20,12 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vyre_driver.autotune.store.records import TuningRecords
+    from vyre_driver.ir.program import Program
     from vyre_driver.lowering.program import ProgramSource
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 _WHOLE = frozenset({"u32", "i32"})
+# 64 fills the subgroups of every GPU and wastes little at the end of a grid; the others waste more, or may fill less.
+_SIZES = (64, 128, 256, 32, 512, 1024)
+_ALONG: tuple[Literal["x", "y", "z"], ...] = ("x", "y", "z")
 
 
 def check_space(space: object) -> None:
@@ -76,6 +80,20 @@ def tuned_specs(
     return {**({} if known is None else dict(known.constants)), **dict(specs or {})}
 
 
+def program_space(program: Program) -> TuningSpace:
+    """Return the workgroup sizes that a valid program may have: the size it declares first.
+
+    A program that is bound to its workgroup has one: its own. Axes stand for no specialization constants here: the program of
+    a candidate is ``program.with_workgroup_size(candidate.workgroup_size)``, lowered for itself, since the bounds checks that
+    a lowering leaves out are proven for one size. ``candidates(limits)`` leaves out what the device does not take.
+    """
+    declared = program.workgroup_size
+    if why_workgroup_is_fixed(program) is None:
+        others = tuple(size for size in _SIZES if size != declared[0])
+        return TuningSpace((_axis("x", (declared[0], *others)),))
+    return TuningSpace(tuple(_axis(along, (size,)) for along, size in zip(_ALONG, declared, strict=True)))
+
+
 def program_target(prepared: ProgramSource, config: DispatchConfig | None, device: PhysicalDevice) -> TuningTarget:
     """Return what records of a program are for: a space of its workgroup's sizes, which it has for free.
 
@@ -96,3 +114,7 @@ def tuned_config(
     if known is None or known.workgroup_size == prepared.rules.workgroup:
         return None
     return replace(config or DispatchConfig(), workgroup_override=known.workgroup_size)
+
+
+def _axis(along: Literal["x", "y", "z"], sizes: tuple[int, ...]) -> Axis:
+    return Axis(f"workgroup_size_{along}", sizes, f"invocations of a workgroup along {along}", along)

@@ -1,6 +1,6 @@
 """The process that tries candidates for another one, asked and answering in JSON lines.
 
-The first line on stdin is the job (``tuner.isolation``), each further one asks for a step of one trial. The answer is
+The first line on stdin is the job (``isolation``), each further one asks for a step of one trial. The answer is
 ``value``, or ``error`` (pickled, in base64) with ``said``, the same for people; ``is_over`` says that the device is out of
 order.
 """

@@ -37,7 +37,7 @@ _CHILD = "vyre_driver.autotune.measure.child"
 
 
 class IsolatedBench:
-    """The same as ``tuner.trials.Workbench``, in a child process; a context manager that ends it."""
+    """The same as ``trials.Workbench``, in a child process; a context manager that ends it."""
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -17,23 +17,19 @@ POISON = 0xA5
 """Each byte of an output before the run that is checked."""
 
 
-def comparison(tolerance: float) -> Callable[[Outputs, Outputs], str | None]:
-    """Return what compares right outputs with others: None if they agree, else where not.
+def difference(right: Outputs, given: Outputs, tolerance: float) -> str | None:
+    """Return where outputs differ from the right ones, None if they agree.
 
     They may be apart by ``tolerance`` of the largest finite magnitude in the right ones; 0 is bit for bit. NaN agrees with NaN,
     an infinity with itself.
     """
-
-    def differ(right: Outputs, given: Outputs) -> str | None:
-        if len(right) != len(given):
-            return f"there are {len(given)} outputs, and {len(right)} are right"
-        for number, (one, other) in enumerate(zip(right, given, strict=True), start=1):
-            why = _difference(one, other, tolerance)
-            if why is not None:
-                return f"output {number}: {why}"
-        return None
-
-    return differ
+    if len(right) != len(given):
+        return f"there are {len(given)} outputs, and {len(right)} are right"
+    for number, (one, other) in enumerate(zip(right, given, strict=True), start=1):
+        why = _difference(one, other, tolerance)
+        if why is not None:
+            return f"output {number}: {why}"
+    return None
 
 
 def unwritten(outputs: Outputs) -> str | None:

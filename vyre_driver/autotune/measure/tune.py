@@ -22,7 +22,7 @@ import numpy as np
 
 from vyre_driver.autotune.measure.definition import Operand
 from vyre_driver.autotune.measure.isolation import IsolatedBench
-from vyre_driver.autotune.measure.outputs import comparison
+from vyre_driver.autotune.measure.outputs import difference
 from vyre_driver.autotune.measure.trials import SEED, Workbench
 from vyre_driver.autotune.search.outcomes import Abandoned, Budget, Status, WrongOutputs
 from vyre_driver.autotune.search.search import search
@@ -125,7 +125,7 @@ def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
             stack.enter_context(small)
         # Two right candidates are twice as far apart as each may be from what is right.
         tolerance = definition.tolerance(checked.size) * (1 if right is not None else 2)
-        maker = _Maker(kernel, given, bench, small, comparison(tolerance))
+        maker = _Maker(kernel, given, bench, small, tolerance)
         if kernel.driver.physical_device.is_software:  # its clock is the host's, which has just compiled
             budget = dataclasses.replace(budget, warm_up=0)
         try:
@@ -239,7 +239,8 @@ class _Maker:
     given: _Inputs
     bench: Workbench | IsolatedBench
     small: Workbench | IsolatedBench
-    compare: Callable[[Sequence[NDArray[Any]], Sequence[NDArray[Any]]], str | None]
+    tolerance: float
+    """Of what is checked."""
     asked: Candidate | None = None
     """Whose outputs were taken last."""
     right: list[Candidate] = field(default_factory=list)
@@ -253,23 +254,23 @@ class _Maker:
 
     def agrees(self, right: Sequence[NDArray[Any]], given: Sequence[NDArray[Any]]) -> str | None:
         """Return why the outputs that were taken last are wrong, None if they are not."""
-        why = self.compare(right, given)
+        why = difference(right, given, self.tolerance)
         if why is None and self.asked is not None:
             self.right.append(self.asked)
         return why
 
-    def difference(self, candidate: Candidate, outputs: list[NDArray[Any]]) -> str | None:
+    def difference_at_size(self, candidate: Candidate, outputs: list[NDArray[Any]]) -> str | None:
         """Return why the outputs of a candidate at the size in question are wrong, None if they are not."""
         definition, given = self.kernel.definition, self.given
         tolerance = definition.tolerance(given.size)
         if given.is_ours and _is_within(definition, given.size, *_QUICK):
             right = given.expected(definition)
             if right is not None:
-                return comparison(tolerance)(right, outputs)
+                return difference(right, outputs, tolerance)
         for other in self.right:
             found = None if other == candidate else self._outputs(other)
             if found is not None:
-                return comparison(2 * tolerance)(found, outputs)
+                return difference(found, outputs, 2 * tolerance)
         return None
 
     def _outputs(self, other: Candidate) -> list[NDArray[Any]] | None:
@@ -313,7 +314,7 @@ class _CheckedTrial:
         """Check that it is right at the size in question too; raises WrongOutputs."""
         if self.maker.small is self.maker.bench:
             return
-        why = self.maker.difference(self.candidate, self.on(self.maker.bench).outputs())
+        why = self.maker.difference_at_size(self.candidate, self.on(self.maker.bench).outputs())
         if why is not None:
             raise WrongOutputs(f"at the size {size_text(self.maker.given.size)} {why}")
 

@@ -55,8 +55,7 @@ class TunedKernel:
         self._compiled: dict[object, tuple[SpirvModule | Program, Kernel]] = {}
         self._known: dict[Size, Candidate] = {}
         self._calls: OrderedDict[object, _CallBuffers] = OrderedDict()
-        # Of the calls above, and what the next one has to be like.
-        self._latest: tuple[object, _CallBuffers, BoundPlan] | None = None
+        self._latest: _CallBuffers | None = None  # of these
         self._lock = threading.RLock()  # of what is compiled and tuned
         self._calling = call_lock(definition.name)  # of the calls, their buffers and what is bound to them
         driver.room.add(self)
@@ -90,12 +89,11 @@ class TunedKernel:
 
         def run() -> NDArray[Any] | tuple[NDArray[Any], ...]:
             with self._calling:
-                if self._latest is None or self._latest[0] != form:
-                    plan = self.definition.plan(Call(operands, parameters, size, candidate, self.device))
-                    self._latest = form, *self._prepared(plan, {**operands, **plan.outputs})
-                _, call, bound = self._latest
+                call = self._latest
+                if call is None or call.form != form:
+                    call = self._latest = self._prepared(form, Call(operands, parameters, size, candidate, self.device))
                 call.used = next(self.driver.room.uses)
-                return call.run(bound, self.definition.inputs, given)
+                return call.run(self.definition.inputs, given)
 
         return self.driver.room.make(run)
 
@@ -166,22 +164,24 @@ class TunedKernel:
             )
         return dict(zip(names, given, strict=True))
 
-    def _prepared(self, plan: Plan, memory: Mapping[str, Operand]) -> tuple[_CallBuffers, BoundPlan]:
-        """Return buffers and a plan that is bound to them; under the lock, where those of earlier calls stay."""
-        form = tuple((name, one.shape, one.dtype) for name, one in memory.items())
-        call = self._calls.pop(form, None)
+    def _prepared(self, form: object, wanted: Call) -> _CallBuffers:
+        """Return buffers to which a call's plan is bound; under the lock, where those of earlier calls stay."""
+        plan = self.definition.plan(wanted)
+        memory = {**wanted.operands, **plan.outputs}
+        shapes = tuple((name, one.shape, one.dtype) for name, one in memory.items())
+        call = self._calls.pop(shapes, None)
         self._latest = None
         while len(self._calls) >= _MAX_CALLS:
             self._drop_oldest()
         try:
             call = call or _CallBuffers(self.driver, memory)
-            bound = call.bind(self, plan)
+            call.bind(self, plan, form)
         except BaseException:
             if call is not None:
                 call.close()
             raise
-        self._calls[form] = call
-        return call, bound
+        self._calls[shapes] = call
+        return call
 
     def oldest_use(self) -> int | None:
         """Return when what was not called for longest was called, None if nothing is kept; as ``Keeper``."""
@@ -197,7 +197,7 @@ class TunedKernel:
 
     def _drop_oldest(self) -> None:
         _, dropped = self._calls.popitem(last=False)
-        if self._latest is not None and self._latest[1] is dropped:
+        if self._latest is dropped:
             self._latest = None
         dropped.close()
 
@@ -297,6 +297,7 @@ class _CallBuffers:
 
     def __init__(self, driver: Driver, memory: Mapping[str, Operand]) -> None:
         self.used = 0  # by the kernel: when it was last called
+        self.form: object = None  # what calls have to be like that the plan is for
         self._buffers: dict[str, Buffer] = {}
         self._bound: BoundPlan | None = None
         try:
@@ -306,21 +307,20 @@ class _CallBuffers:
             self.close()
             raise
 
-    def bind(self, kernel: TunedKernel, plan: Plan) -> BoundPlan:
+    def bind(self, kernel: TunedKernel, plan: Plan, form: object) -> None:
         """Bind a plan, in the place of another one: with another candidate, or of a call with other parameters."""
-        if self._bound is None or not _is_same(self._bound.plan, plan):
+        if self._bound is None or self.form != form:
             self._unbind()
             self._bound = BoundPlan(kernel, plan, self._buffers)
-        return self._bound
+            self.form = form
 
-    def run(
-        self, bound: BoundPlan, names: Sequence[str], arrays: Sequence[NDArray[Any]]
-    ) -> NDArray[Any] | tuple[NDArray[Any], ...]:
+    def run(self, names: Sequence[str], arrays: Sequence[NDArray[Any]]) -> NDArray[Any] | tuple[NDArray[Any], ...]:
         """Run what is bound on arrays."""
+        assert self._bound is not None  # noqa: S101 -- the kernel binds before it runs
         for name, array in zip(names, arrays, strict=True):
             self._buffers[name].write(array)
-        bound.run()
-        outputs = tuple(self._buffers[name].read() for name in bound.plan.outputs)
+        self._bound.run()
+        outputs = tuple(self._buffers[name].read() for name in self._bound.plan.outputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def close(self) -> None:
@@ -335,17 +335,6 @@ class _CallBuffers:
             bound.close()
 
 
-def _is_same(one: Plan, other: Plan) -> bool:
-    """Whether two plans on the same arrays give the same bits."""
-    return one.temporaries == other.temporaries and _exact(one) == _exact(other)
-
-
-def _exact(plan: Plan) -> list[object]:
-    """Return the steps of a plan, in which 0.0 is not -0.0, and 1 not 1.0."""
-    return [
-        (id(step.module), step.buffers, step.groups, step.config, _typed(step.specs), _typed(step.push)) for step in plan.steps
-    ]
-
-
 def _typed(values: Mapping[str, object]) -> list[tuple[str, type, str]]:
+    """Return parameters so that 0.0 is not -0.0, and 1 not 1.0."""
     return [(name, type(value), repr(value)) for name, value in values.items()]

@@ -41,13 +41,13 @@ BUSY_S = 1.0
 
 def workbench(kernel: TunedKernel, size: Size) -> Workbench:
     arrays, parameters = kernel.definition.example(size, SEED)
-    return Workbench(kernel.driver, kernel.definition, kernel.device, arrays, parameters, run_timeout=30.0)
+    return Workbench(kernel.driver, kernel.definition, arrays, parameters, run_timeout=30.0)
 
 
 def clock_rows(kernel: TunedKernel, size: Size, idle_s: float) -> list[Row]:
     """Time the first candidate after it idled and then worked for a while, the first runs of it."""
     rows = []
-    with workbench(kernel, size) as bench, closing(bench.make(kernel.candidates[0])) as trial:
+    with closing(workbench(kernel, size)) as bench, closing(bench.make(kernel.candidates[0])) as trial:
         for work_s in WORK_S:
             time.sleep(idle_s)
             if work_s:
@@ -66,7 +66,7 @@ def tunings(kernel: TunedKernel, size: Size, options: argparse.Namespace, warm_u
         if start == "idle":
             time.sleep(options.idle)
         else:
-            with workbench(kernel, size) as bench, closing(bench.make(kernel.candidates[0])) as trial:
+            with closing(workbench(kernel, size)) as bench, closing(bench.make(kernel.candidates[0])) as trial:
                 trial.keep_busy(BUSY_S)
         try:
             yield start, tune(kernel, size, budget=budget)

@@ -21,7 +21,7 @@ from made_kernels import TurningKernel
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Budget, Candidate, Progress, Status
 from vyre_driver.autotune.measure.calls import tune_call
-from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
+from vyre_driver.autotune.measure.definition import Operand
 from vyre_driver.autotune.measure.isolation import IsolatedBench
 from vyre_driver.autotune.measure.trials import DeviceTrial, Workbench
 from vyre_driver.autotune.measure.tune import TuningResult, tune
@@ -60,10 +60,6 @@ def driver(layer: str) -> Iterator[Driver]:
 
 def tuned(driver: Driver, definition: TurningKernel, **options: Any) -> TuningResult:  # noqa: ANN401 -- those of tune
     return tune(TunedKernel(driver, definition), **{"budget": SHORT, **options})
-
-
-def facts(driver: Driver) -> DeviceFacts:
-    return DeviceFacts(driver.physical_device, frozenset(driver.device.features))
 
 
 def statuses(result: TuningResult) -> dict[int, Status]:
@@ -133,8 +129,8 @@ def test_without_a_clock_on_the_device_so_many_runs_are_timed_as_one_that_the_ho
     monkeypatch.setenv("VYRE_LAYER", "0")
     monkeypatch.setattr(TimedDispatches, "run", lambda *_: DispatchTimes(20_000, 80_000, None))
     with Driver(autotune=AutotuneStore()) as driver:
-        bench = Workbench(driver, TurningKernel((BEST,)), facts(driver), [np.ones(64, np.uint32)], {}, run_timeout=None)
-        with bench:
+        bench = Workbench(driver, TurningKernel((BEST,)), [np.ones(64, np.uint32)], {}, run_timeout=None)
+        with closing(bench):
             trial = bench.make(Candidate((1, 1, 1), (("TURNS", BEST),)))
             bench.buffer("y", Operand((64,), np.dtype(np.uint32))).write(np.zeros(64, np.uint32))
             monkeypatch.setattr(Buffer, "write", lambda *_: None)  # no poison, for nothing is run
@@ -216,11 +212,11 @@ def test_a_candidate_keeps_the_device_busy_for_as_long_as_it_is_asked(
     isolate: bool,  # noqa: FBT001 -- a case
 ) -> None:
     definition, x = TurningKernel((BEST,), in_place=in_place), np.arange(1000, dtype=np.uint32)
-    bench: Workbench | IsolatedBench = Workbench(layered, definition, facts(layered), [x], {}, run_timeout=20.0)
+    bench: Workbench | IsolatedBench = Workbench(layered, definition, [x], {}, run_timeout=20.0)
     if isolate:
         bench.close()
         bench = IsolatedBench(layered, definition, [x], {}, SHORT)
-    with bench, closing(bench.make(Candidate((1, 1, 1), (("TURNS", BEST),)))) as trial:
+    with closing(bench), closing(bench.make(Candidate((1, 1, 1), (("TURNS", BEST),)))) as trial:
         began = time.monotonic()
         trial.keep_busy(0.1)
         assert time.monotonic() - began >= 0.1
@@ -231,7 +227,7 @@ def test_a_candidate_keeps_the_device_busy_for_as_long_as_it_is_asked(
 def test_a_run_that_hangs_while_the_device_is_kept_busy_is_told_of(layered: Driver) -> None:
     x = np.arange(1000, dtype=np.uint32)
     with (
-        Workbench(layered, TurningKernel((BEST,)), facts(layered), [x], {}, run_timeout=20.0, patience=20.0) as bench,
+        closing(Workbench(layered, TurningKernel((BEST,)), [x], {}, run_timeout=20.0, patience=20.0)) as bench,
         closing(bench.make(Candidate((1, 1, 1), (("TURNS", BEST),)))) as trial,
     ):
         bench.run_timeout = 1e-9

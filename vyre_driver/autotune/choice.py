@@ -32,12 +32,6 @@ _SIZES = (64, 128, 256, 32, 512, 1024)
 _ALONG: tuple[Literal["x", "y", "z"], ...] = ("x", "y", "z")
 
 
-def check_space(space: object) -> None:
-    """Check that a value says what may be tuned, and raise InvalidInput otherwise."""
-    if not isinstance(space, TuningSpace):
-        raise InvalidInput(f"space is of type {type(space).__name__}", fix="pass a TuningSpace (vyre_driver.autotune)")
-
-
 def module_target(
     module: SpirvModule, specs: Mapping[str, object] | SpecMap | None, space: TuningSpace, device: PhysicalDevice
 ) -> TuningTarget:
@@ -46,11 +40,12 @@ def module_target(
     Raises
     ------
     InvalidInput
-        If the space names a constant that the module does not have.
+        If the space is none, or names a constant that the module does not have.
     InvalidSpecialization
         If a constant that is given is unknown or does not fit its type.
     """
-    check_space(space)
+    if not isinstance(space, TuningSpace):
+        raise InvalidInput(f"space is of type {type(space).__name__}", fix="pass a TuningSpace (vyre_driver.autotune)")
     declared = module.runnable.reflection.spec_constants
     names = [one.name for one in declared]
     unknown = [axis.constant for axis in space.axes if axis.constant not in names]

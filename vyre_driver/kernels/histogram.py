@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import Call, KernelDefinition, Operand, Plan, Step
-from vyre_driver.autotune.search.space import Axis, TuningSpace
+from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
+from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.checks import integer_within
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels.long_arrays import (
@@ -21,7 +21,6 @@ from vyre_driver.kernels.long_arrays import (
     blocks,
     check_parameters,
     checked_count,
-    copying_module,
     over_shared_memory,
 )
 from vyre_driver.spirv.shipped import shipped_module
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.definition import DeviceFacts, Size
-    from vyre_driver.autotune.search.space import Candidate, Limits
     from vyre_driver.spirv.module import SpirvModule
 
 _BANKS = 32  # of shared memory, on the GPUs that are; more copies than that do not help
@@ -56,7 +53,7 @@ class Histogram(KernelDefinition):
 
     def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the kernel's own, the one that clears the counts, and the one that copies a few words."""
-        return shipped_module("histogram"), shipped_module("fill_words"), copying_module()
+        return shipped_module("histogram"), shipped_module("fill_words"), shipped_module("copy_words")
 
     def space(self, device: DeviceFacts) -> TuningSpace:
         """Return 72 candidates, or 48 of small workgroups; what counts may share has to fit into the device's shared memory."""

@@ -31,21 +31,15 @@ SIZES = (2**16,), (2**22,), (2**28,)
 """From 256 KiB an array, which any cache holds, to 1 GiB."""
 
 VECTOR = 4
-ARITHMETIC = 0x1 | 0x4  # VK_SUBGROUP_FEATURE_BASIC_BIT, VK_SUBGROUP_FEATURE_ARITHMETIC_BIT
 BLOCKS = (2112, 4224, 1056, 8448)
 """Most workgroups that share an array: multiples of 132 and of 33, as large GPUs have processors, and few enough for one
 workgroup to go through a number of each.
 """
 
 
-def copying_module() -> SpirvModule:
-    """Return the module of the steps that ``PaddedBuffers`` adds."""
-    return shipped_module("copy_words")
-
-
 def variant(name: str, device: DeviceFacts) -> SpirvModule:
     """Return the shader that computes within subgroups where the device has them, the one that needs none elsewhere."""
-    return shipped_module(f"{name}_subgroups" if device.physical.has_subgroup_operations(ARITHMETIC) else name)
+    return shipped_module(f"{name}_subgroups" if device.has_subgroup_arithmetic else name)
 
 
 def check_parameters(kernel: str, parameters: Mapping[str, Any], known: Collection[str]) -> None:
@@ -105,7 +99,10 @@ def over_shared_memory(words: int, limits: Limits) -> str | None:
 
 
 class PaddedBuffers:
-    """Buffers for shaders with vectors: the arrays themselves, or of fewer than four numbers copies of four."""
+    """Buffers for shaders with vectors: the arrays themselves, or of fewer than four numbers copies of four.
+
+    These are made by ``shipped_module("copy_words")``, which is among the modules of each kernel.
+    """
 
     def __init__(self, count: int) -> None:
         """Start with no buffers, for arrays of so many numbers."""
@@ -136,4 +133,4 @@ class PaddedBuffers:
         return f"{name} and more"
 
     def _copied(self, source: str, target: str) -> Step:
-        return Step(copying_module(), (source, target), (1, 1, 1), push={"count": self._count})
+        return Step(shipped_module("copy_words"), (source, target), (1, 1, 1), push={"count": self._count})

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import Call, KernelDefinition, Operand, Plan, Step
-from vyre_driver.autotune.search.space import Axis, TuningSpace
+from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
+from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.kernels.long_arrays import (
     BLOCKS,
     SIZES,
@@ -23,29 +23,22 @@ from vyre_driver.kernels.long_arrays import (
     blocks,
     check_parameters,
     checked_count,
-    copying_module,
     over_shared_memory,
     variant,
 )
+from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.definition import DeviceFacts, Size
-    from vyre_driver.autotune.search.space import Candidate, Limits
     from vyre_driver.spirv.module import SpirvModule
 
 # KIND in shaders/reduce.glsl.
 SUMS = {"float32": 0, "uint32": 1, "int32": 1}
 _MAXIMA = {"float32": 2, "uint32": 3, "int32": 4}
 _WORKGROUPS = (256, 512, 128, 1024)  # multiples of all subgroup sizes, 128 at most, so that subgroups can be full
-
-
-def reducing_module(device: DeviceFacts) -> SpirvModule:
-    """Return the module that makes one number of each block of an array."""
-    return variant("reduce", device)
 
 
 def blockwise(rule: Callable[[Candidate, Limits], str | None]) -> TuningSpace:
@@ -74,27 +67,36 @@ def _rule(candidate: Candidate, limits: Limits) -> str | None:
     return over_shared_memory(candidate.workgroup_size[0], limits)
 
 
-@dataclass(frozen=True)
-class Reduction(KernelDefinition):
-    """An array of shape (n,), n from 1 to 2^30 - 1, of float32, uint32 or int32, to one number of its type, of shape ()."""
+class NumbersKernel(KernelDefinition):
+    """A kernel of one array of shape (n,), n from 1 to 2^30 - 1, of float32, uint32 or int32."""
 
-    name: str
-    is_sum: bool
     inputs = ("x",)
     sizes = SIZES
-
-    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
-        """Return the kernel's own, with or without subgroups, and the one that copies a few words."""
-        return reducing_module(device), copying_module()
-
-    def space(self, _device: DeviceFacts) -> TuningSpace:
-        """Return 64 candidates."""
-        return blockwise(_rule)
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return (n,); raises InvalidInput."""
         check_parameters(self.name, parameters, ())
         return (checked_count(self.name, "x", operands["x"], tuple(SUMS)),)
+
+    def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
+        """Return float32 from 0 to 1."""
+        return (np.random.default_rng(seed).random(size[0], np.float32),), {}
+
+
+@dataclass(frozen=True)
+class Reduction(NumbersKernel):
+    """An array of shape (n,), n from 1 to 2^30 - 1, of float32, uint32 or int32, to one number of its type, of shape ()."""
+
+    name: str
+    is_sum: bool
+
+    def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
+        """Return the kernel's own, with or without subgroups, and the one that copies a few words."""
+        return variant("reduce", device), shipped_module("copy_words")
+
+    def space(self, _device: DeviceFacts) -> TuningSpace:
+        """Return 64 candidates."""
+        return blockwise(_rule)
 
     def plan(self, call: Call) -> Plan:
         """Return two dispatches, or one where one workgroup does it all."""
@@ -102,7 +104,7 @@ class Reduction(KernelDefinition):
         padded = PaddedBuffers(count)
         kinds = SUMS if self.is_sum else _MAXIMA
         specs = {**dict(candidate.constants), "KIND": kinds[x.dtype.name]}
-        module, source = reducing_module(call.device), padded.read("x", x)
+        module, source = variant("reduce", call.device), padded.read("x", x)
         outputs = {"out": Operand((), x.dtype)}
         groups = blocks(count, candidate)
         if groups == 1:
@@ -113,10 +115,6 @@ class Reduction(KernelDefinition):
             Step(module, ("results", "out"), (1, 1, 1), specs, {"count": groups}),
         )
         return Plan(steps, outputs, {"results": Operand((max(groups, VECTOR),), x.dtype)})
-
-    def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
-        """Return float32 from 0 to 1."""
-        return (np.random.default_rng(seed).random(size[0], np.float32),), {}
 
     def expected(self, *arrays: NDArray[Any], **_: object) -> NDArray[Any]:
         """Return numpy's maximum, or its sum: of floats in float64, rounded once, of integers wrapped around."""

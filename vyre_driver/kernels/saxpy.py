@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import Call, KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, TuningSpace
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kernels.long_arrays import SIZES, PaddedBuffers, check_parameters, checked_count, copying_module, tiles
+from vyre_driver.kernels.long_arrays import SIZES, PaddedBuffers, check_parameters, checked_count, tiles
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.definition import DeviceFacts, Size
     from vyre_driver.spirv.module import SpirvModule
 
 
@@ -42,7 +41,7 @@ class Saxpy(KernelDefinition):
 
     def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the kernel's own and the one that copies a few words."""
-        return shipped_module("saxpy_vectors"), copying_module()
+        return shipped_module("saxpy_vectors"), shipped_module("copy_words")
 
     def space(self, _device: DeviceFacts) -> TuningSpace:
         """Return 80 candidates."""
@@ -96,13 +95,7 @@ class Saxpy(KernelDefinition):
 
 
 def _as_float32(alpha: object) -> np.float32:
-    """Return alpha as numpy rounds it; too large a one is infinite.
-
-    Raises
-    ------
-    InvalidInput
-        If it is not a number.
-    """
+    """Return alpha as numpy rounds it, too large a one as infinite; raises InvalidInput if it is not a number."""
     given = alpha if isinstance(alpha, numbers.Real) else None
     if given is None or type(alpha) is bool:
         raise InvalidInput(f"alpha of saxpy is {alpha!r}, which is not a real number", fix="give a float", parameter="alpha")

@@ -17,26 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import Call, KernelDefinition, Operand, Plan, Step
-from vyre_driver.kernels.long_arrays import (
-    SIZES,
-    VECTOR,
-    PaddedBuffers,
-    blocks,
-    check_parameters,
-    checked_count,
-    copying_module,
-    over_shared_memory,
-    variant,
-)
-from vyre_driver.kernels.reduction import SUMS, blockwise, float_tolerance, reducing_module
+from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand, Plan, Size, Step
+from vyre_driver.kernels.long_arrays import VECTOR, PaddedBuffers, blocks, over_shared_memory, variant
+from vyre_driver.kernels.reduction import SUMS, NumbersKernel, blockwise, float_tolerance
+from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.definition import DeviceFacts, Size
     from vyre_driver.autotune.search.space import Candidate, Limits, TuningSpace
     from vyre_driver.spirv.module import SpirvModule
 
@@ -47,29 +35,22 @@ def _rule(candidate: Candidate, limits: Limits) -> str | None:
 
 
 @dataclass(frozen=True)
-class InclusiveScan(KernelDefinition):
+class InclusiveScan(NumbersKernel):
     """``inclusive_scan(x)``: float32, uint32 or int32 of shape (n,), n from 1 to 2^30 - 1, to an array like it.
 
     ``out`` may be the buffer of ``x``.
     """
 
     name = "inclusive_scan"
-    inputs = ("x",)
-    sizes = SIZES
     may_overwrite = True
 
     def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:
         """Return the two of the passes, with or without subgroups, and the one that copies a few words."""
-        return variant("scan", device), reducing_module(device), copying_module()
+        return variant("scan", device), variant("reduce", device), shipped_module("copy_words")
 
     def space(self, _device: DeviceFacts) -> TuningSpace:
         """Return 64 candidates, without those whose workgroups share more than the device has."""
         return blockwise(_rule)
-
-    def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
-        """Return (n,); raises InvalidInput."""
-        check_parameters(self.name, parameters, ())
-        return (checked_count(self.name, "x", operands["x"], tuple(SUMS)),)
 
     def plan(self, call: Call) -> Plan:
         """Return three dispatches, or one where one workgroup does it all."""
@@ -84,16 +65,12 @@ class InclusiveScan(KernelDefinition):
             return Plan((*padded.before, step, *padded.after), {"out": x}, padded.temporaries)
         in_runs = {**specs, "CONSECUTIVE": True}
         steps = (
-            Step(reducing_module(call.device), (source, "sums"), (groups, 1, 1), in_runs, {"count": count}),
+            Step(variant("reduce", call.device), (source, "sums"), (groups, 1, 1), in_runs, {"count": count}),
             Step(module, ("sums", "sums", "offsets"), (1, 1, 1), specs, {"count": groups}),
             Step(module, (source, "offsets", target), (groups, 1, 1), specs, {"count": count}),
         )
         sums = Operand((max(groups, VECTOR),), x.dtype)
         return Plan(steps, {"out": x}, {"sums": sums, "offsets": sums})
-
-    def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
-        """Return float32 from 0 to 1."""
-        return (np.random.default_rng(seed).random(size[0], np.float32),), {}
 
     def expected(self, *arrays: NDArray[Any], **_: object) -> NDArray[Any]:
         """Return numpy's: of floats in float64, each rounded once, of integers wrapped around."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import Call, KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.kernels.tiles import check_matrices, grid_of
 from vyre_driver.spirv.shipped import shipped_module
@@ -23,12 +23,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.definition import DeviceFacts, Size
     from vyre_driver.spirv.module import SpirvModule
 
 _QUAD = 4
 _PAIR_BYTES = 8
-_BASIC_AND_ARITHMETIC = 0x1 | 0x4  # VkSubgroupFeatureFlagBits
 _SHORT = 64
 _NUMBERS_AT_ONCE = 2**20
 
@@ -79,7 +77,7 @@ class Softmax(KernelDefinition):
 
         For several rows a workgroup; for one, with subgroup operations where there are; for a split row, its two dispatches.
         """
-        alone = "softmax_subgroups" if device.physical.has_subgroup_operations(_BASIC_AND_ARITHMETIC) else "softmax"
+        alone = "softmax_subgroups" if device.has_subgroup_arithmetic else "softmax"
         kinds = ("softmax", alone, "softmax_statistics", "softmax_apply")
         return tuple(shipped_module(name) for kind in kinds for name in (kind, f"{kind}_wide"))
 

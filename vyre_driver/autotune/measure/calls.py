@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.choice import check_space, module_target, program_target
+from vyre_driver.autotune.choice import module_target, program_target
 from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
 from vyre_driver.autotune.measure.tune import tune, tune_unasked, warned
 from vyre_driver.autotune.measure.tuned import TunedKernel
@@ -201,10 +201,10 @@ def _module_target(driver: Driver, module: SpirvModule, space: TuningSpace | Non
     """Return what the record of a module is for, which has something to tune; raises as ``tune_call``."""
     if space is None:
         raise InvalidInput(f"{module.name} is to be tuned without a space", fix="say what may be tuned: space=TuningSpace(...)")
-    check_space(space)
+    target = module_target(module, given, space, driver.physical_device)
     if all(axis.constant in given for axis in space.axes):
         raise InvalidInput(f"every constant that may be tuned of {module.name} is given", fix="leave some out of specs")
-    return module_target(module, given, space, driver.physical_device)
+    return target
 
 
 def _tunable(

@@ -15,7 +15,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.autotune.measure.definition import DeviceFacts
 from vyre_driver.autotune.measure.isolation import KERNEL_FILE, OUTPUTS_FILE
 from vyre_driver.autotune.measure.trials import DeviceTrial, Workbench
 from vyre_driver.autotune.search.outcomes import Abandoned
@@ -54,8 +53,7 @@ class _Tried:
         driver = Driver(job["device"], DiskPipelineCache(**cache), AutotuneStore(), **how)
         if job["must_be_warm"]:
             driver.assert_warm()
-        facts = DeviceFacts(driver.physical_device, frozenset(driver.device.features))
-        self._bench = Workbench(driver, definition, facts, arrays, parameters, run_timeout=job["run_timeout"])
+        self._bench = Workbench(driver, definition, arrays, parameters, run_timeout=job["run_timeout"])
         self._trials: dict[int, DeviceTrial] = {}
 
     def do(self, message: Mapping[str, Any]) -> float | None:

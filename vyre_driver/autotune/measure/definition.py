@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
+    from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.target.config import DispatchConfig
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 Size = tuple[int, ...]
+
+_BASIC, _ARITHMETIC = 0x1, 0x4  # VkSubgroupFeatureFlagBits
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,16 @@ class DeviceFacts:
 
     physical: PhysicalDevice
     features: frozenset[str]
+
+    @classmethod
+    def of(cls, driver: Driver) -> DeviceFacts:
+        """Return those of a driver's device."""
+        return cls(driver.physical_device, frozenset(driver.device.features))
+
+    @property
+    def has_subgroup_arithmetic(self) -> bool:
+        """Whether compute shaders have the basic and the arithmetic subgroup operations."""
+        return self.physical.has_subgroup_operations(_BASIC | _ARITHMETIC)
 
 
 @dataclass(frozen=True, slots=True)

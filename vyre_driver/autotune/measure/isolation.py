@@ -37,7 +37,7 @@ _CHILD = "vyre_driver.autotune.measure.child"
 
 
 class IsolatedBench:
-    """The same as ``trials.Workbench``, in a child process; a context manager that ends it."""
+    """The same as ``trials.Workbench``, in a child process, until it is closed."""
 
     def __init__(
         self,
@@ -62,7 +62,8 @@ class IsolatedBench:
         self._served: set[int] = set()  # the trials that this child has been asked about
         self._trials = 0
         try:
-            self._job = _job(driver, definition, arrays, parameters, budget, Path(self.directory.name))
+            self._send(definition, dict(parameters), list(arrays), driver.cache.arguments())
+            self._job = self._job_on(driver)
             self._start()
         except BaseException:
             self.close()
@@ -118,13 +119,29 @@ class IsolatedBench:
             self._child.end()
         self.directory.cleanup()
 
-    def __enter__(self) -> IsolatedBench:
-        """Return the bench itself."""
-        return self
+    def _send(self, definition: KernelDefinition, *more: object) -> None:
+        """Write what the children need into the directory, which only this user may read; raises InvalidInput."""
+        try:
+            with Path(self.directory.name, KERNEL_FILE).open("wb") as file:
+                pickle.dump((definition, *more), file)
+        except OSError:
+            raise
+        except Exception as error:
+            raise InvalidInput(
+                f"{definition.name} cannot be sent to a child process ({type(error).__name__}: {error})",
+                fix="define it in a module that can be imported, without lambdas, or tune without isolation",
+            ) from error
 
-    def __exit__(self, *_: object) -> None:
-        """Close it."""
-        self.close()
+    def _job_on(self, driver: Driver) -> dict[str, Any]:
+        """Return what tells a child of the directory and the device."""
+        return {
+            "directory": self.directory.name,
+            "path": [one for one in sys.path if isinstance(one, str)],
+            "device": f"uuid:{driver.physical_device.device_uuid.hex()}",
+            "strict": driver.strict,
+            "must_be_warm": driver.first_pipelines.must_be_warm,
+            "run_timeout": self.budget.run_timeout,
+        }
 
     def _ensure_started(self) -> None:
         if self._child is None or self._child.returncode is not None:
@@ -192,35 +209,6 @@ class IsolatedTrial:
     def _long(self) -> float:
         """Seconds for a run, with what has to be made ready and copied."""
         return self._bench.budget.run_timeout + self._bench.budget.make_timeout
-
-
-def _job(  # noqa: PLR0913 -- all of a job
-    driver: Driver,
-    definition: KernelDefinition,
-    arrays: Sequence[NDArray[Any]],
-    parameters: Mapping[str, Any],
-    budget: Budget,
-    directory: Path,
-) -> dict[str, Any]:
-    """Write what the children need into a directory, which only this user may read; returns what tells them of it."""
-    try:
-        with (directory / KERNEL_FILE).open("wb") as file:
-            pickle.dump((definition, dict(parameters), list(arrays), driver.cache.arguments()), file)
-    except OSError:
-        raise
-    except Exception as error:
-        raise InvalidInput(
-            f"{definition.name} cannot be sent to a child process ({type(error).__name__}: {error})",
-            fix="define it in a module that can be imported, without lambdas, or tune without isolation",
-        ) from error
-    return {
-        "directory": str(directory),
-        "path": [one for one in sys.path if isinstance(one, str)],
-        "device": f"uuid:{driver.physical_device.device_uuid.hex()}",
-        "strict": driver.strict,
-        "must_be_warm": driver.first_pipelines.must_be_warm,
-        "run_timeout": budget.run_timeout,
-    }
 
 
 def _not_started(error: BaseException) -> BaseException:

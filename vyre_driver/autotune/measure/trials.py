@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import Operand
+from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
 from vyre_driver.autotune.measure.outputs import POISON, unwritten
 from vyre_driver.autotune.search.outcomes import Abandoned, WrongOutputs
 from vyre_driver.errors import DeviceLost, DispatchTimeout
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.definition import DeviceFacts, KernelDefinition, Plan
+    from vyre_driver.autotune.measure.definition import KernelDefinition, Plan
     from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.driver import Driver
     from vyre_driver.kompute.buffer import Buffer
@@ -43,13 +43,12 @@ _running: dict[weakref.ref[Driver], list[object]] = {}
 
 
 class Workbench:
-    """The buffers of one call, which every candidate is run on; a context manager that closes them."""
+    """The buffers of one call, which every candidate is run on."""
 
     def __init__(  # noqa: PLR0913 -- by keyword
         self,
         driver: Driver,
         definition: KernelDefinition,
-        device: DeviceFacts,
         arrays: Sequence[NDArray[Any]],
         parameters: Mapping[str, Any],
         *,
@@ -70,7 +69,7 @@ class Workbench:
         """
         self.driver = driver
         self.definition = definition
-        self.device = device
+        self.device = DeviceFacts.of(driver)
         self.parameters = dict(parameters)
         self.run_timeout = run_timeout
         self.patience = patience
@@ -130,14 +129,6 @@ class Workbench:
         with ExitStack() as closing:
             while self._shared:
                 closing.callback(self._shared.popitem()[1].close)
-
-    def __enter__(self) -> Workbench:
-        """Return the workbench itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close it."""
-        self.close()
 
 
 class DeviceTrial:

@@ -119,10 +119,10 @@ def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
     checked, right = _checked_inputs(definition, given)
     with ExitStack() as stack:
         bench = small = _bench(kernel, given, budget, isolate=isolate)
-        stack.enter_context(bench)
+        stack.callback(bench.close)
         if checked is not given:
             small = _bench(kernel, checked, budget, isolate=isolate)
-            stack.enter_context(small)
+            stack.callback(small.close)
         # Two right candidates are twice as far apart as each may be from what is right.
         tolerance = definition.tolerance(checked.size) * (1 if right is not None else 2)
         maker = _Maker(kernel, given, bench, small, tolerance)
@@ -220,15 +220,8 @@ def _is_within(definition: KernelDefinition, size: Size, most_bytes: int, most_o
 def _bench(kernel: TunedKernel, given: _Inputs, budget: Budget, *, isolate: bool) -> Workbench | IsolatedBench:
     if isolate:
         return IsolatedBench(kernel.driver, kernel.definition, given.arrays, given.parameters, budget)
-    return Workbench(
-        kernel.driver,
-        kernel.definition,
-        kernel.device,
-        given.arrays,
-        given.parameters,
-        run_timeout=budget.run_timeout,
-        patience=budget.run_timeout,
-    )
+    how = {"run_timeout": budget.run_timeout, "patience": budget.run_timeout}
+    return Workbench(kernel.driver, kernel.definition, given.arrays, given.parameters, **how)
 
 
 @dataclass(slots=True)

@@ -48,7 +48,7 @@ class TunedKernel:
         driver.device.check_usable()
         self.driver = driver
         self.definition = definition
-        self.device = DeviceFacts(driver.physical_device, frozenset(driver.device.features))
+        self.device = DeviceFacts.of(driver)
         self.target = definition.target(self.device)
         self.space = self.target.space
         self.candidates = self.space.candidates(driver.physical_device.limits)

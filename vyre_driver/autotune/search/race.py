@@ -71,18 +71,22 @@ def survivors(timings: Sequence[Timing]) -> list[int]:
     Out are those surely slower than the fastest, and those after one that is surely as fast. That is more than the slower half
     as a rule, and less where many are as fast: of these none may go by chance, or two tunings would not agree.
     """
-    errors = standard_errors(timings)
-    both = list(zip((one.median_ns for one in timings), errors, strict=True))
-    limit = min(median * (1 + _OUT * error) for median, error in both) * (1 + TIE)
-    last = _first_sure(both)
-    return [place for place, (median, error) in enumerate(both[: last + 1]) if median * (1 - _OUT * error) <= limit]
+    least, most = _bounds(timings, _OUT)
+    limit = min(most) * (1 + TIE)
+    return [place for place, median in enumerate(least[: _first_sure(timings) + 1]) if median <= limit]
 
 
-def _first_sure(timings: Sequence[tuple[float, float]]) -> int:
+def _first_sure(timings: Sequence[Timing]) -> int:
     """Return the place of the first that is surely as fast as the fastest, the last place if none is."""
-    limit = min(median * (1 - _NOISE * error) for median, error in timings) * (1 + TIE)
-    sure = (place for place, (median, error) in enumerate(timings) if median * (1 + _NOISE * error) <= limit)
-    return next(sure, len(timings) - 1)
+    least, most = _bounds(timings, _NOISE)
+    limit = min(least) * (1 + TIE)
+    return next((place for place, median in enumerate(most) if median <= limit), len(timings) - 1)
+
+
+def _bounds(timings: Sequence[Timing], errors: float) -> tuple[list[float], list[float]]:
+    """Return the least and the most that each median may be, so many standard errors from what it is."""
+    both = list(zip((one.median_ns for one in timings), standard_errors(timings), strict=True))
+    return [median * (1 - errors * error) for median, error in both], [median * (1 + errors * error) for median, error in both]
 
 
 def is_decided(timings: Sequence[Timing], precision: float) -> bool:
@@ -93,10 +97,9 @@ def is_decided(timings: Sequence[Timing], precision: float) -> bool:
 
 def nearest(timings: Sequence[Timing], within: float) -> list[int]:
     """Return the places of those that are within this part of the fastest, or may be, in the order of preference."""
-    errors = standard_errors(timings)
-    both = list(zip((one.median_ns for one in timings), errors, strict=True))
-    limit = min(median * (1 + _NOISE * error) for median, error in both) * (1 + within)
-    return [place for place, (median, error) in enumerate(both) if median * (1 - _NOISE * error) <= limit]
+    least, most = _bounds(timings, _NOISE)
+    limit = min(most) * (1 + within)
+    return [place for place, median in enumerate(least) if median <= limit]
 
 
 def finalists(timings: Sequence[Timing]) -> list[int]:

@@ -10,6 +10,7 @@ Source: spec item 2.4; TOML 1.1.
 
 from __future__ import annotations
 
+import operator
 import re
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -24,6 +25,7 @@ from vyre_driver.errors import InvalidAutotuneRecord, InvalidKey
 SCHEMA = 1
 _HEADER = "[[record]]\n"
 _ADDED = ("identity", "samples", "median_ns", "measured_at", "kernel", "device", "driver", "size")
+_added_of = operator.attrgetter(*_ADDED)
 _KNOWN = frozenset({"key", "adapter"} | {one.name for one in fields(AutotuneRecord)})
 _AXES_FIELDS = ("workgroup_size", "tile")
 _AS_LIST = ("key", "adapter", "workgroup_size", "unroll", "tile", "recorded_at")
@@ -182,16 +184,7 @@ def _own_text(key: AutotuneKey, record: AutotuneRecord) -> str:
 
 
 def _has_added(record: AutotuneRecord) -> bool:
-    return bool(
-        record.identity
-        or record.samples
-        or record.median_ns
-        or record.measured_at
-        or record.kernel
-        or record.device
-        or record.driver
-        or record.size
-    )
+    return any(_added_of(record))
 
 
 def _listed(axes: tuple[int, int, int]) -> str:

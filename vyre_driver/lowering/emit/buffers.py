@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from vyre_driver.binding.plan import BindingRole
 from vyre_driver.lowering.emit.code import cannot
 from vyre_driver.lowering.emit.kinds import Form, Kind, kind_of
-from vyre_driver.lowering.emit.target import EmittedBinding, count_members
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability, Decoration, Op, StorageClass
 
@@ -58,13 +57,15 @@ class Buffers:
         self._epoch = 0
         self.shared_bytes = 0
         self.by_name: dict[str, BufferVariable] = {}
-        self.bindings = tuple(self._storage(slot, one) for slot, one in enumerate(plan.descriptors))
+        for slot, one in enumerate(plan.descriptors):
+            self._storage(slot, one)
         code.measured = self._measured(plan)
         used = uses.loaded | uses.stored | uses.measured
         for binding in plan.bindings:
             if binding.role is BindingRole.SHARED and binding.name in used:
                 self._workgroup(binding)
-        self._counts = {one.buffer: place for place, one in enumerate(count_members(plan))}
+        left = [one.name for one in plan.descriptors if not one.static_byte_len]
+        self._counts = {name: place for place, name in enumerate(left)}
         self._push = 0
 
     def _measured(self, plan: BindingPlan) -> int:
@@ -120,7 +121,7 @@ class Buffers:
             self._push = module.name(module.global_variable(pointer, StorageClass.PUSH_CONSTANT), "counts")
         return self._push
 
-    def _storage(self, slot: int, binding: Binding) -> EmittedBinding:
+    def _storage(self, slot: int, binding: Binding) -> None:
         module = self._code.module
         kind = None if binding.data_type is None else kind_of(binding.data_type)
         result = BufferVariable(binding, kind, binding.element_count if binding.static_byte_len else 0, is_shared=False)
@@ -132,7 +133,6 @@ class Buffers:
         module.member_name(struct, 0, "elements")
         module.decorate(struct, Decoration.BLOCK)
         module.member_decorate(struct, 0, Decoration.OFFSET, 0)
-        reads = name in self._uses.loaded or name in self._uses.atomic or result.packed
         if not result.writable:
             module.member_decorate(struct, 0, Decoration.NON_WRITABLE)
         if self._uses.is_shared_between_invocations(name):
@@ -143,7 +143,6 @@ class Buffers:
         module.decorate(result.variable, Decoration.DESCRIPTOR_SET, 0)
         module.decorate(result.variable, Decoration.BINDING, slot)
         self.by_name[name] = result
-        return EmittedBinding(name, slot, reads, result.writable)
 
     def _element(self, made: BufferVariable, *, used: bool) -> tuple[int, int]:
         """Return the type of an element in memory, and the bytes from one to the next."""

@@ -19,7 +19,7 @@ from vyre_driver.lowering.emit.memory import Memory
 from vyre_driver.lowering.emit.specialized import WORKGROUP_NAMES, spec_constants
 from vyre_driver.lowering.emit.statements import Statements
 from vyre_driver.lowering.emit.survey import survey
-from vyre_driver.lowering.emit.target import EmittedModule, LoweringTarget, count_members
+from vyre_driver.lowering.emit.target import EmittedModule, LoweringTarget
 from vyre_driver.lowering.emit.variables import Variables
 from vyre_driver.spirv.builder import ModuleBuilder
 from vyre_driver.spirv.instructions import FUNCTION_CONTROL_NONE, Ins
@@ -78,15 +78,13 @@ class _Emitter:
         self, program: Program, plan: BindingPlan, constants: tuple[SpecConstant, ...], target: LoweringTarget
     ) -> None:
         self._program = program
-        self._plan = plan
-        self._constants = constants
         self._module = ModuleBuilder()
         self._module.capability(Capability.Shader)
         self._module.memory_model(0, _GLSL450)
         self._main = self._module.name(self._module.new_id(), "main")
         code = self._code = Code(self._module, target)
         uses = survey(program)
-        values = self._spec_values()
+        values = self._spec_values(constants)
         code.is_specialized = bool(values)
         self._buffers = Buffers(code, plan, uses)
         self._memory = Memory(code, self._buffers, uses)
@@ -102,17 +100,10 @@ class _Emitter:
             raise self._refusal(refused) from None
         self._memory.relax()
         self._finish()
-        counts = count_members(self._plan)
         return EmittedModule(
             code=self._module.build(),
-            version=(1, 3),
             capabilities=self._module.capabilities,
             features=frozenset(self._code.features),
-            spec_ids=tuple((one.name, one.spec_id) for one in self._constants),
-            counts=counts,
-            push_constant_bytes=4 * len(counts),
-            bindings=self._buffers.bindings,
-            proven_size=self._program.workgroup_size,
             shared_bytes=self._buffers.shared_bytes,
         )
 
@@ -129,12 +120,12 @@ class _Emitter:
             needs=refused.needs,
         )
 
-    def _spec_values(self) -> dict[str, Value]:
+    def _spec_values(self, constants: tuple[SpecConstant, ...]) -> dict[str, Value]:
         """Declare the workgroup size and the constants; returns the values of the latter by name."""
         module, code = self._module, self._code
         values: dict[str, Value] = {}
         size = []
-        for constant in self._constants:
+        for constant in constants:
             kind = _KINDS[constant.scalar.kind]
             if kind is BOOL:
                 opcode = Op.SpecConstantTrue if constant.default_bits else Op.SpecConstantFalse

@@ -85,7 +85,7 @@ def function_uses(bytes module not None, Py_ssize_t start, wanted not None) -> d
     return found
 
 
-cdef uint32_t least_operands(uint32_t opcode) noexcept nogil:
+cpdef uint32_t least_operands(uint32_t opcode) noexcept nogil:
     """Tell how many operands an instruction that is read has at least (SPIR-V 1.6, 3.42)."""
     if opcode in (10, 17, 30, 74):  # OpExtension, OpCapability, OpTypeStruct, OpGroupDecorate
         return 1

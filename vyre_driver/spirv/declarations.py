@@ -15,7 +15,7 @@ from typing import NamedTuple
 from vyre_driver import _fast
 from vyre_driver.errors import InvalidModule
 from vyre_driver.spirv import _scan, _shape
-from vyre_driver.spirv.opcodes import LEAST_OPERANDS, MODE_LOCAL_SIZE_ID, Op
+from vyre_driver.spirv.opcodes import MODE_LOCAL_SIZE_ID, Op
 
 HEADER_WORDS = 5
 MAX_BOUND = 0x3FFFFF  # SPIR-V 2.17, universal limit on ids
@@ -136,7 +136,7 @@ def check_shape(code: bytes, source: str) -> None:
 def _complaint(fault: int, word: int, op: Op, number: int, bound: int) -> str:
     what = f"the Op{op.name} at word {word}"
     if fault == _TOO_FEW_OPERANDS:
-        return f"{what} has {number} operands, not {LEAST_OPERANDS[op]} or more"
+        return f"{what} has {number} operands, not {_scan.least_operands(op)} or more"
     return "a text in it has no end" if fault == _ENDLESS_TEXT else f"{what} makes %{number}, and its ids end before %{bound}"
 
 

@@ -17,9 +17,7 @@ class Ins:
 
     ExtInst = 12
     Function = 54
-    FunctionParameter = 55
     FunctionEnd = 56
-    FunctionCall = 57
     Variable = 59
     Load = 61
     Store = 62
@@ -100,7 +98,6 @@ class Ins:
     Branch = 249
     BranchConditional = 250
     Return = 253
-    ReturnValue = 254
     Unreachable = 255
     GroupNonUniformBallot = 339
     GroupNonUniformBallotBitExtract = 341

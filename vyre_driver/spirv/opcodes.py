@@ -52,46 +52,6 @@ class Op(IntEnum):
     TypeAccelerationStructure = 5341
 
 
-# The operands that an instruction which is read has at least; those of types begin with their result id.
-LEAST_OPERANDS: dict[int, int] = {
-    Op.Extension: 1,
-    Op.MemoryModel: 2,
-    Op.EntryPoint: 3,
-    Op.ExecutionMode: 2,
-    Op.ExecutionModeId: 2,
-    Op.Capability: 1,
-    Op.Name: 2,
-    Op.MemberName: 3,
-    Op.Decorate: 2,
-    Op.MemberDecorate: 3,
-    Op.GroupDecorate: 1,
-    Op.Variable: 3,
-    Op.TypeVoid: 1,
-    Op.TypeBool: 1,
-    Op.TypeImage: 8,
-    Op.TypeSampler: 1,
-    Op.TypeSampledImage: 2,
-    Op.TypeAccelerationStructure: 1,
-    Op.TypeInt: 3,
-    Op.TypeFloat: 2,
-    Op.TypeVector: 3,
-    Op.TypeMatrix: 3,
-    Op.TypeArray: 3,
-    Op.TypeRuntimeArray: 2,
-    Op.TypePointer: 3,
-    Op.TypeStruct: 1,
-    Op.ConstantTrue: 2,
-    Op.ConstantFalse: 2,
-    Op.Constant: 3,
-    Op.ConstantComposite: 2,
-    Op.SpecConstantTrue: 2,
-    Op.SpecConstantFalse: 2,
-    Op.SpecConstant: 3,
-    Op.SpecConstantComposite: 2,
-    Op.SpecConstantOp: 3,
-}
-
-
 class StorageClass(IntEnum):
     """Storage classes of module-scope variables."""
 

@@ -266,3 +266,18 @@ def test_a_structure_of_many_members_is_cut_where_it_is_shown() -> None:
 
 def test_a_name_is_shown_without_what_a_terminal_would_obey() -> None:
     assert [shown(name) for name in ("größe", "a\nb", "\x9b2J", "")] == ["größe", "a\\nb", "\\x9b2J", ""]
+
+
+@pytest.mark.parametrize(
+    ("capability", "subgroups", "feature"),
+    [
+        (64, "GroupNonUniformBallot", "none"),
+        (5297, "GroupNonUniformPartitionedNV", "GroupNonUniformPartitionedNV"),
+        (6026, "GroupNonUniformRotateKHR", "GroupNonUniformRotateKHR"),
+        (5249, None, "capability 5249"),  # SampleMaskOverrideCoverageNV, of fragment shaders
+    ],
+)
+def test_only_capabilities_of_subgroups_are_listed_as_such(capability: int, subgroups: str | None, feature: str) -> None:
+    lines = str(SpirvModule.from_bytes(assemble(BASE | {"first": op(17, capability)}))).splitlines()
+    listed = [line.removeprefix("  subgroups: ") for line in lines if line.startswith("  subgroups: ")]
+    assert (listed, f"  features: {feature}" in lines) == ([subgroups] if subgroups else [], True)

@@ -159,6 +159,7 @@ class Capability(IntEnum):
     SignedZeroInfNanPreserve = 4466
     RoundingModeRTE = 4467
     ShaderClockKHR = 5055
+    GroupNonUniformPartitionedNV = 5297
     ShaderNonUniform = 5301
     VulkanMemoryModel = 5345
     VulkanMemoryModelDeviceScope = 5346
@@ -169,6 +170,7 @@ class Capability(IntEnum):
     DotProductInput4x8BitPacked = 6018
     DotProduct = 6019
     CooperativeMatrixKHR = 6022
+    GroupNonUniformRotateKHR = 6026
     AtomicFloat32AddEXT = 6033
     AtomicFloat64AddEXT = 6034
 
@@ -236,7 +238,15 @@ MEMORY_MODELS = {0: "Simple", 1: "GLSL450", 2: "OpenCL", 3: "Vulkan"}
 DIMENSIONS = {0: "1D", 1: "2D", 2: "3D", 3: "Cube", 4: "Rect", 5: "Buffer", 6: "SubpassData"}
 
 # Of the capabilities with which a module looks at or depends on subgroups.
-SUBGROUP_USES = frozenset({*SUBGROUP_CAPABILITIES, Capability.SubgroupBallotKHR, Capability.SubgroupVoteKHR, 5249, 5297, 6026})
+SUBGROUP_USES = frozenset(
+    {
+        *SUBGROUP_CAPABILITIES,
+        Capability.SubgroupBallotKHR,
+        Capability.SubgroupVoteKHR,
+        Capability.GroupNonUniformPartitionedNV,
+        Capability.GroupNonUniformRotateKHR,
+    }
+)
 
 _CAPABILITY_NAMES = {one.value: one.name for one in Capability}
 

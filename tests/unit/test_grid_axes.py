@@ -15,8 +15,8 @@ from vyre_driver.binding.grid import check_guessable
 from vyre_driver.errors import InvalidInput
 from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, gid_y, lid_z, store, wid_y
 from vyre_driver.spirv import _axes
+from vyre_driver.spirv.entry import EntryUses
 from vyre_driver.spirv.module import SpirvModule
-from vyre_driver.spirv.slots import looks_beyond_x
 
 if TYPE_CHECKING:
     from vyre_driver.ir import Expr
@@ -91,7 +91,9 @@ def test_of_several_entry_points_only_the_functions_that_one_comes_to_count() ->
     }  # fmt: skip
     parts["end"] = [*op(56), *op(54, 1, 40, 0, 2), *op(248, 41), *op(253), *op(56)]
     module = SpirvModule.from_bytes(assemble(parts))
-    found = {entry.name: looks_beyond_x(module.code, module.interface, entry) for entry in module.interface.entry_points}
+    found = {
+        entry.name: EntryUses(module.code, module.interface, entry).looks_beyond_x for entry in module.interface.entry_points
+    }
     assert found == {"main": True, "e": False}
 
 

@@ -13,8 +13,7 @@ from assembler import BASE, assemble, byte_swapped, op, text
 from literals import refusal
 
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
-from vyre_driver.spirv.module import SpirvModule
-from vyre_driver.spirv.runnable import BoundResource
+from vyre_driver.spirv.module import BoundResource, SpirvModule
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.cli.options import add_json, add_shader, load_shader, print_json, say
 from vyre_driver.errors import VyreError
-from vyre_driver.spirv.contract import choose_entry
+from vyre_driver.spirv.entry import choose_entry
 from vyre_driver.spirv.layout import Array, Matrix, Struct
 from vyre_driver.spirv.opcodes import capability_name
 from vyre_driver.spirv.signature import (

@@ -11,22 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from vyre_driver.errors import InvalidInput, UnsupportedFeature
+from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.spirv.declarations import invalid
-from vyre_driver.spirv.interface import ComputeEntry, LocalSize, ModuleInterface, ResourceKind, SpecConstant
-from vyre_driver.spirv.layout import Address, Array, Element, Matrix, MemoryType, Scalar, Struct
-from vyre_driver.spirv.opcodes import ENTRY_POINT
-from vyre_driver.spirv.slots import shape_of_views
+from vyre_driver.spirv.interface import LocalSize, ResourceKind, SpecConstant
+from vyre_driver.spirv.layout import Address, Array, Element, Matrix, MemoryType, Scalar, Struct, shape_of_views
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from collections.abc import Set as AbstractSet
-
+    from vyre_driver.spirv.entry import EntryUses, Slot
     from vyre_driver.spirv.interface import Resource, SharedVariable
-    from vyre_driver.spirv.layout import Member
-    from vyre_driver.spirv.slots import Slot
 
-__all__ = ["BufferInterface", "LocalSize", "PushConstantMember", "Reflection", "SpecConstant", "choose_entry", "contract_of"]
+__all__ = ["BufferInterface", "LocalSize", "PushConstantMember", "Reflection", "SpecConstant", "contract_of"]
 
 _MAX_SPEC_ID = 1023
 _WORD_BITS = 32
@@ -94,39 +88,8 @@ class Reflection:
     largest_shared: str = field(default="", compare=False)
 
 
-def choose_entry(interface: ModuleInterface, wanted: str | None, source: str) -> ComputeEntry:
-    """Return the entry point of that name; without one the only one there is, or ``main``.
-
-    Raises
-    ------
-    InvalidInput
-        If there is none of that name.
-    UnsupportedFeature
-        If there are several and none is named or called main.
-    """
-    by_name = {entry.name: entry for entry in interface.entry_points}
-    names = ", ".join(map(repr, by_name))
-    if wanted is not None:
-        if wanted not in by_name:
-            raise InvalidInput(
-                f"{source} has no compute entry point {wanted!r}; it has {names}", fix="name one of them", entry=wanted
-            )
-        return by_name[wanted]
-    if len(by_name) == 1:
-        return interface.entry_points[0]
-    if ENTRY_POINT not in by_name:
-        raise UnsupportedFeature(
-            f"{source} has {len(by_name)} compute entry points, {names}, and a kernel is one of them",
-            fix="choose it with entry=NAME or --entry NAME",
-            source=source,
-        )
-    return by_name[ENTRY_POINT]
-
-
-def contract_of(
-    interface: ModuleInterface, entry: ComputeEntry, slots: Sequence[Slot], used: AbstractSet[int] | None, source: str
-) -> Reflection:
-    """Return the contract of an entry point that has these bindings and uses these variables by id (None: all there are).
+def contract_of(uses: EntryUses, source: str) -> Reflection:
+    """Return the contract of an entry point; ``source`` names the module in errors.
 
     Raises
     ------
@@ -135,19 +98,19 @@ def contract_of(
     InvalidModule
         If its push constants are not placed on words.
     """
-    return _Contract(interface, used, source).made(entry, slots)
+    return _Contract(uses, source).made()
 
 
 class _Contract:
-    def __init__(self, interface: ModuleInterface, used: AbstractSet[int] | None, source: str) -> None:
-        self._in = interface
-        self._used = used
+    def __init__(self, uses: EntryUses, source: str) -> None:
+        self._in = uses.interface
+        self._uses = uses
         self._source = source
 
-    def made(self, entry: ComputeEntry, slots: Sequence[Slot]) -> Reflection:
-        buffers = self._buffers(slots)
+    def made(self) -> Reflection:
         shared = [one for one in self._in.shared if self._is_used(one.id)]
         fixed = [one for one in shared if not one.is_specialized]
+        buffers = self._buffers()
         push_constants, push_constant_bytes = self._push_constants()
         return Reflection(
             version=self._in.version,
@@ -156,16 +119,17 @@ class _Contract:
             push_constants=push_constants,
             push_constant_bytes=push_constant_bytes,
             spec_constants=self._spec_constants(),
-            local_size=entry.local_size,
+            local_size=self._uses.entry.local_size,
             shared_bytes=sum(one.byte_len for one in fixed),
             largest_shared=max(fixed, key=lambda one: one.byte_len).name if fixed else "",
             sized_shared=tuple(one for one in shared if one.is_specialized),
         )
 
     def _is_used(self, variable: int) -> bool:
-        return self._used is None or variable in self._used
+        return self._uses.variables is None or variable in self._uses.variables
 
-    def _buffers(self, slots: Sequence[Slot]) -> tuple[BufferInterface, ...]:
+    def _buffers(self) -> tuple[BufferInterface, ...]:
+        slots = self._uses.slots
         taken: dict[tuple[int, int], Slot] = {}
         for slot in slots:
             for resource in slot.variables:
@@ -215,14 +179,12 @@ class _Contract:
         if len(blocks) > 1:
             names = " and ".join(repr(one.name) for one in blocks[:2])
             raise self._unsupported(f"it has two blocks of push constants, {names}", "declare one block")
-        members = tuple(self._push_constant(member) for member in blocks[0].block.members)
+        members = tuple(PushConstantMember(one.name, one.offset, one.type) for one in blocks[0].block.members)
+        for member in members:
+            self._check_pushed(member.name, member.type, member.offset)
         if len({member.name for member in members}) < len(members):
             raise self._unsupported(f"two push constants of {blocks[0].name!r} have one name", "give each a name")
         return members, -(-max((member.offset + member.type.byte_len for member in members), default=0) // 4) * 4
-
-    def _push_constant(self, member: Member) -> PushConstantMember:
-        self._check_pushed(member.name, member.type, member.offset)
-        return PushConstantMember(member.name, member.offset, member.type)
 
     def _check_pushed(self, path: str, found: MemoryType, offset: int) -> None:
         """Refuse what cannot be given by value, and numbers that are not placed on multiples of their size."""

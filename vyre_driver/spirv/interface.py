@@ -36,6 +36,13 @@ class ResourceKind(enum.Enum):
         return self in {ResourceKind.STORAGE_BUFFER, ResourceKind.UNIFORM_BLOCK}
 
 
+def access_text(*, readable: bool, writable: bool) -> str:
+    """Return ``in``, ``out`` or ``inout``."""
+    if not writable:
+        return "in"
+    return "inout" if readable else "out"
+
+
 @dataclass(frozen=True, slots=True)
 class Image:
     """The facts of an ``OpTypeImage``: ``dimension`` by the specification's name, ``image_format`` by its number (0: none)."""
@@ -72,9 +79,7 @@ class Resource:
     @property
     def access(self) -> str:
         """Return ``in``, ``out`` or ``inout``."""
-        if not self.writable:
-            return "in"
-        return "inout" if self.readable else "out"
+        return access_text(readable=self.readable, writable=self.writable)
 
     @property
     def min_byte_len(self) -> int:

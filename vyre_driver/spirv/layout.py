@@ -8,12 +8,16 @@ Source: SPIR-V 1.6, 2.16.2 (explicit layout decorations Offset, ArrayStride, Mat
 
 from __future__ import annotations
 
+import math
 import operator
 import struct
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias, Union
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, Union
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _MAX_SHOWN = 32
 _FLOAT_FORMATS = {16: "<e", 32: "<f", 64: "<d"}
@@ -298,6 +302,32 @@ def buffer_shape(block: Struct) -> tuple[int, Element, int | None]:
     if inner is not None and inner[0].dtype is not None:
         return 0, Element(byte_len, *inner), 1
     return 0, Element(byte_len, None, byte_len, _padded(block, byte_len)), 1
+
+
+def shape_of_views(blocks: Sequence[Struct]) -> tuple[int, Element, int | None, int]:
+    """Return header bytes, element and count of a buffer that does for all of these, and the bytes that it has at least.
+
+    Views that differ leave the least header, and what all sizes, strides and headers are whole numbers of as the element:
+    of scalars where all have the same, else of raw bytes. The count is fixed where each view's is, by the largest. The least
+    bytes are 0 where the shape says all, as it does of one view.
+    """
+    shapes = [buffer_shape(block) for block in blocks]
+    if len(set(shapes)) == 1:
+        return (*shapes[0], 0)
+    header = min(start for start, _, _ in shapes)
+    least = max(start + (count or 1) * element.stride for start, element, count in shapes)
+    is_fixed = all(count is not None for _, _, count in shapes)
+    step = math.gcd(*[element.stride for _, element, _ in shapes], *[start - header for start, _, _ in shapes])
+    if is_fixed:
+        step = math.gcd(step, least - header)
+    scalars = {element.scalar for _, element, _ in shapes}
+    scalar = scalars.pop() if len(scalars) == 1 else None
+    if scalar is None or step % scalar.byte_len:
+        padded = next((element.padded for _, element, _ in shapes if element.padded is not None), None)
+        element = Element(step, None, step, padded)
+    else:
+        element = Element(step, scalar, step // scalar.byte_len)
+    return header, element, (least - header) // step if is_fixed else None, least
 
 
 class Numbers(NamedTuple):

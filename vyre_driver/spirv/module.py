@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import FileUnusable, InvalidInput
+from vyre_driver.spirv.contract import contract_of
+from vyre_driver.spirv.entry import EntryUses, choose_entry
 from vyre_driver.spirv.glsl import compile_glsl
 from vyre_driver.spirv.reflect import reflect
-from vyre_driver.spirv.runnable import RunnableModule, make_runnable
+from vyre_driver.spirv.rewrite import bindable
 from vyre_driver.spirv.signature import signatures, summary
 
 if TYPE_CHECKING:
@@ -21,6 +23,33 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.interface import ModuleInterface
 
 _MAX_MODULE_BYTES = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BoundResource:
+    """Where a variable stands in the module (``set``, ``binding``) and in what is run: ``slot`` of set 0, others there too."""
+
+    name: str
+    set: int
+    binding: int
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunnableModule:
+    """The code to run in host byte order, the contract of its entry point ``main``, and where its buffers went.
+
+    ``entry`` is the entry point's name in the module; ``is_rewritten`` says that ``code`` differs from the module's.
+    ``looks_beyond_x`` says that the shader uses, or may use, more axes of its grid than x.
+    """
+
+    name: str
+    code: bytes
+    reflection: Reflection
+    entry: str
+    bindings: tuple[BoundResource, ...]
+    is_rewritten: bool
+    looks_beyond_x: bool
 
 
 @dataclass(frozen=True)
@@ -46,8 +75,15 @@ class SpirvModule:
             If the module needs what kompute cannot bind, or has several entry points and none is chosen.
         InvalidInput
             If it has no entry point named ``entry``.
+        InvalidModule
+            If its push constants are not placed on words.
         """
-        return make_runnable(self.name, self.code, self.interface, self.entry)
+        entry = choose_entry(self.interface, self.entry, self.name)
+        uses = EntryUses(self.code, self.interface, entry)
+        reflection = contract_of(uses, self.name)
+        code = bindable(uses, self.name)
+        bindings = tuple(BoundResource(one.name, one.set, one.binding, place) for one, place in uses.placed)
+        return RunnableModule(self.name, code, reflection, entry.name, bindings, code is not self.code, uses.looks_beyond_x)
 
     @property
     def reflection(self) -> Reflection:

@@ -11,10 +11,21 @@ from __future__ import annotations
 import array
 import enum
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.spirv.declarations import HEADER_WORDS, read_string
+from vyre_driver.spirv.interface import ResourceKind
 from vyre_driver.spirv.opcodes import ENTRY_POINT, GL_COMPUTE, Decoration, Op, StorageClass
+from vyre_driver.spirv.reflect import reflect
 from vyre_driver.spirv.words import instruction, literal_text
+
+if TYPE_CHECKING:
+    from vyre_driver.spirv.entry import EntryUses
+    from vyre_driver.spirv.interface import ModuleInterface, Resource
+
+_STORAGE_CLASS_VERSION = (1, 3)
+_STORAGE_CLASS_EXTENSION = "SPV_KHR_storage_buffer_storage_class"
 
 _ANNOTATIONS = frozenset({71, 72, 73, 74, 75, 332, 5632, 5633})
 _CHANGED = frozenset({Op.EntryPoint, Op.Decorate, Op.GroupDecorate, Op.TypePointer, Op.Variable, Op.TypeForwardPointer})
@@ -42,6 +53,66 @@ class Rewrite:
     uniforms: tuple[int, ...] = ()
     uniform_blocks: tuple[int, ...] = ()
     form: UniformForm | None = None
+
+
+def bindable(uses: EntryUses, source: str) -> bytes:
+    """Return the code in which kompute can run an entry point: the module's own where nothing has to change.
+
+    Raises
+    ------
+    UnsupportedFeature
+        If a uniform block cannot be made a storage block; ``source`` names the module.
+    """
+    changes = _changes(uses, source)
+    if changes == Rewrite():
+        return uses.code
+    code = rewrite(uses.code, changes, uses.interface.first_function)
+    _check_rewritten(code, uses, source)
+    return code
+
+
+def _changes(uses: EntryUses, source: str) -> Rewrite:
+    placed = uses.placed
+    moved = any((one.set, one.binding) != (0, place) for one, place in placed)
+    uniforms = [one for one, _ in placed if one.kind is ResourceKind.UNIFORM_BLOCK]
+    return Rewrite(
+        slots=tuple((one.id, place) for one, place in placed) if moved else (),
+        entry=None if uses.entry.name == ENTRY_POINT else uses.entry.name,
+        uniforms=tuple(one.id for one in uniforms),
+        uniform_blocks=tuple(dict.fromkeys(one.block_id for one in uniforms)),
+        form=_uniform_form(uses.interface, uniforms, source) if uniforms else None,
+    )
+
+
+def _uniform_form(interface: ModuleInterface, uniforms: list[Resource], source: str) -> UniformForm:
+    """Move the class of storage where the module has the newer one; an older one with buffers in it keeps its own spelling."""
+    has_class = interface.version >= _STORAGE_CLASS_VERSION or _STORAGE_CLASS_EXTENSION in interface.extensions
+    if has_class and not interface.has_buffer_blocks:
+        return UniformForm.STORAGE_CLASS
+    others = {one.block_id: one.name for one in interface.resources if one.kind is ResourceKind.STORAGE_BUFFER}
+    others |= {one.block_id: one.name for one in interface.push_constants}
+    for one in uniforms:
+        if one.block_id in others:
+            raise UnsupportedFeature(
+                f"{source} cannot run through kompute: {one.name!r} is a uniform block of the structure that "
+                f"{others[one.block_id]!r} has too, and cannot be made a storage block alone",
+                fix="declare a structure for each, or make it a storage buffer",
+                source=source,
+            )
+    return UniformForm.BUFFER_BLOCK
+
+
+def _check_rewritten(code: bytes, uses: EntryUses, source: str) -> None:
+    """Read what was written: a module that the rewriting did not understand must not reach a driver."""
+    _, result = reflect(code, source)
+    found = {one.id: (one.kind, one.set, one.binding) for one in result.resources}
+    for one, place in uses.placed:
+        if found.get(one.id) != (ResourceKind.STORAGE_BUFFER, 0, place):
+            raise UnsupportedFeature(
+                f"{source} cannot run through kompute: {one.name!r} could not be made a storage buffer at binding {place}",
+                fix="make it one in the shader, in set 0",
+                source=source,
+            )
 
 
 def rewrite(code: bytes, changes: Rewrite, first_function: int) -> bytes:

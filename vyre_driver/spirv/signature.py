@@ -10,7 +10,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from vyre_driver.spirv.interface import ResourceKind
+from vyre_driver.spirv.entry import EntryUses
+from vyre_driver.spirv.interface import ResourceKind, access_text
 from vyre_driver.spirv.layout import shown
 from vyre_driver.spirv.opcodes import (
     CORE_CAPABILITIES,
@@ -20,13 +21,12 @@ from vyre_driver.spirv.opcodes import (
     SUBGROUP_USES,
     capability_name,
 )
-from vyre_driver.spirv.slots import slots_of, used_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from vyre_driver.spirv.entry import Slot
     from vyre_driver.spirv.interface import ComputeEntry, LocalSize, ModuleInterface, Resource, SpecConstant
-    from vyre_driver.spirv.slots import Slot
 
 _FLOATS = {16: "<e", 32: "<f", 64: "<d"}
 _MAX_SIGNATURES = 16
@@ -71,11 +71,11 @@ def type_text(resource: Resource) -> str:
 
 def signature(code: bytes, interface: ModuleInterface, entry: ComputeEntry) -> str:
     """Return the signature of one entry point: of ``main`` as ``kernel``, of others by their names."""
-    used = used_variables(code, interface, entry)
-    blocks = [one.block for one in interface.push_constants if used is None or one.id in used]
+    uses = EntryUses(code, interface, entry)
+    blocks = [one.block for one in interface.push_constants if uses.variables is None or one.id in uses.variables]
     push = ", ".join(f"{shown(member.name)} {member.type}" for block in blocks for member in block.members)
     parts = [
-        ", ".join(_slot_text(one) for one in slots_of(code, interface, entry)),
+        ", ".join(_slot_text(one) for one in uses.slots),
         ", ".join(f"{shown(one.name)}: {one.scalar} = {default_text(one)}" for one in interface.spec_constants),
         f"push: {push}" if push else "",
     ]
@@ -86,7 +86,7 @@ def signature(code: bytes, interface: ModuleInterface, entry: ComputeEntry) -> s
 def _slot_text(slot: Slot) -> str:
     names = "|".join(map(shown, (slot.name, *slot.aliases)))
     types = "|".join(dict.fromkeys(map(type_text, slot.views)))
-    return f"{names}: {types} {slot.access}"
+    return f"{names}: {types} {access_text(readable=slot.readable, writable=slot.writable)}"
 
 
 def signatures(code: bytes, interface: ModuleInterface, entry: str | None) -> str:

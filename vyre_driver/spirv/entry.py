@@ -1,0 +1,146 @@
+"""One entry point of a module: the variables that its functions name, and its bindings, each with its variables.
+
+Several variables at one binding are views of one buffer: as numbers and as vectors, as words and as structures. A caller brings
+one buffer, which must do for all views that the entry point looks through.
+
+Source: Vulkan 1.3, "Shader Resource Interface" (variables may share a set and binding); SPIR-V 1.6, 2.18.2 (aliasing).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from vyre_driver.errors import InvalidInput, UnsupportedFeature
+from vyre_driver.spirv import _axes, _scan
+from vyre_driver.spirv.opcodes import ENTRY_POINT
+
+if TYPE_CHECKING:
+    from vyre_driver.spirv.interface import ComputeEntry, ModuleInterface, Resource
+
+
+def choose_entry(interface: ModuleInterface, wanted: str | None, source: str) -> ComputeEntry:
+    """Return the entry point of that name; without one the only one there is, or ``main``.
+
+    Raises
+    ------
+    InvalidInput
+        If there is none of that name.
+    UnsupportedFeature
+        If there are several and none is named or called main.
+    """
+    by_name = {entry.name: entry for entry in interface.entry_points}
+    names = ", ".join(map(repr, by_name))
+    if wanted is not None:
+        if wanted not in by_name:
+            raise InvalidInput(
+                f"{source} has no compute entry point {wanted!r}; it has {names}", fix="name one of them", entry=wanted
+            )
+        return by_name[wanted]
+    if len(by_name) == 1:
+        return interface.entry_points[0]
+    if ENTRY_POINT not in by_name:
+        raise UnsupportedFeature(
+            f"{source} has {len(by_name)} compute entry points, {names}, and a kernel is one of them",
+            fix="choose it with entry=NAME or --entry NAME",
+            source=source,
+        )
+    return by_name[ENTRY_POINT]
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One set and binding: all ``variables`` that stand there, in the order of their declarations.
+
+    ``views`` are those of them that the entry point's functions name, or all where they name none.
+    """
+
+    variables: tuple[Resource, ...]
+    views: tuple[Resource, ...]
+
+    @property
+    def name(self) -> str:
+        """The name of the first view."""
+        return self.views[0].name
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """The names of the other views, each once."""
+        return tuple(name for name in dict.fromkeys(one.name for one in self.views) if name != self.name)
+
+    @property
+    def readable(self) -> bool:
+        """Whether a view is open to reading."""
+        return any(one.readable for one in self.views)
+
+    @property
+    def writable(self) -> bool:
+        """Whether a view is open to writing."""
+        return any(one.writable for one in self.views)
+
+    @property
+    def restrict(self) -> bool:
+        """Whether a view is declared so."""
+        return any(one.restrict for one in self.views)
+
+
+class EntryUses:
+    """What an entry point uses of its module; every answer is worked out when it is first asked for."""
+
+    def __init__(self, code: bytes, interface: ModuleInterface, entry: ComputeEntry) -> None:
+        """Ask about an entry point of the module that has this code in host byte order, and this interface."""
+        self.code = code
+        self.interface = interface
+        self.entry = entry
+        self._is_only = len(interface.entry_points) == 1
+
+    @cached_property
+    def variables(self) -> frozenset[int] | None:
+        """The ids of the variables that its functions name; None, all, when it is the module's only entry point.
+
+        One entry point keeps the buffers that it declares and leaves alone: who calls it counts by the declarations.
+        """
+        return None if self._is_only else self._reached
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        """Its bindings in the order of set and binding.
+
+        Only buffers of one kind share a slot; what else shares a binding is left apart, each variable in a slot of its own.
+        """
+        named = self.variables
+        groups: dict[tuple[object, ...], list[Resource]] = {}
+        for one in self.interface.resources:
+            if named is None or one.id in named:
+                shares = one.kind.is_buffer and one.count is None
+                groups.setdefault((one.set, one.binding, one.kind if shares else one.id), []).append(one)
+        if any(len(group) > 1 for group in groups.values()):
+            named = self._reached
+        views = ([one for one in group if named is None or one.id in named] for group in groups.values())
+        return tuple(Slot(tuple(group), tuple(seen or group)) for group, seen in zip(groups.values(), views, strict=True))
+
+    @property
+    def placed(self) -> list[tuple[Resource, int]]:
+        """Its buffers, each with the number of its slot, which is the binding that kompute gives it."""
+        return [(one, place) for place, slot in enumerate(self.slots) for one in slot.variables]
+
+    @property
+    def looks_beyond_x(self) -> bool:
+        """Whether it looks at y or z of an invocation's or a workgroup's index, or of their number, or may do so."""
+        return _axes.looks_beyond_x(self.code, self.interface.first_function, None if self._is_only else self._reached)
+
+    @cached_property
+    def _reached(self) -> frozenset[int]:
+        """The functions that it reaches, and the variables that they name."""
+        start = self.interface.first_function
+        declared = (self.interface.resources, self.interface.push_constants, self.interface.shared)
+        variables = {one.id for group in declared for one in group}
+        uses = _scan.function_uses(self.code, start, variables | _scan.functions(self.code, start))
+        reached, waiting = set[int](), [self.entry.function_id]
+        while waiting:
+            one = waiting.pop()
+            if one not in reached:
+                reached.add(one)
+                waiting.extend(uses.get(one, ()))
+        return frozenset(reached)

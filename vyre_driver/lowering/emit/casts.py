@@ -46,20 +46,17 @@ def words_of(code: Code, value: Value) -> list[int]:
         case Form.U32:
             return [value.id]
         case Form.I32 | Form.F32:
-            return [code.op(Ins.Bitcast, code.u32, value.id)]
+            return [code.bits(value.id)]
         case Form.BOOL:
             return [hide_number(code, as_number(code, value.id))]
         case Form.WIDE:
-            return list(wide.halves(code, value.id))
-    count = value.kind.bits // 32
-    return [code.op(Ins.CompositeExtract, code.u32, value.id, place) for place in range(count)]
+            return wide.halves(code, value.id)
+    return code.words_of(value.id, value.kind.bits // 32)
 
 
 def as_number(code: Code, condition: int) -> int:
     """Return 1 where a bool holds, else 0, as a u32."""
-    result = code.op(Ins.Select, code.u32, condition, code.const(1), code.const(0))
-    code.narrow(result, 0, 1)
-    return result
+    return code.narrow(code.op(Ins.Select, code.u32, condition, code.const(1), code.const(0)), 0, 1)
 
 
 def cast(code: Code, term: Term, value: Value, target: Kind) -> Value:
@@ -71,27 +68,24 @@ def cast(code: Code, term: Term, value: Value, target: Kind) -> Value:
     if target.form is Form.F32:
         return Value(_to_float(code, value), target)
     if value.kind.form is Form.F32:
-        result = _float_to_unsigned(code, value.id) if target.form is Form.U32 else _float_to_signed(code, value.id)
-        return Value(result, target)
+        return Value(_from_float(code, value.id, signed=target.form is not Form.U32), target)
     words = words_of(code, value)
     if target.form in {Form.UVEC2, Form.UVEC4}:
         count = target.bits // 32
         words = (words + [code.const(0)] * count)[:count]
         return Value(code.op(Ins.CompositeConstruct, code.type_of(target.form), *words), target)
     if target.form is Form.WIDE:
-        return Value(wide.joined(code, words[0], words[1] if len(words) > 1 else _upper_word(code, value, words[0])), target)
+        return Value(wide.joined(code, words[0], words[1] if len(words) > 1 else _upper_word(code, value)), target)
     if target.form not in {Form.U32, Form.I32}:
         cannot(term, f"a cast of {value.kind.name} to {target.name}", "a cast of the table")
     return Value(_of_word(code, words[0], value, target), target)
 
 
-def _upper_word(code: Code, value: Value, low: int) -> int:
+def _upper_word(code: Code, value: Value) -> int:
     """Return the upper word of a 64-bit value from a word: its sign, if it has one."""
     if not value.kind.signed:
         return code.const(0)
-    shifted = code.op(Ins.ShiftRightArithmetic, code.i32, value.id, code.const(31))
-    del low
-    return code.op(Ins.Bitcast, code.u32, shifted)
+    return code.bits(code.op(Ins.ShiftRightArithmetic, code.i32, value.id, code.const(31)))
 
 
 def _of_word(code: Code, word: int, value: Value, target: Kind) -> int:
@@ -125,27 +119,20 @@ def _to_float(code: Code, value: Value) -> int:
         opcode = Ins.ConvertSToF if value.kind.form is Form.I32 else Ins.ConvertUToF
         result = code.op(opcode, code.f32, value.id)
         result = hide_f32(code, result) if code.is_specialized else result
-    code.canonical.add(result)
-    return result
+    return code.normal(result)
 
 
-def _float_to_unsigned(code: Code, operand: int) -> int:
-    """Return f32 cut to a u32: clamped, 0 for a NaN."""
-    limit = code.const_f32(_TWO_TO_32)
-    positive = code.op(Ins.FOrdGreaterThan, code.bool, operand, code.const_f32(0))
-    fits = code.op(Ins.LogicalAnd, code.bool, positive, code.op(Ins.FOrdLessThan, code.bool, operand, limit))
-    safe = code.op(Ins.Select, code.f32, fits, operand, code.const_f32(0))
-    result = code.op(Ins.ConvertFToU, code.u32, safe)
-    over = code.op(Ins.FOrdGreaterThanEqual, code.bool, operand, limit)
-    return code.op(Ins.Select, code.u32, over, code.const(U32_MAX), result)
-
-
-def _float_to_signed(code: Code, operand: int) -> int:
-    """Return f32 cut to an i32: clamped, 0 for a NaN."""
-    high, low = code.const_f32(_TWO_TO_31), code.const_f32(_MINUS_TWO_TO_31)
+def _from_float(code: Code, operand: int, *, signed: bool) -> int:
+    """Return f32 cut to an i32 or a u32: clamped, 0 for a NaN."""
+    high = code.const_f32(_TWO_TO_31 if signed else _TWO_TO_32)
+    low = code.const_f32(_MINUS_TWO_TO_31 if signed else 0)
     above = code.op(Ins.FOrdGreaterThan, code.bool, operand, low)
     fits = code.op(Ins.LogicalAnd, code.bool, above, code.op(Ins.FOrdLessThan, code.bool, operand, high))
     safe = code.op(Ins.Select, code.f32, fits, operand, code.const_f32(0))
+    if not signed:
+        result = code.op(Ins.ConvertFToU, code.u32, safe)
+        over = code.op(Ins.FOrdGreaterThanEqual, code.bool, operand, high)
+        return code.op(Ins.Select, code.u32, over, code.const(U32_MAX), result)
     result = code.op(Ins.ConvertFToS, code.i32, safe)
     over = code.op(Ins.FOrdGreaterThanEqual, code.bool, operand, high)
     under = code.op(Ins.FOrdLessThanEqual, code.bool, operand, low)

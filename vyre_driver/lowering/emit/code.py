@@ -173,9 +173,7 @@ class Code:
         """Return an f32 by its bits."""
         result = self.module.constant(Op.Constant, self.f32, bits)
         self.floats[result] = bits
-        if bits & 0x7F80_0000 or not bits & 0x7FFF_FFFF:
-            self.canonical.add(result)
-        return result
+        return self.normal(result) if bits & 0x7F80_0000 or not bits & 0x7FFF_FFFF else result
 
     def const_bool(self, *, value: bool) -> int:
         """Return a bool."""
@@ -239,6 +237,14 @@ class Code:
         """Emit an instruction without result."""
         self.words += (len(operands) + 1 << 16 | opcode, *operands)
 
+    def bits(self, operand: int) -> int:
+        """Return the bits of an i32 or f32 as a u32."""
+        return self.op(Ins.Bitcast, self.u32, operand)
+
+    def words_of(self, vector: int, count: int = 2) -> list[int]:
+        """Return the u32 that a vector, or a structure, is made of."""
+        return [self.op(Ins.CompositeExtract, self.u32, vector, place) for place in range(count)]
+
     def glsl(self, number: int, type_id: int, *operands: int) -> int:
         """Return the result of an extended instruction."""
         return self.op(Ins.ExtInst, type_id, self.module.ext_inst_import(GLSL_STD_450), number, *operands)
@@ -278,14 +284,20 @@ class Code:
         """Return the least and the greatest that a u32 can be here."""
         return self.ranges.get(value, FULL)
 
-    def narrow(self, value: int, low: int, high: int) -> None:
-        """Note bounds of a u32 that hold as long as the scope is open."""
+    def narrow(self, value: int, low: int, high: int) -> int:
+        """Note bounds of a u32 that hold as long as the scope is open; returns it."""
         old = self.ranges.get(value)
         least, most = old or FULL
         new = max(low, least), min(high, most)
         if new != old and new[0] <= new[1]:
             self._facts.append((value, old))
             self.ranges[value] = new
+        return value
+
+    def normal(self, value: int) -> int:
+        """Note that a float is not a subnormal; returns it."""
+        self.canonical.add(value)
+        return value
 
     def know_below(self, left: int, right: int) -> None:
         """Note that one u32 is less than another as long as the scope is open."""

@@ -26,11 +26,6 @@ ONE, HALF, QUIET_NAN = 0x3F80_0000, 0x3F00_0000, 0x7FC0_0000
 _NEVER_SUBNORMAL = frozenset({Glsl.Floor, Glsl.Ceil, Glsl.Trunc, Glsl.Sqrt, Glsl.InverseSqrt, Glsl.Cosh, Glsl.Cos, Glsl.Acos})
 
 
-def bits(code: Code, operand: int) -> int:
-    """Return the bits as a u32."""
-    return code.op(Ins.Bitcast, code.u32, operand)
-
-
 def of_bits(code: Code, operand: int) -> int:
     """Return a u32 as the bits of a float."""
     return code.op(Ins.Bitcast, code.f32, operand)
@@ -38,7 +33,7 @@ def of_bits(code: Code, operand: int) -> int:
 
 def magnitude(code: Code, operand: int) -> int:
     """Return the bits without the sign."""
-    return code.op(Ins.BitwiseAnd, code.u32, bits(code, operand), code.const(MAGNITUDE))
+    return code.op(Ins.BitwiseAnd, code.u32, code.bits(operand), code.const(MAGNITUDE))
 
 
 def flushed(code: Code, operand: int) -> int:
@@ -46,10 +41,8 @@ def flushed(code: Code, operand: int) -> int:
     if operand in code.canonical or not code.target.strict or FLUSH in code.target.features:
         return operand
     tiny = code.op(Ins.ULessThan, code.bool, magnitude(code, operand), code.const(LEAST_NORMAL))
-    zero = of_bits(code, code.op(Ins.BitwiseAnd, code.u32, bits(code, operand), code.const(SIGN)))
-    result = code.op(Ins.Select, code.f32, tiny, zero, operand)
-    code.canonical.add(result)
-    return result
+    zero = of_bits(code, code.op(Ins.BitwiseAnd, code.u32, code.bits(operand), code.const(SIGN)))
+    return code.normal(code.op(Ins.Select, code.f32, tiny, zero, operand))
 
 
 def exact(code: Code, opcode: int, type_id: int, *operands: int) -> int:
@@ -69,9 +62,7 @@ def arithmetic(code: Code, opcode: int, *operands: int) -> int:
 
 def kept(code: Code, made: int, *operands: int) -> int:
     """Return a value that is one of the operands, or one of them with another sign: no subnormal where they are none."""
-    if all(one in code.canonical for one in operands):
-        code.canonical.add(made)
-    return made
+    return code.normal(made) if all(one in code.canonical for one in operands) else made
 
 
 def negate(code: Code, operand: int) -> int:
@@ -83,10 +74,7 @@ def negate(code: Code, operand: int) -> int:
 def extended(code: Code, number: int, *operands: int) -> int:
     """Return the result of a function of GLSL.std.450."""
     result = code.glsl(number, code.f32, *(flushed(code, one) for one in operands))
-    if number in _NEVER_SUBNORMAL:
-        code.canonical.add(result)
-        return result
-    return flushed(code, result)
+    return code.normal(result) if number in _NEVER_SUBNORMAL else flushed(code, result)
 
 
 def choose(code: Code, number: int, left: int, right: int) -> int:
@@ -115,11 +103,9 @@ def rounded(code: Code, operand: int) -> int:
     whole = code.glsl(Glsl.Trunc, code.f32, clean)
     rest = code.glsl(Glsl.FAbs, code.f32, exact(code, Ins.FSub, code.f32, clean, whole))
     away = code.op(Ins.FOrdGreaterThanEqual, code.bool, rest, code.const_f32(HALF))
-    sign = code.op(Ins.BitwiseAnd, code.u32, bits(code, clean), code.const(SIGN))
+    sign = code.op(Ins.BitwiseAnd, code.u32, code.bits(clean), code.const(SIGN))
     step = of_bits(code, code.op(Ins.BitwiseOr, code.u32, sign, code.const(ONE)))
-    result = code.op(Ins.Select, code.f32, away, exact(code, Ins.FAdd, code.f32, whole, step), whole)
-    code.canonical.add(result)
-    return result
+    return code.normal(code.op(Ins.Select, code.f32, away, exact(code, Ins.FAdd, code.f32, whole, step), whole))
 
 
 def sign(code: Code, operand: int) -> int:
@@ -129,13 +115,11 @@ def sign(code: Code, operand: int) -> int:
     is_zero = code.op(Ins.ULessThan, code.bool, size, code.const(LEAST_NORMAL))
     found = code.op(Ins.Select, code.u32, is_zero, code.const(0), signed)
     no_number = code.op(Ins.UGreaterThan, code.bool, size, code.const(INFINITY))
-    result = of_bits(code, code.op(Ins.Select, code.u32, no_number, code.const(QUIET_NAN), found))
-    code.canonical.add(result)
-    return result
+    return code.normal(of_bits(code, code.op(Ins.Select, code.u32, no_number, code.const(QUIET_NAN), found)))
 
 
 def _sign_bit(code: Code, operand: int) -> int:
-    return code.op(Ins.BitwiseAnd, code.u32, bits(code, flushed(code, operand)), code.const(SIGN))
+    return code.op(Ins.BitwiseAnd, code.u32, code.bits(flushed(code, operand)), code.const(SIGN))
 
 
 def is_nan(code: Code, operand: int) -> int:
@@ -189,7 +173,7 @@ def _odd_sum(code: Code, operands: list[int]) -> int:
     rest = exact(code, Ins.FSub, f64, product, exact(code, Ins.FSub, f64, total, part))
     lost = exact(code, Ins.FAdd, f64, rest, exact(code, Ins.FSub, f64, operands[2], part))
     pair = code.vector(2)
-    low, high = (code.op(Ins.CompositeExtract, code.u32, code.op(Ins.Bitcast, pair, total), place) for place in (0, 1))
+    low, high = code.words_of(code.op(Ins.Bitcast, pair, total))
     lost_high = code.op(Ins.CompositeExtract, code.u32, code.op(Ins.Bitcast, pair, lost), 1)
     size = code.op(Ins.BitwiseAnd, code.u32, lost_high, code.const(MAGNITUDE))
     is_some, is_open = (code.op(Ins.INotEqual, code.bool, one, code.const(0)) for one in (size, low))

@@ -104,8 +104,7 @@ def _emitted(code: Code, known: Known) -> int:
         return code.const_f32(known)
     result = code.select(Form.F32, known.condition, _emitted(code, known.yes), _emitted(code, known.no))
     code.floats[result] = known
-    code.canonical.add(result)  # no result is a subnormal
-    return result
+    return code.normal(result)  # as all results are
 
 
 def _number(bits: int) -> np.float32:

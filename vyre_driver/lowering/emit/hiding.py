@@ -39,7 +39,7 @@ def hide_flag(code: Code, word: int) -> int:
 
 def hide_f32(code: Code, value: int) -> int:
     """Return an f32 of which no compiler knows anything."""
-    return code.op(Ins.Bitcast, code.f32, hide(code, code.op(Ins.Bitcast, code.u32, value)))
+    return code.op(Ins.Bitcast, code.f32, hide(code, code.bits(value)))
 
 
 def _hidden_by(code: Code, word: int, otherwise: int) -> int:
@@ -52,5 +52,4 @@ def _hidden_by(code: Code, word: int, otherwise: int) -> int:
     zero = code.early(("hidden zero", otherwise), Ins.Select, code.u32, is_empty, code.const(otherwise), code.const(0))
     result = code.op(Ins.BitwiseXor, code.u32, word, zero)
     code.hidden[result] = word
-    code.narrow(result, low, high)
-    return result
+    return code.narrow(result, low, high)

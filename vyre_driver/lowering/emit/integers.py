@@ -6,6 +6,7 @@ Source: spec item 1.7 (integers); SPIR-V 1.6, 3.42.13 and 3.42.14; Vulkan 1.3, "
 
 from __future__ import annotations
 
+import operator
 from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
@@ -13,28 +14,31 @@ from vyre_driver.lowering.emit.hiding import hide, hide_number
 from vyre_driver.spirv.instructions import Glsl, Ins
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vyre_driver.lowering.emit.code import Code
 
 _SHIFT_MASK = 31
 _SIGN = 0x8000_0000
 
 
+def _rising(code: Code, result: int, rule: Callable[[int, int], int], left: int, right: int) -> int:
+    """Return the result of an operator that gives the more, the more it is given, with its range, unless it may wrap."""
+    (low, high), (least, most) = code.range_of(left), code.range_of(right)
+    end = rule(high, most)
+    return code.narrow(result, rule(low, least), end) if end <= U32_MAX else result
+
+
 def add(code: Code, left: int, right: int) -> int:
     """Return the wrapped sum of u32, with its range."""
-    result = code.op(Ins.IAdd, code.u32, left, right)
-    (low, high), (least, most) = code.range_of(left), code.range_of(right)
-    if high + most <= U32_MAX:
-        code.narrow(result, low + least, high + most)
-    return result
+    return _rising(code, code.op(Ins.IAdd, code.u32, left, right), operator.add, left, right)
 
 
 def sub(code: Code, left: int, right: int) -> int:
     """Return the wrapped difference of u32, with its range."""
     result = _less(code, left, right)
     (low, high), (least, most) = code.range_of(left), code.range_of(right)
-    if low >= most:
-        code.narrow(result, low - most, high - least)
-    return result
+    return code.narrow(result, low - most, high - least) if low >= most else result
 
 
 def _less(code: Code, left: int, right: int) -> int:
@@ -51,20 +55,14 @@ def _less(code: Code, left: int, right: int) -> int:
 
 def mul(code: Code, left: int, right: int) -> int:
     """Return the wrapped product of u32, with its range."""
-    result = code.op(Ins.IMul, code.u32, left, right)
-    (low, high), (least, most) = code.range_of(left), code.range_of(right)
-    if high * most <= U32_MAX:
-        code.narrow(result, low * least, high * most)
-    return result
+    return _rising(code, code.op(Ins.IMul, code.u32, left, right), operator.mul, left, right)
 
 
 def divide(code: Code, left: int, right: int) -> int:
     """Return the quotient of u32; all ones for a zero divisor."""
     (low, high), (least, most) = code.range_of(left), code.range_of(right)
     if least:
-        result = code.op(Ins.UDiv, code.u32, left, right)
-        code.narrow(result, low // most, high // least)
-        return result
+        return code.narrow(code.op(Ins.UDiv, code.u32, left, right), low // most, high // least)
     is_zero = code.op(Ins.IEqual, code.bool, right, code.const(0))
     safe = code.op(Ins.Select, code.u32, is_zero, code.const(1), right)
     quotient = code.op(Ins.UDiv, code.u32, left, safe)
@@ -78,8 +76,7 @@ def modulo(code: Code, left: int, right: int) -> int:
         is_zero = code.op(Ins.IEqual, code.bool, right, code.const(0))
         right = code.op(Ins.Select, code.u32, is_zero, code.const(1), right)
     result = code.op(Ins.UMod, code.u32, left, right)
-    code.narrow(result, 0, min(code.range_of(left)[1], max(most, 1) - 1))
-    return result
+    return code.narrow(result, 0, min(code.range_of(left)[1], max(most, 1) - 1))
 
 
 def divide_signed(code: Code, left: int, right: int) -> int:
@@ -122,7 +119,7 @@ def _magnitude(code: Code, operand: int) -> int:
     value = code.signed_value(operand)
     if value is not None:
         return code.const(abs(value))
-    return _negated_where_below(code, as_u32(code, operand), operand)
+    return _negated_where_below(code, code.bits(operand), operand)
 
 
 def _signed_like(code: Code, magnitude: int, signs: int) -> int:
@@ -133,8 +130,8 @@ def _signed_like(code: Code, magnitude: int, signs: int) -> int:
 def _negated_where_below(code: Code, bits: int, signs: int) -> int:
     """Return a u32, negated where an i32 is below 0, without an instruction that negates."""
     mask = code.op(Ins.ShiftRightArithmetic, code.i32, signs, code.const(_SHIFT_MASK))
-    flipped = code.op(Ins.BitwiseXor, code.u32, bits, as_u32(code, mask))
-    one = code.op(Ins.ShiftRightLogical, code.u32, as_u32(code, signs), code.const(_SHIFT_MASK))
+    flipped = code.op(Ins.BitwiseXor, code.u32, bits, code.bits(mask))
+    one = code.op(Ins.ShiftRightLogical, code.u32, code.bits(signs), code.const(_SHIFT_MASK))
     return code.op(Ins.IAdd, code.u32, flipped, one)
 
 
@@ -149,18 +146,13 @@ def _count(code: Code, right: int) -> int:
 def bit_and(code: Code, left: int, right: int) -> int:
     """Return the bits that both u32 have, with its range."""
     result = code.op(Ins.BitwiseAnd, code.u32, left, right)
-    code.narrow(result, 0, min(code.range_of(left)[1], code.range_of(right)[1]))
-    return result
+    return code.narrow(result, 0, min(code.range_of(left)[1], code.range_of(right)[1]))
 
 
 def shift_left(code: Code, left: int, right: int) -> int:
     """Return u32 shifted up by the count modulo 32."""
     count = _count(code, right)
-    result = code.op(Ins.ShiftLeftLogical, code.u32, left, count)
-    (low, high), (least, most) = code.range_of(left), code.range_of(count)
-    if high << most <= U32_MAX:
-        code.narrow(result, low << least, high << most)
-    return result
+    return _rising(code, code.op(Ins.ShiftLeftLogical, code.u32, left, count), operator.lshift, left, count)
 
 
 def shift_right(code: Code, left: int, right: int) -> int:
@@ -168,8 +160,7 @@ def shift_right(code: Code, left: int, right: int) -> int:
     count = _count(code, right)
     result = code.op(Ins.ShiftRightLogical, code.u32, left, count)
     (low, high), (least, most) = code.range_of(left), code.range_of(count)
-    code.narrow(result, low >> most, high >> least)
-    return result
+    return code.narrow(result, low >> most, high >> least)
 
 
 def rotate_left(code: Code, left: int, right: int) -> int:
@@ -200,8 +191,7 @@ def saturating_add(code: Code, left: int, right: int) -> int:
 def saturating_sub(code: Code, left: int, right: int) -> int:
     """Return the difference of u32, at least 0."""
     result = _less(code, left, code.glsl(Glsl.UMin, code.u32, left, right))
-    code.narrow(result, 0, code.range_of(left)[1])
-    return result
+    return code.narrow(result, 0, code.range_of(left)[1])
 
 
 def saturating_mul(code: Code, left: int, right: int) -> int:
@@ -213,17 +203,16 @@ def saturating_mul(code: Code, left: int, right: int) -> int:
 
 def wide_product(code: Code, left: int, right: int) -> tuple[int, int]:
     """Return the low and the high word of a product of u32."""
-    both = code.op(Ins.UMulExtended, pair_struct(code), left, right)
-    return tuple(code.op(Ins.CompositeExtract, code.u32, both, place) for place in (0, 1))  # type: ignore[return-value]
+    return extended(code, Ins.UMulExtended, left, right)
 
 
-def pair_struct(code: Code) -> int:
-    """Return the type of two u32 that extended arithmetic gives."""
-    known = code.recall("pair of u32")
-    if known is None:
-        known = code.module.struct_type(code.u32, code.u32)
-        code.keep("pair of u32", known)
-    return known
+def extended(code: Code, opcode: int, left: int, right: int) -> tuple[int, int]:
+    """Return the two u32 that extended arithmetic gives: the lower word, and the upper, or what is carried."""
+    pair = code.recall("pair of u32")
+    if pair is None:
+        pair = code.keep("pair of u32", code.module.struct_type(code.u32, code.u32))
+    low, high = code.words_of(code.op(opcode, pair, left, right))
+    return low, high
 
 
 def mul_high(code: Code, left: int, right: int) -> int:
@@ -239,18 +228,12 @@ def abs_diff(code: Code, left: int, right: int) -> int:
 
 def minimum(code: Code, left: int, right: int) -> int:
     """Return the lesser u32, with its range."""
-    result = code.glsl(Glsl.UMin, code.u32, left, right)
-    (low, high), (least, most) = code.range_of(left), code.range_of(right)
-    code.narrow(result, min(low, least), min(high, most))
-    return result
+    return _rising(code, code.glsl(Glsl.UMin, code.u32, left, right), min, left, right)
 
 
 def maximum(code: Code, left: int, right: int) -> int:
     """Return the greater u32, with its range."""
-    result = code.glsl(Glsl.UMax, code.u32, left, right)
-    (low, high), (least, most) = code.range_of(left), code.range_of(right)
-    code.narrow(result, max(low, least), max(high, most))
-    return result
+    return _rising(code, code.glsl(Glsl.UMax, code.u32, left, right), max, left, right)
 
 
 def minimum_signed(code: Code, left: int, right: int) -> int:
@@ -282,7 +265,7 @@ def _turned(code: Code, operand: int) -> int:
     value = code.signed_value(operand)
     if value is not None:
         return code.const(value & U32_MAX ^ _SIGN)
-    return code.op(Ins.BitwiseXor, code.u32, as_u32(code, operand), code.const(_SIGN))
+    return code.op(Ins.BitwiseXor, code.u32, code.bits(operand), code.const(_SIGN))
 
 
 def choose_signed(code: Code, condition: int, yes: int, no: int) -> int:
@@ -292,7 +275,7 @@ def choose_signed(code: Code, condition: int, yes: int, no: int) -> int:
     """
     number = code.op(Ins.Select, code.u32, condition, code.const(1), code.const(0))
     mask = code.op(Ins.ISub, code.u32, code.const(0), number)
-    first, second = as_u32(code, yes), as_u32(code, no)
+    first, second = code.bits(yes), code.bits(no)
     differing = code.op(Ins.BitwiseAnd, code.u32, mask, code.op(Ins.BitwiseXor, code.u32, first, second))
     chosen = code.op(Ins.BitwiseXor, code.u32, second, differing)
     if code.signed_value(yes) is None or code.signed_value(no) is None:
@@ -318,32 +301,21 @@ def popcount(code: Code, operand: int) -> int:
 
     NVIDIA's compiler (580.159.04 on an H200) counts bits above a byte that was widened, where it sees where the word is from.
     """
-    result = code.op(Ins.BitCount, code.u32, hide(code, operand))
-    code.narrow(result, 0, 32)
-    return result
+    return code.narrow(code.op(Ins.BitCount, code.u32, hide(code, operand)), 0, 32)
 
 
 def clz(code: Code, operand: int) -> int:
     """Return the zeros above the highest bit of a u32; 32 of 0, for which FindUMsb gives -1."""
     highest = code.glsl(Glsl.FindUMsb, code.u32, operand)
-    result = code.op(Ins.ISub, code.u32, code.const(31), highest)
-    code.narrow(result, 0, 32)
-    return result
+    return code.narrow(code.op(Ins.ISub, code.u32, code.const(31), highest), 0, 32)
 
 
 def ctz(code: Code, operand: int) -> int:
     """Return the zeros below the lowest bit of a u32; 32 of 0."""
     lowest = code.glsl(Glsl.FindILsb, code.u32, operand)
-    result = code.glsl(Glsl.UMin, code.u32, lowest, code.const(32))  # of 0 it is all ones
-    code.narrow(result, 0, 32)
-    return result
+    return code.narrow(code.glsl(Glsl.UMin, code.u32, lowest, code.const(32)), 0, 32)  # of 0 the lowest is all ones
 
 
 def reverse_bits(code: Code, operand: int) -> int:
     """Return a u32 with its bits in the opposite order."""
     return code.op(Ins.BitReverse, code.u32, operand)
-
-
-def as_u32(code: Code, operand: int) -> int:
-    """Return the bits of an i32 as a u32."""
-    return code.op(Ins.Bitcast, code.u32, operand)

@@ -130,7 +130,7 @@ class Memory:
         if value.kind.form is Form.BOOL:
             result = as_number(code, result)
         if value.kind.bits < 32 and not buffer.is_shared:
-            word = code.op(Ins.Bitcast, code.u32, result) if value.kind.form is Form.I32 else result
+            word = code.bits(result) if value.kind.form is Form.I32 else result
             if buffer.packed:
                 self._pack(buffer, value.kind, index, word)
                 return

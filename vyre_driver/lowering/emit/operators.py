@@ -66,7 +66,7 @@ def _function(number: int) -> Callable[[Code, int], int]:
 
 def _by_bits(function: Callable[[Code, int], int]) -> Callable[[Code, int], int]:
     """Return an operator of u32 for i32."""
-    return lambda code, operand: code.op(Ins.Bitcast, code.i32, function(code, code.op(Ins.Bitcast, code.u32, operand)))
+    return lambda code, operand: code.op(Ins.Bitcast, code.i32, function(code, code.bits(operand)))
 
 
 _BINARY_OPERATORS: dict[tuple[BinOp, Form], Callable[[Code, int, int], int]] = {

@@ -29,25 +29,15 @@ def constant(code: Code, bits: int) -> int:
     return code.module.constant(Op.ConstantComposite, code.vector(2), code.const(low), code.const(high))
 
 
-def pair(code: Code, operand: int) -> int:
-    """Return 64 bits as a vector of two words."""
-    return code.op(Ins.Bitcast, code.vector(2), operand) if code.has_wide else operand
-
-
-def of_pair(code: Code, operand: int) -> int:
-    """Return a vector of two words as 64 bits."""
-    return code.op(Ins.Bitcast, code.u64, operand) if code.has_wide else operand
-
-
-def halves(code: Code, operand: int) -> tuple[int, int]:
+def halves(code: Code, operand: int) -> list[int]:
     """Return the low and the high word."""
-    both = pair(code, operand)
-    return tuple(code.op(Ins.CompositeExtract, code.u32, both, place) for place in (0, 1))  # type: ignore[return-value]
+    return code.words_of(code.op(Ins.Bitcast, code.vector(2), operand) if code.has_wide else operand)
 
 
 def joined(code: Code, low: int, high: int) -> int:
     """Return 64 bits of two words."""
-    return of_pair(code, code.op(Ins.CompositeConstruct, code.vector(2), low, high))
+    pair = code.op(Ins.CompositeConstruct, code.vector(2), low, high)
+    return code.op(Ins.Bitcast, code.u64, pair) if code.has_wide else pair
 
 
 def add(code: Code, left: int, right: int) -> int:
@@ -55,7 +45,7 @@ def add(code: Code, left: int, right: int) -> int:
     if code.has_wide:
         return code.op(Ins.IAdd, code.u64, left, right)
     (low, high), (least, most) = halves(code, left), halves(code, right)
-    total, carry = _extended(code, Ins.IAddCarry, low, least)
+    total, carry = integers.extended(code, Ins.IAddCarry, low, least)
     upper = code.op(Ins.IAdd, code.u32, code.op(Ins.IAdd, code.u32, high, most), carry)
     return joined(code, total, upper)
 
@@ -66,14 +56,9 @@ def sub(code: Code, left: int, right: int) -> int:
     NVIDIA's compiler (580.159.04 on an H200) loses the borrow of a high word of a product less a number of 64 bits.
     """
     (low, high), (least, most) = halves(code, left), halves(code, right)
-    rest, borrow = _extended(code, Ins.ISubBorrow, low, least)
+    rest, borrow = integers.extended(code, Ins.ISubBorrow, low, least)
     upper = code.op(Ins.ISub, code.u32, code.op(Ins.ISub, code.u32, high, most), borrow)
     return joined(code, rest, upper)
-
-
-def _extended(code: Code, opcode: int, left: int, right: int) -> tuple[int, int]:
-    both = code.op(opcode, integers.pair_struct(code), left, right)
-    return tuple(code.op(Ins.CompositeExtract, code.u32, both, place) for place in (0, 1))  # type: ignore[return-value]
 
 
 def mul_high(code: Code, left: int, right: int) -> int:
@@ -82,8 +67,8 @@ def mul_high(code: Code, left: int, right: int) -> int:
     _, carried = integers.wide_product(code, low, least)
     first = integers.wide_product(code, high, least)
     second = integers.wide_product(code, low, most)
-    middle, over = _extended(code, Ins.IAddCarry, first[0], second[0])
-    _, over_again = _extended(code, Ins.IAddCarry, middle, carried)
+    middle, over = integers.extended(code, Ins.IAddCarry, first[0], second[0])
+    _, over_again = integers.extended(code, Ins.IAddCarry, middle, carried)
     top = integers.wide_product(code, high, most)
     zero = code.const(0)
     total = [joined(code, *top), joined(code, first[1], zero), joined(code, second[1], zero)]

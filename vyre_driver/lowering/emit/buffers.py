@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from vyre_driver.binding.plan import Binding, BindingPlan
     from vyre_driver.ir.terms import Term
     from vyre_driver.lowering.emit.code import Code
-    from vyre_driver.lowering.emit.survey import Survey
 
 _STORAGE = {8: Capability.StorageBuffer8BitAccess, 16: Capability.StorageBuffer16BitAccess}
 _WORD_BITS = 32
@@ -50,10 +49,10 @@ class BufferVariable:
 class Buffers:
     """The buffers of one program by name."""
 
-    def __init__(self, code: Code, plan: BindingPlan, uses: Survey) -> None:
+    def __init__(self, code: Code, plan: BindingPlan) -> None:
         """Declare every descriptor, the workgroup memory that is used, and the block of counts."""
         self._code = code
-        self._uses = uses
+        self._uses = uses = code.uses
         self._epoch = 0
         self.shared_bytes = 0
         self.by_name: dict[str, BufferVariable] = {}

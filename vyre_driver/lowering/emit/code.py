@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vyre_driver.ir.terms import Term
+    from vyre_driver.lowering.emit.survey import Survey
     from vyre_driver.lowering.emit.target import LoweringTarget
     from vyre_driver.spirv.builder import ModuleBuilder
 
@@ -66,10 +67,11 @@ def cannot(term: Term | None, problem: str, needs: str) -> NoReturn:
 class Code:
     """The body of ``main``; see the module."""
 
-    def __init__(self, module: ModuleBuilder, target: LoweringTarget) -> None:
+    def __init__(self, module: ModuleBuilder, target: LoweringTarget, uses: Survey) -> None:
         """Begin with an empty block."""
         self.module = module
         self.target = target
+        self.uses = uses
         self.features: set[str] = set()
         self.void = module.type(Op.TypeVoid)
         self.bool = module.type(Op.TypeBool)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir.walks import operand_paths
 from vyre_driver.lowering.emit.blocks import counting
-from vyre_driver.lowering.emit.buffers import Buffers
 from vyre_driver.lowering.emit.code import CannotLower, Code, Value
 from vyre_driver.lowering.emit.expressions import Expressions
 from vyre_driver.lowering.emit.kinds import BOOL, F32, I32, U32
@@ -20,7 +19,6 @@ from vyre_driver.lowering.emit.specialized import WORKGROUP_NAMES, spec_constant
 from vyre_driver.lowering.emit.statements import Statements
 from vyre_driver.lowering.emit.survey import survey
 from vyre_driver.lowering.emit.target import EmittedModule, LoweringTarget
-from vyre_driver.lowering.emit.variables import Variables
 from vyre_driver.spirv.builder import ModuleBuilder
 from vyre_driver.spirv.instructions import FUNCTION_CONTROL_NONE, Ins
 from vyre_driver.spirv.opcodes import (
@@ -82,15 +80,12 @@ class _Emitter:
         self._module.capability(Capability.Shader)
         self._module.memory_model(0, _GLSL450)
         self._main = self._module.name(self._module.new_id(), "main")
-        code = self._code = Code(self._module, target)
-        uses = survey(program)
+        code = self._code = Code(self._module, target, survey(program))
         values = self._spec_values(constants)
         code.is_specialized = bool(values)
-        self._buffers = Buffers(code, plan, uses)
-        self._memory = Memory(code, self._buffers, uses)
-        variables = Variables(code, uses)
-        self._expressions = Expressions(code, self._buffers, self._memory, variables, program.workgroup_size)
-        self._statements = Statements(code, self._buffers, self._memory, variables, self._expressions, values)
+        self._memory = Memory(code, plan)
+        self._expressions = Expressions(code, self._memory, program.workgroup_size)
+        self._statements = Statements(code, self._expressions, values)
 
     def made(self) -> EmittedModule:
         try:
@@ -104,7 +99,7 @@ class _Emitter:
             code=self._module.build(),
             capabilities=self._module.capabilities,
             features=frozenset(self._code.features),
-            shared_bytes=self._buffers.shared_bytes,
+            shared_bytes=self._memory.buffers.shared_bytes,
         )
 
     def _refusal(self, refused: CannotLower) -> UnsupportedFeature:
@@ -145,12 +140,12 @@ class _Emitter:
     def _clear_workgroup_memory(self) -> None:
         """Write zeros to all of it, each invocation its share, before any of them goes on."""
         code = self._code
-        if not self._buffers.shared:
+        if not self._memory.buffers.shared:
             return
         own = self._expressions.builtins.scalar(BuiltIn.LOCAL_INVOCATION_INDEX, "gl_LocalInvocationIndex")
         x, y, z = self._size
         step = code.op(Ins.IMul, code.u32, code.op(Ins.IMul, code.u32, x, y), z)
-        for buffer in self._buffers.shared:
+        for buffer in self._memory.buffers.shared:
             with counting(code, own, code.const(buffer.count), step) as index:
                 self._memory.clear(buffer, index)
         self._memory.barrier()

@@ -31,6 +31,7 @@ from vyre_driver.lowering.emit import casts, floats, folding, integers, operator
 from vyre_driver.lowering.emit.code import Code, Value, cannot
 from vyre_driver.lowering.emit.hiding import hide_number
 from vyre_driver.lowering.emit.kinds import BOOL, F32, I32, U32, Form, kind_of
+from vyre_driver.lowering.emit.variables import Variables
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import BuiltIn, Capability, Op, StorageClass
 
@@ -38,9 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.ir.expressions import Expr
-    from vyre_driver.lowering.emit.buffers import Buffers
     from vyre_driver.lowering.emit.memory import Memory
-    from vyre_driver.lowering.emit.variables import Variables
 
 _IDS = {
     InvocationId: (BuiltIn.GLOBAL_INVOCATION_ID, "gl_GlobalInvocationID"),
@@ -89,13 +88,12 @@ class Builtins:
 class Expressions:
     """Gives the value of any expression."""
 
-    def __init__(self, code: Code, buffers: Buffers, memory: Memory, variables: Variables, size: tuple[int, int, int]) -> None:
+    def __init__(self, code: Code, memory: Memory, size: tuple[int, int, int]) -> None:
         """Emit into ``code``; ``size`` is the workgroup's."""
         self._code = code
-        self._buffers = buffers
-        self._memory = memory
-        self._variables = variables
         self._size = size
+        self.memory = memory
+        self.variables = Variables(code)
         self.builtins = Builtins(code)
         self._memo: dict[int, Value] = {}
         handlers: dict[type[Expr], Callable[[Any], Value]] = {
@@ -104,8 +102,8 @@ class Expressions:
             LitF32: lambda term: Value(code.const_f32(term.bits), F32),
             LitBool: lambda term: Value(code.const_bool(value=term.value), BOOL),
             OpaqueExpr: self._opaque,
-            Var: lambda term: variables.read(term.name),
-            BufLen: lambda term: Value(buffers.length(term.buffer), U32),
+            Var: lambda term: self.variables.read(term.name),
+            BufLen: lambda term: Value(memory.buffers.length(term.buffer), U32),
             Load: lambda term: memory.load(term, term.buffer, self.value(term.index).id),
             InvocationId: self._index,
             WorkgroupId: self._index,
@@ -196,7 +194,7 @@ class Expressions:
     def _atomic(self, term: Atomic) -> Value:
         index = self.value(term.index).id
         expected = None if term.expected is None else self.value(term.expected).id
-        return self._memory.atomic(term, index, expected, self.value(term.value).id)
+        return self.memory.atomic(term, index, expected, self.value(term.value).id)
 
     def _shuffle(self, term: SubgroupShuffle) -> Value:
         value, lane = self.value(term.value), self.value(term.lane)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering, OpaqueOp
 from vyre_driver.lowering.emit import floats
 from vyre_driver.lowering.emit.blocks import retrying, when
+from vyre_driver.lowering.emit.buffers import Buffers
 from vyre_driver.lowering.emit.casts import as_number
 from vyre_driver.lowering.emit.code import Code, Value, cannot
 from vyre_driver.lowering.emit.hiding import hide, hide_flag
@@ -21,10 +22,10 @@ from vyre_driver.lowering.emit.kinds import U32, Form, Kind
 from vyre_driver.spirv.instructions import Ins, Scope, Semantics
 
 if TYPE_CHECKING:
+    from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.ir.expressions import Atomic
     from vyre_driver.ir.terms import Term
-    from vyre_driver.lowering.emit.buffers import Buffers, BufferVariable
-    from vyre_driver.lowering.emit.survey import Survey
+    from vyre_driver.lowering.emit.buffers import BufferVariable
 
 _ATOMICS = {
     AtomicOp.ADD: Ins.AtomicIAdd,
@@ -50,16 +51,15 @@ _ORDERS = {
 class Memory:
     """The accesses of the code to its buffers."""
 
-    def __init__(self, code: Code, buffers: Buffers, uses: Survey) -> None:
-        """Work on these buffers."""
+    def __init__(self, code: Code, plan: BindingPlan) -> None:
+        """Declare the buffers of the plan."""
         self._code = code
-        self._buffers = buffers
-        self._uses = uses
+        self.buffers = Buffers(code, plan)
         self._orders: list[tuple[int, int]] = []  # where in the words an atomic's semantics stand, and in how many loops
 
     def load(self, term: Term, name: str, index: int) -> Value:
         """Return an element."""
-        code, buffer = self._code, self._buffers.named(name, term)
+        code, buffer = self._code, self.buffers.named(name, term)
         kind = buffer.kind or U32
         key = ("load", name, index, buffer.epoch)
         found = code.recall(key)
@@ -76,7 +76,7 @@ class Memory:
 
     def store(self, term: Term, name: str, index: int, value: Value) -> None:
         """Write an element."""
-        buffer = self._buffers.named(name, term)
+        buffer = self.buffers.named(name, term)
         if buffer.kind != value.kind:
             cannot(term, f"a store of {value.kind.name} to buffer {name!r}", "a value of the type of its elements")
         if buffer.canonical:
@@ -87,7 +87,7 @@ class Memory:
         else:
             with when(self._code, inside):
                 self._write(buffer, index, value)
-        self._buffers.changed(buffer)
+        self.buffers.changed(buffer)
 
     def clear(self, buffer: BufferVariable, index: int) -> None:
         """Write zero to an existing element."""
@@ -100,7 +100,7 @@ class Memory:
         It is hidden before: NVIDIA's compiler (580.159.04 on an H200) takes the value that is stored, or the operand of an
         atomic, for -1 where the index tells that it is 0. Indexes of atomics are hidden whatever they are made of.
         """
-        code, length = self._code, self._buffers.length(name)
+        code, length = self._code, self.buffers.length(name)
         if code.is_below(index, length):
             return index, None
         known, index = index, hide(code, index) if is_atomic else hide_flag(code, index)
@@ -170,7 +170,7 @@ class Memory:
 
     def atomic(self, term: Atomic, index: int, expected: int | None, value: int) -> Value:
         """Return the value at an index before an operation on it."""
-        code, buffer = self._code, self._buffers.named(term.buffer, term)
+        code, buffer = self._code, self.buffers.named(term.buffer, term)
         opcode = None if isinstance(term.op, OpaqueOp) else _ATOMICS.get(term.op)
         if opcode is None:
             name = "an opaque operator" if isinstance(term.op, OpaqueOp) else term.op.name
@@ -192,7 +192,7 @@ class Memory:
             code.branch(merge)
             code.label(merge)
             result = code.result(Ins.Phi, code.u32, result, end, code.const(0), before)
-        self._buffers.changed(buffer)
+        self.buffers.changed(buffer)
         return Value(result, U32)
 
     def _modify(self, term: Atomic, opcode: int, place: int, expected: int | None, value: int) -> int:
@@ -230,20 +230,20 @@ class Memory:
         order = _ORDERS.get(ordering)
         if order is None or not self._code.target.fences:
             return Semantics.RELAXED
-        return order | Semantics.UNIFORM_MEMORY | (Semantics.WORKGROUP_MEMORY if self._buffers.shared else 0)
+        return order | Semantics.UNIFORM_MEMORY | (Semantics.WORKGROUP_MEMORY if self.buffers.shared else 0)
 
     def relax(self) -> None:
         """Take the order off an atomic that has nothing to order: the only one of its invocation, beside no plain store."""
-        if len(self._orders) == 1 and not self._orders[0][1] and not self._uses.stored:
+        if len(self._orders) == 1 and not self._orders[0][1] and not self._code.uses.stored:
             self._code.words[self._orders[0][0]] = self._code.const(Semantics.RELAXED)
 
     def barrier(self) -> None:
         """Wait for the workgroup; what its invocations wrote is visible to all of them after that, whatever the order."""
         code = self._code
         semantics = Semantics.ACQUIRE_RELEASE | Semantics.WORKGROUP_MEMORY
-        between = (one for one in self._buffers.by_name if self._uses.is_shared_between_invocations(one))
-        if any(not self._buffers.by_name[one].is_shared for one in between):
+        between = (one for name, one in self.buffers.by_name.items() if code.uses.is_shared_between_invocations(name))
+        if not all(one.is_shared for one in between):
             semantics |= Semantics.UNIFORM_MEMORY
         workgroup = code.const(Scope.WORKGROUP)
         code.effect(Ins.ControlBarrier, workgroup, workgroup, code.const(semantics))
-        self._buffers.changed()
+        self.buffers.changed()

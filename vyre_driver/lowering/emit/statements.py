@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.statements import Node
-    from vyre_driver.lowering.emit.buffers import Buffers
     from vyre_driver.lowering.emit.expressions import Expressions
-    from vyre_driver.lowering.emit.memory import Memory
-    from vyre_driver.lowering.emit.variables import Variables
 
 _NEEDS = {
     "IndirectDispatch": "a dispatch whose grid the device reads, which kompute does not record",
@@ -44,20 +41,11 @@ _NEEDS = {
 class Statements:
     """Emits the nodes of a program; ``path`` says where it is."""
 
-    def __init__(  # noqa: PLR0913 -- what statements are made of
-        self,
-        code: Code,
-        buffers: Buffers,
-        memory: Memory,
-        variables: Variables,
-        expressions: Expressions,
-        constants: Mapping[str, Value],
-    ) -> None:
+    def __init__(self, code: Code, expressions: Expressions, constants: Mapping[str, Value]) -> None:
         """Emit into ``code``; ``constants`` are the specialized values of lets by name."""
         self._code = code
-        self._buffers = buffers
-        self._memory = memory
-        self._variables = variables
+        self._memory = expressions.memory
+        self._variables = expressions.variables
         self._expressions = expressions
         self._constants = constants
         self._frames: list[tuple[str, int]] = []
@@ -164,7 +152,7 @@ class Statements:
 
     def _forget(self) -> None:
         self._variables.forget()
-        self._buffers.changed()
+        self._memory.buffers.changed()
 
     def _barrier(self, node: Barrier) -> None:
         if node.ordering is MemoryOrdering.GRID_SYNC:

@@ -12,8 +12,6 @@ from vyre_driver.spirv.instructions import Ins
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from vyre_driver.lowering.emit.survey import Survey
-
 
 class _Slot:
     """A variable of the function; ``version`` changes with its contents."""
@@ -28,10 +26,9 @@ class _Slot:
 class Variables:
     """The variables in sight, by name."""
 
-    def __init__(self, code: Code, uses: Survey) -> None:
+    def __init__(self, code: Code) -> None:
         """Begin without any."""
         self._code = code
-        self._uses = uses
         self._in_sight: dict[str, Value | _Slot] = {}
         self._outside: list[dict[str, Value | _Slot | None]] = []
         self._versions = 0
@@ -50,12 +47,12 @@ class Variables:
     def declare(self, name: str, value: Value) -> None:
         """Declare a variable."""
         self._outside[-1].setdefault(name, self._in_sight.get(name))
-        if name not in self._uses.assigned:
+        code = self._code
+        if name not in code.uses.assigned:
             self._in_sight[name] = value
             return
-        code = self._code
         variable = code.module.name(code.variable(code.type_of(value.kind.form)), name)
-        is_canonical = value.kind.form is Form.F32 and name not in self._uses.uncomputed
+        is_canonical = value.kind.form is Form.F32 and name not in code.uses.uncomputed
         slot = self._in_sight[name] = _Slot(variable, value.kind, is_canonical=is_canonical)
         self._put(slot, value)
 

@@ -6,6 +6,7 @@ Source: SPIR-V 1.6, 3.20 (decorations); Vulkan 1.3, "Standard Storage Buffer Lay
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.binding.plan import BindingRole
@@ -23,6 +24,7 @@ _STORAGE = {8: Capability.StorageBuffer8BitAccess, 16: Capability.StorageBuffer1
 _WORD_BITS = 32
 
 
+@dataclass(slots=True)
 class BufferVariable:
     """A buffer in SPIR-V: its kind (None: it cannot be loaded from or stored to), its variable, and the epoch of its contents.
 
@@ -30,20 +32,18 @@ class BufferVariable:
     no subnormals. ``element`` is the type of an element in memory, ``stride`` the bytes from one to the next.
     """
 
-    def __init__(self, binding: Binding, kind: Kind | None, count: int, *, is_shared: bool) -> None:
-        """Begin without a variable."""
-        self.name = binding.name
-        self.kind = kind
-        self.count = count
-        self.is_shared = is_shared
-        self.packed = False
-        self.canonical = False
-        self.writable = is_shared
-        self.epoch = 0
-        self.element = 0
-        self.stride = 0
-        self.pointer = 0
-        self.variable = 0
+    name: str
+    kind: Kind | None
+    count: int
+    is_shared: bool
+    writable: bool
+    packed: bool = False
+    canonical: bool = False
+    epoch: int = 0
+    element: int = 0
+    stride: int = 0
+    pointer: int = 0
+    variable: int = 0
 
 
 class Buffers:
@@ -122,10 +122,10 @@ class Buffers:
 
     def _storage(self, slot: int, binding: Binding) -> None:
         module = self._code.module
-        kind = None if binding.data_type is None else kind_of(binding.data_type)
-        result = BufferVariable(binding, kind, binding.element_count if binding.static_byte_len else 0, is_shared=False)
-        name = result.name
-        result.writable = name in self._uses.stored or name in self._uses.atomic
+        name, kind = binding.name, None if binding.data_type is None else kind_of(binding.data_type)
+        count = binding.element_count if binding.static_byte_len else 0
+        writable = name in self._uses.stored or name in self._uses.atomic
+        result = BufferVariable(name, kind, count, is_shared=False, writable=writable)
         result.element, result.stride = self._element(result, used=name in self._uses.loaded | self._uses.stored)
         array = module.array_type(Op.TypeRuntimeArray, result.element, stride=result.stride)
         struct = module.name(module.struct_type(array), f"Buffer_{name}")
@@ -165,7 +165,7 @@ class Buffers:
     def _workgroup(self, binding: Binding) -> None:
         code, module = self._code, self._code.module
         kind = None if binding.data_type is None else kind_of(binding.data_type)
-        result = BufferVariable(binding, kind, binding.element_count, is_shared=True)
+        result = BufferVariable(binding.name, kind, binding.element_count, is_shared=True, writable=True)
         if kind is None or not result.count:
             self.by_name[result.name] = result
             return

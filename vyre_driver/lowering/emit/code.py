@@ -9,6 +9,7 @@ Source: SPIR-V 1.6, 2.11 (structured control flow), 2.16.1 (universal validation
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
 from vyre_driver.checks import U32_MAX
@@ -90,7 +91,6 @@ class Code:
         self._conditions: dict[int, tuple[int, ...]] = {}
         self._words: dict[int, int] = {}
         self._signed: dict[int, int] = {}
-        self._i32 = self._f32 = 0
         self.measured = 0  # the variable of a buffer that has an element for certain
         self.is_specialized = False
         self.loops = 0  # that the block is in
@@ -101,21 +101,17 @@ class Code:
 
     # Types and constants
 
-    @property
+    @cached_property
     def i32(self) -> int:
         """The type of signed words."""
-        if not self._i32:
-            self._i32 = self.module.type(Op.TypeInt, 32, 1)
-        return self._i32
+        return self.module.type(Op.TypeInt, 32, 1)
 
-    @property
+    @cached_property
     def f32(self) -> int:
         """The type of floats."""
-        if not self._f32:
-            self._f32 = self.module.type(Op.TypeFloat, 32)
-        return self._f32
+        return self.module.type(Op.TypeFloat, 32)
 
-    @property
+    @cached_property
     def f64(self) -> int:
         """The type of double floats."""
         self.require(Capability.Float64)
@@ -125,12 +121,12 @@ class Code:
         """Return the type of vectors, of u32 unless another component is given."""
         return self.module.type(Op.TypeVector, self.u32 if component is None else component, count)
 
-    @property
+    @cached_property
     def has_wide(self) -> bool:
         """Whether 64-bit integers are the device's own."""
         return "shaderInt64" in self.target.features
 
-    @property
+    @cached_property
     def u64(self) -> int:
         """The type of 64-bit integers, where the device has them."""
         self.require(Capability.Int64)

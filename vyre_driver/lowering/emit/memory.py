@@ -71,7 +71,7 @@ class Memory:
         if inside is not None:
             result = code.select(kind.form, inside, result, code.zero(kind.form))
         if buffer.canonical:
-            code.canonical.add(result)
+            code.normal(result)
         return Value(code.remember(key, result), kind)
 
     def store(self, term: Term, name: str, index: int, value: Value) -> None:

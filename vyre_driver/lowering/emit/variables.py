@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.lowering.emit.code import Code, Value, cannot
@@ -13,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+@dataclass(slots=True)
 class _Slot:
     """A variable of the function; ``version`` changes with its contents."""
 
-    def __init__(self, variable: int, kind: Kind, *, is_canonical: bool) -> None:
-        self.variable = variable
-        self.kind = kind
-        self.is_canonical = is_canonical
-        self.version = 0
+    variable: int
+    kind: Kind
+    is_canonical: bool
+    version: int = 0
 
 
 class Variables:
@@ -78,7 +79,7 @@ class Variables:
         if found is None:
             found = code.remember(key, code.result(Ins.Load, code.type_of(slot.kind.form), slot.variable))
             if slot.is_canonical:
-                code.canonical.add(found)
+                code.normal(found)
         return Value(found, slot.kind)
 
     def forget(self) -> None:

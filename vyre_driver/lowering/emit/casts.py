@@ -32,7 +32,7 @@ def truth(code: Code, value: Value) -> int:
         case Form.I32:
             return code.op(Ins.INotEqual, code.bool, value.id, code.const_i32(0))
         case Form.F32:
-            return floats.is_nonzero(code, value.id)
+            return floats.has_magnitude(code, Ins.UGreaterThanEqual, value.id, floats.LEAST_NORMAL)  # subnormals are zeros
     words = words_of(code, value)
     some = words[0]
     for one in words[1:]:

@@ -122,24 +122,9 @@ def _sign_bit(code: Code, operand: int) -> int:
     return code.op(Ins.BitwiseAnd, code.u32, code.bits(flushed(code, operand)), code.const(SIGN))
 
 
-def is_nan(code: Code, operand: int) -> int:
-    """Return whether it is a NaN, by its bits: a compiler may take comparisons for those of numbers."""
-    return code.op(Ins.UGreaterThan, code.bool, magnitude(code, operand), code.const(INFINITY))
-
-
-def is_inf(code: Code, operand: int) -> int:
-    """Return whether it is an infinity."""
-    return code.op(Ins.IEqual, code.bool, magnitude(code, operand), code.const(INFINITY))
-
-
-def is_finite(code: Code, operand: int) -> int:
-    """Return whether it is neither."""
-    return code.op(Ins.ULessThan, code.bool, magnitude(code, operand), code.const(INFINITY))
-
-
-def is_nonzero(code: Code, operand: int) -> int:
-    """Return whether it is not zero; a subnormal is one."""
-    return code.op(Ins.UGreaterThanEqual, code.bool, magnitude(code, operand), code.const(LEAST_NORMAL))
+def has_magnitude(code: Code, order: int, operand: int, limit: int = INFINITY) -> int:
+    """Return whether a magnitude stands so to another, by their bits: compilers may take comparisons for those of numbers."""
+    return code.op(order, code.bool, magnitude(code, operand), code.const(limit))
 
 
 def reciprocal(code: Code, operand: int) -> int:

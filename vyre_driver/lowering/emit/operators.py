@@ -155,11 +155,8 @@ _UNARY: dict[tuple[UnOp, Form], Callable[[Code, int], int]] = {
     (UnOp.SIGN, Form.F32): floats.sign,
     (UnOp.RECIPROCAL, Form.F32): floats.reciprocal,
 }
-_PREDICATES: dict[UnOp, Callable[[Code, int], int]] = {
-    UnOp.IS_NAN: floats.is_nan,
-    UnOp.IS_INF: floats.is_inf,
-    UnOp.IS_FINITE: floats.is_finite,
-}
+# How the magnitude of an f32 stands to infinity.
+_PREDICATES = {UnOp.IS_NAN: Ins.UGreaterThan, UnOp.IS_INF: Ins.IEqual, UnOp.IS_FINITE: Ins.ULessThan}
 _COMPARE: dict[BinOp, dict[Form, int]] = {
     BinOp.EQ: {Form.U32: Ins.IEqual, Form.I32: Ins.IEqual, Form.F32: Ins.FOrdEqual, Form.BOOL: Ins.LogicalEqual},
     BinOp.NE: {Form.U32: Ins.INotEqual, Form.I32: Ins.INotEqual, Form.F32: Ins.FUnordNotEqual, Form.BOOL: Ins.LogicalNotEqual},
@@ -234,7 +231,7 @@ def unary(code: Code, term: Term, op: UnOp | OpaqueOp, operand: Value) -> Value:
         code.note_condition(result, Ins.LogicalNot, condition)
         return Value(result, BOOL)
     if op in _PREDICATES and operand.kind.form is Form.F32:
-        return Value(_PREDICATES[op](code, operand.id), BOOL)
+        return Value(floats.has_magnitude(code, _PREDICATES[op], operand.id), BOOL)
     function = _UNARY.get((op, operand.kind.form)) if operand.kind.computes else None
     if function is None:
         cannot(term, f"{op.name} of {operand.kind.name}", _OWN)

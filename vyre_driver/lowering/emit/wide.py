@@ -137,9 +137,3 @@ def reverse_bits(code: Code, operand: int) -> int:
     """Return the bits in the opposite order."""
     low, high = halves(code, operand)
     return joined(code, integers.reverse_bits(code, high), integers.reverse_bits(code, low))
-
-
-def is_zero(code: Code, operand: int) -> int:
-    """Return whether no bit is set."""
-    low, high = halves(code, operand)
-    return code.op(Ins.IEqual, code.bool, code.op(Ins.BitwiseOr, code.u32, low, high), code.const(0))

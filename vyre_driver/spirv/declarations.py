@@ -58,43 +58,28 @@ class Variable(NamedTuple):
     storage_class: int
 
 
-class EntryPoint(NamedTuple):
-    """An ``OpEntryPoint``: execution model, function id, name."""
-
-    model: int
-    function_id: int
-    name: str
-
-
-class Declarations:
+class Declarations(_scan.Tables):
     """What a module declares, by result id where an instruction has one; nothing is interpreted."""
 
-    def __init__(self, words: array.array[int], first_function: int, tables: _scan.Tables) -> None:
-        """Of a module's words, the word of its first function, and the tables read of what stands before."""
+    def __init__(self, words: array.array[int], first_function: int) -> None:
+        """Of a module with this header, and the word of its first function; ``read`` fills the tables."""
         self.version = words[1] >> 16 & 0xFF, words[1] >> 8 & 0xFF
         self.generator = words[2]
         self.first_function = first_function
-        self.capabilities, self.extensions, self.memory_model = tables.capabilities, tables.extensions, tables.memory_model
-        self.names, self.member_names = tables.names, tables.member_names
-        self.decorations, self.member_decorations = tables.decorations, tables.member_decorations
-        self.modes = tables.modes
-        self.entry_points = [EntryPoint(*one) for one in tables.entry_points]
-        self.variables = [Variable(*one) for one in tables.variables]
-        self._types, self._constants = tables.types, tables.constants
 
     def type(self, type_id: int) -> Instruction | None:
         """Return the instruction that declares a type."""
-        found = self._types.get(type_id)
+        found = self.types.get(type_id)
         return None if found is None else Instruction(*found)
 
     def constant(self, constant_id: int) -> Constant | None:
         """Return a constant or specialization constant."""
-        found = self._constants.get(constant_id)
+        found = self.constants.get(constant_id)
         return None if found is None else Constant(*found)
 
     def parts_of_vectors(self) -> frozenset[int]:
         """Return the ids of the constants that composite specialization constants, or a LocalSizeId, are made of."""
-        composites = (operands for op, _, operands in self._constants.values() if op == Op.SpecConstantComposite)
+        composites = (operands for op, _, operands in self.constants.values() if op == Op.SpecConstantComposite)
         sizes = (operands for _, mode, operands in self.modes if mode == MODE_LOCAL_SIZE_ID)
         return frozenset(one for operands in (*composites, *sizes) for one in operands)
 
@@ -111,11 +96,11 @@ def read_declarations(module: bytes, source: str) -> tuple[bytes, Declarations]:
     words = array.array("I", code[: 4 * HEADER_WORDS])
     if not 0 < words[3] <= MAX_BOUND:
         raise invalid(source, f"its id bound is {words[3]}, not between 1 and {MAX_BOUND}")
-    tables = _scan.Tables()
-    fault, word, op, number = tables.read(code, first_function)
+    declarations = Declarations(words, first_function)
+    fault, word, op, number = declarations.read(code, first_function)
     if fault:
         raise invalid(source, _complaint(fault, word, Op(op), number, words[3]))
-    return code, Declarations(words, first_function, tables)
+    return code, declarations
 
 
 def check_shape(code: bytes, source: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.spirv import _scan
-from vyre_driver.spirv.declarations import check_shape, invalid, read_declarations
+from vyre_driver.spirv.declarations import Variable, check_shape, invalid, read_declarations
 from vyre_driver.spirv.interface import (
     ComputeEntry,
     Image,
@@ -40,7 +40,7 @@ from vyre_driver.spirv.types import TypeTable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vyre_driver.spirv.declarations import Declarations, Variable
+    from vyre_driver.spirv.declarations import Declarations
     from vyre_driver.spirv.layout import Struct
 
 _RESOURCES = frozenset({StorageClass.UNIFORM, StorageClass.STORAGE_BUFFER, StorageClass.UNIFORM_CONSTANT})
@@ -83,27 +83,25 @@ def reflect(module: bytes, source: str) -> tuple[bytes, ModuleInterface]:
 class _Reader:
     def __init__(self, declarations: Declarations, source: str) -> None:
         self._in = declarations
+        self._variables = [Variable(*one) for one in declarations.variables]
         self._types = TypeTable(declarations, source)
         self._source = source
 
     def entry_points(self, code: bytes) -> tuple[ComputeEntry, ...]:
-        compute = [entry for entry in self._in.entry_points if entry.model == GL_COMPUTE]
+        compute = [(name, function) for model, function, name in self._in.entry_points if model == GL_COMPUTE]
         if not compute:
             raise invalid(self._source, "it has no compute entry point")
         if len(compute) > _MAX_ENTRY_POINTS:
             raise invalid(self._source, f"it has {len(compute)} compute entry points, more than {_MAX_ENTRY_POINTS}")
-        if len({entry.name for entry in compute}) < len(compute):
+        if len({name for name, _ in compute}) < len(compute):
             raise invalid(self._source, "two of its compute entry points have one name")
         functions = _scan.functions(code, self._in.first_function)
-        for entry in compute:
-            if entry.function_id not in functions:
-                raise invalid(self._source, f"entry point {entry.name!r} is function %{entry.function_id}, which is not there")
+        for name, function in compute:
+            if function not in functions:
+                raise invalid(self._source, f"entry point {name!r} is function %{function}, which is not there")
         sizes = self._local_sizes()
         built_in = self._built_in_size()
-        return tuple(
-            ComputeEntry(entry.name, entry.function_id, built_in or self._local_size(sizes.get(entry.function_id)))
-            for entry in compute
-        )
+        return tuple(ComputeEntry(*one, built_in or self._local_size(sizes.get(one[1]))) for one in compute)
 
     def _local_sizes(self) -> dict[int, tuple[int, Sequence[int]]]:
         """The last of the modes that state a size by function; LocalSizeId wins over LocalSize (Vulkan 1.3)."""
@@ -143,7 +141,7 @@ class _Reader:
         )
 
     def resources(self) -> tuple[Resource, ...]:
-        found = [self._resource(variable) for variable in self._in.variables if variable.storage_class in _RESOURCES]
+        found = [self._resource(variable) for variable in self._variables if variable.storage_class in _RESOURCES]
         return tuple(sorted(found, key=lambda resource: (resource.set, resource.binding)))
 
     def _resource(self, variable: Variable) -> Resource:
@@ -253,7 +251,7 @@ class _Reader:
 
     def push_constants(self) -> tuple[PushConstantBlock, ...]:
         blocks = []
-        for variable in self._in.variables:
+        for variable in self._variables:
             if variable.storage_class == StorageClass.PUSH_CONSTANT:
                 type_id = self._pointee(variable)
                 if self._types.instruction(type_id).op != Op.TypeStruct:
@@ -281,7 +279,7 @@ class _Reader:
 
     def shared(self) -> tuple[SharedVariable, ...]:
         found = []
-        for variable in self._in.variables:
+        for variable in self._variables:
             if variable.storage_class == StorageClass.WORKGROUP:
                 type_id = self._pointee(variable)
                 size, _ = self._types.shared_size(type_id)

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from vyre_driver.binding import _call_form
 from vyre_driver.binding.push_constants import pack_push_constants, packer_of
 from vyre_driver.errors import InvalidPushConstant
-from vyre_driver.spirv.contract import PushConstantMember
-from vyre_driver.spirv.layout import MemoryType, Scalar, Vector
+from vyre_driver.spirv.layout import Member, MemoryType, Scalar, Vector
 
 Call: TypeAlias = tuple[tuple[Any, ...], Any, Any]
 
@@ -109,7 +108,7 @@ VALUES = (
 @given(st.lists(st.sampled_from(KINDS), min_size=1, max_size=6), st.data())
 def test_what_is_packed_is_what_the_plain_packing_gives(kinds: list[Scalar], data: st.DataObject) -> None:
     places = data.draw(st.permutations(range(8)))
-    members = [PushConstantMember(f"m{at}", 4 * places[at], kind) for at, kind in enumerate(kinds)]
+    members = [Member(f"m{at}", 4 * places[at], kind) for at, kind in enumerate(kinds)]
     names = st.sampled_from([one.name for one in members] + ["other"])
     push = data.draw(st.fixed_dictionaries({one.name: VALUES for one in members}) | st.dictionaries(names, VALUES))
     packer = packer_of(members, 32)
@@ -124,7 +123,7 @@ def test_what_is_packed_is_what_the_plain_packing_gives(kinds: list[Scalar], dat
 @given(st.lists(st.sampled_from(KINDS), min_size=1, max_size=6), st.data())
 def test_plain_numbers_that_fit_are_packed(kinds: list[Scalar], data: st.DataObject) -> None:
     fitting = {"u": st.integers(0, 2**32 - 1), "i": st.integers(-(2**31), 2**31 - 1), "f": st.floats(width=32, allow_nan=False)}
-    members = [PushConstantMember(f"m{at}", 4 * at, kind) for at, kind in enumerate(kinds)]
+    members = [Member(f"m{at}", 4 * at, kind) for at, kind in enumerate(kinds)]
     push = {one.name: data.draw(fitting[kind.kind]) for one, kind in zip(members, kinds, strict=True)}
     packer = packer_of(members, 4 * len(members))
     assert packer is not None
@@ -142,7 +141,7 @@ def test_plain_numbers_that_fit_are_packed(kinds: list[Scalar], data: st.DataObj
     ],
 )
 def test_a_block_of_anything_else_is_left_to_the_plain_packing(types: list[MemoryType], byte_len: int) -> None:
-    assert packer_of([PushConstantMember("m", 0, one) for one in types], byte_len) is None
+    assert packer_of([Member("m", 0, one) for one in types], byte_len) is None
 
 
 @pytest.mark.parametrize(

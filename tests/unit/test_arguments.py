@@ -16,7 +16,7 @@ from literals import UINTS, buffer, reflection, refusal
 from vyre_driver.binding import BindingPlan
 from vyre_driver.binding.arguments import as_array, raw_bytes
 from vyre_driver.errors import InvalidInput
-from vyre_driver.spirv.types import Element, Scalar
+from vyre_driver.spirv.layout import Element, Scalar
 
 if TYPE_CHECKING:
     from vyre_driver.binding.arguments import BufferArgument

@@ -10,7 +10,7 @@ from literals import F32, FLOATS, UINTS, buffer, reflection, refusal
 
 from vyre_driver.binding import Binding, BindingPlan, BindingRole
 from vyre_driver.errors import InvalidInput
-from vyre_driver.spirv.types import Element, Scalar
+from vyre_driver.spirv.layout import Element, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,7 @@ from vyre_driver.binding import BindingPlan
 from vyre_driver.binding.grid import grid, local_size
 from vyre_driver.errors import InvalidInput, LimitExceeded
 from vyre_driver.specialization import specialize
-from vyre_driver.spirv.contract import LocalSize, SpecConstant
+from vyre_driver.spirv.interface import LocalSize, SpecConstant
 
 
 def size_of(*axes: LocalSize, given: dict[str, int] | None = None) -> tuple[int, int, int]:

@@ -26,7 +26,7 @@ from vyre_driver.identity import keys as identity
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
 from vyre_driver.specialization import Specialization, SpecializedConstant, SpecMap, SpecValue
-from vyre_driver.spirv.types import Element
+from vyre_driver.spirv.layout import Element
 from vyre_driver.vulkan.devices import DeviceType
 
 ONE = SpecializedConstant("count", 0, "u32", 256)

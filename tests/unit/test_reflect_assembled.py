@@ -9,9 +9,10 @@ from assembler import BASE, assemble, byte_swapped, op, text
 from literals import F32, FLOATS, U32, refusal
 
 from vyre_driver.errors import InvalidModule, UnsupportedFeature
-from vyre_driver.spirv.contract import BufferInterface, LocalSize, PushConstantMember, Reflection, SpecConstant
+from vyre_driver.spirv.contract import BufferInterface, Reflection
+from vyre_driver.spirv.interface import LocalSize, SpecConstant
+from vyre_driver.spirv.layout import Element, Member, Scalar
 from vyre_driver.spirv.module import SpirvModule
-from vyre_driver.spirv.types import Element, Scalar
 
 if TYPE_CHECKING:
     from vyre_driver.spirv.interface import ModuleInterface
@@ -379,7 +380,7 @@ def test_a_buffer_is_closed_when_its_variable_is_decorated() -> None:
 
 def test_push_constants_without_names_are_numbered() -> None:
     found = reflect(decorations=PUSH_DECORATIONS, declarations=PUSH_TYPES)
-    assert (found.push_constants, found.push_constant_bytes) == ((PushConstantMember("member_0", 0, U32),), 4)
+    assert (found.push_constants, found.push_constant_bytes) == ((Member("member_0", 0, U32),), 4)
 
 
 def test_an_empty_push_constant_block_takes_no_bytes() -> None:

@@ -13,11 +13,11 @@ from assembler import byte_swapped
 from literals import BOOL, F32, FLOATS, I32, U32, UINTS, refusal
 
 from vyre_driver.errors import UnsupportedFeature
-from vyre_driver.spirv.contract import BufferInterface, LocalSize, PushConstantMember, Reflection, SpecConstant
-from vyre_driver.spirv.layout import Array, Matrix, Member, Scalar, Struct, Vector
+from vyre_driver.spirv.contract import BufferInterface, Reflection
+from vyre_driver.spirv.interface import LocalSize, SpecConstant
+from vyre_driver.spirv.layout import Array, Element, Matrix, Member, Scalar, Struct, Vector
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.shipped import shipped_module
-from vyre_driver.spirv.types import Element
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ SHIPPED = {
             BufferInterface("x", 0, readable=True, writable=False, header_bytes=0, element=FLOATS, count=None),
             BufferInterface("y", 1, readable=True, writable=True, header_bytes=0, element=FLOATS, count=None),
         ),
-        push_constants=(PushConstantMember("alpha", 0, F32), PushConstantMember("count", 4, U32)),
+        push_constants=(Member("alpha", 0, F32), Member("count", 4, U32)),
         push_constant_bytes=8,
         spec_constants=(),
         local_size=(LocalSize(128), LocalSize(1), LocalSize(1)),
@@ -46,7 +46,7 @@ SHIPPED = {
             BufferInterface("words", 0, readable=True, writable=False, header_bytes=0, element=UINTS, count=None),
             BufferInterface("counts", 1, readable=True, writable=True, header_bytes=0, element=UINTS, count=256),
         ),
-        push_constants=(PushConstantMember("byte_count", 0, U32),),
+        push_constants=(Member("byte_count", 0, U32),),
         push_constant_bytes=4,
         spec_constants=(),
         local_size=(LocalSize(128), LocalSize(1), LocalSize(1)),
@@ -57,11 +57,11 @@ SHIPPED = {
         capabilities=(1,),
         buffers=(BufferInterface("escape", 0, readable=False, writable=True, header_bytes=0, element=FLOATS, count=None),),
         push_constants=(
-            PushConstantMember("left", 0, F32),
-            PushConstantMember("top", 4, F32),
-            PushConstantMember("step", 8, F32),
-            PushConstantMember("width", 12, U32),
-            PushConstantMember("height", 16, U32),
+            Member("left", 0, F32),
+            Member("top", 4, F32),
+            Member("step", 8, F32),
+            Member("width", 12, U32),
+            Member("height", 16, U32),
         ),
         push_constant_bytes=20,
         spec_constants=(SpecConstant("MAX_ITERATIONS", 0, U32, 256),),
@@ -246,7 +246,7 @@ def test_a_buffer_whose_length_is_specialized_is_not_taken_for_one_of_its_defaul
 def test_push_constants_are_read_with_their_gaps(members: str, expected: list[tuple[object, ...]], byte_len: int) -> None:
     pair = "struct Pair { uint key; float weight; };"
     found = reflect_glsl(f"{pair}{OUTPUT}layout(push_constant) uniform Push {{ {members} }};")
-    assert (found.push_constants, found.push_constant_bytes) == (tuple(PushConstantMember(*one) for one in expected), byte_len)
+    assert (found.push_constants, found.push_constant_bytes) == (tuple(Member(*one) for one in expected), byte_len)
 
 
 @pytest.mark.parametrize(

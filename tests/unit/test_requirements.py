@@ -9,8 +9,7 @@ from literals import DEVICE, buffer, device, reflection, refusal
 
 from vyre_driver.binding import requirements
 from vyre_driver.errors import LimitExceeded, UnsupportedFeature
-from vyre_driver.spirv.contract import PushConstantMember
-from vyre_driver.spirv.layout import Scalar
+from vyre_driver.spirv.layout import Member, Scalar
 
 if TYPE_CHECKING:
     from vyre_driver.spirv.contract import Reflection
@@ -106,7 +105,7 @@ def test_push_constants_over_the_limit_are_refused() -> None:
         "the shader's push constants take 132 bytes, the last of them 'beta', and the device allows 128 bytes. "
         "Fix: move some of them into a buffer."
     )
-    members = PushConstantMember("beta", 128, Scalar("f", 32)), PushConstantMember("alpha", 0, Scalar("f", 32))
+    members = Member("beta", 128, Scalar("f", 32)), Member("alpha", 0, Scalar("f", 32))
     given = reflection(push_constants=members, push_constant_bytes=132)
     assert refusal(lambda: check_requirements(given, DEVICE)) == (LimitExceeded, 2104, message)
 

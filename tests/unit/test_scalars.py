@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from literals import BOOL, F32, I32, U32
 
-from vyre_driver.spirv.types import Scalar
+from vyre_driver.spirv.layout import Scalar
 
 ENCODED = [
     (U32, 0, 0),

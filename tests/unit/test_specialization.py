@@ -16,8 +16,8 @@ from vyre_driver.specialization import (
     SpecValue,
     specialize,
 )
-from vyre_driver.spirv.contract import PushConstantMember, SpecConstant
-from vyre_driver.spirv.layout import Vector
+from vyre_driver.spirv.interface import SpecConstant
+from vyre_driver.spirv.layout import Member, Vector
 
 COUNT = SpecConstant("count", 0, U32, 256)
 SHIFT = SpecConstant("shift", 2, I32, 0xFFFF_FFFF)
@@ -25,9 +25,9 @@ SCALE = SpecConstant("scale", 5, F32, 0x3F80_0000)
 FAST = SpecConstant("fast", 6, BOOL, 1)
 DECLARED = (COUNT, SHIFT, SCALE, FAST)
 
-ALPHA = PushConstantMember("alpha", 0, F32)
-SIZE = PushConstantMember("size", 8, Vector(U32, 2))
-OFFSET = PushConstantMember("offset", 20, I32)
+ALPHA = Member("alpha", 0, F32)
+SIZE = Member("size", 8, Vector(U32, 2))
+OFFSET = Member("offset", 20, I32)
 PUSH = (ALPHA, SIZE, OFFSET)
 
 
@@ -103,7 +103,7 @@ VECTORS = [[3, 4], (3, 4), range(3, 5), np.array([3, 4]), np.array([3, 4], np.ui
 
 @pytest.mark.parametrize("vector", VECTORS, ids=lambda vector: type(vector).__name__)
 def test_a_vector_is_given_as_any_sequence(vector: object) -> None:
-    assert pack_push_constants((PushConstantMember("size", 0, Vector(U32, 2)),), 8, {"size": vector}) == (3, 4)
+    assert pack_push_constants((Member("size", 0, Vector(U32, 2)),), 8, {"size": vector}) == (3, 4)
 
 
 @pytest.mark.parametrize("value", [0.5, [0.5], np.float32(0.5)])

@@ -12,7 +12,7 @@ from literals import refusal
 
 from vyre_driver.errors import FileUnusable, InvalidInput, InvalidModule, ShaderSyntaxError, ToolUnavailable
 from vyre_driver.spirv import glsl
-from vyre_driver.spirv.contract import LocalSize
+from vyre_driver.spirv.interface import LocalSize
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.shipped import shipped_module
 

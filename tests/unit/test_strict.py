@@ -11,7 +11,7 @@ from literals import buffer, reflection
 from vyre_driver.binding import BindingPlan
 from vyre_driver.errors import OutputNotWritten
 from vyre_driver.runtime.strict import POISONS, StrictCall
-from vyre_driver.spirv.types import Element, Scalar
+from vyre_driver.spirv.layout import Element, Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,15 +12,15 @@ from vyre_driver.binding.grid import grid
 from vyre_driver.binding.push_constants import pack_push_constants
 from vyre_driver.errors import DeviceNotFound, InvalidInput, InvalidPushConstant, InvalidSpecialization, VyreError
 from vyre_driver.specialization import specialize
-from vyre_driver.spirv.contract import PushConstantMember
 from vyre_driver.spirv.interface import SpecConstant
+from vyre_driver.spirv.layout import Member
 from vyre_driver.vulkan.selection import select_device
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 TILE = [SpecConstant("TILE", 0, U32, 16)]
-COUNT = [PushConstantMember("count", 0, U32)]
+COUNT = [Member("count", 0, U32)]
 BY_NAME = "Fix: pass a dictionary from names to values."
 
 

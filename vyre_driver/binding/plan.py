@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.dtypes import DataType
     from vyre_driver.ir.program import Program
     from vyre_driver.spirv.contract import BufferInterface, Reflection
-    from vyre_driver.spirv.types import Element
+    from vyre_driver.spirv.layout import Element
 
 _WORD_BYTES = 4
 

@@ -21,7 +21,6 @@ from vyre_driver.errors import InvalidPushConstant
 from vyre_driver.spirv.layout import Array, Matrix, Numbers, Scalar, Struct, Vector, numbers_of
 
 if TYPE_CHECKING:
-    from vyre_driver.spirv.contract import PushConstantMember
     from vyre_driver.spirv.layout import Member, MemoryType
 
 _WORD_BITS = 32
@@ -43,7 +42,7 @@ def _offsets(found: MemoryType) -> tuple[int, ...]:
     return (0,)
 
 
-def packer_of(members: Sequence[PushConstantMember], byte_len: int) -> _call_form.PushPacker | None:
+def packer_of(members: Sequence[Member], byte_len: int) -> _call_form.PushPacker | None:
     """Return the fast packer of a block of single 32-bit numbers, 256 bytes at most; None for any other block."""
     scalars = [member.type for member in members if isinstance(member.type, Scalar)]
     if not members or len(scalars) < len(members) or byte_len > _MAX_PACKED_BYTES:
@@ -55,7 +54,7 @@ def packer_of(members: Sequence[PushConstantMember], byte_len: int) -> _call_for
 
 
 def pack_push_constants(
-    members: Sequence[PushConstantMember], byte_len: int, given: Mapping[str, object], subject: str = "shader"
+    members: Sequence[Member], byte_len: int, given: Mapping[str, object], subject: str = "shader"
 ) -> tuple[int, ...]:
     """Return the push-constant block of ``byte_len`` bytes as 32-bit words; every member must be given.
 
@@ -83,9 +82,7 @@ def pack_push_constants(
     return struct.unpack(f"<{byte_len // 4}I", block)
 
 
-def _write_members(
-    block: bytearray, start: int, prefix: str, members: Sequence[PushConstantMember | Member], given: Mapping[str, object]
-) -> None:
+def _write_members(block: bytearray, start: int, prefix: str, members: Sequence[Member], given: Mapping[str, object]) -> None:
     names = {member.name for member in members}
     for name in sorted(set(given) - names, key=str):
         unknown = _path(prefix, name) if prefix else name

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.plan import Binding
     from vyre_driver.runtime.kernel import Kernel
-    from vyre_driver.spirv.contract import PushConstantMember, Reflection
+    from vyre_driver.spirv.contract import Reflection
+    from vyre_driver.spirv.layout import Member
 
 
 _COUNT_DIGITS = 10
@@ -96,7 +97,7 @@ def _push(reflection: Reflection, given: Mapping[str, str]) -> dict[str, object]
     return {name: _push_value(members[name], text) if name in members else text for name, text in given.items()}
 
 
-def _push_value(member: PushConstantMember, text: str) -> object:
+def _push_value(member: Member, text: str) -> object:
     numbers = numbers_of(member.type)
     if numbers is None:
         raise InvalidPushConstant(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.lowering.emit.target import LoweringTarget
     from vyre_driver.specialization.resolve import Specialization
-    from vyre_driver.spirv.contract import PushConstantMember
+    from vyre_driver.spirv.layout import Member
     from vyre_driver.target.config import DispatchConfig
 
 
@@ -52,7 +52,7 @@ class KernelSource:
     digest: bytes
     plan: BindingPlan
     workgroup: tuple[int, int, int]
-    push_constants: tuple[PushConstantMember, ...]
+    push_constants: tuple[Member, ...]
     push_constant_bytes: int
     specialization: Specialization
     constants: Mapping[str, int | float | bool]

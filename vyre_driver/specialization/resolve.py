@@ -15,7 +15,7 @@ from vyre_driver.specialization.values import SpecMap, SpecValue
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vyre_driver.spirv.contract import SpecConstant
+    from vyre_driver.spirv.interface import SpecConstant
 
 _FORMATS = {"u32": "<I", "i32": "<i", "f32": "<f"}
 

@@ -21,7 +21,7 @@ import numpy as np
 from vyre_driver import _fast
 from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import InvalidSpecialization
-from vyre_driver.spirv.types import Scalar
+from vyre_driver.spirv.layout import Scalar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -19,8 +19,8 @@ from vyre_driver.spirv.layout import Address, Array, Element, Matrix, MemoryType
 if TYPE_CHECKING:
     from vyre_driver.spirv.entry import EntryUses, Slot
     from vyre_driver.spirv.interface import Resource, SharedVariable
+    from vyre_driver.spirv.layout import Member
 
-__all__ = ["BufferInterface", "LocalSize", "PushConstantMember", "Reflection", "SpecConstant", "contract_of"]
 
 _MAX_SPEC_ID = 1023
 _WORD_BITS = 32
@@ -60,15 +60,6 @@ class BufferInterface:
 
 
 @dataclass(frozen=True, slots=True)
-class PushConstantMember:
-    """A member of the push-constant block at byte ``offset``."""
-
-    name: str
-    offset: int
-    type: MemoryType
-
-
-@dataclass(frozen=True, slots=True)
 class Reflection:
     """What a caller and a device must provide to run one entry point of a module.
 
@@ -79,7 +70,7 @@ class Reflection:
     version: tuple[int, int]
     capabilities: tuple[int, ...]
     buffers: tuple[BufferInterface, ...]
-    push_constants: tuple[PushConstantMember, ...]
+    push_constants: tuple[Member, ...]
     push_constant_bytes: int
     spec_constants: tuple[SpecConstant, ...]
     local_size: tuple[LocalSize, LocalSize, LocalSize]
@@ -172,14 +163,14 @@ class _Contract:
             slot.name, place, slot.readable, slot.writable, header, element, count, slot.aliases, least, slot.restrict
         )
 
-    def _push_constants(self) -> tuple[tuple[PushConstantMember, ...], int]:
+    def _push_constants(self) -> tuple[tuple[Member, ...], int]:
         blocks = [one for one in self._in.push_constants if self._is_used(one.id)]
         if not blocks:
             return (), 0
         if len(blocks) > 1:
             names = " and ".join(repr(one.name) for one in blocks[:2])
             raise self._unsupported(f"it has two blocks of push constants, {names}", "declare one block")
-        members = tuple(PushConstantMember(one.name, one.offset, one.type) for one in blocks[0].block.members)
+        members = blocks[0].block.members
         for member in members:
             self._check_pushed(member.name, member.type, member.offset)
         if len({member.name for member in members}) < len(members):

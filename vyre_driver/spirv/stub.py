@@ -16,8 +16,9 @@ from vyre_driver.spirv.signature import default_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from vyre_driver.spirv.contract import BufferInterface, PushConstantMember, Reflection, SpecConstant
-    from vyre_driver.spirv.layout import MemoryType
+    from vyre_driver.spirv.contract import BufferInterface, Reflection
+    from vyre_driver.spirv.interface import SpecConstant
+    from vyre_driver.spirv.layout import Member, MemoryType
     from vyre_driver.spirv.module import SpirvModule
 
 _NUMPY = {"u": "uint", "i": "int", "f": "float"}
@@ -78,7 +79,7 @@ def _spec_field(constant: SpecConstant) -> _Field:
     return _Field(constant.name, _PYTHON[constant.scalar.kind], f"{constant.scalar} = {default_text(constant)}")
 
 
-def _push_field(member: PushConstantMember) -> _Field:
+def _push_field(member: Member) -> _Field:
     return _Field(member.name, _push_type(member.type), _push_comment(member.type))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.spirv.constants import ConstantTable
 from vyre_driver.spirv.declarations import invalid
 from vyre_driver.spirv.formulas import ALIGNED, NUMBER, PRODUCT, SUM
-from vyre_driver.spirv.layout import Address, Array, Element, Matrix, Member, MemoryType, Scalar, Struct, Vector
+from vyre_driver.spirv.layout import Address, Array, Matrix, Member, MemoryType, Scalar, Struct, Vector
 from vyre_driver.spirv.opcodes import Decoration, Op, StorageClass
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.declarations import Declarations, Instruction
     from vyre_driver.spirv.formulas import Formula
 
-__all__ = ["Element", "Scalar", "TypeTable"]
 
 _MAX_NESTING = 32
 _INT_BITS = frozenset({8, 16, 32, 64})

@@ -17,7 +17,7 @@ from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.stub import stub_of
 
 if TYPE_CHECKING:
-    from vyre_driver.spirv.contract import Reflection
+    from vyre_driver.spirv.reflection import Reflection
 
 
 def use(reflection: Reflection) -> None:

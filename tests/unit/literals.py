@@ -11,9 +11,9 @@ import pytest
 from vyre_driver.errors import VyreError
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags, device_fields
 from vyre_driver.identity.manifest import encode_manifest
-from vyre_driver.spirv.contract import BufferInterface, Reflection
 from vyre_driver.spirv.interface import LocalSize
 from vyre_driver.spirv.layout import Element, Scalar
+from vyre_driver.spirv.reflection import BufferInterface, Reflection
 from vyre_driver.vulkan.devices import (
     DeviceLimits,
     DeviceType,

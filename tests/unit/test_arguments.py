@@ -20,7 +20,7 @@ from vyre_driver.spirv.layout import Element, Scalar
 
 if TYPE_CHECKING:
     from vyre_driver.binding.arguments import BufferArgument
-    from vyre_driver.spirv.contract import BufferInterface
+    from vyre_driver.spirv.reflection import BufferInterface
 
 FLOATS = np.array([1.5, -2, 3], np.float32)
 Y = buffer("y", 0, "rw")

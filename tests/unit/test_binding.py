@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vyre_driver.binding.arguments import BufferArgument
-    from vyre_driver.spirv.contract import BufferInterface
+    from vyre_driver.spirv.reflection import BufferInterface
 
 ROLES = {
     BindingRole.INPUT: (True, False),

@@ -15,7 +15,7 @@ from vyre_driver.spirv.interface import LocalSize
 from vyre_driver.spirv.module import SpirvModule
 
 if TYPE_CHECKING:
-    from vyre_driver.spirv.contract import Reflection
+    from vyre_driver.spirv.reflection import Reflection
 
 # Ids: 20 and 21 specialization constants 0 and 1 (u32, 7 and 3), 22 what is computed, 23 int, 24 bool, 25 constant 2, 26 ulong.
 HEAD = [

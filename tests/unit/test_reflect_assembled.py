@@ -9,10 +9,10 @@ from assembler import BASE, assemble, byte_swapped, op, text
 from literals import F32, FLOATS, U32, refusal
 
 from vyre_driver.errors import InvalidModule, UnsupportedFeature
-from vyre_driver.spirv.contract import BufferInterface, Reflection
 from vyre_driver.spirv.interface import LocalSize, SpecConstant
 from vyre_driver.spirv.layout import Element, Member, Scalar
 from vyre_driver.spirv.module import SpirvModule
+from vyre_driver.spirv.reflection import BufferInterface, Reflection
 
 if TYPE_CHECKING:
     from vyre_driver.spirv.interface import ModuleInterface

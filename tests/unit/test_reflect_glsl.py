@@ -13,10 +13,10 @@ from assembler import byte_swapped
 from literals import BOOL, F32, FLOATS, I32, U32, UINTS, refusal
 
 from vyre_driver.errors import UnsupportedFeature
-from vyre_driver.spirv.contract import BufferInterface, Reflection
 from vyre_driver.spirv.interface import LocalSize, SpecConstant
 from vyre_driver.spirv.layout import Array, Element, Matrix, Member, Scalar, Struct, Vector
 from vyre_driver.spirv.module import SpirvModule
+from vyre_driver.spirv.reflection import BufferInterface, Reflection
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from vyre_driver.errors import LimitExceeded, UnsupportedFeature
 from vyre_driver.spirv.layout import Member, Scalar
 
 if TYPE_CHECKING:
-    from vyre_driver.spirv.contract import Reflection
+    from vyre_driver.spirv.reflection import Reflection
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 API_1_1 = 1 << 22 | 1 << 12

@@ -14,9 +14,9 @@ from literals import refusal
 
 from vyre_driver.binding import BindingPlan
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
-from vyre_driver.spirv.contract import BufferInterface
 from vyre_driver.spirv.layout import Array, Element, Member, Scalar, Struct, Vector, shape_of_views
 from vyre_driver.spirv.module import BoundResource, SpirvModule
+from vyre_driver.spirv.reflection import BufferInterface
 from vyre_driver.spirv.stub import stub_of
 
 if TYPE_CHECKING:

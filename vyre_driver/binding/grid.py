@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.specialization.resolve import Specialization
-    from vyre_driver.spirv.contract import Reflection
+    from vyre_driver.spirv.reflection import Reflection
     from vyre_driver.vulkan.devices import DeviceLimits
 
 _AXES = "xyz"

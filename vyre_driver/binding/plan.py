@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from vyre_driver.binding.arguments import BufferArgument, Resident
     from vyre_driver.ir.dtypes import DataType
     from vyre_driver.ir.program import Program
-    from vyre_driver.spirv.contract import BufferInterface, Reflection
     from vyre_driver.spirv.layout import Element
+    from vyre_driver.spirv.reflection import BufferInterface, Reflection
 
 _WORD_BYTES = 4
 

@@ -20,7 +20,7 @@ from vyre_driver.vulkan.version import known_minor
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from vyre_driver.spirv.contract import Reflection
+    from vyre_driver.spirv.reflection import Reflection
     from vyre_driver.vulkan.devices import DeviceLimits, PhysicalDevice
 
 # Of Vulkan 1.0 to 1.3.

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.plan import Binding
     from vyre_driver.runtime.kernel import Kernel
-    from vyre_driver.spirv.contract import Reflection
     from vyre_driver.spirv.layout import Member
+    from vyre_driver.spirv.reflection import Reflection
 
 
 _COUNT_DIGITS = 10

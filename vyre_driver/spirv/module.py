@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import FileUnusable, InvalidInput
-from vyre_driver.spirv.contract import contract_of
 from vyre_driver.spirv.entry import EntryUses, choose_entry
 from vyre_driver.spirv.glsl import compile_glsl
-from vyre_driver.spirv.reflect import reflect
+from vyre_driver.spirv.reader import read_module
+from vyre_driver.spirv.reflection import reflection_of
 from vyre_driver.spirv.rewrite import bindable
 from vyre_driver.spirv.signature import signatures, summary
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Mapping
 
-    from vyre_driver.spirv.contract import Reflection
     from vyre_driver.spirv.interface import ModuleInterface
+    from vyre_driver.spirv.reflection import Reflection
 
 _MAX_MODULE_BYTES = 64 * 1024 * 1024
 
@@ -37,7 +37,7 @@ class BoundResource:
 
 @dataclass(frozen=True, slots=True)
 class RunnableModule:
-    """The code to run in host byte order, the contract of its entry point ``main``, and where its buffers went.
+    """The code to run in host byte order, the reflection of its entry point ``main``, and where its buffers went.
 
     ``entry`` is the entry point's name in the module; ``is_rewritten`` says that ``code`` differs from the module's.
     ``looks_beyond_x`` says that the shader uses, or may use, more axes of its grid than x.
@@ -67,7 +67,7 @@ class SpirvModule:
 
     @cached_property
     def runnable(self) -> RunnableModule:
-        """The code that kompute gets, rewritten where it could not bind the module's own, and its contract.
+        """The code that kompute gets, rewritten where it could not bind the module's own, with its reflection.
 
         Raises
         ------
@@ -80,7 +80,7 @@ class SpirvModule:
         """
         entry = choose_entry(self.interface, self.entry, self.name)
         uses = EntryUses(self.code, self.interface, entry)
-        reflection = contract_of(uses, self.name)
+        reflection = reflection_of(uses, self.name)
         code = bindable(uses, self.name)
         bindings = tuple(BoundResource(one.name, one.set, one.binding, place) for one, place in uses.placed)
         return RunnableModule(self.name, code, reflection, entry.name, bindings, code is not self.code, uses.looks_beyond_x)
@@ -119,7 +119,7 @@ class SpirvModule:
             raise InvalidInput(
                 f"{name} is of type {type(code).__name__}, which holds no bytes", fix="pass the bytes of a .spv file"
             ) from error
-        return cls(name, *reflect(whole, name), entry)
+        return cls(name, *read_module(whole, name), entry)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], *, entry: str | None = None) -> SpirvModule:

@@ -17,7 +17,7 @@ from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.spirv.declarations import HEADER_WORDS, read_string
 from vyre_driver.spirv.interface import ResourceKind
 from vyre_driver.spirv.opcodes import ENTRY_POINT, GL_COMPUTE, Decoration, Op, StorageClass
-from vyre_driver.spirv.reflect import reflect
+from vyre_driver.spirv.reader import read_module
 from vyre_driver.spirv.words import instruction, literal_text
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _uniform_form(interface: ModuleInterface, uniforms: list[Resource], source: 
 
 def _check_rewritten(code: bytes, uses: EntryUses, source: str) -> None:
     """Read what was written: a module that the rewriting did not understand must not reach a driver."""
-    _, result = reflect(code, source)
+    _, result = read_module(code, source)
     found = {one.id: (one.kind, one.set, one.binding) for one in result.resources}
     for one, place in uses.placed:
         if found.get(one.id) != (ResourceKind.STORAGE_BUFFER, 0, place):

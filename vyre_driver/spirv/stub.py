@@ -16,10 +16,10 @@ from vyre_driver.spirv.signature import default_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from vyre_driver.spirv.contract import BufferInterface, Reflection
     from vyre_driver.spirv.interface import SpecConstant
     from vyre_driver.spirv.layout import Member, MemoryType
     from vyre_driver.spirv.module import SpirvModule
+    from vyre_driver.spirv.reflection import BufferInterface, Reflection
 
 _NUMPY = {"u": "uint", "i": "int", "f": "float"}
 _PYTHON = {"u": "int", "i": "int", "f": "float", "b": "bool"}

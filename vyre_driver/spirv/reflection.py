@@ -79,8 +79,8 @@ class Reflection:
     largest_shared: str = field(default="", compare=False)
 
 
-def contract_of(uses: EntryUses, source: str) -> Reflection:
-    """Return the contract of an entry point; ``source`` names the module in errors.
+def reflection_of(uses: EntryUses, source: str) -> Reflection:
+    """Return what running an entry point takes; ``source`` names the module in errors.
 
     Raises
     ------
@@ -89,16 +89,16 @@ def contract_of(uses: EntryUses, source: str) -> Reflection:
     InvalidModule
         If its push constants are not placed on words.
     """
-    return _Contract(uses, source).made()
+    return _ReflectionBuilder(uses, source).build()
 
 
-class _Contract:
+class _ReflectionBuilder:
     def __init__(self, uses: EntryUses, source: str) -> None:
         self._in = uses.interface
         self._uses = uses
         self._source = source
 
-    def made(self) -> Reflection:
+    def build(self) -> Reflection:
         shared = [one for one in self._in.shared if self._is_used(one.id)]
         fixed = [one for one in shared if not one.is_specialized]
         buffers = self._buffers()

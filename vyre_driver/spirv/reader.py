@@ -50,7 +50,7 @@ _SAMPLED = 1
 _MAX_ENTRY_POINTS = 1024
 
 
-def reflect(module: bytes, source: str) -> tuple[bytes, ModuleInterface]:
+def read_module(module: bytes, source: str) -> tuple[bytes, ModuleInterface]:
     """Return the module in host byte order and what it declares; ``source`` names it in errors.
 
     Raises

@@ -203,7 +203,7 @@ def test_lowering_knows_programs_plans_and_the_builder_and_neither_device_nor_ca
         if name.startswith("vyre_driver.lowering.emit")
         and not foreign.startswith(("vyre_driver.lowering.emit", "vyre_driver.ir"))
     }
-    spirv = {f"vyre_driver.spirv.{part}" for part in ("builder", "instructions", "interface", "layout", "opcodes", "words")}
+    spirv = {f"vyre_driver.spirv.{part}" for part in ("builder", "instructions", "interface", "layout", "opcodes")}
     assert found == {"vyre_driver.binding.plan", "vyre_driver.checks", "vyre_driver.errors", *spirv}
 
 

@@ -9,10 +9,9 @@ import subprocess
 
 import pytest
 
-from vyre_driver.spirv.builder import ModuleBuilder
+from vyre_driver.spirv.builder import ModuleBuilder, literal_text
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import GL_COMPUTE, MODE_LOCAL_SIZE, BuiltIn, Decoration, Op, StorageClass
-from vyre_driver.spirv.words import literal_text
 
 _PRIVATE = 6  # a storage class
 

@@ -1,7 +1,7 @@
 """Build a SPIR-V module: sections in order, each id, type and constant declared once, words to bytes.
 
-Source: SPIR-V 1.6, 2.3 (physical layout), 2.4 (logical layout), 2.8 (types and variables: two declarations of one type are not
-allowed, unless it is an aggregate).
+Source: SPIR-V 1.6, 2.2.1 (literals), 2.3 (physical layout), 2.4 (logical layout), 2.8 (types and variables: two declarations of
+one type are not allowed, unless it is an aggregate).
 """
 
 from __future__ import annotations
@@ -9,12 +9,23 @@ from __future__ import annotations
 import array
 
 from vyre_driver.spirv.opcodes import Decoration, Op
-from vyre_driver.spirv.words import instruction, literal_text
 
 MAGIC = 0x0723_0203
 GENERATOR = 0  # no registered tool
 
 _VERSION_1_3 = 0x0001_0300
+
+
+def instruction(opcode: int, *operands: int) -> list[int]:
+    """Return an instruction: its length in words above its opcode, then its operands."""
+    return [(len(operands) + 1) << 16 | opcode, *operands]
+
+
+def literal_text(text: str) -> list[int]:
+    """Return a text as the words of a literal: UTF-8, ended and filled up with zero bytes."""
+    data = text.encode() + b"\0"
+    data += bytes(-len(data) % 4)
+    return [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4)]
 
 
 class ModuleBuilder:
@@ -37,7 +48,7 @@ class ModuleBuilder:
         self._names: list[int] = []
         self._decorations: list[int] = []
         self._globals: list[int] = []
-        self._declared: dict[tuple[object, ...], int] = {}
+        self._declared: dict[object, int] = {}
 
     def new_id(self) -> int:
         """Return an id that nothing has yet."""
@@ -99,11 +110,12 @@ class ModuleBuilder:
     def type(self, opcode: int, *operands: int) -> int:
         """Declare a type that is not an aggregate, once."""
         key = (int(opcode), *operands)
-        found = self._declared.get(key)
-        if found is None:
-            found = self._declared[key] = self.new_id()
-            self._globals += instruction(opcode, found, *operands)
-        return found
+        return self._declared.get(key) or self._declare(key, opcode, *operands)
+
+    def _declare(self, key: object, opcode: int, *operands: int) -> int:
+        result = self._declared[key] = self.new_id()
+        self._globals += instruction(opcode, result, *operands)
+        return result
 
     def declares(self, opcode: int, *operands: int) -> bool:
         """Return whether a type or constant is declared."""
@@ -114,8 +126,7 @@ class ModuleBuilder:
         key = (int(opcode), *operands, "stride", stride)
         found = self._declared.get(key)
         if found is None:
-            found = self._declared[key] = self.new_id()
-            self._globals += instruction(opcode, found, *operands)
+            found = self._declare(key, opcode, *operands)
             if stride is not None:
                 self.decorate(found, Decoration.ARRAY_STRIDE, stride)
         return found
@@ -131,8 +142,7 @@ class ModuleBuilder:
         key = (int(opcode), type_id, *operands)
         found = self._declared.get(key)
         if found is None:
-            found = self._declared[key] = self.new_id()
-            self._globals += instruction(opcode, type_id, found, *operands)
+            found = self._declared[key] = self.spec_constant(opcode, type_id, *operands)
         return found
 
     def spec_constant(self, opcode: int, type_id: int, *operands: int) -> int:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import UnsupportedFeature
+from vyre_driver.spirv.builder import instruction, literal_text
 from vyre_driver.spirv.declarations import HEADER_WORDS, read_string
 from vyre_driver.spirv.interface import ResourceKind
 from vyre_driver.spirv.opcodes import ENTRY_POINT, GL_COMPUTE, Decoration, Op, StorageClass
 from vyre_driver.spirv.reader import read_module
-from vyre_driver.spirv.words import instruction, literal_text
 
 if TYPE_CHECKING:
     from vyre_driver.spirv.entry import EntryUses

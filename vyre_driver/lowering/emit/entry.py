@@ -19,7 +19,7 @@ from vyre_driver.lowering.emit.specialized import WORKGROUP_NAMES, spec_constant
 from vyre_driver.lowering.emit.statements import Statements
 from vyre_driver.lowering.emit.survey import survey
 from vyre_driver.lowering.emit.target import EmittedModule, LoweringTarget
-from vyre_driver.spirv.builder import ModuleBuilder
+from vyre_driver.spirv.builder import ModuleBuilder, instruction
 from vyre_driver.spirv.instructions import FUNCTION_CONTROL_NONE, Ins
 from vyre_driver.spirv.opcodes import (
     BUILT_IN_WORKGROUP_SIZE,
@@ -35,7 +35,6 @@ from vyre_driver.spirv.opcodes import (
     Decoration,
     Op,
 )
-from vyre_driver.spirv.words import instruction
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -67,6 +67,12 @@ class VyreError(Exception):
 
     code: int = 1999
 
+    def __init_subclass__(cls, *, code: int | None = None) -> None:
+        """Give the class its code; one without has its parent's."""
+        super().__init_subclass__()
+        if code is not None:
+            cls.code = code
+
     def __init__(self, problem: str, *, fix: str, **context: object) -> None:
         """Build the message ``<problem>. Fix: <fix>.`` and keep its parts."""
         super().__init__(f"{problem}. Fix: {fix}.")
@@ -92,100 +98,68 @@ class BackendError(VyreError):
     """A backend refused or failed; the seed's error family."""
 
 
-class DeviceOutOfMemory(BackendError, MemoryError):
+class DeviceOutOfMemory(BackendError, MemoryError, code=1001):
     """The device cannot hold what was asked for (``requested_bytes``, ``available_bytes``)."""
 
-    code = 1001
 
-
-class UnsupportedFeature(BackendError, NotImplementedError):
+class UnsupportedFeature(BackendError, NotImplementedError, code=1002):
     """The program needs something that this device or backend does not offer."""
 
-    code = 1002
 
-
-class KernelCompileFailed(BackendError, RuntimeError):
+class KernelCompileFailed(BackendError, RuntimeError, code=1004):
     """The Vulkan driver could not make a pipeline of a well-formed module."""
 
-    code = 1004
 
-
-class DispatchFailed(BackendError, RuntimeError):
+class DispatchFailed(BackendError, RuntimeError, code=1005):
     """The work was submitted to the device and failed."""
 
-    code = 1005
 
-
-class ForkError(DispatchFailed):
+class ForkError(DispatchFailed, code=2005):
     """A device opened in the parent process was used in a forked child."""
 
-    code = 2005
 
-
-class DeviceLost(DispatchFailed):
+class DeviceLost(DispatchFailed, code=2006):
     """The device stopped answering; nothing made on it works any more, and a new Driver may."""
 
-    code = 2006
 
-
-class DispatchTimeout(DispatchFailed, TimeoutError):
+class DispatchTimeout(DispatchFailed, TimeoutError, code=2007):
     """The work did not end in the time given; it is still running (``timeout_s``)."""
 
-    code = 2007
 
-
-class OutputNotWritten(DispatchFailed):
+class OutputNotWritten(DispatchFailed, code=2008):
     """A shader left elements of an output unwritten (``binding``, ``count``, ``elements``, ``first_index``)."""
 
-    code = 2008
 
-
-class InputChanged(DispatchFailed):
+class InputChanged(DispatchFailed, code=2009):
     """A dispatch changed a read-only buffer (``binding``, ``count``, ``elements``, ``first_index``)."""
 
-    code = 2009
 
-
-class ExecutionFault(DispatchFailed):
+class ExecutionFault(DispatchFailed, code=2010):
     """An invocation did what has no result, such as an i32 division by zero (``invocation``, ``path``)."""
 
-    code = 2010
 
-
-class Trapped(ExecutionFault):
+class Trapped(ExecutionFault, code=2011):
     """The program stopped itself (``address``, ``tag``)."""
 
-    code = 2011
 
-
-class StepBudgetExceeded(DispatchFailed):
+class StepBudgetExceeded(DispatchFailed, code=2012):
     """An invocation ran more statements than it was given (``limit``)."""
 
-    code = 2012
 
-
-class DivergentBarrier(ExecutionFault):
+class DivergentBarrier(ExecutionFault, code=2013):
     """Only some of the invocations that a barrier waits for have reached it."""
 
-    code = 2013
 
-
-class BackendNotFound(BackendError, LookupError):
+class BackendNotFound(BackendError, LookupError, code=2014):
     """No backend has the given id (``wanted``, ``near``)."""
 
-    code = 2014
 
-
-class NoUsableBackend(BackendError, RuntimeError):
+class NoUsableBackend(BackendError, RuntimeError, code=2015):
     """No backend that dispatches is available without being named (``tried``: why not, by id)."""
 
-    code = 2015
 
-
-class InvalidProgram(BackendError, ValueError):
+class InvalidProgram(BackendError, ValueError, code=1006):
     """The program cannot run anywhere as it is."""
-
-    code = 1006
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -194,157 +168,105 @@ class InvalidProgram(BackendError, ValueError):
         return found
 
 
-class InvalidModule(InvalidProgram):
+class InvalidModule(InvalidProgram, code=2101):
     """The bytes are not a SPIR-V module that may be given to a driver."""
 
-    code = 2101
 
-
-class InvalidSpecialization(InvalidProgram):
+class InvalidSpecialization(InvalidProgram, code=2102):
     """A specialization constant is unknown, of the wrong type, or out of range."""
 
-    code = 2102
 
-
-class InvalidPushConstant(InvalidProgram):
+class InvalidPushConstant(InvalidProgram, code=2103):
     """A push constant is unknown, missing, of the wrong type, or out of range."""
 
-    code = 2103
 
-
-class LimitExceeded(InvalidProgram):
+class LimitExceeded(InvalidProgram, code=2104):
     """A number is over a limit of the device (``value``, ``limit``)."""
 
-    code = 2104
 
-
-class InvalidContainer(InvalidProgram):
+class InvalidContainer(InvalidProgram, code=2105):
     """The bytes are not a program in a form that can be read (``offset``)."""
 
-    code = 2105
 
-
-class InvalidDispatchConfig(InvalidProgram):
+class InvalidDispatchConfig(InvalidProgram, code=2106):
     """A field of a dispatch configuration is of the wrong type or out of range (``field``, ``value``)."""
 
-    code = 2106
 
-
-class VulkanUnavailable(VyreError, OSError):
+class VulkanUnavailable(VyreError, OSError, code=2001):
     """There is no Vulkan loader, or it found no driver."""
 
-    code = 2001
 
-
-class DeviceNotFound(VyreError, LookupError):
+class DeviceNotFound(VyreError, LookupError, code=2002):
     """No device, or more than one, answers to the given name."""
 
-    code = 2002
 
-
-class SoftwareDeviceRefused(DeviceNotFound):
+class SoftwareDeviceRefused(DeviceNotFound, code=2003):
     """Only a CPU device is there, and none was allowed."""
 
-    code = 2003
 
-
-class BackendUnavailable(VyreError, ImportError):
+class BackendUnavailable(VyreError, ImportError, code=2004):
     """A package that this backend is made of is not installed or cannot be loaded."""
 
-    code = 2004
 
-
-class InvalidInput(VyreError, ValueError):
+class InvalidInput(VyreError, ValueError, code=2201):
     """An array does not fit its binding (``binding``, and both numbers)."""
 
-    code = 2201
 
-
-class FileUnusable(VyreError, OSError):
+class FileUnusable(VyreError, OSError, code=2202):
     """A file given by the user cannot be read, or one to be written cannot be (``path``)."""
 
-    code = 2202
 
-
-class InvalidKey(VyreError, ValueError):
+class InvalidKey(VyreError, ValueError, code=2203):
     """A part of a key or fingerprint is of the wrong type, size or range (``field``, ``value``)."""
 
-    code = 2203
 
-
-class InvalidBlob(VyreError, ValueError):
+class InvalidBlob(VyreError, ValueError, code=2204):
     """A raw blob is over the cache's limit or is none (``kind``: ``InvalidInput`` on writing, ``InvalidData`` on reading)."""
 
-    code = 2204
 
-
-class CacheUnusable(VyreError, OSError):
+class CacheUnusable(VyreError, OSError, code=2205):
     """The cache's directory may not be used, or not be written to (``root``, ``reason``)."""
 
-    code = 2205
 
-
-class InvalidBundle(VyreError, ValueError):
+class InvalidBundle(VyreError, ValueError, code=2206):
     """The file is not a bundle of cache entries, or nothing vouches for it."""
 
-    code = 2206
 
-
-class InvalidRegistration(VyreError, ValueError):
+class InvalidRegistration(VyreError, ValueError, code=2207):
     """What is registered is not a backend, or its id is taken (``backend``, ``sources``)."""
 
-    code = 2207
 
-
-class InvalidAutotuneRecord(VyreError, ValueError):
+class InvalidAutotuneRecord(VyreError, ValueError, code=2208):
     """A field of a tuning record is of the wrong type or out of range (``field``, ``value``)."""
 
-    code = 2208
 
-
-class InvalidAutotuneFile(VyreError, ValueError):
+class InvalidAutotuneFile(VyreError, ValueError, code=2209):
     """The file is not an autotune file, or a newer version's, which this one does not write to (``path``)."""
 
-    code = 2209
 
-
-class InvalidTuningSpace(VyreError, ValueError):
+class InvalidTuningSpace(VyreError, ValueError, code=2210):
     """The tuning space is not valid, or has no candidate that this device can run (``constant`` or ``refused``)."""
 
-    code = 2210
 
-
-class TuningFailed(VyreError, RuntimeError):
+class TuningFailed(VyreError, RuntimeError, code=2211):
     """No candidate gave a right result in time (``kernel``, ``outcomes``)."""
 
-    code = 2211
 
-
-class ToolUnavailable(VyreError, OSError):
+class ToolUnavailable(VyreError, OSError, code=2301):
     """A tool that this step runs as a child process is not installed (``tool``)."""
 
-    code = 2301
 
-
-class ShaderSyntaxError(VyreError, ValueError):
+class ShaderSyntaxError(VyreError, ValueError, code=2302):
     """A GLSL source does not compile; the compiler's own lines are in the message."""
 
-    code = 2302
 
-
-class InvalidSetting(VyreError, ValueError):
+class InvalidSetting(VyreError, ValueError, code=2401):
     """An environment variable holds a value that is not valid (``variable``, ``value``)."""
 
-    code = 2401
 
-
-class InvalidCommand(VyreError, ValueError):
+class InvalidCommand(VyreError, ValueError, code=2501):
     """A command line that is not valid."""
 
-    code = 2501
 
-
-class CacheNotWarm(VyreError, RuntimeError):
+class CacheNotWarm(VyreError, RuntimeError, code=2601):
     """Something would have to be compiled where nothing may be (``key``, ``reason``)."""
-
-    code = 2601

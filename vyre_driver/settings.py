@@ -3,7 +3,7 @@
 Each variable is read when it is needed, never at import, so one that is set later still counts. Empty means unset. A value
 that is not valid is refused with the variable's name, never guessed at.
 
-``SETTINGS`` is the table that docs/settings.md is checked against.
+``SETTINGS`` is the table that docs/settings.md is checked against, in the order of the definitions.
 """
 
 from __future__ import annotations
@@ -28,162 +28,109 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One environment variable: its name, what it takes, what holds without it, what it does."""
+    """One environment variable: its name, what it does, what it takes, and what holds without it."""
 
     variable: str
-    takes: str
-    default: str
     effect: str
+    takes: str = "a switch"
+    default: str = "off"
 
 
 DEVICE = Setting(
     "VYRE_DEVICE",
+    "Which Vulkan device a Driver opens when its `device` argument is not given.",
     "`uuid:`, `pci:`, `name:` or `type:` and a value, or an index",
     "the best device",
-    "Which Vulkan device a Driver opens when its `device` argument is not given.",
 )
-ALLOW_SOFTWARE = Setting(
-    "VYRE_ALLOW_SOFTWARE",
-    "a switch",
-    "off",
-    "Lets a Driver open a Vulkan device of type CPU (llvmpipe and its like).",
-)
+ALLOW_SOFTWARE = Setting("VYRE_ALLOW_SOFTWARE", "Lets a Driver open a Vulkan device of type CPU (llvmpipe and its like).")
 BACKEND = Setting(
     "VYRE_BACKEND",
+    "Which backend `acquire_preferred_dispatch_backend` takes. It may name an interpreter, which is never chosen otherwise.",
     "the id of a backend",
     "the best one",
-    "Which backend `acquire_preferred_dispatch_backend` takes. It may name an interpreter, which is never chosen otherwise.",
 )
-DISABLE_PLUGINS = Setting(
-    "VYRE_DISABLE_PLUGINS",
-    "a switch",
-    "off",
-    "Leaves out backends of other packages: none of their code is imported.",
-)
+DISABLE_PLUGINS = Setting("VYRE_DISABLE_PLUGINS", "Leaves out backends of other packages: none of their code is imported.")
 PLUGIN_TIMEOUT = Setting(
     "VYRE_PLUGIN_TIMEOUT",
+    "How long the import of another package's backend may take before it counts as broken.",
     "a number of seconds above 0",
     "`10`",
-    "How long the import of another package's backend may take before it counts as broken.",
 )
 CACHE_DIR = Setting(
     "VYRE_CACHE_DIR",
+    "Where the pipeline cache keeps its entries.",
     "an absolute directory",
     "`$XDG_CACHE_HOME/vyre/pipelines`, else `~/.cache/vyre/pipelines`",
-    "Where the pipeline cache keeps its entries.",
 )
-CACHE_DISABLE = Setting(
-    "VYRE_CACHE_DISABLE",
-    "a switch",
-    "off",
-    "Keeps the pipeline cache in memory only.",
-)
+CACHE_DISABLE = Setting("VYRE_CACHE_DISABLE", "Keeps the pipeline cache in memory only.")
 CACHE_READONLY = Setting(
     "VYRE_CACHE_READONLY",
-    "a switch",
-    "off",
     "Changes nothing in the pipeline cache's directory; new entries stay in memory.",
 )
 CACHE_MAX_SIZE = Setting(
     "VYRE_CACHE_MAX_SIZE",
+    "How much of the disk the pipeline cache may take; what was not used for longest goes first.",
     "a number of bytes, also with `K`, `M` or `G` (powers of 1024)",
     "`1G`",
-    "How much of the disk the pipeline cache may take; what was not used for longest goes first.",
 )
-ASSERT_WARM = Setting(
-    "VYRE_ASSERT_WARM",
-    "a switch",
-    "off",
-    "Raises CacheNotWarm wherever something would have to be compiled, as `driver.assert_warm()` does.",
-)
-
 CACHE_BASE = Setting(
     "VYRE_CACHE_BASE",
+    "Another pipeline cache below this one, never changed: what is not here is looked for there. For a container's image.",
     "an absolute directory",
     "none",
-    "Another pipeline cache below this one, never changed: what is not here is looked for there. For a container's image.",
 )
 CACHE_HMAC_KEY_FILE = Setting(
     "VYRE_CACHE_HMAC_KEY_FILE",
+    "The key that cache entries are sealed with; with one, no entry without its seal is taken.",
     "an absolute path",
     "none",
-    "The key that cache entries are sealed with; with one, no entry without its seal is taken.",
+)
+ASSERT_WARM = Setting(
+    "VYRE_ASSERT_WARM",
+    "Raises CacheNotWarm wherever something would have to be compiled, as `driver.assert_warm()` does.",
 )
 AUTOTUNE = Setting(
     "VYRE_AUTOTUNE",
+    "Whether stored tuning records are used; with `tune` what has none is tuned when it is first used, with `force` anything.",
     "`off`, `read`, `tune` or `force`",
     "`read`",
-    "Whether stored tuning records are used; with `tune` what has none is tuned when it is first used, with `force` anything.",
 )
 AUTOTUNE_FILE = Setting(
     "VYRE_AUTOTUNE_FILE",
+    "Where tuning records are kept.",
     "an absolute path",
     "`$XDG_STATE_HOME/vyre/autotune.toml`, else `~/.local/state/vyre/autotune.toml`",
-    "Where tuning records are kept.",
 )
 LAYER = Setting(
     "VYRE_LAYER",
-    "a switch",
-    "on",
     "Runs kompute under the vyre Vulkan layer; without it everything works, slower.",
+    default="on",
 )
 LAYER_HOOKS_OFF = Setting(
     "VYRE_LAYER_HOOKS_OFF",
+    "Switches single hooks of the layer off.",
     "names separated by commas: `pipeline_cache fences waits memory features results barriers shared_pipelines`",
     "none",
-    "Switches single hooks of the layer off.",
 )
-
 ROBUST_ACCESS = Setting(
     "VYRE_ROBUST_ACCESS",
-    "a switch",
-    "off",
     "Switches robustBufferAccess on: what a shader reads or writes past a buffer's end harms nothing else. Costs speed.",
 )
-
 SPIRV_VAL = Setting(
     "VYRE_SPIRV_VAL",
-    "a switch",
-    "on",
     "Asks spirv-val, where it is installed, about each module that a driver is to compile, and refuses what it refuses.",
+    default="on",
 )
-
 STRICT = Setting(
     "VYRE_STRICT",
-    "a switch",
-    "off",
     "Makes a Driver strict whose `strict` argument is not given: the buffers of each call are checked, robust access is on.",
 )
-
 OPENTELEMETRY = Setting(
     "VYRE_OPENTELEMETRY",
-    "a switch",
-    "off",
     "Makes a span of each event of a Driver through opentelemetry-api, which must be installed.",
 )
 
-SETTINGS = (
-    DEVICE,
-    ALLOW_SOFTWARE,
-    BACKEND,
-    DISABLE_PLUGINS,
-    PLUGIN_TIMEOUT,
-    CACHE_DIR,
-    CACHE_DISABLE,
-    CACHE_READONLY,
-    CACHE_MAX_SIZE,
-    CACHE_BASE,
-    CACHE_HMAC_KEY_FILE,
-    ASSERT_WARM,
-    AUTOTUNE,
-    AUTOTUNE_FILE,
-    LAYER,
-    LAYER_HOOKS_OFF,
-    ROBUST_ACCESS,
-    SPIRV_VAL,
-    STRICT,
-    OPENTELEMETRY,
-)
+SETTINGS = tuple(one for one in list(vars().values()) if isinstance(one, Setting))
 
 
 def text(setting: Setting) -> str | None:
@@ -201,27 +148,27 @@ def child_environment(**changes: str) -> dict[str, str]:
     return {**os.environ, **changes}
 
 
-def switch(setting: Setting, *, unset: bool = False) -> bool:
-    """Whether the variable switches something on; ``unset`` is what holds without it.
+def _refused(setting: Setting, value: str, problem: str, valid: str) -> InvalidSetting:
+    """Return the error of a value: what the variable is or does, and what to set it to."""
+    return InvalidSetting(
+        f"{setting.variable} {problem}", fix=f"set {setting.variable} to {valid}", variable=setting.variable, value=value
+    )
+
+
+def switch(setting: Setting) -> bool:
+    """Whether the variable, or its default without it, switches something on.
 
     Raises
     ------
     InvalidSetting
         If the value is none of 1 true yes on 0 false no off.
     """
-    value = text(setting)
-    if value is None:
-        return unset
+    value = text(setting) or setting.default
     if value.lower() in _FALSE:
         return False
     if value.lower() in _TRUE:
         return True
-    raise InvalidSetting(
-        f"{setting.variable} is {value!r}, which is neither on nor off",
-        fix=f"set {setting.variable} to 1 or 0, or unset it",
-        variable=setting.variable,
-        value=value,
-    )
+    raise _refused(setting, value, f"is {value!r}, which is neither on nor off", "1 or 0, or unset it")
 
 
 def names(setting: Setting, known: Collection[str]) -> frozenset[str]:
@@ -233,14 +180,12 @@ def names(setting: Setting, known: Collection[str]) -> frozenset[str]:
         If one of them is not among ``known``.
     """
     value = text(setting)
-    found = frozenset(name.strip() for name in value.split(",")) if value else frozenset()
+    if value is None:
+        return frozenset()
+    found = frozenset(name.strip() for name in value.split(","))
     for name in sorted(found - set(known)):
-        raise InvalidSetting(
-            f"{setting.variable} names {name!r}, which is none of {', '.join(known)}",
-            fix=f"set {setting.variable} to names from that list, separated by commas",
-            variable=setting.variable,
-            value=value,
-        )
+        problem = f"names {name!r}, which is none of {', '.join(known)}"
+        raise _refused(setting, value, problem, "names from that list, separated by commas")
     return found
 
 
@@ -253,14 +198,9 @@ def choice(setting: Setting, known: Collection[str]) -> str | None:
         If it is none of them.
     """
     value = text(setting)
-    if value is None or value.lower() in known:
-        return value and value.lower()
-    raise InvalidSetting(
-        f"{setting.variable} is {value!r}, which is none of {', '.join(known)}",
-        fix=f"set {setting.variable} to one of them, or unset it",
-        variable=setting.variable,
-        value=value,
-    )
+    if value is not None and value.lower() not in known:
+        raise _refused(setting, value, f"is {value!r}, which is none of {', '.join(known)}", "one of them, or unset it")
+    return value and value.lower()
 
 
 def byte_size(setting: Setting) -> int | None:
@@ -274,16 +214,17 @@ def byte_size(setting: Setting) -> int | None:
     value = text(setting)
     if value is None:
         return None
-    match = _BYTE_SIZE.fullmatch(value)
-    size = int(match[1]) * _UNITS[match[2].upper()] if match else 0
+    size = bytes_of(value)
     if size == 0:
-        raise InvalidSetting(
-            f"{setting.variable} is {value!r}, which is not a number of bytes from 1 on",
-            fix=f"set {setting.variable} to an integer, with K, M or G behind it as you like, or unset it",
-            variable=setting.variable,
-            value=value,
-        )
+        valid = "an integer, with K, M or G behind it as you like, or unset it"
+        raise _refused(setting, value, f"is {value!r}, which is not a number of bytes from 1 on", valid)
     return size
+
+
+def bytes_of(size: str) -> int:
+    """Return the bytes of a text such as ``512M``; 0 for one that is no number of bytes. K, M and G are powers of 1024."""
+    match = _BYTE_SIZE.fullmatch(size)
+    return int(match[1]) * _UNITS[match[2].upper()] if match else 0
 
 
 def seconds(setting: Setting) -> float | None:
@@ -302,12 +243,8 @@ def seconds(setting: Setting) -> float | None:
     except ValueError:
         found = math.nan
     if not 0 < found < math.inf:
-        raise InvalidSetting(
-            f"{setting.variable} is {value!r}, which is not a number of seconds above 0",
-            fix=f"set {setting.variable} to a number such as 2.5, or unset it",
-            variable=setting.variable,
-            value=value,
-        )
+        valid = "a number such as 2.5, or unset it"
+        raise _refused(setting, value, f"is {value!r}, which is not a number of seconds above 0", valid)
     return found
 
 
@@ -324,12 +261,7 @@ def absolute_path(setting: Setting) -> Path | None:
         return None
     path = Path(os.path.expanduser(value))  # noqa: PTH111 -- Path.expanduser raises where there is no such home
     if not path.is_absolute():
-        raise InvalidSetting(
-            f"{setting.variable} is {value!r}, a relative path",
-            fix=f"set {setting.variable} to an absolute path",
-            variable=setting.variable,
-            value=value,
-        )
+        raise _refused(setting, value, f"is {value!r}, a relative path", "an absolute path")
     return path
 
 

@@ -54,16 +54,17 @@ def test_a_switch_that_is_not_set_is_off(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("value", [None, ""])
-@pytest.mark.parametrize("unset", [True, False])
-def test_a_switch_that_is_not_set_is_what_holds_without_it(
+@pytest.mark.parametrize(("setting", "expected"), [(settings.LAYER, True), (settings.STRICT, False)])
+def test_a_switch_that_is_not_set_is_what_the_table_says(
     monkeypatch: pytest.MonkeyPatch,
     value: str | None,
-    unset: bool,  # noqa: FBT001 -- a column
+    setting: settings.Setting,
+    expected: bool,  # noqa: FBT001 -- a column
 ) -> None:
-    monkeypatch.delenv("VYRE_LAYER", raising=False)
+    monkeypatch.delenv(setting.variable, raising=False)
     if value is not None:
-        monkeypatch.setenv("VYRE_LAYER", value)
-    assert settings.switch(settings.LAYER, unset=unset) is unset
+        monkeypatch.setenv(setting.variable, value)
+    assert settings.switch(setting) is expected
 
 
 @pytest.mark.parametrize(("word", "expected"), [("0", False), ("1", True)])
@@ -72,8 +73,9 @@ def test_a_switch_that_is_set_overrules_what_holds_without_it(
     word: str,
     expected: bool,  # noqa: FBT001 -- a column
 ) -> None:
-    monkeypatch.setenv("VYRE_LAYER", word)
-    assert [settings.switch(settings.LAYER, unset=unset) for unset in (True, False)] == [expected] * 2
+    for setting in (settings.LAYER, settings.STRICT):
+        monkeypatch.setenv(setting.variable, word)
+        assert settings.switch(setting) is expected
 
 
 KNOWN = ("fences", "waits", "memory")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
-import re
 import time
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver import settings
 from vyre_driver.cli.cache_entries import devices_here, find, open_cache
 from vyre_driver.cli.options import add_json, print_json, printable, say
 from vyre_driver.cli.progress import Progress, human_bytes, human_time
@@ -58,9 +58,8 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
 
 
 def _byte_size(text: str) -> int:
-    match = re.fullmatch(r"([0-9]{1,18})([KMG]?)", text.upper(), re.ASCII)
-    size = int(match[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[match[2]] if match else 0
-    if size < 1:
+    size = settings.bytes_of(text)
+    if size == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of bytes from 1 on, with K, M or G behind it as you like")
     return size
 

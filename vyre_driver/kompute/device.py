@@ -340,7 +340,7 @@ os.register_at_fork(before=_layer.wait_to_fork, after_in_child=_abandon_all)
 
 
 def _hooks() -> tuple[str, ...]:
-    if not settings.switch(settings.LAYER, unset=True):
+    if not settings.switch(settings.LAYER):
         return ()
     off = settings.names(settings.LAYER_HOOKS_OFF, _layer.HOOKS)
     return tuple(hook for hook in _layer.HOOKS if hook not in off)

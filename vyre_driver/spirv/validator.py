@@ -46,7 +46,7 @@ def check_valid(code: bytes, capabilities: Collection[int], api_version: int, so
     ToolUnavailable
         If the validator does not finish in 120 s.
     """
-    tool = shutil.which(TOOL) if settings.switch(settings.SPIRV_VAL, unset=True) else None
+    tool = shutil.which(TOOL) if settings.switch(settings.SPIRV_VAL) else None
     if tool is None:
         return
     complaint = verdicts.complaint(tool, f"vulkan1.{known_minor(api_version)}", code)

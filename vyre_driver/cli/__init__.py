@@ -23,10 +23,25 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 PROGRAM = "vyre-driver"
-VERBS = ("doctor", "devices", "run", "spirv", "stub", "demo", "cache", "tune", "conform", "metrics")
+# What each does; the module of its name has ``add_arguments`` and ``run``.
+VERBS = {
+    "doctor": "examine this machine and say what to repair",
+    "devices": "list the Vulkan devices",
+    "run": "run a compute shader on files",
+    "spirv": "show what a shader declares and needs",
+    "stub": "write a shader's kernel as a Python stub",
+    "demo": "run three jobs and check their results",
+    "cache": "look at the pipeline cache, and keep it in order",
+    "tune": "find the best constants of a kernel, and look at what was found",
+    "conform": "compare a backend with the reference on random programs",
+    "metrics": "print devices and cache as Prometheus text",
+}
 
 
 class _Parser(argparse.ArgumentParser):
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 -- argparse's
+        super().__init__(allow_abbrev=False, **options)
+
     def error(self, message: str) -> NoReturn:
         """Raise instead of printing usage, so that every error looks the same."""
         raise InvalidCommand(f"the command line is wrong: {message}", fix=f"see {self.prog} --help")
@@ -47,12 +62,7 @@ class _PrintIncludes(argparse.Action):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit status; ``arguments`` are those after the program's name."""
     given = sys.argv[1:] if arguments is None else arguments
-    parser = _Parser(prog=PROGRAM, description="Vulkan compute: shaders and arrays in, results out.", allow_abbrev=False)
-    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
-    parser.add_argument("--includes", action=_PrintIncludes, help="print the compiler's option for vyre_driver.h, and stop")
-    verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=_Parser)
-    for verb in _verbs(given):
-        verb.add_parser(verbs)
+    parser = _parser(given)
     if isinstance(sys.stdout, io.TextIOWrapper):  # names need not fit the terminal's encoding
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -80,62 +90,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _verbs(given: Sequence[str]) -> list[ModuleType]:
-    """Import the verb that these arguments begin with, or all of them where they begin otherwise; importing one takes long."""
-    if given and given[0] in {"--version", "--includes"}:
-        return []
-    wanted = given[:1] if given and given[0] in VERBS else VERBS
-    return [_verb(name) for name in wanted]
+def _parser(given: Sequence[str]) -> _Parser:
+    """Return the parser, which knows of all verbs but that of these arguments the names only: importing one takes long."""
+    parser = _Parser(prog=PROGRAM, description="Vulkan compute: shaders and arrays in, results out.")
+    parser.add_argument("--version", action="version", version=f"{PROGRAM} {__version__}")
+    parser.add_argument("--includes", action=_PrintIncludes, help="print the compiler's option for vyre_driver.h, and stop")
+    verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=_Parser)
+    wanted = next((one for one in given if one in VERBS), None)
+    for name, about in VERBS.items():
+        of_verb = verbs.add_parser(name, help=about)
+        if name == wanted:
+            module = _verb(name)
+            module.add_arguments(of_verb)
+            of_verb.set_defaults(run=module.run)
+    return parser
 
 
-def _verb(name: str) -> ModuleType:
-    """Import a verb; those that run something on a device are here, the others in ``_verb_without_device``."""
-    match name:
-        case "conform":
-            from vyre_driver.cli import conform
-
-            return conform
-        case "demo":
-            from vyre_driver.cli import demo
-
-            return demo
-        case "doctor":
-            from vyre_driver.cli import doctor
-
-            return doctor
-        case "run":
-            from vyre_driver.cli import run
-
-            return run
-        case "tune":
-            from vyre_driver.cli import tune
-
-            return tune
-    return _verb_without_device(name)
-
-
-def _verb_without_device(name: str) -> ModuleType:
+def _verb(name: str) -> ModuleType:  # noqa: C901 -- a case a verb
+    """Import the module of a verb."""
+    verb: ModuleType
     match name:
         case "cache":
-            from vyre_driver.cli import cache
-
-            return cache
+            from vyre_driver.cli import cache as verb
+        case "conform":
+            from vyre_driver.cli import conform as verb
+        case "demo":
+            from vyre_driver.cli import demo as verb
         case "devices":
-            from vyre_driver.cli import devices
-
-            return devices
+            from vyre_driver.cli import devices as verb
+        case "doctor":
+            from vyre_driver.cli import doctor as verb
         case "metrics":
-            from vyre_driver.cli import metrics
-
-            return metrics
+            from vyre_driver.cli import metrics as verb
+        case "run":
+            from vyre_driver.cli import run as verb
         case "spirv":
-            from vyre_driver.cli import spirv
-
-            return spirv
-        case _:
-            from vyre_driver.cli import stub
-
-            return stub
+            from vyre_driver.cli import spirv as verb
+        case "stub":
+            from vyre_driver.cli import stub as verb
+        case "tune":
+            from vyre_driver.cli import tune as verb
+    return verb
 
 
 def _complain(error: VyreError) -> None:

@@ -1,56 +1,67 @@
-"""``vyre-driver cache``: inspect and maintain the pipeline cache."""
+"""``vyre-driver cache``: inspect and maintain the pipeline cache, and take its entries to another machine.
+
+What only some actions need is imported when they run: ``cache dir`` is in people's scripts.
+"""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import math
+import os
 import time
+from collections import Counter
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
-from vyre_driver.cli.cache_entries import devices_here, find, open_cache
-from vyre_driver.cli.options import add_json, print_json, printable, say
-from vyre_driver.cli.progress import Progress, human_bytes, human_time
+from vyre_driver.cache.device_ids import DeviceIds
+from vyre_driver.cache.disk import DiskPipelineCache
+from vyre_driver.cli.options import add_json, printable, say, tell
+from vyre_driver.cli.progress import human_bytes, human_time, progress
+from vyre_driver.errors import FileUnusable, InvalidCommand, VulkanUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from typing import BinaryIO
 
     from vyre_driver.cache.walk import StoredEntry
 
 _KEY_DIGITS = 12  # of a key in a list; any beginning that only one has will do
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the verb with its own verbs."""
-    parser = verbs.add_parser("cache", help="look at the pipeline cache, and keep it in order", allow_abbrev=False)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes: verbs of its own."""
     parser.add_argument("--dir", metavar="DIRECTORY", help="the cache's directory (default: VYRE_CACHE_DIR, else the user's)")
     actions = parser.add_subparsers(required=True, metavar="ACTION", parser_class=type(parser))
 
-    def action(name: str, run: Callable[[argparse.Namespace], int], description: str) -> argparse.ArgumentParser:
-        result = actions.add_parser(name, help=description, allow_abbrev=False)
+    def action(
+        name: str, act: Callable[[DiskPipelineCache, argparse.Namespace], int], description: str
+    ) -> argparse.ArgumentParser:
+        result = actions.add_parser(name, help=description)
         add_json(result)
-        result.set_defaults(run=run)
+        result.set_defaults(act=act)
         return result
 
-    action("dir", run_dir, "print the directory")
-    action("info", run_info, "count what is in it, and say whether it is used")
-    action("list", run_list, "list the entries, those used last first")
-    action("show", run_show, "print all that an entry says").add_argument("key", help="a key, or the beginning of one")
-    verify = action("verify", run_verify, "read and verify every file; status 1 if something is wrong")
+    action("dir", _dir, "print the directory")
+    action("info", _info, "count what is in it, and say whether it is used")
+    action("list", _list, "list the entries, those used last first")
+    action("show", _show, "print all that an entry says").add_argument("key", help="a key, or the beginning of one")
+    verify = action("verify", _verify, "read and verify every file; status 1 if something is wrong")
     verify.add_argument("--fix", action="store_true", help="set damaged entries aside, remove what has no use")
-    why = action("why", run_why, "say what an entry has that its nearest do not, and whether a device here can use it")
+    why = action("why", _why, "say what an entry has that its nearest do not, and whether a device here can use it")
     why.add_argument("key", help="a key, or the beginning of one")
-    prune = action("prune", run_prune, "remove what was not used for long, and what is over the size limit")
+    prune = action("prune", _prune, "remove what was not used for long, and what is over the size limit")
     prune.add_argument(
         "--max-size", metavar="BYTES", type=_byte_size, help="the limit, with K, M or G (default: VYRE_CACHE_MAX_SIZE)"
     )
     prune.add_argument("--max-age", metavar="DAYS", type=_days, help="days without use (default: 90)")
-    action("clear", run_clear, "remove everything")
-    export = action("export", run_export, "write entries into one file, for another machine")
+    action("clear", _clear, "remove everything")
+    export = action("export", _export, "write entries into one file, for another machine")
     export.add_argument("file", help="the bundle to write")
     export.add_argument("keys", nargs="*", metavar="KEY", help="only these")
-    take = action("import", run_import, "take the entries of a bundle that fit the devices here")
+    take = action("import", _import, "take the entries of a bundle that fit the devices here")
     take.add_argument("file", help="the bundle to read")
     take.add_argument("--trust", action="store_true", help="take entries that no key of ours has sealed: you made the bundle")
     take.add_argument("--any-device", action="store_true", help="take entries for devices that are not here too")
@@ -71,35 +82,45 @@ def _days(text: str) -> float:
     return days
 
 
-def run_dir(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
+    """Run an action on the cache that the settings and ``--dir`` ask for."""
+    status: int = options.act(DiskPipelineCache.from_settings(options.dir), options)
+    return status
+
+
+def _dir(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Print the directory; nothing when the cache is in memory only."""
-    root = open_cache(options).root
-    if options.json:
-        print_json({"root": None if root is None else str(root)})
-    elif root is not None:
-        say(root)
+    if cache.root is None:
+        tell(options, {"root": None})
+    else:
+        tell(options, {"root": str(cache.root)}, cache.root)
     return 0
 
 
-def run_info(options: argparse.Namespace) -> int:
+def _info(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Count files, and say whether the root is used."""
-    cache = open_cache(options)
     usage, below, stats = cache.usage(), cache.usage(base=True), cache.stats()
-    if options.json:
-        data = {name: stats[name] for name in ("root", "refused", "readonly", "base", "sealed")}
-        print_json({**data, **dataclasses.asdict(usage), "base_entries": below.entries})
-        return 0
-    say(f"{stats['root'] or 'memory only'}{', read-only' if stats['readonly'] else ''}{', sealed' if stats['sealed'] else ''}")
+    data = {name: stats[name] for name in ("root", "refused", "readonly", "base", "sealed")}
+    lines = [
+        f"{stats['root'] or 'memory only'}{', read-only' if stats['readonly'] else ''}{', sealed' if stats['sealed'] else ''}"
+    ]
     if stats["base"]:
-        say(f"base {stats['base']}, {below.entries} entries")
+        lines.append(f"base {stats['base']}, {below.entries} entries")
     if stats["refused"]:
-        say(f"not used: {stats['refused']}")
+        lines.append(f"not used: {stats['refused']}")
     imported = f" ({usage.imported} imported)" if usage.imported else ""
-    say(f"{usage.entries} entries{imported}, {human_bytes(usage.allocated_bytes)} on the disk")
+    lines.append(f"{usage.entries} entries{imported}, {human_bytes(usage.allocated_bytes)} on the disk")
     rest = {"raw blobs": usage.raw_blobs, "unfinished files": usage.temporaries, "set aside": usage.quarantined}
-    for what, number in rest.items():
-        if number:
-            say(f"{number} {what}")
+    lines += [f"{number} {what}" for what, number in rest.items() if number]
+    tell(options, {**data, **dataclasses.asdict(usage), "base_entries": below.entries}, *lines)
+    return 0
+
+
+def _list(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
+    """List the entries by their headers."""
+    entries = [_listed(one) for one in sorted(cache.entries(), key=lambda one: (-one.used_at, one.key))]
+    now = time.time()
+    tell(options, {"entries": entries}, *(_line(one, now) for one in entries))
     return 0
 
 
@@ -119,107 +140,170 @@ def _listed(entry: StoredEntry) -> dict[str, Any]:
     }
 
 
-def run_list(options: argparse.Namespace) -> int:
-    """List the entries by their headers."""
-    entries = sorted(open_cache(options).entries(), key=lambda one: (-one.used_at, one.key))
-    if options.json:
-        print_json({"entries": [_listed(one) for one in entries]})
-        return 0
-    now = time.time()
-    for one in map(_listed, entries):
-        kind = f"{human_bytes(one['native_bytes'])} compiled" if one["native_bytes"] else "SPIR-V only"
-        marks = ", imported" if one["imported"] else ""
-        used = human_time(now - one["used_at"])
-        what = f"{one['key'][:_KEY_DIGITS]}  {human_bytes(one['bytes']):>9}  used {used} ago  {kind}{marks}"
-        say(f"{what}  {printable(one['driver'])}")
-    return 0
+def _line(one: dict[str, Any], now: float) -> str:
+    kind = f"{human_bytes(one['native_bytes'])} compiled" if one["native_bytes"] else "SPIR-V only"
+    marks = ", imported" if one["imported"] else ""
+    used = human_time(now - one["used_at"])
+    what = f"{one['key'][:_KEY_DIGITS]}  {human_bytes(one['bytes']):>9}  used {used} ago  {kind}{marks}"
+    return f"{what}  {printable(one['driver'])}"
 
 
-def _shown(value: object) -> object:
-    return value.hex() if isinstance(value, bytes) else value
-
-
-def run_show(options: argparse.Namespace) -> int:
+def _show(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Print an entry's header and manifest."""
-    entry = find(open_cache(options), options.key)
-    fields = {name: _shown(value) for name, value in entry.fields()}
-    if options.json:
-        print_json({**_listed(entry), "manifest": fields})
-        return 0
-    for name, value in {**_listed(entry), **fields}.items():
-        say(f"  {printable(name)}: {printable(value)}")
+    entry = _find(cache, options.key)
+    listed = _listed(entry)
+    fields = {name: value.hex() if isinstance(value, bytes) else value for name, value in entry.fields()}
+    lines = (f"  {printable(name)}: {printable(value)}" for name, value in {**listed, **fields}.items())
+    tell(options, {**listed, "manifest": fields}, *lines)
     return 0
 
 
-def run_verify(options: argparse.Namespace) -> int:
+def _find(cache: DiskPipelineCache, beginning: str) -> StoredEntry:
+    """Return the one entry whose key begins so; raises InvalidCommand if there is none, or more than one."""
+    found = [one for one in cache.entries() if one.key.startswith(beginning.lower())]
+    if len(found) != 1:
+        problem = "no entry's key begins" if not found else f"the keys of {len(found)} entries begin"
+        raise InvalidCommand(f"{problem} with {beginning!r}", fix="give more or other digits (vyre-driver cache list)")
+    return found[0]
+
+
+def _verify(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Verify every file; status 1 when something is wrong and was not repaired."""
-    cache = open_cache(options)
-    with Progress("verifying", cache.usage().entries) as progress:
-        problems = cache.check(fix=options.fix, progress=progress.step)
-    left = [one for one in problems if not one.fixed]
-    if options.json:
-        print_json({"problems": [dataclasses.asdict(one) for one in problems]})
-    else:
-        for one in problems:
-            say(f"{one.path}: {one.text}{' (repaired)' if one.fixed else ''}")
-        say(f"{len(problems)} problems, {len(problems) - len(left)} repaired")
+    with progress("verifying", cache.usage().entries) as step:
+        problems = cache.check(fix=options.fix, progress=step)
+    left = sum(not one.fixed for one in problems)
+    lines = [f"{one.path}: {one.text}{' (repaired)' if one.fixed else ''}" for one in problems]
+    count = f"{len(problems)} problems, {len(problems) - left} repaired"
+    tell(options, {"problems": [dataclasses.asdict(one) for one in problems]}, *lines, count)
     return 1 if left else 0
 
 
-def run_why(options: argparse.Namespace) -> int:
+def _why(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Tell an entry's verdict, its nearest entries and which devices here it is for."""
-    from vyre_driver.cache.explain import nearest_entries  # late: few ask why
+    from vyre_driver.cache.explain import nearest_entries
     from vyre_driver.identity.keys import PipelineCacheKey
 
-    cache = open_cache(options)
-    entry = find(cache, options.key)
+    entry = _find(cache, options.key)
     key = PipelineCacheKey.from_manifest(entry.manifest)
     lookup = cache.peek(key)
     near, _ = nearest_entries(key.manifest, (one for one in cache.entries() if one.key != entry.key))
-    here = [name for name, ids in devices_here() if ids == entry.header.ids]
-    if options.json:
-        nearest = [dataclasses.asdict(one) for one in near]
-        print_json(
-            {"key": entry.key, "verdict": lookup.verdict.name, "reason": lookup.reason, "devices": here, "nearest": nearest}
-        )
-        return 0
-    say(f"{entry.key}: {lookup.reason}")
-    say(f"for {', '.join(here)}" if here else "for a device or driver that is not here")
-    for one in near:
-        say(f"{one.key[:_KEY_DIGITS]} differs in {printable('; '.join(one.differences)) or 'nothing in the manifest'}")
+    here = [name for name, ids in _devices_here() if ids == entry.header.ids]
+    nearest = [dataclasses.asdict(one) for one in near]
+    tell(
+        options,
+        {"key": entry.key, "verdict": lookup.verdict.name, "reason": lookup.reason, "devices": here, "nearest": nearest},
+        f"{entry.key}: {lookup.reason}",
+        f"for {', '.join(here)}" if here else "for a device or driver that is not here",
+        *(
+            f"{one.key[:_KEY_DIGITS]} differs in {printable('; '.join(one.differences)) or 'nothing in the manifest'}"
+            for one in near
+        ),
+    )
     return 0
 
 
-def run_prune(options: argparse.Namespace) -> int:
+def _devices_here() -> list[tuple[str, DeviceIds]]:
+    """Name and identity of each device; none where there is no Vulkan."""
+    from vyre_driver.identity.keys import device_fields
+    from vyre_driver.identity.manifest import encode_manifest
+    from vyre_driver.vulkan import enumerate_devices
+
+    try:
+        found = enumerate_devices()
+    except VulkanUnavailable:
+        return []
+    return [(device.name, DeviceIds.of_manifest(encode_manifest(device_fields(device)))) for device in found]
+
+
+def _prune(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Bring the cache within its bounds."""
     age = None if options.max_age is None else options.max_age * 86400
-    report = open_cache(options).prune(options.max_size, age)
-    if options.json:
-        print_json(dataclasses.asdict(report))
-        return 0
-    say(", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in dataclasses.asdict(report).items()))
+    report = dataclasses.asdict(cache.prune(options.max_size, age))
+    tell(options, report, ", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in report.items()))
     return 0
 
 
-def run_clear(options: argparse.Namespace) -> int:
+def _clear(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Remove everything."""
-    removed = open_cache(options).clear()
-    if options.json:
-        print_json({"removed": removed})
-    else:
-        say(f"{removed} files removed")
+    removed = cache.clear()
+    tell(options, {"removed": removed}, f"{removed} files removed")
     return 0
 
 
-def run_export(options: argparse.Namespace) -> int:
+def _export(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Write entries into a bundle."""
-    from vyre_driver.cli import cache_bundles  # late, as its progress bars are
+    from vyre_driver.cache.bundle import export_bundle
 
-    return cache_bundles.run_export(options)
+    keys = {_find(cache, one).key for one in options.keys} or None
+    path = Path(options.file)
+    try:
+        with _new_file(path) as file, progress("exporting") as step:
+            listed = export_bundle(cache, file, keys, step)
+        size = path.stat().st_size
+    except OSError as error:
+        raise _unusable("write", options.file, error) from error
+    tell(
+        options,
+        {"file": str(path), "entries": [dataclasses.asdict(one) for one in listed], "bytes": size},
+        f"{len(listed)} entries, {human_bytes(size)}{', sealed' if cache.hmac_key else ', not sealed'}: {path}",
+    )
+    return 0
 
 
-def run_import(options: argparse.Namespace) -> int:
-    """Take the entries of a bundle."""
-    from vyre_driver.cli import cache_bundles
+@contextmanager
+def _new_file(path: Path) -> Iterator[BinaryIO]:
+    """Write a file under another name and give it its own at the end: a bundle is whole or not there."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            yield file
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
-    return cache_bundles.run_import(options)
+
+def _unusable(what: str, name: str, error: OSError) -> FileUnusable:
+    return FileUnusable(f"cannot {what} {name} ({error.strerror or error})", fix="name another file", path=name)
+
+
+def _import(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
+    """Take a bundle's entries; status 1 when some were refused."""
+    from vyre_driver.cache.bundle import import_bundle
+
+    devices = _devices_here()
+    try:
+        with Path(options.file).open("rb") as file:
+            if options.dry_run:
+                return _tell_bundle(options, file, devices)
+            wanted = None if options.any_device else {ids for _, ids in devices}
+            with progress("importing") as step:
+                report = import_bundle(cache, file, trust=options.trust, devices=wanted, progress=step)
+    except OSError as error:
+        raise _unusable("read", options.file, error) from error
+    taken = f"{report.imported} entries taken, {report.known} known already, {report.foreign} for devices that are not here"
+    tell(options, dataclasses.asdict(report), taken)
+    if not options.json:
+        for verdict, number in report.refused.items():
+            say(f"{number} refused: {verdict}", on_stderr=True)
+    return 1 if report.refused else 0
+
+
+def _tell_bundle(options: argparse.Namespace, file: BinaryIO, devices: list[tuple[str, DeviceIds]]) -> int:
+    """Print what a bundle says it has, by driver, and whether that is here."""
+    from vyre_driver.cache.bundle import list_bundle
+    from vyre_driver.identity.manifest import encode_manifest
+
+    listed = list_bundle(file)
+    groups = Counter((one.vendorID, one.deviceID, one.driverName, one.driverInfo) for one in listed)
+    here = {(ids.cache_header[:8], ids.driver_info_digest) for _, ids in devices}
+    drivers, lines = [], []
+    for (vendor, device, name, info), number in sorted(groups.items()):
+        ids = DeviceIds.of_manifest(encode_manifest([("vendorID", vendor), ("deviceID", device), ("driverInfo", info)]))
+        fits = (ids.cache_header[:8], ids.driver_info_digest) in here
+        driver = f"{name} {info}".strip()
+        drivers.append({"vendorID": vendor, "deviceID": device, "driver": driver, "entries": number, "fits": fits})
+        where = "fits a device here" if fits else "for no device here"
+        lines.append(f"{number} entries for {vendor:#06x}:{device:#06x}, {printable(driver)}: {where}")
+    tell(options, {"entries": len(listed), "drivers": drivers}, *lines)
+    return 0

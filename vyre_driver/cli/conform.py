@@ -9,18 +9,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vyre_driver.cli.options import add_device, add_json, print_json, say
+from vyre_driver.cli.options import add_device, add_json, tell
 from vyre_driver.errors import InvalidCommand, UnsupportedFeature
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from vyre_driver.conformance.batches import Tally
 
 _BATCH = 500
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the verb."""
-    parser = verbs.add_parser("conform", help="compare a backend with the reference on random programs", allow_abbrev=False)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes."""
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="the first program's seed (default: 0)")
     parser.add_argument("--count", type=int, default=300, metavar="N", help="how many programs (default: 300)")
     parser.add_argument(
@@ -56,7 +57,6 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument("--allow-software", action="store_true", help="accept a CPU device")
     add_device(parser)
     add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -68,11 +68,8 @@ def run(options: argparse.Namespace) -> int:
     if tally.asked and tally.unsupported.total() == tally.asked:
         reason = next(iter(tally.unsupported))
         raise UnsupportedFeature(f"{options.backend} refused every program: {reason}", fix="choose another backend")
-    if options.json:
-        facts = {"backend": options.backend, "seed": options.seed, "count": options.count, "seconds": round(seconds, 3)}
-        print_json({**facts, **tally.as_data()})
-    else:
-        _print(tally, seconds)
+    facts = {"backend": options.backend, "seed": options.seed, "count": options.count, "seconds": round(seconds, 3)}
+    tell(options, {**facts, **tally.as_data()}, *_lines(tally), f"{seconds:.1f} s")
     return 1 if tally.failed else 0
 
 
@@ -119,13 +116,12 @@ def _asked(options: argparse.Namespace) -> Tally:
     return batches.run_batches(parts, workers=options.jobs, journal=options.journal, max_failures=options.max_failures)
 
 
-def _print(tally: Tally, seconds: float) -> None:
+def _lines(tally: Tally) -> Iterator[str]:
     for failure in tally.failed:
-        say(failure["text"])
-        say()
-    say(f"asked {tally.asked}, agreed {tally.agreed}, failed {len(tally.failed)}")
+        yield failure["text"]
+        yield ""
+    yield f"asked {tally.asked}, agreed {tally.agreed}, failed {len(tally.failed)}"
     for reason, count in tally.unsupported.most_common():
-        say(f"unsupported {count}: {reason}")
+        yield f"unsupported {count}: {reason}"
     for failure in tally.failed:
-        say(f"failed {failure['case']}: {failure['why']}")
-    say(f"{seconds:.1f} s")
+        yield f"failed {failure['case']}: {failure['why']}"

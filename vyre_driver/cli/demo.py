@@ -24,16 +24,14 @@ _PROCESSES = (1, 2)
 _STAGES = ("compile_ms", "pipeline_ms", "upload_ms", "dispatch_ms", "readback_ms")
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the verb."""
-    parser = verbs.add_parser("demo", help="run three jobs and check their results", allow_abbrev=False)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes."""
     parser.add_argument("--files", nargs="+", default=[], metavar="PATH", help="count these (default: the standard library)")
     parser.add_argument("--npy", type=Path, metavar="FILE", help="float32 numbers for saxpy (default: 16 Mi made for it)")
     parser.add_argument("--out-dir", type=Path, default=Path(), metavar="DIR", help="where the picture goes (default: here)")
     parser.add_argument("--worker", choices=JOBS, help="run one job in this process and print its figures as JSON")
     add_device(parser)
     add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from vyre_driver import settings
-from vyre_driver.cli.options import add_json, print_json, say
+from vyre_driver.cli.options import add_json, tell
 from vyre_driver.vulkan import enumerate_devices
 from vyre_driver.vulkan.selection import rank_devices
 from vyre_driver.vulkan.version import format_version
@@ -17,23 +17,18 @@ if TYPE_CHECKING:
     from vyre_driver.vulkan import PhysicalDevice
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the verb."""
-    parser = verbs.add_parser("devices", help="list the Vulkan devices", allow_abbrev=False)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes."""
     add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """List the devices."""
     devices = enumerate_devices()
     ranked = rank_devices(devices, allow_software=settings.switch(settings.ALLOW_SOFTWARE))
-    if options.json:
-        ranks = {one.device.index: {"rank": one.rank, "why": one.why} for one in ranked}
-        print_json({"devices": [_as_data(device) | ranks[device.index] for device in devices]})
-        return 0
-    for one in ranked:
-        say("\n   ".join([*_lines(one.device), one.why]))
+    ranks = {one.device.index: {"rank": one.rank, "why": one.why} for one in ranked}
+    data = [_as_data(device) | ranks[device.index] for device in devices]
+    tell(options, {"devices": data}, *("\n   ".join([*_lines(one.device), one.why]) for one in ranked))
     return 0
 
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from vyre_driver.cli.doctor_checks import Check, State, worst
 from vyre_driver.cli.doctor_children import DEFAULT_TIMEOUT_S, examine
 from vyre_driver.cli.options import add_json, print_json, printable
-from vyre_driver.cli.progress import Progress
+from vyre_driver.cli.progress import progress
 from vyre_driver.errors import InvalidCommand
 
 if TYPE_CHECKING:
@@ -23,25 +23,23 @@ _COLUMN = max(len(state.value) for state in State) + 2
 _MAX_TIMEOUT_S = 3600.0
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the verb."""
-    parser = verbs.add_parser("doctor", help="examine this machine and say what to repair", allow_abbrev=False)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes."""
     parser.add_argument("--strict", action="store_true", help="end with status 1 on warnings too")
     parser.add_argument(
         "--timeout", metavar="SECONDS", default=str(DEFAULT_TIMEOUT_S), help="for each check (default: %(default)s)"
     )
     add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Make the checks and print them; the status is 1 if one failed, or with --strict one warned."""
     timeout_s = _seconds(options.timeout)
     checks: list[Check] = []
-    with Progress("examining") as progress:
+    with progress("examining") as step:
         for check in examine(timeout_s):
             checks.append(check)
-            progress.step(len(checks))
+            step(len(checks))
     verdict = worst(checks)
     if options.json:
         facts: dict[str, object] = {

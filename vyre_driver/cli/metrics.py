@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver._version import __version__
 from vyre_driver.cache.disk import DiskPipelineCache
-from vyre_driver.cli.options import add_json, print_json, say
+from vyre_driver.cli.options import add_json, tell
 from vyre_driver.errors import VulkanUnavailable
 from vyre_driver.telemetry.prometheus import MetricsText
 from vyre_driver.vulkan import enumerate_devices
@@ -20,11 +20,9 @@ if TYPE_CHECKING:
     from vyre_driver.vulkan import PhysicalDevice
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the verb."""
-    parser = verbs.add_parser("metrics", help="print devices and cache as Prometheus text", allow_abbrev=False)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes."""
     add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -33,10 +31,7 @@ def run(options: argparse.Namespace) -> int:
     text.gauge("package_info", "The package that tells this; always 1.", 1, version=__version__)
     _tell_devices(text)
     _tell_cache(text)
-    if options.json:
-        print_json({"metrics": str(text)})
-    else:
-        say(text, end="")
+    tell(options, {"metrics": str(text)}, str(text).removesuffix("\n"))
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Options that several verbs share, and how their texts become values."""
+"""What several verbs share: options, how their texts become values, and how results are printed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vyre_driver.errors import InvalidCommand
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vyre_driver.spirv import SpirvModule
 
@@ -56,7 +56,7 @@ def load_shader(path: Path, entry: str | None) -> SpirvModule:
     return SpirvModule.from_file(path, entry=entry) if is_binary else SpirvModule.from_glsl(path, entry=entry)
 
 
-def print_json(data: dict[str, object]) -> None:
+def print_json(data: Mapping[str, object]) -> None:
     """Print one JSON document with the schema's number first."""
     json.dump({"schema": SCHEMA, **data}, sys.stdout, indent=2)
     print()
@@ -72,6 +72,15 @@ def say(text: object = "", *, end: str = "\n", on_stderr: bool = False) -> None:
     """Print lines for people, each made printable: names of files, devices and variables are in them."""
     lines = "\n".join(printable(line) for line in str(text).split("\n"))
     print(lines, end=end, file=sys.stderr if on_stderr else sys.stdout, flush=True)
+
+
+def tell(options: argparse.Namespace, data: Mapping[str, object], *lines: object) -> None:
+    """Print the data where ``--json`` asks for it, and otherwise the lines."""
+    if options.json:
+        print_json(data)
+        return
+    for line in lines:
+        say(line)
 
 
 def pairs(option: str, given: Sequence[str]) -> dict[str, str]:

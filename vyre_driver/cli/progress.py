@@ -4,41 +4,33 @@ from __future__ import annotations
 
 import math
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from types import TracebackType
+    from collections.abc import Callable, Iterator
 
 _UNITS = (("days", 86400), ("h", 3600), ("min", 60))
 _PREFIXES = {4: "T", 3: "G", 2: "M", 1: "k", 0: "", -1: "m", -2: "u", -3: "n"}
 
 
-class Progress:
-    """A bar on standard error while its block runs; nothing where that is not a terminal."""
+@contextmanager
+def progress(what: str, of: int | None = None) -> Iterator[Callable[..., None]]:
+    """Show a bar on standard error while the block runs; nothing where that is not a terminal.
 
-    def __init__(self, what: str, of: int | None = None) -> None:
-        """Name the work; ``of`` is how many steps it has, None when that is not known yet."""
-        from rich.console import Console  # late: most verbs show no progress
-        from rich.progress import Progress as Bars
+    ``of`` is how many steps the work has, None when that is not known yet. The block gets the function that says how many are
+    done, and how many there are when that is known.
+    """
+    from rich.console import Console  # late: most verbs show no progress
+    from rich.progress import Progress
 
-        self._bars = Bars(console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty())
-        self._task = self._bars.add_task(what, total=of)
+    with Progress(console=Console(file=sys.stderr), transient=True, disable=not sys.stderr.isatty()) as bars:
+        task = bars.add_task(what, total=of)
 
-    def step(self, done: int, of: int | None = None) -> None:
-        """Show how many steps are done, and how many there are when that is known."""
-        if of is None:
-            self._bars.update(self._task, completed=done)
-        else:
-            self._bars.update(self._task, completed=done, total=of)
+        def step(done: int, of: int | None = None) -> None:
+            bars.update(task, completed=done, total=of)
 
-    def __enter__(self) -> Progress:
-        """Show the bar."""
-        self._bars.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Take it away."""
-        self._bars.stop()
+        yield step
 
 
 def human_bytes(number: int) -> str:

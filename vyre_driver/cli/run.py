@@ -31,9 +31,8 @@ if TYPE_CHECKING:
 _COUNT_DIGITS = 10
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the verb."""
-    parser = verbs.add_parser("run", help="run a compute shader on files", allow_abbrev=False)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes."""
     add_shader(parser)
     parser.add_argument("--in", dest="inputs", action="append", default=[], metavar="NAME=FILE", help=".npy or raw bytes")
     parser.add_argument("--out", dest="outputs", action="append", default=[], metavar="NAME=FILE", help=".npy or raw bytes")
@@ -53,7 +52,6 @@ def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     parser.add_argument("--allow-software", action="store_true", help="accept a CPU device")
     add_device(parser)
     add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -29,12 +29,10 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.layout import MemoryType
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the verb."""
-    parser = verbs.add_parser("spirv", help="show what a shader declares and needs", allow_abbrev=False)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes."""
     add_shader(parser)
     add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

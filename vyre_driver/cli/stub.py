@@ -6,22 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver.cli.files import OutputFile
-from vyre_driver.cli.options import add_json, add_shader, load_shader, print_json, say
+from vyre_driver.cli.options import add_json, add_shader, load_shader, say, tell
 from vyre_driver.spirv.stub import stub_of
 
 if TYPE_CHECKING:
     import argparse
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the verb."""
-    parser = verbs.add_parser("stub", help="write a shader's kernel as a Python stub", allow_abbrev=False)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes."""
     add_shader(parser)
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="where it goes (default: beside the shader, as .pyi; - prints it)"
     )
     add_json(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -33,8 +31,5 @@ def run(options: argparse.Namespace) -> int:
     path = options.out or options.shader.with_suffix(".pyi")
     with OutputFile(path) as file:
         file.write_text(text)
-    if options.json:
-        print_json({"shader": str(options.shader), "stub": str(path)})
-    else:
-        say(path)
+    tell(options, {"shader": str(options.shader), "stub": str(path)}, path)
     return 0

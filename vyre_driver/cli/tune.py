@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import functools
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning
 from vyre_driver.cli import tune_run
-from vyre_driver.cli.options import add_json, print_json, printable, say
+from vyre_driver.cli.options import add_json, printable, tell
 from vyre_driver.cli.progress import human_count, human_measure
 from vyre_driver.cli.tune_run import records_file
 from vyre_driver.errors import FileUnusable, InvalidCommand
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from vyre_driver.autotune import AutotuneKey, AutotuneRecord
 
@@ -58,19 +57,16 @@ class _Row:
         return {"id": self.id, **{name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}}
 
 
-def add_parser(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the verb with its own verbs."""
-    parser = verbs.add_parser(
-        "tune", help="find the best constants of a kernel, and look at what was found", allow_abbrev=False
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what the verb takes: verbs of its own."""
     _add_file(parser, None)
     actions = parser.add_subparsers(required=True, metavar="ACTION", parser_class=type(parser))
 
-    def action(name: str, run: Callable[[argparse.Namespace], int], description: str) -> argparse.ArgumentParser:
-        result = actions.add_parser(name, help=description, allow_abbrev=False)
+    def action(name: str, act: Callable[[argparse.Namespace], int], description: str) -> argparse.ArgumentParser:
+        result = actions.add_parser(name, help=description)
         _add_file(result, argparse.SUPPRESS)  # so that it does not undo one before the action
         add_json(result)
-        result.set_defaults(run=functools.partial(_run, run))
+        result.set_defaults(act=act)
         return result
 
     tune_run.add_arguments(action("run", tune_run.run, "measure a kernel's candidates, and keep the best"))
@@ -91,11 +87,12 @@ def _add_file(parser: argparse.ArgumentParser, default: str | None) -> None:
     parser.add_argument("--file", metavar="FILE", default=default, help=text)
 
 
-def _run(run: Callable[[argparse.Namespace], int], options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Run an action, and tell each warning of a file as it comes."""
     with warnings.catch_warnings():
         warnings.simplefilter("always", AutotuneWarning)
-        return run(options)
+        status: int = options.act(options)
+    return status
 
 
 def _rows(store: AutotuneStore) -> list[_Row]:
@@ -122,32 +119,27 @@ def run_list(options: argparse.Namespace) -> int:
     """List the records."""
     path = records_file(options)
     rows = _rows(AutotuneStore.load(path))
-    if options.json:
-        print_json({"file": str(path), "records": [row.as_data() for row in rows]})
-        return 0
-    cells = [[printable(cell) for cell in row.cells()] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    for row in cells:
-        aligned = (
+    data = {"file": str(path), "records": [row.as_data() for row in rows]}
+    count = f"{human_count(len(rows), 'record')} in {path}{'' if path.exists() else ', which is not there yet'}"
+    tell(options, data, *_aligned([[printable(cell) for cell in row.cells()] for row in rows]), count)
+    return 0
+
+
+def _aligned(rows: list[list[str]]) -> Iterator[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
             f"{cell:>{width}}" if place == _MEDIAN else f"{cell:<{width}}"
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         )
-        say("  ".join(aligned).rstrip())
-    say(f"{human_count(len(rows), 'record')} in {path}{'' if path.exists() else ', which is not there yet'}")
-    return 0
+        yield "  ".join(cells).rstrip()
 
 
 def run_show(options: argparse.Namespace) -> int:
     """Print every field."""
-    rows = _chosen(_rows(AutotuneStore.load(records_file(options))), options.records)
-    if options.json:
-        print_json({"records": [row.as_data() for row in rows]})
-        return 0
-    for place, row in enumerate(rows):
-        if place:
-            say()
-        for name, value in row.as_data().items():
-            say(f"  {name}: {_shown(value)}")
+    records = [row.as_data() for row in _chosen(_rows(AutotuneStore.load(records_file(options))), options.records)]
+    blocks = ("\n".join(f"  {name}: {_shown(value)}" for name, value in one.items()) for one in records)
+    tell(options, {"records": records}, "\n\n".join(blocks))
     return 0
 
 
@@ -165,9 +157,9 @@ def run_pin(options: argparse.Namespace) -> int:
         pinned.forget(row.key, row.record.identity)
         pinned.put(row.key, row.record)
     pinned.save_if_dirty(options.into)
-    return _report(
-        options, {"file": options.into, "pinned": len(rows)}, f"{human_count(len(rows), 'record')} pinned in {options.into}"
-    )
+    count = f"{human_count(len(rows), 'record')} pinned in {options.into}"
+    tell(options, {"file": options.into, "pinned": len(rows)}, count)
+    return 0
 
 
 def run_merge(options: argparse.Namespace) -> int:
@@ -184,7 +176,9 @@ def run_merge(options: argparse.Namespace) -> int:
                 store.put(key, record)
                 taken.add((key, identity))
     store.save_if_dirty(path)
-    return _report(options, {"file": str(path), "taken": len(taken)}, f"{human_count(len(taken), 'record')} taken into {path}")
+    count = f"{human_count(len(taken), 'record')} taken into {path}"
+    tell(options, {"file": str(path), "taken": len(taken)}, count)
+    return 0
 
 
 def run_clear(options: argparse.Namespace) -> int:
@@ -195,16 +189,8 @@ def run_clear(options: argparse.Namespace) -> int:
     for row in rows:
         store.forget(row.key, row.record.identity)
     store.save_if_dirty(path)
-    return _report(
-        options, {"file": str(path), "removed": len(rows)}, f"{human_count(len(rows), 'record')} removed from {path}"
-    )
-
-
-def _report(options: argparse.Namespace, data: dict[str, Any], text: str) -> int:
-    if options.json:
-        print_json(data)
-    else:
-        say(text)
+    count = f"{human_count(len(rows), 'record')} removed from {path}"
+    tell(options, {"file": str(path), "removed": len(rows)}, count)
     return 0
 
 

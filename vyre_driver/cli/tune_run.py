@@ -12,7 +12,7 @@ from vyre_driver.autotune.store.records import TuningRecords, size_text
 from vyre_driver.autotune.store.store import AutotuneStore
 from vyre_driver.checks import U32_MAX
 from vyre_driver.cli.options import add_device, print_json, printable, say
-from vyre_driver.cli.progress import Progress, human_count, human_measure
+from vyre_driver.cli.progress import human_count, human_measure, progress
 from vyre_driver.driver import Driver
 from vyre_driver.errors import (
     DeviceOutOfMemory,
@@ -134,14 +134,14 @@ def _size(text: str, definition: KernelDefinition) -> Size:
 def _raced(kernel: TunedKernel, size: Size, options: argparse.Namespace, budget: Budget) -> TuningResult:
     definition = kernel.definition
     kernel.driver.device.check_available(definition.moved_bytes(size))  # before the host makes arrays that never fit
-    with Progress(f"{definition.name} {size_text(size)}", len(kernel.candidates)) as bar:
+    with progress(f"{definition.name} {size_text(size)}", len(kernel.candidates)) as step:
         return tune(
             kernel,
             size,
             budget=budget,
             isolate=options.isolate,
             replace=options.force,
-            on_progress=lambda search: bar.step(search.tried, search.total),
+            on_progress=lambda search: step(search.tried, search.total),
         )
 
 

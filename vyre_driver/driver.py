@@ -31,9 +31,9 @@ from vyre_driver.runtime.room import Room
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.validator import check_valid
 from vyre_driver.target.config_check import check_supported_fields
-from vyre_driver.telemetry.driver_metrics import metrics_of
 from vyre_driver.telemetry.events import EventKind, Events
 from vyre_driver.telemetry.opentelemetry import listeners_from_settings
+from vyre_driver.telemetry.prometheus import metrics_of
 from vyre_driver.vulkan.blob import blob_fits
 from vyre_driver.vulkan.devices import enumerate_devices
 from vyre_driver.vulkan.selection import select_device

@@ -22,7 +22,7 @@ from vyre_driver.driver import Driver
 from vyre_driver.errors import DeviceLost, DispatchFailed
 from vyre_driver.process._lock import Condition
 from vyre_driver.process.threads import start_all
-from vyre_driver.telemetry.driver_metrics import labels_of, metrics_of
+from vyre_driver.telemetry.prometheus import labels_of, metrics_of
 from vyre_driver.vulkan.devices import PhysicalDevice, enumerate_devices
 from vyre_driver.vulkan.selection import select_device
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from vyre_driver._version import __version__
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from vyre_driver import errors, kernels
     from vyre_driver.autotune.search.space import TuningSpace
     from vyre_driver.backends.acquisition import acquire, acquire_preferred_dispatch_backend
@@ -54,69 +56,48 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import a name's module; what most programs use comes with the driver."""
+    """Import a name's module, and keep what it is: it is asked for once."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = _of_the_driver(name) if name in _OF_THE_DRIVER else _of_its_module(name)
-    globals()[name] = found  # asked for once
+    home = _home(name)
+    found = globals()[name] = home if name in {"errors", "kernels"} else getattr(home, name)
     return found
 
 
-_OF_THE_DRIVER = frozenset(
-    {
-        "Batch",
-        "BoundKernel",
-        "Buffer",
-        "DispatchConfig",
-        "DispatchFuture",
-        "Driver",
-        "Kernel",
-        "SpecMap",
-        "SpecValue",
-        "SpirvModule",
-        "Trace",
-    }
-)
-
-
-def _of_the_driver(name: str) -> object:
-    from vyre_driver import driver, specialization, spirv
-    from vyre_driver.kompute import buffer
-    from vyre_driver.runtime import batch, bound, kernel
-    from vyre_driver.target import config
-
-    homes = (driver, kernel, buffer, bound, batch, spirv, specialization, config)
-    return next(vars(home)[name] for home in homes if name in vars(home))
-
-
-def _of_its_module(name: str) -> object:
-    if name in {"errors", "VyreError"}:
-        import vyre_driver.errors
-
-        return vyre_driver.errors if name == "errors" else vyre_driver.errors.VyreError
-    if name == "kernels":
-        import vyre_driver.kernels
-
-        return vyre_driver.kernels
-    if name in {"DataType", "Program"}:
-        from vyre_driver import ir
-
-        return getattr(ir, name)
-    if name in {"DriverPool", "devices"}:
-        from vyre_driver import pool
-
-        return getattr(pool, name)
-    if name == "TuningSpace":
-        from vyre_driver import autotune
-
-        return autotune.TuningSpace
-    if name == "get_include":
-        from vyre_driver import embedding
-
-        return embedding.get_include
-    from vyre_driver.backends import acquisition
-
-    return getattr(acquisition, name)
+def _home(name: str) -> "ModuleType":  # noqa: C901, PLR0912 -- a case a module
+    home: ModuleType
+    match name:
+        case "VyreError" | "errors":
+            import vyre_driver.errors as home
+        case "kernels":
+            import vyre_driver.kernels as home
+        case "acquire" | "acquire_preferred_dispatch_backend":
+            from vyre_driver.backends import acquisition as home
+        case "Batch":
+            from vyre_driver.runtime import batch as home
+        case "BoundKernel" | "DispatchFuture":
+            from vyre_driver.runtime import bound as home
+        case "Buffer":
+            from vyre_driver.kompute import buffer as home
+        case "DataType" | "Program":
+            from vyre_driver import ir as home
+        case "DispatchConfig":
+            from vyre_driver.target import config as home
+        case "DriverPool" | "devices":
+            from vyre_driver import pool as home
+        case "Kernel" | "Trace":
+            from vyre_driver.runtime import kernel as home
+        case "SpecMap" | "SpecValue":
+            from vyre_driver import specialization as home
+        case "SpirvModule":
+            from vyre_driver import spirv as home
+        case "TuningSpace":
+            from vyre_driver import autotune as home
+        case "get_include":
+            from vyre_driver import embedding as home
+        case _:
+            from vyre_driver import driver as home
+    return home
 
 
 def __dir__() -> list[str]:

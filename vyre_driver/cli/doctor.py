@@ -1,4 +1,7 @@
-"""``vyre-driver doctor``: check everything that a dispatch depends on, one by one, and say how to fix what fails."""
+"""``vyre-driver doctor``: check everything that a dispatch depends on, one by one, and say how to fix what fails.
+
+Each check runs in a child process (``doctor_probe``): one that crashes or hangs does not stop the others.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +11,27 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from vyre_driver import settings
 from vyre_driver.cli.doctor_checks import Check, State, worst
-from vyre_driver.cli.doctor_children import DEFAULT_TIMEOUT_S, examine
+from vyre_driver.cli.doctor_vulkan import manifests
 from vyre_driver.cli.options import add_json, print_json, printable
 from vyre_driver.cli.progress import progress
 from vyre_driver.errors import InvalidCommand
+from vyre_driver.process.workers import ChildDied, ChildTimeout, answer_of, command_to_try
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Iterator
 
 _WIDTH = 80
 _STYLES = {State.OK: "green", State.WARNING: "yellow", State.FAILURE: "bold red"}
 _COLUMN = max(len(state.value) for state in State) + 2
+_DEFAULT_TIMEOUT_S = 30.0
+_PROBE = "vyre_driver.cli.doctor_probe"
+_MAX_LOADER_LINES = 8
+_MAX_LINE = 200
+_BEFORE_DEVICES = ("python", "extensions", "kompute", "variables", "device files", "Vulkan loader")
+_AFTER_DEVICES = ("plug-ins", "backends", "cache", "autotune")
 _MAX_TIMEOUT_S = 3600.0
 
 
@@ -27,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes."""
     parser.add_argument("--strict", action="store_true", help="end with status 1 on warnings too")
     parser.add_argument(
-        "--timeout", metavar="SECONDS", default=str(DEFAULT_TIMEOUT_S), help="for each check (default: %(default)s)"
+        "--timeout", metavar="SECONDS", default=str(_DEFAULT_TIMEOUT_S), help="for each check (default: %(default)s)"
     )
     add_json(parser)
 
@@ -51,6 +63,52 @@ def run(options: argparse.Namespace) -> int:
     else:
         _print(checks, verdict)
     return int(verdict is State.FAILURE or (options.strict and verdict is State.WARNING))
+
+
+def examine(timeout_s: float) -> Iterator[Check]:
+    """Make every check, each within ``timeout_s`` seconds, and yield them in the order of the examination."""
+    for name in _BEFORE_DEVICES:
+        yield _child(name, (), timeout_s)
+    places = manifests()
+    if not places:
+        fix = "install a Vulkan driver (on Debian mesa-vulkan-drivers brings a software one)"
+        yield Check("drivers", State.FAILURE, "no driver manifest is where the loader looks", fixes=(fix,))
+    for place in places:
+        yield _child("manifest", (place,), timeout_s)
+    devices = _child("devices", (), timeout_s, VK_LOADER_DEBUG="error,warn")
+    yield devices
+    for name in _AFTER_DEVICES:
+        yield _child(name, (), timeout_s)
+    for device in devices.facts.get("devices", ()):
+        yield _child("dispatch", (f"uuid:{device['uuid']}",), timeout_s)
+
+
+def _child(name: str, arguments: tuple[str, ...], timeout_s: float, **changes: str) -> Check:
+    """Run one check; if its process gave no result, how the process ended is the result."""
+    shown = f"{name} {arguments[0]}" if arguments else name
+    command = command_to_try(_PROBE, name, *arguments)
+    try:
+        data, err = answer_of(_PROBE, name, *arguments, within=timeout_s, env=settings.child_environment(**changes))
+    except ChildTimeout:
+        fix = f"find out what hangs with: {command}"
+        return Check(shown, State.FAILURE, f"did not end in {timeout_s:g} s and was killed", fixes=(fix,))
+    except ChildDied as error:
+        how = f"{'was killed by' if error.signal else 'ended with'} {error.how}"
+        fix = f"look into it with: {command}; a driver that crashes here would crash your program"
+        said = _lines(error.stderr)[-_MAX_LOADER_LINES:]
+        return Check(shown, State.FAILURE, f"its process {how}", tuple(said), (fix,), {"status": error.status})
+    found = Check.of_data(data)
+    loader = tuple(line for line in _lines(err) if "ERROR" in line or "WARN" in line)[:_MAX_LOADER_LINES]
+    if loader and changes:
+        facts = {"loader_messages": list(loader)}
+        return Check(found.name, found.state, found.says, (*found.details, *loader), found.fixes, found.facts | facts)
+    return found
+
+
+def _lines(err: bytes) -> list[str]:
+    """Return printable lines, none too long."""
+    lines = err.decode("utf-8", "backslashreplace").splitlines()
+    return ["".join(one if one.isprintable() else "?" for one in line)[:_MAX_LINE] for line in lines if line.strip()]
 
 
 def _print(checks: list[Check], verdict: State) -> None:

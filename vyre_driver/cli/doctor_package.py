@@ -11,7 +11,7 @@ import time
 import warnings
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from vyre_driver.driver import Driver
 from vyre_driver.errors import VyreError
 from vyre_driver.kompute._kp import load_kompute
 from vyre_driver.spirv.shipped import shipped_module
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _ELEMENTS = 100_000
 _SHOWN_PROBLEMS = 5
@@ -179,3 +182,15 @@ def check_dispatch(uuid: str) -> Check:
         fix = "let the layer run (VYRE_LAYER, VYRE_LAYER_HOOKS_OFF), with a loader from 1.3.207 on or without VK_LAYER_PATH"
         return Check(name, State.WARNING, says, lines, (fix,), facts)
     return Check(name, State.OK, says, lines, facts=facts)
+
+
+CHECKS: dict[str, Callable[..., Check]] = {
+    "python": check_python,
+    "extensions": check_extensions,
+    "kompute": check_kompute,
+    "plug-ins": check_plugins,
+    "backends": check_backends,
+    "cache": check_cache,
+    "autotune": check_autotune,
+    "dispatch": check_dispatch,
+}

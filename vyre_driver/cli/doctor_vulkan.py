@@ -11,12 +11,16 @@ import ctypes
 import json
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from vyre_driver import settings
 from vyre_driver.cli.doctor_checks import Check, State
 from vyre_driver.errors import VulkanUnavailable
 from vyre_driver.vulkan import enumerate_devices
 from vyre_driver.vulkan.version import format_version, pack_version
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _MOST_SHOWN = 140  # of a value; containers have some of thousands of characters, which --json tells whole
 _PREFIXES = ("VK_", "MESA_", "__GL_", "__NV_", "NVIDIA_", "VYRE_", "LIBGL_", "LD_LIBRARY_PATH")
@@ -159,3 +163,12 @@ def check_devices() -> Check:
             fix += "; or let the CPU do with VYRE_ALLOW_SOFTWARE=1"
         return Check("devices", State.WARNING, f"{len(devices)}, a CPU (software) device each", lines, (fix,), facts)
     return Check("devices", State.OK, f"{len(devices)}", lines, facts=facts)
+
+
+CHECKS: dict[str, Callable[..., Check]] = {
+    "variables": check_variables,
+    "device files": check_device_files,
+    "Vulkan loader": check_loader,
+    "manifest": check_manifest,
+    "devices": check_devices,
+}

@@ -7,6 +7,7 @@ import os
 import secrets
 import stat
 import tokenize
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 from vyre_driver.errors import FileUnusable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
     from pathlib import Path
     from types import TracebackType
 
@@ -30,12 +31,8 @@ _MAX_BYTES = (4 << 30) + (64 << 10)  # the largest range that Vulkan can bind, a
 def read_array(path: Path, binding: Binding) -> NDArray[Any]:
     """Return the array of a ``.npy`` file, or a raw file's bytes as the binding's elements.
 
-    Raises
-    ------
-    FileUnusable
-        If the file cannot be read or is no ``.npy`` file though it is named so.
-    InvalidInput
-        If raw bytes do not fit the binding.
+    Raises FileUnusable for a file that cannot be read or is no ``.npy`` file though it is named so, InvalidInput for raw bytes
+    that do not fit the binding.
     """
     data = read_bytes(path)
     if path.suffix != ".npy":
@@ -60,10 +57,7 @@ def load_npy(file: BinaryIO) -> NDArray[Any]:
 def read_bytes(path: Path) -> bytes:
     """Return a file's bytes, at most 4 GiB: no buffer holds more.
 
-    Raises
-    ------
-    FileUnusable
-        If it cannot be read, holds more, or is a device that holds anything.
+    Raises FileUnusable for one that cannot be read, holds more, or is a device that holds anything.
     """
     try:
         with path.open("rb") as file:
@@ -96,13 +90,7 @@ class OutputFile:
     """
 
     def __init__(self, path: Path) -> None:
-        """Open it.
-
-        Raises
-        ------
-        FileUnusable
-            If the file cannot be made.
-        """
+        """Open it; raises FileUnusable if it cannot be made."""
         self.path = path
         self._temporary: Path | None = None
         try:
@@ -118,26 +106,24 @@ class OutputFile:
     def write(self, array: NDArray[Any]) -> None:
         """Write an array as ``.npy`` when the path is named so, else as raw bytes.
 
-        Raises
-        ------
-        FileUnusable
-            If it cannot be written whole; what stood there before still stands.
+        Raises FileUnusable if it cannot be written whole; what stood there before still stands.
         """
-        self._finish(lambda: self._put(array))
+        with self._finishing() as file:
+            if self.path.suffix == ".npy":
+                np.save(file, array, allow_pickle=False)
+            else:
+                file.write(np.ascontiguousarray(array).data)
 
     def write_text(self, text: str) -> None:
         """Write a text in UTF-8; raises as ``write``."""
-        self._finish(lambda: self._file.write(text.encode()))
+        with self._finishing() as file:
+            file.write(text.encode())
 
-    def _put(self, array: NDArray[Any]) -> None:
-        if self.path.suffix == ".npy":
-            np.save(self._file, array, allow_pickle=False)
-        else:
-            self._file.write(np.ascontiguousarray(array).data)
-
-    def _finish(self, put: Callable[[], object]) -> None:
+    @contextmanager
+    def _finishing(self) -> Iterator[BinaryIO]:
+        """Give the file to write to, which has its own name when the block has ended."""
         try:
-            put()
+            yield self._file
             self._file.close()
             if self._temporary is not None:
                 self._temporary.replace(self.path)

@@ -37,19 +37,7 @@ def add_shader(parser: argparse.ArgumentParser) -> None:
 
 
 def load_shader(path: Path, entry: str | None) -> SpirvModule:
-    """Read a shader by its file's suffix: ``.spv``, or GLSL.
-
-    Raises
-    ------
-    FileUnusable
-        If the file cannot be read or is too large.
-    InvalidModule
-        If it is not a whole SPIR-V module.
-    ToolUnavailable
-        If it is GLSL and glslangValidator is not installed.
-    ShaderSyntaxError
-        If the GLSL does not compile.
-    """
+    """Read a shader by its file's suffix, ``.spv`` or GLSL; raises what ``from_file`` and ``from_glsl`` raise."""
     from vyre_driver.spirv import SpirvModule  # late: verbs without a shader need none
 
     is_binary = path.suffix == ".spv"
@@ -84,13 +72,7 @@ def tell(options: argparse.Namespace, data: Mapping[str, object], *lines: object
 
 
 def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
-    """Split ``NAME=VALUE`` texts of one option.
-
-    Raises
-    ------
-    InvalidCommand
-        If a text has no name, or a name comes twice.
-    """
+    """Split ``NAME=VALUE`` texts of one option; raises InvalidCommand if a text has no name, or a name comes twice."""
     found: dict[str, str] = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -103,13 +85,7 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
 
 
 def whole_numbers(option: str, text: str) -> tuple[int, ...]:
-    """Read integers separated by commas.
-
-    Raises
-    ------
-    InvalidCommand
-        If one of them is none.
-    """
+    """Read integers separated by commas; raises InvalidCommand if one of them is none."""
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError as error:

@@ -44,14 +44,17 @@ def run(options: argparse.Namespace) -> int:
         if options.npy is None:
             options.npy = Path(scratch, "saxpy.npy")
             demo_jobs.make_saxpy_input(options.npy)
-        runs = []
+        jobs: list[dict[str, Any]] = []
         for job in JOBS:
+            runs = []
             for process in _PROCESSES:
                 figures = _spawn(job, options)
                 if figures is None:
                     return 2
-                runs.append({"job": job, "process": process, **figures})
-    report = _report(runs)
+                device = figures.pop("device")
+                runs.append({"process": process, **figures})
+            jobs.append({"job": job, "verified": all(run["verified"] for run in runs), "runs": runs})
+    report = {"device": device, "verified": all(job["verified"] for job in jobs), "jobs": jobs}
     if options.json:
         print_json(report)
     else:
@@ -106,25 +109,9 @@ def _work(options: argparse.Namespace) -> dict[str, object]:
             "key": trace.key,
             "dispatches": result.dispatches,
             "compile_ms": trace.compile_ns / 1e6,
-            "pipeline_ms": result.pipeline_ns / 1e6,
-            "upload_ms": result.upload_ns / 1e6,
-            "dispatch_ms": result.dispatch_ns / 1e6,
-            "readback_ms": result.readback_ns / 1e6,
+            **{f"{stage}_ms": spent_ns / 1e6 for stage, spent_ns in result.spent_ns.items()},
             "device": driver.report(),
         }
-
-
-def _report(runs: list[dict[str, Any]]) -> dict[str, object]:
-    device = [run.pop("device") for run in runs][-1]
-    jobs = [
-        {
-            "job": job,
-            "verified": all(run["verified"] for run in runs if run["job"] == job),
-            "runs": [{name: value for name, value in run.items() if name != "job"} for run in runs if run["job"] == job],
-        }
-        for job in JOBS
-    ]
-    return {"device": device, "verified": all(job["verified"] for job in jobs), "jobs": jobs}
 
 
 def _show(report: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sysconfig
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,16 +40,13 @@ _NOT_LIBRARY = frozenset({"site-packages", "dist-packages", "__pycache__"})
 
 @dataclass(slots=True)
 class JobResult:
-    """What a job found: whether it equals numpy's answer, what it worked on, and nanoseconds summed over its dispatches."""
+    """What a job found: whether it equals numpy's answer, what it worked on, and ns by stage of all its dispatches."""
 
     verified: bool
     summary: str
     kernel: Kernel
     dispatches: int = 0
-    pipeline_ns: int = 0
-    upload_ns: int = 0
-    dispatch_ns: int = 0
-    readback_ns: int = 0
+    spent_ns: Counter[str] = field(default_factory=Counter)
     facts: dict[str, object] = field(default_factory=dict)
 
     def add_trace(self) -> None:
@@ -57,21 +55,18 @@ class JobResult:
         if stages is None:
             raise AssertionError("add_trace comes after a call")
         self.dispatches += 1
-        self.pipeline_ns += self.kernel.trace.pipeline_ns
-        self.upload_ns += stages.upload_ns
-        self.dispatch_ns += stages.dispatch_ns
-        self.readback_ns += stages.readback_ns
+        self.spent_ns.update(
+            pipeline=self.kernel.trace.pipeline_ns,
+            upload=stages.upload_ns,
+            dispatch=stages.dispatch_ns,
+            readback=stages.readback_ns,
+        )
 
 
 def histogram(driver: Driver, files: Sequence[str]) -> JobResult:
     """Count every byte value of the files (none: of the running Python's standard library).
 
-    Raises
-    ------
-    FileUnusable
-        If a file cannot be read.
-    InvalidInput
-        If the files hold no byte at all.
+    Raises FileUnusable if a file cannot be read, InvalidInput if the files hold no byte at all.
     """
     paths = [Path(file) for file in files] or standard_library()
     kernel = driver.compile(shipped_module("byte_histogram"))
@@ -131,12 +126,8 @@ def make_saxpy_input(path: Path) -> None:
 def saxpy(driver: Driver, path: Path) -> JobResult:
     """Return 2.5 x + y with x from the file and y the same numbers backwards; equal to numpy bit for bit.
 
-    Raises
-    ------
-    FileUnusable
-        If the file cannot be read or is no ``.npy`` file.
-    InvalidInput
-        If it does not hold a one-dimensional float32 array with elements.
+    Raises FileUnusable if the file cannot be read or is no ``.npy`` file, InvalidInput if it does not hold a one-dimensional
+    float32 array with elements.
     """
     try:
         with path.open("rb") as file:
@@ -164,12 +155,7 @@ def saxpy(driver: Driver, path: Path) -> JobResult:
 def mandelbrot(driver: Driver, out_dir: Path) -> JobResult:
     """Draw a 1024x1024 piece of the Mandelbrot set into ``out_dir``; its escape counts equal numpy's.
 
-    Raises
-    ------
-    ToolUnavailable
-        If Pillow is not installed.
-    FileUnusable
-        If the picture cannot be written.
+    Raises ToolUnavailable if Pillow is not installed, FileUnusable if the picture cannot be written.
     """
     side = PICTURE_SIDE
     step = np.float32(_VIEW_HEIGHT / side)

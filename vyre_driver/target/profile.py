@@ -9,6 +9,8 @@ named field by field below.
 from __future__ import annotations
 
 import enum
+import functools
+import operator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -189,8 +191,4 @@ def feature_flags(device: PhysicalDevice, enabled_features: Collection[str] = ()
         PipelineFeatureFlags.ASYNC_COMPUTE: family is not None and family.compute_only,
         PipelineFeatureFlags.PUSH_CONSTANTS: device.limits.max_push_constants_size > 0,
     }
-    flags = PipelineFeatureFlags(0)
-    for flag, there in found.items():
-        if there:
-            flags |= flag
-    return flags
+    return functools.reduce(operator.or_, (flag for flag, there in found.items() if there), PipelineFeatureFlags(0))

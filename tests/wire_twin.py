@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, NoReturn
 
 from vyre_driver.ir import dtypes
 from vyre_driver.ir import nodes as nd
+from vyre_driver.ir.layout import Step
 from vyre_driver.ir.quantization import ScaleKind, ZeroPointKind
 from vyre_driver.ir.wire import grammar
-from vyre_driver.ir.wire.grammar import Fault, Step
+from vyre_driver.ir.wire.grammar import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-DATA_TYPE = 8
+DATA_TYPE = Step.DTYPE
+WIDTHS = {Step.U8: 1, Step.U32: 4, Step.U64: 8, Step.I32: 4}  # in bytes
 WITHOUT_PARAMETER = {ScaleKind.PER_TENSOR, ZeroPointKind.ABSENT, ZeroPointKind.PER_TENSOR}
 CLASSES = {(issubclass(cls, nd.Node), cls.wire_tag): plan for cls, plan in grammar.PLANS.items()}
 
@@ -68,7 +70,7 @@ class TwinWalk:
     def term(self, *, is_node: bool, nesting: int, depth: int) -> None:
         """Walk over a term that is in ``nesting`` nodes and ``depth`` expressions, itself counted."""
         max_nodes, max_terms, max_nesting, max_depth = self.limits[:4]
-        wanted = grammar.NODE.code if is_node else grammar.EXPRESSION.code
+        wanted = Step.NODE if is_node else Step.EXPRESSION
         start = self.at
         if is_node:
             self.nodes += 1
@@ -87,19 +89,19 @@ class TwinWalk:
         inside = sum(self.step(step, nesting, depth) for step in CLASSES[is_node, tag])
         self.found.append((start, self.at, tag + 256 * is_node + 512 * inside))
 
-    def step(self, step: Step, nesting: int, depth: int) -> int:
+    def step(self, step: int, nesting: int, depth: int) -> int:
         """Walk over a field; returns how many terms stand directly in it."""
-        if step in (grammar.BODY, grammar.ARGUMENTS):
-            is_body = step is grammar.BODY
-            count = self.sequence(step.code, self.limits[0] if is_body else self.limits[5])
+        if step in {Step.BODY, Step.ARGUMENTS}:
+            is_body = step == Step.BODY
+            count = self.sequence(step, self.limits[0] if is_body else self.limits[5])
             for _ in range(count):
                 self.term(is_node=is_body, nesting=nesting + is_body, depth=0 if is_body else depth + 1)
             return count
-        if step is grammar.EXPRESSION or (step is grammar.OPTIONAL and self.flag(step.code)):
+        if step == Step.EXPRESSION or (step == Step.OPTIONAL and self.flag(step)):
             self.term(is_node=False, nesting=nesting, depth=depth + 1)
             return 1
-        if step is not grammar.OPTIONAL:
-            self.plain(step.code)
+        if step != Step.OPTIONAL:
+            self.plain(step)
         return 0
 
     def sequence(self, wanted: int, limit: int) -> int:
@@ -113,20 +115,20 @@ class TwinWalk:
 
     def plain(self, code: int) -> None:
         """Walk over a field in which no term stands."""
-        if code >= 32:
+        if code >= Step.MEMBER:
             self.member(code)
         elif code == DATA_TYPE:
             self.data_type()
-        elif code == 4:
+        elif code == Step.FLAG:
             self.flag(code)
-        elif code in {1, 2, 3, 14}:
-            self.take(code, {1: 1, 2: 4, 3: 8, 14: 4}[code])
-        elif code != 6 or self.flag(code):
+        elif code in WIDTHS:
+            self.take(code, WIDTHS[code])
+        elif code != Step.SOURCE or self.flag(code):
             self.text_or_payload(code)
 
     def member(self, wanted: int) -> int:
         (tag,) = self.take(wanted, 1)
-        if wanted >= 64 and tag == 0x80:
+        if wanted >= Step.OPERATOR and tag == 0x80:
             self.take(wanted, 4)
         elif tag not in grammar.TABLES[wanted % 32]:
             self.fail(Fault.UNKNOWN_TAG, wanted, tag, 0, self.at - 1)
@@ -171,7 +173,7 @@ class TwinWalk:
 
     def quantization(self, kinds: Iterable[ScaleKind | ZeroPointKind]) -> None:
         members = {kind.value: kind for kind in kinds}
-        wanted = 32 + grammar.TABLES.index(members)
+        wanted = Step.MEMBER + grammar.TABLES.index(members)
         kind = members[self.member(wanted)]
         parameter = self.number(DATA_TYPE)
         if parameter and kind in WITHOUT_PARAMETER:

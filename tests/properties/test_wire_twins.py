@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blake3 import blake3
 from golden.every_term import CARRIED, NODES
@@ -16,12 +16,16 @@ from wire_twin import TwinWalk
 
 from vyre_driver.ir.canonical import canonical_floats, wire_bytes
 from vyre_driver.ir.expressions import Expr
+from vyre_driver.ir.layout import Step
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.statements import Node
 from vyre_driver.ir.terms import KEY_BYTES, Term, Traits, terms_within
 from vyre_driver.ir.wire._scan import Grammar, Walk
 from vyre_driver.ir.wire.grammar import GRAMMAR, Fault, limits
 from vyre_driver.ir.wire.terms import TermReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 assert words is not None
 
@@ -142,6 +146,38 @@ def test_what_no_walk_could_be_bounded_by_is_refused() -> None:
     assert len(refused) == len(wrong)
 
 
+PACKED = {Step.U8: "<B", Step.U32: "<I", Step.U64: "<Q", Step.I32: "<i", Step.FLAG: "<?"}
+
+
+def parts(term: Term) -> list[bytes | Term]:
+    """The encoding of a term, field by field."""
+    found: list[bytes | Term] = [bytes((term.wire_tag,))]
+    for name, kind in zip(term.__match_args__, term._layout, strict=False):  # noqa: SLF001 -- what is tested
+        value = getattr(term, name)
+        if kind.step in PACKED:
+            found.append(struct.pack(PACKED[kind.step], value))
+        elif kind.step in {Step.ARGUMENTS, Step.BODY}:
+            found += [struct.pack("<I", len(value)), *value]
+        elif kind.step == Step.EXPRESSION:
+            found.append(value)
+        elif kind.step == Step.OPTIONAL:
+            found += [b"\0"] if value is None else [b"\1", value]
+        else:
+            found.append(value.encoded if kind.encode is None else kind.encode(value))
+    return found
+
+
+def joined(parts: Iterable[bytes | Term]) -> list[bytes | Term]:
+    """Bytes that stand side by side as one."""
+    found: list[bytes | Term] = []
+    for part in parts:
+        if isinstance(part, bytes) and found and isinstance(found[-1], bytes):
+            found[-1] += part
+        else:
+            found.append(part)
+    return found
+
+
 def folded(term: Term) -> bytes:
     """The key of a term by its definition."""
     key = b"".join(part if isinstance(part, bytes) else part.key for part in term.parts())
@@ -155,6 +191,7 @@ def below(term: Term, kind: type, name: str) -> int:
 
 def check_seal(root: Term) -> None:
     for term in terms_within(root):
+        assert joined(term.parts()) == joined(parts(term))
         assert (term.key, term.term_count) == (folded(term), 1 + sum(part.term_count for part in term.children))
         assert [part for part in term.children if term.traits & Traits.ALL & ~part.traits] == []
         if isinstance(term, Expr):

@@ -2,15 +2,11 @@ from collections.abc import Callable
 
 from vyre_driver.ir.terms import Parts, Term
 
+def parts_of(term: Term, splice: Callable[..., object] | None = None) -> Parts: ...
+def take_fields(term: Term) -> None: ...
 def seal_expression(
-    term: Term, parts: Parts, dtype: object, traits: int, expression: type[Term], complete: Callable[..., None]
-) -> int: ...
+    term: Term, dtype: object, traits: int, expression: type[Term], complete: Callable[..., None]
+) -> tuple[object] | None: ...
 def seal_node(
-    term: Term,
-    parts: Parts,
-    bodies: int,
-    traits: int,
-    expression: type[Term],
-    node: type[Term],
-    complete: Callable[..., None],
-) -> int: ...
+    term: Term, traits: int, expression: type[Term], node: type[Term], complete: Callable[..., None]
+) -> tuple[object] | None: ...

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn
 
 import numpy as np
 
-from vyre_driver.checks import I32_MAX, U32_MAX
-from vyre_driver.ir._seal import seal_expression
+from vyre_driver.ir._seal import seal_expression, take_fields
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.fields import brief, encoded_text, instance, refuse, whole
+from vyre_driver.ir.fields import brief, instance, refuse
+from vyre_driver.ir.layout import EXPRESSION, FLAG, VARIABLE, Step, number, operator, payload, text
 from vyre_driver.ir.literal_types import (
     WIDE_LITERALS,
     Number,
@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.ir.terms import Parts
 
-_TAGGED_U32, _TAGGED_I32, _U32 = struct.Struct("<BI"), struct.Struct("<Bi"), struct.Struct("<I")
-_put = object.__setattr__
+_TAGGED_U32 = struct.Struct("<BI")
 _OPAQUE_TRAITS = Traits.ALL & ~Traits.NO_WRITES
 
 
@@ -66,6 +65,8 @@ class Expr(Term):
     __slots__ = ("depth", "dtype")
     __array_ufunc__ = None  # numpy's operators leave an expression to its own
 
+    _result: ClassVar[DataType | None] = None
+    _traits: ClassVar[int] = Traits.ALL
     dtype: DataType | None
     depth: int
 
@@ -132,92 +133,76 @@ class Expr(Term):
             "an expression is neither true nor false here. Fix: use if_ or select, and .and_() between comparisons."
         )
 
-    def seal(self, dtype: DataType | None, traits: int = Traits.ALL) -> None:
+    def __post_init__(self) -> None:
+        """Check the fields and complete the expression, where type and traits are those of its class."""
+        take_fields(self)
+        wrong = seal_expression(self, self._result, self._traits, Expr, complete)
+        if wrong is not None:
+            self._refuse(*wrong)
+
+    def _seal(self, dtype: DataType | None, traits: int = Traits.ALL) -> None:
         """Complete a new expression from its parts; ``traits`` are its own."""
-        parts = self.parts()
-        wrong = seal_expression(self, parts, dtype, traits, Expr, complete)
-        if wrong >= 0:
-            text = f"{type(self).__name__} got {brief(parts[wrong])} for an expression"
-            refuse(text, "give an expression, such as u32(1)")
+        wrong = seal_expression(self, dtype, traits, Expr, complete)
+        if wrong is not None:
+            self._refuse(*wrong)
+
+    def _refuse(self, part: object) -> NoReturn:
+        refuse(f"{type(self).__name__} got {brief(part)} for an expression", "give an expression, such as u32(1)")
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LitU32(Expr):
     """A u32."""
 
-    wire_tag: ClassVar[int] = 0
+    wire_tag = 0
+    _layout = (number(Step.U32, "a u32 literal"),)
+    _result = DataType.U32
     value: int
-
-    def __post_init__(self) -> None:
-        """Refuse a value out of range."""
-        object.__setattr__(self, "value", whole(self.value, U32_MAX, "a u32 literal"))
-        self.seal(DataType.U32)
-
-    def parts(self) -> Parts:
-        """Return tag and value."""
-        return (_TAGGED_U32.pack(0, self.value),)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LitI32(Expr):
     """An i32."""
 
-    wire_tag: ClassVar[int] = 1
+    wire_tag = 1
+    _layout = (number(Step.I32, "an i32 literal"),)
+    _result = DataType.I32
     value: int
-
-    def __post_init__(self) -> None:
-        """Refuse a value out of range."""
-        object.__setattr__(self, "value", whole(self.value, I32_MAX, "an i32 literal", lowest=-I32_MAX - 1))
-        self.seal(DataType.I32)
-
-    def parts(self) -> Parts:
-        """Return tag and two's complement."""
-        return (_TAGGED_I32.pack(1, self.value),)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LitBool(Expr):
     """A bool."""
 
-    wire_tag: ClassVar[int] = 2
+    wire_tag = 2
+    _layout = (FLAG,)
+    _result = DataType.Bool
     value: bool
-
-    def __post_init__(self) -> None:
-        """Refuse anything but True and False."""
-        instance(self.value, bool, "a bool literal")
-        self.seal(DataType.Bool)
-
-    def parts(self) -> Parts:
-        """Return tag and 0 or 1."""
-        return (b"\2\1" if self.value else b"\2\0",)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LitF32(Expr):
     """An f32 by its bits (u32), so that the sign of zero and the payload of a NaN are what they are; see :func:`f32`."""
 
-    wire_tag: ClassVar[int] = 15
+    wire_tag = 15
+    _layout = (number(Step.U32, "the bits of an f32 literal"),)
     bits: int
 
     def __post_init__(self) -> None:
         """Refuse bits out of range."""
-        object.__setattr__(self, "bits", whole(self.bits, U32_MAX, "the bits of an f32 literal"))
+        take_fields(self)
         canonical = canonical_f32_bits(self.bits)
         traits: int = Traits.ALL
         if canonical != self.bits:
             traits &= ~(Traits.PLAIN | Traits.CANONICAL_FLOATS)
         if canonical == 0 and self.bits >> 31:
             traits &= ~Traits.SIGNED
-        self.seal(DataType.F32, traits)
+        self._seal(DataType.F32, traits)
 
     @property
     def value(self) -> float:
         """The number."""
         return f32_value(self.bits)
-
-    def parts(self) -> Parts:
-        """Return tag and bits."""
-        return (_TAGGED_U32.pack(15, self.bits),)
 
     def canonical_parts(self) -> Parts:
         """Return tag and the bits that stand on the wire."""
@@ -231,24 +216,22 @@ LITERALS = (LitU32, LitI32, LitBool, LitF32)
 class Var(Expr):
     """The value that a let, an assignment or a loop gave to ``name``; ``hint`` is its :attr:`Expr.dtype`."""
 
-    wire_tag: ClassVar[int] = 3
+    wire_tag = 3
+    _layout = (VARIABLE,)
     name: str
     hint: InitVar[DataType | None] = None
 
     def __post_init__(self, hint: DataType | None) -> None:
         """Refuse a name without encoding."""
-        self.seal(hint)
-
-    def parts(self) -> Parts:
-        """Return tag and name."""
-        return (b"\3" + encoded_text(self.name, "the name of a variable"),)
+        self._seal(hint)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Binary(Expr):
     """``left op right``; both are evaluated, left first."""
 
-    wire_tag: ClassVar[int] = 9
+    wire_tag = 9
+    _layout = (operator(BinOp, "a binary operator"), EXPRESSION, EXPRESSION)
     op: BinOp | OpaqueOp
     left: Expr
     right: Expr
@@ -257,7 +240,7 @@ class Binary(Expr):
         """Find the type, and what canonical order does to the operands."""
         op, left, right = self.op, self.left, self.right
         if op.__class__ is not BinOp:
-            instance(op, (BinOp, OpaqueOp), "a binary operator")
+            take_fields(self)
         if not (isinstance(left, Expr) and isinstance(right, Expr)):
             refuse(f"an operand is {brief(right if isinstance(left, Expr) else left)}", "give an expression, such as u32(1)")
         dtype = DataType.Bool if op.boolean else right.dtype if left.dtype is None else left.dtype
@@ -265,11 +248,7 @@ class Binary(Expr):
         swapped = op.commutative and _is_swapped(op, left, right)
         if swapped:
             traits &= ~(Traits.CANONICAL | Traits.ORDER_SAFE) if order_matters(left, right) else ~Traits.CANONICAL
-        self.seal(dtype, traits | Traits.SWAPPED if swapped else traits)
-
-    def parts(self) -> Parts:
-        """Return tag, operator and operands."""
-        return self.op.binary_head, self.left, self.right
+        self._seal(dtype, traits | Traits.SWAPPED if swapped else traits)
 
     def canonical_parts(self) -> Parts:
         """Return tag, operator and operands in canonical order."""
@@ -300,7 +279,8 @@ def _is_swapped(op: BinOp | OpaqueOp, left: Expr, right: Expr) -> bool:
 class Unary(Expr):
     """``op operand``."""
 
-    wire_tag: ClassVar[int] = 10
+    wire_tag = 10
+    _layout = (operator(UnOp, "a unary operator"), EXPRESSION)
     op: UnOp | OpaqueOp
     operand: Expr
 
@@ -308,32 +288,25 @@ class Unary(Expr):
         """Find the type."""
         op = self.op
         if op.__class__ is not UnOp:
-            instance(op, (UnOp, OpaqueOp), "a unary operator")
+            take_fields(self)
         instance(self.operand, Expr, "an operand")
-        self.seal(DataType.Bool if op in PREDICATES else None if op in UNPACKING else self.operand.dtype)
-
-    def parts(self) -> Parts:
-        """Return tag, operator and operand."""
-        return b"\x0a" + self.op.encoded, self.operand
+        self._seal(DataType.Bool if op in PREDICATES else None if op in UNPACKING else self.operand.dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class OpaqueExpr(Expr):
     """An expression that an extension defines; 64-bit literals are such (``vyre.literal.u64``, 8 bytes little-endian)."""
 
-    wire_tag: ClassVar[int] = 0x80
+    wire_tag = 0x80
+    _layout = (text("an expression's kind"), payload("the payload of an opaque expression"))
     kind: str
     payload: bytes
 
     def __post_init__(self) -> None:
         """Refuse fields without encoding."""
-        instance(self.payload, bytes, "the payload of an opaque expression")
+        take_fields(self)
         dtype = WIDE_LITERALS.get(self.kind)
-        self.seal(dtype, _OPAQUE_TRAITS if dtype is None else Traits.ALL)
-
-    def parts(self) -> Parts:
-        """Return tag, kind and payload."""
-        return (b"\x80" + encoded_text(self.kind, "an expression's kind") + _U32.pack(len(self.payload)) + self.payload,)
+        self._seal(dtype, _OPAQUE_TRAITS if dtype is None else Traits.ALL)
 
 
 def binary(op: BinOp | OpaqueOp, left: Expr | Number, right: Expr | Number) -> Binary:

@@ -28,7 +28,6 @@ class Operator(enum.Enum):
         """Keep the tag as the encoders want it."""
         self.wire_tag = wire_tag
         self.encoded = bytes((wire_tag,))
-        self.binary_head = b"\x09" + self.encoded  # how a binary expression of it begins
 
 
 class BinOp(Operator):
@@ -230,8 +229,3 @@ class OpaqueOp:
     def encoded(self) -> bytes:
         """Tag and u32 little-endian id."""
         return struct.pack("<BI", _OPAQUE, self.extension_id)
-
-    @property
-    def binary_head(self) -> bytes:
-        """How a binary expression of it begins."""
-        return b"\x09" + self.encoded

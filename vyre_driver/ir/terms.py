@@ -14,8 +14,12 @@ from typing import TYPE_CHECKING, ClassVar, Final, NoReturn
 
 from blake3 import blake3
 
+from vyre_driver.ir._seal import parts_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from vyre_driver.ir.layout import Layout
 
 KEY_BYTES = 256
 _FOLD = b"\xff"  # no wire tag
@@ -51,7 +55,9 @@ class Term:
 
     __slots__ = ("key", "term_count", "traits", "wire")
 
+    __match_args__: ClassVar[tuple[str, ...]]  # the names of the fields
     wire_tag: ClassVar[int]
+    _layout: ClassVar[Layout] = ()
     key: bytes
     wire: bytes | None
     term_count: int
@@ -59,7 +65,7 @@ class Term:
 
     def parts(self) -> Parts:
         """Return the encoding in wire order: literal bytes, and the terms inside."""
-        raise NotImplementedError
+        return parts_of(self)
 
     def canonical_parts(self) -> Parts:
         """Return :meth:`parts` of the canonical form; the terms inside are not yet canonical."""

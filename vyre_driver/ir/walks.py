@@ -5,21 +5,20 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.ir.arithmetic import Binary, Unary
+from vyre_driver.ir.arithmetic import Unary
 from vyre_driver.ir.expressions import (
     Atomic,
     Call,
     Cast,
-    Fma,
     Load,
-    Select,
     SubgroupAdd,
     SubgroupBallot,
-    SubgroupShuffle,
 )
-from vyre_driver.ir.nodes import AsyncLoad, AsyncStore, Trap
+from vyre_driver.ir.layout import Step
+from vyre_driver.ir.nodes import Trap
 from vyre_driver.ir.program import ROOT_GENERATOR
-from vyre_driver.ir.statements import Assign, Block, If, Let, Loop, Region, Store
+from vyre_driver.ir.statements import Assign, If, Let, Region
+from vyre_driver.ir.wire.grammar import PLANS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,35 +32,22 @@ MAX_NESTING = 64
 MAX_NODES = 8192
 MAX_EXPRESSION_DEPTH = 128
 
-# The fields that hold expressions, in wire order; a field may hold a tuple of them, or None.
-EXPRESSION_FIELDS: dict[type[Term], tuple[str, ...]] = {
-    Load: ("index",),
-    Binary: ("left", "right"),
-    Unary: ("operand",),
-    Call: ("args",),
-    Select: ("cond", "true_value", "false_value"),
-    Cast: ("value",),
-    Atomic: ("index", "expected", "value"),
-    Fma: ("a", "b", "c"),
-    SubgroupAdd: ("value",),
-    SubgroupShuffle: ("value", "lane"),
-    SubgroupBallot: ("cond",),
-    Let: ("value",),
-    Assign: ("value",),
-    Store: ("index", "value"),
-    If: ("cond",),
-    Loop: ("start", "stop"),
-    AsyncLoad: ("offset", "size"),
-    AsyncStore: ("offset", "size"),
-    Trap: ("address",),
-}
-BODY_FIELDS: dict[type[Term], tuple[str, ...]] = {
-    If: ("then", "otherwise"),
-    Loop: ("body",),
-    Block: ("body",),
-    Region: ("body",),
-}
 
+def _fields(*steps: int) -> dict[type[Term], tuple[str, ...]]:
+    """Return the fields of these kinds in wire order, for the classes that have some."""
+    found: dict[type[Term], tuple[str, ...]] = {}
+    for cls, plan in PLANS.items():
+        names = [
+            name for name, step in zip(cls.__match_args__, plan, strict=False) if step in steps
+        ]  # a hint is not on the wire
+        if names:
+            found[cls] = tuple(names)
+    return found
+
+
+# The fields that hold expressions; a field may hold a tuple of them, or None.
+EXPRESSION_FIELDS = _fields(Step.EXPRESSION, Step.OPTIONAL, Step.ARGUMENTS)
+BODY_FIELDS = _fields(Step.BODY)
 
 # What gives the expressions directly inside a term, in wire order; classes that hold none are not there.
 OPERANDS: dict[type[Term], Callable[[Any], tuple[Expr, ...]]] = {

@@ -1,18 +1,20 @@
-"""The grammar of the wire format: one table for the scan that proves bytes and for the reader that creates terms.
+"""The grammar of the wire format, from the layouts of terms: for the scan that proves bytes, and the reader that creates terms.
 
 Source: spec items 1.1, 1.5 and 1.6.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from vyre_driver.ir import dtypes
+from vyre_driver.ir import dtypes, layout
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.operators import AtomicOp, BinOp, CollectiveOp, MemoryOrdering, OpaqueOp, UnOp
+from vyre_driver.ir.layout import Step
+from vyre_driver.ir.operators import CollectiveOp, MemoryOrdering, OpaqueOp
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint, ScaleKind, ZeroPointKind
+from vyre_driver.ir.terms import Term
 from vyre_driver.ir.wire import format as wire_format
 from vyre_driver.ir.wire._scan import Grammar
 from vyre_driver.ir.wire.cursor import Cursor, refuse_bytes
@@ -21,60 +23,23 @@ if TYPE_CHECKING:
     import enum
     from collections.abc import Callable, Mapping
 
-    from vyre_driver.ir.operators import Operator
-    from vyre_driver.ir.terms import Term
-
-    Reader = Callable[[Cursor], Any]
-
-
-class Step(NamedTuple):
-    """A field on the wire: its number in _wire_scan.pxd, what messages call it, what reads it unless it is a term."""
-
-    code: int
-    what: str
-    read: Reader | None = None
-
 
 class Fault:
-    """Numbers of _wire_scan.pxd: what a walk found."""
+    """The numbers of _scan.pxd: what a walk found."""
 
     WHOLE, CUT, UNKNOWN_TAG, NO_FLAG, NO_UTF8, TOO_LONG, TOO_DEEP, TOO_MANY, TOO_FEW_LEFT, NO_ZERO = range(10)
 
 
-_MEMBER, _OPERATOR = 32, 64  # and the number of a table
 _NO_TYPE, _FIXED, _LIST, _QUANTIZED = range(4)  # how a data type goes on after its tag
-TABLES: list[Mapping[int, Any]] = []
-
-
-def _table(members: Mapping[int, enum.Enum]) -> int:
-    TABLES.append(members)
-    return len(TABLES) - 1
-
-
-def _member(table: type[Operator], what: str) -> Step:
-    known = {member.wire_tag: member for member in table}
-    return Step(_MEMBER + _table(known), what, lambda cursor: cursor.member(known, what))
-
-
-def _operator(table: type[Operator]) -> Step:
-    known = {member.wire_tag: member for member in table}
-
-    def read(cursor: Cursor) -> Any:  # noqa: ANN401 -- a member of the table, or an OpaqueOp
-        if cursor.data[cursor.at : cursor.at + 1] == b"\x80":
-            cursor.at += 1
-            return OpaqueOp(cursor.u32("the id of an operator"))
-        return cursor.member(known, "an operator")
-
-    return Step(_OPERATOR + _table(known), "an operator", read)
 
 
 def _read_source(cursor: Cursor) -> str | None:
     return cursor.text("a name") if cursor.flag("whether there is a source region") else None
 
 
-def _read_i32(cursor: Cursor) -> int:
-    value = cursor.u32("a number")
-    return value - (1 << 32) if value >> 31 else value
+def _read_opaque_operator(cursor: Cursor) -> OpaqueOp:
+    cursor.at += 1
+    return OpaqueOp(cursor.u32("the id of an operator"))
 
 
 def read_dtype(cursor: Cursor) -> DataType:
@@ -120,74 +85,50 @@ def _with_parameters(cursor: Cursor, tag: int, element: DataType | None) -> Data
 
 _SCALES: Mapping[int, ScaleKind] = {kind.value: kind for kind in ScaleKind}
 _ZERO_POINTS: Mapping[int, ZeroPointKind] = {kind.value: kind for kind in ZeroPointKind}
-# After each table of kinds, that of those without parameter.
-_SCALE_TABLE = _table(_SCALES)
-_table({0: ScaleKind.PER_TENSOR})
-_ZERO_POINT_TABLE = _table(_ZERO_POINTS)
-_table({kind.value: kind for kind in (ZeroPointKind.ABSENT, ZeroPointKind.PER_TENSOR)})
+TABLES: list[Mapping[int, enum.Enum]] = [
+    *({one.wire_tag: one for one in table} for table in layout.TABLES),
+    # After each table of kinds, that of those without parameter.
+    _SCALES,
+    {0: ScaleKind.PER_TENSOR},
+    _ZERO_POINTS,
+    {kind.value: kind for kind in (ZeroPointKind.ABSENT, ZeroPointKind.PER_TENSOR)},
+]
+_SCALE_TABLE, _ZERO_POINT_TABLE = TABLES.index(_SCALES), TABLES.index(_ZERO_POINTS)
 
-_AXIS = Step(1, "an axis", lambda cursor: cursor.u8("an axis"))
-_U32 = Step(2, "a number", lambda cursor: cursor.u32("a number"))
-_I32 = Step(14, "a number", _read_i32)
-_U64 = Step(3, "a number", lambda cursor: cursor.u64("a number"))
-_BOOL = Step(4, "a bool literal", lambda cursor: cursor.flag("a bool literal"))
-_NAME = Step(5, "a name", lambda cursor: cursor.text("a name"))
-_SOURCE = Step(6, "the name of a source region", _read_source)
-_PAYLOAD = Step(7, "an opaque payload", lambda cursor: cursor.payload("an opaque payload"))
-_DTYPE = Step(8, "a data type", read_dtype)
-EXPRESSION = Step(9, "an expression")
-OPTIONAL = Step(10, "an expected value")
-ARGUMENTS = Step(11, "arguments")
-BODY = Step(12, "nodes")
-NODE = Step(13, "a node")
-_COLLECTIVE = _member(CollectiveOp, "a collective operator")
-_ORDERING = _member(MemoryOrdering, "a memory ordering")
-_COPY = (_NAME, _NAME, EXPRESSION, EXPRESSION, _NAME)
-
-PLANS: dict[type[Term], tuple[Step, ...]] = {
-    ex.LitU32: (_U32,),
-    ex.LitI32: (_I32,),
-    ex.LitBool: (_BOOL,),
-    ex.LitF32: (_U32,),
-    ex.Var: (_NAME,),
-    ex.Load: (_NAME, EXPRESSION),
-    ex.BufLen: (_NAME,),
-    ex.InvocationId: (_AXIS,),
-    ex.WorkgroupId: (_AXIS,),
-    ex.LocalId: (_AXIS,),
-    ex.Binary: (_operator(BinOp), EXPRESSION, EXPRESSION),
-    ex.Unary: (_operator(UnOp), EXPRESSION),
-    ex.Call: (_NAME, ARGUMENTS),
-    ex.Select: (EXPRESSION, EXPRESSION, EXPRESSION),
-    ex.Cast: (_DTYPE, EXPRESSION),
-    ex.Atomic: (_operator(AtomicOp), _ORDERING, _NAME, EXPRESSION, OPTIONAL, EXPRESSION),
-    ex.Fma: (EXPRESSION, EXPRESSION, EXPRESSION),
-    ex.SubgroupAdd: (EXPRESSION,),
-    ex.SubgroupShuffle: (EXPRESSION, EXPRESSION),
-    ex.SubgroupBallot: (EXPRESSION,),
-    ex.SubgroupLocalId: (),
-    ex.SubgroupSize: (),
-    ex.OpaqueExpr: (_NAME, _PAYLOAD),
-    nd.Let: (_NAME, EXPRESSION),
-    nd.Assign: (_NAME, EXPRESSION),
-    nd.Store: (_NAME, EXPRESSION, EXPRESSION),
-    nd.If: (EXPRESSION, BODY, BODY),
-    nd.Loop: (_NAME, EXPRESSION, EXPRESSION, BODY),
-    nd.Return: (),
-    nd.Block: (BODY,),
-    nd.Barrier: (_ORDERING,),
-    nd.IndirectDispatch: (_NAME, _U64),
-    nd.AsyncLoad: _COPY,
-    nd.AsyncWait: (_NAME,),
-    nd.Region: (_NAME, _SOURCE, BODY),
-    nd.AsyncStore: _COPY,
-    nd.Trap: (EXPRESSION, _NAME),
-    nd.Resume: (_NAME,),
-    nd.AllReduce: (_NAME, _COLLECTIVE, _U32),
-    nd.AllGather: (_NAME, _NAME, _U32),
-    nd.ReduceScatter: (_NAME, _NAME, _COLLECTIVE, _U32),
-    nd.Broadcast: (_NAME, _U32, _U32),
-    nd.OpaqueNode: (_NAME, _PAYLOAD),
+# Every class of term, and the steps of its fields.
+PLANS: dict[type[Term], tuple[int, ...]] = {
+    cls: tuple(kind.step for kind in cls._layout)
+    for cls in {**vars(ex), **vars(nd)}.values()
+    if isinstance(cls, type) and issubclass(cls, Term) and hasattr(cls, "wire_tag")
+}
+# What reads a field that _terms does not read itself; of operators only those of extensions.
+READERS: dict[int, Callable[[Cursor], Any]] = {
+    Step.U64: lambda cursor: cursor.u64("a number"),
+    Step.FLAG: lambda cursor: cursor.flag("a bool literal"),
+    Step.SOURCE: _read_source,
+    Step.PAYLOAD: lambda cursor: cursor.payload("an opaque payload"),
+    Step.DTYPE: read_dtype,
+    **{Step.OPERATOR + place: _read_opaque_operator for place in range(len(layout.TABLES))},
+}
+# What messages call a field.
+_WHAT = {
+    **dict.fromkeys((Step.U32, Step.I32, Step.U64), "a number"),
+    Step.U8: "an axis",
+    Step.FLAG: "a bool literal",
+    Step.TEXT: "a name",
+    Step.SOURCE: "the name of a source region",
+    Step.PAYLOAD: "an opaque payload",
+    Step.DTYPE: "a data type",
+    Step.EXPRESSION: "an expression",
+    Step.OPTIONAL: "an expected value",
+    Step.ARGUMENTS: "arguments",
+    Step.BODY: "nodes",
+    Step.NODE: "a node",
+    Step.MEMBER + layout.TABLES.index(CollectiveOp): "a collective operator",
+    Step.MEMBER + layout.TABLES.index(MemoryOrdering): "a memory ordering",
+    Step.MEMBER + _SCALE_TABLE: "a scale",
+    Step.MEMBER + _ZERO_POINT_TABLE: "a zero point",
+    **{Step.OPERATOR + place: "an operator" for place in range(len(layout.TABLES))},
 }
 
 
@@ -210,18 +151,12 @@ def _type_rows() -> list[tuple[int, int, int, bool]]:
 
 
 GRAMMAR = Grammar(
-    [(issubclass(cls, nd.Node), cls.wire_tag, [step.code for step in plan]) for cls, plan in PLANS.items()],
+    [(issubclass(cls, nd.Node), cls.wire_tag, plan) for cls, plan in PLANS.items()],
     TABLES,
     _type_rows(),
     _SCALE_TABLE,
     _ZERO_POINT_TABLE,
 )
-READERS = {step.code: step.read for plan in PLANS.values() for step in plan if step.read is not None}
-_WHAT = {step.code: step.what for plan in PLANS.values() for step in plan} | {
-    NODE.code: NODE.what,
-    _MEMBER + _SCALE_TABLE: "a scale",
-    _MEMBER + _ZERO_POINT_TABLE: "a zero point",
-}
 _PROBLEMS = {
     Fault.CUT: "{what} takes {number} bytes and {limit} are left",
     Fault.UNKNOWN_TAG: "{what} has the unknown tag {number:#04x}",
@@ -234,14 +169,14 @@ _PROBLEMS = {
     Fault.NO_ZERO: "{what} without axis and group has the parameter {number}",
 }
 _PROBLEMS_OF = {  # where a step wants another text
-    (Fault.UNKNOWN_TAG, _DTYPE.code): "{number:#04x} is not a tag of a data type",
-    (Fault.NO_FLAG, _BOOL.code): "{what} is {number}, neither 0 nor 1",
-    (Fault.TOO_DEEP, EXPRESSION.code): "expressions nest deeper than {limit}",
-    (Fault.TOO_DEEP, NODE.code): "nodes nest deeper than {limit}",
-    (Fault.TOO_DEEP, _DTYPE.code): "a data type nests deeper than {limit}",
-    (Fault.TOO_MANY, NODE.code): "there are more than {limit} nodes",
+    (Fault.UNKNOWN_TAG, Step.DTYPE): "{number:#04x} is not a tag of a data type",
+    (Fault.NO_FLAG, Step.FLAG): "{what} is {number}, neither 0 nor 1",
+    (Fault.TOO_DEEP, Step.EXPRESSION): "expressions nest deeper than {limit}",
+    (Fault.TOO_DEEP, Step.NODE): "nodes nest deeper than {limit}",
+    (Fault.TOO_DEEP, Step.DTYPE): "a data type nests deeper than {limit}",
+    (Fault.TOO_MANY, Step.NODE): "there are more than {limit} nodes",
     (Fault.TOO_MANY, 0): "there are more than {limit} nodes and expressions",
-    (Fault.TOO_FEW_LEFT, _DTYPE.code): "{number} dimensions of a data type are announced and {limit} bytes are left",
+    (Fault.TOO_FEW_LEFT, Step.DTYPE): "{number} dimensions of a data type are announced and {limit} bytes are left",
 }
 
 

@@ -129,7 +129,7 @@ def check_limits(nodes: tuple[Node, ...]) -> None:
             _over("arguments of a call", len(term.args), wire_format.MAX_CALL_ARGS)
         if isinstance(term, OpaqueExpr | OpaqueNode) and len(term.payload) > wire_format.MAX_PAYLOAD_BYTES:
             _over("bytes of an opaque payload", len(term.payload), wire_format.MAX_PAYLOAD_BYTES)
-        for slot in type(term).__match_args__:  # type: ignore[attr-defined]
+        for slot in term.__match_args__:
             value = getattr(term, slot, None)
             if isinstance(value, str):
                 _check_text(value)

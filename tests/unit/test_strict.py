@@ -29,7 +29,7 @@ class Chance:
         self.dtype = np.dtype(dtype)
         self.runs = 0
 
-    def run_checked(
+    def run(
         self, contents: Sequence[NDArray[Any]], *_: object, **__: object
     ) -> tuple[list[NDArray[Any]], None, list[NDArray[Any]]]:
         held = contents[0].view(self.dtype).copy()

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.kompute.device import KomputeDevice
-    from vyre_driver.vulkan.layer._layer import PipelineFacts
 
 _NS_PER_S = 1_000_000_000
 
@@ -51,17 +50,16 @@ class StageTimes:
 
 
 class BoundPipeline:
-    """One pipeline on buffers given by binding number, for one grid.
+    """One pipeline on buffers, for one grid; kompute gives them the binding numbers 0..n-1 of set 0, in their order.
 
-    kompute binds set 0 as 0..n-1 in list order, and so must the numbers be: without gaps. ``facts``
-    tells how the pipeline came to be, ``pipeline_ns`` how long kompute took for it.
+    ``facts`` tells how the pipeline came to be, ``pipeline_ns`` how long kompute took for it.
     """
 
     def __init__(
         self,
         device: KomputeDevice,
         source: PipelineSource,
-        buffers: dict[int, TensorBuffer],
+        buffers: Sequence[TensorBuffer],
         groups: tuple[int, int, int],
     ) -> None:
         """Make the pipeline.
@@ -72,12 +70,11 @@ class BoundPipeline:
             If the Vulkan driver refuses the module.
         """
         self.device = device
-        self.source = source
-        self.buffers = {slot: buffers[slot] for slot in range(len(buffers))}
+        self.buffers = tuple(buffers)
         start = time.perf_counter_ns()
         # kompute turns constants into floats unless it is given both arrays, both of one integer type.
         arguments = (
-            [buffer.tensor for buffer in self.buffers.values()],
+            [buffer.tensor for buffer in buffers],
             source.code,
             groups,
             np.array(source.spec_words, np.uint32),
@@ -94,7 +91,6 @@ class BoundPipeline:
                 f"the Vulkan driver of {device.physical.name!r} made no pipeline of the shader",
                 fix="run spirv-val on the module",
             )
-
         device.keep_handle(self)
 
     @property
@@ -107,35 +103,32 @@ class BoundPipeline:
         return self.device.api.dispatch(self.algorithm, np.array(push_words, np.uint32))
 
 
+def allocate(device: KomputeDevice, arguments: Sequence[BufferArgument]) -> list[TensorBuffer]:
+    """Return a buffer for each argument.
+
+    Raises
+    ------
+    LimitExceeded
+        If a buffer is larger than the device allows.
+    DeviceOutOfMemory
+        If all of them do not fit into the device's memory.
+    """
+    check_sizes(device, [(f"buffer {one.binding.name!r}", one.byte_len) for one in arguments])
+    device.check_available(sum(padded(one.byte_len) for one in arguments))
+    return [TensorBuffer(device, one.byte_len, one.binding.stride) for one in arguments]
+
+
 class RecordedDispatch:
     """A bound pipeline with buffers of its own, of fixed sizes: upload, dispatch and read-back in one submission.
 
-    ``arguments`` give roles and byte sizes; every ``run`` must bring arrays of these.
+    ``arguments`` are those that ``allocate`` made its buffers for; every ``run`` must bring arrays of their byte sizes.
     """
 
-    def __init__(
-        self,
-        device: KomputeDevice,
-        source: PipelineSource,
-        arguments: Sequence[BufferArgument],
-        groups: tuple[int, int, int],
-    ) -> None:
-        """Allocate the buffers and make the pipeline.
-
-        Raises
-        ------
-        LimitExceeded
-            If a buffer is larger than the device allows.
-        DeviceOutOfMemory
-            If all of them do not fit into the device's memory.
-        KernelCompileFailed
-            If the Vulkan driver refuses the module.
-        """
-        check_sizes(device, [(f"buffer {one.binding.name!r}", one.byte_len) for one in arguments])
-        device.check_available(sum(padded(argument.byte_len) for argument in arguments))
-        self._device = device
-        self._inputs = [TensorBuffer(device, one.byte_len, one.binding.stride) for one in arguments]
-        self.bound = BoundPipeline(device, source, dict(enumerate(self._inputs)), groups)
+    def __init__(self, bound: BoundPipeline, arguments: Sequence[BufferArgument]) -> None:
+        """Record nothing yet."""
+        self.bound = bound
+        self._device = bound.device
+        self._inputs = bound.buffers
         both = zip(arguments, self._inputs, strict=True)
         self._outputs = [buffer for one, buffer in both if one.binding.output_index is not None]
         self._uploaded = [buffer.tensor for buffer in self._inputs if not buffer.is_mapped]
@@ -144,16 +137,6 @@ class RecordedDispatch:
         self._push: tuple[int, ...] | None = None
         self.used = 0  # by the kernel: when it was last called
         self._lock = call_lock("the kernel")
-
-    @property
-    def facts(self) -> PipelineFacts:
-        """How its pipeline came to be."""
-        return self.bound.facts
-
-    @property
-    def pipeline_ns(self) -> int:
-        """The nanoseconds that kompute took for its pipeline."""
-        return self.bound.pipeline_ns
 
     def is_idle(self) -> bool:
         """Whether no thread calls it and nothing of it runs, not even after a time-out; never waits."""
@@ -165,16 +148,19 @@ class RecordedDispatch:
                 return False
             return is_mine
 
-    def run(
+    def run(  # noqa: PLR0913 -- what, how, and where to look
         self,
         contents: Sequence[NDArray[Any] | None],
         outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],
         push_words: tuple[int, ...],
+        looked_at: Sequence[int] = (),
         *,
         split: bool = False,
         timeout_s: float | None = None,
-    ) -> tuple[list[NDArray[Any]], StageTimes]:
+    ) -> tuple[list[NDArray[Any]], StageTimes, list[NDArray[np.uint8]]]:
         """Upload, dispatch, and return the outputs in the shapes and types given; all in binding order.
+
+        What comes back last are the bytes that the buffers at the places ``looked_at`` hold afterwards.
 
         ``contents`` has a contiguous array for each buffer, or None for one that starts with zeros: what a shader leaves out of
         its output shows neither another process's bytes nor an earlier call's.
@@ -196,30 +182,8 @@ class RecordedDispatch:
         deadline = Deadline(timeout_s, self._device.physical.name)
         try:
             with self._device.in_use, deadline.holding(self._lock):
-                return self._run(contents, outputs, push_words, deadline, split=split)
-        except DispatchTimeout:  # of what was left for one of its waits
-            raise deadline.passed() from None
-
-    def run_checked(  # noqa: PLR0913 -- as run, and where to look
-        self,
-        contents: Sequence[NDArray[Any] | None],
-        outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],
-        push_words: tuple[int, ...],
-        looked_at: Sequence[int],
-        *,
-        split: bool = False,
-        timeout_s: float | None = None,
-    ) -> tuple[list[NDArray[Any]], StageTimes, list[NDArray[np.uint8]]]:
-        """Do as ``run``, and return besides the bytes that the buffers at these places hold afterwards."""
-        deadline = Deadline(timeout_s, self._device.physical.name)
-        try:
-            with self._device.in_use, deadline.holding(self._lock):
                 results, stages = self._run(contents, outputs, push_words, deadline, split=split)
-                buffers = [self._inputs[place] for place in looked_at]
-                tensors = [buffer.tensor for buffer in buffers if not buffer.is_shared]
-                if tensors:
-                    Submission(self._device, [[self._device.api.sync_local(tensors)]], keep=self.bound).run(_left_s(deadline))
-                return results, stages, [buffer.read((buffer.byte_len,), np.dtype(np.uint8)) for buffer in buffers]
+                return results, stages, self._bytes_of(looked_at, deadline) if looked_at else []
         except DispatchTimeout:  # of what was left for one of its waits
             raise deadline.passed() from None
 
@@ -249,6 +213,13 @@ class RecordedDispatch:
         results = [buffer.read(*form) for buffer, form in zip(self._outputs, outputs, strict=True)]
         ended = time.perf_counter_ns()
         return results, StageTimes(uploaded - began, dispatched - uploaded, ended - dispatched)
+
+    def _bytes_of(self, places: Sequence[int], deadline: Deadline) -> list[NDArray[np.uint8]]:
+        buffers = [self._inputs[place] for place in places]
+        tensors = [buffer.tensor for buffer in buffers if not buffer.is_shared]
+        if tensors:
+            Submission(self._device, [[self._device.api.sync_local(tensors)]], keep=self.bound).run(_left_s(deadline))
+        return [buffer.read((buffer.byte_len,), np.dtype(np.uint8)) for buffer in buffers]
 
     def _submission(self, stage: str) -> Submission:
         """Return a stage's submission, recorded when it is first wanted: kompute records the push constants' values."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,15 +14,14 @@ from vyre_driver.binding.arguments import check_switch
 from vyre_driver.binding.grid import grid
 from vyre_driver.binding.push_constants import pack_push_constants, packer_of
 from vyre_driver.kompute.buffer import Buffer, check_buffers
-from vyre_driver.kompute.pipeline import BoundPipeline, PipelineSource, RecordedDispatch, StageTimes
+from vyre_driver.kompute.pipeline import BoundPipeline, RecordedDispatch, StageTimes, allocate
 from vyre_driver.runtime.bound import BoundKernel, RecentBindings
 from vyre_driver.runtime.calls import ProvenCall, ProvenCalls
-from vyre_driver.runtime.pipelines import MadePipeline
 from vyre_driver.runtime.strict import StrictCall
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,10 +29,9 @@ if TYPE_CHECKING:
     from vyre_driver.cache.entry import Verdict
     from vyre_driver.driver import Driver
     from vyre_driver.kompute.buffer import Lifetime
+    from vyre_driver.kompute.memory import TensorBuffer
     from vyre_driver.runtime.compiled import CompiledKernel
     from vyre_driver.vulkan.layer._layer import PipelineFacts
-
-_Made = TypeVar("_Made", bound=MadePipeline)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +161,7 @@ class Kernel:
             watched = StrictCall(call.recorded, self.plan, contents, call.outputs)
             outputs, stages = watched.run(push_words, split=split, timeout_s=timeout)
         else:
-            outputs, stages = call.recorded.run(contents, call.outputs, push_words, split=split, timeout_s=timeout)
+            outputs, stages, _ = call.recorded.run(contents, call.outputs, push_words, split=split, timeout_s=timeout)
         self._last = pipeline_ns, call.recorded.bound.facts, stages
         outputs = self.source.rules.trimmed(outputs)
         self._driver.events.dispatched(time.perf_counter_ns() - began, self._trace.key, 1, label or "")
@@ -231,9 +229,7 @@ class Kernel:
         check_buffers(self._driver.device, buffers)
         arguments = self.plan.check_resident(buffers)
         counts, shape = self.source.rules.push_words(arguments), self._grid(groups, arguments)
-        memory = {slot: buffer.memory for slot, buffer in enumerate(buffers)}
-        made = self._made(lambda source: BoundPipeline(self._driver.device, source, memory, shape))
-        return made, counts
+        return self._pipeline([buffer.memory for buffer in buffers], shape), counts
 
     def _grid(self, groups: Sequence[int] | None, arguments: Sequence[BufferArgument]) -> tuple[int, int, int]:
         source, limits = self.source, self._driver.physical_device.limits
@@ -290,20 +286,24 @@ class Kernel:
     def _recorded_for(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]) -> tuple[RecordedDispatch, bool]:
         """Return the recorded dispatch for these sizes and this grid, and whether it was made just now."""
         shape = (groups, *(argument.byte_len for argument in arguments))
-        device = self._driver.device
-        return self._calls.recorded(
-            shape, lambda: self._made(lambda source: RecordedDispatch(device, source, arguments, groups))
-        )
 
-    def _made(self, make: Callable[[PipelineSource], _Made]) -> _Made:
+        def record() -> RecordedDispatch:
+            return RecordedDispatch(self._pipeline(allocate(self._driver.device, arguments), groups), arguments)
+
+        return self._calls.recorded(shape, record)
+
+    def _pipeline(self, buffers: Sequence[TensorBuffer], groups: tuple[int, int, int]) -> BoundPipeline:
         """Make a pipeline; the first goes the driver's way, and may wait for another process that makes the same one."""
-        source = self._pipeline_source
+        source, device = self._pipeline_source, self._driver.device
         if self._has_pipeline:
-            made = make(source)
+            made = BoundPipeline(device, source, buffers, groups)
             self._keep_blob(made.facts)
             return made
         first = self._driver.first_pipelines.make(
-            self._key, source, self._trace.reason, lambda native: make(replace(source, native=native))
+            self._key,
+            source,
+            self._trace.reason,
+            lambda native: BoundPipeline(device, replace(source, native=native), buffers, groups),
         )
         self._pipeline_source = replace(source, native=first.native)
         self._trace = replace(self._trace, reason=first.reason)

@@ -6,7 +6,7 @@ This is the expensive step of a cold start, the driver's own compiler. Pipelines
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING
 
 from vyre_driver import settings
 from vyre_driver.cache.entry import PipelineEntry
@@ -22,31 +22,16 @@ if TYPE_CHECKING:
 
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.identity.keys import PipelineCacheKey
-    from vyre_driver.kompute.pipeline import PipelineSource
+    from vyre_driver.kompute.pipeline import BoundPipeline, PipelineSource
     from vyre_driver.vulkan.devices import PhysicalDevice
     from vyre_driver.vulkan.layer._layer import PipelineFacts
 
 
-class MadePipeline(Protocol):
-    """A pipeline, or what has one of its own."""
-
-    @property
-    def facts(self) -> PipelineFacts:
-        """How the pipeline came to be."""
-
-    @property
-    def pipeline_ns(self) -> int:
-        """The nanoseconds that kompute took for it."""
-
-
-_Made = TypeVar("_Made", bound=MadePipeline)
-
-
 @dataclass(frozen=True, slots=True)
-class FirstPipeline(Generic[_Made]):
+class FirstPipeline:
     """What was made, the blob to make more of (empty without one), and what the trace is to say of it."""
 
-    made: _Made
+    made: BoundPipeline
     native: bytes
     reason: str
 
@@ -88,8 +73,8 @@ class FirstPipelines:
         key: PipelineCacheKey,
         source: PipelineSource,
         reason: str,
-        make: Callable[[bytes], _Made],
-    ) -> FirstPipeline[_Made]:
+        make: Callable[[bytes], BoundPipeline],
+    ) -> FirstPipeline:
         """Make the first pipeline with ``make``, which takes a blob (empty without one); it may wait for another process's.
 
         Parameters
@@ -115,11 +100,11 @@ class FirstPipelines:
         if self._flights.gives_no_blobs():
             return self._compile(key, code, reason, make)
         if self._is_warm_wanted():
-            return self._shared(key, code, self._landed(key, native), reason, make)
-        with self._flights.acquire(key, len(code), lambda: self._landed(key, native)) as landed:
-            if landed is None:
+            return self._shared(key, code, self._stored_since(key, native), reason, make)
+        with self._flights.acquire(key, len(code), lambda: self._stored_since(key, native)) as stored:
+            if stored is None:
                 return self._compile(key, code, reason, make)
-        return self._shared(key, code, landed, reason, make)
+        return self._shared(key, code, stored, reason, make)
 
     def keep(self, key: PipelineCacheKey, code: bytes, blob: bytes) -> bool:
         """Store the driver's compiled blob with the entry; returns whether it is one that may be used again."""
@@ -129,7 +114,7 @@ class FirstPipelines:
         self._cache.put(key, PipelineEntry(key.manifest, code, blob))
         return True
 
-    def _landed(self, key: PipelineCacheKey, refused: bytes) -> bytes | None:
+    def _stored_since(self, key: PipelineCacheKey, refused: bytes) -> bytes | None:
         """Return the blob that another has stored since, if it is none that was refused."""
         entry = self._cache.get_uncounted(key).entry
         blob = b"" if entry is None else entry.native
@@ -141,8 +126,8 @@ class FirstPipelines:
         code: bytes,
         blob: bytes | None,
         reason: str,
-        make: Callable[[bytes], _Made],
-    ) -> FirstPipeline[_Made]:
+        make: Callable[[bytes], BoundPipeline],
+    ) -> FirstPipeline:
         """Make it of what another has stored; compile where that cannot be."""
         if blob is not None:
             found = self._of_blob(key, blob, f"{reason}; another has compiled it since", make)
@@ -152,8 +137,8 @@ class FirstPipelines:
         return self._compile(key, code, reason, make)
 
     def _of_blob(
-        self, key: PipelineCacheKey, blob: bytes, reason: str, make: Callable[[bytes], _Made]
-    ) -> FirstPipeline[_Made] | str:
+        self, key: PipelineCacheKey, blob: bytes, reason: str, make: Callable[[bytes], BoundPipeline]
+    ) -> FirstPipeline | str:
         """Make it of a blob; returns why that must not be, if so."""
         with self._markers.first_use(key, blob) as refused:
             if refused:
@@ -164,7 +149,9 @@ class FirstPipelines:
             self._refuse_to_compile(key, f"{reason}; the driver did not find its pipeline in the blob of {len(blob)} bytes")
         return FirstPipeline(made, blob, reason)
 
-    def _compile(self, key: PipelineCacheKey, code: bytes, reason: str, make: Callable[[bytes], _Made]) -> FirstPipeline[_Made]:
+    def _compile(
+        self, key: PipelineCacheKey, code: bytes, reason: str, make: Callable[[bytes], BoundPipeline]
+    ) -> FirstPipeline:
         """Let the driver compile, and store what it gives."""
         if not self._flights.gives_no_blobs():
             self._refuse_to_compile(key, reason)

@@ -46,7 +46,8 @@ def is_refused(kernel: Kernel, alpha: float) -> bool:
 
 def is_gone(driver: Driver) -> bool:
     layer = driver.device.layer
-    return driver.device.kompute_object is None and (layer is None or not layer.is_alive)
+    manager = driver.device._manager  # noqa: SLF001 -- nothing else tells
+    return manager is None and (layer is None or not layer.is_alive)
 
 
 def drivers() -> Iterator[Driver]:

@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from vyre_driver import settings
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, ForkError, UnsupportedFeature, VyreError
@@ -29,14 +29,6 @@ _ROBUST_ACCESS = "robustBufferAccess"
 
 BACKEND_ID = "kompute"
 _SHARED_MEMORY = frozenset({DeviceType.CPU, DeviceType.INTEGRATED})
-
-
-class KomputeHandle(Protocol):
-    """Holds an object of kompute's."""
-
-    @property
-    def kompute_object(self) -> object:
-        """The object."""
 
 
 class KomputeDevice:
@@ -78,7 +70,7 @@ class KomputeDevice:
         self._family = family.index
         self._pid = os.getpid()
         self._memory = _layer.MemoryCount()
-        self._handles: set[weakref.ref[KomputeHandle]] = set()
+        self._holders: set[weakref.ref[object]] = set()
         heaps = physical.memory_heaps
         self.shares_memory = physical.device_type in _SHARED_MEMORY
         # One heap holds a buffer and its staging copy; with several the copy is elsewhere, with shared memory there is none.
@@ -251,22 +243,15 @@ class KomputeDevice:
     def _available(self) -> int:
         return max(0, self._heap_bytes - self._copies * self._allocated)
 
-    def keep_handle(self, handle: KomputeHandle) -> None:
-        """Remember an object that holds one of kompute's, as long as it lives, for ``abandon``."""
-        self._handles.add(weakref.ref(handle, self._handles.discard))
+    def keep_holder(self, holder: object) -> None:
+        """Remember what holds an object of kompute's, and never lets go of it, as long as it lives, for ``abandon``."""
+        self._holders.add(weakref.ref(holder, self._holders.discard))
 
     def abandon(self) -> None:
         """In a forked child: never destroy what was inherited, for a fork does not copy the device's threads and locks."""
         self.lock = threading.RLock()  # a thread that a fork does not copy may have held it
-        for handle in (self, *[kept() for kept in tuple(self._handles)]):
-            if handle is not None:
-                _layer.leak(handle)
-                _layer.leak(handle.kompute_object)
-
-    @property
-    def kompute_object(self) -> object:
-        """The Manager, or None when closed."""
-        return self._manager
+        for held in (self, self._manager, *[kept() for kept in tuple(self._holders)]):
+            _layer.leak(held)
 
     def report(self) -> dict[str, object]:
         """Return which hooks are active and the layer's counters, as plain data."""

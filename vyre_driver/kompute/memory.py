@@ -65,12 +65,7 @@ class TensorBuffer:
             raise
         self._mapped: NDArray[np.uint8] | None = None if mapped is None else np.frombuffer(mapped, np.uint8)[:byte_len]
         self.is_mapped = self.is_shared or mapped is not None
-        device.keep_handle(self)
-
-    @property
-    def kompute_object(self) -> object:
-        """The tensor."""
-        return self.tensor
+        device.keep_holder(self)
 
     def write(self, array: NDArray[Any] | None) -> None:
         """Copy a contiguous array of ``byte_len`` bytes in; None writes zeros."""

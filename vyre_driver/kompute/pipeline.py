@@ -91,12 +91,7 @@ class BoundPipeline:
                 f"the Vulkan driver of {device.physical.name!r} made no pipeline of the shader",
                 fix="run spirv-val on the module",
             )
-        device.keep_handle(self)
-
-    @property
-    def kompute_object(self) -> object:
-        """The algorithm."""
-        return self.algorithm
+        device.keep_holder(self)
 
     def dispatch(self, push_words: tuple[int, ...]) -> Any:  # noqa: ANN401 -- kp has no types
         """Return the operation that dispatches it with these push constants, to be recorded."""

@@ -57,12 +57,7 @@ class Submission:
             return [_work(device, one.eval) for one in recorded]
 
         self._works = device.call_kompute("record a dispatch", record)
-        device.keep_handle(self)
-
-    @property
-    def kompute_object(self) -> object:
-        """The object that submits the recorded Sequences."""
-        return self._works
+        device.keep_holder(self)
 
     def run(self, timeout: float | Deadline | None = None) -> None:
         """Submit, once an earlier submission has ended, and wait, ``timeout`` seconds in all; raises as ``wait``."""

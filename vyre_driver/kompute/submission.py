@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from vyre_driver.kompute.device import KomputeDevice
+    from vyre_driver.runtime.bound import BoundKernel
 
 
 class Submission:
@@ -185,6 +186,16 @@ def _record(manager: Any, groups: Sequence[Sequence[Any]], *, device_only: bool,
     sequence = manager.sequence(0, sum(map(len, groups))) if timed else manager.sequence()
     _layer.record(sequence, groups, device_only)
     return sequence
+
+
+def record_in_order(dispatches: Sequence[BoundKernel], *, timed: bool = False) -> Submission:
+    """Return one submission of these: each waits for those before it whose results it needs, and the rest run side by side."""
+    device = dispatches[0].pipeline.device
+    groups = [
+        [dispatches[place].pipeline.dispatch(dispatches[place].push_words) for place in group]
+        for group in dependency_groups([(one.reads, one.writes) for one in dispatches])
+    ]
+    return Submission(device, groups, keep=tuple(dispatches), device_only=not device.shares_memory, timed=timed)
 
 
 def dependency_groups(accesses: Sequence[tuple[frozenset[int], frozenset[int]]]) -> Iterator[list[int]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.kompute.deadline import Deadline
-from vyre_driver.kompute.submission import Submission, dependency_groups
+from vyre_driver.kompute.submission import record_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,14 +38,9 @@ class TimedDispatches:
 
     def __init__(self, dispatches: Sequence[BoundKernel], repeats: int = 1) -> None:
         """Record them; raises as ``Submission``."""
-        self._device = device = dispatches[0].pipeline.device
-        self._is_timed = device.is_timed
-        each = tuple(dispatches) * repeats
-        operations = [
-            [each[place].pipeline.dispatch(each[place].push_words) for place in group]
-            for group in dependency_groups([(one.reads, one.writes) for one in each])
-        ]
-        self._submission = Submission(device, operations, keep=each, device_only=not device.shares_memory, timed=self._is_timed)
+        self._device = dispatches[0].pipeline.device
+        self._is_timed = self._device.is_timed
+        self._submission = record_in_order(tuple(dispatches) * repeats, timed=self._is_timed)
 
     def run(self, timeout_s: float | None = None) -> DispatchTimes:
         """Run them and wait; raises as ``Submission.wait``."""

@@ -7,13 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kompute.submission import Submission, dependency_groups
+from vyre_driver.kompute.submission import record_in_order
 from vyre_driver.runtime.bound import BoundKernel, DispatchFuture
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from vyre_driver.kompute.submission import Submission
     from vyre_driver.telemetry.events import Events
 
 
@@ -87,11 +88,5 @@ class Batch:
         if len(devices) > 1:
             raise InvalidInput(f"the batch holds kernels of {len(devices)} drivers", fix="make a batch for each driver")
         if self._submission is None:
-            accesses = [(bound.reads, bound.writes) for bound in self._bound]
-            groups = [
-                [self._bound[index].pipeline.dispatch(self._bound[index].push_words) for index in run]
-                for run in dependency_groups(accesses)
-            ]
-            device = self._bound[0].pipeline.device
-            self._submission = Submission(device, groups, keep=tuple(self._bound), device_only=not device.shares_memory)
+            self._submission = record_in_order(self._bound)
         return self._submission

@@ -41,9 +41,8 @@ class BoundKernel:
         memory = [id(buffer.memory) for buffer in buffers]
         self.reads = frozenset(one for one, role in zip(memory, roles, strict=True) if role.consumes_input)
         self.writes = frozenset(one for one, role in zip(memory, roles, strict=True) if role.produces_output)
-        # Not of a method: a cycle would keep the memory until garbage is collected.
-        self._recorded = Recordings(functools.partial(_record, pipeline, push_words))
-        self._submission = self._recorded.free()
+        self._recorded: list[Submission] = []
+        self._submission = self._idle_recording()
         self._replays = events.replays(key)
         self._failed = functools.partial(events.failed, EventKind.DISPATCH, key=key)
 
@@ -64,7 +63,7 @@ class BoundKernel:
         call ``asyncio.to_thread(bound.submit)`` where an event loop must not stand still.
         """
         try:
-            submission = self._recorded.free()
+            submission = self._idle_recording()
             future = DispatchFuture(submission, submission.submit(), self._failed)
         except Exception as error:
             self._failed(error)
@@ -72,37 +71,22 @@ class BoundKernel:
         self._replays.handed_over()
         return future
 
+    def _idle_recording(self) -> Submission:
+        """Return a recording of which nothing runs, made now if need be: each can be handed over once at a time.
 
-class Recordings:
-    """The same work, recorded as often as it was under way at once: what is recorded can be handed over once at a time."""
-
-    def __init__(self, record: Callable[[], Submission]) -> None:
-        """Record nothing yet."""
-        self._record = record
-        self._made: list[Submission] = []
-
-    def free(self) -> Submission:
-        """Return one of which nothing runs, made now if need be; of ``_MOST_RECORDINGS`` the one that was made first.
-
-        Raises
-        ------
-        DispatchFailed
-            What recording failed with.
+        Of ``_MOST_RECORDINGS`` that all run it is the one that was made first.
         """
-        made = list(self._made)
-        for one in made:
+        recorded = list(self._recorded)
+        for one in recorded:
             if one.is_idle():
                 return one
-        if len(made) >= _MOST_RECORDINGS:
-            return made[0]
-        recorded = self._record()
-        self._made.append(recorded)
-        return recorded
-
-
-def _record(pipeline: BoundPipeline, push_words: tuple[int, ...]) -> Submission:
-    device = pipeline.device
-    return Submission(device, [[pipeline.dispatch(push_words)]], keep=pipeline, device_only=not device.shares_memory)
+        if len(recorded) >= _MOST_RECORDINGS:
+            return recorded[0]
+        # It keeps the pipeline: a cycle with what is bound would keep the memory until garbage is collected.
+        pipeline, device = self.pipeline, self.pipeline.device
+        made = Submission(device, [[pipeline.dispatch(self.push_words)]], keep=pipeline, device_only=not device.shares_memory)
+        self._recorded.append(made)
+        return made
 
 
 class RecentBindings:
@@ -137,13 +121,9 @@ class RecentBindings:
         self._entries[key] = held, [weakref.ref(lifetime, drop) for lifetime in lifetimes]
         emptied = [one for one, (still_held, _) in list(self._entries.items()) if not still_held]
         for gone in emptied:
-            self.forget(gone)
+            self._entries.pop(gone, None)
         for oldest in list(self._entries)[:-_MAX_RECENT]:
-            self.forget(oldest)
-
-    def forget(self, key: object) -> None:
-        """Drop an entry, if it is there."""
-        self._entries.pop(key, None)
+            self._entries.pop(oldest, None)
 
 
 class DispatchFuture:

@@ -11,7 +11,7 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
 from vyre_driver.binding.arguments import as_array, check_switch
@@ -23,10 +23,8 @@ from vyre_driver.kompute.device import BACKEND_ID, KomputeDevice, check_not_fork
 from vyre_driver.kompute.pipeline import PipelineSource
 from vyre_driver.lowering.module import module_source
 from vyre_driver.runtime.batch import Batch
-from vyre_driver.runtime.compiled import CompiledKernel
-from vyre_driver.runtime.kernel import Kernel, Trace
-from vyre_driver.runtime.pipeline_keys import pipeline_key
-from vyre_driver.runtime.pipelines import FirstPipelines
+from vyre_driver.runtime.kernel import CompiledKernel, Kernel, Trace
+from vyre_driver.runtime.pipelines import FirstPipelines, pipeline_key
 from vyre_driver.runtime.room import Room
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.spirv.validator import check_valid
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.search.space import TuningSpace
     from vyre_driver.autotune.store.records import TuningRecords
     from vyre_driver.autotune.store.store import AutotuneStore
-    from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.ir.program import Program
     from vyre_driver.lowering.program import ProgramSource
     from vyre_driver.lowering.source import KernelSource
@@ -230,20 +227,36 @@ class Driver:
         if tuned is None:
             return self._kernel(declared, began)
         source = prepare_for(self.device, program, specs, tuned).kernel_source(limits, tuned)
-        return TunedProgram(self, *self._compiled(source, began), declared.workgroup, partial(self._kernel, declared))
+        return TunedProgram(self, self._compiled(source, began), declared.workgroup, partial(self._kernel, declared))
 
     def _kernel(self, source: KernelSource, began: int | None = None) -> Kernel:
-        return Kernel(self, *self._compiled(source, time.perf_counter_ns() if began is None else began))
+        return Kernel(self, self._compiled(source, time.perf_counter_ns() if began is None else began))
 
-    def _compiled(self, source: KernelSource, began: int) -> tuple[CompiledKernel, Trace]:
-        """Fetch or store the entry of a source; returns what a kernel is made of, and what there is to say of it so far."""
+    def _compiled(self, source: KernelSource, began: int) -> CompiledKernel:
+        """Fetch the entry of a source; on a miss make one of the source's code, and store it.
+
+        A blob the device did not write is left out. What the driver has not compiled yet is shown to the validator first.
+        """
         key = pipeline_key(self.device, source)
-        found = self._resolve(key, source)
-        entry = found.entry
+        looked = time.perf_counter_ns()
+        lookup = self.cache.get(key)
+        lookup_ns = time.perf_counter_ns() - looked
+        found = EventKind.HIT if lookup.verdict is Verdict.HIT else EventKind.MISS
+        self.events.emit(found, lookup_ns, key.hex, detail=lookup.reason)
+        entry, reason = lookup.entry, lookup.reason
+        if entry is None:
+            reason = self.first_pipelines.miss_reason(key, reason)
+            entry = PipelineEntry(key.manifest, source.lower())
+        elif entry.native and not blob_fits(entry.native, self.physical_device):
+            entry = PipelineEntry(entry.manifest, entry.spirv)
+        if not entry.native:
+            check_valid(entry.spirv, source.capabilities, self.device.api_version, source.name)
+        if lookup.entry is None:
+            self.cache.put(key, entry, only_new=lookup.verdict is Verdict.MISS)
         pipeline = PipelineSource(entry.spirv, source.specialization.words, source.push_constant_bytes, entry.native)
         compile_ns = time.perf_counter_ns() - began
-        trace = Trace(key.hex, found.verdict, found.reason, compile_ns, found.lookup_ns, 0, None, None)
-        return CompiledKernel(source, key, pipeline), trace
+        trace = Trace(key.hex, lookup.verdict, reason, compile_ns, lookup_ns, 0, None, None)
+        return CompiledKernel(source, key, pipeline, trace)
 
     def _tuned_config(
         self,
@@ -342,37 +355,6 @@ class Driver:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         """Close the driver."""
         self.close()
-
-    def _resolve(self, key: PipelineCacheKey, source: KernelSource) -> _Resolved:
-        """Return the entry to run; on a miss one of the source's code, which is stored.
-
-        A blob the device did not write is left out. What the driver has not compiled yet is shown to the validator first.
-        """
-        looked = time.perf_counter_ns()
-        lookup = self.cache.get(key)
-        lookup_ns = time.perf_counter_ns() - looked
-        found = EventKind.HIT if lookup.verdict is Verdict.HIT else EventKind.MISS
-        self.events.emit(found, lookup_ns, key.hex, detail=lookup.reason)
-        entry, reason = lookup.entry, lookup.reason
-        if entry is None:
-            reason = self.first_pipelines.miss_reason(key, reason)
-            entry = PipelineEntry(key.manifest, source.lower())
-        elif entry.native and not blob_fits(entry.native, self.physical_device):
-            entry = PipelineEntry(entry.manifest, entry.spirv)
-        if not entry.native:
-            check_valid(entry.spirv, source.capabilities, self.device.api_version, source.name)
-        if lookup.entry is None:
-            self.cache.put(key, entry, only_new=lookup.verdict is Verdict.MISS)
-        return _Resolved(entry, lookup.verdict, reason, lookup_ns)
-
-
-class _Resolved(NamedTuple):
-    """The entry to run, and what the cache said: ``reason`` tells of a crash too that the entry was set aside for."""
-
-    entry: PipelineEntry
-    verdict: Verdict
-    reason: str
-    lookup_ns: int
 
 
 def _directory(given: object) -> Path | None:

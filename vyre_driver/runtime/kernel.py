@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.cache.entry import Verdict
     from vyre_driver.driver import Driver
+    from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.kompute.buffer import Lifetime
     from vyre_driver.kompute.memory import TensorBuffer
-    from vyre_driver.runtime.compiled import CompiledKernel
+    from vyre_driver.kompute.pipeline import PipelineSource
+    from vyre_driver.lowering.source import KernelSource
     from vyre_driver.vulkan.layer._layer import PipelineFacts
 
 
@@ -38,9 +40,9 @@ if TYPE_CHECKING:
 class Trace:
     """Where the time of one call went, and what the cache said.
 
-    ``compile_ns`` is ``Driver.compile`` as a whole, ``lookup_ns`` the cache's part of it; ``pipeline_ns`` is 0 when the call
-    replayed a pipeline already made. ``pipeline`` and ``stages`` are None before the first call; without the layer,
-    ``pipeline`` tells nothing.
+    ``reason`` tells of a crash too that the entry was set aside for. ``compile_ns`` is ``Driver.compile`` as a whole,
+    ``lookup_ns`` the cache's part of it; ``pipeline_ns`` is 0 when the call replayed a pipeline already made. ``pipeline`` and
+    ``stages`` are None before the first call; without the layer, ``pipeline`` tells nothing.
     """
 
     key: str
@@ -53,10 +55,20 @@ class Trace:
     stages: StageTimes | None
 
 
+@dataclass(frozen=True, slots=True)
+class CompiledKernel:
+    """What a kernel is made of, and what there is to say of it before there are buffers."""
+
+    source: KernelSource
+    key: PipelineCacheKey
+    pipeline: PipelineSource
+    trace: Trace
+
+
 class Kernel:
     """A compiled module. ``trace`` tells of the last call. May be called from several threads."""
 
-    def __init__(self, driver: Driver, compiled: CompiledKernel, trace: Trace) -> None:
+    def __init__(self, driver: Driver, compiled: CompiledKernel) -> None:
         """Made by ``Driver.compile``."""
         self._driver = driver
         self.source = compiled.source
@@ -64,7 +76,7 @@ class Kernel:
         self._key = compiled.key
         self.plan = self.source.plan
         self.workgroup = self.source.workgroup
-        self._trace = trace
+        self._trace = compiled.trace
         self._last: tuple[int, PipelineFacts | None, StageTimes | None] = (0, None, None)
         self._calls = ProvenCalls(driver.room)
         self._packer = packer_of(self.source.push_constants, self.source.push_constant_bytes)

@@ -13,7 +13,7 @@ from vyre_driver.cache.entry import PipelineEntry
 from vyre_driver.cache.flight import SingleFlight
 from vyre_driver.cache.marker import CrashMarkers
 from vyre_driver.errors import CacheNotWarm
-from vyre_driver.identity.keys import device_fields, manifest_digest
+from vyre_driver.identity.keys import PipelineCacheKey, PipelineFeatureFlags, device_fields, layout_digest, manifest_digest
 from vyre_driver.identity.manifest import encode_manifest
 from vyre_driver.vulkan.blob import blob_fits
 
@@ -21,10 +21,33 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.cache.disk import DiskPipelineCache
-    from vyre_driver.identity.keys import PipelineCacheKey
+    from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.pipeline import BoundPipeline, PipelineSource
+    from vyre_driver.lowering.source import KernelSource
     from vyre_driver.vulkan.devices import PhysicalDevice
     from vyre_driver.vulkan.layer._layer import PipelineFacts
+
+
+def pipeline_key(device: KomputeDevice, source: KernelSource) -> PipelineCacheKey:
+    """Return the key of a kernel's pipeline on an open device: all of code, constants, bindings and device that changes it."""
+    flags = PipelineFeatureFlags.SUBGROUP_OPS if source.uses_subgroups else PipelineFeatureFlags(0)
+    if source.push_constant_bytes:
+        flags |= PipelineFeatureFlags.PUSH_CONSTANTS
+    return PipelineCacheKey.new(
+        source.digest,
+        layout_digest(source.plan),
+        source.push_constant_bytes,
+        source.workgroup,
+        flags,
+        device.backend_id,
+        backend_flavour=device.api.flavour,
+        specialization=source.specialization,
+        device=device.physical,
+        config=source.config,
+        emitter_version=0 if source.target is None else source.target.emitter_version,
+        emitter_options=None if source.target is None else source.target.options(),
+        enabled_features=source.features,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.errors import LimitExceeded
-from vyre_driver.runtime.kernel import Kernel, Trace
+from vyre_driver.runtime.kernel import Kernel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from vyre_driver.driver import Driver
     from vyre_driver.kompute.buffer import Buffer
     from vyre_driver.runtime.bound import BoundKernel
-    from vyre_driver.runtime.compiled import CompiledKernel
+    from vyre_driver.runtime.kernel import CompiledKernel, Trace
 
 
 class TunedProgram(Kernel):
@@ -30,12 +30,11 @@ class TunedProgram(Kernel):
         self,
         driver: Driver,
         compiled: CompiledKernel,
-        trace: Trace,
         declared: tuple[int, int, int],
         compile_declared: Callable[[], Kernel],
     ) -> None:
         """Made by ``Driver.compile``."""
-        super().__init__(driver, compiled, trace)
+        super().__init__(driver, compiled)
         self.workgroup = declared
         self._compile_declared = compile_declared
         self._as_declared: Kernel | None = None

@@ -13,8 +13,7 @@ import pytest
 
 from vyre_driver import Driver
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry, _read
-from vyre_driver.cache.device_ids import DeviceIds
-from vyre_driver.cache.entry import encode_entry
+from vyre_driver.cache.entry import DeviceIds, encode_entry
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:

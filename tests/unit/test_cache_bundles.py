@@ -13,9 +13,8 @@ import pytest
 from literals import DEVICE, device, refusal
 
 from vyre_driver.cache.bundle import LIST_NAME, BundledEntry, ImportReport, export_bundle, import_bundle, list_bundle
-from vyre_driver.cache.device_ids import DeviceIds
 from vyre_driver.cache.disk import DiskPipelineCache
-from vyre_driver.cache.entry import PipelineEntry, encode_entry
+from vyre_driver.cache.entry import DeviceIds, PipelineEntry, encode_entry
 from vyre_driver.errors import CacheUnusable, InvalidBundle
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags, decode_manifest, encode_manifest
 from vyre_driver.specialization import Specialization

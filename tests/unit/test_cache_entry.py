@@ -10,12 +10,12 @@ import pytest
 from blake3 import blake3
 from literals import device_manifest, native_blob
 
-from vyre_driver.cache.device_ids import DeviceIds
 from vyre_driver.cache.entry import (
     FORMAT_VERSION,
     HEADER_BYTES,
     MAX_ENTRY_BYTES,
     WRITTEN_BY,
+    DeviceIds,
     PipelineEntry,
     Verdict,
     claims_to_be_entry,

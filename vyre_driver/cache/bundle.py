@@ -17,8 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.cache.bundle_members import LIST_NAME, members, refused
-from vyre_driver.cache.device_ids import NO_DEVICE, DeviceIds
-from vyre_driver.cache.entry import WRITTEN_BY, PipelineEntry, Verdict, decode_entry, encode_entry
+from vyre_driver.cache.entry import NO_DEVICE, WRITTEN_BY, DeviceIds, PipelineEntry, Verdict, decode_entry, encode_entry
 from vyre_driver.checks import U64_MAX
 from vyre_driver.errors import InvalidBundle, InvalidKey
 from vyre_driver.identity.key_fields import whole

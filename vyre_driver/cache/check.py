@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import stat
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.cache.device_ids import DeviceIds
-from vyre_driver.cache.entry import MAX_ENTRY_BYTES, Verdict, claims_to_be_entry, decode_entry, read_header
+from vyre_driver.cache.entry import MAX_ENTRY_BYTES, DeviceIds, Verdict, claims_to_be_entry, decode_entry, read_header
 from vyre_driver.cache.evict import PRUNED_NAME, TEMPORARY_MAX_AGE_S
 from vyre_driver.cache.files import OPEN_TO_READ, read_bounded, set_aside
-from vyre_driver.cache.walk import FILE_NAME, SHARD_NAME, TEMPORARY_NAME, facts, listing, quarantine_of, trusted_shards
+from vyre_driver.cache.walk import FILE_NAME, SHARD_NAME, TEMPORARY_NAME, listing, quarantine_of, trusted_shards
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
@@ -53,30 +53,24 @@ def check_root(
         If the root cannot be read, or a problem cannot be fixed.
     """
     done = 0
-    for entry in listing(root.path):
-        if not SHARD_NAME.fullmatch(entry.name):
+    for shard, facts in listing(root.path):
+        if not SHARD_NAME.fullmatch(shard.name):
             continue
-        found = facts(entry)
-        if found is None:
+        if not root.trusts_directory(facts):
+            fixed = fix and _remove_stray(shard.path, facts)
+            yield CacheProblem(shard.path, "directory", "it is not a directory of ours alone, and is not used", fixed)
             continue
-        if not stat.S_ISDIR(found.st_mode) or not root.trusts_shard(entry.name):
-            fixed = fix and _remove_stray(entry.path, found)
-            yield CacheProblem(entry.path, "directory", "it is not a directory of ours alone, and is not used", fixed)
-            continue
-        for name in listing(entry.path):
+        for entry, found in listing(shard.path):
             done += 1
             progress(done)
-            problem = _check_name(root, entry.name, name, fix=fix, hmac_key=hmac_key)
+            problem = _check_name(root, shard.name, entry, found, fix=fix, hmac_key=hmac_key)
             if problem is not None:
                 yield problem
 
 
-def _check_name(
-    root: CacheRoot, shard: str, entry: os.DirEntry[str], *, fix: bool, hmac_key: bytes | None
+def _check_name(  # noqa: PLR0913 -- where it is, what it is, and what to do
+    root: CacheRoot, shard: str, entry: os.DirEntry[str], found: os.stat_result, *, fix: bool, hmac_key: bytes | None
 ) -> CacheProblem | None:
-    found = facts(entry)
-    if found is None:
-        return None
     if TEMPORARY_NAME.fullmatch(entry.name):
         if abs(time.time() - found.st_mtime) <= TEMPORARY_MAX_AGE_S:
             return None
@@ -130,21 +124,8 @@ def _fix(root: CacheRoot, shard: str, entry: os.DirEntry[str], found: os.stat_re
 
 def _remove_stray(path: str, found: os.stat_result) -> bool:
     """Remove a file, a link (not what it leads to) or an empty directory; returns whether it is gone."""
-    if stat.S_ISDIR(found.st_mode):
-        return _remove_empty(path)
     try:
-        os.unlink(path)  # noqa: PTH108
-    except FileNotFoundError:
-        return True
-    except OSError:
-        return False
-    return True
-
-
-def _remove_empty(directory: str) -> bool:
-    """Remove a directory if nothing is in it; returns whether it is gone."""
-    try:
-        os.rmdir(directory)  # noqa: PTH106
+        (os.rmdir if stat.S_ISDIR(found.st_mode) else os.unlink)(path)
     except FileNotFoundError:
         return True
     except OSError:
@@ -165,11 +146,11 @@ def clear_root(root: CacheRoot) -> int:
     removed = 0
     quarantine = quarantine_of(root)
     for directory in [*trusted_shards(root), *([quarantine] if quarantine else [])]:
-        for entry in listing(directory):
+        for entry, found in listing(directory):
             if FILE_NAME.fullmatch(entry.name) or TEMPORARY_NAME.fullmatch(entry.name):
-                found = facts(entry)
-                removed += found is not None and not stat.S_ISDIR(found.st_mode) and _unlink(entry.path)
-        _remove_empty(directory)
+                removed += not stat.S_ISDIR(found.st_mode) and _unlink(entry.path)
+        with suppress(OSError):  # what is none of ours may be in it
+            os.rmdir(directory)  # noqa: PTH106 -- os.scandir's
     _unlink(f"{root.path}/{PRUNED_NAME}")
     return removed
 

@@ -67,8 +67,12 @@ class EntryDirectory:
 
     def is_usable(self) -> bool:
         """Whether the root may be used now, or is not there; otherwise ``refused`` says why."""
+        return self._is_usable(None)
+
+    def _is_usable(self, facts: DirectoryFacts | None) -> bool:
+        """Tell the same of a root of which this is known, None: nothing, as where it could not be opened."""
         try:
-            self.refused = self.root.untrusted_reason()
+            self.refused = self.root.untrusted_reason() if facts is None else self.root.untrusted_reason_of(facts)
         except FileNotFoundError:
             self.refused = ""
         except OSError as error:
@@ -92,14 +96,7 @@ class EntryDirectory:
     def _judge_found(self, digest: bytes, place: str, found: Found) -> CacheLookup | None:
         """Judge the root, the sub-directory and the file of what was read, then its bytes."""
         _, code, root, ctime_ns, shard, file, data = found
-        try:
-            if root is None:
-                self._judge_root()
-            else:
-                self.refused = self.root.untrusted_reason_of(root)
-        except OSError as error:
-            self.refused = self._tally.ignore_error("root", error)
-        if self.refused:
+        if not self._is_usable(root):
             return None
         if shard is not None and not self._trust_seen_shard(place[:2], shard, ctime_ns):
             return CacheLookup(Verdict.UNTRUSTED, None, f"the entry's directory {place[:2]} is not a directory of ours alone")
@@ -112,18 +109,11 @@ class EntryDirectory:
 
         The root's ctime moves in steps of some milliseconds: only one that is older than that tells the next change.
         """
-        if not self.root.trusts_directory(facts):
+        if not self.root.trusts_directory_facts(facts):
             return False
         if time.time_ns() - root_ctime_ns > SETTLED_NS:
             self._settled[name] = root_ctime_ns
         return True
-
-    def _judge_root(self) -> None:
-        """Say of a root that could not be opened why it is not used; one that is not there has no entries."""
-        try:
-            self.refused = self.root.untrusted_reason()
-        except FileNotFoundError:
-            self.refused = ""
 
     def _unread(self, code: int) -> CacheLookup:
         if code == errno.ENOENT:

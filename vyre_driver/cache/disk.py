@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import _fast, settings
-from vyre_driver.cache.device_ids import DeviceIds
 from vyre_driver.cache.directory import CacheLookup, EntryDirectory, most_specific_miss
 from vyre_driver.cache.durable import PendingFlush
-from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PipelineEntry, Verdict, encode_entry, native_fits
+from vyre_driver.cache.entry import MAX_ENTRY_BYTES, DeviceIds, PipelineEntry, Verdict, encode_entry, native_fits
 from vyre_driver.cache.evict import DEFAULT_MAX_BYTES
 from vyre_driver.cache.root import CacheRoot
 from vyre_driver.cache.seal import read_hmac_key

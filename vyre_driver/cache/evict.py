@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.cache.walk import BLOCK_BYTES, FILE_NAME, TEMPORARY_NAME, facts, listing, quarantine_of, trusted_shards
+from vyre_driver.cache.walk import BLOCK_BYTES, FILE_NAME, TEMPORARY_NAME, listing, quarantine_of, trusted_shards
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
@@ -110,9 +110,8 @@ class _Sweep:
     def shard(self, path: str) -> list[tuple[float, int, str]]:
         """Sweep temporary files; return time of last use, allocated bytes and path of the others."""
         found = []
-        for entry in listing(path):
-            status = facts(entry)
-            if status is None or not stat.S_ISREG(status.st_mode):
+        for entry, status in listing(path):
+            if not stat.S_ISREG(status.st_mode):
                 continue
             size = status.st_blocks * BLOCK_BYTES
             if FILE_NAME.fullmatch(entry.name):
@@ -124,11 +123,11 @@ class _Sweep:
     def quarantine(self, path: str | None, max_bytes: int) -> int:
         """Sweep the quarantine, by the time at which files came there; return the allocated bytes that stay."""
         room = min(QUARANTINE_MAX_BYTES, max_bytes // 16)
-        found = []
-        for entry in listing(path) if path else ():
-            status = facts(entry)
-            if status is not None and stat.S_ISREG(status.st_mode):
-                found.append((status.st_ctime, status.st_blocks * BLOCK_BYTES, entry.path))
+        found = [
+            (status.st_ctime, status.st_blocks * BLOCK_BYTES, entry.path)
+            for entry, status in listing(path or "")
+            if stat.S_ISREG(status.st_mode)
+        ]
         total = sum(size for _, size, _ in found)
         for came_at, size, name in sorted(found):
             if total <= room and self.now - came_at <= QUARANTINE_MAX_AGE_S:

@@ -78,11 +78,14 @@ class CacheRoot:
         OSError
             If it cannot be judged; FileNotFoundError if it is not there.
         """
-        found = os.lstat(f"{self.path}/{name}")
-        return not self._untrusted_directory_reason((found.st_mode, found.st_uid, found.st_gid))
+        return self.trusts_directory(os.lstat(f"{self.path}/{name}"))
 
-    def trusts_directory(self, facts: DirectoryFacts) -> bool:
-        """Whether a sub-directory of which this is known may be used."""
+    def trusts_directory(self, found: os.stat_result) -> bool:
+        """Whether a sub-directory of which this is known may be used; call it after ``untrusted_reason``."""
+        return self.trusts_directory_facts((found.st_mode, found.st_uid, found.st_gid))
+
+    def trusts_directory_facts(self, facts: tuple[int, ...]) -> bool:
+        """Tell the same of a directory's mode, user and group."""
         return not self._untrusted_directory_reason(facts)
 
     def trusts_file(self, found: os.stat_result) -> bool:

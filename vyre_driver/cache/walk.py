@@ -63,8 +63,8 @@ class CacheUsage:
     allocated_bytes: int = 0
 
 
-def listing(directory: str) -> list[os.DirEntry[str]]:
-    """Return the names in a directory; none when it is gone.
+def listing(directory: str) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
+    """Yield what is in a directory, links not followed; nothing when it is gone, nor what goes meanwhile.
 
     Raises
     ------
@@ -72,35 +72,29 @@ def listing(directory: str) -> list[os.DirEntry[str]]:
         If it cannot be read.
     """
     try:
-        with os.scandir(directory) as found:
-            return list(found)
+        with os.scandir(directory) as opened:
+            entries = list(opened)
     except FileNotFoundError:
-        return []
+        return
+    for entry in entries:
+        try:
+            found = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        yield entry, found
 
 
 def trusted_shards(root: CacheRoot) -> Iterator[str]:
     """Yield the paths of a root's sub-directories that may be used; call it after ``untrusted_reason``."""
-    for entry in listing(root.path):
-        if SHARD_NAME.fullmatch(entry.name) and _is_trusted(root, entry.name):
+    for entry, found in listing(root.path):
+        if SHARD_NAME.fullmatch(entry.name) and root.trusts_directory(found):
             yield entry.path
-
-
-def _is_trusted(root: CacheRoot, name: str) -> bool:
-    try:
-        return root.trusts_shard(name)
-    except FileNotFoundError:
-        return False
 
 
 def quarantine_of(root: CacheRoot) -> str | None:
     """Return the path of the root's quarantine, or None where there is none that may be used."""
-    return f"{root.path}/{QUARANTINE}" if _is_trusted(root, QUARANTINE) else None
-
-
-def facts(entry: os.DirEntry[str]) -> os.stat_result | None:
-    """Return what a name is, links not followed, or None when it is gone."""
     try:
-        return entry.stat(follow_symlinks=False)
+        return f"{root.path}/{QUARANTINE}" if root.trusts_shard(QUARANTINE) else None
     except FileNotFoundError:
         return None
 
@@ -108,9 +102,8 @@ def facts(entry: os.DirEntry[str]) -> os.stat_result | None:
 def files(root: CacheRoot) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
     """Yield every name of an entry or raw blob that is a trusted regular file."""
     for shard in trusted_shards(root):
-        for entry in listing(shard):
-            found = facts(entry) if FILE_NAME.fullmatch(entry.name) else None
-            if found is not None and root.trusts_file(found):
+        for entry, found in listing(shard):
+            if FILE_NAME.fullmatch(entry.name) and root.trusts_file(found):
                 yield entry, found
 
 
@@ -146,9 +139,8 @@ def usage(root: CacheRoot) -> CacheUsage:
     """Count what a root holds; the first bytes of every file are read."""
     entries = imported = raw_blobs = temporaries = quarantined = allocated = 0
     for shard in trusted_shards(root):
-        for entry in listing(shard):
-            found = facts(entry)
-            if found is None or not root.trusts_file(found):
+        for entry, found in listing(shard):
+            if not root.trusts_file(found):
                 continue
             allocated += found.st_blocks * BLOCK_BYTES
             if TEMPORARY_NAME.fullmatch(entry.name):
@@ -158,9 +150,7 @@ def usage(root: CacheRoot) -> CacheUsage:
                 entries += stored is not None
                 raw_blobs += stored is None
                 imported += stored is not None and stored.imported
-    for entry in listing(quarantine_of(root) or ""):
-        found = facts(entry)
-        if found is not None:
-            quarantined += 1
-            allocated += found.st_blocks * BLOCK_BYTES
+    for _, found in listing(quarantine_of(root) or ""):
+        quarantined += 1
+        allocated += found.st_blocks * BLOCK_BYTES
     return CacheUsage(entries, imported, raw_blobs, temporaries, quarantined, allocated)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from vyre_driver.autotune.measure import trials
+from vyre_driver.cache.evict import Pruner
 from vyre_driver.cache.tally import Tally
-from vyre_driver.cache.upkeep import CacheUpkeep
 from vyre_driver.runtime.bound import BoundKernel, RecentBindings
 from vyre_driver.runtime.room import Room
 
@@ -31,9 +31,9 @@ def recent_bindings(referent: Referent) -> Callable[[], object]:
 
 
 def eviction_listeners(referent: Referent) -> Callable[[], object]:
-    upkeep = CacheUpkeep(None, None, Tally(), 0)
-    upkeep.tell_evictions(cast("Any", referent))
-    told = upkeep._listeners  # noqa: SLF001 -- what is looked at
+    pruner = Pruner(None, Tally(), 0)
+    pruner.tell(cast("Any", referent))
+    told = pruner._listeners  # noqa: SLF001 -- what is looked at
     assert len(told) == 1
     return lambda: sorted(told, key=id) or None
 

@@ -18,6 +18,7 @@ from vyre_driver.process._opened import Opened
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from vyre_driver.cache.directory import EntryDirectory
     from vyre_driver.cache.root import CacheRoot
 
 
@@ -35,14 +36,8 @@ class CacheProblem:
     fixed: bool = False
 
 
-def check_root(
-    root: CacheRoot,
-    *,
-    fix: bool,
-    hmac_key: bytes | None = None,
-    progress: Callable[[int], object] = lambda _done: None,
-) -> Iterator[CacheProblem]:
-    """Yield the problems of a root that may be used; every entry is read and verified.
+def check_directory(directory: EntryDirectory, *, fix: bool, progress: Callable[[int], object]) -> list[CacheProblem]:
+    """Return the problems below a root, sorted by path; every entry is read and verified.
 
     With ``fix``, damaged entries and those of others are quarantined; outdated ones, links, fifos, empty directories and
     temporary files older than an hour are removed. Names that are none of the cache's are reported and left alone.
@@ -52,6 +47,15 @@ def check_root(
     OSError
         If the root cannot be read, or a problem cannot be fixed.
     """
+    if not directory.is_usable():
+        return [CacheProblem(directory.root.path, "root", directory.refused)]
+    found = _problems(directory.root, fix=fix and not directory.read_only, hmac_key=directory.hmac_key, progress=progress)
+    return sorted(found, key=lambda problem: problem.path)
+
+
+def _problems(
+    root: CacheRoot, *, fix: bool, hmac_key: bytes | None, progress: Callable[[int], object]
+) -> Iterator[CacheProblem]:
     done = 0
     for shard, facts in listing(root.path):
         if not SHARD_NAME.fullmatch(shard.name):

@@ -14,8 +14,6 @@ from vyre_driver.cache.files import OPEN_TO_READ, publish, set_aside
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from vyre_driver.cache._read import DirectoryFacts, FileFacts, Found
     from vyre_driver.cache.root import CacheRoot
     from vyre_driver.cache.tally import Tally
@@ -46,11 +44,6 @@ class CacheLookup(NamedTuple):
 NOTHING = CacheLookup(Verdict.MISS, None, Verdict.MISS.value)
 
 
-def most_specific_miss(missed: Sequence[CacheLookup]) -> CacheLookup | None:
-    """Return the first of several layers' misses that is more than an entry's absence, else the first."""
-    return next((one for one in missed if one.verdict is not Verdict.MISS), missed[0] if missed else None)
-
-
 class EntryDirectory:
     """The entries below one root. With ``read_only`` nothing below it is ever changed, not even the time of last use."""
 
@@ -68,6 +61,10 @@ class EntryDirectory:
     def is_usable(self) -> bool:
         """Whether the root may be used now, or is not there; otherwise ``refused`` says why."""
         return self._is_usable(None)
+
+    def unchangeable_reason(self) -> str:
+        """Return why nothing may be put here now, or an empty text when it may."""
+        return "it is read-only" if self.is_usable() and self.read_only else self.refused
 
     def _is_usable(self, facts: DirectoryFacts | None) -> bool:
         """Tell the same of a root of which this is known, None: nothing, as where it could not be opened."""

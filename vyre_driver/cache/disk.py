@@ -13,27 +13,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import _fast, settings
-from vyre_driver.cache.directory import CacheLookup, EntryDirectory, most_specific_miss
+from vyre_driver.cache import evict, walk
+from vyre_driver.cache.check import check_directory, clear_root
+from vyre_driver.cache.directory import CacheLookup, EntryDirectory
 from vyre_driver.cache.durable import PendingFlush
-from vyre_driver.cache.entry import MAX_ENTRY_BYTES, DeviceIds, PipelineEntry, Verdict, encode_entry, native_fits
-from vyre_driver.cache.evict import DEFAULT_MAX_BYTES
+from vyre_driver.cache.entry import PipelineEntry, Verdict, encode_entry, unfit_reason
+from vyre_driver.cache.explain import explain_lookup
+from vyre_driver.cache.memory import MemoryEntries
 from vyre_driver.cache.root import CacheRoot
 from vyre_driver.cache.seal import read_hmac_key
 from vyre_driver.cache.tally import Tally
-from vyre_driver.cache.upkeep import CacheUpkeep
 from vyre_driver.cache.upstream import blob_place, read_blob, remove_blobs, write_blob
 from vyre_driver.errors import CacheUnusable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from vyre_driver.cache.check import CacheProblem
+    from vyre_driver.cache.evict import EvictionListener
+    from vyre_driver.cache.explain import Explanation
     from vyre_driver.identity.keys import PipelineCacheKey
     from vyre_driver.identity.upstream import PipelineDeviceFingerprint
 
-__all__ = ["CacheLookup", "DiskPipelineCache"]
 
-
-class DiskPipelineCache(CacheUpkeep):
+class DiskPipelineCache:
     """Entries by key, below ``root``; with ``root`` None in memory only.
 
     ``get`` and ``put`` never raise for what happens on the disk. May be used from several threads and processes at once.
@@ -45,7 +48,7 @@ class DiskPipelineCache(CacheUpkeep):
         *,
         readonly: bool = False,
         shared: bool = False,
-        max_bytes: int = DEFAULT_MAX_BYTES,
+        max_bytes: int = evict.DEFAULT_MAX_BYTES,
         base: str | os.PathLike[str] | None = None,
         hmac_key: bytes | None = None,
     ) -> None:
@@ -68,16 +71,17 @@ class DiskPipelineCache(CacheUpkeep):
         """
         self._root = None if root is None else Path(os.path.abspath(root))  # noqa: PTH100 -- links stay as they are named
         self._root_text = str(self._root)
-        tally = Tally()
-        place = None if self._root is None else CacheRoot(str(self._root), shared=shared)
-        self._base = None if base is None else os.path.abspath(base)  # noqa: PTH100 -- as above
-        below = None if self._base is None else CacheRoot(self._base)
-        super().__init__(
-            None if place is None else EntryDirectory(place, tally, read_only=readonly, hmac_key=hmac_key),
-            None if below is None else EntryDirectory(below, tally, read_only=True, hmac_key=hmac_key),
-            tally,
-            max_bytes,
-        )
+        self._tally = Tally()
+        self._directory = self._base = None
+        if self._root is not None:
+            place = CacheRoot(self._root_text, shared=shared)
+            self._directory = EntryDirectory(place, self._tally, read_only=readonly, hmac_key=hmac_key)
+        if base is not None:
+            below = CacheRoot(os.path.abspath(base))  # noqa: PTH100 -- as above
+            self._base = EntryDirectory(below, self._tally, read_only=True, hmac_key=hmac_key)
+        self._layers = tuple(one for one in (self._directory, self._base) if one is not None)
+        self._memory = MemoryEntries()
+        self._pruner = evict.Pruner(self._directory, self._tally, max_bytes)
         self._readonly = readonly
         self._pending = PendingFlush()
         self.hmac_key = hmac_key
@@ -94,7 +98,7 @@ class DiskPipelineCache(CacheUpkeep):
             If one of them is not valid.
         """
         readonly = settings.switch(settings.CACHE_READONLY)
-        max_bytes = settings.byte_size(settings.CACHE_MAX_SIZE) or DEFAULT_MAX_BYTES
+        max_bytes = settings.byte_size(settings.CACHE_MAX_SIZE) or evict.DEFAULT_MAX_BYTES
         if settings.switch(settings.CACHE_DISABLE):
             return cls(None)
         place = root or settings.absolute_path(settings.CACHE_DIR) or cls.default_root()
@@ -115,8 +119,8 @@ class DiskPipelineCache(CacheUpkeep):
             "root": self._root,
             "readonly": self._readonly,
             "shared": self._directory is not None and self._directory.root.shared,
-            "max_bytes": self._max_bytes,
-            "base": self._base,
+            "max_bytes": self._pruner.max_bytes,
+            "base": self._base and self._base.root.path,
             "hmac_key": self.hmac_key,
         }
 
@@ -137,7 +141,7 @@ class DiskPipelineCache(CacheUpkeep):
 
     def get_uncounted(self, key: PipelineCacheKey) -> CacheLookup:
         """Return what ``get`` returns, uncounted: for a caller that missed, to see whether another has stored it since."""
-        return self._look_up(key.digest)
+        return self._look_up(key.digest, self._layers)
 
     def put(self, key: PipelineCacheKey, entry: PipelineEntry, *, only_new: bool = False) -> bool:
         """Publish an entry under its key; returns whether it is stored. Readers see the whole entry or none.
@@ -147,7 +151,7 @@ class DiskPipelineCache(CacheUpkeep):
         An entry over 64 MiB, or with a native blob that is no more than a header or of another device than its manifest says,
         is dropped and counted.
         """
-        refused = _refuse_entry(entry)
+        refused = unfit_reason(entry)
         if refused:
             self._tally.ignore_error("put", OSError(refused))
             return False
@@ -156,7 +160,7 @@ class DiskPipelineCache(CacheUpkeep):
             place = _fast.shard_path(key.digest)
             stored = self._directory.put(place, encode_entry(key.digest, entry, hmac_key=self.hmac_key), only_new=only_new)
             if stored:
-                self._note_written(place, entry.byte_len)
+                self._note_written(self._directory, place, entry.byte_len)
         if stored is None:
             self._memory.put(key.digest, entry, only_new=only_new)
         if stored is not False:
@@ -232,8 +236,7 @@ class DiskPipelineCache(CacheUpkeep):
             If it cannot be written.
         """
         place = blob_place(program_digest, fingerprint)
-        write_blob(self._on_disk(), place, data)
-        self._note_written(place, len(data))
+        self._note_written(write_blob(self._directory, place, data), place, len(data))
 
     def invalidate_impacted(
         self, mask: Sequence[int], program_digests: Sequence[bytes], fingerprint: PipelineDeviceFingerprint
@@ -250,7 +253,7 @@ class DiskPipelineCache(CacheUpkeep):
             If one cannot be removed; the others are, and the first error is raised.
         """
         impacted = [digest for number, digest in zip(mask, program_digests, strict=False) if number]
-        remove_blobs(self._on_disk(), [blob_place(digest, fingerprint) for digest in impacted])
+        remove_blobs(self._directory, [blob_place(digest, fingerprint) for digest in impacted])
 
     def flush(self) -> None:
         """Wait until what this cache wrote is on the disk; what has been removed since does not matter.
@@ -265,19 +268,116 @@ class DiskPipelineCache(CacheUpkeep):
     def stats(self) -> dict[str, object]:
         """Return the root, why it is not used (None when it is), the counts by verdict, and the last ignored error."""
         return {
-            "root": None if self._root is None else str(self._root),
+            "root": None if self._root is None else self._root_text,
             "refused": (self._directory.refused or None) if self._directory is not None else None,
             "readonly": self._readonly,
-            "base": self._base,
+            "base": self._base and self._base.root.path,
             "sealed": self.hmac_key is not None,
             "counts": self._tally.counts(),
             "last_error": self._tally.last_error,
         }
 
-    def _look_up(self, digest: bytes) -> CacheLookup:
-        """Ask one layer after the other; what the first said of a miss counts, and memory has what could not be written."""
-        missed: list[CacheLookup] = []
+    def tell_evictions(self, listener: EvictionListener) -> None:
+        """Report to a listener, as long as it lives, how many entries each prune removed and how many bytes that freed."""
+        self._pruner.tell(listener)
+
+    def prune(self, max_bytes: int | None = None, max_age_s: float | None = None) -> evict.PruneReport:
+        """Bring the root within its bound and remove what was not used for long (by default 90 days); what fails is counted.
+
+        ``put`` does so by itself: on a cache's first put when the last prune of the root is over a day off, and whenever an
+        eighth of the bound was written since.
+        """
+        return self._pruner.prune(max_bytes, max_age_s)
+
+    def check(self, *, fix: bool = False, progress: Callable[[int], object] = lambda _done: None) -> list[CacheProblem]:
+        """Return everything below the root that is not as it should be, sorted by path; every entry is read and verified.
+
+        ``progress`` gets the number of files looked at.
+
+        Raises
+        ------
+        OSError
+            If the root cannot be read, or with ``fix`` a problem cannot be fixed.
+        """
+        return [] if self._directory is None else check_directory(self._directory, fix=fix, progress=progress)
+
+    def entries(self) -> Iterator[walk.StoredEntry]:
+        """Yield what the headers of the entries say, unverified and in no order; those of the base that are not here too.
+
+        Raises
+        ------
+        OSError
+            If a root cannot be read.
+        """
+        listed: set[str] = set()
         for layer in self._layers:
+            if layer.is_usable():
+                for stored in walk.stored_entries(layer.root):
+                    if stored.key not in listed:
+                        listed.add(stored.key)
+                        yield stored
+
+    def peek(self, key: PipelineCacheKey) -> CacheLookup:
+        """Return what ``get`` would; nothing is counted, touched or moved."""
+        onlookers = [EntryDirectory(one.root, Tally(), read_only=True, hmac_key=one.hmac_key) for one in self._layers]
+        return self._look_up(key.digest, onlookers)
+
+    def explain(self, key: PipelineCacheKey) -> Explanation:
+        """Say what ``get`` of a key would return and, on a miss, in which manifest fields the nearest entries differ.
+
+        Nothing is changed or counted. Two entries are equally near when as many fields agree.
+        """
+        return explain_lookup(self.peek(key), key.manifest, self.entries())
+
+    def clear(self) -> int:
+        """Remove everything the cache holds, in memory too, but not the root; return how many files went.
+
+        Raises
+        ------
+        CacheUnusable
+            If the root may not be used or written to.
+        OSError
+            If something cannot be removed.
+        """
+        self._memory.clear()
+        if self._directory is None:
+            return 0
+        self.require_changeable()
+        return clear_root(self._directory.root)
+
+    def require_changeable(self) -> None:
+        """Refuse a root in which what is put would not stay: it would live in this process's memory only.
+
+        Raises
+        ------
+        CacheUnusable
+            If there is no root, or it may not be used or written to.
+        """
+        directory = self._directory
+        reason = "it is in memory only" if directory is None else directory.unchangeable_reason()
+        if reason:
+            raise CacheUnusable(
+                f"the cache{'' if directory is None else f' in {directory.root.path}'} may not be changed: {reason}",
+                fix="open a directory of your own, and not read-only",
+                root=None if directory is None else directory.root.path,
+                reason=reason,
+            )
+
+    def usage(self, *, base: bool = False) -> walk.CacheUsage:
+        """Count the files below the root, or the base, by kind, and the bytes the file system gave them; all are looked at.
+
+        Raises
+        ------
+        OSError
+            If the root cannot be read.
+        """
+        directory = self._base if base else self._directory
+        return walk.CacheUsage() if directory is None or not directory.is_usable() else walk.usage(directory.root)
+
+    def _look_up(self, digest: bytes, layers: Sequence[EntryDirectory]) -> CacheLookup:
+        """Ask one layer after the other; what is more than an entry's absence counts, and memory has what was not written."""
+        missed: list[CacheLookup] = []
+        for layer in layers:
             lookup = layer.get(digest)
             if lookup is not None:
                 if lookup.verdict is Verdict.HIT:
@@ -286,30 +386,13 @@ class DiskPipelineCache(CacheUpkeep):
         entry = self._memory.get(digest)
         if entry is not None:
             return CacheLookup(Verdict.HIT, entry, "entry in memory")
-        return most_specific_miss(missed) or self._miss_in_memory("" if self._directory is None else self._directory.refused)
+        if missed:
+            return next((one for one in missed if one.verdict is not Verdict.MISS), missed[0])
+        unused = [f": {one.root.path} is not used, {one.refused}" for one in layers if one.refused]
+        where = "memory only" + "".join(unused[:1])
+        return CacheLookup(Verdict.MISS, None, f"{Verdict.MISS.value} ({where})")
 
-    def _note_written(self, place: str, size: int) -> None:
+    def _note_written(self, directory: EntryDirectory, place: str, size: int) -> None:
         """Remember what flush has to wait for, and prune when that is due."""
-        directory = self._on_disk()
         self._pending.add(f"{directory.root.path}/{place}")
-        self._prune_when_due(directory, size)
-
-    def _on_disk(self) -> EntryDirectory:
-        """Return the directory, or refuse a cache in memory."""
-        if self._directory is None:
-            raise CacheUnusable(
-                "the cache is in memory only, which holds no raw blobs",
-                fix="name its directory (VYRE_CACHE_DIR), and unset VYRE_CACHE_DISABLE",
-                root=None,
-                reason="memory only",
-            )
-        return self._directory
-
-
-def _refuse_entry(entry: PipelineEntry) -> str:
-    """Say why an entry cannot be stored; empty when it can."""
-    if entry.byte_len > MAX_ENTRY_BYTES:
-        return f"the entry has {entry.byte_len} bytes, over the limit of {MAX_ENTRY_BYTES} bytes"
-    if entry.native and not native_fits(entry.native, DeviceIds.of_manifest(entry.manifest)):
-        return f"the native blob of {len(entry.native)} bytes is not one that the device in the manifest writes"
-    return ""
+        self._pruner.note_written(size)

@@ -151,6 +151,15 @@ def native_fits(native: bytes, ids: DeviceIds) -> bool:
     return not native or is_blob_of(native, ids.cache_header)
 
 
+def unfit_reason(entry: PipelineEntry) -> str:
+    """Say why an entry cannot be stored; empty when it can."""
+    if entry.byte_len > MAX_ENTRY_BYTES:
+        return f"the entry has {entry.byte_len} bytes, over the limit of {MAX_ENTRY_BYTES} bytes"
+    if entry.native and not native_fits(entry.native, DeviceIds.of_manifest(entry.manifest)):
+        return f"the native blob of {len(entry.native)} bytes is not one that the device in the manifest writes"
+    return ""
+
+
 def encode_entry(
     key_digest: bytes, entry: PipelineEntry, *, written_by: str = WRITTEN_BY, hmac_key: bytes | None = None
 ) -> bytes:

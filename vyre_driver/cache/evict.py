@@ -10,13 +10,15 @@ from __future__ import annotations
 import os
 import stat
 import time
+import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from vyre_driver.cache.walk import BLOCK_BYTES, FILE_NAME, TEMPORARY_NAME, listing, quarantine_of, trusted_shards
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
+    from vyre_driver.cache.directory import EntryDirectory
     from vyre_driver.cache.root import CacheRoot
     from vyre_driver.cache.tally import Tally
 
@@ -27,6 +29,8 @@ QUARANTINE_MAX_AGE_S = 7 * 86400.0
 QUARANTINE_MAX_BYTES = 64 * 1024 * 1024
 PRUNED_NAME = ".pruned"
 PRUNE_EVERY_S = 86400.0
+# A prune is due when puts have come to this part of the bound since the last one.
+_PRUNE_PART = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,67 @@ class PruneReport:
     kept: int = 0
     kept_bytes: int = 0
     failed: int = 0
+
+
+class EvictionListener(Protocol):
+    """What receives the entries that a cache removed."""
+
+    def evicted(self, entries: int, freed_bytes: int) -> None:
+        """Receive the number of entries removed, and the allocated bytes of all that was removed."""
+
+
+class Pruner:
+    """When a cache's root (None in memory) is pruned, and who is told."""
+
+    def __init__(self, directory: EntryDirectory | None, tally: Tally, max_bytes: int) -> None:
+        """Remember them; nothing is read."""
+        self.max_bytes = max_bytes
+        self._directory = directory
+        self._tally = tally
+        self._bytes_to_prune: int | None = None
+        # As in Room: each step is one atomic operation of the set, and the end of a listener runs no bytecode.
+        self._listeners: set[weakref.ref[EvictionListener]] = set()
+
+    def tell(self, listener: EvictionListener) -> None:
+        """Tell a listener of each prune that removed entries, as long as it lives."""
+        self._listeners.add(weakref.ref(listener, self._listeners.discard))
+
+    def prune(self, max_bytes: int | None = None, max_age_s: float | None = None) -> PruneReport:
+        """Prune now, as ``DiskPipelineCache.prune``."""
+        directory = self._directory
+        if directory is None or directory.read_only or not directory.is_usable():
+            return PruneReport()
+        self._bytes_to_prune = self.max_bytes // _PRUNE_PART
+        try:
+            mark_pruned(directory.root)
+        except OSError as error:
+            self._tally.ignore_error("prune", error)
+        try:
+            bound = self.max_bytes if max_bytes is None else max_bytes
+            report = prune(directory.root, self._tally, bound, DEFAULT_MAX_AGE_S if max_age_s is None else max_age_s)
+        except OSError as error:
+            self._tally.ignore_error("prune", error)
+            return PruneReport(failed=1)
+        for reference in list(self._listeners) if report.entries else ():
+            listener = reference()
+            if listener is not None:
+                listener.evicted(report.entries, report.freed_bytes)
+        return report
+
+    def note_written(self, byte_len: int) -> None:
+        """Prune after a put when enough was put, and after the first one when no process has for a day."""
+        directory = self._directory
+        try:
+            left = self._bytes_to_prune
+            if left is None:
+                is_pruned = directory is None or directory.has_made_root or not is_due(directory.root)
+                left = self.max_bytes // _PRUNE_PART if is_pruned else 0
+            self._bytes_to_prune = left - byte_len
+        except OSError as error:
+            self._tally.ignore_error("prune", error)
+            return
+        if self._bytes_to_prune < 0:
+            self.prune()
 
 
 def is_due(root: CacheRoot) -> bool:

@@ -15,6 +15,7 @@ from vyre_driver.vulkan.version import format_version
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from vyre_driver.cache.directory import CacheLookup
     from vyre_driver.cache.walk import StoredEntry
     from vyre_driver.identity.manifest import FieldValue
 
@@ -62,6 +63,17 @@ class Explanation:
         first = self.nearest[0]
         difference = "; ".join(first.differences) or "nothing in the manifest"
         return f"the nearest of {self.compared} entries is {first.key[:_SHOWN_HEX_DIGITS]}, which differs in {difference}"
+
+
+def explain_lookup(lookup: CacheLookup, manifest: bytes, stored: Iterable[StoredEntry]) -> Explanation:
+    """Return what a look-up came to, and on a miss the nearest of the stored entries."""
+    if lookup.verdict is not Verdict.MISS:
+        return Explanation(lookup.verdict, lookup.reason)
+    try:
+        nearest, compared = nearest_entries(manifest, stored)
+    except OSError as error:
+        return Explanation(lookup.verdict, f"{lookup.reason}; the entries cannot be read: {error}")
+    return Explanation(lookup.verdict, lookup.reason, nearest, compared)
 
 
 def nearest_entries(manifest: bytes, stored: Iterable[StoredEntry]) -> tuple[tuple[NearEntry, ...], int]:

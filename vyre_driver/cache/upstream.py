@@ -70,8 +70,8 @@ def read_blob(directory: EntryDirectory, place: str) -> bytes | None:
     return data
 
 
-def write_blob(directory: EntryDirectory, place: str, data: bytes) -> None:
-    """Publish a blob at a place, the root and its sub-directory made where they are not there.
+def write_blob(given: EntryDirectory | None, place: str, data: bytes) -> EntryDirectory:
+    """Publish a blob at a place, the root and its sub-directory made where they are not there; returns the directory.
 
     Raises
     ------
@@ -82,6 +82,7 @@ def write_blob(directory: EntryDirectory, place: str, data: bytes) -> None:
     OSError
         If it cannot be written.
     """
+    directory = _on_disk(given)
     if len(data) > MAX_DISK_PIPELINE_BLOB_BYTES:
         _refuse_size(len(data), "InvalidInput")
     if claims_to_be_entry(data[:16]):
@@ -92,9 +93,10 @@ def write_blob(directory: EntryDirectory, place: str, data: bytes) -> None:
     if not directory.make_usable():
         _refuse_root(directory)
     directory.publish(place, data)
+    return directory
 
 
-def remove_blobs(directory: EntryDirectory, places: Iterable[str]) -> None:
+def remove_blobs(given: EntryDirectory | None, places: Iterable[str]) -> None:
     """Remove what lies at these places, if anything does.
 
     Raises
@@ -104,6 +106,7 @@ def remove_blobs(directory: EntryDirectory, places: Iterable[str]) -> None:
     OSError
         If one cannot be removed; the others are, and the first error is raised.
     """
+    directory = _on_disk(given)
     failed: OSError | None = None
     for place in places:
         try:
@@ -114,6 +117,18 @@ def remove_blobs(directory: EntryDirectory, places: Iterable[str]) -> None:
             failed = failed or error
     if failed is not None:
         raise failed
+
+
+def _on_disk(directory: EntryDirectory | None) -> EntryDirectory:
+    """Return the directory of a cache, or refuse a cache in memory."""
+    if directory is None:
+        raise CacheUnusable(
+            "the cache is in memory only, which holds no raw blobs",
+            fix="name its directory (VYRE_CACHE_DIR), and unset VYRE_CACHE_DISABLE",
+            root=None,
+            reason="memory only",
+        )
+    return directory
 
 
 def _remove(directory: EntryDirectory, place: str) -> None:

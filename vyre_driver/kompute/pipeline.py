@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.errors import DispatchFailed, DispatchTimeout, KernelCompileFailed
+from vyre_driver.errors import DispatchFailed, KernelCompileFailed
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import TensorBuffer, check_sizes, padded
 from vyre_driver.kompute.submission import Submission
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.kompute.device import KomputeDevice
-
-_NS_PER_S = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,12 +173,9 @@ class RecordedDispatch:
             If this process was forked after the device was opened.
         """
         deadline = Deadline(timeout_s, self._device.physical.name)
-        try:
-            with self._device.in_use, deadline.holding(self._lock):
-                results, stages = self._run(contents, outputs, push_words, deadline, split=split)
-                return results, stages, self._bytes_of(looked_at, deadline) if looked_at else []
-        except DispatchTimeout:  # of what was left for one of its waits
-            raise deadline.passed() from None
+        with self._device.in_use, deadline.holding(self._lock):
+            results, stages = self._run(contents, outputs, push_words, deadline, split=split)
+            return results, stages, self._bytes_of(looked_at, deadline) if looked_at else []
 
     def _run(
         self,
@@ -193,18 +188,18 @@ class RecordedDispatch:
     ) -> tuple[list[NDArray[Any]], StageTimes]:
         began = time.perf_counter_ns()
         for submission in self._submissions.values():  # after a time-out or an interrupt the buffers may still be in use
-            submission.finish(_left_s(deadline))
+            submission.finish(deadline)
         if self._push != push_words:
             self._submissions, self._push = {}, push_words
         for buffer, array in zip(self._inputs, contents, strict=True):
             buffer.write(array)
         if split and self._uploaded:
-            self._submission("upload").run(_left_s(deadline))
+            self._submission("upload").run(deadline)
         uploaded = time.perf_counter_ns()
-        self._submission("dispatch" if split else "all").run(_left_s(deadline))
+        self._submission("dispatch" if split else "all").run(deadline)
         dispatched = time.perf_counter_ns()
         if split and self._read_back:
-            self._submission("readback").run(_left_s(deadline))
+            self._submission("readback").run(deadline)
         results = [buffer.read(*form) for buffer, form in zip(self._outputs, outputs, strict=True)]
         ended = time.perf_counter_ns()
         return results, StageTimes(uploaded - began, dispatched - uploaded, ended - dispatched)
@@ -213,7 +208,7 @@ class RecordedDispatch:
         buffers = [self._inputs[place] for place in places]
         tensors = [buffer.tensor for buffer in buffers if not buffer.is_shared]
         if tensors:
-            Submission(self._device, [[self._device.api.sync_local(tensors)]], keep=self.bound).run(_left_s(deadline))
+            Submission(self._device, [[self._device.api.sync_local(tensors)]], keep=self.bound).run(deadline)
         return [buffer.read((buffer.byte_len,), np.dtype(np.uint8)) for buffer in buffers]
 
     def _submission(self, stage: str) -> Submission:
@@ -233,8 +228,3 @@ class RecordedDispatch:
         if stage in {"readback", "all"} and self._read_back:
             operations.append([api.sync_local(self._read_back)])
         return operations
-
-
-def _left_s(deadline: Deadline) -> float | None:
-    left_ns = deadline.left_ns()
-    return None if left_ns is None else left_ns / _NS_PER_S

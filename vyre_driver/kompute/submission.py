@@ -75,21 +75,21 @@ class Submission:
             self._submit()
             return self._generation
 
-    def wait(self, generation: int, timeout_s: float | None = None) -> None:
+    def wait(self, generation: int, timeout: float | Deadline | None = None) -> None:
         """Return when the work of that generation is done.
 
         Raises
         ------
         DispatchTimeout
-            If it takes longer than ``timeout_s`` seconds; it goes on running.
+            If it takes longer than ``timeout`` seconds; it goes on running.
         DeviceLost
             If the device was lost.
         DispatchFailed
             If the work failed otherwise.
         InvalidInput
-            If ``timeout_s`` is not a number of seconds.
+            If ``timeout`` is not a number of seconds.
         """
-        deadline = self._deadline(timeout_s)
+        deadline = self._deadline(timeout)
         with self._device.in_use, deadline.holding(self._lock):
             if generation == self._generation:
                 self._finish(deadline)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.vulkan.devices import PhysicalDevice
 
-_NS_PER_S = 1_000_000_000
-
 
 @dataclass(frozen=True, slots=True)
 class DispatchTimes:
@@ -42,12 +40,12 @@ class TimedDispatches:
         self._is_timed = self._device.is_timed
         self._submission = record_in_order(tuple(dispatches) * repeats, timed=self._is_timed)
 
-    def run(self, timeout_s: float | None = None) -> DispatchTimes:
+    def run(self, timeout: float | Deadline | None = None) -> DispatchTimes:
         """Run them and wait; raises as ``Submission.wait``."""
         began = time.perf_counter_ns()
         generation = self._submission.submit()
         submitted = time.perf_counter_ns()
-        self._submission.wait(generation, timeout_s)
+        self._submission.wait(generation, timeout)
         ended = time.perf_counter_ns()
         device_ns = elapsed_ns(self._submission.ticks(), self._device.physical) if self._is_timed else None
         return DispatchTimes(submitted - began, ended - submitted, device_ns)
@@ -64,8 +62,7 @@ def run_timed(bound: BoundKernel, runs: int, timeout_s: float | None) -> Dispatc
     enqueue_ns = wait_ns = 0
     device_ns: int | None = None
     for _ in range(runs):
-        left_ns = deadline.left_ns()
-        times = timed.run(None if left_ns is None else left_ns / _NS_PER_S)
+        times = timed.run(deadline)
         enqueue_ns += times.enqueue_ns
         wait_ns += times.wait_ns
         if times.device_ns is not None:

@@ -27,10 +27,7 @@ _AXES = "xyz"
 def local_size(reflection: Reflection, specialization: Specialization, limits: DeviceLimits) -> tuple[int, int, int]:
     """Return the workgroup size in invocations per axis, after specialization.
 
-    Raises
-    ------
-    LimitExceeded
-        If an axis is 0 or over its limit, or their product is over the limit.
+    Raises LimitExceeded if an axis is 0 or over its limit, or their product is over the limit.
     """
     words = specialization.words
     x, y, z = (axis.specialized(words) for axis in reflection.local_size)
@@ -113,10 +110,7 @@ def grid(
 def check_guessable(size: tuple[int, int, int], *, beyond_x: bool, subject: str) -> None:
     """Check that a shader or a program of this workgroup size can only want a grid of one axis.
 
-    Raises
-    ------
-    InvalidInput
-        If the workgroup has another axis, or the code looks at another axis of the grid, or may do so.
+    Raises InvalidInput if the workgroup has another axis, or the code looks at another axis of the grid, or may do so.
     """
     shown = "x".join(map(str, size))
     if size[1:] != (1, 1):

@@ -61,13 +61,7 @@ class ProgramRules:
         return tuple(arguments[slot].element_count for slot in self.counted_slots)
 
     def check_counts(self, arguments: Sequence[BufferArgument]) -> None:
-        """Check that the count of each buffer fulfils its shape predicate.
-
-        Raises
-        ------
-        InvalidProgram
-            If a count does not fulfil its buffer's shape predicate.
-        """
+        """Check that the count of each buffer fulfils its shape predicate, and raise InvalidProgram otherwise."""
         for one, predicate in zip(arguments, self.predicates, strict=True):
             if predicate is not None and not predicate.holds(one.element_count):
                 raise InvalidProgram(

@@ -25,12 +25,7 @@ def check_padding(binding: Binding, shape: tuple[int, ...], dtype: np.dtype[Any]
     """Check that an array of the right size has the padding that the elements of its buffer have.
 
     It is where it is a row of bytes, where its last axes or its structures take what an element takes, or where it is a row of
-    numbers for a buffer of fixed size: packed, they would be fewer.
-
-    Raises
-    ------
-    InvalidInput
-        If that cannot be determined.
+    numbers for a buffer of fixed size: packed, they would be fewer. Raises InvalidInput where that cannot be determined.
     """
     padded = None if binding.element is None else binding.element.padded
     if padded is None or _shows_padding(binding, padded, shape, dtype):

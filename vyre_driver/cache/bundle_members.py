@@ -31,12 +31,7 @@ _RECORDS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.
 def members(source: BinaryIO) -> Iterator[tuple[str, bytes]]:
     """Yield name and bytes of each member: the list, then entries, none over its limit.
 
-    Raises
-    ------
-    InvalidBundle
-        At the first member that belongs in no bundle, or where the archive ends without the mark of its end.
-    OSError
-        If it cannot be read.
+    Raises InvalidBundle at the first member that belongs in no bundle, or where the archive ends without the mark of its end.
     """
     place = 0
     while (member := _header(source)) is not None:

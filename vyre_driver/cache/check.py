@@ -41,11 +41,6 @@ def check_directory(directory: EntryDirectory, *, fix: bool, progress: Callable[
 
     With ``fix``, damaged entries and those of others are quarantined; outdated ones, links, fifos, empty directories and
     temporary files older than an hour are removed. Names that are none of the cache's are reported and left alone.
-
-    Raises
-    ------
-    OSError
-        If the root cannot be read, or a problem cannot be fixed.
     """
     if not directory.is_usable():
         return [CacheProblem(directory.root.path, "root", directory.refused)]
@@ -141,11 +136,6 @@ def clear_root(root: CacheRoot) -> int:
     """Remove entries, raw blobs, temporary files and the quarantine of a root that may be used; return how many files went.
 
     The root itself, its tag and names that are none of the cache's stay.
-
-    Raises
-    ------
-    OSError
-        If something cannot be removed.
     """
     removed = 0
     quarantine = quarantine_of(root)

@@ -173,13 +173,7 @@ class EntryDirectory:
         return True
 
     def publish(self, place: str, data: bytes, *, only_new: bool = False) -> None:
-        """Publish bytes in a root that is usable; the sub-directory is made, once more if it goes meanwhile.
-
-        Raises
-        ------
-        OSError
-            If they cannot be written.
-        """
+        """Publish bytes in a root that is usable; the sub-directory is made, once more if it goes meanwhile."""
         shard, name = place[:2], place[3:]
         mode, shared = self.root.file_mode, self.root.shared
         for is_last in (False, True):

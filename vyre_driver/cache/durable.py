@@ -43,10 +43,7 @@ class PendingFlush:
     def flush(self) -> None:
         """Wait until everything pending is on the disk; files that are gone by then are ignored.
 
-        Raises
-        ------
-        OSError
-            The first failure, when all the others were tried; what failed stays pending, and nothing else.
+        The first failure is raised when all the others were tried; what failed stays pending, and nothing else.
         """
         files: set[str] = set()
         directories: set[str] = set()

@@ -108,13 +108,7 @@ class Pruner:
 
 
 def is_due(root: CacheRoot) -> bool:
-    """Whether the last prune of a root is more than a day off, either way, or none has been.
-
-    Raises
-    ------
-    OSError
-        If that cannot be determined.
-    """
+    """Whether the last prune of a root is more than a day off, either way, or none has been."""
     try:
         found = os.lstat(f"{root.path}/{PRUNED_NAME}")
     except FileNotFoundError:
@@ -123,28 +117,17 @@ def is_due(root: CacheRoot) -> bool:
 
 
 def mark_pruned(root: CacheRoot) -> None:
-    """Note that a prune begins, so that other processes need not.
-
-    Raises
-    ------
-    OSError
-        If it cannot be noted.
-    """
+    """Note that a prune begins, so that other processes need not."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     with Opened(f"{root.path}/{PRUNED_NAME}", flags, root.file_mode) as descriptor:
         os.utime(descriptor)
 
 
 def prune(root: CacheRoot, tally: Tally, max_bytes: int, max_age_s: float) -> PruneReport:
-    """Bring a root within its bounds; to be called after ``untrusted_reason``.
+    """Bring a root within its bounds; to be called after ``untrusted_reason``. What cannot be removed is counted.
 
     ``max_bytes`` bounds what entries, raw blobs and quarantine take of the file system together; what is older than
     ``max_age_s`` seconds of disuse goes in any case.
-
-    Raises
-    ------
-    OSError
-        If the root cannot be read; what cannot be removed is counted.
     """
     sweep = _Sweep(tally, time.time())
     in_quarantine = sweep.quarantine(quarantine_of(root), max_bytes)

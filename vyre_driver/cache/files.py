@@ -22,13 +22,7 @@ _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def read_bounded(descriptor: int, size: int) -> bytes:
-    """Return the bytes of a file of ``size`` bytes, and one more if it has grown: it must not pass for whole.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read.
-    """
+    """Return the bytes of a file of ``size`` bytes, and one more if it has grown: it must not pass for whole."""
     data = os.read(descriptor, size + 1)
     if len(data) == size:  # a file that is read short of its end is judged by its lengths and its digest all the same
         return data
@@ -45,14 +39,10 @@ def publish(  # noqa: PLR0913 -- all but four by keyword
 ) -> None:
     """Write a file under an unpredictable name beside its own, then rename it: a reader sees all of it or nothing.
 
-    With ``shared`` the umask takes nothing from the mode; with ``only_new`` a file that has the name already keeps it.
+    With ``shared`` the umask takes nothing from the mode; with ``only_new`` a file that has the name already keeps it. If it
+    fails nothing is left behind, unless removing that fails too.
 
     Everything goes through one descriptor of the directory, so nothing is written elsewhere if that is moved meanwhile.
-
-    Raises
-    ------
-    OSError
-        If it cannot be written; nothing is left behind then, unless removing it fails too.
     """
     with Opened(directory, _OPEN_DIRECTORY) as opened:
         temporary = f".{secrets.token_hex(16)}.tmp"
@@ -89,13 +79,7 @@ def _write_new(name: str, data: bytes, mode: int, directory: int, *, shared: boo
 
 
 def set_aside(root: CacheRoot, shard: str, name: str, judged: tuple[int, int, int]) -> bool:
-    """Move a file to ``quarantine``; returns False when it is no more the one judged (inode, bytes, ns of its last change).
-
-    Raises
-    ------
-    OSError
-        If it cannot be moved.
-    """
+    """Move a file to ``quarantine``; returns False when it is no more the one judged (inode, bytes, ns of its last change)."""
     path = f"{root.path}/{shard}/{name}"
     now = os.lstat(path)
     if (now.st_ino, now.st_size, now.st_mtime_ns) != judged:

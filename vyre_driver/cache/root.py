@@ -42,24 +42,12 @@ class CacheRoot:
         self.judged: Judged | None = None
 
     def untrusted_reason(self) -> str:
-        """Return why the directory may not be used now, or an empty text when it may.
-
-        Raises
-        ------
-        OSError
-            If it cannot be judged; FileNotFoundError if it is not there.
-        """
+        """Return why the directory may not be used now, or an empty text when it may; FileNotFoundError if it is not there."""
         found = os.lstat(self.path)
         return self.untrusted_reason_of((found.st_mode, found.st_uid, found.st_gid, found.st_ino, found.st_dev))
 
     def untrusted_reason_of(self, facts: DirectoryFacts) -> str:
-        """Return why a directory with these facts may not be used, or an empty text when it may.
-
-        Raises
-        ------
-        OSError
-            If it cannot be judged.
-        """
+        """Return why a directory with these facts may not be used, or an empty text when it may."""
         judged = (facts, os.geteuid())
         if judged != self._trusted:
             self._trusted = self.judged = None
@@ -71,13 +59,7 @@ class CacheRoot:
         return ""
 
     def trusts_shard(self, name: str) -> bool:
-        """Whether a sub-directory may be used; call it after ``untrusted_reason``.
-
-        Raises
-        ------
-        OSError
-            If it cannot be judged; FileNotFoundError if it is not there.
-        """
+        """Whether a sub-directory may be used; call it after ``untrusted_reason``. FileNotFoundError if it is not there."""
         return self.trusts_directory(os.lstat(f"{self.path}/{name}"))
 
     def trusts_directory(self, found: os.stat_result) -> bool:
@@ -104,33 +86,16 @@ class CacheRoot:
         """Make the directory with its parents and say in it that it is a cache; returns whether it was not there.
 
         One that was there is left as it is: it may hold other things, and backups must not skip those.
-
-        Raises
-        ------
-        OSError
-            If it cannot be made.
         """
         os.makedirs(os.path.dirname(self.path), mode=0o700, exist_ok=True)  # noqa: PTH103, PTH120 -- no Path on the way of a put
         return make_directory(self.path, self.directory_mode, shared=self.shared)
 
     def make_shard(self, name: str) -> None:
-        """Make a sub-directory unless it is there.
-
-        Raises
-        ------
-        OSError
-            If it cannot be made.
-        """
+        """Make a sub-directory unless it is there."""
         make_directory(f"{self.path}/{name}", self.directory_mode, shared=self.shared)
 
     def tag(self) -> None:
-        """Write the tag that tells backup programs to skip the directory.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written.
-        """
+        """Write the tag that tells backup programs to skip the directory."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         with Opened(f"{self.path}/{TAG_NAME}", flags, self.file_mode) as descriptor:
             os.write(descriptor, CACHEDIR_TAG.encode("ascii"))
@@ -151,13 +116,7 @@ class CacheRoot:
 
 
 def make_directory(path: str, mode: int, *, shared: bool) -> bool:
-    """Make a directory unless it is there, group rights and all where they are wanted; returns whether it was not there.
-
-    Raises
-    ------
-    OSError
-        If it cannot be made.
-    """
+    """Make a directory unless it is there, group rights and all where they are wanted; returns whether it was not there."""
     try:
         os.mkdir(path, mode)  # noqa: PTH102 -- no Path on the way of a put
     except FileExistsError:

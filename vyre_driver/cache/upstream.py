@@ -37,17 +37,7 @@ def blob_place(program_digest: bytes, fingerprint: PipelineDeviceFingerprint) ->
 
 
 def read_blob(directory: EntryDirectory, place: str) -> bytes | None:
-    """Return the blob at a place (``ab/abcd...bin``), or None when there is none.
-
-    Raises
-    ------
-    CacheUnusable
-        If the root may not be used.
-    InvalidBlob
-        If the file is over 64 MiB, is an entry, is not a regular file or could have been written by another user.
-    OSError
-        If it cannot be read.
-    """
+    """Return the blob at a place (``ab/abcd...bin``), or None when there is none; raises as ``DiskPipelineCache.read``."""
     _check_usable(directory)
     path = f"{directory.root.path}/{place}"
     try:
@@ -71,16 +61,9 @@ def read_blob(directory: EntryDirectory, place: str) -> bytes | None:
 
 
 def write_blob(given: EntryDirectory | None, place: str, data: bytes) -> EntryDirectory:
-    """Publish a blob at a place, the root and its sub-directory made where they are not there; returns the directory.
+    """Publish a blob at a place, root and sub-directory made where they are not there; returns the directory.
 
-    Raises
-    ------
-    CacheUnusable
-        If the root may not be used or written to.
-    InvalidBlob
-        If the blob is over 64 MiB, or begins as an entry does.
-    OSError
-        If it cannot be written.
+    Raises as ``DiskPipelineCache.write``.
     """
     directory = _on_disk(given)
     if len(data) > MAX_DISK_PIPELINE_BLOB_BYTES:
@@ -97,15 +80,7 @@ def write_blob(given: EntryDirectory | None, place: str, data: bytes) -> EntryDi
 
 
 def remove_blobs(given: EntryDirectory | None, places: Iterable[str]) -> None:
-    """Remove what lies at these places, if anything does.
-
-    Raises
-    ------
-    CacheUnusable
-        If the root may not be used or written to.
-    OSError
-        If one cannot be removed; the others are, and the first error is raised.
-    """
+    """Remove what lies at these places, if anything does; raises as ``DiskPipelineCache.invalidate_impacted``."""
     directory = _on_disk(given)
     failed: OSError | None = None
     for place in places:

@@ -64,13 +64,7 @@ class CacheUsage:
 
 
 def listing(directory: str) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
-    """Yield what is in a directory, links not followed; nothing when it is gone, nor what goes meanwhile.
-
-    Raises
-    ------
-    OSError
-        If it cannot be read.
-    """
+    """Yield what is in a directory, links not followed; nothing when it is gone, nor what goes meanwhile."""
     try:
         with os.scandir(directory) as opened:
             entries = list(opened)

@@ -11,13 +11,7 @@ DIGEST_BYTES = 32
 
 
 def whole(value: object, highest: int, field: str) -> int:
-    """Return ``value`` as an int when it is an integer from 0 to ``highest``; a bool is none.
-
-    Raises
-    ------
-    InvalidKey
-        If it is not.
-    """
+    """Return ``value`` as an int; raises InvalidKey for all but an integer from 0 to ``highest``. A bool is none."""
     if type(value) is int and 0 <= value <= highest:  # at once: a key is made in a microsecond
         return value
     found = integer_within(value, 0, highest)
@@ -32,13 +26,7 @@ def whole(value: object, highest: int, field: str) -> int:
 
 
 def workgroup(value: object, field: str) -> tuple[int, int, int]:
-    """Return three u32 as a tuple.
-
-    Raises
-    ------
-    InvalidKey
-        If they are not three, or one is not a u32.
-    """
+    """Return three u32 as a tuple; raises InvalidKey if they are not three, or one is not a u32."""
     axes: tuple[object, ...] = ()
     if isinstance(value, tuple):
         axes = value
@@ -51,13 +39,7 @@ def workgroup(value: object, field: str) -> tuple[int, int, int]:
 
 
 def digest(value: object, field: str) -> bytes:
-    """Return 32 bytes, copied unless they are ``bytes`` already.
-
-    Raises
-    ------
-    InvalidKey
-        If the value has no bytes, or another number of them.
-    """
+    """Return 32 bytes, copied unless they are ``bytes`` already; raises InvalidKey for all else."""
     data = value if isinstance(value, bytes) else _copied(value, field)
     if len(data) != DIGEST_BYTES:
         raise InvalidKey(
@@ -76,13 +58,7 @@ def _copied(value: object, field: str) -> bytes:
 
 
 def encoded(value: object, field: str) -> bytes:
-    """Return a text as UTF-8.
-
-    Raises
-    ------
-    InvalidKey
-        If it is not a str, or has a lone surrogate and so no UTF-8.
-    """
+    """Return a text as UTF-8; raises InvalidKey if it is not a str, or has a lone surrogate and so no UTF-8."""
     if not isinstance(value, str):
         raise InvalidKey(f"{field} is {value!r}, which is not a str", fix="give a str", field=field, value=value)
     try:

@@ -29,13 +29,7 @@ class KomputeApi:
 
 @functools.cache
 def load_kompute() -> KomputeApi:
-    """Import kp and return what is used of it.
-
-    Raises
-    ------
-    BackendUnavailable
-        If kp is not installed, does not load, or lacks a name.
-    """
+    """Import kp and return what is used of it; raises BackendUnavailable if it is missing, does not load, or lacks a name."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:

@@ -25,13 +25,7 @@ class Deadline:
     __slots__ = ("_at_ns", "_device_name", "_timeout_s")
 
     def __init__(self, timeout_s: object, device_name: str) -> None:
-        """Begin.
-
-        Raises
-        ------
-        InvalidInput
-            If ``timeout_s`` is neither None nor a number of at least 0.
-        """
+        """Begin; raises InvalidInput if ``timeout_s`` is neither None nor a number of at least 0."""
         self._timeout_s = timeout_s
         self._device_name = device_name
         self._at_ns: int | None = None

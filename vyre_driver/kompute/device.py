@@ -211,10 +211,7 @@ class KomputeDevice:
     def check_available(self, byte_len: int) -> None:
         """Check that so many bytes of buffers and their staging copies may be allocated: kompute ignores a failed allocation.
 
-        Raises
-        ------
-        DeviceOutOfMemory
-            If the device's largest heap cannot hold them.
+        Raises DeviceOutOfMemory if the device's largest heap cannot hold them.
         """
         if self._copies * byte_len > self._available():
             raise self._no_room(byte_len)

@@ -40,10 +40,7 @@ class TensorBuffer:
     def __init__(self, device: KomputeDevice, byte_len: int, element_bytes: int) -> None:
         """Allocate the memory; the caller has checked the size. ``element_bytes`` is how long an element of the buffer is.
 
-        Raises
-        ------
-        DeviceOutOfMemory
-            If the device has not so much left.
+        Raises DeviceOutOfMemory if the device has not so much left.
         """
         words = padded(byte_len) // _WORD_BYTES
         # A device without elements of 8 or 16 bits in buffers reads and writes the last ones as part of their word.
@@ -89,10 +86,7 @@ def padded(byte_len: int) -> int:
 def check_sizes(device: KomputeDevice, sizes: Sequence[tuple[str, int]]) -> None:
     """Check that each of (what it is, bytes) fits into one storage buffer of the device.
 
-    Raises
-    ------
-    LimitExceeded
-        If a buffer is over the device's range, or over kompute's 4 GiB.
+    Raises LimitExceeded if one is over the device's range, or over kompute's 4 GiB.
     """
     limit = min(device.physical.limits.max_storage_buffer_range, _MAX_TENSOR_BYTES)
     for name, byte_len in sizes:

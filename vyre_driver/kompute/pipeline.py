@@ -60,13 +60,7 @@ class BoundPipeline:
         buffers: Sequence[TensorBuffer],
         groups: tuple[int, int, int],
     ) -> None:
-        """Make the pipeline.
-
-        Raises
-        ------
-        KernelCompileFailed
-            If the Vulkan driver refuses the module.
-        """
+        """Make the pipeline; raises KernelCompileFailed if the Vulkan driver refuses the module."""
         self.device = device
         self.buffers = tuple(buffers)
         start = time.perf_counter_ns()
@@ -99,12 +93,7 @@ class BoundPipeline:
 def allocate(device: KomputeDevice, arguments: Sequence[BufferArgument]) -> list[TensorBuffer]:
     """Return a buffer for each argument.
 
-    Raises
-    ------
-    LimitExceeded
-        If a buffer is larger than the device allows.
-    DeviceOutOfMemory
-        If all of them do not fit into the device's memory.
+    Raises LimitExceeded if one is larger than the device allows, DeviceOutOfMemory if all of them do not fit into its memory.
     """
     check_sizes(device, [(f"buffer {one.binding.name!r}", one.byte_len) for one in arguments])
     device.check_available(sum(padded(one.byte_len) for one in arguments))

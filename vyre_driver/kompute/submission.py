@@ -37,13 +37,7 @@ class Submission:
         device_only: bool = False,
         timed: bool = False,
     ) -> None:
-        """Record the operations.
-
-        Raises
-        ------
-        DispatchFailed
-            What recording failed with.
-        """
+        """Record the operations; raises DispatchFailed with what recording failed with."""
         self._device = device
         self._keep = keep
         self._generation = 0

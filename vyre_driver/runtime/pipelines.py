@@ -79,10 +79,7 @@ class FirstPipelines:
     def miss_reason(self, key: PipelineCacheKey, reason: str) -> str:
         """Return why there is no entry: the lookup's reason, and the crash that it was set aside for.
 
-        Raises
-        ------
-        CacheNotWarm
-            If nothing may be compiled.
+        Raises CacheNotWarm if nothing may be compiled.
         """
         crash = self._crashed.get(key.digest)
         said = reason if crash is None else f"{reason}: {crash}"
@@ -100,17 +97,8 @@ class FirstPipelines:
     ) -> FirstPipeline:
         """Make the first pipeline with ``make``, which takes a blob (empty without one); it may wait for another process's.
 
-        Parameters
-        ----------
-        source
-            The SPIR-V, and the blob that came with the entry.
-        reason
-            What the lookup said.
-
-        Raises
-        ------
-        CacheNotWarm
-            If it had to be compiled, and nothing may be.
+        ``source`` has the SPIR-V and the blob that came with the entry; ``reason`` is what the lookup said. Raises CacheNotWarm
+        if it had to be compiled, and nothing may be.
         """
         code, native = source.code, source.native
         if not self._takes_blobs:

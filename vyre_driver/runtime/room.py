@@ -40,12 +40,8 @@ class Room:
     def make(self, make: Callable[[], _Made]) -> _Made:
         """Return what ``make`` returns, asked again each time that something was let go for it.
 
-        It must hold no lock that a keeper takes, or its own buffers stay.
-
-        Raises
-        ------
-        DeviceOutOfMemory
-            If it does not fit and nothing is left to let go.
+        It must hold no lock that a keeper takes, or its own buffers stay. Raises DeviceOutOfMemory if it does not fit and
+        nothing is left to let go.
         """
         while True:
             try:

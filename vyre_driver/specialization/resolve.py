@@ -75,13 +75,7 @@ def specialize(declared: Sequence[SpecConstant], given: Mapping[str, object] | S
 
 
 def named_values(given: object) -> dict[str, object]:
-    """Return constants that are given by name as a dictionary.
-
-    Raises
-    ------
-    InvalidSpecialization
-        If they are not given by name.
-    """
+    """Return constants as a dictionary; raises InvalidSpecialization if they are not given by name."""
     try:
         values: dict[str, object] = dict(given)  # type: ignore[call-overload] # or it raises
     except (TypeError, ValueError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 from contextlib import suppress
@@ -17,6 +18,7 @@ QUARANTINE = "quarantine"
 
 # O_NONBLOCK: a FIFO in a file's place must not hang the reader.
 OPEN_TO_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+OPEN_TO_LOCK = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _OPEN_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -32,6 +34,15 @@ def read_bounded(descriptor: int, size: int) -> bytes:
         parts.append(os.read(descriptor, left))
         left -= len(parts[-1])
     return b"".join(parts)
+
+
+def lock_opened(descriptor: int) -> bool | None:
+    """Lock a file; returns False when another process has it, None when its last holder has removed it meanwhile."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True if os.fstat(descriptor).st_nlink else None
 
 
 def publish(  # noqa: PLR0913 -- all but four by keyword

@@ -12,14 +12,13 @@ waits, for there would be no result to use.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from vyre_driver.cache.files import OPEN_TO_READ, publish
+from vyre_driver.cache.files import OPEN_TO_LOCK, OPEN_TO_READ, lock_opened, publish
 from vyre_driver.process._lock import Seat
 from vyre_driver.process._opened import Opened
 
@@ -42,7 +41,6 @@ _LOOKS_A_WAIT = 40
 _LOOK_S = (0.001, 0.05)
 _ABANDONED_AFTER_S = 3600
 _NO_BLOBS = b"none"
-_OPEN_LOCK = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 
 # SingleFlight of this process: threads would each get a lock file of their own, and memory has none.
 _taken: dict[tuple[object, ...], object] = {}
@@ -192,10 +190,10 @@ class _FlightLock:
         path = directory / self._name
         try:
             while True:
-                file = Opened(path, _OPEN_LOCK | os.O_CREAT, self._cache.file_mode)
+                file = Opened(path, OPEN_TO_LOCK | os.O_CREAT, self._cache.file_mode)
                 with suppress(PermissionError):  # of another member of the group's: it has its rights
                     os.fchmod(file.descriptor, self._cache.file_mode)
-                is_locked = _lock(file.descriptor)
+                is_locked = lock_opened(file.descriptor)
                 if is_locked:
                     self._file, self._path = file, path
                 if is_locked is not None:
@@ -230,18 +228,9 @@ class _FlightLock:
             self._seat.leave()
 
 
-def _lock(descriptor: int) -> bool | None:
-    """Lock a file; returns False when another process has it, None when its last holder has removed it meanwhile."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True if os.fstat(descriptor).st_nlink else None
-
-
 def _remove_unheld(path: str) -> None:
-    with Opened(path, _OPEN_LOCK) as descriptor:
-        if _lock(descriptor):
+    with Opened(path, OPEN_TO_LOCK) as descriptor:
+        if lock_opened(descriptor):
             os.unlink(path)  # noqa: PTH108 -- os.scandir's
 
 

@@ -13,7 +13,6 @@ in a process. Dispatches, and compiled kernels that have made a pipeline, touch 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import time
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from blake3 import blake3
 
-from vyre_driver.cache.files import OPEN_TO_READ
+from vyre_driver.cache.files import OPEN_TO_LOCK, OPEN_TO_READ, lock_opened
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 MARKS = "marks"
 _DIGEST_BYTES = 32
 _LONGEST_LIST_BYTES = 1 << 20
-_OPEN_MARKER = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _MARKER_NAME = re.compile(r"([0-9a-f]{64})\.mark")
 _MACHINE_ID = "/etc/machine-id"
 # Taking a blob is a matter of milliseconds: a driver that another process has given it for so long may never come back.
@@ -122,7 +120,7 @@ class CrashMarkers:
         until = time.monotonic() + _LONGEST_WAIT_S
         try:
             while True:
-                marker = Opened(path, _OPEN_MARKER | os.O_CREAT, self._cache.file_mode)
+                marker = Opened(path, OPEN_TO_LOCK | os.O_CREAT, self._cache.file_mode)
                 left = self._lock(marker.descriptor)
                 if left == b"":
                     marker.is_emptied = True  # if the process dies now, the marker says so
@@ -140,26 +138,21 @@ class CrashMarkers:
     def _check_leftover(self, path: Path, key_digest: bytes) -> str:
         """Return why an entry was set aside for its marker; empty when a living process holds that, or nothing was used."""
         try:
-            marker = Opened(path, _OPEN_MARKER)
+            marker = Opened(path, OPEN_TO_LOCK)
         except FileNotFoundError:
             return ""
         with marker as descriptor:
             left = self._lock(descriptor)
-            if left is None:
-                return ""
+            if left:
+                return self._quarantine(path, key_digest, left)
             if left == b"":
                 path.unlink(missing_ok=True)
-                return ""
-            return self._quarantine(path, key_digest, left)
+            return ""
 
     @staticmethod
     def _lock(descriptor: int) -> bytes | None:
         """Lock a marker and return what it holds; None if another process holds it, or has removed it."""
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return None
-        return os.pread(descriptor, 2 * _DIGEST_BYTES, 0) if os.fstat(descriptor).st_nlink else None
+        return os.pread(descriptor, 2 * _DIGEST_BYTES, 0) if lock_opened(descriptor) else None
 
     def _quarantine(self, path: Path, key_digest: bytes, left: bytes) -> str:
         """Set the entry aside, and never use its blob again if this is the second death; returns what happened in words."""

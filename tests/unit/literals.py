@@ -17,13 +17,14 @@ from vyre_driver.spirv.reflection import BufferInterface, Reflection
 from vyre_driver.vulkan.devices import (
     DeviceLimits,
     DeviceType,
+    MemoryBudget,
+    MemoryType,
     PhysicalDevice,
     PipelineBinaryProperties,
     QueueFamily,
     SubgroupSizeControl,
 )
 from vyre_driver.vulkan.matrices import CooperativeMatrixShape
-from vyre_driver.vulkan.memory import MemoryBudget, MemoryType
 
 if TYPE_CHECKING:
     from collections.abc import Callable

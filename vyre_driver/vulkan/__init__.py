@@ -3,6 +3,8 @@
 from vyre_driver.vulkan.devices import (
     DeviceLimits,
     DeviceType,
+    MemoryBudget,
+    MemoryType,
     PhysicalDevice,
     PipelineBinaryProperties,
     QueueFamily,
@@ -10,7 +12,6 @@ from vyre_driver.vulkan.devices import (
     enumerate_devices,
 )
 from vyre_driver.vulkan.matrices import CooperativeMatrixShape
-from vyre_driver.vulkan.memory import MemoryBudget, MemoryType
 from vyre_driver.vulkan.selection import select_device
 
 __all__ = [

@@ -12,7 +12,6 @@ from typing import Any
 from vyre_driver.errors import VulkanUnavailable
 from vyre_driver.vulkan import _vulkan
 from vyre_driver.vulkan.matrices import CooperativeMatrixShape
-from vyre_driver.vulkan.memory import MemoryBudget, MemoryType
 from vyre_driver.vulkan.version import format_version
 
 _VK_ERROR_INCOMPATIBLE_DRIVER = -9
@@ -20,6 +19,7 @@ _VK_SHADER_STAGE_COMPUTE_BIT = 0x20
 _VK_QUEUE_GRAPHICS_BIT = 0x1
 _VK_QUEUE_COMPUTE_BIT = 0x2
 _VK_MEMORY_HEAP_DEVICE_LOCAL_BIT = 0x1
+_DEVICE_LOCAL, _HOST_VISIBLE, _HOST_COHERENT, _HOST_CACHED = 0x1, 0x2, 0x4, 0x8
 
 _NO_DRIVER_FIX = (
     "install a Vulkan driver (on Debian mesa-vulkan-drivers brings a software one) "
@@ -106,6 +106,47 @@ class PipelineBinaryProperties:
     prefers_internal_cache: bool
     precompiled_internal_cache: bool
     compressed_data: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryType:
+    """One kind of memory: ``flags`` are ``VkMemoryPropertyFlagBits``, ``heap`` is an index into the device's heaps."""
+
+    flags: int
+    heap: int
+
+    @property
+    def device_local(self) -> bool:
+        """Whether it is the device's own."""
+        return bool(self.flags & _DEVICE_LOCAL)
+
+    @property
+    def host_visible(self) -> bool:
+        """Whether the host can map it."""
+        return bool(self.flags & _HOST_VISIBLE)
+
+    @property
+    def host_coherent(self) -> bool:
+        """Whether host and device see each other's writes without flushing."""
+        return bool(self.flags & _HOST_COHERENT)
+
+    @property
+    def host_cached(self) -> bool:
+        """Whether host reads go through the host's caches."""
+        return bool(self.flags & _HOST_CACHED)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBudget:
+    """``VK_EXT_memory_budget``: bytes of a heap at the probe, what this process may have in all, and what it has already."""
+
+    budget_bytes: int
+    used_bytes: int
+
+    @property
+    def left_bytes(self) -> int:
+        """Bytes that may still be allocated; other processes may take them first."""
+        return max(0, self.budget_bytes - self.used_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
-from vyre_driver.cache.device_ids import DeviceIds
 from vyre_driver.cache.disk import DiskPipelineCache
+from vyre_driver.cache.entry import DeviceIds
 from vyre_driver.cli.options import add_json, printable, say, tell
 from vyre_driver.cli.progress import human_bytes, human_time, progress
 from vyre_driver.errors import FileUnusable, InvalidCommand, VulkanUnavailable

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from vyre_driver.kompute.pipeline import BoundPipeline, PipelineSource
     from vyre_driver.lowering.source import KernelSource
     from vyre_driver.vulkan.devices import PhysicalDevice
-    from vyre_driver.vulkan.layer._layer import PipelineFacts
 
 
 def pipeline_key(device: KomputeDevice, source: KernelSource) -> PipelineCacheKey:

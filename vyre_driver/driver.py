@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.store.records import TuningRecords
     from vyre_driver.autotune.store.store import AutotuneStore
     from vyre_driver.ir.program import Program
-    from vyre_driver.lowering.program import ProgramSource
     from vyre_driver.lowering.source import KernelSource
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.target.config import DispatchConfig
@@ -205,7 +204,8 @@ class Driver:
 
             specs = tuned_specs(module, specs, space, self.physical_device, self.tuning)
         source = module_source(module, specs, self.physical_device, self.device.features, self.device.api_version)
-        return self._kernel(source, began)
+        compiled = self._compiled(source, began)
+        return Kernel(self, compiled)
 
     def _compile_program(
         self,
@@ -222,21 +222,28 @@ class Driver:
 
         limits = self.physical_device.limits
         prepared = prepare_for(self.device, program, specs, config)
-        tuned = self._tuned_config(prepared, program, specs, config)
         declared = prepared.kernel_source(limits, config)
+        tuned = None
+        if not self.tuning.is_idle and (config is None or config.workgroup_override is None):
+            if self.tuning.tunes_on_first_use:
+                from vyre_driver.autotune.measure.calls import tune_program_unasked
+
+                tune_program_unasked(self, prepared, program, specs, config)
+            from vyre_driver.autotune.choice import tuned_config
+
+            tuned = tuned_config(prepared, config, self.physical_device, self.tuning)
         if tuned is None:
-            return self._kernel(declared, began)
+            return Kernel(self, self._compiled(declared, began))
         source = prepare_for(self.device, program, specs, tuned).kernel_source(limits, tuned)
-        return TunedProgram(self, self._compiled(source, began), declared.workgroup, partial(self._kernel, declared))
+        as_declared = partial(self._compiled, declared)
+        return TunedProgram(self, self._compiled(source, began), declared.workgroup, as_declared)
 
-    def _kernel(self, source: KernelSource, began: int | None = None) -> Kernel:
-        return Kernel(self, self._compiled(source, time.perf_counter_ns() if began is None else began))
-
-    def _compiled(self, source: KernelSource, began: int) -> CompiledKernel:
+    def _compiled(self, source: KernelSource, began: int | None = None) -> CompiledKernel:
         """Fetch the entry of a source; on a miss make one of the source's code, and store it.
 
         A blob the device did not write is left out. What the driver has not compiled yet is shown to the validator first.
         """
+        began = time.perf_counter_ns() if began is None else began
         key = pipeline_key(self.device, source)
         looked = time.perf_counter_ns()
         lookup = self.cache.get(key)
@@ -257,24 +264,6 @@ class Driver:
         compile_ns = time.perf_counter_ns() - began
         trace = Trace(key.hex, lookup.verdict, reason, compile_ns, lookup_ns, 0, None, None)
         return CompiledKernel(source, key, pipeline, trace)
-
-    def _tuned_config(
-        self,
-        prepared: ProgramSource,
-        program: Program,
-        specs: Mapping[str, object] | SpecMap | None,
-        config: DispatchConfig | None,
-    ) -> DispatchConfig | None:
-        """Return the configuration with the best workgroup known, None if the caller has chosen or nothing better is known."""
-        if (config is not None and config.workgroup_override is not None) or self.tuning.is_idle:
-            return None
-        if self.tuning.tunes_on_first_use:
-            from vyre_driver.autotune.measure.calls import tune_program_unasked
-
-            tune_program_unasked(self, prepared, program, specs, config)
-        from vyre_driver.autotune.choice import tuned_config  # late: most tune nothing
-
-        return tuned_config(prepared, config, self.physical_device, self.tuning)
 
     def tune(self, code: SpirvModule | Program, *arrays: object, **call: Any) -> TuningResult:  # noqa: ANN401 -- as tune_call
         """Find the best constants of a module, or workgroup of a program, on a call with these arrays, and keep the record.

@@ -21,7 +21,7 @@ from vyre_driver.autotune import (
     TuningSpace,
 )
 from vyre_driver.autotune.store.records import TuningMode, TuningRecords, default_path, read_size, size_text
-from vyre_driver.autotune.target import TuningTarget, fixed_values
+from vyre_driver.autotune.target import TuningTarget
 from vyre_driver.errors import InvalidAutotuneFile, InvalidInput, InvalidSetting
 from vyre_driver.specialization import Specialization, SpecializedConstant, SpecMap, SpecValue
 
@@ -297,7 +297,7 @@ def test_the_constants_that_are_not_tuned_are_fixed_by_their_bits() -> None:
         SpecializedConstant("CHECKS", 3, "bool", 1),
     )
     expected = SpecMap({"SCALE": SpecValue.f32(1.0), "SHIFT": SpecValue.i32(-1), "CHECKS": SpecValue.bool(True)})
-    assert fixed_values(Specialization(constants), ["GROUP", "DEPTH", "TILE"]) == expected
+    assert Specialization(constants).typed_values(without=["GROUP", "DEPTH", "TILE"]) == expected
 
 
 @pytest.mark.parametrize("look", [lambda one: one.best(Kernel(), (4,)), lambda one: one.is_idle])

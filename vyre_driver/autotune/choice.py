@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from vyre_driver.autotune.search.space import Axis, TuningSpace
-from vyre_driver.autotune.target import TuningTarget, fixed_values
+from vyre_driver.autotune.target import TuningTarget
 from vyre_driver.errors import InvalidInput
 from vyre_driver.identity.keys import layout_digest, program_digest
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
@@ -57,7 +57,7 @@ def module_target(
         )
     specialized = specialize(declared, {} if specs is None else specs)
     given = {one.name: one for one in specialized.constants if one.name in dict(specs or {})}
-    fixed = fixed_values(specialized, [axis.constant for axis in space.axes if axis.constant not in given])
+    fixed = specialized.typed_values(without=[axis.constant for axis in space.axes if axis.constant not in given])
     numbers = {name: one.bits if one.type_name in _WHOLE else 0 for name, one in given.items()}
     return TuningTarget.of_modules(module.name, [module], space.given(numbers), device, fixed)
 
@@ -98,7 +98,7 @@ def program_target(prepared: ProgramSource, config: DispatchConfig | None, devic
     space = program_space(prepared.program)
     budget = 0 if config is None else config.ulp_budget or 0
     digest, layout = program_digest(prepared.program), layout_digest(prepared.plan)
-    return TuningTarget("program", digest, layout, space, device, fixed_values(prepared.specialization, ()), budget)
+    return TuningTarget("program", digest, layout, space, device, prepared.specialization.typed_values(), budget)
 
 
 def tuned_config(

@@ -19,14 +19,13 @@ from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.identity.keys import layout_digest, shader_digest, tuning_identity
 from vyre_driver.specialization.upstream import SpecCacheKey
-from vyre_driver.specialization.values import SpecKind, SpecMap, SpecValue
+from vyre_driver.specialization.values import SpecMap
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
     from vyre_driver.autotune.store.records import Size, TuningRecords
-    from vyre_driver.specialization.resolve import Specialization
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.vulkan.devices import PhysicalDevice
 
@@ -56,9 +55,9 @@ class TuningTarget:
         cls, kernel: str, modules: Sequence[SpirvModule], space: TuningSpace, device: PhysicalDevice, fixed: SpecMap
     ) -> TuningTarget:
         """Return the target of a kernel that is made of these modules, in this order; raises as ``SpirvModule.runnable``."""
-        runnable = [one.runnable for one in modules]
-        code = b"".join(shader_digest(one.code) for one in runnable)
-        layout = b"".join(layout_digest(BindingPlan.from_reflection(one.reflection)) for one in runnable)
+        plans = [BindingPlan.from_reflection(one.runnable.reflection) for one in modules]
+        layout = b"".join(layout_digest(plan) for plan in plans)
+        code = b"".join(shader_digest(one.runnable.code) for one in modules)
         return cls(kernel, blake3(code).digest(), blake3(layout).digest(), space, device, fixed)
 
     def known(self, records: TuningRecords, size: Size = ()) -> Candidate | None:
@@ -97,12 +96,3 @@ class TuningTarget:
             f"{device.driver_name} {device.driver_info}".strip(),
             size,
         )
-
-
-def fixed_values(specialization: Specialization, tuned: Collection[str]) -> SpecMap:
-    """Return the typed values of the constants that are not tuned."""
-    return SpecMap(
-        (one.name, SpecValue(SpecKind[one.type_name.upper()], one.bits))
-        for one in specialization.constants
-        if one.name not in tuned
-    )

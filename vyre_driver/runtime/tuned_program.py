@@ -31,7 +31,7 @@ class TunedProgram(Kernel):
         driver: Driver,
         compiled: CompiledKernel,
         declared: tuple[int, int, int],
-        compile_declared: Callable[[], Kernel],
+        compile_declared: Callable[[], CompiledKernel],
     ) -> None:
         """Made by ``Driver.compile``."""
         super().__init__(driver, compiled)
@@ -79,5 +79,5 @@ class TunedProgram(Kernel):
     def _declared(self) -> Kernel:
         found = self._as_declared
         if found is None:  # under no lock: what is told of it may call this kernel, and twice compiled does no harm
-            found = self._as_declared = self._compile_declared()
+            found = self._as_declared = Kernel(self._driver, self._compile_declared())
         return found

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidSpecialization, with_article
-from vyre_driver.specialization.values import SpecMap, SpecValue
+from vyre_driver.specialization.values import SpecKind, SpecMap, SpecValue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from vyre_driver.spirv.interface import SpecConstant
 
@@ -49,6 +49,14 @@ class Specialization:
         """The bits by SpecId, from 0 to the highest; ids that the module does not use are 0, which Vulkan ignores."""
         bits = {constant.spec_id: constant.bits for constant in self.constants}
         return tuple(bits.get(spec_id, 0) for spec_id in range(max(bits, default=-1) + 1))
+
+    def typed_values(self, *, without: Collection[str] = ()) -> SpecMap:
+        """Return the constants by name, but for those that are named."""
+        return SpecMap(
+            (one.name, SpecValue(SpecKind[one.type_name.upper()], one.bits))
+            for one in self.constants
+            if one.name not in without
+        )
 
 
 def specialize(declared: Sequence[SpecConstant], given: Mapping[str, object] | SpecMap) -> Specialization:

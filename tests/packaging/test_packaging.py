@@ -110,6 +110,7 @@ def test_the_metadata_names_pythons_dependencies_and_extras(described: Message) 
         ">=3.10",
         [
             "blake3>=1.0",
+            "filelock>=4.1",
             "numpy>=1.24",
             "platformdirs>=4",
             "rich>=13",

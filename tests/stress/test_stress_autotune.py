@@ -60,6 +60,7 @@ from vyre_driver.autotune import AutotuneKey, AutotuneRecord, AutotuneStore
 
 path, dice, said = sys.argv[1], random.Random(7), 0
 AutotuneStore().save_if_dirty(path)
+import filelock  # once, not in every writer
 for turn in range(int(sys.argv[2])):
     reading, writing = os.pipe()
     writer = os.fork()

@@ -390,24 +390,15 @@ def test_a_file_with_a_byte_order_mark_is_loaded_and_saved_to(path: Path) -> Non
     assert (path.read_bytes()[:3] != b"\xef\xbb\xbf", len(AutotuneStore.load(path))) == (True, 2)
 
 
-def test_a_file_is_saved_where_no_thread_can_be_had(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_no_thread_can_be_had_for_is_refused_with_what_helps(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> int:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("_thread.start_new_thread", refused)
-    monkeypatch.setattr("threading._start_new_thread", refused)
-    assert (store_of((ONE, record(1))).save_if_dirty(path), on_disk(path)) == (True, {ONE: 1})
-
-
-def test_a_lock_that_was_removed_meanwhile_is_made_anew(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lock, flock, turns = path.with_name("autotune.toml.lock"), fcntl.flock, []
-
-    def removing(descriptor: int, how: int) -> None:
-        turns.append(how)
-        if len(turns) == 1:
-            lock.unlink()
-        flock(descriptor, how)
-
-    monkeypatch.setattr(fcntl, "flock", removing)
-    with autotune_file.locked(path, 1):
-        assert (lock.exists(), turns) == (True, [fcntl.LOCK_EX | fcntl.LOCK_NB] * 2)
+    monkeypatch.setattr("vyre_driver.process.threads._thread.start_new_thread", refused)
+    with pytest.raises(FileUnusable) as caught, autotune_file.locked(path, 1):
+        pass
+    message = (
+        f"the autotune file {path} cannot be locked, for which a thread is needed: can't start new thread. "
+        "Fix: save before the interpreter shuts down, end other threads, or raise the process's limit of them (ulimit -u)."
+    )
+    assert (caught.value.code, str(caught.value)) == (2202, message)

@@ -10,10 +10,13 @@ import fcntl
 import os
 import secrets
 import stat
+import threading
 import time
+import weakref
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 from blake3 import blake3
@@ -21,6 +24,7 @@ from blake3 import blake3
 from vyre_driver.autotune.store.text import AutotuneText, format_text, parse
 from vyre_driver.errors import FileUnusable, InvalidAutotuneFile
 from vyre_driver.process._opened import Opened
+from vyre_driver.process.threads import start_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +33,6 @@ MAX_BYTES = 64 << 20
 _LOOK_S = 0.01
 # O_NONBLOCK: a FIFO in the file's place must not hang the reader.
 _TO_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
-_TO_LOCK = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -56,10 +59,10 @@ def read(path: str | os.PathLike[str]) -> AutotuneText:
 class LockedFile:
     """An autotune file under its lock: no other process saves to it meanwhile."""
 
-    def __init__(self, path: Path, until: float) -> None:
-        """Have its real path, and how long (``time.monotonic``) the original's lock is waited for."""
+    def __init__(self, path: Path, wait_s: float) -> None:
+        """Have its real path, and how long the original's lock is waited for."""
         self.path = path
-        self._until = until
+        self._until = time.monotonic() + wait_s
 
     def read(self, known: AutotuneText | None = None) -> AutotuneText:
         """Return what it says, once no writer of the original's holds it; raises as :func:`read`.
@@ -125,11 +128,15 @@ class LockedFile:
     def _wait_for_original(self, descriptor: int) -> None:
         while True:
             try:
-                if _is_locked(descriptor, fcntl.LOCK_SH):
-                    return
+                fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= self._until:
+                    raise _locked(self.path) from None
+                time.sleep(_LOOK_S)
             except OSError:
                 return  # a file system without such locks: the original cannot hold one either
-            _wait(self.path, self._until)
+            else:
+                return
 
 
 @contextmanager
@@ -143,55 +150,58 @@ def locked(path: str | os.PathLike[str], wait_s: float) -> Iterator[LockedFile]:
     """
     real = Path(os.path.realpath(path))  # a link stays one: what it points to is replaced
     until = time.monotonic() + wait_s
-    with _lock(real, until) as descriptor:
-        try:
-            yield LockedFile(real, until)
-        finally:
-            with suppress(OSError):  # closing it is what is left to do
-                fcntl.flock(descriptor, fcntl.LOCK_UN)  # who was forked meanwhile has it open as well
-
-
-def _lock(path: Path, until: float) -> Opened:
-    """Return the lock of a file, which is held as long as it is open; raises FileUnusable."""
-    while True:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            lock = _open_lock(path)
-            if _is_locked(lock.descriptor, fcntl.LOCK_EX) and os.fstat(lock.descriptor).st_nlink:
-                return lock  # and not one that was removed meanwhile
-        except OSError as error:
-            raise _unusable(path, "cannot be locked", error) from error
-        _wait(path, until)
-
-
-def _open_lock(path: Path) -> Opened:
-    """Return the open lock; its file stays when it is let go, or those who wait would hold another one's."""
-    name, mode = f"{path}.lock", _lock_mode(path)
-    while True:
-        with suppress(FileNotFoundError):
-            return Opened(name, _TO_LOCK)  # without O_CREAT, which Linux refuses for others' files in /tmp
-        with suppress(FileExistsError):
-            lock = Opened(name, _TO_LOCK | os.O_CREAT | os.O_EXCL, mode)
-            os.fchmod(lock.descriptor, mode)  # whatever the umask is
-            return lock
-
-
-def _is_locked(descriptor: int, how: int) -> bool:
-    """Lock an open file, and return whether it could be: nobody else has it locked."""
+    held = _Held()
+    answers: SimpleQueue[BaseException | None] = SimpleQueue()
+    ended: SimpleQueue[object] = SimpleQueue()
+    holding = weakref.ref(held, ended.put)
     try:
-        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _wait(path: Path, until: float) -> None:
-    """Wait a moment for who has a file locked; raises FileUnusable when there is no more time."""
-    if time.monotonic() >= until:
+        start_all([threading.Thread(target=_hold, args=(real, wait_s, holding, ended, answers), daemon=True)])
+    except RuntimeError as error:
         raise FileUnusable(
-            f"the autotune file {path} is locked by another process", fix="save again later, or wait longer", path=str(path)
-        )
-    time.sleep(_LOOK_S)
+            f"the autotune file {real} cannot be locked, for which a thread is needed: {error}",
+            fix="save before the interpreter shuts down, end other threads, or raise the process's limit of them (ulimit -u)",
+            path=str(real),
+        ) from error
+    failure = answers.get()
+    if failure is not None:
+        raise failure
+    try:
+        yield LockedFile(real, max(0.0, until - time.monotonic()))
+    finally:
+        del held
+        failure = answers.get()
+    if failure is not None:
+        raise failure
+
+
+class _Held:
+    """Lives as long as a file is to be locked."""
+
+
+def _hold(
+    real: Path, wait_s: float, _: weakref.ref[_Held], ended: SimpleQueue[object], answers: SimpleQueue[BaseException | None]
+) -> None:
+    """Lock a file, say so, and let it go at the end of what the reference is to: its callback, in C, puts it on ``ended``.
+
+    This is a thread's, for no interrupt comes there. The lock and its finalizer are functions of Python, and would be left
+    halfway.
+    """
+    from filelock import Timeout, UnixFileLock
+
+    answer: BaseException | None = None
+    try:
+        real.parent.mkdir(parents=True, exist_ok=True)
+        mode = _lock_mode(real)
+        with UnixFileLock(f"{real}.lock", timeout=wait_s, mode=mode, thread_local=False, fallback_to_soft=False):
+            answers.put(None)
+            ended.get()
+    except Timeout:
+        answer = _locked(real)
+    except (OSError, NotImplementedError) as error:
+        answer = _unusable(real, "cannot be locked", error)
+    except BaseException as error:  # noqa: BLE001 -- the waiter raises it
+        answer = error
+    answers.put(answer)
 
 
 def _lock_mode(path: Path) -> int:
@@ -234,4 +244,10 @@ def _unusable(path: str | os.PathLike[str], problem: str, error: BaseException |
         f"the autotune file {os.fspath(path)} {problem}{why}",
         fix="give another file, or make this one a file that can be read and written",
         path=os.fspath(path),
+    )
+
+
+def _locked(path: Path) -> FileUnusable:
+    return FileUnusable(
+        f"the autotune file {path} is locked by another process", fix="save again later, or wait longer", path=str(path)
     )

@@ -11,7 +11,6 @@ import pytest
 from columns import candidate_with
 
 from vyre_driver import Driver
-from vyre_driver.autotune.measure.definition import Operand
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.kernels.matmul import MATMUL, MATMUL_F16
 from vyre_driver.kernels.softmax import SOFTMAX
@@ -104,7 +103,7 @@ def result(driver: Driver, definition: KernelDefinition, candidate: Candidate | 
     """What a kernel makes of arrays, in buffers that go on past their ends, where it must find nothing and leave nothing."""
     kernel = TunedKernel(driver, definition)
     chosen = candidate or kernel.candidates[0]
-    operands = {name: Operand(one.shape, one.dtype) for name, one in zip(definition.inputs, arrays, strict=True)}
+    operands = definition.operands(arrays)
     plan = definition.plan(definition.call(operands, {}, chosen, kernel.device))
     made = {**plan.outputs, **plan.temporaries}
     lengths = {name: math.prod(one.shape) * one.dtype.itemsize for name, one in made.items()}

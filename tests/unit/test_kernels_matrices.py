@@ -237,6 +237,6 @@ def test_operations_and_bytes_are_those_that_no_kernel_does_without(
 def test_examples_are_the_same_for_the_same_seed_and_have_the_size_they_were_asked_for(definition: KernelDefinition) -> None:
     size = definition.sizes[0]
     (one, _), (same, _), (other, _) = (definition.example(size, seed) for seed in (1, 1, 2))
-    operands = {name: Operand(array.shape, array.dtype) for name, array in zip(definition.inputs, one, strict=True)}
+    operands = definition.operands(one)
     equal = [all(np.array_equal(x, y) for x, y in zip(one, made, strict=True)) for made in (same, other)]
     assert (definition.size(operands, {}), equal) == (size, [True, False])

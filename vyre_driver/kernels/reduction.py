@@ -29,7 +29,7 @@ from vyre_driver.kernels.long_arrays import (
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
@@ -39,18 +39,12 @@ if TYPE_CHECKING:
 SUMS = {"float32": 0, "uint32": 1, "int32": 1}
 _MAXIMA = {"float32": 2, "uint32": 3, "int32": 4}
 _WORKGROUPS = (256, 512, 128, 1024)  # multiples of all subgroup sizes, 128 at most, so that subgroups can be full
-
-
-def blockwise(rule: Callable[[Candidate, Limits], str | None]) -> TuningSpace:
-    """Return the tuning space of a kernel that shares an array among blocks: 64 candidates, of which the rule refuses some."""
-    return TuningSpace(
-        (
-            Axis("WORKGROUP_X", _WORKGROUPS, "invocations of a workgroup", "x"),
-            Axis("UNROLL", (4, 2, 8, 1), "vectors that an invocation loads at once"),
-            Axis("BLOCKS", BLOCKS, "most workgroups that share the array"),
-        ),
-        rule,
-    )
+BLOCKWISE = (
+    Axis("WORKGROUP_X", _WORKGROUPS, "invocations of a workgroup", "x"),
+    Axis("UNROLL", (4, 2, 8, 1), "vectors that an invocation loads at once"),
+    Axis("BLOCKS", BLOCKS, "most workgroups that share the array"),
+)
+"""64 candidates of a kernel that shares an array among blocks."""
 
 
 def float_tolerance(count: int) -> float:
@@ -95,8 +89,8 @@ class Reduction(NumbersKernel):
         return variant("reduce", device), shipped_module("copy_words")
 
     def space(self, _device: DeviceFacts) -> TuningSpace:
-        """Return 64 candidates."""
-        return blockwise(_rule)
+        """Return 64 candidates, without those whose workgroups share more than the device has."""
+        return TuningSpace(BLOCKWISE, _rule)
 
     def plan(self, call: Call) -> Plan:
         """Return two dispatches, or one where one workgroup does it all."""

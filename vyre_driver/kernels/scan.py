@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand, Plan, Size, Step
+from vyre_driver.autotune.search.space import Candidate, Limits, TuningSpace
 from vyre_driver.kernels.long_arrays import VECTOR, PaddedBuffers, blocks, over_shared_memory, variant
-from vyre_driver.kernels.reduction import SUMS, NumbersKernel, blockwise, float_tolerance
+from vyre_driver.kernels.reduction import BLOCKWISE, SUMS, NumbersKernel, float_tolerance
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.search.space import Candidate, Limits, TuningSpace
     from vyre_driver.spirv.module import SpirvModule
 
 
@@ -50,7 +50,7 @@ class InclusiveScan(NumbersKernel):
 
     def space(self, _device: DeviceFacts) -> TuningSpace:
         """Return 64 candidates, without those whose workgroups share more than the device has."""
-        return blockwise(_rule)
+        return TuningSpace(BLOCKWISE, _rule)
 
     def plan(self, call: Call) -> Plan:
         """Return three dispatches, or one where one workgroup does it all."""

@@ -13,16 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.autotune.target import TuningTarget
+from vyre_driver.errors import InvalidInput
 from vyre_driver.specialization.values import SpecMap
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
+    from vyre_driver.kompute.buffer import Buffer
     from vyre_driver.spirv.module import SpirvModule
     from vyre_driver.target.config import DispatchConfig
     from vyre_driver.vulkan.devices import PhysicalDevice
@@ -134,6 +136,23 @@ class KernelDefinition(ABC):
         InvalidInput
             If they do not.
         """
+
+    def operands(self, arrays: Sequence[NDArray[Any] | Buffer]) -> dict[str, Operand]:
+        """Return a call's arrays by name.
+
+        Raises
+        ------
+        InvalidInput
+            If there are more or fewer than the kernel takes.
+        """
+        if len(arrays) != len(self.inputs):
+            raise InvalidInput(
+                f"{self.name} takes {len(self.inputs)} arrays ({', '.join(self.inputs)}) and got {len(arrays)}",
+                fix=f"give {len(self.inputs)}",
+                expected=len(self.inputs),
+                received=len(arrays),
+            )
+        return {name: Operand(one.shape, one.dtype) for name, one in zip(self.inputs, arrays, strict=True)}
 
     def call(
         self, operands: Mapping[str, Operand], parameters: Mapping[str, Any], candidate: Candidate, device: DeviceFacts

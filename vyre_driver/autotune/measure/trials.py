@@ -74,7 +74,7 @@ class Workbench:
         self.run_timeout = run_timeout
         self.patience = patience
         self.arrays = dict(zip(definition.inputs, arrays, strict=True))
-        self.operands = {name: Operand(array.shape, array.dtype) for name, array in self.arrays.items()}
+        self.operands = definition.operands(arrays)
         self._shared: dict[object, Buffer] = {}
         self._is_stuck = False
         try:

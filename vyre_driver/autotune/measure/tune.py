@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.measure.definition import Operand
 from vyre_driver.autotune.measure.isolation import IsolatedBench
 from vyre_driver.autotune.measure.outputs import difference
 from vyre_driver.autotune.measure.trials import SEED, Workbench
@@ -185,13 +184,7 @@ def _inputs(
     if size is not None:
         raise InvalidInput(f"both the size {size} and arrays for {definition.name}", fix="give one of them", size=size)
     given, named = tuple(as_array(one) for one in arrays), dict(parameters or {})
-    if len(given) != len(definition.inputs):
-        raise InvalidInput(
-            f"{definition.name} takes {len(definition.inputs)} arrays and got {len(given)}",
-            fix=f"give {', '.join(definition.inputs) or 'none'}",
-        )
-    operands = {name: Operand(one.shape, one.dtype) for name, one in zip(definition.inputs, given, strict=True)}
-    return _Inputs(definition.size(operands, named), given, named, is_ours=False)
+    return _Inputs(definition.size(definition.operands(given), named), given, named, is_ours=False)
 
 
 def _example(definition: KernelDefinition, size: Size) -> _Inputs:

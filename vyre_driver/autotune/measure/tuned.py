@@ -54,8 +54,7 @@ class TunedKernel:
         self.candidates = self.space.candidates(driver.physical_device.limits)
         self._compiled: dict[object, tuple[SpirvModule | Program, Kernel]] = {}
         self._known: dict[Size, Candidate] = {}
-        self._calls: OrderedDict[object, _CallBuffers] = OrderedDict()
-        self._latest: _CallBuffers | None = None  # of these
+        self._calls: OrderedDict[object, _CallBuffers] = OrderedDict()  # the latest last
         self._lock = threading.RLock()  # of what is compiled and tuned
         self._calling = call_lock(definition.name)  # of the calls, their buffers and what is bound to them
         driver.room.add(self)
@@ -82,16 +81,16 @@ class TunedKernel:
 
     def _called(self, arrays: tuple[object, ...], parameters: dict[str, Any]) -> NDArray[Any] | tuple[NDArray[Any], ...]:
         given = [as_array(array) for array in arrays]
-        operands = self._operands([Operand(one.shape, one.dtype) for one in given])
+        operands = self.definition.operands(given)
         size = self.definition.size(operands, parameters)
         candidate = self._tuned(size)
         form = candidate, list(operands.values()), _typed(parameters)
 
         def run() -> NDArray[Any] | tuple[NDArray[Any], ...]:
             with self._calling:
-                call = self._latest
+                call = next(reversed(self._calls.values()), None)
                 if call is None or call.form != form:
-                    call = self._latest = self._prepared(form, Call(operands, parameters, size, candidate, self.device))
+                    call = self._prepared(form, Call(operands, parameters, size, candidate, self.device))
                 call.used = next(self.driver.room.uses)
                 return call.run(self.definition.inputs, given)
 
@@ -115,7 +114,7 @@ class TunedKernel:
         """
         outputs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
         check_buffers(self.driver.device, (*buffers, *outputs))
-        operands = self._operands([Operand(one.shape, one.dtype) for one in buffers])
+        operands = self.definition.operands(buffers)
         size = self.definition.size(operands, parameters)
         chosen = self._tuned(size) if candidate is None else candidate
         plan = self.definition.plan(Call(operands, parameters, size, chosen, self.device))
@@ -149,20 +148,8 @@ class TunedKernel:
     def close(self) -> None:
         """Let the buffers of calls go; a second call does nothing."""
         with self._calling:
-            self._latest = None
             while self._calls:
                 self._calls.popitem()[1].close()
-
-    def _operands(self, given: list[Operand]) -> dict[str, Operand]:
-        names = self.definition.inputs
-        if len(given) != len(names):
-            raise InvalidInput(
-                f"{self.definition.name} takes {len(names)} arrays ({', '.join(names)}) and got {len(given)}",
-                fix=f"give {len(names)}",
-                expected=len(names),
-                received=len(given),
-            )
-        return dict(zip(names, given, strict=True))
 
     def _prepared(self, form: object, wanted: Call) -> _CallBuffers:
         """Return buffers to which a call's plan is bound; under the lock, where those of earlier calls stay."""
@@ -170,9 +157,8 @@ class TunedKernel:
         memory = {**wanted.operands, **plan.outputs}
         shapes = tuple((name, one.shape, one.dtype) for name, one in memory.items())
         call = self._calls.pop(shapes, None)
-        self._latest = None
         while len(self._calls) >= _MAX_CALLS:
-            self._drop_oldest()
+            self._calls.popitem(last=False)[1].close()
         try:
             call = call or _CallBuffers(self.driver, memory)
             call.bind(self, plan, form)
@@ -191,15 +177,9 @@ class TunedKernel:
         """Drop the buffers of the shape that was not called for longest, unless a call is under way; as ``Keeper``."""
         with self._calling.attempt() as is_mine:
             if is_mine and self._calls:
-                self._drop_oldest()
+                self._calls.popitem(last=False)[1].close()
                 return True
         return False
-
-    def _drop_oldest(self) -> None:
-        _, dropped = self._calls.popitem(last=False)
-        if self._latest is dropped:
-            self._latest = None
-        dropped.close()
 
     def _check_outputs(self, plan: Plan, inputs: Mapping[str, Buffer], outputs: tuple[Buffer, ...]) -> None:
         if len(outputs) != len(plan.outputs):
@@ -309,7 +289,7 @@ class _CallBuffers:
 
     def bind(self, kernel: TunedKernel, plan: Plan, form: object) -> None:
         """Bind a plan, in the place of another one: with another candidate, or of a call with other parameters."""
-        if self._bound is None or self.form != form:
+        if self.form != form:
             self._unbind()
             self._bound = BoundPlan(kernel, plan, self._buffers)
             self.form = form

@@ -117,10 +117,9 @@ class _Search:
     entrants: list[Entrant] = field(default_factory=list)
     reference: Candidate | None = None
     samples: int = 0
-    began: float = 0.0
+    began: float = field(init=False)
 
     def __post_init__(self) -> None:
-        """Begin."""
         self.began = self.clock()
 
     @property
@@ -154,18 +153,12 @@ class _Search:
             self._close(one)
 
     def result(self) -> SearchResult:
-        """Return what was found, when every trial is closed.
-
-        Raises
-        ------
-        TuningFailed
-            If nothing is right and timed.
-        """
+        """Return what was found, when every trial is closed; raises TuningFailed if nothing is right and timed."""
         outcomes = tuple(one.outcome for one in self.entrants)
-        by_status = {status: [one for one in self.entrants if one.outcome.status is status] for status in Status}
         best = self._best()
         if best is None:
-            counts = ", ".join(f"{len(those)} {status.value}" for status, those in by_status.items() if those)
+            by_status = [(status, sum(one.status is status for one in outcomes)) for status in Status]
+            counts = ", ".join(f"{count} {status.value}" for status, count in by_status if count)
             said = "; ".join(f"{one.candidate}: {one.detail}" for one in outcomes[:_SHOWN])
             raise TuningFailed(
                 f"none of {len(outcomes)} candidates was right and timed in {self.seconds:.1f} s of {self.budget.seconds:g} s "

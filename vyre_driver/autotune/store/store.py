@@ -196,16 +196,12 @@ def _check_schema(path: Path, content: AutotuneText) -> None:
 
 
 def _without(content: AutotuneText, forgotten: AbstractSet[_Forgotten]) -> AutotuneText:
-    """Return the same with neither records nor additions of what was forgotten."""
+    """Return a copy with neither records nor additions of what was forgotten."""
     if not forgotten:
         return replace(content, records=dict(content.records), unknown_of=dict(content.unknown_of))
-    return AutotuneText(
-        {at: record for at, record in content.records.items() if at not in forgotten and (at[0], None) not in forgotten},
-        content.schema,
-        content.unreadable,
-        content.unknown,
-        {at: added for at, added in content.unknown_of.items() if at not in forgotten and (at[0], None) not in forgotten},
-    )
+    gone = {at for at in content.records if at in forgotten or (at[0], None) in forgotten}
+    records = {at: record for at, record in content.records.items() if at not in gone}
+    return replace(content, records=records, unknown_of={at: one for at, one in content.unknown_of.items() if at not in gone})
 
 
 def _joined(

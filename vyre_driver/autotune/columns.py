@@ -49,7 +49,7 @@ def columns_of(space: TuningSpace, candidate: Candidate) -> Columns:
     return Columns(candidate.workgroup_size, values.get(UNROLL, 1), (x, y, z))
 
 
-def candidate_of(space: TuningSpace, record: AutotuneRecord | Columns, limits: Limits) -> Candidate | None:
+def candidate_of(space: TuningSpace, record: AutotuneRecord, limits: Limits) -> Candidate | None:
     """Return the candidate that a record names, None if it is not of this space or will not do on this device."""
     sizes = dict(zip("xyz", record.workgroup_size, strict=True))
     values = {axis.constant: sizes[axis.workgroup] for axis in space.axes if axis.workgroup is not None}

@@ -11,7 +11,7 @@ import pickle
 import sys
 import tempfile
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -173,14 +173,13 @@ class IsolatedBench:
         return answer["value"]
 
 
+@dataclass(frozen=True, slots=True)
 class IsolatedTrial:
     """A candidate in the child of a bench; made ready again in the next one when that child is gone."""
 
-    def __init__(self, bench: IsolatedBench, candidate: Candidate, number: int) -> None:
-        """Made by ``IsolatedBench.make``."""
-        self.candidate = candidate
-        self.number = number
-        self._bench = bench
+    bench: IsolatedBench
+    candidate: Candidate
+    number: int
 
     def request(self, what: str) -> dict[str, Any]:
         """Return what the child is told."""
@@ -188,27 +187,27 @@ class IsolatedTrial:
 
     def outputs(self) -> list[NDArray[Any]]:
         """Do as ``DeviceTrial.outputs``; raises as ``IsolatedBench.ask``."""
-        self._bench.ask(self, "outputs", self._long)
-        with Path(self._bench.directory.name, OUTPUTS_FILE).open("rb") as file:
+        self.bench.ask(self, "outputs", self._long)
+        with Path(self.bench.directory.name, OUTPUTS_FILE).open("rb") as file:
             found: list[NDArray[Any]] = pickle.load(file)  # noqa: S301 -- of our own child
         return found
 
     def sample(self) -> float:
         """Do as ``DeviceTrial.sample``; raises as ``IsolatedBench.ask``."""
-        return float(self._bench.ask(self, "sample", self._bench.budget.run_timeout + _GRACE_S))
+        return float(self.bench.ask(self, "sample", self.bench.budget.run_timeout + _GRACE_S))
 
     def keep_busy(self, seconds: float) -> float:
         """Do as ``DeviceTrial.keep_busy``; raises as ``IsolatedBench.ask``."""
-        return float(self._bench.ask(self, "keep busy", seconds + self._long, busy_s=seconds))
+        return float(self.bench.ask(self, "keep busy", seconds + self._long, busy_s=seconds))
 
     def close(self) -> None:
         """Have the child let it go, if it lives."""
-        self._bench.let_go(self)
+        self.bench.let_go(self)
 
     @property
     def _long(self) -> float:
         """Seconds for a run, with what has to be made ready and copied."""
-        return self._bench.budget.run_timeout + self._bench.budget.make_timeout
+        return self.bench.budget.run_timeout + self.bench.budget.make_timeout
 
 
 def _not_started(error: BaseException) -> BaseException:

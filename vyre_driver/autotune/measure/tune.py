@@ -289,11 +289,9 @@ class _CheckedTrial:
         return outputs
 
     def sample(self) -> float:
-        """Return the nanoseconds of a run."""
         return self.on(self.maker.bench).sample()
 
     def keep_busy(self, seconds: float) -> float:
-        """Run for so many seconds."""
         return self.on(self.maker.bench).keep_busy(seconds)
 
     def verify(self) -> None:
@@ -305,7 +303,6 @@ class _CheckedTrial:
             raise WrongOutputs(f"at the size {size_text(self.maker.given.size)} {why}")
 
     def close(self) -> None:
-        """Close what is open."""
         while self.trials:
             self.trials.popitem()[1].close()
 

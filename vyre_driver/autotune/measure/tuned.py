@@ -295,7 +295,6 @@ class _CallBuffers:
             self.form = form
 
     def run(self, names: Sequence[str], arrays: Sequence[NDArray[Any]]) -> NDArray[Any] | tuple[NDArray[Any], ...]:
-        """Run what is bound on arrays."""
         assert self._bound is not None  # noqa: S101 -- the kernel binds before it runs
         for name, array in zip(names, arrays, strict=True):
             self._buffers[name].write(array)
@@ -304,7 +303,6 @@ class _CallBuffers:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def close(self) -> None:
-        """Let the buffers go."""
         self._unbind()
         while self._buffers:
             self._buffers.popitem()[1].close()

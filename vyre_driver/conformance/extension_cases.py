@@ -9,6 +9,7 @@ Source: spec items 1.7 (integers) and 1.9.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,7 +48,7 @@ def _shifted(by: int) -> Callable[[Expr], Expr]:
     return lambda x: ir.cast(U32, ir.cast(I32, x) / (1 << by))
 
 
-WAYS: dict[str, Callable[[Expr], Expr]] = {
+_WAYS: dict[str, Callable[[Expr], Expr]] = {
     **{f"cast to {dtype}": _narrowed(dtype) for dtype in _NARROW},
     "quotient by 2^24": _shifted(24),
     "quotient by 2^16": _shifted(16),
@@ -64,20 +65,12 @@ WAYS: dict[str, Callable[[Expr], Expr]] = {
 """Makes a word of any word."""
 
 
-def _signed(make: Callable[[Expr], Expr]) -> Callable[[Expr], Expr]:
-    return lambda w: make(ir.cast(I32, w))
-
-
-def _with(op: BinOp, constant: int, *, turned: bool = False) -> Callable[[Expr], Expr]:
-    return lambda w: ir.binop(op, ir.u32(constant), w) if turned else ir.binop(op, w, ir.u32(constant))
+def _with(op: BinOp, constant: int) -> Callable[[Expr], Expr]:
+    return lambda w: ir.binop(op, w, ir.u32(constant))
 
 
 def _signed_with(op: BinOp, constant: int) -> Callable[[Expr], Expr]:
     return lambda w: ir.binop(op, ir.cast(I32, w), ir.i32(constant))
-
-
-def _of_one(op: UnOp) -> Callable[[Expr], Expr]:
-    return lambda w: ir.unop(op, w)
 
 
 _ORDERS = (BinOp.LT, BinOp.LE, BinOp.GT, BinOp.GE, BinOp.EQ, BinOp.NE)
@@ -98,11 +91,11 @@ _CONSTANTS = {
     BinOp.SATURATING_MUL: 3,
 }
 _SIGNED_CONSTANTS = {BinOp.DIV: 3, BinOp.MOD: -7, BinOp.MIN: 77, BinOp.MAX: -77, BinOp.MUL: -3}
-THEN: dict[str, tuple[DataType, Callable[[Expr], Expr]]] = {
-    "as f32": (F32, lambda w: ir.cast(F32, w)),
-    "as f32 by way of i32": (F32, _signed(lambda s: ir.cast(F32, s))),
+_THEN: dict[str, tuple[DataType, Callable[[Expr], Expr]]] = {
+    "as f32": (F32, partial(ir.cast, F32)),
+    "as f32 by way of i32": (F32, lambda w: ir.cast(F32, ir.cast(I32, w))),
     **{f"{op.name} {constant}": (U32, _with(op, constant)) for op, constant in _CONSTANTS.items()},
-    "DIV of 2^32 - 2": (U32, _with(BinOp.DIV, _ONES - 1, turned=True)),
+    "DIV of 2^32 - 2": (U32, lambda w: ir.u32(_ONES - 1) / w),
     "DIV by itself less 3": (U32, lambda w: w / (w - 3)),
     "MUL_HIGH by itself": (U32, lambda w: ir.binop(BinOp.MUL_HIGH, w, w)),
     "SATURATING_MUL by itself": (U32, lambda w: ir.binop(BinOp.SATURATING_MUL, w, w)),
@@ -111,12 +104,12 @@ THEN: dict[str, tuple[DataType, Callable[[Expr], Expr]]] = {
     **{f"signed {op.name} {constant}": (I32, _signed_with(op, constant)) for op, constant in _SIGNED_CONSTANTS.items()},
     **{f"signed {op.name} -128": (BOOL, _signed_with(op, -128)) for op in _ORDERS},
     **{f"signed {op.name} 128": (BOOL, _signed_with(op, 128)) for op in _ORDERS},
-    **{op.name: (U32, _of_one(op)) for op in (UnOp.POPCOUNT, UnOp.CLZ, UnOp.CTZ, UnOp.REVERSE_BITS)},
+    **{op.name: (U32, partial(ir.unop, op)) for op in (UnOp.POPCOUNT, UnOp.CLZ, UnOp.CTZ, UnOp.REVERSE_BITS)},
 }
 """What is computed of a word, and its type."""
-THEN_WIDE: dict[str, tuple[DataType, Callable[[Expr], Expr]]] = {
-    "as u64": (U64, lambda w: ir.cast(U64, w)),
-    "as u64 by way of i32": (U64, _signed(lambda s: ir.cast(U64, s))),
+_THEN_WIDE: dict[str, tuple[DataType, Callable[[Expr], Expr]]] = {
+    "as u64": (U64, partial(ir.cast, U64)),
+    "as u64 by way of i32": (U64, lambda w: ir.cast(U64, ir.cast(I32, w))),
     "MUL_HIGH of u64": (U64, lambda w: ir.binop(BinOp.MUL_HIGH, ir.cast(U64, w), ir.u64(0xFFFF_0001_0000_0003))),
     "u64 LT 2^32": (BOOL, lambda w: ir.cast(U64, w) < ir.u64(1 << 32)),
 }
@@ -126,8 +119,11 @@ THEN_WIDE: dict[str, tuple[DataType, Callable[[Expr], Expr]]] = {
 def extension_cases(options: Options) -> Iterator[Case]:
     """Yield them all; the first is what a driver was wrong about."""
     yield _reported()
-    for name, (dtype, make) in (THEN | (THEN_WIDE if options.u64 else {})).items():
-        yield computed(f"{name} of words whose upper bits are alike", dtype, [make], list(WAYS.values()))
+    given, x = BufferDecl.read("given", 0, U32).with_count(len(_WORDS)), ir.var("x", U32)
+    words = {"x": (given, np.array(_WORDS, np.uint32))}
+    for name, (dtype, make) in (_THEN | (_THEN_WIDE if options.u64 else {})).items():
+        terms = [make(way(x)) for way in _WAYS.values()]
+        yield case_of_each(f"{name} of words whose upper bits are alike", words, dtype, terms)
     if options.narrow:
         yield from (_loaded(dtype) for dtype in _NARROW)
 
@@ -137,13 +133,6 @@ def _reported() -> Case:
     out = BufferDecl.output("floats_out", 1, F32).with_count(1)
     body = [ir.store(out, 0, ir.cast(F32, ir.cast(U32, ir.cast(DataType.I8, ir.load(signed, 0)))))]
     return case_of("a byte below zero as a word and as f32", [signed, out], body, np.array([-1], np.int32), size=(1, 1, 1))
-
-
-def computed(name: str, dtype: DataType, operators: list[Callable[[Expr], Expr]], ways: list[Callable[[Expr], Expr]]) -> Case:
-    """Return the case of these operators on words that are made in these ways."""
-    given = BufferDecl.read("given", 0, U32).with_count(len(_WORDS))
-    each = [make(way(ir.var("x", U32))) for make in operators for way in ways]
-    return case_of_each(name, {"x": (given, np.array(_WORDS, np.uint32))}, dtype, each)
 
 
 def _loaded(dtype: DataType) -> Case:

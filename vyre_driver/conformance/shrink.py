@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.statements import Node
 
-MAX_ATTEMPTS = 2000
+_MAX_ATTEMPTS = 2000
 _LIMITING = frozenset({BinOp.MOD, BinOp.MIN, BinOp.BIT_AND})  # by a literal: no result is above it, whatever stands on the left
 _SIMPLEST: dict[DataType, tuple[Expr, Expr]] = {
     DataType.U32: (ir.u32(0), ir.u32(1)),
@@ -46,12 +46,12 @@ _SIMPLEST: dict[DataType, tuple[Expr, Expr]] = {
 }
 
 
-def shrunk(case: Case, fails: Callable[[Case], bool], *, attempts: int = MAX_ATTEMPTS) -> Case:
-    """Return a case as small as could be found that still fails; ``fails`` is asked at most ``attempts`` times.
+def shrunk(case: Case, fails: Callable[[Case], bool]) -> Case:
+    """Return a case as small as could be found that still fails; ``fails`` is asked at most 2,000 times.
 
     After a success the next try is what follows it: what came before has failed already, and is tried again in the next pass.
     """
-    left = attempts
+    left = _MAX_ATTEMPTS
     while True:
         before = case
         for ways in _WAYS:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from vyre_driver.backends.reference import floats, integers, subgroups
+from vyre_driver.backends.reference import floats, integers
+from vyre_driver.backends.reference.invocations import ballot, shuffled, subgroup_sum
 from vyre_driver.backends.reference.memory import SUPPORTED_ATOMICS
 from vyre_driver.backends.reference.values import INTEGERS, VECTORS, cast, truth, word_of
 from vyre_driver.errors import UnsupportedFeature
@@ -223,19 +224,19 @@ class ExpressionCompiler:
         """Return the sum over the subgroup."""
         self.has_subgroups = True
         inner = self._value(expr.value)
-        return Value(lambda batch: subgroups.add(batch, inner.run(batch)), inner.dtype, is_canonical=True)
+        return Value(lambda batch: subgroup_sum(batch, inner.run(batch)), inner.dtype, is_canonical=True)
 
     def subgroup_shuffle(self, expr: ex.SubgroupShuffle) -> Value:
         """Return the value of another lane."""
         self.has_subgroups = True
         inner, lane = self._value(expr.value), self._value(expr.lane)
-        return Value(lambda batch: subgroups.shuffle(batch, inner.run(batch), lane.run(batch)), inner.dtype)
+        return Value(lambda batch: shuffled(batch, inner.run(batch), lane.run(batch)), inner.dtype)
 
     def subgroup_ballot(self, expr: ex.SubgroupBallot) -> Value:
         """Return a bit a lane."""
         self.has_subgroups = True
         is_true = truth_of(self._value(expr.cond))
-        return Value(lambda batch: subgroups.ballot(batch, is_true(batch)), DataType.U32)
+        return Value(lambda batch: ballot(batch, is_true(batch)), DataType.U32)
 
     def subgroup_lane(self, _expr: ex.SubgroupLocalId) -> Value:
         """Return the lane."""

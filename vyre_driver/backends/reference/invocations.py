@@ -1,6 +1,9 @@
 """Invocations that are run in lockstep: which of them are active, their variables, where they are in the grid.
 
-Source: spec items 1.6 (ids) and 1.7 (invocation order: x fastest, then y, then z; subgroups of 32).
+A subgroup is so many consecutive invocations of a workgroup, 32 by default, the last one perhaps fewer; what its active
+invocations exchange is here too.
+
+Source: spec items 1.6 (ids) and 1.7 (invocation order: x fastest, then y, then z; subgroups of 32; parallelism).
 """
 
 from __future__ import annotations
@@ -11,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from vyre_driver.backends.reference import floats
+from vyre_driver.backends.reference.values import spread
 from vyre_driver.errors import ExecutionFault, StepBudgetExceeded
 
 if TYPE_CHECKING:
@@ -22,6 +27,7 @@ if TYPE_CHECKING:
     Places = NDArray[np.int64]
 
 SUBGROUP_LANES = 32
+_BALLOT_LANES = 32
 
 
 class Grid(NamedTuple):
@@ -125,6 +131,10 @@ class InvocationBatch:
         """The number of each within its subgroup."""
         return self._local % self.grid.lanes
 
+    def subgroup_slots(self) -> tuple[Places, Places, int]:
+        """Return the subgroup and the lane of each active invocation, and how many subgroups there are."""
+        return self.subgroup_of[self.lanes], self.subgroup_lane[self.lanes], int(self.subgroup_of[-1]) + 1
+
     @cached_property
     def local_ids(self) -> tuple[Values, ...]:
         """The index of each in its workgroup, along x, y and z."""
@@ -222,3 +232,39 @@ def _split(numbers: Places, sizes: tuple[int, int, int]) -> tuple[Values, ...]:
         (numbers // x % y).astype(np.uint32),
         (numbers // (x * y)).astype(np.uint32),
     )
+
+
+def subgroup_sum(batch: InvocationBatch, values: Values) -> Values:
+    """Return the sum over each subgroup; integers wrap, f32 are added from lane 0 up, to 0.0."""
+    groups, lanes, count = batch.subgroup_slots()
+    table = np.zeros((count, batch.grid.lanes), values.dtype)
+    table[groups, lanes] = spread(values, len(lanes))
+    if values.dtype != np.float32:
+        return np.asarray(np.add.reduce(table, axis=1, dtype=values.dtype)[groups])
+    table = floats.flushed(table)
+    there = np.zeros(table.shape, np.bool_)
+    there[groups, lanes] = True
+    total = np.zeros(count, np.float32)
+    for lane in range(batch.grid.lanes):
+        total = np.where(there[:, lane], floats.canonical(total + table[:, lane]), total)
+    return total[groups]
+
+
+def shuffled(batch: InvocationBatch, values: Values, wanted: Values) -> Values:
+    """Return the value of another lane; zero where that is not there or not active."""
+    groups, lanes, count = batch.subgroup_slots()
+    table = np.zeros((count, batch.grid.lanes, *values.shape[1:]), values.dtype)
+    table[groups, lanes] = spread(values, len(lanes))
+    wanted = spread(wanted, len(lanes)).astype(np.int64)
+    there = wanted < batch.grid.lanes
+    found = table[groups, np.where(there, wanted, 0)]
+    return np.where(there.reshape(-1, *[1] * (values.ndim - 1)), found, np.zeros(1, values.dtype))
+
+
+def ballot(batch: InvocationBatch, conditions: Values) -> Values:
+    """Return a bit for each active lane whose condition holds, of the first 32."""
+    groups, lanes, count = batch.subgroup_slots()
+    conditions = spread(conditions, len(lanes)) & (lanes < _BALLOT_LANES)
+    table = np.zeros((count, batch.grid.lanes), np.uint32)
+    table[groups, lanes] = conditions.astype(np.uint32) << (lanes % _BALLOT_LANES).astype(np.uint32)
+    return np.asarray(np.bitwise_or.reduce(table, axis=1)[groups])

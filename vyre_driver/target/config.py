@@ -8,12 +8,14 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U8_MAX, U32_MAX, U64_MAX, integer_within
 from vyre_driver.errors import InvalidDispatchConfig
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
 
@@ -80,7 +82,7 @@ class DispatchConfig:
         for field in fields(self):
             value = getattr(self, field.name)
             if value is not None or field.default is not None:
-                object.__setattr__(self, field.name, _checked(field.name, value))
+                object.__setattr__(self, field.name, _CHECKS[field.name](field.name, value))
 
     @classmethod
     def new(
@@ -94,38 +96,13 @@ class DispatchConfig:
         return cls(profile, ulp_budget, timeout, label)
 
 
-_RANGES = {
-    "ulp_budget": (0, U8_MAX),
-    "max_output_bytes": (0, U64_MAX),
-    "fixpoint_iterations": (1, U32_MAX),
-    "workgroup_override": (1, U32_MAX),
-    "grid_override": (1, U32_MAX),
-}
-_KINDS: dict[str, type] = {
-    "profile": str,
-    "label": str,
-    "speculation": SpeculationMode,
-    "persistent_thread": PersistentThreadMode,
-    "cooperative": bool,
-}
-
-
-def _checked(name: str, value: object) -> object:
-    """Return the value of a field as it is kept."""
-    match name:
-        case "ulp_budget" | "max_output_bytes" | "fixpoint_iterations":
-            return _whole(name, value)
-        case "workgroup_override" | "grid_override":
-            return _three(name, value)
-        case "timeout":
-            return _seconds(name, value)
-    if not isinstance(value, _KINDS[name]):
-        _refuse(name, value, f"is not a {_KINDS[name].__name__}", f"give a {_KINDS[name].__name__}")
+def _of_kind(name: str, value: object, *, kind: type) -> object:
+    if not isinstance(value, kind):
+        _refuse(name, value, f"is not a {kind.__name__}", f"give a {kind.__name__}")
     return value
 
 
-def _whole(name: str, value: object) -> int:
-    low, high = _RANGES[name]
+def _whole(name: str, value: object, *, low: int, high: int) -> int:
     found = integer_within(value, low, high)
     if found is None:
         _refuse(name, value, f"is not an integer from {low} to {high}", f"give an integer from {low} to {high}")
@@ -136,7 +113,7 @@ def _three(name: str, value: object) -> tuple[int, ...]:
     axes = tuple(value) if isinstance(value, (tuple, list)) else ()
     if len(axes) != 3:
         _refuse(name, value, "is not 3 numbers", "give (x, y, z)")
-    return tuple(_whole(name, axis) for axis in axes)
+    return tuple(_whole(name, axis, low=1, high=U32_MAX) for axis in axes)
 
 
 def _seconds(name: str, value: object) -> float:
@@ -147,3 +124,19 @@ def _seconds(name: str, value: object) -> float:
 
 def _refuse(name: str, value: object, problem: str, fix: str) -> NoReturn:
     raise InvalidDispatchConfig(f"{name} of the dispatch is {value!r}, which {problem}", fix=fix, field=name, value=value)
+
+
+# Each checks a field, named first, and returns its value as it is kept.
+_CHECKS: dict[str, Callable[[str, object], object]] = {
+    "profile": partial(_of_kind, kind=str),
+    "ulp_budget": partial(_whole, low=0, high=U8_MAX),
+    "timeout": _seconds,
+    "label": partial(_of_kind, kind=str),
+    "max_output_bytes": partial(_whole, low=0, high=U64_MAX),
+    "workgroup_override": _three,
+    "grid_override": _three,
+    "fixpoint_iterations": partial(_whole, low=1, high=U32_MAX),
+    "speculation": partial(_of_kind, kind=SpeculationMode),
+    "persistent_thread": partial(_of_kind, kind=PersistentThreadMode),
+    "cooperative": partial(_of_kind, kind=bool),
+}

@@ -60,20 +60,17 @@ class _Job(Generic[_Result]):
 class _Lane:
     """One device of a pool: its driver, and the jobs that wait for it. Changed under the pool's lock."""
 
-    def __init__(self, driver: Driver, number: int) -> None:
+    def __init__(self, driver: Driver, number: int, pool: DriverPool, serve: Callable[[_Lane], None]) -> None:
         self.driver = driver
         self.number = number
         self.waiting: deque[_Job[Any]] = deque()
         self.running: _Job[Any] | None = None
         self.done = 0
         self.lost: DeviceLost | None = None
-        self.thread: threading.Thread | None = None
+        self.thread = threading.Thread(target=serve, args=(self,), name=f"vyre_driver device {number}", daemon=True)
         # One item at least for each job that waits, and for each reason to end: the thread looks around once an item.
         self.wakes: SimpleQueue[object] = SimpleQueue()
-        self.owner: weakref.ref[DriverPool] | None = None
-
-    def watch(self, pool: DriverPool) -> None:
-        """Have the thread end when its pool is dropped: that puts the reference among the items, in one step."""
+        # The thread ends when its pool is dropped: that puts this reference among the items, in one step.
         self.owner = weakref.ref(pool, self.wakes.put)
 
     @property
@@ -93,14 +90,6 @@ class _Lanes:
         self.changing = threading.RLock()
         self.closing = False
         self.lanes: list[_Lane] = []
-
-    def start(self) -> None:
-        """Start a thread for each lane."""
-        for lane in self.lanes:
-            lane.thread = threading.Thread(
-                target=self.serve, args=(lane,), name=f"vyre_driver device {lane.number}", daemon=True
-            )
-        start_all(lane.thread for lane in self.lanes if lane.thread is not None)
 
     def end(self) -> None:
         """Have the threads end when all work that was given has ended."""
@@ -175,9 +164,9 @@ class _Lanes:
         failed: list[_Job[Any]] = []
         with self.changing:
             lane.lost, lane.running = error, None
-            moved = [job, *lane.waiting] if job.losses < _MAX_LOST else list(lane.waiting)
+            moved = [job, *lane.waiting]
             if job.losses >= _MAX_LOST:
-                failed.append(job)
+                failed.append(moved.pop(0))
             lane.waiting.clear()
             for one in moved:
                 try:
@@ -229,15 +218,14 @@ class DriverPool:
             for number, device in enumerate(named):
                 driver = Driver(device, cache if shared is None else shared, allow_software=allowed, strict=strict)
                 shared = driver.cache
-                self._lanes.lanes.append(_Lane(driver, number))
-                self._lanes.lanes[-1].watch(self)
+                self._lanes.lanes.append(_Lane(driver, number, self, self._lanes.serve))
         except BaseException:
             for lane in self._lanes.lanes:
                 lane.driver.close()
             raise
         if not self._lanes.lanes:
             raise DispatchFailed("the pool has no devices", fix="name one device or more")
-        self._lanes.start()
+        start_all(lane.thread for lane in self._lanes.lanes)
 
     @property
     def drivers(self) -> tuple[Driver, ...]:
@@ -317,8 +305,7 @@ class DriverPool:
         """Return when all work that was given has ended and every device is closed; a second call does nothing."""
         self._lanes.end()
         for lane in self._lanes.lanes:
-            if lane.thread is not None:
-                lane.thread.join()
+            lane.thread.join()
         for lane in self._lanes.lanes:
             lane.driver.close()
 

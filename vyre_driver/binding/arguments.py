@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from vyre_driver.binding.faults import check_byte_len
 from vyre_driver.binding.padding import check_padding
 from vyre_driver.checks import integer, items_of
 from vyre_driver.errors import InvalidInput
@@ -339,45 +340,3 @@ def _same_bits(wanted: np.dtype[Any], given: np.dtype[Any]) -> bool:
     """Return whether one is a type that numpy learnt from another package and the other the unsigned word of its bits."""
     kinds = {(wanted.isbuiltin == _USER_DEFINED, wanted.kind == "u"), (given.isbuiltin == _USER_DEFINED, given.kind == "u")}
     return kinds == {(True, False), (False, True)} and wanted.itemsize == given.itemsize and wanted.isnative and given.isnative
-
-
-def check_byte_len(binding: Binding, size: int) -> None:
-    """Check that so many bytes are whole elements, at least one, and as many as fixed; raise InvalidInput otherwise."""
-    found = misfit(binding, size)
-    if found is not None:
-        raise found
-
-
-def misfit(binding: Binding, size: int) -> InvalidInput | None:
-    """Return why so many bytes are not the contents of a buffer in a dispatch, or None."""
-    what, stride, header = binding.described, binding.stride, binding.header_bytes
-    fixed = binding.static_byte_len
-    if fixed is not None and size != fixed:
-        return InvalidInput(
-            f"{what} has {size} bytes, and the {binding.subject} fixes it at {fixed} bytes ({binding.element_count} elements "
-            f"of {stride} bytes)",
-            fix=f"pass {fixed} bytes",
-            binding=binding.name,
-            expected_bytes=fixed,
-            received_bytes=size,
-        )
-    least = binding.least_byte_len
-    if size < least:
-        of_what = "of one element" if least == header + stride else "that the largest of the shader's views of it takes"
-        return InvalidInput(
-            f"{what} has {size} bytes, less than the {least} bytes {of_what}",
-            fix="pass at least one element" if least == header + stride else f"pass {least} bytes or more",
-            binding=binding.name,
-            expected_bytes=least,
-            received_bytes=size,
-        )
-    if (size - header) % stride:
-        after = f" after a header of {header} bytes" if header else ""
-        return InvalidInput(
-            f"{what} has {size} bytes, which is not a whole number of {stride}-byte elements{after}",
-            fix="pass whole elements",
-            binding=binding.name,
-            element_size=stride,
-            received_bytes=size,
-        )
-    return None

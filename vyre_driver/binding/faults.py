@@ -1,10 +1,9 @@
-"""Turn the compiled planner's status codes into errors: ``vyre_plan_status`` and ``vyre_lengths_status`` of ``_fast.pxd``."""
+"""What is wrong with a declaration or a length, as errors: also of the status codes of the compiled planner (``_fast.pxd``)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.binding.arguments import misfit
 from vyre_driver.checks import U64_MAX
 from vyre_driver.errors import InvalidInput, InvalidProgram
 
@@ -84,10 +83,43 @@ def lengths_error(plan: BindingPlan, status: int, place: int, expected: int, rec
     )
 
 
-def size_error(binding: Binding) -> InvalidProgram:
-    """Return the error of a buffer whose length is asked for and left to run time."""
-    return InvalidProgram(
-        f"{binding.described} has no static length: its {binding.element_size}-byte elements are counted at run time",
-        fix="give its length in bytes",
-        binding=binding.name,
-    )
+def check_byte_len(binding: Binding, size: int) -> None:
+    """Check that so many bytes are whole elements, at least one, and as many as fixed; raise InvalidInput otherwise."""
+    found = misfit(binding, size)
+    if found is not None:
+        raise found
+
+
+def misfit(binding: Binding, size: int) -> InvalidInput | None:
+    """Return why so many bytes are not the contents of a buffer in a dispatch, or None."""
+    what, stride, header = binding.described, binding.stride, binding.header_bytes
+    fixed = binding.static_byte_len
+    if fixed is not None and size != fixed:
+        return InvalidInput(
+            f"{what} has {size} bytes, and the {binding.subject} fixes it at {fixed} bytes ({binding.element_count} elements "
+            f"of {stride} bytes)",
+            fix=f"pass {fixed} bytes",
+            binding=binding.name,
+            expected_bytes=fixed,
+            received_bytes=size,
+        )
+    least = binding.least_byte_len
+    if size < least:
+        of_what = "of one element" if least == header + stride else "that the largest of the shader's views of it takes"
+        return InvalidInput(
+            f"{what} has {size} bytes, less than the {least} bytes {of_what}",
+            fix="pass at least one element" if least == header + stride else f"pass {least} bytes or more",
+            binding=binding.name,
+            expected_bytes=least,
+            received_bytes=size,
+        )
+    if (size - header) % stride:
+        after = f" after a header of {header} bytes" if header else ""
+        return InvalidInput(
+            f"{what} has {size} bytes, which is not a whole number of {stride}-byte elements{after}",
+            fix="pass whole elements",
+            binding=binding.name,
+            element_size=stride,
+            received_bytes=size,
+        )
+    return None

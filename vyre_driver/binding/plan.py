@@ -16,7 +16,7 @@ import numpy as np
 
 from vyre_driver import _fast
 from vyre_driver.binding import arguments
-from vyre_driver.binding.faults import lengths_error, plan_error, size_error
+from vyre_driver.binding.faults import check_byte_len, lengths_error, plan_error
 from vyre_driver.checks import U64_MAX
 from vyre_driver.errors import InvalidInput, InvalidProgram, LimitExceeded
 
@@ -127,7 +127,7 @@ class Binding:
         InvalidInput
             If their number does not fit.
         """
-        arguments.check_byte_len(self, len(data))
+        check_byte_len(self, len(data))
         return np.frombuffer(data, np.uint8 if self.dtype is None else self.dtype)
 
     def zeros(self, count: int) -> NDArray[Any]:
@@ -191,7 +191,11 @@ class Binding:
     def _sized(self, byte_len: int | None) -> int:
         size = self.static_byte_len if byte_len is None else byte_len
         if size is None:
-            raise size_error(self)
+            raise InvalidProgram(
+                f"{self.described} has no static length: its {self.element_size}-byte elements are counted at run time",
+                fix="give its length in bytes",
+                binding=self.name,
+            )
         return size
 
 

@@ -178,7 +178,8 @@ class EntryDirectory:
         mode, shared = self.root.file_mode, self.root.shared
         for is_last in (False, True):
             try:
-                self._trust_shard(shard)
+                if not self.root.trusts_shard(shard):
+                    raise NotADirectoryError(f"{self.root.path}/{shard} is not a directory of ours")
                 publish(f"{self.root.path}/{shard}", name, data, mode, shared=shared, only_new=only_new)
             except FileNotFoundError:
                 if is_last:
@@ -187,10 +188,6 @@ class EntryDirectory:
                 self.root.make_shard(shard)
             else:
                 return
-
-    def _trust_shard(self, shard: str) -> None:
-        if not self.root.trusts_shard(shard):
-            raise NotADirectoryError(f"{self.root.path}/{shard} is not a directory of ours")
 
     def set_aside(self, place: str) -> None:
         """Move what is at a place to the quarantine, if it is there."""

@@ -36,10 +36,6 @@ class PendingFlush:
             self._directories.add(directory)
             self._directories.add(os.path.dirname(directory))  # noqa: PTH120
 
-    def __len__(self) -> int:
-        """Files that are pending."""
-        return len(self._files)
-
     def flush(self) -> None:
         """Wait until everything pending is on the disk; files that are gone by then are ignored.
 

@@ -242,12 +242,6 @@ class EntryHeader:
     native_bytes: int
     ids: DeviceIds
 
-    @property
-    def byte_len(self) -> int:
-        """Bytes that the whole entry should have."""
-        parts = self.manifest_bytes + self.spirv_bytes + self.native_bytes
-        return HEADER_BYTES + parts + (SEAL_BYTES if self.is_sealed else 0)
-
 
 def read_header(data: bytes) -> EntryHeader | None:
     """Return what at least ``HEADER_BYTES`` of a file say, or None when they are not the beginning of an entry."""

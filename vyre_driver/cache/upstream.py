@@ -38,7 +38,8 @@ def blob_place(program_digest: bytes, fingerprint: PipelineDeviceFingerprint) ->
 
 def read_blob(directory: EntryDirectory, place: str) -> bytes | None:
     """Return the blob at a place (``ab/abcd...bin``), or None when there is none; raises as ``DiskPipelineCache.read``."""
-    _check_usable(directory)
+    if not directory.is_usable():
+        _refuse_root(directory)
     path = f"{directory.root.path}/{place}"
     try:
         if not directory.root.trusts_shard(place[:2]):
@@ -108,18 +109,14 @@ def _on_disk(directory: EntryDirectory | None) -> EntryDirectory:
 
 def _remove(directory: EntryDirectory, place: str) -> None:
     _check_writable(directory)
-    _check_usable(directory)
+    if not directory.is_usable():
+        _refuse_root(directory)
     try:
         if not directory.root.trusts_shard(place[:2]):
             raise NotADirectoryError(errno.ENOTDIR, "not a directory of ours", f"{directory.root.path}/{place[:2]}")
         os.unlink(f"{directory.root.path}/{place}")  # noqa: PTH108
     except FileNotFoundError:
         return
-
-
-def _check_usable(directory: EntryDirectory) -> None:
-    if not directory.is_usable():
-        _refuse_root(directory)
 
 
 def _check_writable(directory: EntryDirectory) -> None:

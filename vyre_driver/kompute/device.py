@@ -193,7 +193,7 @@ class KomputeDevice:
             if isinstance(error, VyreError):
                 raise error
             if failure is not None:
-                raise failure_error(failure, self.physical.name, self._available()) from error
+                raise self._error_of(failure) from error
             if error is not None:
                 raise refusal(f"kompute could not {what} on {self.physical.name!r} ({error})", fix=FIXES[refusal]) from error
             return cast("_Made", result)
@@ -201,12 +201,15 @@ class KomputeDevice:
     def raise_failure(self, failure: _layer.Failure | None) -> None:
         """Raise what the layer noted, if anything: DeviceOutOfMemory, DispatchFailed, DeviceLost."""
         if failure is not None:
-            raise failure_error(failure, self.physical.name, self._available())
+            raise self._error_of(failure)
 
     def check_result(self, result: int) -> None:
         """Check that the VkResult of a wait is not a failure; raise DeviceLost or DispatchFailed otherwise."""
         if result < VK_SUCCESS:
-            raise failure_error(_layer.Failure("wait", result, 0), self.physical.name, self._available())
+            raise self._error_of(_layer.Failure("wait", result, 0))
+
+    def _error_of(self, failure: _layer.Failure) -> BackendError:
+        return failure_error(failure, self.physical.name, self._available())
 
     def check_available(self, byte_len: int) -> None:
         """Check that so many bytes of buffers and their staging copies may be allocated: kompute ignores a failed allocation.

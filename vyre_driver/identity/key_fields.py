@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from vyre_driver.checks import U32_MAX, integer_within
+from vyre_driver.checks import U32_MAX, integer_within, items_of
 from vyre_driver.errors import InvalidKey, with_article
 
 DIGEST_BYTES = 32
@@ -27,11 +25,7 @@ def whole(value: object, highest: int, field: str) -> int:
 
 def workgroup(value: object, field: str) -> tuple[int, int, int]:
     """Return three u32 as a tuple; raises InvalidKey if they are not three, or one is not a u32."""
-    axes: tuple[object, ...] = ()
-    if isinstance(value, tuple):
-        axes = value
-    elif isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        axes = tuple(value)
+    axes = value if isinstance(value, tuple) else items_of(value) or ()
     if len(axes) != 3:
         raise InvalidKey(f"{field} is {value!r}, which is not 3 numbers", fix="give (x, y, z)", field=field, value=value)
     x, y, z = axes

@@ -112,13 +112,15 @@ def _form(found: MemoryType) -> str:
     """Say what is given for a type."""
     numbers = numbers_of(found)
     if numbers is not None:
-        return f"{numbers.scalar} of shape {numbers.shape}" if len(numbers.shape) > 1 else _one_axis(numbers)
+        return _described(numbers)
     if isinstance(found, Struct):
         return f"a mapping with {', '.join(repr(one.name) for one in found.members)}"
     return f"a sequence of {found.count} elements" if isinstance(found, Array) else str(found)
 
 
-def _one_axis(numbers: Numbers) -> str:
+def _described(numbers: Numbers) -> str:
+    if len(numbers.shape) > 1:
+        return f"{numbers.scalar} of shape {numbers.shape}"
     return str(numbers.scalar) if math.prod(numbers.shape) == 1 else f"{numbers.shape[0]} x {numbers.scalar}"
 
 
@@ -145,11 +147,13 @@ def _misfit(path: str, problem: str, found: MemoryType) -> InvalidPushConstant:
 
 def _write_numbers(block: bytearray, offsets: Sequence[int], path: str, numbers: Numbers, value: object) -> None:
     values = _flat(value, numbers.shape)
-    what = _one_axis(numbers) if len(numbers.shape) < 2 else f"{numbers.scalar} of shape {numbers.shape}"
+    what = _described(numbers)
     if values is None:
-        wrong = f"is {what} and got {_counted(value, numbers.shape)}"
-        fix = f"give {math.prod(numbers.shape)} value(s)" if len(numbers.shape) < 2 else f"give {what}"
-        raise InvalidPushConstant(f"push constant {path!r} {wrong}", fix=fix, constant=path)
+        raise InvalidPushConstant(
+            f"push constant {path!r} is {what} and got {_counted(value, numbers.shape)}",
+            fix=f"give {math.prod(numbers.shape)} value(s)" if len(numbers.shape) < 2 else f"give {what}",
+            constant=path,
+        )
     size = numbers.scalar.byte_len
     try:
         for offset, one in zip(offsets, values, strict=True):

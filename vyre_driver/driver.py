@@ -309,7 +309,7 @@ class Driver:
         code in it; of the latter not on a device that gives none away, where each process compiles. VYRE_ASSERT_WARM does it
         for every driver.
         """
-        self.first_pipelines.assert_warm()
+        self.first_pipelines.must_be_warm = True
 
     def report(self) -> dict[str, object]:
         """Return the device, the backend and the cache's counters, as plain data."""

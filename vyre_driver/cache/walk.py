@@ -93,20 +93,14 @@ def quarantine_of(root: CacheRoot) -> str | None:
         return None
 
 
-def files(root: CacheRoot) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
-    """Yield every name of an entry or raw blob that is a trusted regular file."""
-    for shard in trusted_shards(root):
-        for entry, found in listing(shard):
-            if FILE_NAME.fullmatch(entry.name) and root.trusts_file(found):
-                yield entry, found
-
-
 def stored_entries(root: CacheRoot) -> Iterator[StoredEntry]:
     """Yield the entries of a root, in no order; raw blobs and what has no header of this format are left out."""
-    for entry, found in files(root):
-        stored = read_stored(entry.path, found)
-        if stored is not None:
-            yield stored
+    for shard in trusted_shards(root):
+        for entry, found in listing(shard):
+            is_ours = FILE_NAME.fullmatch(entry.name) is not None and root.trusts_file(found)
+            stored = read_stored(entry.path, found) if is_ours else None
+            if stored is not None:
+                yield stored
 
 
 def read_stored(path: str, found: os.stat_result) -> StoredEntry | None:

@@ -70,10 +70,7 @@ class FirstPipelines:
         self._markers = CrashMarkers(cache)
         self._crashed = self._markers.sweep() if takes_blobs else {}
         self.must_be_warm = False
-
-    def assert_warm(self) -> None:
-        """Raise CacheNotWarm from now on instead of compiling."""
-        self.must_be_warm = True
+        """Whether to raise CacheNotWarm instead of compiling; VYRE_ASSERT_WARM asks for it too."""
 
     def miss_reason(self, key: PipelineCacheKey, reason: str) -> str:
         """Return why there is no entry: the lookup's reason, and the crash that it was set aside for.

@@ -181,20 +181,16 @@ def import_bundle(
             fix="set VYRE_CACHE_HMAC_KEY_FILE to the key it was made with, or trust it (trust=True, --trust) if you made it",
         )
     cache.require_changeable()
-    counts: Counter[str] = Counter()
-    verdicts: Counter[str] = Counter()
+    counts: Counter[str | Verdict] = Counter()
     held = members(source)
     listed, done = len(_read_list(next(held)[1])), 0
     for done, (name, data) in enumerate(held, 1):
-        outcome = _import_one(cache, name, data, None if trust else cache.hmac_key, devices)
-        if isinstance(outcome, Verdict):
-            verdicts[outcome.name] += 1
-        else:
-            counts[outcome] += 1
+        counts[_import_one(cache, name, data, None if trust else cache.hmac_key, devices)] += 1
         progress(done)
     if done != listed:
         raise refused(f"it lists {listed} entries and holds {done}, of which {counts['imported']} were taken")
-    return ImportReport(counts["imported"], counts["known"], counts["foreign"], dict(sorted(verdicts.items())))
+    refusals = sorted((outcome.name, count) for outcome, count in counts.items() if isinstance(outcome, Verdict))
+    return ImportReport(counts["imported"], counts["known"], counts["foreign"], dict(refusals))
 
 
 def _import_one(

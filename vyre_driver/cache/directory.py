@@ -197,7 +197,7 @@ class EntryDirectory:
             return
         self._quarantine(place, (found.st_mode, found.st_uid, found.st_gid, found.st_ino, found.st_size, found.st_mtime_ns))
 
-    def beside(self, name: str, *, create: bool) -> str | None:
+    def own_directory(self, name: str, *, create: bool) -> str | None:
         """Return the path of a sub-directory beside those of the entries; None when it may not be used, or is not there."""
         create = create and not self.read_only
         if not (self.make_usable() if create else self.is_usable()):

@@ -175,7 +175,7 @@ class DiskPipelineCache:
 
     def own_directory(self, name: str, *, create: bool = True) -> Path | None:
         """Return ``root/name``, for what stands beside the entries; None when it may not be used, or is not there."""
-        found = None if self._directory is None else self._directory.beside(name, create=create)
+        found = None if self._directory is None else self._directory.own_directory(name, create=create)
         return None if found is None else Path(found)
 
     @property

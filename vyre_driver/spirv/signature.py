@@ -7,8 +7,9 @@ and access, specialization constants with their defaults, push constants. Severa
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from vyre_driver.spirv.entry import EntryUses
 from vyre_driver.spirv.interface import ResourceKind, access_text
@@ -28,39 +29,28 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.entry import Slot
     from vyre_driver.spirv.interface import ComputeEntry, LocalSize, ModuleInterface, Resource, SpecConstant
 
-_FLOATS = {16: "<e", 32: "<f", 64: "<d"}
 _MAX_SIGNATURES = 16
 
 
 def default_of(constant: SpecConstant) -> int | float | bool:
     """Return the value of a specialization constant's default."""
-    kind, bits = constant.scalar.kind, constant.scalar.bits
-    if kind == "b":
-        return bool(constant.default_bits)
-    if kind == "f":
-        value: float = struct.unpack(_FLOATS[bits], constant.default_bits.to_bytes(bits // 8, "little"))[0]
-        return value
-    is_negative = kind == "i" and constant.default_bits >> bits - 1
-    return constant.default_bits - (1 << bits) if is_negative else constant.default_bits
+    value: int | float | bool = _default(constant).item()
+    return value
 
 
 def default_text(constant: SpecConstant) -> str:
     """Return the default as a signature shows it: a float of 32 bits in as few digits as tell it from its neighbours."""
-    value = default_of(constant)
-    if isinstance(value, bool):
+    value = _default(constant)
+    if not isinstance(value, np.float32 | np.float16):
         return str(value).lower()
-    if isinstance(value, float) and constant.scalar.bits < 64:
-        shortest = next((text for text in (f"{value:.{digits}g}" for digits in range(1, 10)) if _same(text, constant)), value)
-        return repr(float(shortest))
-    return repr(value)
+    with np.errstate(over="ignore"):
+        texts = (f"{value:.{digits}g}" for digits in range(1, 10))
+        return repr(float(next((text for text in texts if type(value)(text) == value), value)))
 
 
-def _same(text: str, constant: SpecConstant) -> bool:
-    bits = constant.scalar.bits
-    try:
-        return struct.pack(_FLOATS[bits], float(text)) == constant.default_bits.to_bytes(bits // 8, "little")
-    except OverflowError:
-        return False
+def _default(constant: SpecConstant) -> np.generic:
+    scalar, bits = constant.scalar, constant.default_bits
+    return np.bool_(bits) if scalar.dtype is None else np.frombuffer(bits.to_bytes(scalar.byte_len, "little"), scalar.dtype)[0]
 
 
 def type_text(resource: Resource) -> str:

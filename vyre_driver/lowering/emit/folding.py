@@ -24,7 +24,6 @@ from vyre_driver.lowering.emit.kinds import Form
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vyre_driver.ir.operators import OpaqueOp
     from vyre_driver.lowering.emit.code import Known
 
 _MOST_ALTERNATIVES = 4
@@ -33,16 +32,10 @@ _LEAST_NORMAL = np.float32(2.0**-126)
 _ZERO, _ONE = np.float32(0), np.float32(1)
 
 
-def binary(code: Code, op: BinOp | OpaqueOp, left: int, right: int) -> int | None:
-    """Return the result of an operator on two f32, None where it is not known."""
-    function = _BINARY.get(op) if isinstance(op, BinOp) else None
-    return None if function is None else _folded(code, function, left, right)
-
-
-def unary(code: Code, op: UnOp | OpaqueOp, operand: int) -> int | None:
-    """Return the result of an operator on an f32, None where it is not known."""
-    function = _UNARY.get(op) if isinstance(op, UnOp) else None
-    return None if function is None else _folded(code, function, operand)
+def operator(code: Code, op: BinOp | UnOp, *operands: int) -> int | None:
+    """Return the result of an operator on f32, None where it is not known."""
+    function = _OPERATORS.get(op)
+    return None if function is None else _folded(code, function, *operands)
 
 
 def fma(code: Code, a: int, b: int, c: int) -> int | None:
@@ -142,7 +135,7 @@ def _sign(value: np.float32) -> np.float32:
     return value if np.isnan(value) else np.copysign(_ONE, value) if value else _ZERO
 
 
-_BINARY: dict[BinOp, Callable[[np.float32, np.float32], np.float32]] = {
+_OPERATORS: dict[BinOp | UnOp, Callable[..., np.float32]] = {
     BinOp.ADD: lambda left, right: left + right,
     BinOp.SUB: lambda left, right: left - right,
     BinOp.MUL: lambda left, right: left * right,
@@ -150,8 +143,6 @@ _BINARY: dict[BinOp, Callable[[np.float32, np.float32], np.float32]] = {
     BinOp.MIN: lambda left, right: right if np.isnan(left) or right < left else left,
     BinOp.MAX: lambda left, right: right if np.isnan(left) or right > left else left,
     BinOp.ABS_DIFF: lambda left, right: np.abs(left - right),
-}
-_UNARY: dict[UnOp, Callable[[np.float32], np.float32]] = {
     UnOp.NEGATE: np.negative,
     UnOp.ABS: np.abs,
     UnOp.FLOOR: np.floor,

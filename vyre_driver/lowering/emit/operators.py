@@ -178,7 +178,7 @@ def binary(code: Code, term: Term, op: BinOp | OpaqueOp, left: Value, right: Val
         cannot(term, f"opaque operator {op.extension_id:#010x}", _OWN)
     function = _BINARY.get((op.wire_tag, left.kind.form)) if left.kind is right.kind and left.kind.computes else None
     if function is not None:
-        result = folding.binary(code, op, left.id, right.id) if left.kind is F32 else None
+        result = folding.operator(code, op, left.id, right.id) if left.kind is F32 else None
         return Value(function(code, left.id, right.id) if result is None else result, left.kind)
     if op in _LOGIC:
         operands = casts.truth(code, left), casts.truth(code, right)
@@ -235,5 +235,5 @@ def unary(code: Code, term: Term, op: UnOp | OpaqueOp, operand: Value) -> Value:
     function = _UNARY.get((op, operand.kind.form)) if operand.kind.computes else None
     if function is None:
         cannot(term, f"{op.name} of {operand.kind.name}", _OWN)
-    known = folding.unary(code, op, operand.id) if operand.kind is F32 else None
+    known = folding.operator(code, op, operand.id) if operand.kind is F32 else None
     return Value(function(code, operand.id) if known is None else known, operand.kind)

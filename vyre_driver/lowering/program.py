@@ -58,11 +58,6 @@ class ProgramSource:
         """The bytes of the counts that are pushed."""
         return 4 * len(self.rules.counted_slots)
 
-    @property
-    def uses_subgroups(self) -> bool:
-        """Whether it looks at or depends on subgroups."""
-        return bool(self.program.stats().capabilities & ProgramCapability.SUBGROUP)
-
     def kernel_source(self, limits: DeviceLimits, config: DispatchConfig | None) -> KernelSource:
         """Return what a driver makes a kernel of; ``config`` is the one that it was prepared with."""
         named = set(self.names)
@@ -78,7 +73,7 @@ class ProgramSource:
             rules=self.rules,
             features=self.target.features,
             lower=lambda: self.lower(limits),
-            uses_subgroups=self.uses_subgroups,
+            uses_subgroups=ProgramCapability.SUBGROUP in self.program.stats().capabilities,
             config=config,
             target=self.target,
         )

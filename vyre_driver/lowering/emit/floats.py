@@ -77,16 +77,15 @@ def extended(code: Code, number: int, *operands: int) -> int:
     return code.normal(result) if number in _NEVER_SUBNORMAL else flushed(code, result)
 
 
-def choose(code: Code, number: int, left: int, right: int) -> int:
-    """Return NMin or NMax: of a number and a NaN the number."""
-    left, right = flushed(code, left), flushed(code, right)
-    return kept(code, code.glsl(number, code.f32, left, right), left, right)
+def choose(code: Code, number: int, *operands: int) -> int:
+    """Return FAbs, or NMin or NMax: of a number and a NaN the number."""
+    clean = [flushed(code, one) for one in operands]
+    return kept(code, code.glsl(number, code.f32, *clean), *clean)
 
 
 def absolute(code: Code, operand: int) -> int:
     """Return the magnitude."""
-    clean = flushed(code, operand)
-    return kept(code, code.glsl(Glsl.FAbs, code.f32, clean), clean)
+    return choose(code, Glsl.FAbs, operand)
 
 
 def abs_diff(code: Code, left: int, right: int) -> int:

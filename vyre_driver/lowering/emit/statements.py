@@ -11,7 +11,7 @@ from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.program import ROOT_GENERATOR
 from vyre_driver.ir.statements import Assign, Barrier, Block, If, Let, Loop, Region, Return, Store
 from vyre_driver.lowering.emit.blocks import counting
-from vyre_driver.lowering.emit.code import CannotLower, Code, Value, cannot
+from vyre_driver.lowering.emit.code import Code, Value, cannot
 from vyre_driver.lowering.emit.hiding import hide_f32
 from vyre_driver.lowering.emit.kinds import F32, U32
 from vyre_driver.spirv.instructions import Ins
@@ -89,7 +89,7 @@ class Statements:
         handler = self._handlers.get(type(node))
         if handler is None:
             name = type(node).__name__
-            raise CannotLower(None, f"{name} has no lowering", _NEEDS.get(name, "an extension that lowers it"))
+            cannot(None, f"{name} has no lowering", _NEEDS.get(name, "an extension that lowers it"))
         handler(node)
 
     def _let(self, node: Let) -> None:

@@ -25,6 +25,15 @@ _COMPOSITE_EXTRACT = 81
 _WORD_BITS = 32
 
 
+def scalar_bits(found: Constant, width: int) -> int | None:
+    """Return the bits of a scalar or truth value; None for all else, and for one of fewer words than its type's width takes."""
+    if found.op in _TRUTHS:
+        return _TRUTHS[Op(found.op)]
+    if found.op not in {Op.Constant, Op.SpecConstant} or len(found.operands) * _WORD_BITS < width:
+        return None
+    return sum(word << _WORD_BITS * at for at, word in enumerate(found.operands)) & (1 << width) - 1
+
+
 class ConstantTable:
     """Answers about the constants of one module; a bad one raises InvalidModule."""
 
@@ -82,11 +91,8 @@ class ConstantTable:
             return None
         if found.op == Op.SpecConstantOp:
             return self._computed(found, bits, depth)
-        if found.op in _TRUTHS:
-            value = _TRUTHS[Op(found.op)]
-        elif found.op in {Op.Constant, Op.SpecConstant} and len(found.operands) * _WORD_BITS >= bits:
-            value = sum(word << _WORD_BITS * at for at, word in enumerate(found.operands)) & (1 << bits) - 1
-        else:
+        value = scalar_bits(found, bits)
+        if value is None:
             return None
         spec_id = self._in.decorations.get(constant_id, {}).get(Decoration.SPEC_ID)
         if spec_id and found.op not in _PLAIN:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.spirv import _scan
+from vyre_driver.spirv.constants import scalar_bits
 from vyre_driver.spirv.declarations import Variable, check_shape, invalid, read_declarations
 from vyre_driver.spirv.interface import (
     ComputeEntry,
@@ -269,11 +270,9 @@ class _Reader:
                 continue
             scalar = self._types.scalar(constant.type_id)
             name = self._in.names.get(constant_id) or f"constant_{spec_id[0]}"
-            if scalar is None or (constant.op == Op.SpecConstant and len(constant.operands) * 32 < scalar.bits):
+            bits = None if scalar is None else scalar_bits(constant, scalar.bits)
+            if scalar is None or bits is None:
                 raise invalid(self._source, f"specialization constant {name!r} has no number of its type")
-            bits = int(constant.op == Op.SpecConstantTrue)
-            if constant.op == Op.SpecConstant:
-                bits = sum(word << 32 * at for at, word in enumerate(constant.operands)) & (1 << scalar.bits) - 1
             found.append(SpecConstant(name, spec_id[0], scalar, bits, is_of_vector=constant_id in parts))
         return tuple(sorted(found, key=lambda constant: constant.spec_id))
 

@@ -10,6 +10,7 @@ import operator
 from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
+from vyre_driver.lowering.emit.code import FULL
 from vyre_driver.lowering.emit.hiding import hide, hide_number
 from vyre_driver.spirv.instructions import Glsl, Ins
 
@@ -24,7 +25,7 @@ _SIGN = 0x8000_0000
 
 def _rising(code: Code, result: int, rule: Callable[[int, int], int], left: int, right: int) -> int:
     """Return the result of an operator that gives the more, the more it is given, with its range, unless it may wrap."""
-    (low, high), (least, most) = code.range_of(left), code.range_of(right)
+    (low, high), (least, most) = code.ranges.get(left, FULL), code.ranges.get(right, FULL)
     end = rule(high, most)
     return code.narrow(result, rule(low, least), end) if end <= U32_MAX else result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,7 +102,8 @@ def test_a_backend_that_says_nothing_can_nothing() -> None:
 def test_what_kompute_says_it_runs_is_what_the_emitter_has_a_lowering_for() -> None:
     from vyre_driver.lowering.emit.statements import Statements
 
-    handlers = Statements(*[None] * 6)._handlers  # type: ignore[arg-type]  # noqa: SLF001 -- the emitter's own table
+    parts = SimpleNamespace(memory=None, variables=None)
+    handlers = Statements(None, parts, {})._handlers  # type: ignore[arg-type]  # noqa: SLF001 -- the emitter's own table
     assert {one for one in LOWERED_OPS if one.startswith("vyre.node.")} == {node.op_id for node in handlers}
     assert core_supported_ops() > LOWERED_OPS
 

@@ -1,5 +1,6 @@
 """The input language: build, print, encode and name programs as values (docs/ir.md)."""
 
+from vyre_driver.ir import expressions, nodes
 from vyre_driver.ir.buffers import (
     BufferAccess,
     BufferDecl,
@@ -71,65 +72,10 @@ from vyre_driver.ir.builders import (
     wid_y,
     wid_z,
 )
-from vyre_driver.ir.dtypes import (
-    DataType,
-    extension_id,
-)
-from vyre_driver.ir.expressions import (
-    Atomic,
-    Binary,
-    BufLen,
-    Call,
-    Cast,
-    Expr,
-    Fma,
-    InvocationId,
-    LitBool,
-    LitF32,
-    LitI32,
-    LitU32,
-    Load,
-    LocalId,
-    OpaqueExpr,
-    Select,
-    SubgroupAdd,
-    SubgroupBallot,
-    SubgroupLocalId,
-    SubgroupShuffle,
-    SubgroupSize,
-    Unary,
-    Var,
-    WorkgroupId,
-)
-from vyre_driver.ir.nodes import (
-    AllGather,
-    AllReduce,
-    Assign,
-    AsyncLoad,
-    AsyncStore,
-    AsyncWait,
-    Barrier,
-    Block,
-    Broadcast,
-    If,
-    IndirectDispatch,
-    Let,
-    Loop,
-    Node,
-    OpaqueNode,
-    ReduceScatter,
-    Region,
-    Resume,
-    Return,
-    Store,
-    Trap,
-    op_id,
-)
-from vyre_driver.ir.numpy_types import (
-    ElementForm,
-    NumpyElement,
-    numpy_element,
-)
+from vyre_driver.ir.dtypes import DataType, extension_id
+from vyre_driver.ir.expressions import *  # noqa: F403 -- every expression
+from vyre_driver.ir.nodes import *  # noqa: F403 -- every node
+from vyre_driver.ir.numpy_types import ElementForm, NumpyElement, numpy_element
 from vyre_driver.ir.operators import (
     WORLD,
     AtomicOp,
@@ -152,19 +98,14 @@ from vyre_driver.ir.predicates import (
     Or,
     ShapePredicate,
 )
-from vyre_driver.ir.program import (
-    Program,
-)
+from vyre_driver.ir.program import Program
 from vyre_driver.ir.quantization import (
     QuantizationScale,
     QuantizationZeroPoint,
     ScaleKind,
     ZeroPointKind,
 )
-from vyre_driver.ir.stats import (
-    ProgramCapability,
-    ProgramStats,
-)
+from vyre_driver.ir.stats import ProgramCapability, ProgramStats
 from vyre_driver.ir.validation.call_rules import OperationSignature
 from vyre_driver.ir.validation.rules import Problem
 from vyre_driver.ir.validation.validate import ValidationReport, examine, validate
@@ -172,56 +113,26 @@ from vyre_driver.ir.validation.validate import ValidationReport, examine, valida
 __all__ = [
     "WORLD",
     "AffineRange",
-    "AllGather",
-    "AllReduce",
     "And",
-    "Assign",
-    "AsyncLoad",
-    "AsyncStore",
-    "AsyncWait",
     "AtLeast",
     "AtMost",
-    "Atomic",
     "AtomicOp",
-    "Barrier",
     "BinOp",
-    "Binary",
-    "Block",
-    "Broadcast",
-    "BufLen",
     "BufferAccess",
     "BufferDecl",
     "CacheLocality",
-    "Call",
-    "Cast",
     "CollectiveOp",
     "DataType",
     "ElementForm",
     "Exactly",
-    "Expr",
-    "Fma",
-    "If",
-    "IndirectDispatch",
-    "InvocationId",
-    "Let",
     "LinearType",
-    "LitBool",
-    "LitF32",
-    "LitI32",
-    "LitU32",
-    "Load",
-    "LocalId",
-    "Loop",
     "MemoryHints",
     "MemoryKind",
     "MemoryOrdering",
     "ModEquals",
     "MultipleOf",
-    "Node",
     "Not",
     "NumpyElement",
-    "OpaqueExpr",
-    "OpaqueNode",
     "OpaqueOp",
     "OperationSignature",
     "Or",
@@ -231,26 +142,11 @@ __all__ = [
     "ProgramStats",
     "QuantizationScale",
     "QuantizationZeroPoint",
-    "ReduceScatter",
-    "Region",
-    "Resume",
-    "Return",
     "ScaleKind",
-    "Select",
     "ShapePredicate",
-    "Store",
-    "SubgroupAdd",
-    "SubgroupBallot",
-    "SubgroupLocalId",
-    "SubgroupShuffle",
-    "SubgroupSize",
     "TernaryOp",
-    "Trap",
     "UnOp",
-    "Unary",
     "ValidationReport",
-    "Var",
-    "WorkgroupId",
     "ZeroPointKind",
     "abs_diff",
     "absolute",
@@ -296,7 +192,6 @@ __all__ = [
     "maximum",
     "minimum",
     "numpy_element",
-    "op_id",
     "region",
     "return_",
     "saturating_sub",
@@ -319,3 +214,5 @@ __all__ = [
     "wid_y",
     "wid_z",
 ]
+__all__ += expressions.__all__
+__all__ += nodes.__all__

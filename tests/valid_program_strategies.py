@@ -49,7 +49,7 @@ from vyre_driver.ir.program import ROOT_GENERATOR, Program
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
 
 U32, I32, F32, BOOL, U64 = DataType.U32, DataType.I32, DataType.F32, DataType.Bool, DataType.U64
 TYPES = (U32, I32, F32, BOOL, U64)

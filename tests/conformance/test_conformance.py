@@ -38,9 +38,9 @@ from vyre_driver.ir.expressions import (
     SubgroupShuffle,
     SubgroupSize,
 )
+from vyre_driver.ir.nodes import Assign, Barrier, If, Loop, Return
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.ir.program import Program
-from vyre_driver.ir.statements import Assign, Barrier, If, Loop, Return
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.validation.validate import validate
 

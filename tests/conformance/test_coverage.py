@@ -6,12 +6,12 @@ from itertools import product
 
 from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.options import Options
-from vyre_driver.ir import arithmetic, expressions, nodes, statements
+from vyre_driver.ir import arithmetic, expressions, nodes
 from vyre_driver.ir.arithmetic import Binary, Expr, OpaqueExpr, Unary
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Atomic, Cast, InvocationId, Load, LocalId, WorkgroupId
+from vyre_driver.ir.nodes import Barrier, Node
 from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, UnOp
-from vyre_driver.ir.statements import Barrier, Node
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.validation.cast_table import is_castable
 from vyre_driver.ir.validation.operator_types import Mismatch, binary_type, unary_type
@@ -66,7 +66,7 @@ def asked(base: type) -> set[str]:
 
 
 def test_every_statement_is_asked_or_has_no_result() -> None:
-    every = concrete(Node, statements, nodes)
+    every = concrete(Node, nodes)
     assert asked(Node) == every - set(NO_RESULT)
 
 

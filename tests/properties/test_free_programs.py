@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
 
 SIZES = (1, 32, 64, 128, 256, 512, 1024)
 BUDGET = 300  # steps of one invocation: past it there is an error, as good an answer as another

@@ -17,8 +17,8 @@ from wire_twin import TwinWalk
 from vyre_driver.ir.canonical import canonical_floats, wire_bytes
 from vyre_driver.ir.expressions import Expr
 from vyre_driver.ir.layout import Step
+from vyre_driver.ir.nodes import Node
 from vyre_driver.ir.program import Program
-from vyre_driver.ir.statements import Node
 from vyre_driver.ir.terms import KEY_BYTES, Term, Traits, terms_within
 from vyre_driver.ir.wire._scan import Grammar, Walk
 from vyre_driver.ir.wire.grammar import GRAMMAR, Fault, limits

@@ -20,7 +20,7 @@ from vyre_driver.target.profile import DeviceProfile
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.validation.rules import Rule
 
 OUT = BufferDecl.read_write("out", 0, DataType.U32).with_count(8)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from conftest import Lower
 
     from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
 
 F32, U32, I32 = DataType.F32, DataType.U32, DataType.I32
 OUT = BufferDecl.read_write("out", 0, F32).with_count(4096)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from conftest import Lower
 
     from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
 
 U8, U32, F32, BOOL = DataType.U8, DataType.U32, DataType.F32, DataType.Bool
 BYTES = BufferDecl.read("bytes", 0, U8).with_count(1)

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from conftest import Lower
 
     from vyre_driver.ir.expressions import Expr
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
 
 U32, F32, U64 = DataType.U32, DataType.F32, DataType.U64
 OUT = BufferDecl.read_write("out", 0, U32).with_count(64)

@@ -36,7 +36,7 @@ from vyre_driver.specialization import SpecMap, SpecValue
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
 
 U32, I32, F32 = DataType.U32, DataType.I32, DataType.F32
 OUT = BufferDecl.output("out", 0, U32).with_count(8)

@@ -35,7 +35,7 @@ from vyre_driver.ir.program import Program
 from vyre_driver.ir.validation.rules import MAX_PROBLEMS
 
 if TYPE_CHECKING:
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
 
 HANG_S = 10.0  # nothing here takes a tenth of it on an idle machine
 

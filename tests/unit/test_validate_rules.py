@@ -40,16 +40,15 @@ from vyre_driver.ir.builders import (
     var,
 )
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.nodes import AllGather, Broadcast
+from vyre_driver.ir.nodes import AllGather, Broadcast, Return
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.ir.program import Program
-from vyre_driver.ir.statements import Return
 from vyre_driver.ir.validation.rules import Rule
 from vyre_driver.target.profile import DeviceProfile
 
 if TYPE_CHECKING:
     from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
 
 CASES = [*UPSTREAM, *ADDED]
 NAMES = [f"{case.rule.name.lower()}-{place}" for place, case in enumerate(CASES)]

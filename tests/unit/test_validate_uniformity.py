@@ -40,7 +40,7 @@ from vyre_driver.ir.program import Program
 
 if TYPE_CHECKING:
     from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
 
 N = DataType.U32
 GRID = MemoryOrdering.GRID_SYNC

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
 
 U32, I32, F32 = DataType.U32, DataType.I32, DataType.F32
 SIZES = (1, 32, 64, 128, 256, 512, 1024)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.conformance.options import Options
     from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
 
 U32, F32, BOOL = DataType.U32, DataType.F32, DataType.Bool
 _ONES = 0xFFFF_FFFF

@@ -22,9 +22,9 @@ from vyre_driver.ir import builders as ir
 from vyre_driver.ir.arithmetic import Binary, LitU32
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Call, Load
+from vyre_driver.ir.nodes import Block, If, Let, Loop, Region
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.ir.program import ROOT_GENERATOR
-from vyre_driver.ir.statements import Block, If, Let, Loop, Region
 from vyre_driver.ir.walks import BODY_FIELDS, EXPRESSION_FIELDS
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.conformance.case import Case
     from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
 
 _MAX_ATTEMPTS = 2000
 _LIMITING = frozenset({BinOp.MOD, BinOp.MIN, BinOp.BIT_AND})  # by a literal: no result is above it, whatever stands on the left

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.dtypes import DataType
+    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.operators import AtomicOp
-    from vyre_driver.ir.statements import Node
 
 _ORDERINGS = (MemoryOrdering.SEQ_CST, MemoryOrdering.ACQ_REL)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.conformance.options import Options
     from vyre_driver.ir.arithmetic import Expr
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
 
 U32, I32, U64, I64, F32, BOOL = DataType.U32, DataType.I32, DataType.U64, DataType.I64, DataType.F32, DataType.Bool
 

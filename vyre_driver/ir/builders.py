@@ -40,9 +40,8 @@ from vyre_driver.ir.expressions import (
 )
 from vyre_driver.ir.fields import brief, refuse
 from vyre_driver.ir.literal_types import Number, wide_literal
-from vyre_driver.ir.nodes import Trap
+from vyre_driver.ir.nodes import Assign, Barrier, Block, If, Let, Loop, Node, Region, Return, Store, Trap
 from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, OpaqueOp, UnOp
-from vyre_driver.ir.statements import Assign, Barrier, Block, If, Let, Loop, Node, Region, Return, Store
 
 Value = Expr | Number
 Buffer = str | BufferDecl

@@ -18,7 +18,7 @@ from vyre_driver.ir.dtypes import wire_problem
 from vyre_driver.ir.expressions import Cast, Load
 from vyre_driver.ir.fields import refuse
 from vyre_driver.ir.literal_types import canonical_f32_bits
-from vyre_driver.ir.statements import Node, spliced
+from vyre_driver.ir.nodes import Node, spliced
 from vyre_driver.ir.terms import SETTLED, Term, Traits, terms_within
 
 if TYPE_CHECKING:

@@ -1,31 +1,36 @@
 """The nodes of a program, one class for each statement.
 
-Source: spec item 1.5, one class a variant, fields in wire order. Here are indirect dispatch, copies, traps, collectives and
-what extensions define; the others are in :mod:`vyre_driver.ir.statements`. All can be imported from here.
+Source: spec item 1.5, one class a variant, fields in wire order, ``op_id`` as upstream names it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-from vyre_driver.ir.layout import BUFFER, EXPRESSION, TRANSFER, TRAP, U32, Step, member, number, payload, text
-from vyre_driver.ir.operators import WORLD, CollectiveOp
-from vyre_driver.ir.statements import (
-    Assign,
-    Barrier,
-    Block,
-    If,
-    Let,
-    Loop,
-    Node,
-    Region,
-    Return,
-    Store,
+from vyre_driver.ir._seal import parts_of, seal_node, take_fields
+from vyre_driver.ir.expressions import Expr
+from vyre_driver.ir.fields import brief, refuse
+from vyre_driver.ir.layout import (
+    BUFFER,
+    EXPRESSION,
+    SOURCE,
+    TRANSFER,
+    TRAP,
+    U32,
+    VARIABLE,
+    Kind,
+    Step,
+    member,
+    number,
+    payload,
+    text,
 )
+from vyre_driver.ir.operators import WORLD, CollectiveOp, MemoryOrdering
+from vyre_driver.ir.terms import Term, Traits, complete
 
 if TYPE_CHECKING:
-    from vyre_driver.ir.expressions import Expr
+    from vyre_driver.ir.terms import Parts
 
 __all__ = [
     "AllGather",
@@ -53,6 +58,183 @@ __all__ = [
 ]
 
 _COLLECTIVE = member(CollectiveOp, "a collective operator")
+_NOT_CANONICAL = Traits.ALL & ~Traits.CANONICAL
+
+
+class Node(Term):
+    """A statement.
+
+    ``node_count`` counts the statements of the whole tree, ``nesting`` is the longest way down among them (1 for a leaf), and
+    ``expression_depth`` the depth of the deepest expression anywhere inside, 0 without one.
+    """
+
+    __slots__ = ("expression_depth", "nesting", "node_count")
+
+    op_id: ClassVar[str]
+    node_count: int
+    nesting: int
+    expression_depth: int
+
+    def __post_init__(self) -> None:
+        """Check the fields, and complete the node."""
+        take_fields(self)
+        self._seal()
+
+    def _seal(self, traits: int = Traits.ALL) -> None:
+        """Complete a new node from its parts; ``traits`` are its own."""
+        wrong = seal_node(self, traits, Expr, Node, complete)
+        if wrong is not None:
+            what = "a node" if isinstance(wrong[0], Node) else brief(*wrong)
+            refuse(f"{type(self).__name__} got {what} for an expression", "give an expression, such as u32(1)")
+
+    def canonical_parts(self) -> Parts:
+        """Return :meth:`parts` with what is left of the bodies in canonical form."""
+        return parts_of(self, spliced)
+
+
+def node_tuple(given: object, what: str) -> tuple[Node, ...]:
+    """Return a sequence of nodes as a tuple.
+
+    Raises
+    ------
+    InvalidProgram
+        If it is not a list or tuple, or something in it is not a node.
+    """
+    if not isinstance(given, list | tuple):
+        refuse(f"{what} is {brief(given)}", "give a list of nodes")
+    for node in given:
+        if not isinstance(node, Node):
+            refuse(f"{what} holds {brief(node)}, which is not a node", "give a list of nodes, such as [store(...)]")
+    return tuple(given)
+
+
+def is_spliced(node: Node) -> bool:
+    """Return whether canonical form puts the body of a node in its place: that of a block without a let of its own."""
+    return isinstance(node, Block) and not any(isinstance(inner, Let) for inner in node.body)
+
+
+def spliced(body: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Return a body with the blocks that canonical form dissolves replaced by what they hold, at any depth."""
+    result: list[Node] = []
+    waiting = list(reversed(body))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Block) and is_spliced(node):
+            waiting.extend(reversed(node.body))
+        else:
+            result.append(node)
+    return tuple(result)
+
+
+def _taken_body(term: Term, name: str, value: object) -> tuple[Node, ...]:
+    return node_tuple(value, f"{name} of {type(term).__name__}")
+
+
+_BODY = Kind(Step.BODY, _taken_body)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Let(Node):
+    """Declare the variable ``name``."""
+
+    wire_tag = 0
+    op_id = "vyre.node.let"
+    _layout = (VARIABLE, EXPRESSION)
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Assign(Node):
+    """Give the declared variable ``name`` another value."""
+
+    wire_tag = 1
+    op_id = "vyre.node.assign"
+    _layout = (VARIABLE, EXPRESSION)
+    name: str
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Store(Node):
+    """Write element ``index`` (u32) of a buffer; nothing happens when it is out of range."""
+
+    wire_tag = 2
+    op_id = "vyre.node.store"
+    _layout = (BUFFER, EXPRESSION, EXPRESSION)
+    buffer: str
+    index: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class If(Node):
+    """Run ``then`` where ``cond`` (u32 or bool) holds, else ``otherwise``."""
+
+    wire_tag = 3
+    op_id = "vyre.node.if"
+    _layout = (EXPRESSION, _BODY, _BODY)
+    cond: Expr
+    then: tuple[Node, ...]
+    otherwise: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Loop(Node):
+    """Run ``body`` with ``var`` from ``start`` up to, not including, ``stop`` (u32); both are evaluated once."""
+
+    wire_tag = 4
+    op_id = "vyre.node.loop"
+    _layout = (VARIABLE, EXPRESSION, EXPRESSION, _BODY)
+    var: str
+    start: Expr
+    stop: Expr
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Return(Node):
+    """End the invocation."""
+
+    wire_tag = 5
+    op_id = "vyre.node.return"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Block(Node):
+    """Run ``body`` in a scope of its own."""
+
+    wire_tag = 6
+    op_id = "vyre.node.block"
+    _layout = (_BODY,)
+    body: tuple[Node, ...]
+
+    def __post_init__(self) -> None:
+        """Take the body; a block without a let of its own is spliced into its parent in canonical form."""
+        take_fields(self)
+        self._seal(_NOT_CANONICAL if is_spliced(self) else Traits.ALL)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Barrier(Node):
+    """Wait for every invocation of the workgroup, and make what ``ordering`` says visible."""
+
+    wire_tag = 7
+    op_id = "vyre.node.barrier"
+    _layout = (member(MemoryOrdering, "the ordering of a barrier"),)
+    ordering: MemoryOrdering = MemoryOrdering.SEQ_CST
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Region(Node):
+    """Statements that one generator made, in a scope of their own; ``source`` names the region it was made from."""
+
+    wire_tag = 11
+    op_id = "vyre.node.region"
+    _layout = (text("the name of a generator"), SOURCE, _BODY)
+    generator: str
+    source: str | None
+    body: tuple[Node, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -14,8 +14,7 @@ from vyre_driver.ir import digests
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind, canonical_place
 from vyre_driver.ir.canonical import canonical_nodes
 from vyre_driver.ir.fields import brief, encoded_text, instance, refuse, whole
-from vyre_driver.ir.nodes import IndirectDispatch
-from vyre_driver.ir.statements import Block, Region, Return, node_tuple
+from vyre_driver.ir.nodes import Block, IndirectDispatch, Region, Return, node_tuple
 from vyre_driver.ir.stats import measure
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.text import program_text
@@ -25,7 +24,7 @@ from vyre_driver.ir.wire.writer import canonical_container, refuse_losses
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.stats import ProgramStats
 
 ROOT_GENERATOR = "vyre.program.root"

@@ -31,6 +31,7 @@ from vyre_driver.ir.nodes import (
     AsyncLoad,
     AsyncStore,
     AsyncWait,
+    Barrier,
     Broadcast,
     IndirectDispatch,
     OpaqueNode,
@@ -39,12 +40,11 @@ from vyre_driver.ir.nodes import (
     Trap,
 )
 from vyre_driver.ir.operators import MemoryOrdering
-from vyre_driver.ir.statements import Barrier
 from vyre_driver.ir.terms import terms_within
 
 if TYPE_CHECKING:
     from vyre_driver.ir.buffers import BufferDecl
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.terms import Term
 
 

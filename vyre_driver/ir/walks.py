@@ -15,17 +15,16 @@ from vyre_driver.ir.expressions import (
     SubgroupBallot,
 )
 from vyre_driver.ir.layout import Step
-from vyre_driver.ir.nodes import Trap
+from vyre_driver.ir.nodes import Assign, If, Let, Region, Trap
 from vyre_driver.ir.program import ROOT_GENERATOR
-from vyre_driver.ir.statements import Assign, If, Let, Region
 from vyre_driver.ir.wire.grammar import PLANS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from vyre_driver.ir.arithmetic import Expr
+    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.statements import Node
     from vyre_driver.ir.terms import Term
 
 MAX_NESTING = 64

@@ -25,8 +25,8 @@ from vyre_driver.ir.buffers import BufferAccess, MemoryKind
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Atomic, BufLen, Cast, Fma, InvocationId, Load, Select
 from vyre_driver.ir.literal_types import WIDE_LITERALS
+from vyre_driver.ir.nodes import Assign, Block, If, Let, Loop, Region, Return, Store
 from vyre_driver.ir.operators import AtomicOp, BinOp, OpaqueOp, UnOp
-from vyre_driver.ir.statements import Assign, Block, If, Let, Loop, Region, Return, Store
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.walks import MAX_EXPRESSION_DEPTH, MAX_NESTING, MAX_NODES, OPERANDS, expressions_within
@@ -34,8 +34,8 @@ from vyre_driver.ir.walks import MAX_EXPRESSION_DEPTH, MAX_NESTING, MAX_NODES, O
 if TYPE_CHECKING:
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
+    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.statements import Node
     from vyre_driver.ir.terms import Term
 
 _STATEMENTS = (Let, Assign, Store, If, Loop, Return, Block, Region)

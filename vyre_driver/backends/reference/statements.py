@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from vyre_driver.backends.reference.values import Values
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
+    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.operators import MemoryOrdering
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.statements import Node
 
     Steps = Generator[MemoryOrdering, None, None]
     Statement = Callable[[InvocationBatch], Steps | None]

@@ -10,16 +10,25 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.ir.buffers import LinearType
 from vyre_driver.ir.expressions import Atomic, BufLen, Load
-from vyre_driver.ir.nodes import AllGather, AllReduce, AsyncLoad, AsyncStore, Broadcast, IndirectDispatch, ReduceScatter
-from vyre_driver.ir.statements import Barrier, Store
+from vyre_driver.ir.nodes import (
+    AllGather,
+    AllReduce,
+    AsyncLoad,
+    AsyncStore,
+    Barrier,
+    Broadcast,
+    IndirectDispatch,
+    ReduceScatter,
+    Store,
+)
 from vyre_driver.ir.validation.rules import Rule, quoted
 from vyre_driver.ir.walks import BODY_FIELDS, OPERANDS, NodeWalk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.statements import Node
     from vyre_driver.ir.terms import Term
     from vyre_driver.ir.validation.rules import Findings
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.errors import InvalidProgram, with_article
 from vyre_driver.ir import dtypes, walks
 from vyre_driver.ir.buffers import BufferAccess
-from vyre_driver.ir.statements import Region
+from vyre_driver.ir.nodes import Region
 from vyre_driver.ir.validation.rules import Rule, quoted, spelled
 
 if TYPE_CHECKING:

@@ -38,7 +38,7 @@ from vyre_driver.ir.walks import MAX_EXPRESSION_DEPTH, OPERANDS, operand_paths
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.validation.call_rules import OperationSignature
     from vyre_driver.ir.validation.rules import Findings
     from vyre_driver.ir.walks import NodeWalk

@@ -28,8 +28,8 @@ from vyre_driver.ir.walks import OPERANDS, NodeWalk, expressions_within, operand
 
 if TYPE_CHECKING:
     from vyre_driver.ir.buffers import BufferDecl
+    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.statements import Node
     from vyre_driver.ir.terms import Term
     from vyre_driver.ir.validation.rules import Findings
     from vyre_driver.target.profile import DeviceProfile

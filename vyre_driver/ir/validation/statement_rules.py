@@ -15,18 +15,26 @@ from vyre_driver.ir.dtypes import BYTES, DataType
 from vyre_driver.ir.nodes import (
     AllGather,
     AllReduce,
+    Assign,
     AsyncLoad,
     AsyncStore,
     AsyncWait,
+    Barrier,
+    Block,
     Broadcast,
+    If,
     IndirectDispatch,
+    Let,
+    Loop,
     OpaqueNode,
     ReduceScatter,
+    Region,
     Resume,
+    Return,
+    Store,
     Trap,
 )
 from vyre_driver.ir.operators import MemoryOrdering
-from vyre_driver.ir.statements import Assign, Barrier, Block, If, Let, Loop, Region, Return, Store
 from vyre_driver.ir.validation.expression_rules import ExpressionChecker, Variable
 from vyre_driver.ir.validation.rules import Rule, quoted, spelled
 from vyre_driver.ir.validation.uniformity import RETURNED
@@ -37,8 +45,8 @@ if TYPE_CHECKING:
 
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
+    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.statements import Node
     from vyre_driver.ir.validation.call_rules import OperationSignature
     from vyre_driver.ir.validation.rules import Findings
     from vyre_driver.ir.validation.uniformity import Name

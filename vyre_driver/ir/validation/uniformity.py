@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from vyre_driver.ir.arithmetic import LITERALS, Binary, OpaqueExpr, Unary, Var
 from vyre_driver.ir.expressions import BufLen, Cast, Fma, Select, WorkgroupId
 from vyre_driver.ir.literal_types import WIDE_LITERALS
+from vyre_driver.ir.nodes import Assign, Barrier, If, Let, Loop, Return
 from vyre_driver.ir.operators import MemoryOrdering
-from vyre_driver.ir.statements import Assign, Barrier, If, Let, Loop, Return
 from vyre_driver.ir.validation.rules import Rule
 from vyre_driver.ir.walks import OPERANDS, NodeWalk, expressions_within
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from vyre_driver.ir.arithmetic import Expr
+    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.statements import Node
     from vyre_driver.ir.validation.rules import Findings
 
 DIVERGENT, IN_WORKGROUP, IN_GRID = 0, 1, 2

@@ -23,7 +23,7 @@ from vyre_driver.ir.wire.terms import TermReader
 from vyre_driver.ir.wire.writer import hints_bytes, shape_bytes
 
 if TYPE_CHECKING:
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
 
 _KINDS = {kind.wire_tag: kind for kind in MemoryKind}
 _ACCESSES = {access.wire_tag: access for access in BufferAccess}

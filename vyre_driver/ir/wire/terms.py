@@ -17,7 +17,7 @@ from vyre_driver.ir.wire.cursor import Cursor
 from vyre_driver.ir.wire.grammar import GRAMMAR, PLANS, READERS, TABLES, limits, refuse_fault
 
 if TYPE_CHECKING:
-    from vyre_driver.ir.statements import Node
+    from vyre_driver.ir.nodes import Node
 
 _IS_NODE = 1 << 8  # beside the tag, in what a walk calls a term
 _CLASSES: dict[int, type[Any]] = {cls.wire_tag + _IS_NODE * issubclass(cls, nd.Node): cls for cls in PLANS}

@@ -19,15 +19,14 @@ from vyre_driver.ir.buffers import BufferAccess, LinearType, canonical_place
 from vyre_driver.ir.canonical import canonical_bytes, effects_out_of_order
 from vyre_driver.ir.expressions import Call, OpaqueExpr
 from vyre_driver.ir.fields import encoded_text, refuse
-from vyre_driver.ir.nodes import OpaqueNode, op_id
-from vyre_driver.ir.statements import spliced
+from vyre_driver.ir.nodes import OpaqueNode, op_id, spliced
 from vyre_driver.ir.terms import Traits, large_terms_within
 from vyre_driver.ir.wire import format as wire_format
 
 if TYPE_CHECKING:
     from vyre_driver.ir.buffers import BufferDecl, MemoryHints
+    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.statements import Node
 
 _HEADER = struct.Struct("<4sHH")
 _THREE_U32 = struct.Struct("<III")

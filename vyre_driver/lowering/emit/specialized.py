@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidSpecialization
 from vyre_driver.ir.arithmetic import LitBool, LitF32, LitI32, LitU32
-from vyre_driver.ir.statements import Let
+from vyre_driver.ir.nodes import Let
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.spirv.interface import SpecConstant
 from vyre_driver.spirv.layout import Scalar

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.ir.nodes import Assign, Barrier, Block, If, Let, Loop, Region, Return, Store
 from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.program import ROOT_GENERATOR
-from vyre_driver.ir.statements import Assign, Barrier, Block, If, Let, Loop, Region, Return, Store
 from vyre_driver.lowering.emit.blocks import counting
 from vyre_driver.lowering.emit.code import Code, Value, cannot
 from vyre_driver.lowering.emit.hiding import hide_f32
@@ -19,8 +19,8 @@ from vyre_driver.spirv.instructions import Ins
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
-    from vyre_driver.ir.statements import Node
     from vyre_driver.lowering.emit.expressions import Expressions
 
 _NEEDS = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.ir.arithmetic import Binary, LitBool, LitF32, LitI32, LitU32, Unary
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Atomic, BufLen, Cast, Fma, InvocationId, Load, LocalId, WorkgroupId
-from vyre_driver.ir.statements import Assign, Barrier, Let, Store
+from vyre_driver.ir.nodes import Assign, Barrier, Let, Store
 from vyre_driver.ir.walks import BODY_FIELDS, OPERANDS
 
 if TYPE_CHECKING:

@@ -26,48 +26,49 @@ _MIB = 1 << 20
 
 
 class _Row(NamedTuple):
-    """One row of the table: sizes in bytes, width in bits, None where there is none."""
+    """One row of the table: sizes in bytes, width in bits, None where there is none; ``constant`` is the name in DataType."""
 
     name: str
     min_bytes: int
     size_bytes: int | None
     bit_width: int | None
+    constant: str = ""
 
 
-def _fixed(name: str, byte_len: int) -> _Row:
-    return _Row(name, byte_len, byte_len, 8 * byte_len)
+def _fixed(name: str, byte_len: int, constant: str = "") -> _Row:
+    return _Row(name, byte_len, byte_len, 8 * byte_len, constant)
 
 
 _ROWS = {
-    0x01: _fixed("u32", 4),
-    0x02: _fixed("i32", 4),
-    0x03: _fixed("u64", 8),
-    0x04: _fixed("vec2<u32>", 8),
-    0x05: _fixed("vec4<u32>", 16),
-    0x06: _fixed("bool", 4),
-    BYTES: _Row("bytes", 0, 1, 8),
+    0x01: _fixed("u32", 4, constant="U32"),
+    0x02: _fixed("i32", 4, constant="I32"),
+    0x03: _fixed("u64", 8, constant="U64"),
+    0x04: _fixed("vec2<u32>", 8, constant="Vec2U32"),
+    0x05: _fixed("vec4<u32>", 16, constant="Vec4U32"),
+    0x06: _fixed("bool", 4, constant="Bool"),
+    BYTES: _Row("bytes", 0, 1, 8, constant="Bytes"),
     ARRAY: _Row("array", 0, None, None),
-    0x09: _fixed("f16", 2),
-    0x0A: _fixed("bf16", 2),
-    0x0B: _fixed("f32", 4),
-    0x0C: _fixed("f64", 8),
-    TENSOR: _Row("tensor", 0, None, None),
-    0x0E: _fixed("u8", 1),
-    0x0F: _fixed("u16", 2),
-    0x10: _fixed("i8", 1),
-    0x11: _fixed("i16", 2),
-    0x12: _fixed("i64", 8),
+    0x09: _fixed("f16", 2, constant="F16"),
+    0x0A: _fixed("bf16", 2, constant="BF16"),
+    0x0B: _fixed("f32", 4, constant="F32"),
+    0x0C: _fixed("f64", 8, constant="F64"),
+    TENSOR: _Row("tensor", 0, None, None, constant="Tensor"),
+    0x0E: _fixed("u8", 1, constant="U8"),
+    0x0F: _fixed("u16", 2, constant="U16"),
+    0x10: _fixed("i8", 1, constant="I8"),
+    0x11: _fixed("i16", 2, constant="I16"),
+    0x12: _fixed("i64", 8, constant="I64"),
     HANDLE: _fixed("handle", 4),
     VEC: _Row("vec", 0, None, None),
     TENSOR_SHAPED: _Row("tensor", 0, None, None),
     SPARSE_CSR: _Row("sparse_csr", 0, None, None),
     SPARSE_COO: _Row("sparse_coo", 0, None, None),
     SPARSE_BSR: _Row("sparse_bsr", 0, None, None),
-    0x19: _fixed("f8e4m3", 1),
-    0x1A: _fixed("f8e5m2", 1),
-    0x1B: _Row("i4", 1, 1, 4),
-    0x1C: _Row("fp4", 1, 1, 4),
-    0x1D: _Row("nf4", 1, 1, 4),
+    0x19: _fixed("f8e4m3", 1, constant="F8E4M3"),
+    0x1A: _fixed("f8e5m2", 1, constant="F8E5M2"),
+    0x1B: _Row("i4", 1, 1, 4, constant="I4"),
+    0x1C: _Row("fp4", 1, 1, 4, constant="FP4"),
+    0x1D: _Row("nf4", 1, 1, 4, constant="NF4"),
     DEVICE_MESH: _Row("device_mesh", 0, 4, 32),
     QUANTIZED: _Row("quantized", 0, None, None),
     OPAQUE: _Row("opaque", 0, None, None),
@@ -373,28 +374,6 @@ def wire_problem(dtype: DataType) -> str | None:
     return None
 
 
-for _name, _tag in [
-    ("U32", 0x01),
-    ("I32", 0x02),
-    ("U64", 0x03),
-    ("Vec2U32", 0x04),
-    ("Vec4U32", 0x05),
-    ("Bool", 0x06),
-    ("Bytes", BYTES),
-    ("F16", 0x09),
-    ("BF16", 0x0A),
-    ("F32", 0x0B),
-    ("F64", 0x0C),
-    ("Tensor", TENSOR),
-    ("U8", 0x0E),
-    ("U16", 0x0F),
-    ("I8", 0x10),
-    ("I16", 0x11),
-    ("I64", 0x12),
-    ("F8E4M3", 0x19),
-    ("F8E5M2", 0x1A),
-    ("I4", 0x1B),
-    ("FP4", 0x1C),
-    ("NF4", 0x1D),
-]:
-    setattr(DataType, _name, DataType(_tag))
+for _tag, _row in _ROWS.items():
+    if _row.constant:
+        setattr(DataType, _row.constant, DataType(_tag))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.ir import digests
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.stats import ProgramStats
+
+Made = TypeVar("Made")
 
 ROOT_GENERATOR = "vyre.program.root"
 
@@ -120,6 +122,13 @@ class Program:
     def _with(self, **changes: Any) -> Program:  # noqa: ANN401 -- the fields, checked by the constructor
         return replace(self, structurally_validated=False, **changes)
 
+    def _once(self, what: str, make: Callable[[Program], Made]) -> Made:
+        """Return what ``make`` makes of the program; it is made once."""
+        known: Made | None = self._memo.get(what)
+        if known is None:
+            known = self._memo[what] = make(self)
+        return known
+
     def canonical(self) -> Program:
         """Return it as upstream's encoder orders it: nodes in canonical form (docs/ir.md), buffers sorted.
 
@@ -138,11 +147,7 @@ class Program:
         InvalidProgram
             If format 4 cannot carry it, or would lose something that it means (docs/ir.md lists both).
         """
-        known: bytes | None = self._memo.get("wire")
-        if known is None:
-            refuse_losses(self)
-            known = self._memo["wire"] = self.canonical_wire_bytes()
-        return known
+        return self._once("wire", _without_losses)
 
     @classmethod
     def from_wire(cls, data: bytes) -> Program:
@@ -163,24 +168,15 @@ class Program:
         InvalidProgram
             If that encoder refuses the program.
         """
-        known: bytes | None = self._memo.get("canonical wire")
-        if known is None:
-            known = self._memo["canonical wire"] = canonical_container(self)
-        return known
+        return self._once("canonical wire", canonical_container)
 
     def digest(self) -> bytes:
         """Return the strong digest (32 bytes): whatever may change the code changes it."""
-        known: bytes | None = self._memo.get("digest")
-        if known is None:
-            known = self._memo["digest"] = digests.strong_digest(self)
-        return known
+        return self._once("digest", digests.strong_digest)
 
     def fingerprint(self) -> bytes:
         """Return upstream's fingerprint (32 bytes), which leaves fields out: it selects nothing alone."""
-        known: bytes | None = self._memo.get("fingerprint")
-        if known is None:
-            known = self._memo["fingerprint"] = digests.fingerprint(self)
-        return known
+        return self._once("fingerprint", digests.fingerprint)
 
     def normalized_cache_digest(self) -> bytes:
         """Return upstream's program digest v2 (32 bytes), which leaves fields out: it selects nothing alone.
@@ -190,10 +186,7 @@ class Program:
         InvalidProgram
             If a type has no encoding.
         """
-        known: bytes | None = self._memo.get("normalized")
-        if known is None:
-            known = self._memo["normalized"] = digests.normalized_cache_digest(self)
-        return known
+        return self._once("normalized", digests.normalized_cache_digest)
 
     def output_buffer_indices(self) -> tuple[int, ...]:
         """Return the places of the buffers that may be written and outlive the program, flagged as output or not."""
@@ -220,10 +213,7 @@ class Program:
 
     def stats(self) -> ProgramStats:
         """Return its size and what it makes use of."""
-        known: ProgramStats | None = self._memo.get("stats")
-        if known is None:
-            known = self._memo["stats"] = measure(self.buffers, self.entry)
-        return known
+        return self._once("stats", lambda program: measure(program.buffers, program.entry))
 
     def __eq__(self, other: object) -> bool:
         """Return whether the other has the same canonical form (docs/ir.md); the order of buffers does not matter.
@@ -237,12 +227,7 @@ class Program:
         return hash(self._comparison()[:-1])
 
     def _comparison(self) -> tuple[Any, ...]:
-        known: tuple[Any, ...] | None = self._memo.get("comparison")
-        if known is None:
-            entry = canonical_nodes(self.entry)
-            flags = (self.workgroup_size, self.entry_op_id, self.non_composable_with_self)
-            known = self._memo["comparison"] = (flags, entry, Counter(self.buffers))
-        return known
+        return self._once("comparison", _compared)
 
     def __str__(self) -> str:
         """Return it as indented pseudo-code (:mod:`vyre_driver.ir.text`), cut at a million characters."""
@@ -261,6 +246,16 @@ class Program:
         name = self.entry_op_id if self.entry_op_id is not None else "anonymous"
         nodes = sum(node.node_count for node in self.entry)
         return f"<Program {name}: {len(self.buffers)} buffers, {nodes} nodes, workgroup {self.workgroup_size}>"
+
+
+def _without_losses(program: Program) -> bytes:
+    refuse_losses(program)
+    return program.canonical_wire_bytes()
+
+
+def _compared(program: Program) -> tuple[Any, ...]:
+    flags = (program.workgroup_size, program.entry_op_id, program.non_composable_with_self)
+    return flags, canonical_nodes(program.entry), Counter(program.buffers)
 
 
 def _in_regions(nodes: tuple[Node, ...]) -> tuple[Node, ...]:

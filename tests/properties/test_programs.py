@@ -27,7 +27,7 @@ from vyre_driver.ir.program import Program
 from vyre_driver.ir.terms import Term, Traits
 from vyre_driver.ir.wire.cursor import Cursor
 from vyre_driver.ir.wire.grammar import read_dtype
-from vyre_driver.ir.wire.terms import TermReader
+from vyre_driver.ir.wire.reader import TermReader
 
 if TYPE_CHECKING:
     from vyre_driver.ir.expressions import Expr

@@ -15,7 +15,7 @@ from vyre_driver.ir.program import Program
 from vyre_driver.ir.wire import format as wire_format
 from vyre_driver.ir.wire.cursor import Cursor
 from vyre_driver.ir.wire.grammar import read_dtype
-from vyre_driver.ir.wire.terms import TermReader
+from vyre_driver.ir.wire.reader import TermReader
 from vyre_driver.ir.wire.writer import leb
 
 SMALL = Program.wrapped([], (1, 1, 1), [store("o", 0, u32(1))]).to_wire()

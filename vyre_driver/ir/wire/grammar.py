@@ -67,8 +67,8 @@ def read_dtype(cursor: Cursor) -> DataType:
 def _with_parameters(cursor: Cursor, tag: int, element: DataType | None) -> DataType:
     at = cursor.at
     if tag == dtypes.QUANTIZED and element is not None:
-        scale = QuantizationScale(cursor.member(_SCALES, "a scale"), cursor.u32("a scale's parameter"))
-        zero = QuantizationZeroPoint(cursor.member(_ZERO_POINTS, "a zero point"), cursor.u32("a zero point's parameter"))
+        scale = QuantizationScale(cursor.member(SCALES, "a scale"), cursor.u32("a scale's parameter"))
+        zero = QuantizationZeroPoint(cursor.member(ZERO_POINTS, "a zero point"), cursor.u32("a zero point's parameter"))
         return DataType.quantized(element, scale, zero)
     if tag in {dtypes.TENSOR_SHAPED, dtypes.DEVICE_MESH}:
         count = cursor.u32("the number of dimensions")
@@ -83,17 +83,17 @@ def _with_parameters(cursor: Cursor, tag: int, element: DataType | None) -> Data
     return DataType(tag, element, tuple(cursor.u32("the parameter of a data type") for _ in range(parameters)))
 
 
-_SCALES: Mapping[int, ScaleKind] = {kind.value: kind for kind in ScaleKind}
-_ZERO_POINTS: Mapping[int, ZeroPointKind] = {kind.value: kind for kind in ZeroPointKind}
+SCALES: Mapping[int, ScaleKind] = {kind.value: kind for kind in ScaleKind}
+ZERO_POINTS: Mapping[int, ZeroPointKind] = {kind.value: kind for kind in ZeroPointKind}
 TABLES: list[Mapping[int, enum.Enum]] = [
     *({one.wire_tag: one for one in table} for table in layout.TABLES),
     # After each table of kinds, that of those without parameter.
-    _SCALES,
+    SCALES,
     {0: ScaleKind.PER_TENSOR},
-    _ZERO_POINTS,
+    ZERO_POINTS,
     {kind.value: kind for kind in (ZeroPointKind.ABSENT, ZeroPointKind.PER_TENSOR)},
 ]
-_SCALE_TABLE, _ZERO_POINT_TABLE = TABLES.index(_SCALES), TABLES.index(_ZERO_POINTS)
+_SCALE_TABLE, _ZERO_POINT_TABLE = TABLES.index(SCALES), TABLES.index(ZERO_POINTS)
 
 # Every class of term, and the steps of its fields.
 PLANS: dict[type[Term], tuple[int, ...]] = {

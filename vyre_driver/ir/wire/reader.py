@@ -3,23 +3,27 @@
 Every number is checked before something is made of it: a count against the bytes that are left, a text against its limit, a
 nesting against its own. So hostile bytes cost no more than a few times their size, and end in InvalidContainer.
 
-Source: spec item 3.5.
+Source: spec items 1.5, 1.6 and 3.5.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from blake3 import blake3
 
 from vyre_driver.ir import dtypes
+from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, MemoryHints, MemoryKind
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint, ScaleKind, ZeroPointKind
+from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
+from vyre_driver.ir.terms import KEY_BYTES, Traits
 from vyre_driver.ir.wire import format as wire_format
+from vyre_driver.ir.wire._scan import Walk
+from vyre_driver.ir.wire._terms import TermMaker
 from vyre_driver.ir.wire.cursor import Cursor, refuse_bytes
-from vyre_driver.ir.wire.terms import TermReader
+from vyre_driver.ir.wire.grammar import GRAMMAR, PLANS, READERS, SCALES, TABLES, ZERO_POINTS, limits, refuse_fault
 from vyre_driver.ir.wire.writer import hints_bytes, shape_bytes
 
 if TYPE_CHECKING:
@@ -28,8 +32,8 @@ if TYPE_CHECKING:
 _KINDS = {kind.wire_tag: kind for kind in MemoryKind}
 _ACCESSES = {access.wire_tag: access for access in BufferAccess}
 _LOCALITIES = {locality.wire_tag: locality for locality in CacheLocality}
-_SCALES = {kind.value: kind for kind in ScaleKind}
-_ZERO_POINTS = {kind.value: kind for kind in ZeroPointKind}
+_IS_NODE = 1 << 8  # beside the tag, in what a walk calls a term
+_CLASSES: dict[int, type[Any]] = {cls.wire_tag + _IS_NODE * issubclass(cls, nd.Node): cls for cls in PLANS}
 _ONE_NUMBER = frozenset({dtypes.ARRAY, dtypes.HANDLE, dtypes.OPAQUE})
 
 
@@ -58,6 +62,50 @@ class _BufferMetadata(NamedTuple):
     live_out: bool
     byte_range: tuple[int, int] | None
     hints: MemoryHints
+
+
+class TermReader:
+    """Reads the nodes of one program; short terms that are written alike become one object.
+
+    A scan in C proves a node first, so that invalid bytes cost no memory; then its terms are created, the inner ones first.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        """Read from these bytes."""
+        self._cursor = Cursor(data)
+        self._walk = Walk(GRAMMAR, data, limits())
+        self._maker = TermMaker(self._walk, self._cursor, _CLASSES, TABLES, READERS, KEY_BYTES, Traits.PLAIN)
+
+    def check(self, at: int, end: int) -> int:
+        """Prove that a node stands at byte ``at``, and count it; returns the byte after it, ``end`` at most.
+
+        Raises
+        ------
+        InvalidContainer
+            If there is none, or it passes a limit of the format.
+        """
+        fault, stopped, wanted, number, limit = self._walk.check(at, end)
+        if fault:
+            refuse_fault(fault, stopped, wanted, number, limit)
+        return stopped
+
+    def op_id(self, at: int) -> str:
+        """Return the id of the operation that the checked node at byte ``at`` is."""
+        cls = _CLASSES[_IS_NODE + self._cursor.data[at]]
+        if cls is not nd.OpaqueNode:
+            return str(cls.op_id)
+        self._cursor.at = at + 1
+        return self._cursor.text("a name")
+
+    def node(self, at: int, end: int) -> Node:
+        """Return the checked node at byte ``at``.
+
+        Raises
+        ------
+        InvalidProgram
+            If a field of it cannot be so.
+        """
+        return self._maker.make(at, end)  # type: ignore[no-any-return]
 
 
 def read_container(data: bytes) -> ProgramFields:
@@ -210,8 +258,8 @@ def _element_type(cursor: Cursor, tag: int) -> DataType:
     if tag != dtypes.QUANTIZED:
         return DataType(tag)
     storage = DataType(cursor.leb("the storage of a quantized type"))
-    scale = QuantizationScale(cursor.leb_member(_SCALES, "a scale"), cursor.leb("a scale's parameter"))
-    zero = QuantizationZeroPoint(cursor.leb_member(_ZERO_POINTS, "a zero point"), cursor.leb("a zero point's parameter"))
+    scale = QuantizationScale(cursor.leb_member(SCALES, "a scale"), cursor.leb("a scale's parameter"))
+    zero = QuantizationZeroPoint(cursor.leb_member(ZERO_POINTS, "a zero point"), cursor.leb("a zero point's parameter"))
     dtype = DataType.quantized(storage, scale, zero)
     problem = dtypes.wire_problem(dtype)
     if problem is not None:

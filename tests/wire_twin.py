@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 DATA_TYPE = Step.DTYPE
 WIDTHS = {Step.U8: 1, Step.U32: 4, Step.U64: 8, Step.I32: 4}  # in bytes
 WITHOUT_PARAMETER = {ScaleKind.PER_TENSOR, ZeroPointKind.ABSENT, ZeroPointKind.PER_TENSOR}
-CLASSES = {(issubclass(cls, nd.Node), cls.wire_tag): plan for cls, plan in grammar.PLANS.items()}
+CLASSES = {(issubclass(cls, nd.Node), cls.wire_tag): [kind.step for kind in plan] for cls, plan in grammar.PLANS.items()}
 
 
 class FaultFoundError(Exception):

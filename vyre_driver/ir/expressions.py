@@ -238,3 +238,6 @@ class SubgroupSize(Expr):
 
     wire_tag = 21
     _result = DataType.U32
+
+
+SUBGROUP_EXPRESSIONS = (SubgroupAdd, SubgroupShuffle, SubgroupBallot, SubgroupLocalId, SubgroupSize)

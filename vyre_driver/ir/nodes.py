@@ -130,7 +130,7 @@ def _taken_body(term: Term, name: str, value: object) -> tuple[Node, ...]:
     return node_tuple(value, f"{name} of {type(term).__name__}")
 
 
-_BODY = Kind(Step.BODY, _taken_body)
+BODY = Kind(Step.BODY, _taken_body)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -173,7 +173,7 @@ class If(Node):
 
     wire_tag = 3
     op_id = "vyre.node.if"
-    _layout = (EXPRESSION, _BODY, _BODY)
+    _layout = (EXPRESSION, BODY, BODY)
     cond: Expr
     then: tuple[Node, ...]
     otherwise: tuple[Node, ...] = ()
@@ -185,7 +185,7 @@ class Loop(Node):
 
     wire_tag = 4
     op_id = "vyre.node.loop"
-    _layout = (VARIABLE, EXPRESSION, EXPRESSION, _BODY)
+    _layout = (VARIABLE, EXPRESSION, EXPRESSION, BODY)
     var: str
     start: Expr
     stop: Expr
@@ -206,7 +206,7 @@ class Block(Node):
 
     wire_tag = 6
     op_id = "vyre.node.block"
-    _layout = (_BODY,)
+    _layout = (BODY,)
     body: tuple[Node, ...]
 
     def __post_init__(self) -> None:
@@ -231,7 +231,7 @@ class Region(Node):
 
     wire_tag = 11
     op_id = "vyre.node.region"
-    _layout = (text("the name of a generator"), SOURCE, _BODY)
+    _layout = (text("the name of a generator"), SOURCE, BODY)
     generator: str
     source: str | None
     body: tuple[Node, ...]
@@ -354,6 +354,9 @@ class Broadcast(Node):
     buffer: str
     root: int
     group: int = WORLD
+
+
+COLLECTIVES = (AllReduce, AllGather, ReduceScatter, Broadcast)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

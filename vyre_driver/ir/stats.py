@@ -12,30 +12,23 @@ from typing import TYPE_CHECKING
 from vyre_driver.ir.buffers import BufferAccess
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import (
+    SUBGROUP_EXPRESSIONS,
     Atomic,
     Call,
     Cast,
     InvocationId,
     LocalId,
     OpaqueExpr,
-    SubgroupAdd,
-    SubgroupBallot,
-    SubgroupLocalId,
-    SubgroupShuffle,
-    SubgroupSize,
     WorkgroupId,
 )
 from vyre_driver.ir.nodes import (
-    AllGather,
-    AllReduce,
+    COLLECTIVES,
     AsyncLoad,
     AsyncStore,
     AsyncWait,
     Barrier,
-    Broadcast,
     IndirectDispatch,
     OpaqueNode,
-    ReduceScatter,
     Resume,
     Trap,
 )
@@ -72,23 +65,13 @@ class ProgramCapability(enum.Flag):
 
 
 _OF_TERM: dict[type[Term], ProgramCapability] = {
-    SubgroupAdd: ProgramCapability.SUBGROUP,
-    SubgroupShuffle: ProgramCapability.SUBGROUP,
-    SubgroupBallot: ProgramCapability.SUBGROUP,
-    SubgroupLocalId: ProgramCapability.SUBGROUP,
-    SubgroupSize: ProgramCapability.SUBGROUP,
+    **dict.fromkeys(SUBGROUP_EXPRESSIONS, ProgramCapability.SUBGROUP),
+    **dict.fromkeys(COLLECTIVES, ProgramCapability.COLLECTIVES),
+    **dict.fromkeys((AsyncLoad, AsyncStore, AsyncWait), ProgramCapability.ASYNC_COPY),
+    **dict.fromkeys((Trap, Resume), ProgramCapability.TRAP),
     Atomic: ProgramCapability.ATOMICS,
     Barrier: ProgramCapability.BARRIER,
     IndirectDispatch: ProgramCapability.INDIRECT_DISPATCH,
-    AsyncLoad: ProgramCapability.ASYNC_COPY,
-    AsyncStore: ProgramCapability.ASYNC_COPY,
-    AsyncWait: ProgramCapability.ASYNC_COPY,
-    Trap: ProgramCapability.TRAP,
-    Resume: ProgramCapability.TRAP,
-    AllReduce: ProgramCapability.COLLECTIVES,
-    AllGather: ProgramCapability.COLLECTIVES,
-    ReduceScatter: ProgramCapability.COLLECTIVES,
-    Broadcast: ProgramCapability.COLLECTIVES,
     Call: ProgramCapability.CALLS,
     OpaqueNode: ProgramCapability.EXTENSIONS,
 }

@@ -14,8 +14,8 @@ from vyre_driver.ir.expressions import (
     SubgroupAdd,
     SubgroupBallot,
 )
-from vyre_driver.ir.layout import Step
-from vyre_driver.ir.nodes import Assign, If, Let, Region, Trap
+from vyre_driver.ir.layout import ARGUMENTS, BUFFER, EXPRESSION, OPTIONAL, Kind
+from vyre_driver.ir.nodes import BODY, Assign, If, Let, Region, Trap
 from vyre_driver.ir.program import ROOT_GENERATOR
 from vyre_driver.ir.wire.grammar import PLANS
 
@@ -32,21 +32,20 @@ MAX_NODES = 8192
 MAX_EXPRESSION_DEPTH = 128
 
 
-def _fields(*steps: int) -> dict[type[Term], tuple[str, ...]]:
+def _fields(*kinds: Kind) -> dict[type[Term], tuple[str, ...]]:
     """Return the fields of these kinds in wire order, for the classes that have some."""
     found: dict[type[Term], tuple[str, ...]] = {}
     for cls, plan in PLANS.items():
-        names = [
-            name for name, step in zip(cls.__match_args__, plan, strict=False) if step in steps
-        ]  # a hint is not on the wire
+        names = [name for name, kind in zip(cls.__match_args__, plan, strict=False) if kind in kinds]
         if names:
             found[cls] = tuple(names)
     return found
 
 
 # The fields that hold expressions; a field may hold a tuple of them, or None.
-EXPRESSION_FIELDS = _fields(Step.EXPRESSION, Step.OPTIONAL, Step.ARGUMENTS)
-BODY_FIELDS = _fields(Step.BODY)
+EXPRESSION_FIELDS = _fields(EXPRESSION, OPTIONAL, ARGUMENTS)
+BODY_FIELDS = _fields(BODY)
+BUFFER_FIELDS = _fields(BUFFER)  # those that name a buffer
 
 # What gives the expressions directly inside a term, in wire order; classes that hold none are not there.
 OPERANDS: dict[type[Term], Callable[[Any], tuple[Expr, ...]]] = {

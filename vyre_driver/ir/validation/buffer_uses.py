@@ -9,20 +9,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.buffers import LinearType
-from vyre_driver.ir.expressions import Atomic, BufLen, Load
+from vyre_driver.ir.expressions import Atomic
 from vyre_driver.ir.nodes import (
-    AllGather,
-    AllReduce,
-    AsyncLoad,
-    AsyncStore,
     Barrier,
-    Broadcast,
-    IndirectDispatch,
-    ReduceScatter,
-    Store,
 )
 from vyre_driver.ir.validation.rules import Rule, quoted
-from vyre_driver.ir.walks import BODY_FIELDS, OPERANDS, NodeWalk
+from vyre_driver.ir.walks import BODY_FIELDS, BUFFER_FIELDS, OPERANDS, NodeWalk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,21 +23,6 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.terms import Term
     from vyre_driver.ir.validation.rules import Findings
-
-# The fields of terms that name buffers; an atomic's is not a plain use.
-_NAMES: dict[type[Term], tuple[str, ...]] = {
-    Load: ("buffer",),
-    BufLen: ("buffer",),
-    Store: ("buffer",),
-    Atomic: ("buffer",),
-    IndirectDispatch: ("count_buffer",),
-    AsyncLoad: ("source", "destination"),
-    AsyncStore: ("source", "destination"),
-    AllReduce: ("buffer",),
-    AllGather: ("input", "output"),
-    ReduceScatter: ("input", "output"),
-    Broadcast: ("buffer",),
-}
 
 _Uses = tuple[frozenset[str], frozenset[str]]
 _NO_USES: _Uses = (frozenset(), frozenset())
@@ -105,7 +82,7 @@ def _uses_of(root: Term, known: dict[int, _Uses]) -> _Uses:
             waiting.extend(pending)
             continue
         own: _Uses = _NO_USES
-        if type(term) in _NAMES:
+        if type(term) in BUFFER_FIELDS:
             names = frozenset(_names(term))
             own = (frozenset(), names) if isinstance(term, Atomic) else (names, frozenset())
         parts = [own, *(known[id(one)] for one in inside)]
@@ -122,7 +99,7 @@ def _joined(parts: list[_Uses]) -> _Uses:
 
 
 def _names(term: Term) -> list[str]:
-    return [getattr(term, field) for field in _NAMES.get(type(term), ())]
+    return [getattr(term, field) for field in BUFFER_FIELDS.get(type(term), ())]
 
 
 def check_linear_types(program: Program, findings: Findings) -> None:

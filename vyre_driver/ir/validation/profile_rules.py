@@ -13,16 +13,9 @@ from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir.arithmetic import OpaqueExpr
 from vyre_driver.ir.buffers import BufferAccess
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.expressions import (
-    Cast,
-    SubgroupAdd,
-    SubgroupBallot,
-    SubgroupLocalId,
-    SubgroupShuffle,
-    SubgroupSize,
-)
+from vyre_driver.ir.expressions import SUBGROUP_EXPRESSIONS, Cast
 from vyre_driver.ir.literal_types import WIDE_LITERALS
-from vyre_driver.ir.nodes import AllGather, AllReduce, Broadcast, IndirectDispatch, ReduceScatter, Resume, Trap
+from vyre_driver.ir.nodes import COLLECTIVES, IndirectDispatch, Resume, Trap
 from vyre_driver.ir.validation.rules import Rule, quoted
 from vyre_driver.ir.walks import OPERANDS, NodeWalk, expressions_within, operand_paths
 
@@ -34,8 +27,6 @@ if TYPE_CHECKING:
     from vyre_driver.ir.validation.rules import Findings
     from vyre_driver.target.profile import DeviceProfile
 
-_SUBGROUP = (SubgroupAdd, SubgroupShuffle, SubgroupBallot, SubgroupLocalId, SubgroupSize)
-_COLLECTIVES = (AllReduce, AllGather, ReduceScatter, Broadcast)
 _ANOTHER = "choose a device that has them"
 
 
@@ -129,7 +120,7 @@ def _static_bytes(buffer: BufferDecl) -> int:
 
 
 def _check_node(node: Node, capabilities: DeviceCapabilities, walk: NodeWalk, findings: Findings) -> None:
-    if isinstance(node, _COLLECTIVES) and not capabilities.supports_distributed_collectives:
+    if isinstance(node, COLLECTIVES) and not capabilities.supports_distributed_collectives:
         findings.add(Rule.COLLECTIVE, walk.path, "the device has no collectives", _ANOTHER)
     elif isinstance(node, IndirectDispatch) and not capabilities.supports_indirect_dispatch:
         findings.add(Rule.DEVICE_OPERATION, walk.path, "the device has no indirect dispatch", "give the grid at the dispatch")
@@ -158,7 +149,7 @@ def _check_expressions(  # noqa: PLR0913 -- the state of the walk
 
 
 def _problem(term: Term, capabilities: DeviceCapabilities) -> tuple[Rule, str] | None:
-    if isinstance(term, _SUBGROUP):
+    if isinstance(term, SUBGROUP_EXPRESSIONS):
         return None if capabilities.supports_subgroup_ops else (Rule.SUBGROUP, "the device has no subgroup operations")
     if isinstance(term, Cast):
         lacking = capabilities.lacks(term.target)

@@ -95,9 +95,9 @@ TABLES: list[Mapping[int, enum.Enum]] = [
 ]
 _SCALE_TABLE, _ZERO_POINT_TABLE = TABLES.index(SCALES), TABLES.index(ZERO_POINTS)
 
-# Every class of term, and the steps of its fields.
-PLANS: dict[type[Term], tuple[int, ...]] = {
-    cls: tuple(kind.step for kind in cls._layout)
+# Every class of term, and the kinds of its fields.
+PLANS: dict[type[Term], layout.Layout] = {
+    cls: cls._layout
     for cls in {**vars(ex), **vars(nd)}.values()
     if isinstance(cls, type) and issubclass(cls, Term) and hasattr(cls, "wire_tag")
 }
@@ -151,7 +151,7 @@ def _type_rows() -> list[tuple[int, int, int, bool]]:
 
 
 GRAMMAR = Grammar(
-    [(issubclass(cls, nd.Node), cls.wire_tag, plan) for cls, plan in PLANS.items()],
+    [(issubclass(cls, nd.Node), cls.wire_tag, [kind.step for kind in plan]) for cls, plan in PLANS.items()],
     TABLES,
     _type_rows(),
     _SCALE_TABLE,

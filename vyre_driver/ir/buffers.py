@@ -15,7 +15,7 @@ from vyre_driver.ir.fields import encoded_text, instance, refuse, whole
 from vyre_driver.ir.predicates import ShapePredicate
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 
 class BufferAccess(enum.Enum):
@@ -230,6 +230,12 @@ def _checked_range(given: object, what: str) -> tuple[int, int]:
         refuse(f"the output_byte_range {what} is {given!r}", "give (start, end) in bytes")
     start = whole(given[0], U64_MAX, f"the start of the output_byte_range {what}")
     return start, whole(given[1], U64_MAX, f"the end of the output_byte_range {what}")
+
+
+def output_places(buffers: Iterable[BufferDecl]) -> tuple[int, ...]:
+    """Return the places of the buffers that may be written and outlive the program, flagged as output or not."""
+    written = (BufferAccess.READ_WRITE, BufferAccess.WRITE_ONLY)
+    return tuple(place for place, buffer in enumerate(buffers) if buffer.access in written)
 
 
 def canonical_place(buffer: BufferDecl) -> tuple[Any, ...]:

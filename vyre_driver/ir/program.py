@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.ir import digests
-from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind, canonical_place
+from vyre_driver.ir.buffers import BufferDecl, MemoryKind, canonical_place, output_places
 from vyre_driver.ir.canonical import canonical_nodes
 from vyre_driver.ir.fields import brief, encoded_text, instance, refuse, whole
 from vyre_driver.ir.nodes import Block, IndirectDispatch, Region, Return, node_tuple
@@ -190,8 +190,7 @@ class Program:
 
     def output_buffer_indices(self) -> tuple[int, ...]:
         """Return the places of the buffers that may be written and outlive the program, flagged as output or not."""
-        written = {BufferAccess.READ_WRITE, BufferAccess.WRITE_ONLY}
-        return tuple(place for place, buffer in enumerate(self.buffers) if buffer.access in written)
+        return output_places(self.buffers)
 
     def buffer(self, name: str) -> BufferDecl | None:
         """Return the first buffer of this name, or None."""

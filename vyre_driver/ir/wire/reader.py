@@ -15,7 +15,7 @@ from blake3 import blake3
 
 from vyre_driver.ir import dtypes
 from vyre_driver.ir import nodes as nd
-from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, MemoryHints, MemoryKind
+from vyre_driver.ir.buffers import BufferAccess, BufferDecl, CacheLocality, MemoryHints, MemoryKind, output_places
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.quantization import QuantizationScale, QuantizationZeroPoint
 from vyre_driver.ir.terms import KEY_BYTES, Traits
@@ -270,8 +270,5 @@ def _element_type(cursor: Cursor, tag: int) -> DataType:
 def _check_outputs(cursor: Cursor, buffers: tuple[BufferDecl, ...]) -> None:
     at = cursor.at
     count = cursor.count("outputs", limit=wire_format.MAX_BUFFERS)
-    outputs = [cursor.leb("an output") for _ in range(count)]
-    written = (BufferAccess.READ_WRITE, BufferAccess.WRITE_ONLY)
-    wanted = [place for place, buffer in enumerate(buffers) if buffer.access in written]
-    if outputs != wanted:
+    if tuple(cursor.leb("an output") for _ in range(count)) != output_places(buffers):
         refuse_bytes("the output set is not that of the buffers that may be written", at)

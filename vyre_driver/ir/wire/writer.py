@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from blake3 import blake3
 
 from vyre_driver.ir import dtypes
-from vyre_driver.ir.buffers import BufferAccess, LinearType, canonical_place
+from vyre_driver.ir.buffers import BufferAccess, LinearType, canonical_place, output_places
 from vyre_driver.ir.canonical import canonical_bytes, effects_out_of_order
 from vyre_driver.ir.expressions import Call, OpaqueExpr
 from vyre_driver.ir.fields import encoded_text, refuse
@@ -55,8 +55,7 @@ def canonical_container(program: Program) -> bytes:
     buffers = sorted(program.buffers, key=canonical_place)
     records = [_record(wire_format.METADATA_OP, _metadata(program, buffers))]
     records.extend(_record(op_id(node), canonical_bytes(node)) for node in spliced(program.entry))
-    written = (BufferAccess.READ_WRITE, BufferAccess.WRITE_ONLY)
-    outputs = [place for place, buffer in enumerate(buffers) if buffer.access in written]
+    outputs = output_places(buffers)
     body = b"".join(
         [
             leb(len(records)),

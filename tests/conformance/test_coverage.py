@@ -13,8 +13,7 @@ from vyre_driver.ir.expressions import Atomic, Cast, InvocationId, Load, LocalId
 from vyre_driver.ir.nodes import Barrier, Node
 from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, UnOp
 from vyre_driver.ir.terms import terms_within
-from vyre_driver.ir.validation.cast_table import is_castable
-from vyre_driver.ir.validation.operator_types import Mismatch, binary_type, unary_type
+from vyre_driver.ir.validation.operator_types import Mismatch, binary_type, is_castable, unary_type
 
 CASES = list(hand_written(Options(subgroups=True)))
 TERMS = [term for case in CASES for term in terms_within(*case.program.entry)]

@@ -27,8 +27,7 @@ from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.ir.program import Program
-from vyre_driver.ir.validation.cast_table import is_castable
-from vyre_driver.ir.validation.operator_types import Mismatch, binary_type, unary_type
+from vyre_driver.ir.validation.operator_types import Mismatch, binary_type, is_castable, unary_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from vyre_driver.ir.arithmetic import Binary, Expr, LitBool, LitF32, LitI32, LitU32, OpaqueExpr, Unary, Var
+from vyre_driver.ir.arithmetic import LITERALS, Binary, Expr, LitBool, LitF32, LitI32, LitU32, OpaqueExpr, Unary, Var
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl
 from vyre_driver.ir.dtypes import BYTES, DataType
 from vyre_driver.ir.expressions import (
@@ -30,8 +30,7 @@ from vyre_driver.ir.expressions import (
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering
 from vyre_driver.ir.validation import call_rules
-from vyre_driver.ir.validation.cast_table import is_castable, narrows
-from vyre_driver.ir.validation.operator_types import Mismatch, binary_type, unary_type
+from vyre_driver.ir.validation.operator_types import Mismatch, binary_type, is_castable, narrows, unary_type
 from vyre_driver.ir.validation.rules import Rule, quoted, spelled
 from vyre_driver.ir.walks import MAX_EXPRESSION_DEPTH, OPERANDS, operand_paths
 
@@ -194,17 +193,8 @@ class ExpressionChecker:
             self._note(term, Rule.UNKNOWN_BUFFER, f"there is no buffer {quoted(term.buffer)}", "declare it, or name another")
         return buffer
 
-    def _u32(self, _term: Expr) -> DataType | None:
-        return DataType.U32
-
-    def _i32(self, _term: Expr) -> DataType | None:
-        return DataType.I32
-
-    def _f32(self, _term: Expr) -> DataType | None:
-        return DataType.F32
-
-    def _bool(self, _term: Expr) -> DataType | None:
-        return DataType.Bool
+    def _literal(self, term: Expr) -> DataType | None:
+        return term.dtype
 
     def _id(self, term: InvocationId | WorkgroupId | LocalId) -> DataType | None:
         if term.axis > 2:
@@ -358,10 +348,7 @@ class ExpressionChecker:
 
 
 _HANDLERS: dict[type[Expr], str] = {
-    LitU32: "_u32",
-    LitI32: "_i32",
-    LitF32: "_f32",
-    LitBool: "_bool",
+    **dict.fromkeys(LITERALS, "_literal"),
     Var: "_var",
     Load: "_load",
     BufLen: "_buf_len",

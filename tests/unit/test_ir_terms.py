@@ -5,10 +5,12 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from golden.every_term import EXPRESSIONS, NODES
 from literals import refusal
 
 from vyre_driver import DataType
@@ -18,6 +20,7 @@ from vyre_driver.ir import expressions as ex
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.canonical import canonical_bytes
+from vyre_driver.ir.layout import ARGUMENTS, EXPRESSION, OPTIONAL
 from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, OpaqueOp, UnOp
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.terms import Term
@@ -166,6 +169,21 @@ def test_what_cannot_be_meant_is_refused(make: object, says: str) -> None:
     with pytest.raises(InvalidProgram) as caught:
         make()
     assert says in str(caught.value)
+
+
+def test_bytes_in_place_of_any_expression_of_any_term_are_refused() -> None:
+    kinds = {EXPRESSION: b"\0", OPTIONAL: b"\0", ARGUMENTS: (b"\0",)}
+    places = {
+        (type(term), name): (term, {name: kinds[kind]})
+        for term in (*EXPRESSIONS, *NODES)
+        for name, kind in zip(term.__match_args__, term._layout, strict=False)  # noqa: SLF001 -- all fields of all terms
+        if kind in kinds
+    }
+    assert len(places) > 30
+    for (cls, _), (term, wrong) in places.items():
+        with pytest.raises(InvalidProgram) as caught:
+            replace(term, **wrong)
+        assert "b'\\x00'" in str(caught.value), cls
 
 
 @pytest.mark.parametrize(

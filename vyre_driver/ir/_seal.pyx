@@ -81,6 +81,16 @@ cdef Form form_of(type cls):
     return <Form> found
 
 
+class NotATerm(bytes):
+    """Bytes that stand where a term should: what checks the parts must not take them for an encoding."""
+
+    __slots__ = ()
+
+
+cdef inline object term_or_not(object value):
+    return NotATerm(value) if type(value) is bytes else value
+
+
 cdef list written(Form form, term, splice):
     """Return what :func:`parts_of` does."""
     cdef list parts = []
@@ -92,18 +102,19 @@ cdef list written(Form form, term, splice):
         if step == EXPRESSION:
             if head is not None:
                 parts.append(head)
-            parts.append(value)
+            parts.append(term_or_not(value))
         elif step == OPTIONAL:
             flag = b"\0" if value is None else b"\1"
             parts.append(flag if head is None else head + flag)
             if value is not None:
-                parts.append(value)
+                parts.append(term_or_not(value))
         elif step == ARGUMENTS or step == BODY:
             if splice is not None and step == BODY:
                 value = splice(value)
             count = little_endian(len(value), 4)
             parts.append(count if head is None else head + count)
-            parts.extend(value)
+            for one in value:
+                parts.append(term_or_not(one))
         else:
             piece = encoded(step, form.encodes[place], value)
             head = piece if head is None else head + piece

@@ -298,6 +298,24 @@ def test_a_difference_of_words_is_a_sum(lower: Lower, op: BinOp) -> None:
     assert computed(lower, value) == expected
 
 
+@pytest.mark.parametrize("op", [BinOp.SUB, BinOp.WRAPPING_SUB], ids=str)
+def test_a_difference_of_i32_is_a_sum(lower: Lower, op: BinOp) -> None:
+    """A driver makes something else of max(0 - (~x + 0), x)."""
+    x, y = cast(DataType.I32, load(GIVEN, 0)), cast(DataType.I32, load(GIVEN, 1))
+    value = cast(DataType.U32, maximum(binop(op, y, unop(UnOp.BIT_NOT, x)), x))
+    assert not [opcode for opcode, _ in code(lower, [store(OUT, 0, value)]) if opcode == Ins.ISub]
+    pairs = [(a - (a >> 31 << 32), b) for a, b in product(WORDS, WORDS)]
+    differences = [((b - ~a & 2**32 - 1) ^ 2**31) - 2**31 for a, b in pairs]
+    expected = [max(one, a) & 2**32 - 1 for one, (a, _) in zip(differences, pairs, strict=True)]
+    assert computed(lower, value) == expected
+
+
+def test_a_constant_is_taken_off_an_i32_as_it_is(lower: Lower) -> None:
+    value = cast(DataType.U32, cast(DataType.I32, load(GIVEN, 0)) - 7)
+    assert len([opcode for opcode, _ in code(lower, [store(OUT, 0, value)]) if opcode == Ins.ISub]) == 1
+    assert computed(lower, value) == [a - 7 & 2**32 - 1 for a, _ in product(WORDS, WORDS)]
+
+
 def test_a_constant_is_taken_off_as_it_is(lower: Lower) -> None:
     found = code(lower, [store(OUT, 0, load(GIVEN, 0) - 7)])
     assert len([opcode for opcode, _ in found if opcode == Ins.ISub]) == 1

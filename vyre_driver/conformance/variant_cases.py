@@ -35,6 +35,8 @@ def variant_cases(options: Options) -> Iterator[Case]:
     """Yield those that these options allow."""
     yield _greatest()
     yield from _differences()
+    yield from _signed_differences()
+    yield from _late_zeros()
     yield _joined_floats()
     yield _least()
     yield from _choices((U64, I64, U32) if options.u64 else (U32,))
@@ -275,3 +277,42 @@ def _differences() -> Iterator[Case]:
     for first in range(0, len(terms), 16):
         given = {"x": (U32, xs), "y": (U32, ys)}
         yield _each(f"differences of inverses, from {first}", given, U32, terms[first : first + 16])
+
+
+def _signed_differences() -> Iterator[Case]:
+    """Yield the same of i32."""
+    x, y = ir.var("x", I32), ir.var("y", I32)
+    inverse = ir.unop(UnOp.BIT_NOT, x)
+    inverses = [inverse, inverse + (y & 0), -1 - x, ir.cast(I32, ir.unop(UnOp.BIT_NOT, ir.cast(U32, x)))]
+    terms = []
+    for op, one, minuend in product((BinOp.SUB, BinOp.WRAPPING_SUB), inverses, (ir.i32(0), ir.i32(1), ir.i32(-(2**31)), y)):
+        terms += [ir.maximum(ir.binop(op, minuend, one), x), ir.minimum(x, ir.binop(op, one, minuend))]
+        terms += [ir.minimum(ir.binop(op, minuend, one), x)]
+    xs, ys = _paired(I32, I32)
+    for first in range(0, len(terms), 12):
+        given = {"x": (I32, xs), "y": (I32, ys)}
+        yield _each(f"differences of inverses of i32, from {first}", given, I32, terms[first : first + 12])
+
+
+def _late_zeros() -> Iterator[Case]:
+    """Yield the greater and the lesser of an i32 and what is its inverse's negation as soon as a number is found to be 0.
+
+    One term a program: beside others a compiler may find it earlier.
+    """
+    x = ir.var("x", I32)
+    zeros = {
+        "a count of leading zeros": ir.unop(UnOp.CLZ, ir.i32(0)) / (2**31 - 1),
+        "a lesser": ir.minimum(ir.i32(0), ir.i32(5)),
+        "an upper half": ir.cast(I32, ir.binop(BinOp.MUL_HIGH, ir.u32(3), ir.u32(7))),
+        "an axis of one invocation": ir.cast(I32, ir.lid_y()),
+    }
+    xs = np.array(patterns.edges(I32), np.int32)
+    for name, zero in zeros.items():
+        inverse = ir.unop(UnOp.BIT_NOT, x) + zero
+        terms = {
+            "the greater beside a difference": ir.maximum(ir.i32(0) - inverse, x),
+            "the lesser beside a difference": ir.minimum(ir.i32(0) - inverse, x),
+            "the greater beside a sum": ir.maximum(ir.unop(UnOp.BIT_NOT, inverse) + 1, x),
+        }
+        for what, term in terms.items():
+            yield _each(f"{what} with {name}", {"x": (I32, xs)}, I32, [term])

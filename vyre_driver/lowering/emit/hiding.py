@@ -37,6 +37,13 @@ def hide_flag(code: Code, word: int) -> int:
     return hide(code, word) if code.range_of(word)[1] <= 1 else word
 
 
+def hidden_constant(code: Code, value: int) -> int:
+    """Return a u32 that no compiler knows, where the program has a buffer to hide it by."""
+    if not code.measured:
+        return code.const(value)
+    return code.early(("hidden constant", value), Ins.Select, code.u32, _is_empty(code), code.const(0), code.const(value))
+
+
 def hide_f32(code: Code, value: int) -> int:
     """Return an f32 of which no compiler knows anything."""
     return code.op(Ins.Bitcast, code.f32, hide(code, code.bits(value)))
@@ -47,9 +54,13 @@ def _hidden_by(code: Code, word: int, otherwise: int) -> int:
     low, high = code.range_of(word)
     if low == high or word in code.hidden or not code.measured:
         return word
-    length = code.early("length of a buffer", Ins.ArrayLength, code.u32, code.measured, 0)
-    is_empty = code.early("a buffer is empty", Ins.IEqual, code.bool, length, code.const(0))
-    zero = code.early(("hidden zero", otherwise), Ins.Select, code.u32, is_empty, code.const(otherwise), code.const(0))
+    zero = code.early(("hidden zero", otherwise), Ins.Select, code.u32, _is_empty(code), code.const(otherwise), code.const(0))
     result = code.op(Ins.BitwiseXor, code.u32, word, zero)
     code.hidden[result] = word
     return code.narrow(result, low, high)
+
+
+def _is_empty(code: Code) -> int:
+    """Return whether a buffer has no elements: it has some, which no compiler can know."""
+    length = code.early("length of a buffer", Ins.ArrayLength, code.u32, code.measured, 0)
+    return code.early("a buffer is empty", Ins.IEqual, code.bool, length, code.const(0))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.lowering.emit.code import FULL
-from vyre_driver.lowering.emit.hiding import hide, hide_number
+from vyre_driver.lowering.emit.hiding import hidden_constant, hide, hide_number
 from vyre_driver.spirv.instructions import Glsl, Ins
 
 if TYPE_CHECKING:
@@ -52,6 +52,14 @@ def _less(code: Code, left: int, right: int) -> int:
         return code.op(Ins.ISub, code.u32, left, right)
     inverse = code.op(Ins.Not, code.u32, right)
     return code.op(Ins.IAdd, code.u32, code.op(Ins.IAdd, code.u32, left, inverse), code.const(1))
+
+
+def sub_signed(code: Code, left: int, right: int) -> int:
+    """Return the wrapped difference of i32, as that of u32: max(0 - (~x + 0), x) was wrong on the H200 too."""
+    if code.signed_value(right) is not None:
+        return code.op(Ins.ISub, code.i32, left, right)
+    inverse = code.op(Ins.Not, code.i32, right)
+    return code.op(Ins.IAdd, code.i32, code.op(Ins.IAdd, code.i32, left, inverse), code.const_i32(1))
 
 
 def mul(code: Code, left: int, right: int) -> int:
@@ -250,10 +258,11 @@ def maximum_signed(code: Code, left: int, right: int) -> int:
 def _in_order(code: Code, number: int, left: int, right: int) -> int:
     """Return one of two i32 as the one of two words with their upper bits turned, which have the same order.
 
-    NVIDIA's compiler (580.159.04 on an H200) makes min(x, 0) of SMin(SMin(x, -x), 0), and finds negations in many places.
+    NVIDIA's compiler (580.159.04 on an H200) makes min(x, 0) of SMin(SMin(x, -x), 0), and finds negations in many places. The
+    bit is hidden from it: it makes x of max(-(~x + n), x) where it finds late that n is 0.
     """
     chosen = code.glsl(number, code.u32, _turned(code, left), _turned(code, right))
-    result = code.op(Ins.Bitcast, code.i32, code.op(Ins.BitwiseXor, code.u32, chosen, code.const(_SIGN)))
+    result = code.op(Ins.Bitcast, code.i32, code.op(Ins.BitwiseXor, code.u32, chosen, hidden_constant(code, _SIGN)))
     code.remember(("turned", result), chosen)
     return result
 
@@ -263,10 +272,7 @@ def _turned(code: Code, operand: int) -> int:
     known = code.recall(("turned", operand))
     if known is not None:
         return known
-    value = code.signed_value(operand)
-    if value is not None:
-        return code.const(value & U32_MAX ^ _SIGN)
-    return code.op(Ins.BitwiseXor, code.u32, code.bits(operand), code.const(_SIGN))
+    return code.op(Ins.BitwiseXor, code.u32, code.bits(operand), hidden_constant(code, _SIGN))
 
 
 def choose_signed(code: Code, condition: int, yes: int, no: int) -> int:

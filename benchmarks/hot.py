@@ -1,4 +1,4 @@
-"""The loops of every dispatch and every lookup: from Python, as plain Python (tests/twins.py), and through the C table.
+"""The loops of every dispatch and every lookup: from Python, as plain Python (tests/support/twins.py), and through the C table.
 
 python -m benchmarks.hot [--json]; what is called ``seed`` was measured once: upstream's code, compiled by rustc 1.95 -O.
 """
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # the twins
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # the twins
 
 import counters_twin
 import twins

@@ -23,7 +23,7 @@ from vyre_driver.binding.push_constants import pack_push_constants
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # the twin
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # the twin
 
 import proof_twin
 

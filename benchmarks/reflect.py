@@ -14,7 +14,7 @@ from vyre_driver.spirv.rewrite import Rewrite, rewrite
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))  # the twin
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))  # the twin
 
 import spirv_twin
 

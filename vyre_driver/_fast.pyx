@@ -3,7 +3,7 @@
 
 Each loop is a ``noexcept nogil`` kernel on raw pointers, which others may cimport, and a wrapper that checks sizes before it
 calls the kernel. Nothing here imports the rest of the package but what the C table for embedders calls when it is called.
-Plain twins stand in tests/twins.py.
+Plain twins stand in tests/support/twins.py.
 """
 
 cimport cython

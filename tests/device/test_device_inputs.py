@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from inputs import OnlyArrayInterface, OnlyDLPack
 from kernels import STEP
-from unit.literals import refusal
+from literals import refusal
 
 from vyre_driver.errors import InvalidInput
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from kernels import STEP, TURNS, Spin
-from unit.literals import refusal
+from literals import refusal
 
 from vyre_driver import kernels
 from vyre_driver.errors import DispatchFailed

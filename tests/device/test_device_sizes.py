@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from assembler import BASE, assemble, op
 from kernels import glsl
 
 from vyre_driver import SpirvModule
 from vyre_driver.errors import LimitExceeded
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
-
-from assembler import BASE, assemble, op
 
 if TYPE_CHECKING:
     from vyre_driver import Driver

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from unit.literals import refusal
+from literals import refusal
 
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.errors import InvalidInput, OutputNotWritten

@@ -1,7 +1,7 @@
 """Throw words at SpirvModule: ``python tests/fuzz/fuzz_spirv.py SECONDS`` (``make fuzz``).
 
 With atheris installed libFuzzer looks for new paths; without, or with --loop, a plain loop mutates real modules, instruction by
-instruction. Each input goes the whole way up to the device (tests/module_walk.py). An error that it may not end in, a wrong
+instruction. Each input goes the whole way up to the device (support/module_walk.py). An error that it may not end in, a wrong
 answer, more than SLOW_S of processor time for one input, or more than MOST_BYTES of address space for the process (which makes
 Python raise MemoryError) ends the run with the input's hex.
 """
@@ -18,7 +18,7 @@ from collections import Counter
 from contextlib import nullcontext
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 try:
     import atheris

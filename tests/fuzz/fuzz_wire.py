@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 try:
     import atheris
@@ -30,7 +30,7 @@ with atheris.instrument_imports() if atheris else nullcontext():
     from vyre_driver.ir.wire.format import HEADER_BYTES
 
 from blake3 import blake3
-from golden.every_term import CARRIED, NODES
+from every_term import CARRIED, NODES
 
 SLOW_S = 10.0  # 64 KiB take well below a second; the rest is for a busy machine
 LARGEST_BYTES = 65536

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from golden.vectors import buffer, snake, vectors
+from vectors import buffer, snake, vectors
 
 from vyre_driver.binding import (
     BackendLayoutClass,

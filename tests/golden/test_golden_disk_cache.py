@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden.vectors import vectors
+from vectors import vectors
 
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry, Verdict
 from vyre_driver.cache.entry import encode_entry

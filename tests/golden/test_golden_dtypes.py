@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from golden.vectors import dtype, vectors
+from vectors import dtype, vectors
 
 from vyre_driver.ir.dtypes import wire_problem
 

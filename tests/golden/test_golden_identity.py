@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from golden.vectors import vectors
+from vectors import vectors
 
 from vyre_driver import _fast
 from vyre_driver.backends import DispatchConfig, PersistentThreadMode, SpeculationMode

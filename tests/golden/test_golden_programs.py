@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from golden.vectors import program, vectors
+from vectors import program, vectors
 
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.identity import normalized_program_cache_digest, program_vsa_fingerprint_words

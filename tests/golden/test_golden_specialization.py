@@ -6,7 +6,7 @@ import struct
 from typing import Any
 
 import pytest
-from golden.vectors import spec_cache_key, spec_map, spec_value, vectors
+from vectors import spec_cache_key, spec_map, spec_value, vectors
 
 from vyre_driver.autotune import AutotuneKey
 from vyre_driver.identity import encode_manifest, spec_map_fields

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from golden.every_term import WHOLE
+from every_term import WHOLE
 
 import vyre_driver
 from vyre_driver.ir import expressions, nodes

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from blake3 import blake3
-from golden.every_term import CARRIED, NODES
+from every_term import CARRIED, NODES
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from program_strategies import expressions, nodes

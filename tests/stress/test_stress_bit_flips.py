@@ -18,7 +18,7 @@ from vyre_driver.spirv.shipped import shipped_module
 if TYPE_CHECKING:
     from conftest import RunChild
 
-SCRIPT = Path(__file__).parents[1] / "bit_flips.py"
+SCRIPT = Path(__file__).parents[1] / "support" / "bit_flips.py"
 NAMES = ["saxpy", "byte_histogram", "mandelbrot"]
 
 

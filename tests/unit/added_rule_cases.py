@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from unit.rule_programs import (
+from rule_programs import (
     ABLE,
     IN,
     OUT,

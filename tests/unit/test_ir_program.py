@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 import pytest
-from golden.every_term import CARRIED, CARRIED_BUFFERS, LOST_BUFFERS, WHOLE
+from every_term import CARRIED, CARRIED_BUFFERS, LOST_BUFFERS, WHOLE
 
 import vyre_driver
 from vyre_driver import DataType, Program

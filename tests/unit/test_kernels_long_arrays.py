@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from unit.literals import DEVICE, LIMITS, refusal
+from literals import DEVICE, LIMITS, refusal
 
 from vyre_driver.autotune.measure.definition import DeviceFacts, Operand, Plan
 from vyre_driver.errors import InvalidInput

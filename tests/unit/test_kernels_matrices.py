@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from columns import candidate_with
-from unit.literals import DEVICE, LIMITS, refusal
+from literals import DEVICE, LIMITS, refusal
 
 from vyre_driver.autotune.measure.definition import DeviceFacts, Operand
 from vyre_driver.errors import InvalidInput, UnsupportedFeature

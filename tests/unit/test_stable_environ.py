@@ -47,6 +47,6 @@ def test_a_native_thread_may_look_variables_up_while_they_change(run_python: Run
     if compiler is None:
         pytest.skip("not here: cc")
     subprocess.run([compiler, "-shared", "-fPIC", "-pthread", str(source), "-o", str(library)], check=True)
-    paths = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
+    paths = os.pathsep.join([str(Path(__file__).parents[1] / "support"), *sys.path])
     done = run_python("-c", CHILD, str(library), env={"PYTHONPATH": paths})
     assert (done.status, done.stdout, done.stderr) == (0, "True NEW_37 in turn 599 False\n", "")

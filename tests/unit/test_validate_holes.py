@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from unit.rule_programs import IN, OUT, program
+from rule_programs import IN, OUT, program
 
 from vyre_driver.ir import examine
 from vyre_driver.ir.arithmetic import f32

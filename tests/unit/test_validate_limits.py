@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from unit.rule_programs import IN, OUT, chain, program
+from rule_programs import IN, OUT, chain, program
 
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir import examine, validate

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from unit.added_rule_cases import ADDED
-from unit.rule_programs import ABLE, SIGNATURES, Case, X, program
-from unit.upstream_rule_cases import UPSTREAM
+from added_rule_cases import ADDED
+from rule_programs import ABLE, SIGNATURES, Case, X, program
+from upstream_rule_cases import UPSTREAM
 
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir import Problem, examine, validate

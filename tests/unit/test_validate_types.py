@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from unit.rule_programs import program
+from rule_programs import program
 
 from vyre_driver.ir import Problem, examine
 from vyre_driver.ir.buffers import BufferDecl

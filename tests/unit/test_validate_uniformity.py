@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from unit.rule_programs import program
+from rule_programs import program
 
 from vyre_driver.ir import examine
 from vyre_driver.ir.arithmetic import f32

@@ -7,7 +7,7 @@ import tracemalloc
 
 import pytest
 from blake3 import blake3
-from golden.every_term import CARRIED
+from every_term import CARRIED
 
 from vyre_driver.errors import InvalidContainer, InvalidProgram
 from vyre_driver.ir.builders import store, u32

@@ -7,8 +7,8 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from vendors.layers import pipelines_environment, weak_environment
-from vendors.radv import FAMILIES, compiled, manifest, of_family
+from layers import pipelines_environment, weak_environment
+from radv import FAMILIES, compiled, manifest, of_family
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,7 +2,7 @@
 """Recognize a call of the same form as an earlier one: compare types, shapes and counts, and pack push constants.
 
 What is out of the ordinary is left to the plain code, which proves it from the ground up or says what is wrong.
-Nothing here imports the rest of the package. Plain twins stand in tests/proof_twin.py.
+Nothing here imports the rest of the package. Plain twins stand in tests/support/proof_twin.py.
 """
 
 from cpython.dict cimport PyDict_GetItemWithError

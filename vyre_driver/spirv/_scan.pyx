@@ -1,7 +1,7 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
 """Walks over a SPIR-V module whose framing was checked: what it declares, which functions it has, and what each names.
 
-Nothing here imports the rest of the package. Plain twins stand in tests/spirv_twin.py.
+Nothing here imports the rest of the package. Plain twins stand in tests/support/spirv_twin.py.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE

@@ -3,7 +3,7 @@
 
 There is no lock. Every method holds the GIL from its first change to its last, and what it does in between neither runs Python
 code nor makes an object for which garbage would be collected, so threads see each event whole. An interpreter without the GIL
-takes it back when this is imported, as it does for kompute. The plain twin stands in tests/counters_twin.py.
+takes it back when this is imported, as it does for kompute. The plain twin stands in tests/support/counters_twin.py.
 """
 
 cimport cython

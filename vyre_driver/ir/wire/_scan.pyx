@@ -2,7 +2,7 @@
 """Scan encoded terms: prove that bytes are a node and find each of its terms, before any object is created.
 
 The grammar comes from vyre_driver/ir/wire/grammar.py; nothing here knows a class or a tag. A plain twin stands in
-tests/wire_twin.py.
+tests/support/wire_twin.py.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE

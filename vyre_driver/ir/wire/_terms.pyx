@@ -1,5 +1,8 @@
 # cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
-"""Create terms from checked bytes; use it through :mod:`vyre_driver.ir.wire.reader`. Its plain twin is tests/wire_twin.py."""
+"""Create terms from checked bytes; use it through :mod:`vyre_driver.ir.wire.reader`.
+
+Its plain twin is tests/support/wire_twin.py.
+"""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Malloc

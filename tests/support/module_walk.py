@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from unit.literals import DEVICE, LIMITS
+from literals import DEVICE, LIMITS
 
 from vyre_driver.binding import BindingPlan
 from vyre_driver.binding.grid import local_size

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-CHILDREN = Path(__file__).parent / "device" / "children"
+CHILDREN = Path(__file__).parents[1] / "device" / "children"
 HANGS_AFTER_S = 3600
 DRAWN_BY = 20_260_318
 

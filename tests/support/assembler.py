@@ -13,8 +13,13 @@ from __future__ import annotations
 import array
 from typing import TYPE_CHECKING
 
+from vyre_driver.errors import InvalidModule
+from vyre_driver.spirv.module import SpirvModule
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from vyre_driver.spirv.reflection import Reflection
 
 MAGIC = 0x07230203
 
@@ -69,3 +74,16 @@ def byte_swapped(module: bytes) -> bytes:
     words = array.array("I", module)
     words.byteswap()
     return words.tobytes()
+
+
+def reflect(**parts: list[int]) -> Reflection:
+    """What the package makes of ``BASE`` with these parts changed, their spaces as underscores."""
+    changes = {name.replace("_", " "): words for name, words in parts.items()}
+    assert changes.keys() <= BASE.keys()
+    return SpirvModule.from_bytes(assemble(BASE | changes)).reflection
+
+
+def invalid(problem: str) -> tuple[type[InvalidModule], int, str]:
+    """The refusal of an assembled module, as ``literals.refusal`` gives it."""
+    fix = "rebuild the shader with its compiler and pass the whole .spv file"
+    return InvalidModule, 2101, f"<bytes> is not a valid SPIR-V module: {problem}. Fix: {fix}."

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.autotune.search.space import Candidate
+from vyre_driver.autotune import Budget, Candidate, Outcome, SearchResult, Status
+from vyre_driver.autotune.search.search import search
+from vyre_driver.errors import DispatchTimeout
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 RIGHT = np.arange(4, dtype=np.uint32)
+WRONG = RIGHT + np.uint32(1)
+STEPS = ("make", "outputs", "sample")
+NO_LIMIT = Budget(seconds=1e9, samples=10**9)
+HUNG = DispatchTimeout("it did not end", fix="wait")
 
 
 class Clock:
@@ -141,3 +147,15 @@ def place_of(candidate: Candidate) -> int:
 
 def agrees(right: Sequence[NDArray[Any]], given: Sequence[NDArray[Any]]) -> str | None:
     return None if all(map(np.array_equal, right, given)) else f"{given[0].tolist()} is not {right[0].tolist()}"
+
+
+def found(lab: Lab, budget: Budget = NO_LIMIT, **options: Any) -> SearchResult:  # noqa: ANN401 -- those of search
+    return search(lab.candidates, lab.make, budget=budget, agrees=agrees, clock=lab.clock, **options)
+
+
+def statuses(outcomes: tuple[Outcome, ...]) -> list[Status]:
+    return [one.status for one in outcomes]
+
+
+def all_closed_once(lab: Lab) -> bool:
+    return {trial.closed for trial in lab.trials} == {1}

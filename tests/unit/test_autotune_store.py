@@ -121,8 +121,7 @@ def test_what_is_forgotten_stays_gone_when_others_save_what_they_have(path: Path
 
 
 def test_what_is_put_while_another_thread_saves_is_saved_next(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = store_of((ONE, record(1)))
-    fsync = os.fsync
+    store, fsync = store_of((ONE, record(1))), os.fsync
 
     def put_meanwhile(descriptor: int) -> None:
         store.put(TWO, record(2))
@@ -315,8 +314,7 @@ while turn == 0 or status:
     assert found in (dict.fromkeys(keys(100), 1), dict.fromkeys(keys(200), 2)), (turn, status, len(found))
     assert status in (0, 7), status
 save(path, 200, 2)
-found = {record.unroll for record in AutotuneStore.load(path).records().values()}
-print(turn, found)
+print(turn, {record.unroll for record in AutotuneStore.load(path).records().values()})
 """
 
 
@@ -378,11 +376,9 @@ def test_what_is_put_before_a_save_does_not_count_as_read_from_the_file(path: Pa
 
 
 def test_a_file_with_a_byte_order_mark_is_loaded_and_saved_to(path: Path) -> None:
-    store = AutotuneStore()
-    store.put(ONE, record(1))
+    store = store_of((ONE, record(1)))
     store.save_if_dirty(path)
-    text = path.read_bytes()
-    path.write_bytes(b"\xef\xbb\xbf" + text)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
     again = AutotuneStore.load(path)
     assert again.records() == store.records()
     again.put(TWO, record(2))

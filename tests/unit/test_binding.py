@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from literals import F32, FLOATS, UINTS, buffer, reflection, refusal
+from literals import FLOATS, UINTS, buffer, refusal
+from shader_buffers import BY_VALUE, FIXED, HEADED, RAW, VECTORS, X, Y, Z, check, floats, invalid, only, plan, summary
 
 from vyre_driver.binding import Binding, BindingPlan, BindingRole
 from vyre_driver.errors import InvalidInput
 from vyre_driver.spirv.layout import Element, Scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.spirv.reflection import BufferInterface
 
 ROLES = {
@@ -26,43 +26,6 @@ ROLES = {
     BindingRole.SHARED: (False, False),
     BindingRole.PERSISTENT: (False, False),
 }
-
-X = buffer("x", 0, "r")
-Y = buffer("y", 2, "rw")
-Z = buffer("z", 5, "w")
-FIXED = buffer("fixed", 7, "w", count=3)
-HEADED = buffer("headed", 0, "rw", header_bytes=8)
-VECTORS = buffer("vectors", 0, "w", element=Element(16, F32, 4))
-RAW = buffer("raw", 0, "w", element=Element(12, None, 12))
-
-
-def plan(*buffers: BufferInterface) -> BindingPlan:
-    return BindingPlan.from_reflection(reflection(*buffers))
-
-
-def only(given: BufferInterface) -> Binding:
-    (found,) = plan(given).bindings
-    return found
-
-
-def check(buffers: Sequence[BufferInterface], *arrays: object, **counts: int) -> tuple[BufferArgument, ...]:
-    return plan(*buffers).check_arguments(arrays, counts)
-
-
-def summary(arguments: Sequence[BufferArgument]) -> list[tuple[object, ...]]:
-    """Name, contents as a list or None, bytes, shape and type of each argument."""
-    return [
-        (one.binding.name, None if one.data is None else one.data.tolist(), one.byte_len, one.shape, str(one.dtype))
-        for one in arguments
-    ]
-
-
-def floats(*values: float) -> np.ndarray[Any, np.dtype[np.float32]]:
-    return np.array(values, np.float32)
-
-
-def invalid(problem: str, fix: str) -> tuple[type[InvalidInput], int, str]:
-    return InvalidInput, 2201, f"{problem}. Fix: {fix}."
 
 
 @pytest.mark.parametrize("role", BindingRole)
@@ -216,7 +179,6 @@ def test_a_fresh_output_has_the_shape_of_its_elements(given: BufferInterface, co
     assert summary(check([given], **{given.name: count})) == [expected]
 
 
-BY_VALUE = "convert it with .astype(numpy.float32)"
 KEEPS = ", which keeps the numbers, or with .view(numpy.float32), which keeps the bits"
 
 
@@ -245,54 +207,6 @@ def test_an_array_of_python_objects_is_refused(given: BufferInterface) -> None:
 
 def test_a_call_tells_of_each_argument_where_it_stood_among_the_arrays() -> None:
     assert [one.position for one in check([X, Z, Y, FIXED], floats(1), floats(2), z=5)] == [0, None, 1, None]
-
-
-class Held:
-    """What a resident buffer tells of itself."""
-
-    def __init__(self, count: int, dtype: Any = np.float32) -> None:  # noqa: ANN401 -- numpy's own choice
-        self.dtype = np.dtype(dtype)
-        self.nbytes = count * self.dtype.itemsize
-        self.shape = (count,)
-
-
-def test_resident_buffers_are_taken_one_a_binding_without_contents() -> None:
-    found = plan(X, Y, Z, FIXED).check_resident([Held(1), Held(2), Held(3), Held(3)])
-    assert summary(found) == [
-        ("x", None, 4, (1,), "float32"),
-        ("y", None, 8, (2,), "float32"),
-        ("z", None, 12, (3,), "float32"),
-        ("fixed", None, 12, (3,), "float32"),
-    ]
-
-
-@pytest.mark.parametrize("count", [0, 1, 3])
-def test_a_wrong_number_of_resident_buffers_is_refused(count: int) -> None:
-    problem = f"the shader takes 2 buffer(s), 'x' (input), 'fixed' (output), and got {count}"
-    fix = "pass a buffer for each binding, in binding order"
-    assert refusal(lambda: plan(X, FIXED).check_resident([Held(3)] * count)) == invalid(problem, fix)
-
-
-@pytest.mark.parametrize(
-    ("given", "held", "problem", "fix"),
-    [
-        (
-            Y,
-            Held(1, np.float64),
-            "input_output 'y' holds float32 and got an array of float64",
-            BY_VALUE,
-        ),
-        (
-            FIXED,
-            Held(4),
-            "output 'fixed' has 16 bytes, and the shader fixes it at 12 bytes (3 elements of 4 bytes)",
-            "pass 12 bytes",
-        ),
-        (Y, Held(0), "input_output 'y' has 0 bytes, less than the 4 bytes of one element", "pass at least one element"),
-    ],
-)
-def test_a_resident_buffer_that_does_not_fit_is_refused(given: BufferInterface, held: Held, problem: str, fix: str) -> None:
-    assert refusal(lambda: plan(given).check_resident([held])) == invalid(problem, fix)
 
 
 def test_nested_lists_that_are_no_array_are_refused() -> None:

@@ -30,11 +30,6 @@ TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# Compiled GPU pipelines of 
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Path:
-    return tmp_path / "root"
-
-
-@pytest.fixture
 def cache(root: Path) -> DiskPipelineCache:
     return DiskPipelineCache(root)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from added_rule_cases import ADDED
+from device_rule_cases import DEVICES
 from rule_programs import ABLE, SIGNATURES, Case, X, program
 from upstream_rule_cases import UPSTREAM
 
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.nodes import Node
 
-CASES = [*UPSTREAM, *ADDED]
+CASES = [*UPSTREAM, *ADDED, *DEVICES]
 NAMES = [f"{case.rule.name.lower()}-{place}" for place, case in enumerate(CASES)]
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 from kernels import glsl
 from witnessed import witness_below
 
 from vyre_driver import Driver, Kernel
+from vyre_driver.autotune import AutotuneStore, Budget
+from vyre_driver.autotune.measure import tune as tuning
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -39,11 +41,39 @@ def layer(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
 
 
 @pytest.fixture
-def driver(layer: str) -> Iterator[Driver]:
+def records_in_memory() -> AutotuneStore:
+    """Tuning records that no file keeps; the ``driver`` of a test that asks for them has its records there."""
+    return AutotuneStore()
+
+
+@pytest.fixture
+def driver(request: pytest.FixtureRequest, layer: str) -> Iterator[Driver]:
     """A driver on the best device, with a cache of this test's own."""
     assert layer == os.environ["VYRE_LAYER"]
-    with Driver() as opened:
+    in_memory = "records_in_memory" in request.fixturenames
+    with Driver(autotune=request.getfixturevalue("records_in_memory") if in_memory else None) as opened:
         yield opened
+
+
+@pytest.fixture
+def layered() -> Iterator[Driver]:
+    """A driver under the layer, whose records are in memory."""
+    with Driver(autotune=AutotuneStore()) as opened:
+        yield opened
+
+
+@pytest.fixture
+def quick_tuning(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What is tuned unasked is timed a few times only; the names of what was tuned."""
+    tuned, tune = [], tuning.tune
+
+    def counted(kernel: Any, *given: Any, **how: Any) -> object:  # noqa: ANN401 -- those of tune
+        tuned.append(kernel.definition.name)
+        return tune(kernel, *given, **how)
+
+    monkeypatch.setattr(tuning, "UNASKED", Budget(seconds=30, max_samples=8))
+    monkeypatch.setattr(tuning, "tune", counted)
+    return tuned
 
 
 @pytest.fixture

@@ -179,5 +179,6 @@ def test_a_second_close_does_nothing(driver: Driver) -> None:
     ],
 )
 def test_a_process_ends_cleanly_when(run_python: RunChild, children: Path, case: str) -> None:
-    done = run_python(str(children / "lifetime.py"), case)
+    script = "lifetime_forks.py" if case.startswith("forked_") else "lifetime.py"
+    done = run_python(str(children / script), case)
     assert (done.status, done.stdout, done.stderr) == (0, "", "")

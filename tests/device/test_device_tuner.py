@@ -1,30 +1,27 @@
-"""Tuning on a device: a kernel whose cost is known, with candidates that are wrong, hang, or kill their process."""
+"""Tuning on a device: a kernel whose cost is known, with candidates that are wrong, and devices that hang or are lost."""
 
 from __future__ import annotations
 
 import itertools
 import os
-import resource
-import select
-import subprocess
 import sys
 import time
 from contextlib import closing
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 from made_kernels import TurningKernel
+from tunings import BEST, FEW, SHORT, details, statuses, tuned
 
 from vyre_driver import Driver
-from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Budget, Candidate, Progress, Status
+from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Candidate, Status
 from vyre_driver.autotune.measure.calls import tune_call
 from vyre_driver.autotune.measure.definition import Operand
 from vyre_driver.autotune.measure.isolation import IsolatedBench
 from vyre_driver.autotune.measure.trials import DeviceTrial, Workbench
-from vyre_driver.autotune.measure.tune import TuningResult, tune
+from vyre_driver.autotune.measure.tune import tune
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.errors import DeviceLost, DispatchTimeout, FileUnusable, InvalidInput, TuningFailed
 from vyre_driver.kompute.buffer import Buffer
@@ -32,55 +29,11 @@ from vyre_driver.kompute.timing import DispatchTimes, TimedDispatches
 from vyre_driver.vulkan import PhysicalDevice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
     from conftest import RunChild
 
-pytestmark = pytest.mark.device
-
-SHORT = Budget(seconds=60, max_samples=40, min_samples=5, run_timeout=20)
-FEW = (800, 100, 400, 1600)
-BEST = 100
-
-
-@pytest.fixture
-def layered() -> Iterator[Driver]:
-    """A driver under the layer, whose records are in memory."""
-    with Driver(autotune=AutotuneStore()) as opened:
-        yield opened
-
-
-@pytest.fixture
-def driver(layer: str) -> Iterator[Driver]:
-    """A driver with and without the layer, whose records are in memory."""
-    assert layer == os.environ["VYRE_LAYER"]
-    with Driver(autotune=AutotuneStore()) as opened:
-        yield opened
-
-
-def tuned(driver: Driver, definition: TurningKernel, **options: Any) -> TuningResult:  # noqa: ANN401 -- those of tune
-    return tune(TunedKernel(driver, definition), **{"budget": SHORT, **options})
-
-
-def statuses(result: TuningResult) -> dict[int, Status]:
-    return {one.candidate["TURNS"]: one.status for one in result.outcomes}
-
-
-def details(result: TuningResult) -> dict[int, str]:
-    return {one.candidate["TURNS"]: one.detail for one in result.outcomes if one.status is not Status.DROPPED}
-
-
-def children_of_this_process() -> list[int]:
-    """Those that run still, or were not waited for."""
-    text = Path(f"/proc/self/task/{os.getpid()}/children").read_text("ascii")
-    return [int(one) for one in text.split()]
-
-
-def memory_in_use(driver: Driver) -> int:
-    """Bytes of buffers that live on the device."""
-    backend = driver.device
-    backend._available()  # noqa: SLF001 -- counts what was given back
-    return backend._allocated  # noqa: SLF001 -- nothing else tells
+pytestmark = [pytest.mark.device, pytest.mark.usefixtures("records_in_memory")]
 
 
 @pytest.mark.parametrize("in_place", [False, True])
@@ -260,59 +213,6 @@ def test_two_tunings_agree(layered: Driver) -> None:
     assert found == {Candidate((1, 1, 1), (("TURNS", BEST),))}
 
 
-def test_a_candidate_that_kills_its_process_is_noted_and_the_others_are_timed(layered: Driver) -> None:
-    definition = TurningKernel((800, 1, BEST, 2), ((1, "dies"), (2, "crashes")), home=os.getpid())
-    result = tuned(layered, definition, isolate=True)
-    assert result.best.candidate["TURNS"] == BEST
-    assert [statuses(result)[one] for one in (1, 2)] == [Status.FAILED, Status.FAILED]
-    said = {one: details(result)[one].partition(". Fix")[0] for one in (1, 2)}
-    assert said == {
-        1: "the process that ran TURNS=1 ended with SIGKILL",
-        2: "the process that ran TURNS=2 ended with SIGSEGV",
-    }
-    assert children_of_this_process() == []
-
-
-def test_a_candidate_that_hangs_is_killed_and_the_others_are_timed(layered: Driver) -> None:
-    definition = TurningKernel((800, 1, BEST), ((1, "endless"),))
-    result = tuned(layered, definition, isolate=True, budget=replace(SHORT, run_timeout=3.0))
-    assert (result.best.candidate["TURNS"], statuses(result)[1]) == (BEST, Status.HUNG)
-    assert "did not end in 3.0 s" in details(result)[1]
-    assert children_of_this_process() == []
-
-
-def test_a_candidate_that_is_never_ready_is_killed_and_the_others_are_timed(layered: Driver) -> None:
-    definition = TurningKernel((800, 1, BEST), ((1, "sleeps"),), home=os.getpid())
-    result = tuned(layered, definition, isolate=True, budget=replace(SHORT, make_timeout=5.0))
-    assert (result.best.candidate["TURNS"], statuses(result)[1]) == (BEST, Status.HUNG)
-    assert details(result)[1].startswith("the process that ran TURNS=1 gave no answer to make in 5 s and was killed. Fix: ")
-    assert children_of_this_process() == []
-
-
-def test_a_process_with_more_than_1024_descriptors_tunes_in_processes_of_their_own(layered: Driver) -> None:
-    """Which select() would refuse to wait for."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < 4096:
-        pytest.skip(f"not allowed: 4096 open files (the limit is {hard})")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 4096), hard))
-    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
-    try:
-        result = tuned(layered, TurningKernel((800, BEST), home=os.getpid()), isolate=True)
-    finally:
-        for one in opened:
-            os.close(one)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-    assert (max(opened) > 1024, result.best.candidate["TURNS"]) == (True, BEST)
-
-
-def test_a_candidate_whose_process_died_after_it_served_others_gets_one_more_chance(layered: Driver, tmp_path: Path) -> None:
-    marker = tmp_path / "died"
-    definition = TurningKernel((800, BEST, 1600), ((BEST, "dies once"),), home=os.getpid(), marker=str(marker))
-    result = tuned(layered, definition, isolate=True)
-    assert (marker.exists(), result.best.candidate["TURNS"]) == (True, BEST)
-    assert statuses(result) == {800: Status.DROPPED, BEST: Status.TIMED, 1600: Status.DROPPED}
-
-
 def test_a_device_that_is_lost_ends_the_tuning_with_what_was_timed(layered: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = itertools.count(1)
     run = TimedDispatches.run
@@ -375,92 +275,3 @@ def test_without_isolation_a_run_that_hangs_ends_the_tuning(run_python: RunChild
     names, detail = done.stdout.splitlines()
     assert (done.status, names) == (0, "['NOT_TRIED', 'HUNG', 'NOT_TRIED']")
     assert detail.endswith("It still runs, so that nothing else can: TURNS=1")
-
-
-@pytest.mark.parametrize("isolate", [False, True])
-def test_an_interrupted_tuning_leaves_neither_buffers_nor_processes(layered: Driver, isolate: bool) -> None:  # noqa: FBT001 -- a case
-    def interrupted(progress: Progress) -> None:
-        if progress.tried == len(FEW):
-            raise KeyboardInterrupt
-
-    before = memory_in_use(layered)
-    with pytest.raises(KeyboardInterrupt):
-        tuned(layered, TurningKernel(FEW), isolate=isolate, on_progress=interrupted)
-    assert (memory_in_use(layered), children_of_this_process()) == (before, [])
-
-
-@pytest.mark.parametrize("isolate", [False, True])
-def test_a_tuning_leaves_neither_buffers_nor_processes_nor_files(
-    layered: Driver,
-    isolate: bool,  # noqa: FBT001 -- a case
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
-    (tmp_path / "temporary").mkdir()
-    before = memory_in_use(layered)
-    tuned(layered, TurningKernel(FEW, quick_to=1000), isolate=isolate)
-    assert (memory_in_use(layered), children_of_this_process()) == (before, [])
-    assert list((tmp_path / "temporary").iterdir()) == []
-
-
-KILLED = """
-import os, sys
-from made_kernels import TurningKernel
-from vyre_driver import Driver
-from vyre_driver.autotune import AutotuneStore
-from vyre_driver.autotune.measure.tuned import TunedKernel
-from vyre_driver.autotune.measure.tune import tune
-
-def told(progress):
-    print(*open(f"/proc/self/task/{os.getpid()}/children").read().split(), flush=True)
-    if sys.argv[1] == "waits":
-        sys.stdin.read()
-
-flaws = () if sys.argv[1] == "waits" else ((1, "sleeps"),)
-with Driver(autotune=AutotuneStore()) as driver:
-    tune(TunedKernel(driver, TurningKernel((100, 1), flaws, marker=sys.argv[2])), isolate=True, on_progress=told)
-"""
-
-
-def is_readable(descriptor: int) -> bool:
-    """Whether there is something to read within a minute; of a process, that it has ended."""
-    return select.select([descriptor], [], [], 60)[0] == [descriptor]
-
-
-@pytest.mark.parametrize("child_does", ["waits", "sleeps"])
-def test_a_child_ends_when_its_parent_is_killed(child_does: str, tmp_path: Path) -> None:
-    fifo = tmp_path / "asleep"
-    os.mkfifo(fifo)
-    asleep = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
-    command = [sys.executable, "-c", KILLED, child_does, str(fifo)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as parent:
-        assert parent.stdout is not None
-        child = os.pidfd_open(int(parent.stdout.readline()))
-        try:
-            assert child_does == "waits" or is_readable(asleep)
-            parent.kill()
-            assert is_readable(child)
-        finally:
-            os.close(child)
-            os.close(asleep)
-
-
-class Unsendable(TurningKernel):
-    """Cannot be pickled."""
-
-    def __reduce__(self) -> Any:  # noqa: ANN401 -- pickle's
-        raise TypeError("not this one")
-
-
-def test_a_kernel_that_cannot_be_sent_to_a_child_is_refused(layered: Driver) -> None:
-    with pytest.raises(InvalidInput, match=r"turning cannot be sent to a child process \(TypeError: not this one\)"):
-        tuned(layered, Unsendable(FEW), isolate=True)
-
-
-def test_a_kernel_that_a_child_cannot_import_is_refused(layered: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", [one for one in sys.path if not one.endswith("children")])
-    with pytest.raises(InvalidInput, match=r"cannot use the kernel \(ModuleNotFoundError: No module named 'made_kernels'\)"):
-        tuned(layered, TurningKernel(FEW), isolate=True)
-    assert children_of_this_process() == []

@@ -10,7 +10,8 @@ import json
 import sys
 
 import numpy as np
-from misuse_table import MATRIX, MORE, PUSH, X, saxpy
+from misuse_table import MATRIX, MORE
+from misuses import PUSH, X, saxpy
 
 from vyre_driver import Driver, VyreError
 

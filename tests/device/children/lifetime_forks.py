@@ -1,0 +1,207 @@
+"""Forks of a process that has a driver; test_device_lifetime.py runs each in a process of its own and wants exit status 0.
+
+Usage: lifetime_forks.py CASE
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import os
+import signal
+import sys
+import threading
+import warnings
+from typing import TYPE_CHECKING
+
+from lifetime import HANGS_AFTER_S, check, kept, used
+
+import vyre_driver.driver
+from vyre_driver import Driver
+from vyre_driver.errors import ForkError
+from vyre_driver.kompute.device import KomputeDevice
+from vyre_driver.spirv.shipped import shipped_module
+from vyre_driver.vulkan.devices import DeviceType, enumerate_devices
+from vyre_driver.vulkan.layer import _layer
+from vyre_driver.vulkan.selection import select_device
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+
+def fork_and_wait(child: Callable[[], object]) -> None:
+    """Run ``child`` in a fork that ends as programs do, and pass its exit status on if it is not 0."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: forking with threads; that is the test
+        pid = os.fork()
+    if pid == 0:
+        signal.alarm(HANGS_AFTER_S)  # faulthandler's watchdog would wait for a thread that did not come along
+        child()
+        sys.exit(0)
+    _, status = os.waitpid(pid, 0)
+    if status:
+        sys.exit(f"the forked child ended with status {os.waitstatus_to_exitcode(status)}")
+
+
+def expect_fork_error(call: Callable[[], object]) -> None:
+    try:
+        call()
+    except ForkError:
+        return
+    os._exit(4)
+
+
+def forked_child_gets_an_error_and_the_parent_works_on() -> None:
+    _, kernel = used()
+
+    def child() -> None:
+        expect_fork_error(lambda: check(kernel))
+        os._exit(0)
+
+    fork_and_wait(child)
+    check(kernel)
+
+
+def forked_child_exits() -> None:
+    driver, kernel = used()
+    kept.extend((driver, kernel))
+    # NVIDIA's exit handlers crash in a forked child, in plain C programs too: such a child has to leave them out.
+    fork_and_wait(lambda: None if driver.physical_device.is_software else os._exit(0))
+
+
+def forked_child_drops_what_it_inherited() -> None:
+    kept.extend(used())
+
+    def child() -> None:
+        kept.clear()
+        gc.collect()
+        os._exit(0)
+
+    fork_and_wait(child)
+
+
+def forked_child_closes_the_driver() -> None:
+    driver, kernel = used()
+
+    def child() -> None:
+        driver.close()
+        os._exit(0)
+
+    fork_and_wait(child)
+    check(kernel)
+
+
+def forked_child_opens_a_driver_of_its_own() -> None:
+    parents, kernel = used()
+    kept.extend((parents, kernel))
+
+    def child() -> None:
+        if parents.physical_device.is_software:
+            with Driver() as driver:
+                check(driver.compile(shipped_module("saxpy")))
+        else:
+            expect_fork_error(Driver)
+        os._exit(0)
+
+    fork_and_wait(child)
+
+
+def forked_child_is_refused_hardware() -> None:
+    kept.extend(used())
+    children_device = dataclasses.replace(
+        select_device(enumerate_devices(), None, allow_software=True), device_type=DeviceType.DISCRETE
+    )
+
+    def child() -> None:
+        expect_fork_error(lambda: KomputeDevice(children_device))
+        os._exit(0)
+
+    fork_and_wait(child)
+
+
+def forked_child_compiles_and_calls() -> None:
+    driver, _ = used()
+
+    def child() -> None:
+        expect_fork_error(lambda: check(driver.compile(shipped_module("saxpy"))))
+        os._exit(0)
+
+    fork_and_wait(child)
+
+
+def forked_while_another_thread_calls() -> None:
+    _, kernel = used()
+    calling, forked = threading.Event(), threading.Event()
+
+    def stop(frame: FrameType, *_: object) -> None:
+        if frame.f_code.co_name == "run":  # of the recorded dispatch, inside the call
+            calling.set()
+            forked.wait()
+
+    def call() -> None:
+        sys.settrace(stop)
+        check(kernel)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    calling.wait()
+
+    def child() -> None:
+        expect_fork_error(lambda: check(kernel))
+        os._exit(0)
+
+    try:
+        fork_and_wait(child)
+    finally:
+        forked.set()
+        thread.join()
+
+
+def forked_while_other_threads_open_drivers_and_look_for_devices() -> None:
+    """A child opens a driver of its own, whatever the other threads were at; before, every second one hung."""
+    driver, _ = used()
+    ends = threading.Event()
+
+    def open_drivers() -> None:
+        while not ends.is_set():
+            Driver().close()
+
+    def look() -> None:
+        while not ends.is_set():
+            enumerate_devices()
+
+    def child() -> None:
+        if driver.physical_device.is_software:
+            Driver().close()
+        else:
+            expect_fork_error(Driver)
+        names = (b"VK_ADD_LAYER_PATH", b"VK_LAYER_PATH", b"VK_INSTANCE_LAYERS")
+        os._exit(any(_layer.environment_variable(name) != os.environb.get(name) for name in names))
+
+    threads = [threading.Thread(target=target) for target in (open_drivers, open_drivers, look)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(12):
+            fork_and_wait(child)
+    finally:
+        ends.set()
+        for thread in threads:
+            thread.join()
+
+
+def forked_child_is_refused_before_hardware_is_looked_at() -> None:
+    kept.extend(used())
+
+    def child() -> None:
+        vyre_driver.driver.enumerate_devices = lambda: os._exit(7)
+        expect_fork_error(lambda: Driver(allow_software=False))
+        os._exit(0)
+
+    fork_and_wait(child)
+
+
+if __name__ == "__main__":
+    signal.alarm(2 * HANGS_AFTER_S)
+    globals()[sys.argv[1]]()

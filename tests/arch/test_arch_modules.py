@@ -10,6 +10,8 @@ import vyre_driver
 from vyre_driver import errors
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Source
 
 LONGEST_MODULE = 400
@@ -112,6 +114,13 @@ def test_nothing_but_the_command_line_imports_the_command_line(imports: dict[str
 
 def test_no_module_is_longer_than_400_lines(sources: dict[str, Source]) -> None:
     lengths = {name: len(source.text.splitlines()) for name, source in sources.items()}
+    assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE} == {}
+
+
+def test_no_module_of_the_tests_is_longer_than_400_lines(root: Path) -> None:
+    tests = root / "tests"
+    lengths = {str(path.relative_to(tests)): len(path.read_text("utf-8").splitlines()) for path in tests.rglob("*.py")}
+    assert "conftest.py" in lengths
     assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE} == {}
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from kernels import STEP, Spin, glsl
+from lifetime import Cycle
 
 from vyre_driver import Driver
 from vyre_driver.errors import DispatchFailed
@@ -30,13 +31,6 @@ HANGS_AFTER_S = 50
 RUNS_FOR_S = 0.3
 COMMANDS = 30
 kept: list[object] = []
-
-
-class Cycle:
-    """Garbage that only the collector finds."""
-
-    def __init__(self, *things: object) -> None:
-        self.things = [self, *things]
 
 
 def everything(driver: Driver | None = None) -> dict[str, object]:

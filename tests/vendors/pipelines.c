@@ -4,13 +4,11 @@
    by its path, and calls make_pipeline. What it returns is what the Vulkan driver returned. */
 #include <stdint.h>
 #include <string.h>
-#include <vulkan/vk_layer.h>
-#include <vulkan/vulkan.h>
+
+#include "layer_below.h"
 
 enum { MOST_BUFFERS = 64, MOST_WORDS = 64 };
 
-static PFN_vkGetInstanceProcAddr next_instance;
-static PFN_vkGetDeviceProcAddr next_device;
 static PFN_vkCreateDevice next_create_device;
 static VkDevice opened;
 
@@ -84,12 +82,7 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_proc(VkDevice device, con
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_device(
     VkPhysicalDevice physical, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator, VkDevice *out) {
-  VkLayerDeviceCreateInfo *link = (VkLayerDeviceCreateInfo *)info->pNext;
-  while (link->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO || link->function != VK_LAYER_LINK_INFO) {
-    link = (VkLayerDeviceCreateInfo *)link->pNext;
-  }
-  next_device = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
-  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+  follow_device_link(info);
   VkResult result = next_create_device(physical, info, allocator, out);
   if (result == VK_SUCCESS) opened = *out;
   return result;
@@ -97,13 +90,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_instance(
     const VkInstanceCreateInfo *info, const VkAllocationCallbacks *allocator, VkInstance *out) {
-  VkLayerInstanceCreateInfo *link = (VkLayerInstanceCreateInfo *)info->pNext;
-  while (link->sType != VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO || link->function != VK_LAYER_LINK_INFO) {
-    link = (VkLayerInstanceCreateInfo *)link->pNext;
-  }
-  next_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-  VkResult result = ((PFN_vkCreateInstance)next_instance(NULL, "vkCreateInstance"))(info, allocator, out);
+  VkResult result = create_instance_below(info, allocator, out);
   if (result == VK_SUCCESS) next_create_device = (PFN_vkCreateDevice)next_instance(*out, "vkCreateDevice");
   return result;
 }
@@ -114,12 +101,4 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL instance_proc(VkInstance handle,
   if (strcmp(name, "vkCreateDevice") == 0) return (PFN_vkVoidFunction)create_device;
   if (strcmp(name, "vkGetDeviceProcAddr") == 0) return (PFN_vkVoidFunction)device_proc;
   return handle ? next_instance(handle, name) : NULL;
-}
-
-VkResult vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *version) {
-  version->loaderLayerInterfaceVersion = 2;
-  version->pfnGetInstanceProcAddr = instance_proc;
-  version->pfnGetDeviceProcAddr = device_proc;
-  version->pfnGetPhysicalDeviceProcAddr = NULL;
-  return VK_SUCCESS;
 }

@@ -17,6 +17,8 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
 from layers import pipelines_environment, weak_environment
 from radv import FAMILIES, compiled, manifest, of_family
 

@@ -7,14 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <vulkan/vk_layer.h>
-#include <vulkan/vulkan.h>
+
+#include "layer_below.h"
 
 enum { SHARED = 16384, INVOCATIONS = 128, DEEP = 64, RANGE = 128 << 20, ALIGNMENT = 256, PUSH = 128, UNIFORM = 16384 };
 enum { NARROWEST = 4, WIDEST = 64 };
-
-static PFN_vkGetInstanceProcAddr next_instance;
-static PFN_vkGetDeviceProcAddr next_device;
 
 /* What stands below, the same for every instance; asked for later, the loader would give what stands on top. */
 static struct {
@@ -160,25 +157,14 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_proc(VkDevice device, con
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_device(
     VkPhysicalDevice physical, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator, VkDevice *out) {
-  VkLayerDeviceCreateInfo *link = (VkLayerDeviceCreateInfo *)info->pNext;
-  while (link->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO || link->function != VK_LAYER_LINK_INFO) {
-    link = (VkLayerDeviceCreateInfo *)link->pNext;
-  }
   if (wanted_in_vain(info)) return VK_ERROR_FEATURE_NOT_PRESENT;
-  next_device = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
-  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+  follow_device_link(info);
   return below.create_device(physical, info, allocator, out);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_instance(
     const VkInstanceCreateInfo *info, const VkAllocationCallbacks *allocator, VkInstance *out) {
-  VkLayerInstanceCreateInfo *link = (VkLayerInstanceCreateInfo *)info->pNext;
-  while (link->sType != VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO || link->function != VK_LAYER_LINK_INFO) {
-    link = (VkLayerInstanceCreateInfo *)link->pNext;
-  }
-  next_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-  VkResult result = ((PFN_vkCreateInstance)next_instance(NULL, "vkCreateInstance"))(info, allocator, out);
+  VkResult result = create_instance_below(info, allocator, out);
   if (result != VK_SUCCESS) return result;
 #define FIND(member, name) below.member = (PFN_##name)next_instance(*out, #name)
   FIND(properties, vkGetPhysicalDeviceProperties);
@@ -210,12 +196,4 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL instance_proc(VkInstance handle,
     if (strcmp(name, OURS[i].name) == 0) return OURS[i].function;
   }
   return handle ? next_instance(handle, name) : NULL;
-}
-
-VkResult vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *version) {
-  version->loaderLayerInterfaceVersion = 2;
-  version->pfnGetInstanceProcAddr = instance_proc;
-  version->pfnGetDeviceProcAddr = device_proc;
-  version->pfnGetPhysicalDeviceProcAddr = NULL;
-  return VK_SUCCESS;
 }

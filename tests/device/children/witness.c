@@ -9,14 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <vulkan/vk_layer.h>
-#include <vulkan/vulkan.h>
+
+#include "layer_below.h"
 
 #define HEADER 32
 #define PAYLOAD 1000
 
-static PFN_vkGetInstanceProcAddr next_instance;
-static PFN_vkGetDeviceProcAddr next_device;
 static VkInstance instance;
 static int has_data; /* of the last pipeline cache */
 
@@ -101,13 +99,7 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL device_proc(VkDevice device, con
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_device(
     VkPhysicalDevice physical, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator, VkDevice *out) {
-  VkLayerDeviceCreateInfo *link = (VkLayerDeviceCreateInfo *)info->pNext;
-  while (link->sType != VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO || link->function != VK_LAYER_LINK_INFO) {
-    link = (VkLayerDeviceCreateInfo *)link->pNext;
-  }
-  next_device = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
-  PFN_vkGetInstanceProcAddr next = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+  PFN_vkGetInstanceProcAddr next = follow_device_link(info);
   VkDeviceCreateInfo changed = *info;
   VkPhysicalDeviceFeatures all;
   memset(&all, 1, sizeof all); /* no VkBool32 either */
@@ -117,13 +109,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_instance(
     const VkInstanceCreateInfo *info, const VkAllocationCallbacks *allocator, VkInstance *out) {
-  VkLayerInstanceCreateInfo *link = (VkLayerInstanceCreateInfo *)info->pNext;
-  while (link->sType != VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO || link->function != VK_LAYER_LINK_INFO) {
-    link = (VkLayerInstanceCreateInfo *)link->pNext;
-  }
-  next_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-  link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-  VkResult result = ((PFN_vkCreateInstance)next_instance(NULL, "vkCreateInstance"))(info, allocator, out);
+  VkResult result = create_instance_below(info, allocator, out);
   instance = *out;
   return result;
 }
@@ -134,12 +120,4 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL instance_proc(VkInstance handle,
   if (strcmp(name, "vkCreateDevice") == 0) return (PFN_vkVoidFunction)create_device;
   if (strcmp(name, "vkGetDeviceProcAddr") == 0) return (PFN_vkVoidFunction)device_proc;
   return handle ? next_instance(handle, name) : NULL;
-}
-
-VkResult vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *version) {
-  version->loaderLayerInterfaceVersion = 2;
-  version->pfnGetInstanceProcAddr = instance_proc;
-  version->pfnGetDeviceProcAddr = device_proc;
-  version->pfnGetPhysicalDeviceProcAddr = NULL;
-  return VK_SUCCESS;
 }

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import struct
-import subprocess
 from pathlib import Path
 
 import pytest
-
-NAME = "VK_LAYER_VYRE_TEST_witness"
+from made_layers import build_layer
 
 
 def witness_below(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Build the layer in a new folder and switch it on; returns the file that it writes to. Skips without a compiler."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("not installed: cc")
-    folder.mkdir()
-    source = Path(__file__).with_name("witness.c")
-    subprocess.run([str(compiler), "-shared", "-fPIC", "-O1", str(source), "-o", str(folder / "witness.so")], check=True)
-    layer = {"name": NAME, "type": "GLOBAL", "library_path": "./witness.so", "api_version": "1.3.0"}
-    layer |= {"implementation_version": "1", "description": "a witness"}
-    (folder / "witness.json").write_text(json.dumps({"file_format_version": "1.2.0", "layer": layer}), "utf-8")
-    for variable, first in (("VK_LAYER_PATH", str(folder)), ("VK_INSTANCE_LAYERS", NAME)):
+    try:
+        name = build_layer(Path(__file__).with_name("witness.c"), folder)
+    except FileNotFoundError as error:
+        pytest.skip(f"not installed: {error}")
+    for variable, first in (("VK_LAYER_PATH", str(folder)), ("VK_INSTANCE_LAYERS", name)):
         monkeypatch.setenv(variable, os.pathsep.join([first, *filter(None, [os.environ.get(variable)])]))
     monkeypatch.setenv("WITNESS", str(folder / "seen"))
     return folder / "seen"

@@ -1,0 +1,24 @@
+"""Vulkan layers of the tests, built: one C file each, and ``layer_below.h``."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+FLAGS = ("-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{Path(__file__).parent}")
+
+
+def build_layer(source: Path, folder: Path) -> str:
+    """Build a layer in a folder, its manifest beside it; returns its name. Raises FileNotFoundError without a compiler."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise FileNotFoundError("cc")
+    folder.mkdir(parents=True, exist_ok=True)
+    name = source.stem
+    subprocess.run([compiler, *FLAGS, str(source), "-o", str(folder / f"{name}.so")], check=True)
+    layer = {"name": f"VK_LAYER_VYRE_TEST_{name}", "type": "GLOBAL", "library_path": f"./{name}.so", "api_version": "1.3.0"}
+    layer |= {"implementation_version": "1", "description": f"{source.name} of the tests"}
+    (folder / f"{name}.json").write_text(json.dumps({"file_format_version": "1.2.0", "layer": layer}), "utf-8")
+    return layer["name"]

@@ -10,9 +10,10 @@ import pytest
 from kernels import glsl
 from witnessed import witness_below
 
-from vyre_driver import Driver, Kernel
+from vyre_driver import Driver, Kernel, acquire
 from vyre_driver.autotune import AutotuneStore, Budget
 from vyre_driver.autotune.measure import tune as tuning
+from vyre_driver.backends.kompute import KomputeBackend
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -56,6 +57,13 @@ def driver(request: pytest.FixtureRequest, layer: str) -> Iterator[Driver]:
 
 
 @pytest.fixture
+def opened() -> Iterator[Driver]:
+    """A driver as the environment has it: under the layer, which switches features on and leaves work running."""
+    with Driver() as driver:
+        yield driver
+
+
+@pytest.fixture
 def layered() -> Iterator[Driver]:
     """A driver under the layer, whose records are in memory."""
     with Driver(autotune=AutotuneStore()) as opened:
@@ -74,6 +82,15 @@ def quick_tuning(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(tuning, "UNASKED", Budget(seconds=30, max_samples=8))
     monkeypatch.setattr(tuning, "tune", counted)
     return tuned
+
+
+@pytest.fixture
+def backend(layer: str) -> Iterator[KomputeBackend]:
+    """The kompute backend, with and without the layer."""
+    assert layer in "01"
+    with acquire("kompute") as opened:
+        assert isinstance(opened, KomputeBackend)
+        yield opened
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ from vyre_driver.kompute.timing import elapsed_ns
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from vyre_driver.backends.base import LoadedArtifact
     from vyre_driver.vulkan import PhysicalDevice
@@ -44,15 +44,6 @@ layout(set = 0, binding = 0) readonly buffer X { uint x[]; };
 layout(set = 0, binding = 1) buffer Y { uint y[]; };
 void main() { uint i = gl_GlobalInvocationID.x; if (i < y.length()) y[i] = 2 * y[i] + x[i]; }
 """
-
-
-@pytest.fixture
-def backend(layer: str) -> Iterator[KomputeBackend]:
-    """The kompute backend, with and without the layer."""
-    assert layer in "01"
-    with acquire("kompute") as opened:
-        assert isinstance(opened, KomputeBackend)
-        yield opened
 
 
 @pytest.fixture

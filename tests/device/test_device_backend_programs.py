@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from example_programs import example
 
 from vyre_driver import Driver, acquire
 from vyre_driver.backends import DispatchConfig
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from vyre_driver.backends.base import Backend
 
 pytestmark = pytest.mark.device
-EXAMPLES = Path(__file__).parents[2] / "examples"
 U32, U64 = DataType.U32, DataType.U64
 I = gid_x()  # noqa: E741 -- as kernels have it
 X, Y, Z = BufferDecl.read("x", 0, U32), BufferDecl.output("y", 1, U32), BufferDecl.read_write("z", 2, U32)
@@ -39,23 +37,9 @@ ADDING = Program.wrapped([PART], (8, 1, 1), [store(PART, I, load(PART, I) + I)])
 
 
 @pytest.fixture
-def backend(layer: str) -> Iterator[KomputeBackend]:
-    """The kompute backend, with and without the layer."""
-    assert layer in "01"
-    with acquire("kompute") as opened:
-        assert isinstance(opened, KomputeBackend)
-        yield opened
-
-
-@pytest.fixture
 def reference() -> Iterator[Backend]:
     with acquire("cpu-ref") as opened:
         yield opened
-
-
-def example(name: str, *arguments: object) -> Program:
-    made: Program = runpy.run_path(str(EXAMPLES / f"{name}.py"))[name](*arguments)
-    return made
 
 
 def words(*values: int) -> Any:  # noqa: ANN401 -- an array

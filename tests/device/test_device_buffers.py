@@ -41,13 +41,6 @@ void main() { uint i = gl_GlobalInvocationID.x; if (i < filled.length()) filled[
 """
 
 
-@pytest.fixture
-def opened() -> Iterator[Driver]:
-    """A driver under the layer, which switches features on."""
-    with Driver() as driver:
-        yield driver
-
-
 def typed(name: str, extension: str = "") -> str:
     """Return a shader that copies an array of a type, and tells how many elements it sees."""
     require = f"#extension {extension} : require\n" if extension else ""

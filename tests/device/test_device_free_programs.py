@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from example_programs import example
 
 from vyre_driver.autotune.choice import program_space
 from vyre_driver.ir import BufferDecl, DataType, Program, buf_len, cast, gid_x, if_, let, load, return_, store, var
@@ -17,13 +16,7 @@ pytestmark = pytest.mark.device
 if TYPE_CHECKING:
     from vyre_driver import Driver
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 N = 1000  # fills no workgroup of the space
-
-
-def example(name: str, *arguments: object) -> Program:
-    made: Program = runpy.run_path(str(EXAMPLES / f"{name}.py"))[name](*arguments)
-    return made
 
 
 def narrowed() -> Program:

@@ -15,18 +15,9 @@ from vyre_driver import Driver
 from vyre_driver.errors import DispatchFailed, DispatchTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from conftest import CompileText
 
 pytestmark = pytest.mark.device
-
-
-@pytest.fixture
-def opened() -> Iterator[Driver]:
-    """A driver under the layer: without it nothing is left running."""
-    with Driver() as driver:
-        yield driver
 
 
 @pytest.fixture

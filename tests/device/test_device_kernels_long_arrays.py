@@ -16,8 +16,6 @@ from vyre_driver.kernels import KERNELS
 from vyre_driver.kernels.scan import InclusiveScan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from vyre_driver.autotune.search.space import Candidate
@@ -33,13 +31,6 @@ SIZES = [1, 2, 3, 4, 5, 7, 31, 32, 33, 63, 64, 65, 127, 255, 256, 257, 1009, 102
 NAN, INF, TINY = np.float32(np.nan), np.float32(np.inf), np.float32(1e-40)
 SMALLEST_NORMAL = 2.0**-126
 ODD = [0.0, -0.0, TINY, -TINY, 1.5, -1.5, 3e38, -3e38, INF, -INF, NAN, -NAN]
-
-
-@pytest.fixture
-def opened() -> Iterator[Driver]:
-    """A driver as the environment has it, under the layer."""
-    with Driver() as made:
-        yield made
 
 
 def without_subgroups(kernel: TunedKernel) -> TunedKernel:

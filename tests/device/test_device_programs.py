@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from example_programs import example
 
 from vyre_driver.cache.entry import Verdict
 from vyre_driver.errors import InvalidInput, InvalidPushConstant, UnsupportedFeature
@@ -20,13 +19,7 @@ pytestmark = pytest.mark.device
 if TYPE_CHECKING:
     from vyre_driver import Driver
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 U32 = DataType.U32
-
-
-def example(name: str, *arguments: object) -> Program:
-    made: Program = runpy.run_path(str(EXAMPLES / f"{name}.py"))[name](*arguments)
-    return made
 
 
 def words(*values: int) -> Any:  # noqa: ANN401 -- an array

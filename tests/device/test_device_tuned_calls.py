@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from example_programs import example
 from kernels import glsl
 from made_kernels import IN_PLACE
-from tuned_code import COUNT, FEW, X, example, key, saxpy
+from tuned_code import COUNT, FEW, X, key, saxpy
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, Axis, Candidate, Status, TuningSpace

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tuned_code import FEW, X, example, floats, key, saxpy
+from example_programs import example
+from tuned_code import FEW, X, floats, key, saxpy
 
 from vyre_driver import Driver
 from vyre_driver.autotune import AutotuneStore, AutotuneWarning, Candidate, Status

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import runpy
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from example_programs import example
 
 from vyre_driver.autotune import Budget
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from vyre_driver import Kernel
     from vyre_driver.ir import Program
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 FEW = Budget(seconds=60, max_samples=8, run_timeout=20)
 COUNT = 3000
 X = np.arange(COUNT, dtype=np.uint32)
@@ -24,11 +22,6 @@ X = np.arange(COUNT, dtype=np.uint32)
 
 def key(kernel: Kernel) -> str:
     return kernel.trace.key
-
-
-def example(name: str, *arguments: object) -> Program:
-    made: Program = runpy.run_path(str(EXAMPLES / f"{name}.py"))[name](*arguments)
-    return made
 
 
 def saxpy() -> Program:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import array
-import runpy
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from blake3 import blake3
+from example_programs import example
 
 from vyre_driver.ir import (
     AtomicOp,
@@ -45,7 +44,6 @@ from vyre_driver.spirv.instructions import Ins
 if TYPE_CHECKING:
     from conftest import Lower
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 ORDERS = {Ins.ULessThan, Ins.UGreaterThan, Ins.ULessThanEqual, Ins.UGreaterThanEqual}
 FIXED = BufferDecl.read_write("fixed", 0, DataType.U32).with_count(64)
 OPEN = BufferDecl.read_write("open", 1, DataType.U32)
@@ -141,8 +139,7 @@ def programs() -> list[Program]:
         store(wide, INDEX, select(INDEX < 3, load(wide, INDEX), binop(BinOp.WRAPPING_SUB, load(wide, 1), load(wide, 2)))),
         store(signed, INDEX, maximum(load(signed, INDEX) - load(signed, 0), load(signed, 0))),
     ]
-    made = {name: runpy.run_path(str(EXAMPLES / f"{name}.py"))[name] for name in ("saxpy", "histogram", "matmul", "prefix_sum")}
-    examples = [made["saxpy"](2.0), made["histogram"](256), made["matmul"](64), made["prefix_sum"]()]
+    examples = [example("saxpy", 2.0), example("histogram", 256), example("matmul", 64), example("prefix_sum")]
     return [*examples, Program.wrapped([FIXED, OPEN, small, wide, signed], (64, 1, 1), others)]
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import runpy
 import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from example_programs import example
 
 from vyre_driver.lowering.emit import LoweringTarget
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
@@ -37,7 +37,7 @@ def function(text: str) -> list[str]:
 
 
 def test_saxpy_reads_as_the_golden_text(lower: Lower) -> None:
-    program = runpy.run_path(str(ROOT / "examples" / "saxpy.py"))["saxpy"](2.0)
+    program = example("saxpy", 2.0)
     assert disassembled(lower(program, (), CONTROLS).code) == GOLDEN.read_text("utf-8")
 
 

@@ -15,6 +15,7 @@ from vyre_driver.autotune import AutotuneStore, Budget
 from vyre_driver.autotune.measure import tune as tuning
 from vyre_driver.backends.kompute import KomputeBackend
 from vyre_driver.spirv.shipped import shipped_module
+from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,6 +104,14 @@ def compiled(driver: Driver) -> CompileText:
 def saxpy(driver: Driver) -> Kernel:
     """The shipped saxpy kernel on the ``driver``."""
     return driver.compile(shipped_module("saxpy"))
+
+
+@pytest.fixture
+def _nothing_fails_any_more() -> Iterator[None]:
+    """Whatever the test had the layer do to calls of Vulkan is over after it."""
+    yield
+    for call in _layer.CALLS[1:]:
+        _layer.inject(call, 0, 0)
 
 
 @pytest.fixture

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from extras import imported
 from kernels import STEP, glsl
+from listeners import Heard
 
 from vyre_driver import Driver, DriverPool
 from vyre_driver.backends import DispatchConfig, acquire
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.spirv.shipped import shipped_module
-from vyre_driver.telemetry.events import Event, EventKind
+from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,21 +24,6 @@ pytestmark = pytest.mark.device
 X = np.arange(100, dtype=np.float32)
 PUSH = {"alpha": 2, "count": 100}
 STEPS = {"factor": 2, "summand": 1}
-
-
-class Heard:
-    """A listener that remembers."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def on_event(self, event: Event) -> None:
-        self.events.append(event)
-
-    def told(self) -> list[tuple[str, int, bool, str]]:
-        """Kind, count, whether it was timed, and detail of each; then forgets them."""
-        events, self.events = self.events, []
-        return [(one.kind.value, one.count, one.duration_ns is not None, one.detail) for one in events]
 
 
 def test_a_driver_tells_of_every_step(driver: Driver) -> None:

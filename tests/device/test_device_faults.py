@@ -16,14 +16,13 @@ from vyre_driver.vulkan import DeviceType
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from conftest import RunChild
 
     from vyre_driver.vulkan import PhysicalDevice
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.usefixtures("_nothing_fails_any_more")]
 
 BYTES = 400
 RESULTS = (-1, -2, -3, -4, -5, -10, -13)
@@ -46,13 +45,6 @@ FIXES = {
     2006: "make a new Driver, and look into the system log for the reason (a shader that never ends is the usual one)",
 }
 WAYS = ("by_call", "by_call_in_stages", "by_bound_run", "by_awaited_future", "by_batch")
-
-
-@pytest.fixture(autouse=True)
-def _nothing_fails_any_more() -> Iterator[None]:
-    yield
-    for call in _layer.CALLS[1:]:
-        _layer.inject(call, 0, 0)
 
 
 def calls_made(device: PhysicalDevice, way: str) -> dict[str, int]:

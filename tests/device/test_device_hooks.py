@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from vyre_driver import Kernel
 
-pytestmark = pytest.mark.device
+pytestmark = [pytest.mark.device, pytest.mark.usefixtures("_nothing_fails_any_more")]
 
 X = np.arange(100, dtype=np.float32)
 PUSH = {"alpha": 2, "count": 100}
@@ -35,13 +35,6 @@ void main() { a[gl_GlobalInvocationID.x] *= 0.5; }
 """
 EVERY_SET = [*((hook,) for hook in _layer.HOOKS), _layer.HOOKS]
 FIX_MODULE = "Fix: run spirv-val on the module, and report it with the driver's version if it passes."
-
-
-@pytest.fixture(autouse=True)
-def _nothing_fails_any_more() -> Iterator[None]:
-    yield
-    for call in _layer.CALLS[1:]:
-        _layer.inject(call, 0, 0)
 
 
 @pytest.fixture(params=EVERY_SET, ids=",".join)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from kernels import STEP, glsl
+from literals import refusal
 
 from vyre_driver import Driver
 from vyre_driver.backends import DispatchConfig, acquire
@@ -53,12 +54,6 @@ def program() -> Program:
 def any_backend(request: pytest.FixtureRequest) -> Iterator[Backend]:
     with acquire(request.param) as opened:
         yield opened
-
-
-def refusal(call: Callable[[], object]) -> tuple[type[VyreError], int, str]:
-    with pytest.raises(VyreError) as refused:
-        call()
-    return type(refused.value), refused.value.code, str(refused.value)
 
 
 def raw(calls: dict[str, Callable[[Any], object]]) -> list[str]:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from kernels import STEP, glsl
+from literals import refusal
 
 from vyre_driver import Driver
-from vyre_driver.errors import DispatchFailed, InvalidInput, LimitExceeded, VyreError
+from vyre_driver.errors import DispatchFailed, InvalidInput, LimitExceeded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from conftest import CompileText
 
@@ -34,13 +35,6 @@ def layer(monkeypatch: pytest.MonkeyPatch) -> str:
     """Run under the layer only: all of this is proven before anything gets that far."""
     monkeypatch.setenv("VYRE_LAYER", "1")
     return "1"
-
-
-def refusal(call: Callable[[], object]) -> tuple[type[VyreError], int, str]:
-    """Return the class, the code and the message of what ``call`` raises."""
-    with pytest.raises(VyreError) as refused:
-        call()
-    return type(refused.value), refused.value.code, str(refused.value)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from blake3 import blake3
@@ -18,6 +19,9 @@ from literals import key
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry, Verdict
 from vyre_driver.cache import marker as markers_module
 from vyre_driver.cache.marker import MARKS, CrashMarkers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 KEY = key(0xAB)
 NAME = "ab" * 32
@@ -175,30 +179,28 @@ def test_a_blob_that_a_driver_died_on_twice_is_never_used_again_though_it_comes_
     assert [markers.is_deadly(BLOB), markers.is_deadly(b"another blob")] == [True, False]
 
 
+def at_the_next_sleep(monkeypatch: pytest.MonkeyPatch, do: Callable[[], object]) -> None:
+    """Have this done instead of the next sleep; those after it are real."""
+    sleep = time.sleep
+
+    def instead(_: float) -> None:
+        monkeypatch.setattr(time, "sleep", sleep)
+        do()
+
+    monkeypatch.setattr(time, "sleep", instead)
+
+
 def test_the_marker_of_a_living_process_is_left_alone_and_waited_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with start_user(root) as child:
         cache = DiskPipelineCache(root)
         assert (CrashMarkers(cache).sweep(), marks(root)) == ({}, [f"{NAME}.mark"])
-
-        sleep = time.sleep
-
-        def let_it_end(_: float) -> None:
-            monkeypatch.setattr(time, "sleep", sleep)
-            end(child)
-
-        monkeypatch.setattr(time, "sleep", let_it_end)
+        at_the_next_sleep(monkeypatch, lambda: end(child))
         assert (use(root), marks(root), child.returncode) == (("", {}), ["machine.good"], 0)
 
 
 def test_who_waited_for_a_process_that_took_the_blob_writes_no_marker(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with start_user(root) as child:
-        sleep = time.sleep
-
-        def let_it_end(_: float) -> None:
-            monkeypatch.setattr(time, "sleep", sleep)
-            end(child)
-
-        monkeypatch.setattr(time, "sleep", let_it_end)
+        at_the_next_sleep(monkeypatch, lambda: end(child))
         with CrashMarkers(DiskPipelineCache(root)).first_use(KEY, BLOB) as refused:
             assert (refused, marks(root)) == ("", ["machine.good"])
 
@@ -206,15 +208,13 @@ def test_who_waited_for_a_process_that_took_the_blob_writes_no_marker(root: Path
 def test_who_waited_for_a_process_that_died_does_not_use_the_blob(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     die_and_compile_again(root)
     with start_user(root) as child:
-        sleep = time.sleep
 
-        def let_it_die_and_be_found(_: float) -> None:
-            monkeypatch.setattr(time, "sleep", sleep)
+        def let_it_die_and_be_found() -> None:
             child.kill()
             child.communicate(timeout=HANGS_AFTER_S)
             assert CrashMarkers(DiskPipelineCache(root)).sweep() == {KEY.digest: DIED}
 
-        monkeypatch.setattr(time, "sleep", let_it_die_and_be_found)
+        at_the_next_sleep(monkeypatch, let_it_die_and_be_found)
         assert (use(root), marks(root)) == ((TWICE, {}), ["machine.deadly", "machine.suspect"])
 
 

@@ -10,6 +10,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 from extras import imported
+from listeners import Heard
 from literals import refusal
 
 from vyre_driver.errors import InvalidSetting
@@ -20,16 +21,6 @@ from vyre_driver.telemetry.prometheus import MetricsText
 if TYPE_CHECKING:
     import pytest
     from conftest import RunChild
-
-
-class Heard:
-    """A listener that remembers."""
-
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-
-    def on_event(self, event: Event) -> None:
-        self.events.append(event)
 
 
 class Raises:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import resource
 import select
 import signal
 import subprocess
@@ -16,6 +15,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING
 
 import pytest
+from descriptors import descriptors_over_1024
 from interrupts import interrupted_at
 
 from vyre_driver.process import workers
@@ -131,19 +131,9 @@ def test_a_flood_on_stderr_holds_nothing_up_and_its_end_is_kept() -> None:
 @pytest.mark.usefixtures("scripts")
 def test_descriptors_over_1024_can_be_waited_for() -> None:
     """Which is as far as select() goes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < 1200:
-        pytest.skip(f"this process may have {hard} descriptors, and 1200 are needed")
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1200), hard))
-    opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
-    try:
-        with Worker("exec cat") as worker:
-            assert worker.stdout is not None
-            assert (worker.stdout.fileno() > 1024, worker.has_answer(0.01), worker.ask(1, LONG)) == (True, False, 1)
-    finally:
-        for one in opened:
-            os.close(one)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    with descriptors_over_1024(1200), Worker("exec cat") as worker:
+        assert worker.stdout is not None
+        assert (worker.stdout.fileno() > 1024, worker.has_answer(0.01), worker.ask(1, LONG)) == (True, False, 1)
 
 
 @pytest.mark.usefixtures("scripts")

@@ -45,6 +45,7 @@ EXTENSIONS = tuple(
         "unit/test_call_lock",
         "unit/test_grid_axes",
         "unit/test_program_binding",
+        "unit/test_program_inputs",
         "unit/test_spec_maps",
         "golden/test_golden_text",
     )

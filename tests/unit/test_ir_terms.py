@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from golden.every_term import EXPRESSIONS, NODES
+from every_term import EXPRESSIONS, NODES
 from literals import refusal
 
 from vyre_driver import DataType

@@ -94,6 +94,20 @@ def test_the_picture_is_1024_by_1024_in_colour(report: dict[str, Any], place: Pa
     assert (report["jobs"][2]["runs"][1]["picture"], found) == (str(path), ("PNG", (1024, 1024), "RGB", True))
 
 
+def test_without_pillow_the_demo_runs_and_leaves_the_picture_out(
+    tmp_path: Path, cli_at_home: Callable[[Path], RunChild]
+) -> None:
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "PIL.py").write_text("raise ImportError")
+    done = cli_at_home(tmp_path / "home")("demo", *prepare(tmp_path), env={"PYTHONPATH": str(tmp_path / "hidden")})
+    last = done.stdout.splitlines()[-1]
+    assert (done.status, last, list((tmp_path / "out").iterdir())) == (
+        0,
+        "picture: left out, for Pillow is not installed. Fix: pip install pillow.",
+        [],
+    )
+
+
 def test_the_demo_leaves_only_the_picture(ran: Finished, place: Path) -> None:
     assert ran.status == 0
     assert {path.name: sorted(inner.name for inner in path.iterdir()) for path in place.glob("out")} == {

@@ -137,4 +137,5 @@ def _show(report: dict[str, Any]) -> None:
     for job in report["jobs"]:
         whys = ", then ".join(f"{run['cache']} ({run['why']})" for run in job["runs"])
         say(f"{job['job']}: {job['runs'][0]['summary']}; {whys}")
-    say(f"picture: {report['jobs'][-1]['runs'][-1]['picture']}")
+    picture = report["jobs"][-1]["runs"][-1]["picture"]
+    say(f"picture: {picture or 'left out, for Pillow is not installed. Fix: pip install pillow.'}")

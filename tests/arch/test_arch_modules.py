@@ -38,13 +38,13 @@ def test_every_module_was_found(sources: dict[str, Source]) -> None:
 def imports_kp(node: ast.AST) -> bool:
     match node:
         case ast.Import(names=names):
-            return any(alias.name.partition(".")[0] == "kp" for alias in names)
-        case ast.ImportFrom(module=str(module)):
-            return module.partition(".")[0] == "kp"
+            return any("kp" in alias.name.split(".") for alias in names)
+        case ast.ImportFrom(module=str(module), names=names):
+            return "kp" in {*module.split("."), *(alias.name for alias in names)}
         case ast.Call(
             func=ast.Attribute(attr="import_module") | ast.Name(id="import_module" | "__import__"), args=[argument, *_]
         ):
-            return isinstance(argument, ast.Constant) and argument.value == "kp"
+            return isinstance(argument, ast.Constant) and "kp" in str(argument.value).split(".")
     return False
 
 

@@ -285,10 +285,12 @@ def test_every_compiled_module_is_imported(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.device
 def test_without_kp_no_backend_is_said_to_be_taken(run_python: RunChild, tmp_path: Path) -> None:
     (tmp_path / "kp.py").write_text("raise ImportError('no kp here')")
+    hide = "import runpy, sys; sys.modules['vyre_driver.kompute.bundled.kp'] = None"
+    code = f"{hide}; runpy.run_module('vyre_driver.cli.doctor_probe', run_name='__main__')"
     env = {"PYTHONPATH": str(tmp_path), "VYRE_ALLOW_SOFTWARE": "1"}
     said = {}
     for name in ("kompute", "backends"):
-        done = run_python("-m", "vyre_driver.cli.doctor_probe", name, env=env)
+        done = run_python("-c", code, name, env=env)
         said[name] = json.loads(done.stdout)
     assert (said["kompute"]["state"], "no kp here" in said["kompute"]["says"]) == ("failure", True)
     assert (said["backends"]["state"], said["backends"]["says"]) == ("warning", "none would be taken without being named")

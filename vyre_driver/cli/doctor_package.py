@@ -72,7 +72,7 @@ def check_kompute() -> Check:
         api = load_kompute()
     except VyreError as error:
         return Check("kompute", State.FAILURE, error.problem, fixes=(error.fix,))
-    place = str(sys.modules["kp"].__file__)
+    place = str(sys.modules[api.manager.__module__].__file__)
     facts = {"flavour": api.flavour, "path": place}
     return Check("kompute", State.OK, f"kp loads, spelled as {api.flavour}", (place,), facts=facts)
 

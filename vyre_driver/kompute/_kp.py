@@ -1,4 +1,4 @@
-"""The only module that imports ``kp``.
+"""The only module that imports ``kp``: the one beside it in ``bundled``, or else the one that is installed.
 
 kp links libvulkan, so it is imported late. It calls ``logging.basicConfig()`` at import; that is undone. Its PyPI release and
 its main branch have one version number and different names, so names are looked for and the version is not asked.
@@ -33,12 +33,7 @@ def load_kompute() -> KomputeApi:
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
     try:
-        kp = import_module("kp")  # without types, and without the package where only keys or plans are wanted
-    except ImportError as error:
-        raise BackendUnavailable(
-            f"kp (kompute) cannot be imported ({error})",
-            fix="pip install kp==0.9.0, with cmake, a C++ compiler, and the headers of Vulkan and fmt at hand",
-        ) from error
+        kp = _import_kp()
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
@@ -52,3 +47,28 @@ def load_kompute() -> KomputeApi:
     raise BackendUnavailable(
         "the installed kp has neither OpTensorSyncDevice nor OpSyncDevice", fix="install kp 0.9.0", module=kp.__file__
     )
+
+
+def _import_kp() -> Any:  # noqa: ANN401 -- kp has no types
+    """Import by name: it is not there where only keys or plans are wanted."""
+    try:
+        import vyre_driver.kompute.bundled.kp as bundled
+    except ModuleNotFoundError:
+        pass  # not from a wheel, and not built here
+    except ImportError as error:
+        raise BackendUnavailable(f"the kompute that comes with vyre_driver does not load ({error})", fix=_fix(error)) from error
+    else:
+        return bundled
+    try:
+        return import_module("kp")
+    except ImportError as error:
+        raise BackendUnavailable(f"kp (kompute) cannot be imported ({error})", fix=_fix(error)) from error
+
+
+def _fix(error: ImportError) -> str:
+    said = str(error)
+    if "libvulkan" in said:
+        return "install the Vulkan loader (Debian, Ubuntu: libvulkan1; Fedora: vulkan-loader; Arch: vulkan-icd-loader)"
+    if isinstance(error, ModuleNotFoundError):
+        return "install vyre_driver from a wheel for this Python, or build kompute: python scripts/build_kp.py in a checkout"
+    return "install the wheel that pip itself chooses for this system, or build vyre_driver and kompute here from source"

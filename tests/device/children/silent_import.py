@@ -30,7 +30,7 @@ import vyre_driver.vulkan.layer.enable  # noqa: E402, F401
 
 if __name__ == "__main__":
     report = {
-        "kp imported": "kp" in sys.modules,
+        "kp imported": any(name.split(".")[-1] == "kp" for name in sys.modules),
         "libvulkan mapped": "libvulkan" in Path("/proc/self/maps").read_text("utf-8"),
         "changes on disk": changes,
         "root logger": [logging.root.handlers, logging.root.level],

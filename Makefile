@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 # Else every worker, and every process that a test starts, would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo test check-all quick stress check conform sanitize fuzz foreign vendors clean
+.PHONY: help setup demo test check-all quick stress check conform sanitize fuzz foreign vendors wheels clean
 
 , := ,
 PYTEST = .venv/bin/python -m pytest
@@ -66,7 +66,10 @@ foreign: setup  ## download public packages with compute shaders to build/foreig
 vendors: setup  ## compile for AMD's devices without one, and test on a device as weak as Vulkan allows
 	.venv/bin/python tests/vendors/run.py
 
+wheels:  ## manylinux wheels with kompute in them for every Python found, and their SBOM, in dist (ARGS: scripts/wheels.py --help)
+	$${PYTHON:-python3} scripts/wheels.py $(ARGS)
+
 clean:  ## remove .venv and everything that was built
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	rm -f shaders/*.spv shaders/compiled.json $(patsubst %.pyx,%.c,$(shell find vyre_driver -name '*.pyx'))
+	rm -f vyre_driver/kompute/bundled/NOTICE shaders/*.spv shaders/compiled.json $(patsubst %.pyx,%.c,$(shell find vyre_driver -name '*.pyx'))
 	find vyre_driver shaders tests \( -name __pycache__ -o -name '*.so' \) -prune -exec rm -rf {} +

@@ -84,7 +84,8 @@ def furnish(work: Path, cache: Path) -> Room:
     shutil.rmtree(work / "tree", ignore_errors=True)
     tree, tools = work / "tree", work / "tools"
     listed = git("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    names = listed.split("\0") if listed is not None else [str(one.relative_to(ROOT)) for one in ROOT.rglob("*")]
+    sources = (one for one in ROOT.rglob("*") if one.suffix not in {".so", ".pyc"})  # of an unpacked sdist
+    names = listed.split("\0") if listed is not None else [str(one.relative_to(ROOT)) for one in sources]
     for name in names:
         if name and (ROOT / name).is_file() and not name.startswith(("build/", "dist/", ".venv/")):
             (tree / name).parent.mkdir(parents=True, exist_ok=True)

@@ -158,12 +158,14 @@ def repair(room: Room, wheel: Path, machine: str, out: Path) -> Path:
     """Have auditwheel check what the wheel links to, and name it by the systems that have that."""
     grafted = room.work / "repaired"
     shutil.rmtree(grafted, ignore_errors=True)
-    name = f"manylinux_{GLIBC.replace('.', '_')}_{machine}"
-    # The loader belongs to the system: it finds the drivers.
-    options = ["repair", "--plat", name, "--exclude", "libvulkan.so.1", "--wheel-dir", str(grafted), str(wheel)]
+    # auto: it refuses to be told another machine. The loader belongs to the system: it finds the drivers.
+    options = ["repair", "--plat", "auto", "--exclude", "libvulkan.so.1", "--wheel-dir", str(grafted), str(wheel)]
     env = {**os.environ, "PATH": f"{room.bin}{os.pathsep}{os.environ['PATH']}", "SOURCE_DATE_EPOCH": room.epoch}
     run([str(room.bin / "python"), "-m", "auditwheel", *options], "auditwheel", "link statically what it names", env=env)
     made = next(grafted.glob("*.whl"))
+    found = re.findall(rf"manylinux_2_(\d+)_{machine}", made.name)
+    if not found or min(map(int, found)) > int(GLIBC.partition(".")[2]):
+        raise refuse(f"auditwheel calls the wheel {made.name}, and it should run with glibc {GLIBC}.", "see auditwheel show")
     out.mkdir(parents=True, exist_ok=True)
     return Path(shutil.copyfile(made, out / made.name))
 

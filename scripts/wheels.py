@@ -49,7 +49,7 @@ def find_interpreters(named: list[str]) -> dict[str, str]:
         path
         for version in VERSIONS
         for path in (*map(str, sorted(pyenv.glob(f"{version}.*/bin/python{version}"))), shutil.which(f"python{version}"))
-        if path is not None
+        if path is not None and "/shims/" not in path  # of pyenv: they lead to those above, or nowhere
     ]
     for candidate in candidates:
         try:

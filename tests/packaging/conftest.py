@@ -48,8 +48,12 @@ def tracked() -> frozenset[str]:
 
 @pytest.fixture(scope="session")
 def checkout(tracked: frozenset[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of those files."""
+    """A copy of those files, in which kompute was built."""
     copy = tmp_path_factory.mktemp("checkout")
+    bundled = copy / "vyre_driver/kompute/bundled"
+    bundled.mkdir(parents=True)
+    for name in ("NOTICE", "kp.cpython-399-x86_64-linux-gnu.so"):
+        (bundled / name).write_text("made here")
     for name in tracked:
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(ROOT / name, copy / name)

@@ -15,7 +15,8 @@ NO_DRIVER = (
     "the Vulkan loader found no driver. Fix: install a Vulkan driver (on Debian mesa-vulkan-drivers brings a software one) "
     "or check what VK_DRIVER_FILES and VK_ICD_FILENAMES name."
 )
-NO_KP = "import sys; sys.modules['kp'] = None; import pytest; sys.exit(pytest.main(sys.argv[1:]))"
+HIDE_KP = "import sys; sys.modules['kp'] = sys.modules['vyre_driver.kompute.bundled.kp'] = None"
+NO_KP = f"{HIDE_KP}; import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 OPTIONS = ("-q", "-p", "no:cacheprovider", "--color=no", ONE_TEST)
 
 

@@ -4,9 +4,20 @@ Importing this touches neither Vulkan nor kompute nor the disk. Each name is imp
 or a cache only does not wait for the rest.
 """
 
+import sys
+from importlib.machinery import PathFinder as _PathFinder
 from typing import TYPE_CHECKING
 
 from vyre_driver._version import __version__
+
+if _PathFinder.find_spec("vyre_driver._fast", __path__) is None:  # else it would be called a circular import, later
+    raise ImportError(
+        f"the vyre_driver in {__path__[0]} has no compiled modules for Python {sys.version_info[0]}.{sys.version_info[1]}. "
+        "Fix: run scripts/setup, or `pip install -e .` in that source tree; or leave its folder, so that the installed one is "
+        "found.",
+        name="vyre_driver._fast",
+        path=__path__[0],
+    )
 
 if TYPE_CHECKING:
     from types import ModuleType

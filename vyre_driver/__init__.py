@@ -68,6 +68,10 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Import a name's module, and keep what it is: it is asked for once."""
+    if name == "_fast":  # PyCapsule_Import, for the C table, imports this package and asks it for the rest
+        import vyre_driver._fast
+
+        return vyre_driver._fast  # noqa: SLF001 -- ours
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _home(name)

@@ -11,6 +11,7 @@ import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import c_table
 import pytest
@@ -25,6 +26,9 @@ from vyre_driver.cache.entry import PipelineEntry, Verdict
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags
 from vyre_driver.ir.buffers import BufferAccess, MemoryKind
 from vyre_driver.specialization import Specialization
+
+if TYPE_CHECKING:
+    from conftest import RunChild
 
 HEADER = Path(vyre_driver.get_include()) / "vyre_driver.h"
 TEXT = HEADER.read_text("utf-8")
@@ -106,6 +110,17 @@ def test_the_structs_of_the_header_have_the_sizes_and_places_that_these_tests_us
 
 def test_the_table_tells_its_version_and_size(vyre: c_table.Table) -> None:
     assert (vyre.abi_version, vyre.struct_size) == (1, ctypes.sizeof(c_table.Table))
+
+
+def test_the_table_is_found_where_nothing_of_the_package_was_imported_before(run_python: RunChild) -> None:
+    code = """
+import ctypes
+find = ctypes.pythonapi.PyCapsule_Import
+find.restype, find.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_int]
+print(bool(find(b"vyre_driver._fast._C_API", 0)))
+"""
+    done = run_python("-c", code)
+    assert (done.stdout, done.stderr) == ("True\n", "")
 
 
 def test_the_table_hashes_keys_and_writes_hex_as_the_twins_do(vyre: c_table.Table) -> None:

@@ -16,6 +16,8 @@ from vyre_driver.process.threads import start_all
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from conftest import RunChild
+
 WAITS_S = 60.0
 
 
@@ -137,3 +139,26 @@ def test_a_start_that_is_interrupted_starts_the_threads_all_the_same() -> None:
         pytest.fail("it was not interrupted")
     signal.setitimer(signal.ITIMER_REAL, 0)
     assert (ended.wait(WAITS_S), len([one for one in threading.enumerate() if isinstance(one, Slow)]) < 2) == (True, True)
+
+
+def test_a_wait_that_has_no_memory_ends_with_the_lock_held(run_python: RunChild) -> None:
+    """The lock goes back and forth without an allocation, so that none of them can fail halfway."""
+    pytest.importorskip("_testcapi")
+    code = """
+import _testcapi
+from vyre_driver.process._lock import Condition
+condition, failed = Condition(), 0
+for at in range(40):
+    condition.acquire(), condition.acquire()
+    try:
+        _testcapi.set_nomemory(at, at + 1)
+        condition.wait(0.001)
+    except (MemoryError, RuntimeError):  # "can't allocate lock" is CPython's own
+        failed += 1
+    finally:
+        _testcapi.remove_mem_hooks()
+    condition.release(), condition.release()
+print(failed > 0)
+"""
+    done = run_python("-c", code)
+    assert (done.stdout, done.stderr) == ("True\n", "")

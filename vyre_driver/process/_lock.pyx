@@ -185,39 +185,72 @@ cdef class Condition:
     Python's has functions of Python around the lock, and signal handlers run at their beginning and end.
     """
 
-    cdef object _lock
+    cdef PyThread_type_lock _lock
+    cdef unsigned long _holder  # 0 while it is free; changed under the GIL by the thread itself
+    cdef unsigned long _depth  # how often its holder has taken it
     cdef list _waiting  # locks, each held until its thread is notified; changed by who holds the lock
 
     def __cinit__(self):
         """Start with nobody waiting."""
-        self._lock, self._waiting = threading.RLock(), []
+        self._lock = PyThread_allocate_lock()
+        if self._lock == NULL:
+            raise MemoryError("no memory for a lock")
+        self._waiting = []
+
+    def __dealloc__(self):
+        if self._lock != NULL:
+            if self._holder:
+                PyThread_release_lock(self._lock)
+            PyThread_free_lock(self._lock)
 
     def acquire(self, bint blocking=True, double timeout=-1):
-        """Take the lock; returns whether it was had."""
-        return self._lock.acquire(blocking, timeout)
+        """Take the lock, once more where this thread has it; returns whether it was had."""
+        cdef unsigned long thread = PyThread_get_thread_ident()
+        if self._holder != thread:
+            if PyThread_acquire_lock_timed(self._lock, 0, 0) != PY_LOCK_ACQUIRED:
+                if not blocking or not waited(self._lock, timeout):
+                    return False
+            self._holder = thread
+        self._depth += 1
+        return True
 
     def release(self):
-        """Let it go."""
-        self._lock.release()
+        """Let it go; raises RuntimeError in a thread that does not hold it."""
+        self._check_held()
+        self._depth -= 1
+        if not self._depth:
+            self._holder = 0
+            PyThread_release_lock(self._lock)
 
     def __enter__(self):
-        return self._lock.acquire()
+        return self.acquire()
 
     def __exit__(self, kind, error, traceback):
-        self._lock.release()
+        self.release()
+
+    cdef int _check_held(self) except -1:
+        if self._holder != PyThread_get_thread_ident():
+            raise RuntimeError("this thread does not hold the lock")
+        return 0
 
     def wait(self, timeout=None):
-        """Let the lock go until this is notified, at most ``timeout`` seconds; returns whether it was."""
-        if not self._lock._is_owned():
-            raise RuntimeError("this thread does not hold the lock")
+        """Let the lock go until this is notified, at most ``timeout`` seconds; returns whether it was.
+
+        Nothing is allocated between letting it go and having it back: a wait that fails ends with the lock held, too.
+        """
+        cdef unsigned long thread = PyThread_get_thread_ident(), depth = self._depth
+        self._check_held()
         notified = threading.Lock()
         notified.acquire()
         self._waiting.append(notified)
-        held = self._lock._release_save()
+        self._holder = self._depth = 0
+        PyThread_release_lock(self._lock)
         try:
             return notified.acquire(True, -1 if timeout is None else min(max(0.0, timeout), threading.TIMEOUT_MAX))
         finally:
-            self._lock._acquire_restore(held)
+            with nogil:
+                PyThread_acquire_lock_timed(self._lock, -1, 0)
+            self._holder, self._depth = thread, depth
             if notified in self._waiting:
                 self._waiting.remove(notified)
 

@@ -85,5 +85,6 @@ def starving(tmp_path: Path) -> Child:
 def test_after_each_allocation_that_fails_all_goes_on_and_nothing_is_left(kept: Path, starving: Child, scene: str) -> None:
     points = [point for point in points_of(kept, starving, "allocations") if point[0] == scene]
     wrong, reached = starving.complaints(points, JOBS)
-    # Objects that Python has kept for such as these are taken without an allocation, and not always the same ones.
-    assert (wrong, reached > 0.75 * len(points)) == ({}, True), summary(wrong)
+    # Objects that Python has kept for such as these are taken without an allocation, and not always the same ones. A scene
+    # in which none of our extensions allocates has no points.
+    assert (wrong, reached >= 0.75 * len(points)) == ({}, True), summary(wrong)

@@ -240,7 +240,10 @@ cdef class Condition:
         """
         cdef unsigned long thread = PyThread_get_thread_ident(), depth = self._depth
         self._check_held()
-        notified = threading.Lock()
+        try:
+            notified = threading.Lock()
+        except RuntimeError as error:  # CPython has no memory for it
+            raise MemoryError("no memory for a lock") from error
         notified.acquire()
         self._waiting.append(notified)
         self._holder = self._depth = 0

@@ -54,7 +54,7 @@ class EvictionListener(Protocol):
 
 
 class Pruner:
-    """When a cache's root (None in memory) is pruned, and who is told."""
+    """When a cache's root (None in memory) is pruned, and which listeners hear of it."""
 
     def __init__(self, directory: EntryDirectory | None, tally: Tally, max_bytes: int) -> None:
         """Remember them; nothing is read."""

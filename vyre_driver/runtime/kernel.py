@@ -237,7 +237,7 @@ class Kernel:
         return bound
 
     def _bound_pipeline(self, buffers: Sequence[Buffer], groups: Sequence[int] | None) -> tuple[BoundPipeline, tuple[int, ...]]:
-        """Prove that the buffers fit, and make a pipeline on them; returns it and the counts that a program is told."""
+        """Prove that the buffers fit, and make a pipeline on them; returns it and the counts that a program is given."""
         check_buffers(self._driver.device, buffers)
         arguments = self.plan.check_resident(buffers)
         counts, shape = self.source.rules.push_words(arguments), self._grid(groups, arguments)

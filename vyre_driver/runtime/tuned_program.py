@@ -78,6 +78,6 @@ class TunedProgram(Kernel):
 
     def _declared(self) -> Kernel:
         found = self._as_declared
-        if found is None:  # under no lock: what is told of it may call this kernel, and twice compiled does no harm
+        if found is None:  # under no lock: a listener may call this kernel, and twice compiled does no harm
             found = self._as_declared = Kernel(self._driver, self._compile_declared())
         return found

@@ -74,6 +74,13 @@ class Sender:
         os.kill(os.getpid(), signal.SIGINT)
 
 
+def ignore(found: sys.UnraisableHookArgs) -> None:
+    """Print what Python ignores, but for a signal in a callback of the standard library: no code of ours has part in that."""
+    module = str(getattr(found.object, "__module__", "")).partition(".")[0]
+    if not (isinstance(found.exc_value, KeyboardInterrupt) and module in sys.stdlib_module_names):
+        sys.__unraisablehook__(found)
+
+
 class Round:
     """The world, and what each scene usually takes and leaves."""
 
@@ -113,6 +120,7 @@ class Round:
 
 
 def main(seed: int, seconds: float) -> None:
+    sys.unraisablehook = ignore
     dice, sender = random.Random(seed), Sender()  # noqa: S311 -- not for secrets
     played = dict.fromkeys(INTERRUPTED, 0)
     interrupted = dict.fromkeys(INTERRUPTED, 0)

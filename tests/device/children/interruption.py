@@ -108,9 +108,11 @@ def follow(at_opcode: Callable[[CodeType, int], None], wanted: Callable[[CodeTyp
     def at_call(frame: FrameType, _: str, __: object) -> Trace | None:
         if not wanted(frame.f_code):
             return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        # Python 3.13 asks for a function's bytecodes where the frame has its tracer already, and else from the next time on.
+        frame.f_trace, frame.f_trace_opcodes, frame.f_trace_lines = in_function, True, False
         return in_function
 
+    sys._getframe().f_trace_opcodes = True  # noqa: SLF001 -- Python 3.12 tells of bytecodes from the first settrace behind this
     sys.settrace(at_call)
 
 

@@ -41,13 +41,15 @@ def play(world: World, scene: str, disturbed: Callable[[Stage], None]) -> dict[s
     after()
     act()
     del stage, act, after
+    left: dict[str, object] = {"device in use": device_left(driver)}
     stages.close()  # type: ignore[attr-defined]
-    left: dict[str, object] = {"device": device_left(driver)}
+    del stages
+    left["device"] = device_left(driver)
     if driver is not world.driver:
         driver.close()
         driver.close()
         left["alive"] = driver.device.layer is not None and driver.device.layer.is_alive
-    del driver, stages
+    del driver
     return {**left, **process_left(world)}
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 from typing import ClassVar
 
@@ -115,6 +118,17 @@ LAYER_MANIFEST = {
 
 
 class BuildExtWithManifest(build_ext):
+    shared_objects = threading.Lock()
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or min(len(os.sched_getaffinity(0)), 8)
+
+    def build_extension(self, ext: Extension) -> None:
+        """Build one, beside others unless it has a source of another: both would write its object file."""
+        with self.shared_objects if ext.name in SOURCES else contextlib.nullcontext():
+            super().build_extension(ext)
+
     def run(self) -> None:
         """Build, and write beside the layer the manifest that tells the Vulkan loader its file's name."""
         super().run()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.plain_kompute import plain_kompute
 from benchmarks.timing import Row, interleave, parser, print_rows, time_call
 from vyre_driver import Driver, SpirvModule
 
@@ -34,10 +35,8 @@ class Raw:
     """kompute as its README uses it, with what is recorded kept and replayed."""
 
     def __init__(self, index: int, family: int, code: bytes) -> None:
-        import kp
-
-        self.kp, self.code = kp, code
-        self.manager = kp.Manager(index, [family], [])
+        self.kp, self.code = plain_kompute(), code
+        self.manager = self.kp.Manager(index, [family], [])
 
     def tensors(self, count: int = _COUNT) -> list[Any]:
         return [self.manager.tensor_t(np.ones(count, np.uint32)) for _ in range(2)]
@@ -122,7 +121,8 @@ def main() -> None:
             if bare.is_there and what == "resident dispatch":
                 peers["bare C"] = bare.measure
             rows += interleave(what, ours_and_raw | peers, options.rounds)
-        facts = {**driver.report(), "torch": torch.version or "absent", "repeats": options.repeats, "rounds": options.rounds}
+        facts = {**driver.report(), "kp": raw.kp.__name__, "torch": torch.version or "absent"}
+        facts |= {"repeats": options.repeats, "rounds": options.rounds}
         print_rows(rows, facts, as_json=options.json)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.plain_kompute import plain_kompute
 from benchmarks.timing import Row, parser, print_rows
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.vulkan.devices import enumerate_devices
@@ -65,8 +66,7 @@ def ours(module: SpirvModule, device: str | None) -> dict[str, object]:
 def raw(module: SpirvModule, device: str | None) -> dict[str, object]:
     """Make the algorithm as kompute's README does."""
     physical = select_device(enumerate_devices(), device, allow_software=True)
-    import kp
-
+    kp = plain_kompute()
     family = physical.compute_family
     manager = kp.Manager(physical.index, [family.index if family else 0], [])
     tensors = [manager.tensor(np.ones(64, np.float32)) for _ in range(2)]
@@ -132,6 +132,7 @@ def main() -> None:
             "device": physical.name,
             "driver": f"{physical.driver_name} {physical.driver_info}".strip(),
             "api_version": physical.api,
+            "kp": plain_kompute().__name__,
             "spirv_bytes": code.stat().st_size,
             "rounds": given.rounds,
         }

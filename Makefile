@@ -24,10 +24,11 @@ endef
 help:  ## list the targets
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/make \1\t\2/p' Makefile | expand -t 14
 
-setup:  ## make .venv: system packages, kp, the project and its tools (does nothing when nothing changed)
+setup:  ## make .venv: system packages, kompute, the project and its tools (does nothing when nothing changed)
 	@scripts/setup
 
-demo: setup  ## run the demonstration; its pictures and report go to build/demo
+demo:  ## run the demonstration; its pictures and report go to build/demo
+	@scripts/setup demo
 	.venv/bin/vyre-driver demo --out-dir build/demo
 
 test: check  ## check, then run the tests in a few minutes: all but the costly twins and the packages (check-all runs these too)

@@ -129,7 +129,7 @@ def _never_written(binding: Binding, units: NDArray[np.bool_]) -> OutputNotWritt
     components = binding.stride // _unit_bytes(binding)
     elements = units.reshape(-1, components).any(axis=1)
     first, component = divmod(int(units.argmax()), components)
-    count, total = int(elements.sum()), len(elements)
+    count, total = int(elements.sum()), units.size // components
     where = f"index {first}" + (f" (component {component})" if components > 1 else "")
     return OutputNotWritten(
         f"{binding.described} has {total} elements, and {count} of them were never written, the first at {where}",

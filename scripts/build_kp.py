@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ from typing import Any
 KP_VERSION, PYBIND11_VERSION = "0.9.0", "3.1.0"
 KP_SHA256 = "98e583dc6e9731ff6d7a3e3317817e4d93f7b2945929619e29a56325db279949"
 PYBIND11_SHA256 = "b8488090f8acffbcb6b5d6a85571a6827a0a2981ffb75e5a0b27b87c4a6b7dd0"
+A_DAY_S = 86_400
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "vyre-build"
 INCLUDE = (Path("/usr/local/include"), Path("/usr/include"))
 CORE = (
@@ -240,6 +242,9 @@ def build(python: str, target: str | None, cache: Path = CACHE, jobs: int = 2) -
     kept = cache / f"kp-{KP_VERSION}-{key}"
     if not kept.is_dir():
         cache.mkdir(parents=True, exist_ok=True)
+        for left in cache.glob("making-*"):  # by a build that was killed
+            if time.time() - left.stat().st_mtime > A_DAY_S:
+                shutil.rmtree(left, ignore_errors=True)
         with tempfile.TemporaryDirectory(dir=cache, prefix="making-") as scratch:
             work, made = Path(scratch, "work"), Path(scratch, "made")
             work.mkdir()

@@ -54,7 +54,7 @@ def test_without_kp_run_is_refused(run_python: RunChild, work: Path) -> None:
     done = run_python("-c", code, *RUN, "--out", "y=out.npy")
     line = (
         "vyre-driver: error 2004: kp (kompute) cannot be imported (import of kp halted; None in sys.modules). "
-        "Fix: install vyre_driver from a wheel for this Python, or build kompute: python scripts/build_kp.py in a checkout."
+        "Fix: install vyre_driver from a wheel for this Python, or run scripts/setup in a checkout."
     )
     assert (done.status, done.stdout, done.complaint, names(work)) == (2, "", [line], before)
 

@@ -171,6 +171,6 @@ def test_the_installed_program_says_that_kp_is_missing(run_installed: RunInstall
     lines = [line for line in done.stderr.splitlines() if line.startswith("vyre-driver:")]
     line = (
         "vyre-driver: error 2004: kp (kompute) cannot be imported (No module named 'kp'). "
-        "Fix: install vyre_driver from a wheel for this Python, or build kompute: python scripts/build_kp.py in a checkout."
+        "Fix: install vyre_driver from a wheel for this Python, or run scripts/setup in a checkout."
     )
     assert (done.returncode, done.stdout, lines) == (2, "", [line])

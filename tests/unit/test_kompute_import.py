@@ -18,7 +18,7 @@ NO_LOADER = "libvulkan.so.1: cannot open shared object file: No such file or dir
 OLD_GLIBC = "/lib/x86_64-linux-gnu/libc.so.6: version `GLIBC_2.28' not found (required by kp.so)"
 INSTALL_LOADER = "install the Vulkan loader (Debian, Ubuntu: libvulkan1; Fedora: vulkan-loader; Arch: vulkan-icd-loader)"
 INSTALL_WHEEL = "install the wheel that pip itself chooses for this system, or build vyre_driver and kompute here from source"
-BUILD = "install vyre_driver from a wheel for this Python, or build kompute: python scripts/build_kp.py in a checkout"
+BUILD = "install vyre_driver from a wheel for this Python, or run scripts/setup in a checkout"
 
 
 @pytest.fixture

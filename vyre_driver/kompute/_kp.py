@@ -70,5 +70,5 @@ def _fix(error: ImportError) -> str:
     if "libvulkan" in said:
         return "install the Vulkan loader (Debian, Ubuntu: libvulkan1; Fedora: vulkan-loader; Arch: vulkan-icd-loader)"
     if isinstance(error, ModuleNotFoundError):
-        return "install vyre_driver from a wheel for this Python, or build kompute: python scripts/build_kp.py in a checkout"
+        return "install vyre_driver from a wheel for this Python, or run scripts/setup in a checkout"
     return "install the wheel that pip itself chooses for this system, or build vyre_driver and kompute here from source"

@@ -104,7 +104,7 @@ class ProvenCalls:
     def _drop(self, shape: object) -> None:
         """Forget a recorded dispatch and the calls that were proven for it; under the lock."""
         dropped = self._recorded[shape]
-        # It goes last: what an interrupt leaves half done is then a call to prove again, not buffers that are in nobody's count.
+        # It goes last: what an interrupt leaves half done is then a call to prove again, and no buffers in nobody's count.
         if self._latest is not None and self._latest[1].recorded is dropped:
             self._latest = None
         self._calls = OrderedDict((form, call) for form, call in self._calls.items() if call.recorded is not dropped)

@@ -6,7 +6,6 @@ installed. A dispatch is timed as its share of a batch that is replayed on resid
 
 from __future__ import annotations
 
-import shutil
 import statistics
 import sys
 import time
@@ -40,7 +39,7 @@ from vyre_driver.ir import (
 )
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
 from vyre_driver.lowering.emit import LoweringTarget, emit
-from vyre_driver.spirv.glsl import TOOL
+from vyre_driver.process.tools import GLSLANG, find_tool
 from vyre_driver.target.config import DispatchConfig
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
@@ -181,7 +180,7 @@ def histogram_tiles() -> Program:
 def shader(name: str, *, precise: bool = False) -> SpirvModule:
     """Return a shader written by hand; ``precise`` rounds its products and sums apart, as programs do without an ulp budget."""
     source = _SHADERS / f"{name}.comp"
-    if shutil.which(TOOL):
+    if find_tool(GLSLANG):
         return SpirvModule.from_glsl(source, defines={"PRECISE": "1"} if precise else None)
     return SpirvModule.from_file(source.with_name(f"{name}_precise.spv" if precise else f"{name}.spv"))
 

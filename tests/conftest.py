@@ -215,6 +215,12 @@ def lower() -> Lower:
 
 
 @pytest.fixture
+def system_tools_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have only PATH looked at for glslangValidator and its like, and not the wheels of the extra ``glsl``."""
+    monkeypatch.setattr("vyre_driver.process.tools._PREFIX", "nowhere")
+
+
+@pytest.fixture
 def run_program() -> RunChild:
     """Run the program that the first argument names."""
 

@@ -305,10 +305,11 @@ def test_a_syntax_error_is_told_with_the_compilers_line(refused: Refused, work: 
     )
 
 
+@pytest.mark.usefixtures("system_tools_only")
 def test_without_glslangvalidator_a_glsl_shader_is_refused(refused: Refused) -> None:
     assert refused("run", "saxpy.comp", *IN, *PUSH, env={"PATH": "/nonexistent"}) == (
         "2301: glslangValidator is not installed, and GLSL is compiled with it. "
-        "Fix: install it (on Debian: apt-get install glslang-tools), or pass a .spv file."
+        "Fix: pip install 'vyre-driver[glsl]', or install glslang-tools (Debian, Ubuntu), glslang (Fedora, Arch)."
     )
 
 

@@ -63,6 +63,7 @@ def test_it_is_refused_again_where_an_entry_was_made_without_spirv_val(driver: D
         driver.compile(module)
 
 
+@pytest.mark.usefixtures("system_tools_only")
 def test_without_spirv_val_on_the_path_our_own_check_is_all(
     driver: Driver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

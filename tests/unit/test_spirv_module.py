@@ -184,15 +184,17 @@ def test_a_define_is_one_argument_whatever_it_holds() -> None:
     assert SpirvModule.from_glsl(SHADER, defines=defines).reflection.local_size[0].value == 64
 
 
+@pytest.mark.usefixtures("system_tools_only")
 def test_a_missing_compiler_is_said_with_the_package_that_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     message = (
         "glslangValidator is not installed, and GLSL is compiled with it. "
-        "Fix: install it (on Debian: apt-get install glslang-tools), or pass a .spv file."
+        "Fix: pip install 'vyre-driver[glsl]', or install glslang-tools (Debian, Ubuntu), glslang (Fedora, Arch)."
     )
     assert refusal(lambda: SpirvModule.from_glsl(SHADER)) == (ToolUnavailable, 2301, message)
 
 
+@pytest.mark.usefixtures("system_tools_only")
 def test_a_compiler_that_does_not_finish_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     os.mkfifo(tmp_path / "nobody writes here")
     write_tool(tmp_path, f"exec <'{tmp_path}/nobody writes here'")
@@ -202,6 +204,7 @@ def test_a_compiler_that_does_not_finish_is_given_up(tmp_path: Path, monkeypatch
     assert refusal(lambda: SpirvModule.from_glsl(SHADER)) == (ToolUnavailable, 2301, message)
 
 
+@pytest.mark.usefixtures("system_tools_only")
 @pytest.mark.parametrize(
     ("script", "complaint"),
     [

@@ -26,7 +26,7 @@ def refused(problem: str) -> tuple[type[InvalidModule], int, str]:
 
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
-    """Put a shell script in the place of spirv-val, first on PATH; it runs in ``tmp_path``."""
+    """Put a shell script in the place of spirv-val, first on PATH and alone; it runs in ``tmp_path``."""
 
     def put(script: str) -> None:
         tool = tmp_path / "spirv-val"
@@ -35,6 +35,7 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Non
         validator.verdicts.clear()  # a script is replaced under its name
 
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr("vyre_driver.process.tools._PREFIX", "nowhere")  # no wheel's
     return put
 
 

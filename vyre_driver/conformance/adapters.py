@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from vyre_driver.backends.reference.dispatch import interpret
 from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.identity.keys import PipelineFeatureFlags
-from vyre_driver.process.workers import run_tool
+from vyre_driver.process.tools import SPIRV_DIS, find_tool
 from vyre_driver.target.config import DispatchConfig
 from vyre_driver.target.profile import DeviceProfile, feature_flags
 
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
 
 KOMPUTE = "kompute"
-_DISASSEMBLER = "spirv-dis"
 _TIMEOUT_S = 60
 _WORDS_A_LINE = 8
 
@@ -108,9 +106,9 @@ class AcquiredBackend:
 
 def shown(code: bytes) -> str:
     """Return SPIR-V, in the host's byte order, as spirv-dis shows it, or as words of eight hex digits without that."""
-    tool = shutil.which(_DISASSEMBLER)
-    if tool is not None:
-        done = run_tool([tool, "--no-color", "--no-header", "-"], code, _TIMEOUT_S)
+    tool = find_tool(SPIRV_DIS)
+    if tool is not None and not tool.problem:
+        done = tool.run(["--no-color", "--no-header", "-"], code, _TIMEOUT_S)
         if not done.returncode:
             return done.stdout.decode("utf-8", "replace").rstrip()
     words = [f"{word:08x}" for word in np.frombuffer(code, np.uint32)]

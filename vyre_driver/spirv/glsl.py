@@ -1,19 +1,17 @@
-"""Compile GLSL to SPIR-V with glslangValidator in a child process."""
+"""Compile GLSL to SPIR-V with glslangValidator, the system's or a wheel's, in a child process."""
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from vyre_driver.errors import FileUnusable, InvalidInput, ShaderSyntaxError, ToolUnavailable
-from vyre_driver.process.workers import ChildTimeout, run_tool
+from vyre_driver.process.tools import GLSLANG, Tool, find_tool, not_installed
+from vyre_driver.process.workers import ChildTimeout
 from vyre_driver.spirv.includes import MAX_SOURCE_BYTES, gather
 
-TOOL = "glslangValidator"
 TARGET = "vulkan1.1"  # what kompute's instance asks for
 _TIMEOUT_S = 120
 _DEFINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -28,7 +26,7 @@ def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None
     Raises
     ------
     ToolUnavailable
-        If glslangValidator is not installed, or does not finish in 120 s.
+        If glslangValidator is not installed, cannot be run, or does not finish in 120 s.
     FileUnusable
         If ``source`` is a path that cannot be read, or has over 16 MiB, or so is a file that it includes.
     ShaderSyntaxError
@@ -36,13 +34,9 @@ def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None
     InvalidInput
         If ``source`` is neither, or a name in ``defines`` is not an identifier.
     """
-    tool = shutil.which(TOOL)
+    tool = find_tool(GLSLANG)
     if tool is None:
-        raise ToolUnavailable(
-            f"{TOOL} is not installed, and GLSL is compiled with it",
-            fix="install it (on Debian: apt-get install glslang-tools), or pass a .spv file",
-            tool=TOOL,
-        )
+        raise not_installed(GLSLANG, "GLSL is compiled with it")
     directory = None
     if isinstance(source, Path):
         text, name, directory = _read(source), str(source), source.parent
@@ -59,7 +53,7 @@ def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None
     flags = _define_flags(defines or {})
     # A definition of several lines can hold a directive.
     seen = b"\n".join([*(one.encode("utf-8", "replace") for one in flags), text])
-    return _run(os.path.abspath(tool), text, name, gather(seen, name, directory), flags)  # noqa: PTH100 -- as PATH has it
+    return _run(tool, text, name, gather(seen, name, directory), flags)
 
 
 def _read(path: Path) -> bytes:
@@ -88,19 +82,21 @@ def _define_flags(defines: Mapping[str, object]) -> list[str]:
     return [f"-D{name}={value}" for name, value in defines.items()]
 
 
-def _run(tool: str, text: bytes, name: str, included: Mapping[str, bytes], flags: list[str]) -> bytes:
+def _run(tool: Tool, text: bytes, name: str, included: Mapping[str, bytes], flags: list[str]) -> bytes:
     with tempfile.TemporaryDirectory(prefix="vyre-glsl-") as directory:
         output, sources = Path(directory, "shader.spv"), Path(directory, "sources")
         sources.mkdir()
         for path, data in included.items():
             (sources / path).parent.mkdir(parents=True, exist_ok=True)
             (sources / path).write_bytes(data)
-        command = [tool, "--stdin", "-V", "--target-env", TARGET, "-S", "comp", *flags, "-o", str(output)]
+        arguments = ["--stdin", "-V", "--target-env", TARGET, "-S", "comp", *flags, "-o", str(output)]
         try:
-            done = run_tool(command, text, _TIMEOUT_S, cwd=sources)
+            done = tool.run(arguments, text, _TIMEOUT_S, cwd=sources)
         except ChildTimeout as error:
             raise ToolUnavailable(
-                f"{TOOL} did not finish {name} in {_TIMEOUT_S} s", fix="simplify the shader, or pass a .spv file", tool=TOOL
+                f"{GLSLANG} did not finish {name} in {_TIMEOUT_S} s",
+                fix="simplify the shader, or pass a .spv file",
+                tool=GLSLANG,
             ) from error
         if done.returncode != 0 or not output.exists():
             complaint = _complaint((done.stdout + done.stderr).decode("utf-8", "replace"), name)

@@ -9,7 +9,6 @@ Source: SPIRV-Tools' spirv-val; Vulkan 1.3, appendix "Vulkan Environment for SPI
 from __future__ import annotations
 
 import re
-import shutil
 import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING
@@ -18,13 +17,13 @@ from blake3 import blake3
 
 from vyre_driver import settings
 from vyre_driver.errors import InvalidModule, ToolUnavailable
-from vyre_driver.process.workers import ChildTimeout, run_tool
+from vyre_driver.process.tools import SPIRV_VAL, Tool, find_tool
+from vyre_driver.process.workers import ChildTimeout
 from vyre_driver.vulkan.version import known_minor
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-TOOL = "spirv-val"
 _TIMEOUT_S = 120
 _MAX_KEPT = 64
 # The layouts of buffers and of LocalSizeId are what reflection reads, whatever the device says of them.
@@ -44,16 +43,16 @@ def check_valid(code: bytes, capabilities: Collection[int], api_version: int, so
     InvalidModule
         If it is refused, or the validator dies on it.
     ToolUnavailable
-        If the validator does not finish in 120 s.
+        If the validator cannot be run, or does not finish in 120 s.
     """
-    tool = shutil.which(TOOL) if settings.switch(settings.SPIRV_VAL) else None
+    tool = find_tool(SPIRV_VAL) if settings.switch(settings.SPIRV_VAL) else None
     if tool is None:
         return
     complaint = verdicts.complaint(tool, f"vulkan1.{known_minor(api_version)}", code)
     unknown = _UNKNOWN_CAPABILITY.search(complaint)
     if complaint and (unknown is None or int(unknown[1]) not in capabilities):
         raise InvalidModule(
-            f"{source} is not a valid SPIR-V module: {TOOL} says {complaint}",
+            f"{source} is not a valid SPIR-V module: {SPIRV_VAL} says {complaint}",
             fix="correct the shader, or rebuild it with a newer compiler",
             source=source,
         )
@@ -66,9 +65,9 @@ class _Verdicts:
         self._kept: OrderedDict[tuple[str, str, bytes], str] = OrderedDict()
         self._changing = threading.Lock()
 
-    def complaint(self, tool: str, environment: str, code: bytes) -> str:
+    def complaint(self, tool: Tool, environment: str, code: bytes) -> str:
         """Return the validator's message for a module, or the remembered one; raises as ``_ask``."""
-        asked = tool, environment, blake3(code).digest()
+        asked = tool.path, environment, blake3(code).digest()
         with self._changing:
             if asked in self._kept:
                 self._kept.move_to_end(asked)
@@ -89,20 +88,15 @@ class _Verdicts:
 verdicts = _Verdicts()
 
 
-def _ask(tool: str, environment: str, code: bytes) -> str:
+def _ask(tool: Tool, environment: str, code: bytes) -> str:
     """Return the first of the validator's errors; nothing where it has none, or does not take our options."""
-    command = [tool, "--target-env", environment, *_OPTIONS, "-"]
     try:
-        done = run_tool(command, code, _TIMEOUT_S)
+        done = tool.run(["--target-env", environment, *_OPTIONS, "-"], code, _TIMEOUT_S)
     except ChildTimeout as error:
         raise ToolUnavailable(
-            f"{TOOL} did not judge a module of {len(code)} bytes in {_TIMEOUT_S} s",
+            f"{SPIRV_VAL} did not judge a module of {len(code)} bytes in {_TIMEOUT_S} s",
             fix="make the shader smaller, or set VYRE_SPIRV_VAL=0",
-            tool=TOOL,
-        ) from error
-    except OSError as error:
-        raise ToolUnavailable(
-            f"{tool} cannot be run ({error.strerror})", fix="install it anew, or set VYRE_SPIRV_VAL=0", tool=TOOL
+            tool=SPIRV_VAL,
         ) from error
     if done.returncode < 0:
         return f"nothing: it died of signal {-done.returncode}"

@@ -168,13 +168,19 @@ def test_where_no_other_is_there_it_is_refused_with_the_reason(wheel: Put, case:
     assert refusal(lambda: check_valid(b"code", [1], VULKAN_1_1, "given")) == (ToolUnavailable, 2301, text)
 
 
+@pytest.mark.parametrize("script", ["\0", "exit 1"])
+def test_a_systems_program_that_does_not_run_gives_way_to_a_wheels_of_any_version(system: Put, wheel: Put, script: str) -> None:
+    there, brought = system(GLSLANG, script), wheel(GLSLANG, "exit 0")
+    assert [one.path for one in find_tools(GLSLANG)] == [str(brought), str(there)]
+
+
 def test_a_program_that_does_not_tell_its_version_in_time_is_passed_over(
     system: Put, wheel: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tools, "_VERSION_TIMEOUT_S", 0.1)
     there, brought = system(GLSLANG, "exit 0"), wheel(GLSLANG, "while :; do :; done")
     used, other = find_tools(GLSLANG)
-    assert (used.path, other.path, other.problem) == (str(there), str(brought), "--version did not end in 0.1 s")
+    assert (used.path, other.path, other.problem) == (str(there), str(brought), "it did not end in 0.1 s")
 
 
 @pytest.mark.usefixtures("system_tools_only")
@@ -262,7 +268,7 @@ def test_the_doctor_tells_which_is_used_and_why_not_the_other(system: Put, wheel
         f"glslangValidator 9.20.0, spirv-val {BROUGHT[SPIRV_VAL]}",
         (
             f"{there} (9.20.0, from PATH) is used",
-            f"{broken} (of unknown version, from a wheel) cannot be run: Exec format error",
+            f"{broken} (of unknown version, from a wheel) --version fails: Exec format error",
             f"{brought.path} ({BROUGHT[SPIRV_VAL]}, from a wheel) is used",
         ),
         (f"install {broken} anew, or uninstall what brought it",),

@@ -90,10 +90,10 @@ def check_shader_tools() -> Check:
             use = "is used" if tool is tools[0] else f"is passed over for {_version(tools[0])}"
             origin = "from a wheel" if tool.is_from_wheel else "from PATH"
             lines.append(
-                f"{tool.path} ({_version(tool)}, {origin}) " + (f"cannot be run: {tool.problem}" if tool.problem else use)
+                f"{tool.path} ({_version(tool)}, {origin}) " + (f"--version fails: {tool.problem}" if tool.problem else use)
             )
             fact = {"name": name, "path": tool.path, "version": tool.version and list(tool.version), "origin": origin}
-            facts.append(fact | {"used": tool is tools[0] and not tool.problem, "problem": tool.problem})
+            facts.append(fact | {"used": tool is tools[0], "problem": tool.problem})
     broken = [tool for tools in found.values() for tool in tools if tool.problem]
     fixes = tuple(f"install {one.path} anew, or uninstall what brought it" for one in broken)
     return Check("shader tools", State.WARNING if broken else State.OK, ", ".join(says), tuple(lines), fixes, {"tools": facts})

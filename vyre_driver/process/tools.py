@@ -30,7 +30,7 @@ PACKAGES = {
     SPIRV_DIS: "spirv-tools (Debian, Ubuntu, Fedora, Arch)",
 }
 _PREFIX = "cmeel.prefix"
-_VERSION_TIMEOUT_S = 10
+_VERSION_TIMEOUT_S = 30
 _SCRIPT_BYTES = 512
 # "Glslang Version: 11:13.1.1" (the first number is the SPIR-V generator's), "SPIRV-Tools v2025.5 ..."
 _VERSION = re.compile(rb"^(?:Glslang Version: (?:\d+[:-])?|SPIRV-Tools v)(\d+(?:\.\d+)+)", re.MULTILINE)
@@ -102,8 +102,8 @@ def not_installed(name: str, needed_for: str) -> ToolUnavailable:
     return ToolUnavailable(f"{name} is not installed, and {needed_for}", fix=fix, tool=name)
 
 
-def _rank(tool: Tool) -> tuple[tuple[int, ...], bool]:
-    return tool.version or (), not tool.is_from_wheel
+def _rank(tool: Tool) -> tuple[bool, tuple[int, ...], bool]:
+    return not tool.problem, tool.version or (), not tool.is_from_wheel
 
 
 def _all(name: str) -> list[Tool]:
@@ -154,7 +154,7 @@ def _ask(path: str, libraries: tuple[str, ...], *_changed: int) -> tuple[tuple[i
     try:
         done = run_tool([path, "--version"], b"", _VERSION_TIMEOUT_S, env=_environment(libraries))
     except ChildTimeout:
-        return None, f"--version did not end in {_VERSION_TIMEOUT_S} s"
+        return None, f"it did not end in {_VERSION_TIMEOUT_S} s"
     except OSError as error:
         if error.errno == errno.ENOENT:  # the file is there: what is not is the loader that it names
             return None, "it is for another C library, whose loader is not here"

@@ -165,4 +165,6 @@ def _ask(path: str, libraries: tuple[str, ...], *_changed: int) -> tuple[tuple[i
     if done.returncode < 0:
         return None, f"it died of signal {-done.returncode}"
     said = done.stderr.decode("utf-8", "replace").splitlines()
-    return None, (said[0].strip() if said else f"it ended with status {done.returncode}") if done.returncode else ""
+    return None, (
+        said[0].strip().removeprefix(f"{path}: ") if said else f"it ended with status {done.returncode}"
+    ) if done.returncode else ""

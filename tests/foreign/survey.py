@@ -11,7 +11,6 @@ import argparse
 import hashlib
 import json
 import select
-import shutil
 import subprocess
 import sys
 import time
@@ -26,6 +25,7 @@ from packages import PACKAGES, SOURCES, Package, fetched, version_of
 from run_modules import GAVE_UP
 
 from vyre_driver import Driver, SpirvModule, VyreError
+from vyre_driver.process.tools import SPIRV_DIS, Tool, find_tool, not_installed
 
 CHILD = Path(__file__).parent / "run_modules.py"
 SILENT_S = 180
@@ -42,7 +42,7 @@ class Tally:
         self.runs: Counter[str] = Counter()
 
 
-def compare(tool: str, name: str, code: bytes, tally: Tally) -> None:
+def compare(tool: Tool, name: str, code: bytes, tally: Tally) -> None:
     """Read a module, and compare each of its facts with the disassembly's."""
     try:
         ours = reflected.facts(SpirvModule.from_bytes(code).interface)
@@ -51,7 +51,7 @@ def compare(tool: str, name: str, code: bytes, tally: Tally) -> None:
         tally.different.append(f"{name} is not read: {error}")
         return
     tally.reflected += 1
-    done = subprocess.run([tool, "--raw-id", "-"], input=code, capture_output=True, check=False, timeout=120)
+    done = tool.run(["--raw-id", "-"], code, 120)
     if done.returncode:
         tally.undisassembled += 1
         return
@@ -138,9 +138,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("cache", type=Path, help="where the packages are kept, outside the repository")
     parser.add_argument("--run", type=int, default=200, help="about how many modules of each package to run at most")
-    parser.add_argument("--dis", default=shutil.which("spirv-dis"), help="the spirv-dis to compare with")
     options = parser.parse_args()
     options.cache = options.cache.resolve()
+    options.dis = find_tool(SPIRV_DIS)
+    if options.dis is None:
+        raise not_installed(SPIRV_DIS, "what is reflected is compared with what it says")
     began, bad = time.monotonic(), 0
     print("| package | version | licence | modules | reflected | facts compared | equal | tried | ran | refused |")
     print("|---|---|---|---|---|---|---|---|---|---|")

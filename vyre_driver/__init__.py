@@ -4,20 +4,12 @@ Importing this touches neither Vulkan nor kompute nor the disk. Each name is imp
 or a cache only does not wait for the rest.
 """
 
-import sys
-from importlib.machinery import PathFinder as _PathFinder
 from typing import TYPE_CHECKING
 
+from vyre_driver import _loading
 from vyre_driver._version import __version__
 
-if _PathFinder.find_spec("vyre_driver._fast", __path__) is None:  # else it would be called a circular import, later
-    raise ImportError(
-        f"the vyre_driver in {__path__[0]} has no compiled modules for Python {sys.version_info[0]}.{sys.version_info[1]}. "
-        "Fix: run scripts/setup, or `pip install -e .` in that source tree; or leave its folder, so that the installed one is "
-        "found.",
-        name="vyre_driver._fast",
-        path=__path__[0],
-    )
+_loading.check_compiled(__path__[0])
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -74,7 +66,14 @@ def __getattr__(name: str) -> object:
         return vyre_driver._fast  # noqa: SLF001 -- ours
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _home(name)
+    try:
+        home = _home(name)
+    except ImportError as error:
+        told = _loading.explained(error)
+        if told is None:
+            raise
+        raise told from error
+    _loading.check_numpy()
     found = globals()[name] = home if name in {"errors", "kernels"} else getattr(home, name)
     return found
 

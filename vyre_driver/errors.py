@@ -43,7 +43,8 @@
     |-- ShaderSyntaxError             2302  ValueError
     |-- InvalidSetting                2401  ValueError
     |-- InvalidCommand                2501  ValueError
-    `-- CacheNotWarm                  2601  RuntimeError
+    |-- CacheNotWarm                  2601  RuntimeError
+    `-- InstallationUnusable          2701  ImportError
 
 A message says what is wrong, with which thing, with both numbers and their units, and ends in ``Fix:`` and one imperative
 sentence. What it says is also in attributes, so that no caller has to parse text. Codes are append-only.
@@ -270,3 +271,7 @@ class InvalidCommand(VyreError, ValueError, code=2501):
 
 class CacheNotWarm(VyreError, RuntimeError, code=2601):
     """Something would have to be compiled where nothing may be (``key``, ``reason``)."""
+
+
+class InstallationUnusable(VyreError, ImportError, code=2701):
+    """What is installed does not fit this Python, this system or numpy."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 STAGES = (
     "errors",
     "_version",
+    "_loading",
     "settings",
     "_fast",
     "checks",

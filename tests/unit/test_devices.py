@@ -23,6 +23,7 @@ DRIVER_FIX = (
     "install a Vulkan driver (on Debian mesa-vulkan-drivers brings a software one) "
     "or check what VK_DRIVER_FILES and VK_ICD_FILENAMES name"
 )
+LOADER_FIX = "run again with VK_LOADER_DEBUG=error to see why, and check what VK_DRIVER_FILES and VK_ICD_FILENAMES name"
 
 
 def facts(given: PhysicalDevice) -> dict[str, Any]:
@@ -85,12 +86,12 @@ def test_a_device_type_that_is_newer_than_this_package_needs_the_permission_of_a
         (
             _vulkan.InstanceFailed("vkCreateInstance", -3),
             "vkCreateInstance failed with VkResult -3",
-            "run vulkaninfo to see what the driver says",
+            LOADER_FIX,
         ),
         (
             _vulkan.InstanceFailed("vkEnumeratePhysicalDevices", -1),
             "vkEnumeratePhysicalDevices failed with VkResult -1",
-            "run vulkaninfo to see what the driver says",
+            LOADER_FIX,
         ),
     ],
 )

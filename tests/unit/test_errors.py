@@ -57,6 +57,7 @@ TREE = {
     "InvalidSetting": (2401, "VyreError", ValueError),
     "InvalidCommand": (2501, "VyreError", ValueError),
     "CacheNotWarm": (2601, "VyreError", RuntimeError),
+    "InstallationUnusable": (2701, "VyreError", ImportError),
 }
 CLASSES = {name: found for name, found in inspect.getmembers(errors, inspect.isclass) if issubclass(found, VyreError)}
 

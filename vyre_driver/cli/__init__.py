@@ -14,6 +14,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from vyre_driver._loading import check_numpy, explained
 from vyre_driver._version import __version__
 from vyre_driver.cli.options import printable, say
 from vyre_driver.errors import FileUnusable, InvalidCommand, VyreError
@@ -62,11 +63,10 @@ class _PrintIncludes(argparse.Action):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb and return the exit status; ``arguments`` are those after the program's name."""
     given = sys.argv[1:] if arguments is None else arguments
-    parser = _parser(given)
     if isinstance(sys.stdout, io.TextIOWrapper):  # names need not fit the terminal's encoding
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
-        options = parser.parse_args(given)
+        options = _parser(given).parse_args(given)
         with warnings.catch_warnings():
             warnings.showwarning = _warn  # type: ignore[assignment] # users need not see where it comes from
             status: int = options.run(options)
@@ -74,6 +74,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             sys.stdout.flush()
     except VyreError as error:
         _complain(error)
+        return 2
+    except ImportError as error:
+        told = explained(error)
+        if told is None:
+            raise
+        _complain(told)
         return 2
     except KeyboardInterrupt:
         say(f"{PROGRAM}: interrupted", on_stderr=True)
@@ -101,6 +107,7 @@ def _parser(given: Sequence[str]) -> _Parser:
         of_verb = verbs.add_parser(name, help=about)
         if name == wanted:
             module = _verb(name)
+            check_numpy()
             module.add_arguments(of_verb)
             of_verb.set_defaults(run=module.run)
     return parser

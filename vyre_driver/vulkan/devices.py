@@ -25,6 +25,8 @@ _NO_DRIVER_FIX = (
     "install a Vulkan driver (on Debian mesa-vulkan-drivers brings a software one) "
     "or check what VK_DRIVER_FILES and VK_ICD_FILENAMES name"
 )
+# A manifest that is no JSON is VK_ERROR_OUT_OF_HOST_MEMORY to some loaders: only they know what is wrong.
+_LOADER_FIX = "run again with VK_LOADER_DEBUG=error to see why, and check what VK_DRIVER_FILES and VK_ICD_FILENAMES name"
 
 
 class DeviceType(enum.Enum):
@@ -266,7 +268,7 @@ def enumerate_devices() -> tuple[PhysicalDevice, ...]:
             raise VulkanUnavailable("the Vulkan loader found no driver", fix=_NO_DRIVER_FIX, result=error.result) from error
         raise VulkanUnavailable(
             f"{error.call} failed with VkResult {error.result}",
-            fix="run vulkaninfo to see what the driver says",
+            fix=_LOADER_FIX,
             result=error.result,
         ) from error
     if not found:

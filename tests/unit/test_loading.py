@@ -1,0 +1,128 @@
+"""What cannot be imported says why in a sentence: no compiled modules, another system's, broken ones, an old numpy."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import vyre_driver
+from vyre_driver._loading import OLDEST_NUMPY
+
+if TYPE_CHECKING:
+    from conftest import RunChild
+
+PACKAGE = Path(vyre_driver.__file__).parent
+SUFFIX = EXTENSION_SUFFIXES[0]
+RAISED = "vyre_driver.errors.InstallationUnusable: "
+SAID = "vyre-driver: error 2701: "
+IMPORTS = [("-c", "import vyre_driver"), ("-c", "from vyre_driver import ir"), ("-m", "vyre_driver", "devices")]
+
+
+@pytest.fixture
+def unbuilt(tmp_path: Path) -> Path:
+    """A copy of the package without what was compiled."""
+    copy = tmp_path / "vyre_driver"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    return copy
+
+
+@pytest.fixture
+def extension(tmp_path: Path) -> Path:
+    """A compiled module in a package whose other files are those of this one."""
+    copy = tmp_path / "vyre_driver"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"), copy_function=os.symlink)
+    file = copy / f"vulkan/_vulkan{SUFFIX}"
+    content = file.read_bytes()
+    file.unlink()
+    file.write_bytes(content)
+    return file
+
+
+@pytest.mark.parametrize("words", IMPORTS)
+def test_an_unbuilt_tree_is_named_with_what_to_do(run_python: RunChild, unbuilt: Path, words: tuple[str, ...]) -> None:
+    done = run_python(*words, cwd=unbuilt.parent)
+    version = ".".join(map(str, sys.version_info[:2]))
+    expected = (
+        f"{RAISED}the vyre_driver in {unbuilt} has no compiled modules for Python {version}. Fix: run scripts/setup, or "
+        "`pip install -e .` in that source tree; or leave its folder, so that the installed one is found."
+    )
+    assert (done.status, done.stderr.splitlines()[-1]) == (1, expected)
+
+
+@pytest.mark.parametrize("words", IMPORTS)
+def test_modules_of_another_system_are_named_beside_what_this_python_takes(
+    run_python: RunChild, unbuilt: Path, words: tuple[str, ...]
+) -> None:
+    for tag in ("cpython-311-sparc-linux-gnu", "cpython-310-sparc-linux-musl"):
+        (unbuilt / f"_fast.{tag}.so").write_bytes(b"")
+    done = run_python(*words, cwd=unbuilt.parent)
+    wanted = SUFFIX.removeprefix(".").removesuffix(".so")
+    expected = (
+        f"{RAISED}the vyre_driver in {unbuilt} is compiled for cpython-310-sparc-linux-musl, cpython-311-sparc-linux-gnu, and "
+        f"this Python takes {wanted}. Fix: install it with this Python's pip, which refuses a wheel that does not fit; "
+        "in a source tree, run scripts/setup or `pip install -e .`."
+    )
+    assert (done.status, done.stderr.splitlines()[-1]) == (1, expected)
+
+
+def check_refused(run_python: RunChild, extension: Path, reason: str, fix: str) -> None:
+    """Check what the verb and the import say of a compiled module; the reason's first words are the dynamic linker's."""
+    started = f"{extension} does not load ("
+    verb = run_python("-m", "vyre_driver", "devices", cwd=extension.parents[2])
+    name = run_python("-c", "from vyre_driver import devices", cwd=extension.parents[2])
+    assert (verb.status, len(verb.stderr.splitlines()), name.status) == (2, 1, 1), verb.stderr
+    for said, start in ((verb.stderr, SAID), (name.stderr.splitlines()[-1], RAISED)):
+        assert said.startswith(start + started), said
+        assert (reason in said, said.strip().endswith(f"). Fix: {fix}.")) == (True, True), said
+
+
+def test_a_module_that_is_no_library_is_named(run_python: RunChild, extension: Path) -> None:
+    extension.write_bytes(bytes(4096))
+    fix = "install vyre_driver anew with this Python's pip, from a wheel that pip takes or from source"
+    check_refused(run_python, extension, "invalid ELF header", fix)
+
+
+def test_a_module_that_wants_a_newer_glibc_is_named(run_python: RunChild, extension: Path) -> None:
+    content = extension.read_bytes()
+    changed = re.sub(rb"\0GLIBC_2\.\d\d\0", b"\0GLIBC_2.99\0", content)
+    assert changed != content
+    extension.write_bytes(changed)
+    fix = "install vyre_driver with pip on this system, from a wheel whose manylinux tag names no newer glibc, or from source"
+    check_refused(run_python, extension, "version `GLIBC_2.99' not found", fix)
+
+
+OLD_NUMPY = "numpy 1.23.5 is installed, and vyre_driver needs 1.24 or newer. Fix: pip install 'numpy>=1.24'.\n"
+
+
+@pytest.mark.parametrize("name", ["Driver", "Program", "kernels"])
+def test_an_old_numpy_is_named_by_the_import_of_what_needs_it(run_python: RunChild, name: str) -> None:
+    done = run_python("-c", f"import numpy; numpy.__version__ = '1.23.5'; from vyre_driver import {name}")
+    assert (done.status, done.stderr.splitlines(keepends=True)[-1]) == (1, RAISED + OLD_NUMPY)
+
+
+def test_an_old_numpy_is_named_by_the_program_in_one_line(run_python: RunChild) -> None:
+    code = "import numpy; numpy.__version__ = '1.23.5'; from vyre_driver.cli import main; raise SystemExit(main(['demo']))"
+    done = run_python("-c", code)
+    assert (done.status, done.stdout, done.stderr) == (2, "", SAID + OLD_NUMPY)
+
+
+@pytest.mark.parametrize("version", ["1.24.0", "2.0.0rc1", "2.10.0.dev0+git"])
+def test_a_numpy_that_is_new_enough_is_taken(run_python: RunChild, version: str) -> None:
+    done = run_python(
+        "-c", f"import numpy; numpy.__version__ = {version!r}; from vyre_driver import Driver; print(Driver.__name__)"
+    )
+    assert (done.status, done.stdout, done.stderr) == (0, "Driver\n", "")
+
+
+def test_the_oldest_numpy_is_that_of_the_metadata() -> None:
+    pyproject = PACKAGE.parent / "pyproject.toml"
+    if not pyproject.exists():
+        pytest.skip("this is not a source tree")
+    assert f'"numpy>={OLDEST_NUMPY[0]}.{OLDEST_NUMPY[1]}"' in pyproject.read_text("utf-8")

@@ -1,0 +1,77 @@
+"""Whether what is installed can be used: compiled modules that are this Python's and load, and a numpy that is new enough."""
+
+from __future__ import annotations
+
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES, PathFinder
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vyre_driver.errors import InstallationUnusable
+
+_ROOT = __file__.removesuffix("_loading.py")
+OLDEST_NUMPY = (1, 24)  # as in pyproject.toml
+
+
+def check_compiled(root: str) -> None:
+    """Check that the package in this folder has compiled modules for this Python: the lack would be called a circular import.
+
+    Raises
+    ------
+    InstallationUnusable
+        If it has none, or those of another Python or system.
+    """
+    if PathFinder.find_spec("vyre_driver._fast", [root]) is not None:
+        return
+    from pathlib import Path
+
+    from vyre_driver.errors import InstallationUnusable
+
+    there = sorted(one.name.removeprefix("_fast.").removesuffix(".so") for one in Path(root).glob("_fast.*.so"))
+    wanted = EXTENSION_SUFFIXES[0].removeprefix(".").removesuffix(".so")
+    if there:
+        problem = f"the vyre_driver in {root} is compiled for {', '.join(there)}, and this Python takes {wanted}"
+        fix = (
+            "install it with this Python's pip, which refuses a wheel that does not fit; "
+            "in a source tree, run scripts/setup or `pip install -e .`"
+        )
+    else:
+        problem = f"the vyre_driver in {root} has no compiled modules for Python {sys.version_info[0]}.{sys.version_info[1]}"
+        fix = "run scripts/setup, or `pip install -e .` in that source tree"
+        fix += "; or leave its folder, so that the installed one is found"
+    raise InstallationUnusable(problem, fix=fix, path=root)
+
+
+def check_numpy() -> None:
+    """Check the version of numpy, if it was imported: pip can be told to install any.
+
+    Raises
+    ------
+    InstallationUnusable
+        If it is too old.
+    """
+    numpy = sys.modules.get("numpy")
+    version = str(getattr(numpy, "__version__", ""))
+    numbers = [int(part) for part in version.split(".")[:2] if part.isdecimal()]
+    if len(numbers) == 2 and tuple(numbers) < OLDEST_NUMPY:
+        from vyre_driver.errors import InstallationUnusable
+
+        needed = ".".join(map(str, OLDEST_NUMPY))
+        raise InstallationUnusable(
+            f"numpy {version} is installed, and vyre_driver needs {needed} or newer", fix=f"pip install 'numpy>={needed}'"
+        )
+
+
+def explained(error: ImportError) -> InstallationUnusable | None:
+    """Return an error in a sentence, if the dynamic linker refused a compiled module of this package."""
+    file = str(error.path)
+    if isinstance(error, ModuleNotFoundError) or not (file.startswith(_ROOT) and file.endswith(".so")):
+        return None
+    from vyre_driver.errors import InstallationUnusable
+
+    fix = "install vyre_driver anew with this Python's pip, from a wheel that pip takes or from source"
+    if "GLIBC" in str(error):
+        fix = (
+            "install vyre_driver with pip on this system, from a wheel whose manylinux tag names no newer glibc, or from source"
+        )
+    return InstallationUnusable(f"{file} does not load ({error})", fix=fix, path=file)

@@ -71,7 +71,7 @@ def explained(error: ImportError) -> InstallationUnusable | None:
 
     fix = "install vyre_driver anew with this Python's pip, from a wheel that pip takes or from source"
     if "GLIBC" in str(error):
-        fix = (
-            "install vyre_driver with pip on this system, from a wheel whose manylinux tag names no newer glibc, or from source"
-        )
+        fix = "install it with pip on this system, from a wheel whose manylinux tag names no newer glibc, or from source"
+    elif "ld-linux" in str(error) or "Error relocating" in str(error):  # as musl says it
+        fix = "install vyre_driver from source: its wheels are for glibc, and this system has another C library"
     return InstallationUnusable(f"{file} does not load ({error})", fix=fix, path=file)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import vyre_driver
-from vyre_driver._loading import OLDEST_NUMPY
+from vyre_driver._loading import OLDEST_NUMPY, explained
 
 if TYPE_CHECKING:
     from conftest import RunChild
@@ -94,8 +94,27 @@ def test_a_module_that_wants_a_newer_glibc_is_named(run_python: RunChild, extens
     changed = re.sub(rb"\0GLIBC_2\.\d\d\0", b"\0GLIBC_2.99\0", content)
     assert changed != content
     extension.write_bytes(changed)
-    fix = "install vyre_driver with pip on this system, from a wheel whose manylinux tag names no newer glibc, or from source"
+    fix = "install it with pip on this system, from a wheel whose manylinux tag names no newer glibc, or from source"
     check_refused(run_python, extension, "version `GLIBC_2.99' not found", fix)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Error loading shared library ld-linux-x86-64.so.2: No such file or directory (needed by /lib/_vulkan.so)",
+        "Error relocating /lib/_vulkan.so: pthread_rwlockattr_setkind_np: symbol not found",
+    ],
+)
+def test_what_musl_says_is_explained(said: str) -> None:
+    file = str(PACKAGE / f"vulkan/_vulkan{SUFFIX}")
+    fix = "install vyre_driver from source: its wheels are for glibc, and this system has another C library"
+    assert str(explained(ImportError(said, path=file))) == f"{file} does not load ({said}). Fix: {fix}."
+
+
+@pytest.mark.parametrize("path", [None, "/lib/other.so", str(PACKAGE / "driver.py")])
+def test_an_error_of_something_else_is_left_alone(path: str | None) -> None:
+    assert explained(ImportError("libc.so.6: version `GLIBC_2.99' not found", path=path)) is None
+    assert explained(ModuleNotFoundError("No module named 'numpy'", path=path)) is None
 
 
 OLD_NUMPY = "numpy 1.23.5 is installed, and vyre_driver needs 1.24 or newer. Fix: pip install 'numpy>=1.24'.\n"

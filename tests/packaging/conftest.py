@@ -5,11 +5,13 @@ Built once a session, from a copy of the checkout, so that nothing is written in
 
 from __future__ import annotations
 
+import email
 import os
 import shutil
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -142,12 +144,22 @@ def run_installed(installed: Path, tmp_path: Path) -> Callable[..., subprocess.C
     return run_one
 
 
+def repack(distribution: str, place: Path) -> None:
+    """Make the wheel again that a distribution was installed from, for builds in isolation."""
+    found = metadata.distribution(distribution)
+    tag = email.message_from_string(str(found.read_text("WHEEL")))["Tag"]
+    with zipfile.ZipFile(place / f"{distribution.lower()}-{found.version}-{tag}.whl", "w") as wheel:
+        for file in found.files or []:
+            if file.parts[0] != ".." and file.suffix != ".pyc":
+                wheel.write(str(file.locate()), str(file))
+
+
 @pytest.fixture(scope="session")
 def build_tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with setuptools and Cython."""
+    """A directory with the wheels of setuptools and Cython."""
     place = tmp_path_factory.mktemp("tools")
     for distribution in ("setuptools", "Cython"):
-        offer(distribution, place)
+        repack(distribution, place)
     return place
 
 
@@ -155,17 +167,18 @@ def build_tools(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def embedded(
     checkout: Path, installed: Path, build_tools: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str, str], subprocess.CompletedProcess[str]]:
-    """Run Python code of the environment with the wheel beside an example that was built there."""
-    built: dict[str, Path] = {}
+    """Run Python code of the environment with the wheel, into which pip has installed an example without a switch."""
+    built: set[str] = set()
 
     def run_one(example: str, code: str) -> subprocess.CompletedProcess[str]:
+        place = tmp_path_factory.mktemp(example)
         if example not in built:
-            place = tmp_path_factory.mktemp(example) / example
-            shutil.copytree(checkout / "examples" / example, place)
-            run([str(installed / "python"), "setup.py", "build_ext", "--inplace"], place, PYTHONPATH=str(build_tools))
-            built[example] = place
+            shutil.copytree(checkout / "examples" / example, place / example)
+            command = [sys.executable, "-m", "pip", "--python", str(installed / "python"), "install", f"./{example}"]
+            run(command, place, PIP_FIND_LINKS=str(build_tools))
+            built.add(example)
         command = [str(installed / "python"), "-c", code]
         env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        return subprocess.run(command, cwd=built[example], env=env, capture_output=True, text=True, check=False, timeout=110)
+        return subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, check=False, timeout=110)
 
     return run_one

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from conftest import run
 
 from vyre_driver.autotune import AutotuneKey
 from vyre_driver.specialization import SpecCacheKey, SpecMap, SpecValue
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
@@ -114,6 +116,23 @@ def test_a_cython_extension_names_a_sweep_as_python_does(embedded: Embedded) -> 
     done = embedded("embed_cython", "import embed_cython; print(embed_cython.sweep(5, 7, 20))")
     keys = [SpecCacheKey.new(5, 7, (64, 1, 1), SpecMap({"TILE": SpecValue.u32(tile)})) for tile in range(20)]
     assert (done.stdout, done.stderr) == (f"{[AutotuneKey.new(key, '').key_hex for key in keys]}\n", "")
+
+
+@pytest.mark.parametrize("example", ["embed_c", "embed_cython"])
+def test_a_build_where_the_package_is_not_installed_says_so(
+    example: str, checkout: Path, build_tools: Path, tmp_path: Path
+) -> None:
+    run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "venv")], tmp_path)
+    python = tmp_path / "venv/bin/python"
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", str(checkout / "examples" / example)]
+    env = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(build_tools)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=110)
+    said = [line.strip() for line in (done.stdout + done.stderr).splitlines() if "vyre_driver.h" in line]
+    expected = (
+        f"vyre_driver.h cannot be found with {python} (ModuleNotFoundError: No module named 'vyre_driver'). "
+        "Fix: pip install vyre_driver there; if it is, and this builds elsewhere: --no-build-isolation."
+    )
+    assert (done.returncode, said) == (1, [expected])
 
 
 def test_the_installed_package_says_where_its_header_is(run_installed: RunInstalled, installed: Path) -> None:

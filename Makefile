@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 # Else every worker, and every process that a test starts, would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo test check-all quick stress check conform sanitize fuzz foreign vendors wheels clean
+.PHONY: help setup demo test check-all quick stress check conform sanitize fuzz foreign vendors wheels rooms clean
 
 , := ,
 PYTEST = .venv/bin/python -m pytest
@@ -69,6 +69,9 @@ vendors: setup  ## compile for AMD's devices without one, and test on a device a
 
 wheels:  ## manylinux wheels with kompute in them for every Python found, and their SBOM, in dist (ARGS: scripts/wheels.py --help)
 	$${PYTHON:-python3} scripts/wheels.py $(ARGS)
+
+rooms:  ## as root: install, build and run in fresh Debian roots: wheels, a clone, embedding, refusals (ARGS: scripts/rooms.py --help)
+	$${PYTHON:-python3} scripts/rooms.py $(ARGS)
 
 clean:  ## remove .venv and everything that was built
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -116,7 +116,7 @@ class Room:
         self.run(f"apt-get -qq update && apt-get -qq -y install --no-install-recommends {packages}")
 
 
-def make_root(suite: str, mirror: str, cache: Path, *, fresh: bool) -> Path:
+def make_root(suite: str, mirror: str, cache: Path) -> Path:
     """Return the root that a suite's rooms are copies of, made where there is none.
 
     Raises
@@ -125,8 +125,6 @@ def make_root(suite: str, mirror: str, cache: Path, *, fresh: bool) -> Path:
         If debootstrap fails.
     """
     root = cache / suite
-    if fresh:
-        shutil.rmtree(root, ignore_errors=True)
     if root.is_dir():
         return root
     making, log = cache / f"making-{suite}", cache / f"{suite}.log"
@@ -242,19 +240,19 @@ WAYS = {"wheel": check_wheel, "clone": check_clone, "embed": check_embedding, "r
 def visit(suite: str, way: str, options: argparse.Namespace) -> Row:
     """Return what came out of a way in a room, which is removed again."""
     row = Row(SUITES[suite], way)
-    log = options.cache / f"{suite}-{way}.log"
+    log, place = options.cache / f"{suite}-{way}.log", options.cache / f"room-{suite}-{way}"
     try:
-        root = make_root(suite, options.mirror, options.cache, fresh=False)
-        room = furnish(root, options.cache / f"room-{suite}-{way}", log)
-        try:
-            WAYS[way](room, row, options.dist)
-        finally:
-            if not options.keep:
-                shutil.rmtree(room.place, ignore_errors=True)
+        root = make_root(suite, options.mirror, options.cache)
+        WAYS[way](furnish(root, place, log), row, options.dist)
     except RoomUnavailable as error:
         row.failure = f"no room: {error}"
     except StepFailed as error:
         row.failure = f"{error} (all of it: {log})"
+    except subprocess.CalledProcessError as error:
+        row.failure = f"`{' '.join(error.cmd)}` ended with {error.returncode}"
+    finally:
+        if not options.keep:
+            shutil.rmtree(place, ignore_errors=True)
     return row
 
 

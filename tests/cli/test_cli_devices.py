@@ -47,6 +47,22 @@ def test_without_a_vulkan_driver_it_is_refused(refused: Refused, arguments: tupl
 
 
 @pytest.mark.device
+@pytest.mark.parametrize("broken", ["manifest", "library"])
+def test_a_broken_vulkan_driver_is_refused(refused: Refused, tmp_path: Path, broken: str) -> None:
+    manifest, library = tmp_path / "icd.json", tmp_path / "driver.so"
+    library.write_bytes(bytes(4096))
+    told = json.dumps({"file_format_version": "1.0.0", "ICD": {"library_path": str(library), "api_version": "1.3.0"}})
+    manifest.write_text(told if broken == "library" else told[:20], "utf-8")
+    said = refused("devices", env={"VK_DRIVER_FILES": str(manifest), "VK_ICD_FILENAMES": str(manifest)})
+    # Of a manifest that is cut off, some loaders say nothing and others that memory ran out.
+    out_of_memory = (
+        "2001: vkCreateInstance failed with VkResult -1. Fix: run again with VK_LOADER_DEBUG=error to see why, "
+        "and check what VK_DRIVER_FILES and VK_ICD_FILENAMES name."
+    )
+    assert said in ({NO_DRIVER} if broken == "library" else {NO_DRIVER, out_of_memory})
+
+
+@pytest.mark.device
 def test_without_kp_run_is_refused(run_python: RunChild, work: Path) -> None:
     hide = "import sys; sys.modules['kp'] = sys.modules['vyre_driver.kompute.bundled.kp'] = None"
     code = f"{hide}; from vyre_driver.cli import main; sys.exit(main(sys.argv[1:]))"

@@ -72,7 +72,7 @@ def test_a_root_that_cannot_be_made_is_named_and_nothing_of_it_stays(
     cache = tmp_path / "cache"
     cache.mkdir()
     with pytest.raises(rooms.RoomUnavailable) as caught:
-        rooms.make_root("trixie", "http://none.invalid", cache, fresh=False)
+        rooms.make_root("trixie", "http://none.invalid", cache)
     told = f"debootstrap ended with 1: I: Retrieving | E: no such mirror (all of it: {cache}/trixie.log)"
     assert (str(caught.value), [one.name for one in cache.iterdir()], room.place) == (told, ["trixie.log"], Path("/"))
 

@@ -298,8 +298,9 @@ def main() -> int:
         if options.fresh:
             shutil.rmtree(options.cache / suite, ignore_errors=True)
         for way in options.way or WAYS:
-            print(f"rooms: {SUITES[suite]}, {way}", flush=True)
+            print(f"rooms: {SUITES[suite]}, {way}: ", end="", flush=True)
             rows.append(visit(suite, way, options))
+            print(rows[-1].failure or "ok", rows[-1].seconds, flush=True)
     show(rows)
     if options.json:
         told = {"untested": UNTESTED, "rows": [asdict(row) for row in rows]}

@@ -100,6 +100,7 @@ class Room:
                         first = time.monotonic() - start
             except BaseException:
                 child.kill()
+                child.communicate()  # ends when the last process in the room has: else the room could not be removed
                 raise
             finally:
                 limit.cancel()

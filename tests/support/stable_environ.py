@@ -25,7 +25,8 @@ def install() -> None:
     os.putenv, os.unsetenv = _put, _unset
 
 
-def _put(name: bytes, value: bytes) -> None:
+def _put(name: str | bytes, value: str | bytes) -> None:
+    name, value = os.fsencode(name), os.fsencode(value)  # os.environ gives bytes, numpy 2 gives str
     if b"=" in name or b"\0" in name + value:
         raise ValueError("illegal environment variable")
     entry = name + b"=" + value
@@ -40,7 +41,8 @@ def _put(name: bytes, value: bytes) -> None:
         names.append(name)
 
 
-def _unset(name: bytes) -> None:
+def _unset(name: str | bytes) -> None:
+    name = os.fsencode(name)
     names = _all_names()
     if name in names:
         place, last = names.index(name), len(names) - 1

@@ -34,8 +34,12 @@ for count in range(600):
     kept = kept[-200:] + [bytearray(8 * (40 + count % 50)) for _ in range(5)]
     for name in names[::2]:
         del os.environ[name]
+for name in ("AS_TEXT", "AS_TEXT_TOO"):
+    os.putenv(name, "1")
+os.unsetenv("AS_TEXT_TOO")
 told = subprocess.run(["env", "-0"], capture_output=True, check=True).stdout
-assert sorted(told.split(b"\\0")[:-1]) == sorted(name + b"=" + value for name, value in os.environb.items())
+expected = [*os.environb.items(), (b"AS_TEXT", b"1")]
+assert sorted(told.split(b"\\0")[:-1]) == sorted(name + b"=" + value for name, value in expected)
 print("NEW_37" in os.environ, os.environ["NEW_37"], "NEW_36" in os.environ)
 """
 

@@ -297,7 +297,8 @@ def dying(call, turn, when):
                 os._exit(7)
     return called
 
-path, name, when = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+path, (name, when) = Path(sys.argv[1]), sys.argv[2:]
+owner = Path if name == "mkdir" else os  # Python 3.10's Path has an os.mkdir of its own
 save(path.with_name("warm.toml"), 1, 1)  # what is imported late opens files too
 status = turn = 0
 while turn == 0 or status:
@@ -306,13 +307,12 @@ while turn == 0 or status:
     save(path, 100, 1)
     child = os.fork()
     if child == 0:
-        setattr(os, name, dying(getattr(os, name), [turn], when))
+        setattr(owner, name, dying(getattr(owner, name), [turn], when))
         save(path, 200, 2)
         os._exit(0)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     found = {key: record.unroll for (key, _), record in AutotuneStore.load(path).records().items()}
-    assert found in (dict.fromkeys(keys(100), 1), dict.fromkeys(keys(200), 2)), (turn, status, len(found))
-    assert status in (0, 7), status
+    assert found in (dict.fromkeys(keys(100), 1), dict.fromkeys(keys(200), 2)) and status in (0, 7), (turn, status)
 save(path, 200, 2)
 print(turn, {record.unroll for record in AutotuneStore.load(path).records().values()})
 """

@@ -330,7 +330,7 @@ def test_an_interruption_while_a_marker_is_removed_tells_of_no_death(root: Path,
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "unlink", interrupted)
+        patch.setattr(Path, "unlink", interrupted)
         with pytest.raises(KeyboardInterrupt):
             use(root)
     cache = DiskPipelineCache(root)
@@ -342,7 +342,7 @@ def test_a_marker_that_cannot_be_removed_tells_of_no_death(root: Path, monkeypat
         raise OSError(errno.EROFS, "Read-only file system")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "unlink", fail)
+        patch.setattr(Path, "unlink", fail)
         assert use(root) == ("", {"marker_failed": 1})
     cache = DiskPipelineCache(root)
     assert (CrashMarkers(cache).sweep(), cache.get(KEY).verdict, marks(root)) == ({}, Verdict.HIT, ["machine.good"])

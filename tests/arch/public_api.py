@@ -14,7 +14,7 @@ import inspect
 import re
 import textwrap
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, UnionType
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import VyreError
@@ -85,7 +85,8 @@ def described(name: str, value: object, listed: Collection[type]) -> list[str]:
         return [f"{name} = {shown(value)}"]
     if isinstance(value, dict):
         return [f"{name}: dict of {', '.join(sorted(value))}"]
-    return [f"{name}: {type(value).__name__}"]
+    # Python 3.14 calls the type of int | str Union.
+    return [f"{name}: {'UnionType' if isinstance(value, UnionType) else type(value).__name__}"]
 
 
 def class_line(name: str, cls: type) -> str:

@@ -150,10 +150,10 @@ def locked(path: str | os.PathLike[str], wait_s: float) -> Iterator[LockedFile]:
     """
     real = Path(os.path.realpath(path))  # a link stays one: what it points to is replaced
     until = time.monotonic() + wait_s
-    held = _Held()
+    held = [_Held()]  # in a list, which can be emptied: what traces a call has a copy of its local names until Python 3.13
     answers: SimpleQueue[BaseException | None] = SimpleQueue()
     ended: SimpleQueue[object] = SimpleQueue()
-    holding = weakref.ref(held, ended.put)
+    holding = weakref.ref(held[0], ended.put)
     try:
         start_all([threading.Thread(target=_hold, args=(real, wait_s, holding, ended, answers), daemon=True)])
     except RuntimeError as error:
@@ -168,7 +168,7 @@ def locked(path: str | os.PathLike[str], wait_s: float) -> Iterator[LockedFile]:
     try:
         yield LockedFile(real, max(0.0, until - time.monotonic()))
     finally:
-        del held
+        held.clear()
         failure = answers.get()
     if failure is not None:
         raise failure

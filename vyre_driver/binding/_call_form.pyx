@@ -1,4 +1,4 @@
-# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
+# cython: language_level=3, embedsignature=True, binding=True
 """Recognize a call of the same form as an earlier one: compare types, shapes and counts, and pack push constants.
 
 What is out of the ordinary is left to the plain code, which proves it from the ground up or says what is wrong.

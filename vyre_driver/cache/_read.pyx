@@ -1,4 +1,4 @@
-# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
+# cython: language_level=3, embedsignature=True, binding=True
 """Read one file of the cache, with all that is needed to verify it, in one call without the GIL.
 
 It is six system calls at most, because opening a directory costs more than reading the file: the root is checked by lstat, and

@@ -1,4 +1,4 @@
-# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
+# cython: language_level=3, embedsignature=True, binding=True
 """Finish every new expression and node: its fields, parts, key, counts and traits.
 
 A class's layout (:mod:`vyre_driver.ir.layout`) says what its parts are, docs/ir.md says what a key is. ``complete`` is

@@ -1,4 +1,4 @@
-# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=False
+# cython: language_level=3, embedsignature=True, binding=True
 """A lock that tells the thread which holds it from one that has to wait, seats and conditions. Imports nothing of ours.
 
 Compiled, so that no signal handler and no collection of garbage runs between taking one and knowing that it is taken.

@@ -1,4 +1,4 @@
-# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
+# cython: language_level=3, embedsignature=True, binding=True
 """Open files that are closed whatever comes. Imports nothing of ours."""
 
 from posix.types cimport off_t

@@ -1,4 +1,4 @@
-# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
+# cython: language_level=3, embedsignature=True, binding=True
 """Find out whether a SPIR-V module uses more of its grid than the x axis. Imports nothing of ours.
 
 The built-in indices are vectors of three. They are followed through loads, variables, calls and arithmetic, whatever the order

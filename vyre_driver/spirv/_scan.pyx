@@ -1,4 +1,4 @@
-# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
+# cython: language_level=3, embedsignature=True, binding=True
 """Walks over a SPIR-V module whose framing was checked: what it declares, which functions it has, and what each names.
 
 Nothing here imports the rest of the package. Plain twins stand in tests/support/spirv_twin.py.

@@ -1,4 +1,4 @@
-# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
+# cython: language_level=3, embedsignature=True, binding=True
 """The structural check of a SPIR-V module whose framing was checked: sections, functions, blocks, and every id that is used.
 
 A driver that is given an id that nothing defines, or a type where a value belongs, may crash. Refuses only what breaks a rule

@@ -1,9 +1,9 @@
-# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=False
+# cython: language_level=3, embedsignature=True, binding=True
 """Count, sum and keep events, cheaply enough for every replayed dispatch. Imports nothing of ours.
 
 There is no lock. Every method holds the GIL from its first change to its last, and what it does in between neither runs Python
-code nor makes an object for which garbage would be collected, so threads see each event whole. An interpreter without the GIL
-takes it back when this is imported, as it does for kompute. The plain twin stands in tests/support/counters_twin.py.
+code nor makes an object for which garbage would be collected, so threads see each event whole. A free-threaded interpreter
+takes the GIL back when the package is imported. The plain twin stands in tests/support/counters_twin.py.
 """
 
 cimport cython

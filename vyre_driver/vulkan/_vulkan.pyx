@@ -1,4 +1,4 @@
-# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
+# cython: language_level=3, embedsignature=True, binding=True
 """Query the Vulkan loader for devices: with an instance of our own, and without creating a device.
 
 libvulkan.so.1 is opened with dlopen, never linked, so that this module imports on a machine without Vulkan. What comes back

@@ -1,4 +1,4 @@
-# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
+# cython: language_level=3, embedsignature=True, binding=True
 """Scan encoded terms: prove that bytes are a node and find each of its terms, before any object is created.
 
 The grammar comes from vyre_driver/ir/wire/grammar.py; nothing here knows a class or a tag. A plain twin stands in

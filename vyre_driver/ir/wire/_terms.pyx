@@ -1,4 +1,4 @@
-# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
+# cython: language_level=3, embedsignature=True, binding=True
 """Create terms from checked bytes; use it through :mod:`vyre_driver.ir.wire.reader`.
 
 Its plain twin is tests/support/wire_twin.py.

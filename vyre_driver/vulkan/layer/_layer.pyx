@@ -1,4 +1,4 @@
-# cython: language_level=3, embedsignature=True, binding=True, freethreading_compatible=True
+# cython: language_level=3, embedsignature=True, binding=True
 """The Python interface of the vyre Vulkan layer, in the shared object that the loader opens as the layer.
 
 What the loader and kompute do through the layer is done on the thread that armed it; the functions here read and write that

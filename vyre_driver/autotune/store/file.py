@@ -150,7 +150,7 @@ def locked(path: str | os.PathLike[str], wait_s: float) -> Iterator[LockedFile]:
     """
     real = Path(os.path.realpath(path))  # a link stays one: what it points to is replaced
     until = time.monotonic() + wait_s
-    held = [_Held()]  # in a list, which can be emptied: what traces a call has a copy of its local names until Python 3.13
+    held = [_Held()]  # in a list, to be emptied: a tracer's copy of the local names keeps what Python 3.10 has deleted
     answers: SimpleQueue[BaseException | None] = SimpleQueue()
     ended: SimpleQueue[object] = SimpleQueue()
     holding = weakref.ref(held[0], ended.put)

@@ -42,7 +42,8 @@ def trapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_traps_are_sprung_by_a_process_started_with_m(trapped: Path, run_python: RunChild) -> None:
     assert run_python("-m", "vyre_driver", "devices").status == 1
-    assert trapped.read_text() == "vyre_driver\n"
+    first = "vyre_driver" if sys.version_info >= (3, 11) else "runpy"  # which is frozen into Python since
+    assert trapped.read_text() == f"{first}\n"
 
 
 @pytest.mark.device

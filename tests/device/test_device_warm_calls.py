@@ -29,6 +29,7 @@ def shown(found: object) -> tuple[Any, ...]:
     return found.dtype.name, found.shape, found.ravel().tolist()
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array:DeprecationWarning")  # NumPy 2.5
 def test_an_array_that_changes_its_shape_in_place_comes_back_in_that(saxpy: Kernel) -> None:
     x, y = ones(), ones()
     before = shown(saxpy(x, y, push=PUSH))

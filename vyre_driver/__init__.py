@@ -10,24 +10,7 @@ from vyre_driver import _loading
 from vyre_driver._version import __version__
 
 _loading.check_compiled(__path__[0])
-
-
-def _take_the_gil_back() -> None:
-    has_gil = getattr(sys, "_is_gil_enabled", lambda: True)
-    if has_gil():
-        return
-    import vyre_driver._fast  # noqa: F401 -- it wants the GIL, so a free-threaded Python takes it back, with a warning
-
-    if not has_gil():
-        raise ImportError(
-            "vyre_driver and kompute need the GIL, and PYTHON_GIL=0 or -X gil=0 keeps it off. "
-            "Fix: leave both out, or set PYTHON_GIL=1.",
-            name="vyre_driver",
-            path=__path__[0],
-        )
-
-
-_take_the_gil_back()
+_loading.take_gil_back()
 
 if TYPE_CHECKING:
     from types import ModuleType

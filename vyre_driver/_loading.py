@@ -1,4 +1,4 @@
-"""Whether what is installed can be used: compiled modules that are this Python's and load, and a numpy that is new enough."""
+"""Whether what is installed can be used: compiled modules that are this Python's and load, the GIL, numpy's version."""
 
 from __future__ import annotations
 
@@ -40,6 +40,28 @@ def check_compiled(root: str) -> None:
         fix = "run scripts/setup, or `pip install -e .` in that source tree"
         fix += "; or leave its folder, so that the installed one is found"
     raise InstallationUnusable(problem, fix=fix, path=root)
+
+
+def take_gil_back() -> None:
+    """Have a free-threaded Python take its GIL back, which it says by a RuntimeWarning.
+
+    Raises
+    ------
+    InstallationUnusable
+        If it was told to do without.
+    """
+    has_gil = getattr(sys, "_is_gil_enabled", lambda: True)
+    if has_gil():
+        return
+    import vyre_driver._fast  # noqa: F401 -- it wants the GIL
+
+    if not has_gil():
+        from vyre_driver.errors import InstallationUnusable
+
+        raise InstallationUnusable(
+            "vyre_driver and kompute need the GIL, and PYTHON_GIL=0 or -X gil=0 keeps it off",
+            fix="leave both out, or set PYTHON_GIL=1",
+        )
 
 
 def check_numpy() -> None:

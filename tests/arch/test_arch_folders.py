@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 STAGES = (
     "errors",
     "_version",
-    "_loading",
     "settings",
     "_fast",
+    "_loading",
     "checks",
     "process",
     "vulkan",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from conftest import RunChild
 
 REFUSED = (
-    "ImportError: vyre_driver and kompute need the GIL, and PYTHON_GIL=0 or -X gil=0 keeps it off. "
+    "vyre_driver.errors.InstallationUnusable: vyre_driver and kompute need the GIL, and PYTHON_GIL=0 or -X gil=0 keeps it off. "
     "Fix: leave both out, or set PYTHON_GIL=1."
 )
 free_threaded = pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python is not free-threaded")

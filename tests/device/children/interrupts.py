@@ -29,6 +29,7 @@ def interrupted_at(step: int, codes: set[CodeType], call: Callable[[], object]) 
         return trace
 
     before = sys.gettrace()
+    sys._getframe().f_trace_opcodes = True  # noqa: SLF001 -- Python 3.12 gives opcodes only if a frame wants them by now
     sys.settrace(trace)
     try:
         call()

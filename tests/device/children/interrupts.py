@@ -21,7 +21,7 @@ def interrupted_at(step: int, codes: set[CodeType], call: Callable[[], object]) 
         nonlocal left
         if frame.f_code not in codes:
             return None
-        frame.f_trace_opcodes = True
+        frame.f_trace, frame.f_trace_opcodes = trace, True  # in this order for Python 3.13
         if event == "opcode":
             left -= 1
             if left == 0:
@@ -29,7 +29,7 @@ def interrupted_at(step: int, codes: set[CodeType], call: Callable[[], object]) 
         return trace
 
     before = sys.gettrace()
-    sys._getframe().f_trace_opcodes = True  # noqa: SLF001 -- Python 3.12 gives opcodes only if a frame wants them by now
+    sys._getframe().f_trace_opcodes = True  # noqa: SLF001 -- Python 3.12 tells of bytecodes from the first settrace behind this
     sys.settrace(trace)
     try:
         call()

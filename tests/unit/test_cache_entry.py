@@ -78,7 +78,7 @@ def changed(at: int, value: bytes, data: bytes = b"") -> bytes:
 
 
 def test_an_entry_is_laid_out_byte_by_byte_as_its_table_says() -> None:
-    data = encode_entry(KEY, GOLDEN_ENTRY)
+    data = encode_entry(KEY, GOLDEN_ENTRY, written_by="vyre-driver 0.1.0")
     assert [(start, end, data[start:end]) for start, end, _, _ in LAYOUT] == [one[:3] for one in LAYOUT]
     assert data[216:] == MANIFEST + b"SPIR-V words" + BLOB
 

@@ -17,10 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
 from vyre_driver.errors import ToolUnavailable
-from vyre_driver.process.workers import ChildTimeout, run_tool
+from vyre_driver.process.workers import ChildTimeout, Ended, run_tool
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Sequence
 
 GLSLANG, SPIRV_VAL, SPIRV_DIS = "glslangValidator", "spirv-val", "spirv-dis"
@@ -59,7 +58,7 @@ class Tool:
         """Why it does not run here; nothing where it does."""
         return self._about()[1]
 
-    def run(self, arguments: Sequence[str], given: bytes, within: float, **how: Any) -> subprocess.CompletedProcess[bytes]:  # noqa: ANN401 -- Popen's
+    def run(self, arguments: Sequence[str], given: bytes, within: float, **how: Any) -> Ended:  # noqa: ANN401 -- Popen's
         """Run it on what it reads; raises ChildTimeout after so many seconds, ToolUnavailable if it cannot be run."""
         # The loader's complaint about a wheel's program would be taken for the program's own about what it reads.
         if self.is_from_wheel and self.problem:

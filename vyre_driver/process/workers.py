@@ -27,6 +27,7 @@ _PACKAGES = Path(__file__).resolve().parents[2]
 # ``-c`` puts the working directory first as well, but nothing is imported from it before this: sys is built in.
 _START = "import sys; sys.path[:] = {}; import runpy; runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
 _PIPE = subprocess.PIPE
+Ended = subprocess.CompletedProcess[bytes]
 _CHUNK_BYTES = 1 << 16
 _STDERR_BYTES = 1 << 20
 _SHOWN_CHARACTERS = 300
@@ -160,14 +161,14 @@ def answer_of(module: str, *arguments: str, within: float | None = None, **how: 
         return found, worker.stderr_tail()
 
 
-def run_tool(command: Sequence[str], given: bytes, within: float, **how: Any) -> subprocess.CompletedProcess[bytes]:  # noqa: ANN401
+def run_tool(command: Sequence[str], given: bytes, within: float, **how: Any) -> Ended:  # noqa: ANN401
     """Run a program of others on what it reads; raises ChildTimeout after so many seconds, OSError if it cannot be run."""
     with _Session(command, stdin=_PIPE, stdout=_PIPE, stderr=_PIPE, **how) as tool:
         try:
             stdout, stderr = tool.communicate(given, within)
         except subprocess.TimeoutExpired:
             raise ChildTimeout("no end in time") from None
-        return subprocess.CompletedProcess(command, tool.returncode, stdout, stderr)
+        return Ended(command, tool.returncode, stdout, stderr)
 
 
 def python_command(module: str, *arguments: str) -> list[str]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ROOT = Path(__file__).parents[2]
-BUILDS_FOR_S = 110
+BUILDS_FOR_S = 300
 TOOLS = ("as", "ld", "gcc", "cc", "g++", "c++", "clang")
 BUILD_SDIST = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
 
@@ -179,6 +179,6 @@ def embedded(
             built.add(example)
         command = [str(installed / "python"), "-c", code]
         env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        return subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, check=False, timeout=110)
+        return subprocess.run(command, cwd=place, env=env, capture_output=True, text=True, check=False, timeout=BUILDS_FOR_S)
 
     return run_one

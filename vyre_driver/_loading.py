@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _ROOT = __file__.removesuffix("_loading.py")
 OLDEST_NUMPY = (1, 24)  # as in pyproject.toml
+REQUIRED = ("numpy", "blake3", "filelock", "platformdirs", "rich", "tomli_w", "tomli")  # the same
 
 
 def check_compiled(root: str) -> None:
@@ -29,12 +30,18 @@ def check_compiled(root: str) -> None:
 
     there = sorted(one.name.removeprefix("_fast.").removesuffix(".so") for one in Path(root).glob("_fast.*.so"))
     wanted = EXTENSION_SUFFIXES[0].removeprefix(".").removesuffix(".so")
-    if there:
+    if not Path(root).is_dir():
+        problem = f"{root} lies in an archive, from which Python cannot load compiled modules"
+        fix = "pip install the wheel, and take it out of PYTHONPATH and sys.path"
+    elif there:
         problem = f"the vyre_driver in {root} is compiled for {', '.join(there)}, and this Python takes {wanted}"
         fix = (
             "install it with this Python's pip, which refuses a wheel that does not fit; "
             "in a source tree, run scripts/setup or `pip install -e .`"
         )
+    elif any(Path(root).glob("*/_*.so")):
+        problem = f"the vyre_driver in {root} lacks its compiled module _fast.{wanted}.so"
+        fix = "install it anew (pip install --force-reinstall, or scripts/setup in a source tree)"
     else:
         problem = f"the vyre_driver in {root} has no compiled modules for Python {sys.version_info[0]}.{sys.version_info[1]}"
         fix = "run scripts/setup, or `pip install -e .` in that source tree"
@@ -85,8 +92,13 @@ def check_numpy() -> None:
 
 
 def explained(error: ImportError) -> InstallationUnusable | None:
-    """Return an error in a sentence, if the dynamic linker refused a compiled module of this package."""
+    """Return an error in a sentence, if a package that this one requires is not installed, or a compiled module is refused."""
     file = str(error.path)
+    if isinstance(error, ModuleNotFoundError) and error.name in REQUIRED:
+        from vyre_driver.errors import InstallationUnusable
+
+        name = error.name.replace("_", "-")
+        return InstallationUnusable(f"{name} is not installed, and vyre_driver needs it", fix=f"pip install {name}", path=_ROOT)
     if isinstance(error, ModuleNotFoundError) or not (file.startswith(_ROOT) and file.endswith(".so")):
         return None
     from vyre_driver.errors import InstallationUnusable

@@ -36,7 +36,7 @@ def test_without_a_vulkan_loader_it_is_refused(refused: Refused, tmp_path: Path,
     library.write_text("This is not an ELF file, though it is long enough for the header of one.\n")
     assert refused(*arguments, env={"LD_LIBRARY_PATH": str(tmp_path)}) == (
         f"2001: the Vulkan loader libvulkan.so.1 cannot be opened ({library}: invalid ELF header). "
-        "Fix: install the loader (on Debian: apt-get install libvulkan1)."
+        f"Fix: remove {library} or its folder from LD_LIBRARY_PATH, or install the loader anew (on Debian: libvulkan1)."
     )
 
 

@@ -23,7 +23,7 @@ from vyre_driver.vulkan.devices import DeviceType
 if TYPE_CHECKING:
     from conftest import RunChild
 
-LOADER_FIX = "install the loader (on Debian: apt-get install libvulkan1)"
+LOADER_FIX = "remove {0} or its folder from LD_LIBRARY_PATH, or install the loader anew (on Debian: libvulkan1)"
 BAD_DRIVER = """
 #include <stdlib.h>
 #include <unistd.h>
@@ -92,9 +92,13 @@ def test_without_a_loader_it_says_so(run_cli: RunChild, tmp_path: Path) -> None:
     assert (done.status, found["Vulkan loader"]["says"], found["Vulkan loader"]["fixes"]) == (
         1,
         f"libvulkan.so.1 cannot be opened: {library}: invalid ELF header",
-        [LOADER_FIX],
+        [LOADER_FIX.format(library)],
     )
-    assert (found["devices"]["state"], found["devices"]["fixes"], found["cache"]["state"]) == ("failure", [LOADER_FIX], "ok")
+    assert (found["devices"]["state"], found["devices"]["fixes"], found["cache"]["state"]) == (
+        "failure",
+        [LOADER_FIX.format(library)],
+        "ok",
+    )
     assert found["variables"]["facts"]["variables"]["LD_LIBRARY_PATH"] == str(tmp_path)
 
 

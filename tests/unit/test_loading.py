@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import sys
+import zipfile
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import vyre_driver
-from vyre_driver._loading import OLDEST_NUMPY, explained
+from vyre_driver._loading import OLDEST_NUMPY, REQUIRED, explained
 
 if TYPE_CHECKING:
     from conftest import RunChild
@@ -54,6 +55,49 @@ def test_an_unbuilt_tree_is_named_with_what_to_do(run_python: RunChild, unbuilt:
         "`pip install -e .` in that source tree; or leave its folder, so that the installed one is found."
     )
     assert (done.status, done.stderr.splitlines()[-1]) == (1, expected)
+
+
+def test_a_wheel_on_the_path_is_told_to_be_installed(run_python: RunChild, tmp_path: Path) -> None:
+    wheel = tmp_path / "vyre_driver-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in ("__init__.py", "_loading.py", "_version.py", "errors.py"):
+            archive.write(PACKAGE / name, f"vyre_driver/{name}")
+    done = run_python("-c", f"import sys; sys.path.insert(0, {str(wheel)!r}); import vyre_driver")
+    expected = (
+        f"{RAISED}{wheel}/vyre_driver lies in an archive, from which Python cannot load compiled modules. "
+        "Fix: pip install the wheel, and take it out of PYTHONPATH and sys.path."
+    )
+    assert (done.status, done.stderr.splitlines()[-1]) == (1, expected)
+
+
+def test_one_module_that_is_missing_is_named(run_python: RunChild, extension: Path) -> None:
+    package = extension.parents[1]
+    (package / f"_fast{SUFFIX}").unlink()
+    done = run_python("-c", "import vyre_driver", cwd=package.parent)
+    expected = (
+        f"{RAISED}the vyre_driver in {package} lacks its compiled module _fast{SUFFIX}. "
+        "Fix: install it anew (pip install --force-reinstall, or scripts/setup in a source tree)."
+    )
+    assert (done.status, done.stderr.splitlines()[-1]) == (1, expected)
+
+
+@pytest.mark.parametrize(("missing", "name"), [("numpy", "Driver"), ("tomli_w", "kernels"), ("blake3", "Driver")])
+def test_a_required_package_that_is_missing_is_named(run_python: RunChild, missing: str, name: str) -> None:
+    hide = f"import sys; sys.modules.update({{{missing!r}: None}}); "
+    package = missing.replace("_", "-")
+    told = f"{package} is not installed, and vyre_driver needs it. Fix: pip install {package}.\n"
+    done = run_python("-c", hide + f"import vyre_driver; vyre_driver.{name}")
+    assert (done.status, done.stderr.splitlines(keepends=True)[-1]) == (1, RAISED + told)
+    verb = run_python("-c", hide + "from vyre_driver.cli import main; raise SystemExit(main(['tune', 'list']))")
+    assert (verb.status, verb.stdout, verb.stderr) == (2, "", SAID + told)
+
+
+def test_what_is_required_is_that_of_the_metadata() -> None:
+    found = re.search(
+        r"^dependencies = \[(.*?)\]", (PACKAGE.parent / "pyproject.toml").read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+    assert found is not None
+    assert {one.replace("-", "_") for one in re.findall(r'"([a-z0-9-]+)>=', found[1])} == set(REQUIRED)
 
 
 @pytest.mark.parametrize("words", IMPORTS)

@@ -17,6 +17,7 @@ from vyre_driver import settings
 from vyre_driver.cli.doctor_checks import Check, State
 from vyre_driver.errors import VulkanUnavailable
 from vyre_driver.vulkan import enumerate_devices
+from vyre_driver.vulkan.devices import loader_fix
 from vyre_driver.vulkan.version import format_version, pack_version
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def check_loader() -> Check:
             "Vulkan loader",
             State.FAILURE,
             f"libvulkan.so.1 cannot be opened: {error}",
-            fixes=("install the loader (on Debian: apt-get install libvulkan1)",),
+            fixes=(loader_fix(str(error)),),
         )
     version = ctypes.c_uint32(pack_version(1, 0))
     if hasattr(library, "vkEnumerateInstanceVersion"):

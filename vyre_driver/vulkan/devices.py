@@ -26,7 +26,7 @@ _NO_DRIVER_FIX = (
     "or check what VK_DRIVER_FILES and VK_ICD_FILENAMES name"
 )
 # A manifest that is no JSON is VK_ERROR_OUT_OF_HOST_MEMORY to some loaders: only they know what is wrong.
-_LOADER_FIX = "run again with VK_LOADER_DEBUG=error to see why, and check what VK_DRIVER_FILES and VK_ICD_FILENAMES name"
+_INSTANCE_FIX = "run again with VK_LOADER_DEBUG=error to see why, and check what VK_DRIVER_FILES and VK_ICD_FILENAMES name"
 
 
 class DeviceType(enum.Enum):
@@ -248,6 +248,14 @@ class PhysicalDevice:
         return min(computing, key=lambda family: (not family.compute_only, family.index), default=None)
 
 
+def loader_fix(said: str) -> str:
+    """Return what helps where the dynamic linker has found no loader, or one that it cannot load."""
+    file = said.partition(": ")[0]
+    if file.startswith("/"):
+        return f"remove {file} or its folder from LD_LIBRARY_PATH, or install the loader anew (on Debian: libvulkan1)"
+    return "install the loader (on Debian: apt-get install libvulkan1)"
+
+
 def enumerate_devices() -> tuple[PhysicalDevice, ...]:
     """Every physical device, in the loader's order; never empty.
 
@@ -261,14 +269,14 @@ def enumerate_devices() -> tuple[PhysicalDevice, ...]:
     except _vulkan.LoaderMissing as error:
         raise VulkanUnavailable(
             f"the Vulkan loader libvulkan.so.1 cannot be opened ({error})",
-            fix="install the loader (on Debian: apt-get install libvulkan1)",
+            fix=loader_fix(str(error)),
         ) from error
     except _vulkan.InstanceFailed as error:
         if error.result == _VK_ERROR_INCOMPATIBLE_DRIVER:
             raise VulkanUnavailable("the Vulkan loader found no driver", fix=_NO_DRIVER_FIX, result=error.result) from error
         raise VulkanUnavailable(
             f"{error.call} failed with VkResult {error.result}",
-            fix=_LOADER_FIX,
+            fix=_INSTANCE_FIX,
             result=error.result,
         ) from error
     if not found:

@@ -69,7 +69,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         home = _home(name)
-    except ImportError as error:
+    except (ImportError, AttributeError) as error:
         told = _loading.explained(error)
         if told is None:
             raise

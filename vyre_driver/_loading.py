@@ -55,7 +55,7 @@ def take_gil_back() -> None:
     Raises
     ------
     InstallationUnusable
-        If it was told to do without.
+        If PYTHON_GIL=0 or -X gil=0 keeps it off.
     """
     has_gil = getattr(sys, "_is_gil_enabled", lambda: True)
     if has_gil():
@@ -72,15 +72,20 @@ def take_gil_back() -> None:
 
 
 def check_numpy() -> None:
-    """Check the version of numpy, if it was imported: pip can be told to install any.
+    """Check that what was imported as numpy, if anything was, is numpy and new enough: pip can be told to install any.
 
     Raises
     ------
     InstallationUnusable
-        If it is too old.
+        If it is something else, as a file of that name in the working directory, or too old.
     """
     numpy = sys.modules.get("numpy")
     version = str(getattr(numpy, "__version__", ""))
+    if numpy is not None and not version:
+        from vyre_driver.errors import InstallationUnusable
+
+        place = getattr(numpy, "__file__", None) or next(iter(getattr(numpy, "__path__", [])), "numpy")
+        raise InstallationUnusable(f"{place} was imported as numpy, and is another module", fix=f"rename or remove {place}")
     numbers = [int(part) for part in version.split(".")[:2] if part.isdecimal()]
     if len(numbers) == 2 and tuple(numbers) < OLDEST_NUMPY:
         from vyre_driver.errors import InstallationUnusable
@@ -91,18 +96,20 @@ def check_numpy() -> None:
         )
 
 
-def explained(error: ImportError) -> InstallationUnusable | None:
-    """Return an error in a sentence, if a package that this one requires is not installed, or a compiled module is refused."""
-    file = str(error.path)
-    if isinstance(error, ModuleNotFoundError) and error.name in REQUIRED:
-        from vyre_driver.errors import InstallationUnusable
-
-        name = error.name.replace("_", "-")
-        return InstallationUnusable(f"{name} is not installed, and vyre_driver needs it", fix=f"pip install {name}", path=_ROOT)
-    if isinstance(error, ModuleNotFoundError) or not (file.startswith(_ROOT) and file.endswith(".so")):
-        return None
+def explained(error: ImportError | AttributeError) -> InstallationUnusable | None:
+    """Return an error in a sentence, if a required package is missing or is another module, or a compiled module is refused."""
     from vyre_driver.errors import InstallationUnusable
 
+    try:
+        check_numpy()
+    except InstallationUnusable as told:  # what another module lacks is an AttributeError
+        return told
+    if isinstance(error, ModuleNotFoundError) and error.name in REQUIRED:
+        name = error.name.replace("_", "-")
+        return InstallationUnusable(f"{name} is not installed, and vyre_driver needs it", fix=f"pip install {name}", path=_ROOT)
+    file = "" if isinstance(error, AttributeError | ModuleNotFoundError) else str(error.path)
+    if not (file.startswith(_ROOT) and file.endswith(".so")):
+        return None
     fix = "install vyre_driver anew with this Python's pip, from a wheel that pip takes or from source"
     if "GLIBC" in str(error):
         fix = "install it with pip on this system, from a wheel whose manylinux tag names no newer glibc, or from source"

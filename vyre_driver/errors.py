@@ -274,4 +274,4 @@ class CacheNotWarm(VyreError, RuntimeError, code=2601):
 
 
 class InstallationUnusable(VyreError, ImportError, code=2701):
-    """What is installed does not fit this Python, this system or numpy."""
+    """What is installed does not fit this Python or this system, or what it requires is missing, too old or another module."""

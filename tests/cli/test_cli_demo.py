@@ -98,7 +98,7 @@ def test_without_pillow_the_demo_runs_and_leaves_the_picture_out(
     tmp_path: Path, cli_at_home: Callable[[Path], RunChild]
 ) -> None:
     (tmp_path / "hidden").mkdir()
-    (tmp_path / "hidden" / "PIL.py").write_text("raise ImportError")
+    (tmp_path / "hidden" / "PIL.py").write_text("raise ModuleNotFoundError(name=__name__)")
     done = cli_at_home(tmp_path / "home")("demo", *prepare(tmp_path), env={"PYTHONPATH": str(tmp_path / "hidden")})
     last = done.stdout.splitlines()[-1]
     assert (done.status, last, list((tmp_path / "out").iterdir())) == (

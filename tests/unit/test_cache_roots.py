@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pwd
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 from literals import key, refusal
 
 from vyre_driver.cache import CacheLookup, DiskPipelineCache, PipelineEntry, Verdict, _read
+from vyre_driver.cache.check import CacheProblem
 from vyre_driver.cache.entry import HEADER_BYTES, encode_entry
 from vyre_driver.errors import InvalidSetting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 KEY = key(0xAB)
 ENTRY = PipelineEntry(b"manifest", b"SPIR-V words")
@@ -130,6 +132,37 @@ def test_a_root_below_a_file_is_not_used_and_said(place: Path, first: str) -> No
     assert if_first[first]()
     assert (cache.put(KEY, ENTRY), cache.get(KEY), cache.stats()["refused"]) == (True, FROM_MEMORY, "Not a directory")
     assert below(place) == ["file"]
+
+
+@pytest.fixture
+def nobody() -> Iterator[None]:
+    """Another user than the one who may write everywhere."""
+    if os.geteuid():
+        yield
+        return
+    os.seteuid(65534)
+    yield
+    os.seteuid(0)
+
+
+@pytest.mark.usefixtures("nobody")
+def test_a_root_that_this_user_cannot_make_is_not_used_and_said_from_the_first_look() -> None:
+    cache = DiskPipelineCache(Path("/nowhere/at/all"))
+    reason = "it is not there, and this user may not write to /"
+    assert cache.get(KEY).reason == f"no entry (memory only: /nowhere/at/all is not used, {reason})"
+    assert (cache.check(), cache.stats()["refused"]) == ([CacheProblem("/nowhere/at/all", "root", reason)], reason)
+
+
+def test_a_root_that_could_not_be_made_stays_unused_until_it_can_be(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = DiskPipelineCache(place / "root")
+
+    def mkdir(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    assert (cache.put(KEY, ENTRY), cache.get(KEY), cache.stats()["refused"]) == (True, FROM_MEMORY, "No space left on device")
+    monkeypatch.undo()
+    assert (cache.put(KEY, ENTRY), cache.stats()["refused"], below(place)[:1]) == (True, None, ["root"])
 
 
 def test_a_cache_without_a_root_lives_in_memory() -> None:

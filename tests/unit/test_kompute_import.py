@@ -61,5 +61,5 @@ def test_a_bundled_kompute_that_does_not_load_is_told_and_no_other_is_tried(
 def test_without_a_bundled_one_the_installed_kp_is_asked(
     cause: ImportError, fix: str, refused: Callable[[dict[str, ImportError]], BackendUnavailable]
 ) -> None:
-    error = refused({BUNDLED: ModuleNotFoundError(f"No module named {BUNDLED!r}"), "kp": cause})
+    error = refused({BUNDLED: ModuleNotFoundError(f"No module named {BUNDLED!r}", name=BUNDLED), "kp": cause})
     assert (error.problem, error.fix) == (f"kp (kompute) cannot be imported ({cause})", fix)

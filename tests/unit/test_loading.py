@@ -176,6 +176,15 @@ def test_an_old_numpy_is_named_by_the_program_in_one_line(run_python: RunChild) 
     assert (done.status, done.stdout, done.stderr) == (2, "", SAID + OLD_NUMPY)
 
 
+@pytest.mark.parametrize("words", [("-c", "import vyre_driver; vyre_driver.kernels"), ("-m", "vyre_driver", "demo")])
+def test_another_module_in_numpys_place_is_named(run_python: RunChild, tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "numpy.py").write_text("x = 1\n")
+    done = run_python(*words, env={"PYTHONPATH": os.pathsep.join([str(tmp_path), str(PACKAGE.parent)])})
+    told = f"{tmp_path}/numpy.py was imported as numpy, and is another module. Fix: rename or remove {tmp_path}/numpy.py.\n"
+    raised, status = (RAISED, 1) if words[0] == "-c" else (SAID, 2)
+    assert (done.status, done.stderr.splitlines(keepends=True)[-1]) == (status, raised + told)
+
+
 @pytest.mark.parametrize("version", ["1.24.0", "2.0.0rc1", "2.10.0.dev0+git"])
 def test_a_numpy_that_is_new_enough_is_taken(run_python: RunChild, version: str) -> None:
     done = run_python(

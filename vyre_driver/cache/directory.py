@@ -11,6 +11,7 @@ from vyre_driver import _fast
 from vyre_driver.cache import _read
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PipelineEntry, Verdict, decode_entry
 from vyre_driver.cache.files import OPEN_TO_READ, publish, set_aside
+from vyre_driver.cache.root import unmakeable_reason
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
@@ -55,11 +56,12 @@ class EntryDirectory:
         self.hmac_key = hmac_key
         self.refused = ""
         self.has_made_root = False
+        self._unmade = ""  # why it could not be made the last time
         self._settled: dict[str, int] = {}
         self._tally = tally
 
     def is_usable(self) -> bool:
-        """Whether the root may be used now, or is not there; otherwise ``refused`` says why."""
+        """Whether the root may be used now, or is not there and may be made; otherwise ``refused`` says why."""
         return self._is_usable(None)
 
     def unchangeable_reason(self) -> str:
@@ -71,7 +73,7 @@ class EntryDirectory:
         try:
             self.refused = self.root.untrusted_reason() if facts is None else self.root.untrusted_reason_of(facts)
         except FileNotFoundError:
-            self.refused = ""
+            self.refused = "" if self.read_only else self._unmade or unmakeable_reason(self.root.path)
         except OSError as error:
             self.refused = self._tally.ignore_error("root", error)
         return not self.refused
@@ -227,7 +229,9 @@ class EntryDirectory:
             is_new = self.root.make()
             refused = self.root.untrusted_reason()
         except OSError as error:
-            return self._tally.ignore_error("root", error)
+            self._unmade = self._tally.ignore_error("root", error)
+            return self._unmade
+        self._unmade = ""
         self.has_made_root |= is_new
         if is_new and not refused:  # a tag that cannot be written is not a reason to refuse it
             try:

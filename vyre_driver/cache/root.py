@@ -128,6 +128,15 @@ def make_directory(path: str, mode: int, *, shared: bool) -> bool:
     return True
 
 
+def unmakeable_reason(path: str) -> str:
+    """Return why this user cannot make a file or directory that is not there, or an empty text."""
+    place = path
+    while not os.path.lexists(place) and place != os.path.dirname(place):  # noqa: PTH120 -- of a text
+        place = os.path.dirname(place)  # noqa: PTH120
+    may_write = os.access(place, os.W_OK | os.X_OK, effective_ids=True)
+    return "" if may_write else f"it is not there, and this user may not write to {place}"
+
+
 def _elevated() -> str:
     """Say that the process runs with the rights of another user than its own: its environment must not choose its files."""
     if os.geteuid() != os.getuid():

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except VyreError as error:
         _complain(error)
         return 2
-    except ImportError as error:
+    except (ImportError, AttributeError) as error:
         told = explained(error)
         if told is None:
             raise

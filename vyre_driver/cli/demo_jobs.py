@@ -206,7 +206,9 @@ def _save_picture(escape: NDArray[Any], path: Path) -> bool:
     """Return False without Pillow, which no computation needs."""
     try:
         from PIL import Image
-    except ImportError:
+    except ModuleNotFoundError as error:
+        if error.name != "PIL":
+            raise
         return False
     # Three cosine waves over the logarithm of the count: dark blue far out, gold and white near the set, black inside.
     phase = np.log1p(escape)[..., None] * 2.6 + np.array([3.4, 3.9, 4.6])

@@ -21,6 +21,7 @@ from vyre_driver.autotune import AutotuneStore, AutotuneWarning
 from vyre_driver.autotune.store.records import TuningRecords
 from vyre_driver.backends import broken_plugins, rank_backends
 from vyre_driver.cache.disk import DiskPipelineCache
+from vyre_driver.cache.root import unmakeable_reason
 from vyre_driver.cli.doctor_checks import Check, State
 from vyre_driver.driver import Driver
 from vyre_driver.errors import VyreError
@@ -170,6 +171,10 @@ def check_autotune() -> Check:
     left_out = [str(one.message) for one in warned]
     facts |= {"records": len(store), "left_out": left_out}
     says = f"{path}: {len(store)} records" if path.exists() else f"{path} is not there yet"
+    reason = "" if path.exists() else unmakeable_reason(str(path))
+    if reason:
+        fix = "give a HOME that may be written to, or set VYRE_AUTOTUNE_FILE"
+        return Check("autotune", State.WARNING, f"{path} cannot be saved: {reason}", fixes=(fix,), facts=facts)
     if left_out:
         fix = f"tune those kernels again, and remove their records from {path}"
         shown = tuple(left_out[:_SHOWN_PROBLEMS])

@@ -53,8 +53,10 @@ def _import_kp() -> Any:  # noqa: ANN401 -- kp has no types
     """Import by name: it is not there where only keys or plans are wanted."""
     try:
         import vyre_driver.kompute.bundled.kp as bundled
-    except ModuleNotFoundError:
-        pass  # not from a wheel, and not built here
+    except ModuleNotFoundError as error:
+        if error.name != "vyre_driver.kompute.bundled.kp":
+            raise BackendUnavailable(f"kompute cannot be imported ({error})", fix=f"install {error.name}") from error
+        # Not from a wheel, and not built here.
     except ImportError as error:
         raise BackendUnavailable(f"the kompute that comes with vyre_driver does not load ({error})", fix=_fix(error)) from error
     else:

@@ -242,7 +242,7 @@ def _unusable(path: str | os.PathLike[str], problem: str, error: BaseException |
     why = "" if error is None else f": {error}"
     return FileUnusable(
         f"the autotune file {os.fspath(path)} {problem}{why}",
-        fix="give another file, or make this one a file that can be read and written",
+        fix="name another file (VYRE_AUTOTUNE_FILE), or make this one a file that can be read and written",
         path=os.fspath(path),
     )
 

@@ -110,7 +110,7 @@ def main() -> None:
     options = parser(__doc__).parse_args()
     module = SpirvModule.from_glsl(_ADD)
     with Driver(options.device, allow_software=True) as driver:
-        physical = driver.physical_device
+        physical = driver.device
         family = physical.compute_family
         raw = Raw(physical.index, family.index if family else 0, module.code)
         torch = Torch(options.repeats)
@@ -135,13 +135,13 @@ def cases(driver: Driver, module: SpirvModule, raw: Raw, repeats: int) -> dict[s
     kernel = driver.compile(module)
     x = driver.buffer(np.ones(_COUNT, np.float32))
     y = driver.buffer(np.ones(_COUNT, np.float32))
-    bound = kernel.bind(x, y, groups=(1,))
+    bound = kernel.bind(x, y, workgroups=(1,))
     host_x, host_y = np.ones(_COUNT, np.float32), np.ones(_COUNT, np.float32)
     dependent, independent = driver.batch(), driver.batch()
     for _ in range(_CHAIN):
         dependent.add(bound)
     for _ in range(_CHAIN):
-        independent.add(kernel.bind(driver.empty(_COUNT, np.float32), driver.empty(_COUNT, np.float32), groups=(1,)))
+        independent.add(kernel.bind(driver.empty(_COUNT, np.float32), driver.empty(_COUNT, np.float32), workgroups=(1,)))
     tensors = raw.tensors()
     algorithm = raw.algorithm(tensors)
     dispatch = raw.kp.OpAlgoDispatch(algorithm, _NO_WORDS)
@@ -160,7 +160,7 @@ def cases(driver: Driver, module: SpirvModule, raw: Raw, repeats: int) -> dict[s
     next_pair = itertools.cycle(pairs)
 
     def bind_new() -> None:
-        kernel.bind(*next(next_pair), groups=(1,)).run()
+        kernel.bind(*next(next_pair), workgroups=(1,)).run()
 
     def raw_bind() -> None:
         raw.sequence(raw.kp.OpAlgoDispatch(raw.algorithm(tensors), _NO_WORDS)).eval()
@@ -172,7 +172,7 @@ def cases(driver: Driver, module: SpirvModule, raw: Raw, repeats: int) -> dict[s
 
     def our_cycle() -> None:
         pair = driver.buffer(host_x), driver.buffer(host_y)
-        kernel.bind(*pair, groups=(1,)).run()
+        kernel.bind(*pair, workgroups=(1,)).run()
         pair[1].read()
 
     def time_ours(call: Callable[[], object], divide_by: int = 1, times: int = repeats) -> Callable[[], float]:
@@ -181,14 +181,14 @@ def cases(driver: Driver, module: SpirvModule, raw: Raw, repeats: int) -> dict[s
     return {
         "resident dispatch": {"ours": time_ours(bound.run), "kp": time_ours(replay.eval)},
         "256 B up, dispatch, 256 B down": {
-            "ours": time_ours(lambda: kernel(host_x, host_y, groups=(1,))),
+            "ours": time_ours(lambda: kernel(host_x, host_y, workgroups=(1,))),
             "kp": time_ours(raw_round_trip),
         },
         "100 independent, each": {"ours": time_ours(independent.run, _CHAIN, few)},
         "100 dependent, each": {"ours": time_ours(dependent.run, _CHAIN, few), "kp": time_ours(chain.eval, _CHAIN, few)},
         "new buffers bound, first run": {"ours": time_ours(bind_new, 1, few), "kp": time_ours(raw_bind, 1, few)},
         "buffers seen before bound, run": {
-            "ours": time_ours(lambda: kernel.bind(x, y, groups=(1,)).run(), 1, few),
+            "ours": time_ours(lambda: kernel.bind(x, y, workgroups=(1,)).run(), 1, few),
             "kp": time_ours(raw_bind, 1, few),
         },
         "alloc, bind, run, read, free": {"ours": time_ours(our_cycle, 1, few), "kp": time_ours(raw_cycle, 1, few)},

@@ -189,7 +189,7 @@ def throughput(driver: Driver, rounds: int) -> tuple[list[Row], dict[str, object
     """Time every case; the facts tell our time as a share of the shader's that rounds as we do."""
     rows: list[Row] = []
     facts: dict[str, object] = {"throughput, bar": "within 5 % of the shader written by hand"}
-    for case in cases(software=driver.physical_device.is_software):
+    for case in cases(software=driver.device.is_software):
         kernels = {
             "glsl": driver.compile(shader(case.shader), case.specs),
             "ours": driver.compile(case.program),
@@ -203,7 +203,7 @@ def throughput(driver: Driver, rounds: int) -> tuple[list[Row], dict[str, object
         for name, kernel in kernels.items():
             push = case.push if name.startswith("glsl") else None
             buffers = [driver.buffer(array) for array in case.arrays]
-            bound = kernel.bind(*buffers, groups=case.groups, push=push)
+            bound = kernel.bind(*buffers, workgroups=case.groups, push_constants=push)
             bound.run()
             found = buffers[-1].read()
             wanted = found if wanted is None else wanted

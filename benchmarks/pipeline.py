@@ -56,7 +56,7 @@ def ours(module: SpirvModule, device: str | None) -> dict[str, object]:
         x = np.ones(64, np.float32)
         began = time.perf_counter_ns()
         kernel = driver.compile(module)
-        kernel(x, x, groups=(1,))
+        kernel(x, x, workgroups=(1,))
         took = time.perf_counter_ns() - began
         facts = kernel.trace.pipeline
         in_driver_ns = facts.compile_ns if facts is not None else 0

@@ -58,11 +58,11 @@ def cases(driver: Driver, number: int) -> dict[str, Mapping[str, Callable[[], fl
     kernel = driver.compile(module)
     first, second = arrays(256), arrays(512)
     for given in (first, second):
-        kernel(*given, push=_PUSH)
+        kernel(*given, push_constants=_PUSH)
     form = proof_twin.call_form(first, None, None)
     turns = itertools.cycle([first, second])
     buffers = [driver.buffer(array) for array in first]
-    bound = kernel.bind(*buffers, push=_PUSH)
+    bound = kernel.bind(*buffers, push_constants=_PUSH)
     members = module.reflection.push_constants
 
     def prove(given: tuple[Any, ...]) -> object:
@@ -76,7 +76,7 @@ def cases(driver: Driver, number: int) -> dict[str, Mapping[str, Callable[[], fl
     def prove_anew() -> object:
         pack_push_constants(members, 8, _PUSH)
         arguments = kernel.plan.check_arguments(first, {})
-        return grid(None, arguments, kernel.workgroup, driver.physical_device.limits), [one.data for one in arguments]
+        return grid(None, arguments, kernel.workgroup_size, driver.device.limits), [one.data for one in arguments]
 
     return {
         "call with 4 arrays, 2 push constants": {
@@ -84,10 +84,10 @@ def cases(driver: Driver, number: int) -> dict[str, Mapping[str, Callable[[], fl
             "other form": loop(lambda: prove(next(turns)), number),
             "anew": loop(prove_anew, number),
             "plain": loop(prove_plainly, number),
-            "whole call": loop(lambda: kernel(*first, push=_PUSH), max(number // 20, 5)),
+            "whole call": loop(lambda: kernel(*first, push_constants=_PUSH), max(number // 20, 5)),
         },
         "4 resident buffers, 2 push constants": {
-            "bind again": loop(lambda: kernel.bind(*buffers, push=_PUSH), number),
+            "bind again": loop(lambda: kernel.bind(*buffers, push_constants=_PUSH), number),
             "bound.run": loop(bound.run, max(number // 20, 5)),
         },
     }
@@ -100,7 +100,7 @@ def main() -> None:
     with Driver(options.device) as driver:
         for what, contenders in cases(driver, options.repeats).items():
             rows += interleave(what, contenders, options.rounds)
-        facts = {"device": driver.physical_device.name, "bar": "proof <= 2 us"}
+        facts = {"device": driver.device.name, "bar": "proof <= 2 us"}
     print_rows(rows, facts, as_json=options.json)
 
 

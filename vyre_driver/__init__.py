@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from vyre_driver.pool import DriverPool, devices
     from vyre_driver.runtime.batch import Batch
     from vyre_driver.runtime.bound import BoundKernel, DispatchFuture
-    from vyre_driver.runtime.kernel import Kernel, Trace
+    from vyre_driver.runtime.kernel import Kernel
+    from vyre_driver.runtime.trace import Trace
     from vyre_driver.specialization import SpecMap, SpecValue
     from vyre_driver.spirv import SpirvModule
     from vyre_driver.target.config import DispatchConfig
@@ -100,8 +101,10 @@ def _home(name: str) -> "ModuleType":  # noqa: C901, PLR0912 -- a case a module
             from vyre_driver.target import config as home
         case "DriverPool" | "devices":
             from vyre_driver import pool as home
-        case "Kernel" | "Trace":
+        case "Kernel":
             from vyre_driver.runtime import kernel as home
+        case "Trace":
+            from vyre_driver.runtime import trace as home
         case "SpecMap" | "SpecValue":
             from vyre_driver import specialization as home
         case "SpirvModule":

@@ -11,44 +11,42 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vyre_driver import settings
 from vyre_driver.binding.arguments import as_array, check_switch
 from vyre_driver.cache.disk import DiskPipelineCache
-from vyre_driver.cache.entry import PipelineEntry, Verdict
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.device import BACKEND_ID, KomputeDevice, check_not_forked
-from vyre_driver.kompute.pipeline import PipelineSource
 from vyre_driver.lowering.module import module_source
 from vyre_driver.runtime.batch import Batch
-from vyre_driver.runtime.kernel import CompiledKernel, Kernel, Trace
-from vyre_driver.runtime.pipelines import FirstPipelines, pipeline_key
+from vyre_driver.runtime.compilation import compile_source
+from vyre_driver.runtime.context import Context
+from vyre_driver.runtime.kernel import Kernel
+from vyre_driver.runtime.pipelines import FirstPipelines
 from vyre_driver.runtime.room import Room
 from vyre_driver.spirv.module import SpirvModule
-from vyre_driver.spirv.validator import check_valid
 from vyre_driver.target.config_check import check_supported_fields
 from vyre_driver.telemetry.events import EventKind, Events
 from vyre_driver.telemetry.opentelemetry import listeners_from_settings
 from vyre_driver.telemetry.prometheus import metrics_of
-from vyre_driver.vulkan.blob import blob_fits
 from vyre_driver.vulkan.devices import enumerate_devices
 from vyre_driver.vulkan.selection import select_device
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
 
     from numpy.typing import DTypeLike
 
     from vyre_driver.autotune.measure.tune import TuningResult
-    from vyre_driver.autotune.search.space import TuningSpace
+    from vyre_driver.autotune.search.outcomes import Budget, Progress
+    from vyre_driver.autotune.search.space import Candidate, TuningSpace
     from vyre_driver.autotune.store.records import TuningRecords
     from vyre_driver.autotune.store.store import AutotuneStore
     from vyre_driver.ir.program import Program
-    from vyre_driver.lowering.source import KernelSource
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.target.config import DispatchConfig
 
@@ -115,20 +113,19 @@ class Driver:
         if not allow_software:
             check_not_forked()  # before hardware's drivers are looked at
         wanted = settings.text(settings.DEVICE) if device is None else device
-        self.physical_device = select_device(enumerate_devices(), wanted, allow_software=allow_software)
+        self.device = select_device(enumerate_devices(), wanted, allow_software=allow_software)
         self.cache = cache if isinstance(cache, DiskPipelineCache) else DiskPipelineCache.from_settings(_directory(cache))
         self._autotune = autotune
         self._tuning: TuningRecords | None = None
         self._looking = threading.RLock()
         if autotune is not None or settings.text(settings.AUTOTUNE):
             _ = self.tuning
-        self.events = Events(listeners_from_settings(self.physical_device.name))
+        self.events = Events(listeners_from_settings(self.device.name))
         self.cache.tell_evictions(self.events)
         self.strict = settings.switch(settings.STRICT) if strict is None else strict
-        self.device = KomputeDevice(self.physical_device, robust="the driver is strict" if self.strict else None)
-        self.room = Room()
-        takes_blobs = "pipeline_cache" in self.device.hooks
-        self.first_pipelines = FirstPipelines(self.cache, self.physical_device, takes_blobs=takes_blobs)
+        device_opened = KomputeDevice(self.device, robust="the driver is strict" if self.strict else None)
+        pipelines = FirstPipelines(self.cache, self.device, takes_blobs="pipeline_cache" in device_opened.hooks)
+        self.context = Context(device_opened, self.cache, Room(), pipelines, self.events, self.strict)
 
     @property
     def tuning(self) -> TuningRecords:
@@ -143,19 +140,19 @@ class Driver:
     def compile(
         self,
         module: SpirvModule | Program,
-        specs: Mapping[str, object] | SpecMap | None = None,
+        constants: Mapping[str, object] | SpecMap | None = None,
         config: DispatchConfig | None = None,
         *,
         space: TuningSpace | None = None,
     ) -> Kernel:
         """Prove that the device can run a module or a program with these constants, and fetch or store its entry.
 
-        ``specs`` gives values by name: plain ones, or typed ones (``SpecValue``), which must be of the declared type; of a
+        ``constants`` gives values by name: plain ones, or typed ones (``SpecValue``), which must be of the declared type; of a
         program they take the place of the literals of the lets with these names. Of ``config`` a program's ulp budget lets
         floats be the device's own, and its workgroup override replaces the program's size; what else it asks for is refused.
         A program is lowered only when the cache has no entry (docs/lowering.md).
 
-        ``space`` says which constants of a module may be tuned: those that ``specs`` leaves out take the best values known
+        ``space`` says which constants of a module may be tuned: those that ``constants`` leaves out take the best values known
         (``tune`` finds them, docs/tuning.md).
 
         The pipeline itself is made at the first call, when the buffers' sizes are known: kompute needs them.
@@ -182,10 +179,10 @@ class Driver:
         """
         began = time.perf_counter_ns()
         try:
-            self.device.check_usable()
+            self.context.device.check_usable()
             if isinstance(module, SpirvModule):
-                return self._compile_module(module, specs, config, space, began)
-            return self._compile_program(module, specs, config, space, began)
+                return self._compile_module(module, constants, config, space, began)
+            return self._compile_program(module, constants, config, space, began)
         except Exception as error:
             self.events.failed(EventKind.COMPILE, error, time.perf_counter_ns() - began)
             raise
@@ -193,7 +190,7 @@ class Driver:
     def _compile_module(
         self,
         module: SpirvModule,
-        specs: Mapping[str, object] | SpecMap | None,
+        constants: Mapping[str, object] | SpecMap | None,
         config: DispatchConfig | None,
         space: TuningSpace | None,
         began: int,
@@ -202,15 +199,15 @@ class Driver:
         if space is not None:
             from vyre_driver.autotune.choice import tuned_specs  # late: most tune nothing
 
-            specs = tuned_specs(module, specs, space, self.physical_device, self.tuning)
-        source = module_source(module, specs, self.physical_device, self.device.features, self.device.api_version)
-        compiled = self._compiled(source, began)
-        return Kernel(self, compiled)
+            constants = tuned_specs(module, constants, space, self.device, self.tuning)
+        source = module_source(module, constants, self.device, self.context.device.features, self.context.device.api_version)
+        compiled = compile_source(self.context, source, began)
+        return Kernel(self.context, compiled)
 
     def _compile_program(
         self,
         program: Program,
-        specs: Mapping[str, object] | SpecMap | None,
+        constants: Mapping[str, object] | SpecMap | None,
         config: DispatchConfig | None,
         space: TuningSpace | None,
         began: int,
@@ -220,63 +217,93 @@ class Driver:
         from vyre_driver.lowering.program import prepare_for  # late: most need no programs
         from vyre_driver.runtime.tuned_program import TunedProgram
 
-        limits = self.physical_device.limits
-        prepared = prepare_for(self.device, program, specs, config)
+        limits = self.device.limits
+        prepared = prepare_for(self.context.device, program, constants, config)
         declared = prepared.kernel_source(limits, config)
         tuned = None
         if not self.tuning.is_idle and (config is None or config.workgroup_override is None):
             if self.tuning.tunes_on_first_use:
                 from vyre_driver.autotune.measure.calls import tune_program_unasked
 
-                tune_program_unasked(self, prepared, program, specs, config)
+                tune_program_unasked(self, prepared, program, constants, config)
             from vyre_driver.autotune.choice import tuned_config
 
-            tuned = tuned_config(prepared, config, self.physical_device, self.tuning)
+            tuned = tuned_config(prepared, config, self.device, self.tuning)
         if tuned is None:
-            return Kernel(self, self._compiled(declared, began))
-        source = prepare_for(self.device, program, specs, tuned).kernel_source(limits, tuned)
-        as_declared = partial(self._compiled, declared)
-        return TunedProgram(self, self._compiled(source, began), declared.workgroup, as_declared)
+            return Kernel(self.context, compile_source(self.context, declared, began))
+        source = prepare_for(self.context.device, program, constants, tuned).kernel_source(limits, tuned)
+        as_declared = partial(compile_source, self.context, declared)
+        return TunedProgram(self.context, compile_source(self.context, source, began), declared.workgroup, as_declared)
 
-    def _compiled(self, source: KernelSource, began: int | None = None) -> CompiledKernel:
-        """Fetch the entry of a source; on a miss make one of the source's code, and store it.
-
-        A blob the device did not write is left out. What the driver has not compiled yet is shown to the validator first.
-        """
-        began = time.perf_counter_ns() if began is None else began
-        key = pipeline_key(self.device, source)
-        looked = time.perf_counter_ns()
-        lookup = self.cache.get(key)
-        lookup_ns = time.perf_counter_ns() - looked
-        found = EventKind.HIT if lookup.verdict is Verdict.HIT else EventKind.MISS
-        self.events.emit(found, lookup_ns, key.hex, detail=lookup.reason)
-        entry, reason = lookup.entry, lookup.reason
-        if entry is None:
-            reason = self.first_pipelines.miss_reason(key, reason)
-            entry = PipelineEntry(key.manifest, source.lower())
-        elif entry.native and not blob_fits(entry.native, self.physical_device):
-            entry = PipelineEntry(entry.manifest, entry.spirv)
-        if not entry.native:
-            check_valid(entry.spirv, source.capabilities, self.device.api_version, source.name)
-        if lookup.entry is None:
-            self.cache.put(key, entry, only_new=lookup.verdict is Verdict.MISS)
-        pipeline = PipelineSource(entry.spirv, source.specialization.words, source.push_constant_bytes, entry.native)
-        compile_ns = time.perf_counter_ns() - began
-        trace = Trace(key.hex, lookup.verdict, reason, compile_ns, lookup_ns, 0, None, None)
-        return CompiledKernel(source, key, pipeline, trace)
-
-    def tune(self, code: SpirvModule | Program, *arrays: object, **call: Any) -> TuningResult:  # noqa: ANN401 -- as tune_call
+    def tune(  # noqa: PLR0913 -- what a tuning can be told, by keyword
+        self,
+        code: SpirvModule | Program,
+        *arrays: object,
+        space: TuningSpace | None = None,
+        constants: Mapping[str, object] | SpecMap | None = None,
+        config: DispatchConfig | None = None,
+        workgroups: tuple[int, int, int] | Callable[[Candidate], tuple[int, int, int]] | None = None,
+        push_constants: Mapping[str, object] | None = None,
+        out_shapes: Mapping[str, int] | None = None,
+        tolerance: float = 0.0,
+        seconds: float | None = None,
+        budget: Budget | None = None,
+        isolate: bool = False,
+        replace: bool = True,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> TuningResult:
         """Find the best constants of a module, or workgroup of a program, on a call with these arrays, and keep the record.
 
-        ``compile`` uses it from then on. ``tune_call`` (autotune/measure/calls.py) tells what else can be said and is raised.
+        ``compile`` uses it from then on, and ``Kernel.constants`` shows what it chose.
+
+        Parameters
+        ----------
+        arrays
+            As a call's; none for a program makes some up, of the counts that it declares.
+        space
+            What of a module may be tuned. A program has its workgroup's size, where nothing else depends on that.
+        constants, config
+            As ``compile``; constants that are given are not tuned.
+        workgroups, push_constants, out_shapes
+            As a call's; of a module ``workgroups`` may be a function of the candidate. A program's grid is its own.
+        tolerance
+            How far the outputs of two candidates may be apart, relative to the largest magnitude in them.
+        seconds, budget
+            How long to search, in all or in detail; one of them, or neither.
+        isolate, replace, on_progress
+            As :func:`vyre_driver.autotune.measure.tune.tune`.
+
+        Raises
+        ------
+        InvalidInput
+            If what is given does not fit the code or leaves nothing to tune, or a program depends on its workgroup.
+        InvalidTuningSpace
+            As ``tune``.
+        TuningFailed
+            As ``tune``.
         """
-        self.device.check_usable()
-        from vyre_driver.autotune.measure.calls import tune_call
+        self.context.device.check_usable()
+        from vyre_driver.autotune.measure.calls import budget_of, tune_call
 
-        return tune_call(self, code, arrays, **call)
+        return tune_call(
+            self,
+            code,
+            arrays,
+            space=space,
+            constants=constants,
+            config=config,
+            workgroups=workgroups,
+            push_constants=push_constants,
+            out_shapes=out_shapes,
+            tolerance=tolerance,
+            budget=budget_of(seconds, budget),
+            isolate=isolate,
+            replace=replace,
+            on_progress=on_progress,
+        )
 
-    def buffer(self, array: object) -> Buffer:
-        """Return a resident buffer that holds a copy of the array; bytes become one of uint8.
+    def buffer(self, array: object, name: str = "") -> Buffer:
+        """Return a resident buffer that holds a copy of the array; bytes become one of uint8. ``name`` is for its repr.
 
         Raises
         ------
@@ -288,18 +315,24 @@ class Driver:
             If it does not fit into the device's memory.
         """
         given = as_array(array)
-        made = self.empty(given.shape, given.dtype)
+        made = self.empty(given.shape, given.dtype, name)
         made.write(given)
         return made
 
-    def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Buffer:
+    def empty(self, shape: int | Iterable[int], dtype: DTypeLike, name: str = "") -> Buffer:
         """Return a resident buffer whose contents are not defined; raises as ``buffer``."""
-        self.device.check_usable()
-        return self.room.make(lambda: Buffer(self.device, shape, dtype))
+        self.context.device.check_usable()
+        return self.context.room.make(lambda: Buffer(self.context.device, shape, dtype, name))
+
+    def zeros(self, shape: int | Iterable[int], dtype: DTypeLike, name: str = "") -> Buffer:
+        """Return a resident buffer of zeros; raises as ``buffer``."""
+        made = self.empty(shape, dtype, name)
+        made.fill(0)
+        return made
 
     def batch(self) -> Batch:
         """Return an empty batch: bound kernels that go to the device in one submission."""
-        self.device.check_usable()
+        self.context.device.check_usable()
         return Batch(self.events)
 
     def assert_warm(self) -> None:
@@ -309,19 +342,19 @@ class Driver:
         code in it; of the latter not on a device that gives none away, where each process compiles. VYRE_ASSERT_WARM does it
         for every driver.
         """
-        self.first_pipelines.must_be_warm = True
+        self.context.first_pipelines.must_be_warm = True
 
     def report(self) -> dict[str, object]:
         """Return the device, the backend and the cache's counters, as plain data."""
-        device = self.physical_device
+        device = self.device
         return {
             "device": device.name,
             "device_type": device.device_type.name.lower(),
             "is_software": device.is_software,
             "driver": f"{device.driver_name} {device.driver_info}".strip(),
             "api_version": device.api,
-            "backend": f"{BACKEND_ID} {self.device.api.flavour}",
-            "layer": self.device.report(),
+            "backend": f"{BACKEND_ID} {self.context.device.api.flavour}",
+            "layer": self.context.device.report(),
             "cache": self.cache.stats(),
         }
 
@@ -334,11 +367,11 @@ class Driver:
 
         A second call finishes what an interrupt kept the first from, and else does nothing.
         """
-        self.device.close()
+        self.context.device.close()
 
     def __enter__(self) -> Driver:
         """Return the driver itself; raises DispatchFailed 1005 once it is closed."""
-        self.device.check_usable()
+        self.context.device.check_usable()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:

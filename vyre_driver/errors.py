@@ -253,6 +253,18 @@ class TuningFailed(VyreError, RuntimeError, code=2211):
     """No candidate gave a right result in time (``kernel``, ``outcomes``)."""
 
 
+class IndexOutOfRange(VyreError, IndexError, code=2212):
+    """An index of a buffer is out of range, or has more items than there are axes (``index``, ``axis``, ``length``)."""
+
+
+class CopyNeeded(VyreError, BufferError, code=2213):
+    """The host cannot see a buffer's memory without a copy, and no copy was asked for."""
+
+
+class NotAnArray(VyreError, TypeError, code=2214):
+    """A buffer was used as an array that computes, which it is not (``operation``)."""
+
+
 class ToolUnavailable(VyreError, OSError, code=2301):
     """A tool that this step runs as a child process is not installed (``tool``)."""
 

@@ -174,7 +174,7 @@ class _Lanes:
                 except DeviceLost:
                     failed.append(one)
             self.wake()
-        _LOG.warning("device %r of a pool was lost; %d jobs go to others", lane.driver.physical_device.name, len(moved))
+        _LOG.warning("device %r of a pool was lost; %d jobs go to others", lane.driver.device.name, len(moved))
         for one in failed:
             if one.is_running or one.future.set_running_or_notify_cancel():
                 one.future.set_exception(error)
@@ -251,7 +251,7 @@ class DriverPool:
             self._lanes.enqueue(job)
         return job.future
 
-    def compile(self, module: SpirvModule, specs: Mapping[str, object] | SpecMap | None = None) -> PooledKernel:
+    def compile(self, module: SpirvModule, constants: Mapping[str, object] | SpecMap | None = None) -> PooledKernel:
         """Return a kernel for all devices; it is compiled for the first one now, and for each other when it first gets a call.
 
         Raises
@@ -263,15 +263,15 @@ class DriverPool:
         """
         with self._lanes.changing:
             first = self._lanes.shortest().driver
-        return PooledKernel(self, module, specs, {first: first.compile(module, specs)})
+        return PooledKernel(self, module, constants, {first: first.compile(module, constants)})
 
     def report(self) -> list[dict[str, object]]:
         """Return of each device its name and uuid, whether it was lost, and how many jobs it has done and waits with."""
         with self._lanes.changing:
             return [
                 {
-                    "device": lane.driver.physical_device.name,
-                    "uuid": lane.driver.physical_device.device_uuid.hex(),
+                    "device": lane.driver.device.name,
+                    "uuid": lane.driver.device.device_uuid.hex(),
                     "lost": lane.lost is not None,
                     "done": lane.done,
                     "waiting": len(lane.waiting),
@@ -330,13 +330,13 @@ class PooledKernel:
         self,
         pool: DriverPool,
         module: SpirvModule,
-        specs: Mapping[str, object] | SpecMap | None,
+        constants: Mapping[str, object] | SpecMap | None,
         kernels: dict[Driver, Kernel],
     ) -> None:
         """Remember what there is; each device's thread adds its own."""
         self._pool = pool
         self._module = module
-        self._specs = specs
+        self._specs = constants
         self._kernels = kernels
 
     def __call__(self, *arrays: object, **options: Any) -> Future[NDArray[Any] | tuple[NDArray[Any], ...]]:  # noqa: ANN401 -- Kernel's

@@ -79,12 +79,12 @@ class RecordingBackend(Backend):
         inputs: Sequence[object],
         config: DispatchConfig | None = None,
         *,
-        specs: Mapping[str, object] | SpecMap | None = None,
-        push: Mapping[str, object] | None = None,
+        constants: Mapping[str, object] | SpecMap | None = None,
+        push_constants: Mapping[str, object] | None = None,
     ) -> tuple[NDArray[Any], ...]:
         """Forward, and record."""
         began = time.perf_counter()
-        outputs = self.inner.dispatch(artifact, inputs, config, specs=specs, push=push)
+        outputs = self.inner.dispatch(artifact, inputs, config, constants=constants, push_constants=push_constants)
         label = config.label or "" if config is not None else ""
         sizes = sum(memoryview(one).nbytes for one in inputs), sum(one.nbytes for one in outputs)  # type: ignore[arg-type]
         self.records.append(Record(label, *sizes, time.perf_counter() - began))

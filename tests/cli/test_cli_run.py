@@ -150,12 +150,12 @@ def test_only_the_outputs_are_left_in_the_directory(run_saxpy: RunChild, work: P
             ("--groups", "1,1,LIMIT"),
             (
                 "2104: the grid has LIMIT workgroups along z, and the device allows BELOW. "
-                "Fix: give groups of at most that, and let an invocation do several elements."
+                "Fix: start fewer workgroups, and let an invocation do several elements."
             ),
         ),
         (
             ("--groups", "0"),
-            "2201: groups is (0,), which is not 1 to 3 numbers of at least 1. Fix: give groups=(x, y, z).",
+            "2201: workgroups is (0,), which is not 1 to 3 numbers of at least 1. Fix: give workgroups=(x, y, z).",
         ),
         (("--push", "beta=1"), "2103: the shader has no push constant 'beta'. Fix: give only what it declares."),
         (
@@ -183,7 +183,7 @@ def test_what_only_the_device_can_judge_leaves_an_existing_output_as_it_was(
     [
         (
             ("--push", "alpha=2"),
-            "2103: push constant 'count' (u32) was not given. Fix: give it, for example push={'count': 1} or --push count=1.",
+            "2103: push constant 'count' (u32) was not given. Fix: give it, for example count=1, or --push count=1.",
         ),
         (
             ("--push", "alpha=2", "--push", "count=-1"),

@@ -97,7 +97,7 @@ def backend(layer: str) -> Iterator[KomputeBackend]:
 @pytest.fixture
 def compiled(driver: Driver) -> CompileText:
     """Kernels of GLSL text on the ``driver``."""
-    return lambda text, specs=None: driver.compile(glsl(text), specs)
+    return lambda text, constants=None: driver.compile(glsl(text), constants)
 
 
 @pytest.fixture

@@ -51,14 +51,14 @@ def test_a_closed_driver_refuses_all_work() -> None:
         "buffer": lambda: driver.buffer(ONES),
         "empty": lambda: driver.empty(4, np.uint32),
         "batch": driver.batch,
-        "call": lambda: kernel(ONES, push={"factor": 1, "summand": 1}),
-        "bind": lambda: kernel.bind(push={"factor": 1, "summand": 1}),
+        "call": lambda: kernel(ONES, push_constants={"factor": 1, "summand": 1}),
+        "bind": lambda: kernel.bind(push_constants={"factor": 1, "summand": 1}),
         "a shipped kernel": lambda: shipped(np.ones(4, np.float32), np.ones(4, np.float32)),
         "make a shipped kernel": lambda: kernels.saxpy(driver),
     }
     assert unrefused(calls) == []
     driver.close()
-    assert (driver.report()["device"], "vyre_driver_info" in driver.metrics()) == (driver.physical_device.name, True)
+    assert (driver.report()["device"], "vyre_driver_info" in driver.metrics()) == (driver.device.name, True)
 
 
 def test_a_closed_pool_and_a_closed_backend_refuse_all_work() -> None:
@@ -68,7 +68,7 @@ def test_a_closed_pool_and_a_closed_backend_refuse_all_work() -> None:
     calls: dict[str, Callable[[], object]] = {
         "with": pool.__enter__,
         "compile": lambda: pool.compile(glsl(STEP)),
-        "submit": lambda: pool.submit(lambda driver: driver.physical_device.name),
+        "submit": lambda: pool.submit(lambda driver: driver.device.name),
         "load": lambda: backend.load(glsl(STEP)),
         "dispatch": lambda: backend.dispatch(program(), []),
         "allocate": lambda: backend.allocate_resident(4),

@@ -63,7 +63,7 @@ def test_the_preferred_backend_of_this_machine_is_kompute_and_says_why() -> None
     with found.backend as backend:
         assert isinstance(backend, KomputeBackend)
         rows = [(one.id, one.device, one.is_software) for one in found.why]
-        device = backend.driver.physical_device
+        device = backend.driver.device
     assert rows[0] == ("kompute", device.name, device.is_software)
     assert found.why[0].verdict.startswith("chosen")
 
@@ -78,11 +78,11 @@ def test_without_leave_a_software_device_is_not_taken(monkeypatch: pytest.Monkey
 
 def test_its_profile_is_that_of_the_opened_device(backend: KomputeBackend) -> None:
     driver = backend.driver
-    expected = DeviceProfile.from_physical_device(driver.physical_device, driver.device.features, backend="kompute")
-    limits = driver.physical_device.limits
+    expected = DeviceProfile.from_physical_device(driver.device, driver.context.device.features, backend="kompute")
+    limits = driver.device.limits
     assert (backend.id, backend.version, backend.profile, backend.max_grid, backend.device_lost) == (
         "kompute",
-        driver.device.api.flavour,
+        driver.context.device.api.flavour,
         expected,
         limits.max_compute_work_group_count,
         False,
@@ -92,8 +92,8 @@ def test_its_profile_is_that_of_the_opened_device(backend: KomputeBackend) -> No
 def test_a_module_is_dispatched_and_loaded_once_dispatched_often(backend: KomputeBackend) -> None:
     module = shipped_module("saxpy")
     loaded = backend.load(module)
-    once = backend.dispatch(module, [X, X], push=PUSH)
-    again = [loaded.dispatch([X, X], push=PUSH)[0] for _ in range(2)]
+    once = backend.dispatch(module, [X, X], push_constants=PUSH)
+    again = [loaded.dispatch([X, X], push_constants=PUSH)[0] for _ in range(2)]
     assert [one.tolist() for one in (*once, *again)] == [(3 * X).tolist()] * 3
     assert loaded.id == backend.driver.compile(module).trace.key
 
@@ -111,7 +111,7 @@ def test_a_timed_dispatch_tells_the_parts_of_its_time(backend: KomputeBackend, d
     assert found.outputs[0].tolist() == [3] * 64
     enqueue_ns, wait_ns = found.enqueue_ns or 0, found.wait_ns or 0
     assert 0 < enqueue_ns + wait_ns <= found.wall_ns
-    if backend.driver.device.is_timed:
+    if backend.driver.context.device.is_timed:
         assert 0 < (found.device_ns or 0) <= enqueue_ns + wait_ns
     else:
         assert found.device_ns is None
@@ -119,7 +119,7 @@ def test_a_timed_dispatch_tells_the_parts_of_its_time(backend: KomputeBackend, d
 
 def test_the_devices_clock_is_asked_under_the_layer(backend: KomputeBackend, layer: str) -> None:
     has_clock = backend.profile.supports_device_timestamps
-    assert backend.driver.device.is_timed is (layer == "1" and has_clock)
+    assert backend.driver.context.device.is_timed is (layer == "1" and has_clock)
 
 
 def test_ticks_become_nanoseconds_though_the_clock_wraps_around(physical_device: PhysicalDevice) -> None:
@@ -226,7 +226,7 @@ def test_a_dispatch_that_takes_too_long_is_told(layer: str, backend: KomputeBack
     config = DispatchConfig(timeout=0.001, grid_override=(*Spin(backend.driver, seconds=0.1).grid[:2], 1))
     dispatch = loaded.dispatch_timed if timed else loaded.dispatch
     arrays = [np.zeros(1, np.uint32), np.ones(1, np.uint32)]
-    found, said = refused(lambda: dispatch(arrays, config, push={"turns": TURNS}))
+    found, said = refused(lambda: dispatch(arrays, config, push_constants={"turns": TURNS}))
     unkept = "backend 'kompute' has no way to keep timeout 0.001 s: without the vyre Vulkan layer kompute waits to the end"
     expected = (UnsupportedFeature, unkept) if layer == "0" else (DispatchTimeout, said)
     assert (found, said) == expected

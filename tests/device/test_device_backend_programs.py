@@ -106,8 +106,8 @@ def test_a_ulp_budget_lets_an_fma_be_the_devices_own(backend: KomputeBackend) ->
 
 def test_lets_of_literals_are_specialized(backend: KomputeBackend) -> None:
     program = Program.wrapped([Y], (4, 1, 1), [let("k", u32(1)), store(Y, I, var("k", U32))])
-    assert backend.load(program, specs={"k": 7}).dispatch([words(0, 0)])[0].tolist() == [7, 7]
-    assert refused(lambda: backend.load(program, specs={"q": 7}))[0] is InvalidSpecialization
+    assert backend.load(program, constants={"k": 7}).dispatch([words(0, 0)])[0].tolist() == [7, 7]
+    assert refused(lambda: backend.load(program, constants={"q": 7}))[0] is InvalidSpecialization
 
 
 def test_a_program_stays_on_resident_buffers(backend: KomputeBackend) -> None:
@@ -129,7 +129,7 @@ def test_what_it_cannot_run_is_refused_by_name_before_anything_runs(backend: Kom
     meaningless = Program.wrapped([Y], (4, 1, 1), [store("nowhere", 0, u32(0))])
     assert refused(lambda: backend.load(meaningless))[0] is InvalidProgram
     given = [words(1), words(0), words(0)]
-    assert refused(lambda: backend.load(TWICE).dispatch(given, push={"n": 1}))[0] is InvalidPushConstant
+    assert refused(lambda: backend.load(TWICE).dispatch(given, push_constants={"n": 1}))[0] is InvalidPushConstant
     assert refused(lambda: backend.dispatch(ADDING, [words(*range(8))], DispatchConfig(max_output_bytes=11))) == (
         LimitExceeded,
         "the outputs of the dispatch have 12 bytes, and max_output_bytes is 11 bytes",

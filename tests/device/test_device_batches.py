@@ -70,7 +70,7 @@ def test_a_thousand_dispatches_on_one_buffer_run_in_order(driver: Driver, compil
     buffer = driver.buffer(np.arange(70, dtype=np.uint32))
     pairs = [(2 * number + 1, number) for number in range(10)]
     kernel = compiled(STEP)
-    bound = [kernel.bind(buffer, push={"factor": factor, "summand": summand}) for factor, summand in pairs]
+    bound = [kernel.bind(buffer, push_constants={"factor": factor, "summand": summand}) for factor, summand in pairs]
     batch = driver.batch()
     for number in range(LINKS):
         batch.add(bound[number * 7 % 10])
@@ -84,7 +84,7 @@ def test_independent_dispatches_each_do_their_own(driver: Driver, compiled: Comp
     buffers = [driver.buffer(np.full(5, number, np.uint32)) for number in range(100)]
     with driver.batch() as batch:
         for number, buffer in enumerate(buffers):
-            batch.add(kernel.bind(buffer, push={"factor": 2, "summand": number}))
+            batch.add(kernel.bind(buffer, push_constants={"factor": 2, "summand": number}))
     assert [buffer.read().tolist() for buffer in buffers] == [[3 * number] * 5 for number in range(100)]
 
 
@@ -93,17 +93,17 @@ def test_many_may_read_what_one_wrote_before_another_overwrites_it(driver: Drive
     source = driver.buffer(np.full(64, 5, np.uint32))
     copies = [driver.empty(64, np.uint32) for _ in range(10)]
     with driver.batch() as batch:
-        batch.add(step.bind(source, push={"factor": 2, "summand": 0}))
+        batch.add(step.bind(source, push_constants={"factor": 2, "summand": 0}))
         for copy in copies:
             batch.add(shift.bind(source, copy))
-        batch.add(step.bind(source, push={"factor": 0, "summand": 9}))
+        batch.add(step.bind(source, push_constants={"factor": 0, "summand": 9}))
         batch.add(shift.bind(source, copies[0]))
     assert [one.read()[0] for one in (source, *copies)] == [9, 28] + [31] * 9
 
 
 def test_a_bound_kernel_twice_in_a_batch_runs_twice(driver: Driver, compiled: CompileText) -> None:
     buffer = driver.buffer(np.ones(3, np.uint32))
-    bound = compiled(STEP).bind(buffer, push={"factor": 10, "summand": 1})
+    bound = compiled(STEP).bind(buffer, push_constants={"factor": 10, "summand": 1})
     with driver.batch() as batch:
         batch.add(bound)
         batch.add(bound)
@@ -113,18 +113,18 @@ def test_a_bound_kernel_twice_in_a_batch_runs_twice(driver: Driver, compiled: Co
 def test_a_batch_may_run_again_and_be_added_to(driver: Driver, compiled: CompileText) -> None:
     kernel, buffer = compiled(STEP), driver.buffer(np.zeros(3, np.uint32))
     batch, seen = driver.batch(), []
-    batch.add(kernel.bind(buffer, push={"factor": 1, "summand": 1}))
+    batch.add(kernel.bind(buffer, push_constants={"factor": 1, "summand": 1}))
     for _ in range(2):
         batch.run()
         seen.append(int(buffer.read()[0]))
-    batch.add(kernel.bind(buffer, push={"factor": 100, "summand": 0}))
+    batch.add(kernel.bind(buffer, push_constants={"factor": 100, "summand": 0}))
     batch.run()
     assert [*seen, int(buffer.read()[0])] == [1, 2, 300]
 
 
 def test_a_bound_kernel_runs_alone_while_it_is_in_a_batch(driver: Driver, compiled: CompileText) -> None:
     buffer = driver.buffer(np.zeros(3, np.uint32))
-    bound = compiled(STEP).bind(buffer, push={"factor": 2, "summand": 1})
+    bound = compiled(STEP).bind(buffer, push_constants={"factor": 2, "summand": 1})
     batch = driver.batch()
     batch.add(bound)
     for run in (batch.run, bound.run, batch.run):
@@ -135,7 +135,7 @@ def test_a_bound_kernel_runs_alone_while_it_is_in_a_batch(driver: Driver, compil
 def test_a_with_block_runs_once_at_its_end(driver: Driver, compiled: CompileText) -> None:
     buffer = driver.buffer(np.zeros(3, np.uint32))
     with driver.batch() as batch:
-        batch.add(compiled(STEP).bind(buffer, push={"factor": 1, "summand": 1}))
+        batch.add(compiled(STEP).bind(buffer, push_constants={"factor": 1, "summand": 1}))
         inside = buffer.read().tolist()
     after = buffer.read().tolist()
     batch.run()
@@ -148,7 +148,7 @@ def test_a_with_block_that_raises_runs_nothing_and_the_batch_is_still_good(drive
 
     def fill_and_fail() -> None:
         with batch:
-            batch.add(compiled(STEP).bind(buffer, push={"factor": 1, "summand": 1}))
+            batch.add(compiled(STEP).bind(buffer, push_constants={"factor": 1, "summand": 1}))
             raise LookupError("in the block")
 
     with pytest.raises(LookupError, match="in the block"):

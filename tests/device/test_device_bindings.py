@@ -25,13 +25,13 @@ pytestmark = pytest.mark.device
 def test_the_same_buffers_groups_and_constants_give_the_same_bound_kernel(driver: Driver, compiled: CompileText) -> None:
     kernel = compiled(STEP)
     one, other = (driver.buffer(np.arange(1, 5, dtype=np.uint32)) for _ in range(2))
-    first = kernel.bind(one, push={"factor": 2, "summand": 1})
+    first = kernel.bind(one, push_constants={"factor": 2, "summand": 1})
     again = {
-        "as before": kernel.bind(one, push={"factor": 2, "summand": 1}),
-        "other groups": kernel.bind(one, push={"factor": 2, "summand": 1}, groups=(2,)),
-        "other constants": kernel.bind(one, push={"factor": 1, "summand": 2}),
-        "another buffer": kernel.bind(other, push={"factor": 2, "summand": 1}),
-        "another kernel": compiled(STEP).bind(one, push={"factor": 2, "summand": 1}),
+        "as before": kernel.bind(one, push_constants={"factor": 2, "summand": 1}),
+        "other groups": kernel.bind(one, push_constants={"factor": 2, "summand": 1}, workgroups=(2,)),
+        "other constants": kernel.bind(one, push_constants={"factor": 1, "summand": 2}),
+        "another buffer": kernel.bind(other, push_constants={"factor": 2, "summand": 1}),
+        "another kernel": compiled(STEP).bind(one, push_constants={"factor": 2, "summand": 1}),
     }
     assert {name: bound is first for name, bound in again.items()} == {
         "as before": True,
@@ -55,10 +55,10 @@ def test_buffers_in_another_order_are_another_binding(driver: Driver, compiled: 
 
 def test_what_is_remembered_is_bounded_and_the_last_used_stays(driver: Driver, compiled: CompileText) -> None:
     kernel, buffer = compiled(STEP), driver.empty(4, np.uint32)
-    bound = [weakref.ref(kernel.bind(buffer, push={"factor": 1, "summand": summand})) for summand in range(32)]
-    kernel.bind(buffer, push={"factor": 1, "summand": 0})
+    bound = [weakref.ref(kernel.bind(buffer, push_constants={"factor": 1, "summand": summand})) for summand in range(32)]
+    kernel.bind(buffer, push_constants={"factor": 1, "summand": 0})
     for summand in range(32, 40):
-        kernel.bind(buffer, push={"factor": 1, "summand": summand})
+        kernel.bind(buffer, push_constants={"factor": 1, "summand": summand})
     gc.collect()
     assert [one() is not None for one in bound] == [True] + [False] * 8 + [True] * 23
 
@@ -86,7 +86,7 @@ def test_a_bound_kernel_outlives_what_was_remembered_of_it(driver: Driver, compi
 
     def bind_and_drop() -> tuple[object, Buffer]:
         buffer = driver.buffer(np.ones(4, np.uint32))
-        return kernel.bind(buffer, push={"factor": 3, "summand": 4}), buffer
+        return kernel.bind(buffer, push_constants={"factor": 3, "summand": 4}), buffer
 
     bound, buffer = bind_and_drop()
     watch = weakref.ref(buffer.memory)
@@ -98,7 +98,7 @@ def test_a_bound_kernel_outlives_what_was_remembered_of_it(driver: Driver, compi
 
 def test_a_dropped_kernel_drops_what_it_remembered(driver: Driver, compiled: CompileText) -> None:
     buffer, kernel = driver.empty(4, np.uint32), compiled(STEP)
-    bound = weakref.ref(kernel.bind(buffer, push={"factor": 1, "summand": 1}))
+    bound = weakref.ref(kernel.bind(buffer, push_constants={"factor": 1, "summand": 1}))
     assert bound() is not None
     del kernel
     gc.collect()
@@ -120,7 +120,7 @@ def test_a_buffer_closed_while_it_is_being_bound_leaves_nothing_that_a_later_buf
 
     for _ in range(8):
         with monkeypatch.context() as patch:
-            patch.setattr("vyre_driver.runtime.kernel.BoundKernel", closed_by_another_thread)
+            patch.setattr("vyre_driver.runtime.resident.BoundKernel", closed_by_another_thread)
             kernel.bind(source, driver.buffer(ones))
         later = driver.buffer(ones)
         kernel.bind(source, later).run()

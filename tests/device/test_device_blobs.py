@@ -36,8 +36,8 @@ def header(device: PhysicalDevice) -> bytes:
 def use_driver() -> tuple[bool, dict[str, int]]:
     """Whether a driver of its own computes right, and how often a blob went in and came out."""
     with Driver() as driver:
-        right = np.array_equal(driver.compile(shipped_module("saxpy"))(X, X, push={"alpha": 2, "count": 100}), 3 * X)
-        counters = driver.device.report()["counters"]
+        right = np.array_equal(driver.compile(shipped_module("saxpy"))(X, X, push_constants={"alpha": 2, "count": 100}), 3 * X)
+        counters = driver.context.device.report()["counters"]
     assert isinstance(counters, dict)
     return bool(right), {name: counters.get(name, 0) for name in ("blobs_given", "blobs_taken")}
 
@@ -46,7 +46,7 @@ def plant(blob: bytes) -> None:
     """Store the entry of the shader with a blob in it."""
     with Driver() as driver:
         kernel = driver.compile(shipped_module("saxpy"))
-        key = kernel._key  # noqa: SLF001 -- the entry's key
+        key = kernel._pipelines.key  # noqa: SLF001 -- the entry's key
         driver.cache.put(key, PipelineEntry(key.manifest, kernel.source.lower(), blob))
 
 

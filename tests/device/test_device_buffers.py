@@ -66,13 +66,13 @@ def test_several_outputs_come_back_as_a_tuple_in_binding_order(compiled: Compile
             uint i = gl_GlobalInvocationID.x;
             if (i < x.length()) { doubled[i] = 2u * x[i]; atomicAdd(counter[0], 1u); }
         }""")
-    got = kernel(np.arange(5, dtype=np.uint32), np.array([100], np.uint32), out_counts={"doubled": 5})
+    got = kernel(np.arange(5, dtype=np.uint32), np.array([100], np.uint32), out_shapes={"doubled": 5})
     assert isinstance(got, tuple)
     assert [array.tolist() for array in got] == [[0, 2, 4, 6, 8], [105]]
 
 
 def test_a_write_only_output_takes_its_size_from_out_counts(compiled: CompileText) -> None:
-    got = compiled(FILL % ("uint", "i * i"))(out_counts={"filled": 70})
+    got = compiled(FILL % ("uint", "i * i"))(out_shapes={"filled": 70})
     np.testing.assert_array_equal(got, np.arange(70, dtype=np.uint32) ** 2, strict=True)
 
 
@@ -88,14 +88,14 @@ def test_a_write_only_output_of_fixed_size_needs_neither_array_nor_count(compile
 
 def test_a_read_write_buffer_comes_back_as_a_copy_and_the_callers_array_stays(saxpy: Kernel) -> None:
     x, y = np.arange(8, dtype=np.float32), np.ones(8, np.float32)
-    got = saxpy(x, y, push={"alpha": 2, "count": 8})
+    got = saxpy(x, y, push_constants={"alpha": 2, "count": 8})
     assert (np.shares_memory(got, y), y.tolist(), got.tolist()) == (False, [1] * 8, (2 * x + 1).tolist())
 
 
 def test_a_result_outlives_the_next_call_and_the_driver(driver: Driver, saxpy: Kernel) -> None:
     x, zeros = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
-    first = saxpy(x, zeros, push={"alpha": 1, "count": 4})
-    saxpy(x, zeros, push={"alpha": 5, "count": 4})
+    first = saxpy(x, zeros, push_constants={"alpha": 1, "count": 4})
+    saxpy(x, zeros, push_constants={"alpha": 5, "count": 4})
     driver.close()
     assert first.tolist() == [0, 1, 2, 3]
 
@@ -118,7 +118,7 @@ def test_a_32_bit_scalar_keeps_its_type_and_sign(
 
 
 def test_a_vector_output_has_a_column_for_each_component(compiled: CompileText) -> None:
-    got = compiled(FILL % ("vec4", "vec4(i, i + 0.5, -float(i), 1)"))(out_counts={"filled": 3})
+    got = compiled(FILL % ("vec4", "vec4(i, i + 0.5, -float(i), 1)"))(out_shapes={"filled": 3})
     expected = np.array([[i, i + 0.5, -i, 1] for i in range(3)], np.float32)
     np.testing.assert_array_equal(got, expected, strict=True)
 
@@ -156,13 +156,13 @@ def test_binding_numbers_may_have_gaps(compiled: CompileText) -> None:
         layout(binding = 0) readonly buffer X { uint x[]; };
         layout(binding = 2) writeonly buffer Y { uint y[]; };
         void main() { uint i = gl_GlobalInvocationID.x; if (i < x.length()) y[i] = 3u * x[i]; }""")
-    got = kernel(np.array([1, 2, 3], np.uint32), out_counts={"y": 3})
+    got = kernel(np.array([1, 2, 3], np.uint32), out_shapes={"y": 3})
     np.testing.assert_array_equal(got, np.array([3, 6, 9], np.uint32), strict=True)
 
 
 def test_a_strided_array_is_read_in_its_own_order(saxpy: Kernel) -> None:
     matrix = np.arange(12, dtype=np.float32).reshape(3, 4).T
-    got = saxpy(matrix, np.zeros((4, 3), np.float32), push={"alpha": 1, "count": 12})
+    got = saxpy(matrix, np.zeros((4, 3), np.float32), push_constants={"alpha": 1, "count": 12})
     np.testing.assert_array_equal(got, np.ascontiguousarray(matrix), strict=True)
 
 
@@ -178,10 +178,10 @@ WIDTHS = [
 def copied(request: pytest.FixtureRequest, opened: Driver) -> tuple[NDArray[Any], Any]:
     """Seven elements of a type (of 8 or 16 bits not a multiple of kompute's 4 bytes), and what a shader made of them."""
     name, extension, dtype, feature = request.param
-    if feature not in opened.physical_device.features:
-        pytest.skip(f"{opened.physical_device.name} has no {feature}")
+    if feature not in opened.device.features:
+        pytest.skip(f"{opened.device.name} has no {feature}")
     given = np.array([1, 2, 100, 3, 5, 7, 11], dtype)
-    return given, opened.compile(SpirvModule.from_glsl(typed(name, extension)))(given, out_counts={"y": given.size})
+    return given, opened.compile(SpirvModule.from_glsl(typed(name, extension)))(given, out_shapes={"y": given.size})
 
 
 def test_a_type_that_is_not_32_bits_wide_works_where_the_device_has_it(copied: tuple[NDArray[Any], Any]) -> None:
@@ -198,8 +198,8 @@ def test_a_type_whose_feature_is_not_switched_on_is_refused(monkeypatch: pytest.
     monkeypatch.setenv("VYRE_LAYER", "0")
     with Driver() as driver:
         problem = "shaderFloat64 is not switched on. Fix: run with the vyre layer and its features hook (VYRE_LAYER)."
-        if "shaderFloat64" not in driver.physical_device.features:
-            name = driver.physical_device.name
+        if "shaderFloat64" not in driver.device.features:
+            name = driver.device.name
             problem = f"{name!r} does not have shaderFloat64. Fix: rewrite it without, or choose another device."
         with pytest.raises(UnsupportedFeature) as refused:
             driver.compile(SpirvModule.from_glsl(typed("double")))
@@ -212,7 +212,7 @@ def with_version(word: int) -> SpirvModule:
 
 
 def test_spirv_newer_than_the_devices_vulkan_is_refused(opened: Driver) -> None:
-    minor, most = {1: (1, "1.3"), 2: (2, "1.5")}.get(opened.device.api_version >> 12 & 0x3FF, (3, "1.6"))
+    minor, most = {1: (1, "1.3"), 2: (2, "1.5")}.get(opened.context.device.api_version >> 12 & 0x3FF, (3, "1.6"))
     with pytest.raises(UnsupportedFeature) as refused:
         opened.compile(with_version(0x0001_0700))
     assert str(refused.value) == (
@@ -237,23 +237,23 @@ def most_words(device: PhysicalDevice) -> int:
 
 
 def test_a_buffer_over_the_devices_range_is_refused(driver: Driver, compiled: CompileText) -> None:
-    device = driver.physical_device
+    device = driver.device
     limit = min(device.limits.max_storage_buffer_range, 2**32 - 4)
     words = most_words(device) + 1
     with pytest.raises(LimitExceeded) as refused:
-        compiled(FILL % ("uint", "i"))(out_counts={"filled": words}, groups=(1,))
+        compiled(FILL % ("uint", "i"))(out_shapes={"filled": words}, workgroups=(1,))
     assert str(refused.value) == (
         f"buffer 'filled' has {4 * words} bytes, and {device.name!r} allows {limit} bytes a buffer. Fix: pass it in parts."
     )
 
 
 def test_buffers_that_fit_one_by_one_but_not_together_are_refused(driver: Driver, compiled: CompileText) -> None:
-    heap, words = driver.physical_device.device_local_bytes, most_words(driver.physical_device)
+    heap, words = driver.device.device_local_bytes, most_words(driver.device)
     names = [f"part{i}" for i in range(heap // (4 * words) + 1)]
     declared = [f"layout(binding = {i}) writeonly buffer Part{i} {{ uint part{i}[]; }};\n" for i in range(len(names))]
     kernel = compiled("".join(declared) + "void main() { " + "".join(f"{name}[0] = 1u; " for name in names) + "}")
     with pytest.raises(DeviceOutOfMemory) as refused:
-        kernel(out_counts=dict.fromkeys(names, words), groups=(1,))
+        kernel(out_shapes=dict.fromkeys(names, words), workgroups=(1,))
     # All of the heap is left: nothing was allocated before the refusal.
     requested = refused.value.context["requested_bytes"] % (4 * words * len(names))
     assert (refused.value.context["available_bytes"], requested) == (heap, 0)
@@ -278,7 +278,7 @@ def small(small_driver: Driver) -> Kernel:
 
 def run_saxpy(kernel: Kernel, count: int) -> bool:
     x = np.arange(count, dtype=np.float32)
-    return bool(np.array_equal(kernel(x, x, push={"alpha": 2, "count": count}), 3 * x))
+    return bool(np.array_equal(kernel(x, x, push_constants={"alpha": 2, "count": count}), 3 * x))
 
 
 def test_too_little_device_memory_is_told_in_both_numbers(small: Kernel, physical_device: PhysicalDevice) -> None:

@@ -29,7 +29,7 @@ def use_driver(cache: Path | None = None) -> tuple[bool, Trace, dict[str, Any]]:
     x = np.arange(100, dtype=np.float32)
     with Driver(cache=cache) as driver:
         kernel = driver.compile(shipped_module("saxpy"))
-        right = np.array_equal(kernel(x, x, push={"alpha": 2, "count": 100}), 3 * x)
+        right = np.array_equal(kernel(x, x, push_constants={"alpha": 2, "count": 100}), 3 * x)
         stats = driver.cache.stats()
     if "put" in stats["counts"] and kernel.trace.pipeline is not None and kernel.trace.pipeline.blob is not None:
         stats["counts"]["put"] -= 1

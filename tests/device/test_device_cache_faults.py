@@ -36,7 +36,7 @@ class Scene:
         (self.outside / "file").write_bytes(b"outside")
         with Driver(cache=self.root) as driver:
             kernels = [driver.compile(shipped_module(name)) for name in ("saxpy", "mandelbrot")]
-            self.keys: list[PipelineCacheKey] = [kernel._key for kernel in kernels]  # noqa: SLF001 -- the entries' keys
+            self.keys: list[PipelineCacheKey] = [kernel._pipelines.key for kernel in kernels]  # noqa: SLF001 -- the entries' keys
         self.entry, self.other = (self.root / key.hex[:2] / f"{key.hex}.bin" for key in self.keys)
 
     def replace_entry(self, data: bytes) -> None:
@@ -59,7 +59,7 @@ def scene(tmp_path: Path) -> Scene:
 def use(driver: Driver) -> tuple[bool, str]:
     """Whether saxpy comes out right, and the verdict on its entry."""
     kernel = driver.compile(shipped_module("saxpy"))
-    return bool(np.array_equal(kernel(X, X, push={"alpha": 2, "count": 100}), 3 * X)), kernel.trace.verdict.name
+    return bool(np.array_equal(kernel(X, X, push_constants={"alpha": 2, "count": 100}), 3 * X)), kernel.trace.verdict.name
 
 
 def under_another_name(scene: Scene) -> None:

@@ -62,11 +62,11 @@ def test_the_constants_of_a_kernel_are_told_by_name(driver: Driver) -> None:
 def test_a_grid_can_be_made_of_the_constants_that_tuning_chose(layer: str) -> None:
     assert layer in "01"
     with Driver(autotune=AutotuneStore()) as driver:
-        best = driver.tune(glsl(ADD), X, X, space=SPACE, groups=groups, budget=BUDGET).best.candidate
+        best = driver.tune(glsl(ADD), X, X, space=SPACE, workgroups=groups, budget=BUDGET).best.candidate
         kernel = driver.compile(glsl(ADD), space=SPACE)
         found = kernel.constants
-        covered = -(-X.size // (kernel.workgroup[0] * int(found["DEPTH"])))
-        result = kernel(X, X, groups=(covered,))
+        covered = -(-X.size // (kernel.workgroup_size[0] * int(found["DEPTH"])))
+        result = kernel(X, X, workgroups=(covered,))
     assert (found["constant_0"], found["DEPTH"]) == (best.workgroup_size[0], best["DEPTH"])
     np.testing.assert_array_equal(np.asarray(result), 2 * X)
 
@@ -74,10 +74,10 @@ def test_a_grid_can_be_made_of_the_constants_that_tuning_chose(layer: str) -> No
 def test_a_tuning_with_a_grid_that_does_not_cover_the_elements_keeps_the_record_that_is_there(layer: str) -> None:
     assert layer in "01"
     with Driver(autotune=AutotuneStore()) as driver:
-        good = driver.tune(glsl(ADD), X, X, space=SPACE, groups=groups, budget=BUDGET).record
+        good = driver.tune(glsl(ADD), X, X, space=SPACE, workgroups=groups, budget=BUDGET).record
         with pytest.raises(TuningFailed) as failed:
-            driver.tune(glsl(ADD), X, X, space=SPACE, groups=(4, 1, 1), budget=BUDGET)
+            driver.tune(glsl(ADD), X, X, space=SPACE, workgroups=(4, 1, 1), budget=BUDGET)
         kept = driver.compile(glsl(ADD), space=SPACE).constants
     assert (kept["constant_0"], kept["DEPTH"]) == (good.workgroup_size[0], good.tile[0])
     assert "give what the first one that ran gives, " in failed.value.problem
-    assert "let groups be a function of the candidate" in failed.value.fix
+    assert "let workgroups be a function of the candidate" in failed.value.fix

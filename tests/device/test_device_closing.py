@@ -31,22 +31,22 @@ HANGS_AFTER_S = 20
 
 def used(driver: Driver) -> Kernel:
     kernel = driver.compile(shipped_module("saxpy"))
-    kernel(X, X, push={"alpha": 2, "count": X.size})
+    kernel(X, X, push_constants={"alpha": 2, "count": X.size})
     return kernel
 
 
 def is_refused(kernel: Kernel, alpha: float) -> bool:
     """Whether a call is told that the device is closed; with other push constants than before it records its work anew."""
     try:
-        kernel(X, X, push={"alpha": alpha, "count": X.size})
+        kernel(X, X, push_constants={"alpha": alpha, "count": X.size})
     except DispatchFailed as refused:
         return str(refused).endswith(" is closed. Fix: make a new Driver.")
     return False
 
 
 def is_gone(driver: Driver) -> bool:
-    layer = driver.device.layer
-    manager = driver.device._manager  # noqa: SLF001 -- nothing else tells
+    layer = driver.context.device.layer
+    manager = driver.context.device._manager  # noqa: SLF001 -- nothing else tells
     return manager is None and (layer is None or not layer.is_alive)
 
 
@@ -63,9 +63,9 @@ def test_a_close_interrupted_at_any_bytecode_refuses_calls_and_is_finished_by_th
         steps += 1
         if not interrupted_at(steps, {KomputeDevice.close.__code__}, driver.close):
             break
-        refused = [is_refused(kernel, alpha) for alpha in (2, 3, 4)] if driver.device.in_use.closed else None
+        refused = [is_refused(kernel, alpha) for alpha in (2, 3, 4)] if driver.context.device.in_use.closed else None
         if refused is None:  # nothing was done yet
-            kernel(X, X, push={"alpha": 3, "count": X.size})
+            kernel(X, X, push_constants={"alpha": 3, "count": X.size})
         driver.close()
         found.append((refused in (None, [True] * 3), is_gone(driver), is_refused(kernel, 5)))
     assert (found, steps > 20) == ([(True, True, True)] * (steps - 1), True)
@@ -77,7 +77,7 @@ def test_ctrl_c_ends_a_close_that_waits_and_the_next_one_finishes_it() -> None:
     holds, ends = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with driver.device.in_use:
+        with driver.context.device.in_use:
             holds.set()
             ends.wait(HANGS_AFTER_S)
 
@@ -87,7 +87,7 @@ def test_ctrl_c_ends_a_close_that_waits_and_the_next_one_finishes_it() -> None:
     main = threading.get_ident()
 
     def press() -> None:
-        while not driver.device.in_use.closed:
+        while not driver.context.device.in_use.closed:
             time.sleep(0.001)
         signal.pthread_kill(main, signal.SIGINT)
 
@@ -135,4 +135,4 @@ def test_devices_that_are_gone_are_forgotten_by_the_next_that_is_opened() -> Non
     gc.collect()
     with Driver() as driver:
         left = [one() for one in device._OPEN.values()]  # noqa: SLF001 -- what is looked at
-        assert (None in left, driver.device in left) == (False, True)
+        assert (None in left, driver.context.device in left) == (False, True)

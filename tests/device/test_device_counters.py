@@ -49,11 +49,11 @@ def changes(driver: Driver, call: Callable[[], object]) -> dict[str, int]:
 
 def blocks(driver: Driver) -> int:
     """Return how many blocks of memory a buffer takes: with memory of the device's own a second one, for staging."""
-    return 1 if driver.device.shares_memory else 2
+    return 1 if driver.context.device.shares_memory else 2
 
 
 def bind(kernel: Kernel, buffer: Buffer) -> BoundKernel:
-    return kernel.bind(buffer, push={"factor": 1, "summand": 1})
+    return kernel.bind(buffer, push_constants={"factor": 1, "summand": 1})
 
 
 def test_a_thousand_runs_use_one_fence(driver: Driver, kernel: Kernel) -> None:

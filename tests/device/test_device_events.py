@@ -31,9 +31,9 @@ def test_a_driver_tells_of_every_step(driver: Driver) -> None:
     driver.events.add_listener(heard)
     kernel = driver.compile(shipped_module("saxpy"))
     missed = heard.told()
-    kernel(X, X, push=PUSH, label="mine")
+    kernel(X, X, push_constants=PUSH, label="mine")
     called = [(kind, count, timed) for kind, count, timed, _ in heard.told()]
-    kernel(X, X, push=PUSH, label="mine")
+    kernel(X, X, push_constants=PUSH, label="mine")
     again = heard.told()
     driver.compile(shipped_module("saxpy"))
     hit = [(kind, count, timed) for kind, count, timed, _ in heard.told()]
@@ -48,7 +48,7 @@ def test_a_driver_tells_of_every_step(driver: Driver) -> None:
 
 def test_replays_futures_and_batches_are_told_once_each(driver: Driver) -> None:
     kernel = driver.compile(glsl(STEP))
-    bound = kernel.bind(driver.buffer(np.ones(64, np.uint32)), push=STEPS)
+    bound = kernel.bind(driver.buffer(np.ones(64, np.uint32)), push_constants=STEPS)
     heard = Heard()
     driver.events.add_listener(heard)
     bound.run()
@@ -69,7 +69,7 @@ def test_replays_futures_and_batches_are_told_once_each(driver: Driver) -> None:
 def test_a_dispatch_that_fails_is_not_told_as_one(driver: Driver) -> None:
     kernel = driver.compile(shipped_module("saxpy"))
     with pytest.raises(ValueError, match="takes 2 array"):
-        kernel(X, push=PUSH)
+        kernel(X, push_constants=PUSH)
     assert driver.events.counts()[EventKind.DISPATCH] == 0
 
 
@@ -89,8 +89,8 @@ def test_a_label_of_a_configuration_is_told(layer: str) -> None:
     assert layer in "01"
     with acquire("kompute") as backend:
         loaded = backend.load(shipped_module("saxpy"), config=DispatchConfig(label="mine"))
-        loaded.dispatch([X, X], push=PUSH)
-        loaded.dispatch_timed([X, X], push=PUSH)
+        loaded.dispatch([X, X], push_constants=PUSH)
+        loaded.dispatch_timed([X, X], push_constants=PUSH)
         recent = backend.driver.events.recent()  # type: ignore[attr-defined]
     assert [one.detail for one in recent if one.kind is EventKind.DISPATCH] == ["mine", "mine"]
 
@@ -103,9 +103,9 @@ def families(text: str) -> dict[str, list[Any]]:
 def test_a_drivers_metrics_are_its_counters(driver: Driver, layer: str) -> None:
     kernel = driver.compile(shipped_module("saxpy"))
     for _ in range(5):
-        kernel(X, X, push=PUSH)
+        kernel(X, X, push_constants=PUSH)
     found = families(driver.metrics())
-    device = {"device": driver.physical_device.name, "uuid": driver.physical_device.device_uuid.hex()}
+    device = {"device": driver.device.name, "uuid": driver.device.device_uuid.hex()}
     device["number"] = str(driver.number)
     assert all(device.items() <= one.labels.items() for samples in found.values() for one in samples)
     events = {one.labels["kind"]: one.value for one in found["vyre_driver_events"]}
@@ -140,9 +140,9 @@ def test_a_pool_tells_of_all_its_drivers_in_one_text(layer: str) -> None:
     with DriverPool([0, 0]) as pool:
         pool.add_listener(heard)
         kernel = pool.compile(shipped_module("saxpy"))
-        kernel.map([(X, X)] * 4, push=PUSH)
+        kernel.map([(X, X)] * 4, push_constants=PUSH)
         pool.remove_listener(heard)
-        kernel.map([(X, X)], push=PUSH)
+        kernel.map([(X, X)], push_constants=PUSH)
         text, drivers = pool.metrics(), pool.drivers
     families(text)
     names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]

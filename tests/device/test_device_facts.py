@@ -107,9 +107,9 @@ def test_every_device_keeps_what_vulkan_promises(promises: Callable[[PhysicalDev
 
 
 def test_kompute_reads_the_same_facts_of_the_device_that_it_opened(driver: Driver) -> None:
-    told = driver.device.manager.get_device_properties()
-    device = driver.physical_device
-    profile = DeviceProfile.from_physical_device(device, driver.device.features, backend="kompute")
+    told = driver.context.device.manager.get_device_properties()
+    device = driver.device
+    profile = DeviceProfile.from_physical_device(device, driver.context.device.features, backend="kompute")
     assert (
         device.name,
         device.limits.max_compute_work_group_count,
@@ -165,7 +165,7 @@ def test_lavapipe_gives_this_profile(lavapipe: PhysicalDevice) -> None:
 def test_without_the_layer_a_profile_has_no_types_that_need_a_feature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VYRE_LAYER", "0")
     with Driver() as opened:
-        found = DeviceProfile.from_physical_device(opened.physical_device, opened.device.features)
+        found = DeviceProfile.from_physical_device(opened.device, opened.context.device.features)
     assert (found.supports_f16, found.supports_bf16, found.supports_tensor_cores, found.max_native_int_width) == (
         False,
         False,
@@ -178,8 +178,8 @@ def test_features_of_an_extension_are_switched_on_when_they_are_asked_for(monkey
     asked = ("robustBufferAccess", "robustBufferAccess2", "nullDescriptor")
     monkeypatch.setattr(enable, "SHADER_FEATURES", asked)
     with Driver() as opened:
-        if not {"robustBufferAccess2", "nullDescriptor"} <= opened.physical_device.features:
+        if not {"robustBufferAccess2", "nullDescriptor"} <= opened.device.features:
             pytest.skip("no VK_EXT_robustness2")
-        report = opened.device.report()
-        out = opened.compile(shipped_module("saxpy"))(X, Y, push={"alpha": 2, "count": 2})
+        report = opened.context.device.report()
+        out = opened.compile(shipped_module("saxpy"))(X, Y, push_constants={"alpha": 2, "count": 2})
         assert (report["features"], report["counters"]["features_enabled"], list(out)) == (sorted(asked), 3, [5.0, 8.0])

@@ -52,8 +52,8 @@ def test_each_compile_call_bind_and_run_that_fails_is_told_once(layered: Driver,
             Failure(COMPILE, 1006, "InvalidProgram"),
             None,
         ),
-        (lambda: kernel(ONES, ONES, push=PUSH), Failure(DISPATCH, 2201, "InvalidInput"), kernel.trace.key),
-        (lambda: kernel.bind(ONES, push=PUSH), Failure(DISPATCH, 2201, "InvalidInput"), kernel.trace.key),  # type: ignore[arg-type]
+        (lambda: kernel(ONES, ONES, push_constants=PUSH), Failure(DISPATCH, 2201, "InvalidInput"), kernel.trace.key),
+        (lambda: kernel.bind(ONES, push_constants=PUSH), Failure(DISPATCH, 2201, "InvalidInput"), kernel.trace.key),  # type: ignore[arg-type]
         (lambda: spin.bound.run(timeout=0.01), Failure(DISPATCH, 2007, "DispatchTimeout"), key),
         (layered.batch().run, Failure(DISPATCH, 2201, "InvalidInput"), None),
         (lambda: kernels.saxpy(layered)(ONES), Failure(DISPATCH, 2201, "InvalidInput"), None),
@@ -107,7 +107,7 @@ def test_errors_of_somebody_else_are_told_without_a_code(layered: Driver) -> Non
 
     kernel = layered.compile(glsl(STEP))
     with pytest.raises(Own):
-        kernel(Strange(), push=PUSH)
+        kernel(Strange(), push_constants=PUSH)
     assert [(one[0], one[1]) for one in told(layered)] == [(Failure(DISPATCH, 0, "Own"), "strange")]
 
 

@@ -143,19 +143,19 @@ def test_a_failed_allocation_drops_the_buffers_of_earlier_sizes_and_is_tried_aga
     with Driver() as driver:
         kernel = driver.compile(shipped_module("saxpy"))
         for count in (100, 200):
-            kernel(x[:count], x[:count], push={"alpha": 2, "count": count})
+            kernel(x[:count], x[:count], push_constants={"alpha": 2, "count": count})
         _layer.inject("allocate", 1, -2)
-        got = kernel(x, x, push={"alpha": 2, "count": 300})
+        got = kernel(x, x, push_constants={"alpha": 2, "count": 300})
         np.testing.assert_array_equal(got, 3 * x, strict=True)
-        assert driver.device.layer is not None
-        counters = driver.device.layer.counters()
+        assert driver.context.device.layer is not None
+        counters = driver.context.device.layer.counters()
     assert counters["failures_recorded"] >= 1
 
 
 def test_freed_memory_is_kept_for_the_next_buffers_until_it_is_trimmed() -> None:
     with Driver() as driver:
         driver.empty(1 << 16, np.uint8).close()
-        layer = driver.device.layer
+        layer = driver.context.device.layer
         assert layer is not None
         kept = layer.counters()["memory_cached_bytes"]
         layer.trim()

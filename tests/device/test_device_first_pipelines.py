@@ -17,6 +17,7 @@ from vyre_driver import Driver
 from vyre_driver.cache.flight import SingleFlight
 from vyre_driver.errors import CacheNotWarm
 from vyre_driver.identity import device_fields, encode_manifest, manifest_digest
+from vyre_driver.runtime.pipelines import FirstPipelines
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan import DeviceType
 
@@ -39,7 +40,7 @@ RACERS = 4
 def use(driver: Driver) -> tuple[bool, Trace]:
     """Whether a kernel computes right, and its trace."""
     kernel = driver.compile(shipped_module("saxpy"))
-    right = np.array_equal(kernel(X, X, push={"alpha": 2, "count": 100}), 3 * X)
+    right = np.array_equal(kernel(X, X, push_constants={"alpha": 2, "count": 100}), 3 * X)
     return bool(right), kernel.trace
 
 
@@ -82,7 +83,7 @@ def test_a_blob_that_kills_another_process_meanwhile_is_not_given_to_the_driver(
     with Driver() as driver:
         kernel = driver.compile(shipped_module("saxpy"))
         die(run_python)
-        right = np.array_equal(kernel(X, X, push={"alpha": 2, "count": 100}), 3 * X)
+        right = np.array_equal(kernel(X, X, push_constants={"alpha": 2, "count": 100}), 3 * X)
         trace, counts = kernel.trace, driver.cache.stats()["counts"]
     assert (bool(right), trace.verdict.name, given(witness)) == (True, "HIT", [0, 1032, 0])
     assert trace.reason.endswith(f" bytes; compiled afresh: {DIED}")
@@ -112,7 +113,7 @@ def test_two_drivers_of_one_process_compile_a_key_once(witness: Path) -> None:
     with Driver() as one, Driver() as other:
         kernels = [driver.compile(shipped_module("saxpy")) for driver in (one, other)]
         for kernel in kernels:
-            kernel(X, X, push={"alpha": 2, "count": 100})
+            kernel(X, X, push_constants={"alpha": 2, "count": 100})
     assert given(witness) == [0, 1032]
     assert kernels[0].trace.reason == "no entry"
     assert kernels[1].trace.reason.endswith(" bytes; another has compiled it since")
@@ -123,7 +124,7 @@ def test_two_drivers_of_one_process_compile_a_key_once_in_memory(witness: Path, 
     with Driver() as one, Driver(cache=one.cache) as other:
         kernels = [driver.compile(shipped_module("saxpy")) for driver in (one, other)]
         for kernel in kernels:
-            kernel(X, X, push={"alpha": 2, "count": 100})
+            kernel(X, X, push_constants={"alpha": 2, "count": 100})
     assert given(witness) == [0, 1032]
 
 
@@ -137,9 +138,9 @@ def test_only_the_first_pipeline_of_a_kernel_goes_the_long_way(layer: str, monke
     assert layer in "01"
     with Driver() as driver:
         kernel = driver.compile(shipped_module("saxpy"))
-        kernel(X, X, push={"alpha": 2, "count": 100})
-        monkeypatch.setattr(driver, "first_pipelines", None)
-        got = kernel(X[:50], X[:50], push={"alpha": 2, "count": 50})
+        kernel(X, X, push_constants={"alpha": 2, "count": 100})
+        monkeypatch.setattr(FirstPipelines, "make", None)
+        got = kernel(X[:50], X[:50], push_constants={"alpha": 2, "count": 50})
     np.testing.assert_array_equal(got, 3 * X[:50], strict=True)
 
 
@@ -227,7 +228,7 @@ def test_a_hit_without_compiled_code_is_refused_at_the_first_call(
         assert_warm(driver, monkeypatch)  # type: ignore[operator]
         kernel = driver.compile(shipped_module("saxpy"))
         with pytest.raises(CacheNotWarm) as error:
-            kernel(X, X, push={"alpha": 2, "count": 100})
+            kernel(X, X, push_constants={"alpha": 2, "count": 100})
         trace = kernel.trace
     assert (str(error.value), given(witness)) == (refusal(trace.key, trace.reason), [])
 
@@ -240,9 +241,9 @@ def test_where_the_cache_must_be_warm_nobody_waits_for_who_compiles(
         kernel = driver.compile(shipped_module("saxpy"))
         driver.assert_warm()
         device = manifest_digest(encode_manifest(device_fields(physical_device)))
-        key = kernel._key  # noqa: SLF001 -- the entry's key
+        key = kernel._pipelines.key  # noqa: SLF001 -- the entry's key
         with SingleFlight(driver.cache, device).acquire(key, 1, lambda: None), pytest.raises(CacheNotWarm):
-            kernel(X, X, push={"alpha": 2, "count": 100})
+            kernel(X, X, push_constants={"alpha": 2, "count": 100})
         assert "flight_overdue" not in driver.cache.stats()["counts"]  # type: ignore[operator]
     assert given(witness) == []
 
@@ -253,7 +254,7 @@ def test_what_another_has_compiled_since_counts_as_warm(witness: Path, monkeypat
         kernel = driver.compile(shipped_module("saxpy"))
         use_new_driver()
         driver.assert_warm()
-        kernel(X, X, push={"alpha": 2, "count": 100})
+        kernel(X, X, push_constants={"alpha": 2, "count": 100})
     assert given(witness) == [0, 1032]
 
 

@@ -49,12 +49,12 @@ def test_a_free_program_gives_the_same_bits_with_each_workgroup(
     driver: Driver, program: Program, inputs: tuple[Any, ...]
 ) -> None:
     expected = driver.compile(program)(*inputs).tobytes()
-    sizes = [one.workgroup_size for one in program_space(program).candidates(driver.physical_device.limits)]
+    sizes = [one.workgroup_size for one in program_space(program).candidates(driver.device.limits)]
     found = [driver.compile(program.with_workgroup_size(size))(*inputs).tobytes() for size in sizes]
     assert (len(sizes) > 1, found) == (True, [expected] * len(sizes))
 
 
 @pytest.mark.parametrize("program", [example("prefix_sum"), example("matmul", 32)], ids=["prefix_sum", "matmul"])
 def test_a_program_with_workgroup_memory_keeps_its_own_workgroup(driver: Driver, program: Program) -> None:
-    found = program_space(program).candidates(driver.physical_device.limits)
+    found = program_space(program).candidates(driver.device.limits)
     assert [one.workgroup_size for one in found] == [program.workgroup_size]

@@ -28,7 +28,7 @@ def spin(opened: Driver) -> Spin:
 
 def timed_out(driver: Driver, timeout: float) -> str:
     return (
-        f"the work on {driver.physical_device.name!r} did not end in {timeout} s and is still running. "
+        f"the work on {driver.device.name!r} did not end in {timeout} s and is still running. "
         "Fix: wait longer, or make the shader do less in one dispatch."
     )
 
@@ -58,7 +58,7 @@ def test_asking_again_and_again_ends_with_done(spin: Spin) -> None:
 def test_several_futures_may_be_under_way_at_once(driver: Driver, compiled: CompileText) -> None:
     kernel = compiled(STEP)
     buffers = [driver.buffer(np.full(1000, number, np.uint32)) for number in range(20)]
-    bound = [kernel.bind(buffer, push={"factor": 3, "summand": 1}) for buffer in buffers]
+    bound = [kernel.bind(buffer, push_constants={"factor": 3, "summand": 1}) for buffer in buffers]
     futures = [one.submit() for one in bound]
     for future in reversed(futures):
         future.result()
@@ -68,7 +68,7 @@ def test_several_futures_may_be_under_way_at_once(driver: Driver, compiled: Comp
 
 def test_futures_of_work_on_one_buffer_run_in_the_order_of_submission(driver: Driver, compiled: CompileText) -> None:
     kernel, buffer = compiled(STEP), driver.buffer(np.zeros(70_000, np.uint32))
-    bound = [kernel.bind(buffer, push={"factor": 10, "summand": number}) for number in (1, 2, 3, 4)]
+    bound = [kernel.bind(buffer, push_constants={"factor": 10, "summand": number}) for number in (1, 2, 3, 4)]
     futures = [one.submit() for one in bound]
     futures[-1].result()
     assert set(buffer.read().tolist()) == {1234}
@@ -83,7 +83,7 @@ def test_submitting_again_waits_for_nothing_and_the_work_runs_in_order(spin: Spi
 
 def test_work_that_is_submitted_while_it_runs_sees_what_the_run_before_it_left(driver: Driver, compiled: CompileText) -> None:
     buffer = driver.buffer(np.ones(64, np.uint32))
-    bound = compiled(STEP).bind(buffer, push={"factor": 3, "summand": 1})
+    bound = compiled(STEP).bind(buffer, push_constants={"factor": 3, "summand": 1})
     futures = [bound.submit() for _ in range(100)]  # more than are recorded
     for future in futures:
         future.result()
@@ -164,7 +164,7 @@ def test_a_time_out_holds_while_another_thread_waits_without_one(opened: Driver,
 
 def test_a_kernel_that_was_called_with_a_time_out_waits_in_the_next_call(opened: Driver, spin: Spin) -> None:
     zero, one = np.zeros(1, np.uint32), np.ones(1, np.uint32)
-    call = {"push": {"turns": 60_000}, "groups": spin.grid}
+    call = {"push_constants": {"turns": 60_000}, "workgroups": spin.grid}
     with pytest.raises(DispatchTimeout) as passed:
         spin.kernel(zero, one, timeout=0.01, **call)  # type: ignore[arg-type]
     got = spin.kernel(zero, one, **call)  # type: ignore[arg-type]
@@ -190,7 +190,7 @@ def test_many_futures_may_be_awaited_together_and_twice(driver: Driver, compiled
     buffers = [driver.buffer(np.full(100, number, np.uint32)) for number in range(40)]
 
     async def run() -> list[None]:
-        futures = [kernel.bind(buffer, push={"factor": 2, "summand": 1}).submit() for buffer in buffers]
+        futures = [kernel.bind(buffer, push_constants={"factor": 2, "summand": 1}).submit() for buffer in buffers]
         return [*await asyncio.gather(*futures), *await asyncio.gather(*futures)]
 
     assert asyncio.run(run()) == [None] * 80
@@ -227,4 +227,4 @@ def test_what_the_work_fails_with_is_raised_where_it_is_awaited(opened: Driver, 
 
     with pytest.raises(DispatchFailed) as refused:
         asyncio.run(close_and_await())
-    assert str(refused.value) == f"{opened.physical_device.name!r} is closed. Fix: make a new Driver."
+    assert str(refused.value) == f"{opened.device.name!r} is closed. Fix: make a new Driver."

@@ -35,16 +35,16 @@ def test_a_shader_of_two_axes_needs_its_grid_whatever_its_workgroup(driver: Driv
     kernel = driver.compile(glsl(PICTURE), {"constant_0": size[0], "constant_1": size[1]})
     buffer, counts = driver.empty(100, np.uint32), {"y": 100}
     calls: list[Callable[[], object]] = [
-        lambda: kernel(out_counts=counts),
-        lambda: kernel(out_counts=counts, strict=True),
+        lambda: kernel(out_shapes=counts),
+        lambda: kernel(out_shapes=counts, strict=True),
         lambda: kernel.bind(buffer),
     ]
     for call in calls:
         with pytest.raises(InvalidInput, match="the grid cannot be guessed for a"):
             call()
     groups = -(-10 // size[0]), -(-10 // size[1])
-    kernel.bind(buffer, groups=groups).run()
-    found = kernel(out_counts=counts, groups=groups)
+    kernel.bind(buffer, workgroups=groups).run()
+    found = kernel(out_shapes=counts, workgroups=groups)
     assert (np.asarray(found).tolist(), buffer.read().tolist()) == (EXPECTED, EXPECTED)
 
 
@@ -54,11 +54,11 @@ def test_a_program_of_two_axes_needs_its_grid(driver: Driver) -> None:
         kernel = driver.compile(Program.wrapped([out], size, [store(out, gid_y() * 10 + gid_x(), gid_y() * 100 + gid_x())]))
         with pytest.raises(InvalidInput, match="the grid cannot be guessed for a"):
             kernel()
-        found = kernel(groups=(10 // size[0], 10 // size[1]))
+        found = kernel(workgroups=(10 // size[0], 10 // size[1]))
         assert np.asarray(found).tolist() == EXPECTED
 
 
 def test_a_grid_of_one_axis_is_guessed_though_the_index_goes_through_a_variable(compiled: CompileText) -> None:
     text = "layout(binding = 0) writeonly buffer Y { uint y[]; };\n"
     text += "void main() { uvec3 at = gl_GlobalInvocationID; if (at.x < y.length()) y[at.x] = at.x; }"
-    assert np.asarray(compiled(text)(out_counts={"y": 130})).tolist() == list(range(130))
+    assert np.asarray(compiled(text)(out_shapes={"y": 130})).tolist() == list(range(130))

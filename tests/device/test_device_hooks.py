@@ -54,7 +54,7 @@ def results_off(monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
 
 
 def saxpy_is_right(kernel: Kernel) -> bool:
-    return bool(np.array_equal(kernel(X, X, push=PUSH), 3 * X))
+    return bool(np.array_equal(kernel(X, X, push_constants=PUSH), 3 * X))
 
 
 def test_results_are_right_without_hooks(off: tuple[str, ...]) -> None:
@@ -62,10 +62,11 @@ def test_results_are_right_without_hooks(off: tuple[str, ...]) -> None:
     with Driver() as driver:
         kernel = driver.compile(shipped_module("saxpy"))
         right = [saxpy_is_right(kernel) for _ in range(3)]
-        right += [np.array_equal(kernel(X[:n], X[:n], push={"alpha": 2, "count": n}), 3 * X[:n]) for n in (1, 7, 64)]
+        right += [np.array_equal(kernel(X[:n], X[:n], push_constants={"alpha": 2, "count": n}), 3 * X[:n]) for n in (1, 7, 64)]
         resident = driver.buffer(np.zeros(64 * 64, np.uint32))
         add, triple = (
-            driver.compile(SpirvModule.from_glsl(HEAD + STEP % step)).bind(resident, groups=(64,)) for step in ("+ 1u", "* 3u")
+            driver.compile(SpirvModule.from_glsl(HEAD + STEP % step)).bind(resident, workgroups=(64,))
+            for step in ("+ 1u", "* 3u")
         )
         with driver.batch() as batch:
             for bound in (add, triple, add, triple, add):
@@ -83,11 +84,11 @@ def test_the_counters_show_that_a_hook_is_off(off: tuple[str, ...]) -> None:
     with Driver() as driver:
         kernel = driver.compile(shipped_module("saxpy"))
         for count in (100, 50, 100):
-            kernel(X[:count], X[:count], push={"alpha": 2, "count": count})
-        driver.compile(shipped_module("saxpy"))(X, X, push=PUSH)
+            kernel(X[:count], X[:count], push_constants={"alpha": 2, "count": count})
+        driver.compile(shipped_module("saxpy"))(X, X, push_constants=PUSH)
         driver.buffer(X).close()
         driver.buffer(X).close()
-        counters = driver.device.report()["counters"]
+        counters = driver.context.device.report()["counters"]
     assert isinstance(counters, dict)
     counted = {
         "fences": "fences_reused",
@@ -122,21 +123,21 @@ def test_without_the_results_hook_what_kompute_throws_at_is_a_failed_dispatch(re
     _layer.inject(call, 1, -2)
     with pytest.raises(DispatchFailed, match=r"^kompute could not allocate a buffer on '.*' \(.*\)\. Fix: ") as refused:
         results_off.empty(8, np.float32)
-    assert (refused.type, results_off.device.layer.counters()["failures_recorded"]) == (DispatchFailed, 0)  # type: ignore[union-attr]
+    assert (refused.type, results_off.context.device.layer.counters()["failures_recorded"]) == (DispatchFailed, 0)  # type: ignore[union-attr]
     assert saxpy_is_right(results_off.compile(shipped_module("saxpy")))
 
 
 def test_without_the_results_hook_a_failed_submission_looks_as_if_it_had_run(results_off: Driver) -> None:
     kernel = results_off.compile(shipped_module("saxpy"))
     _layer.inject("submit", 1, -2)
-    assert (np.array_equal(kernel(X, X, push=PUSH), 3 * X), saxpy_is_right(kernel)) == (False, True)
+    assert (np.array_equal(kernel(X, X, push_constants=PUSH), 3 * X), saxpy_is_right(kernel)) == (False, True)
 
 
 def test_without_the_results_hook_a_lost_device_is_not_remembered(results_off: Driver) -> None:
     kernel = results_off.compile(shipped_module("saxpy"))
     _layer.inject("wait", 1, -4)
     with pytest.raises(DeviceLost):
-        kernel(X, X, push=PUSH)
+        kernel(X, X, push_constants=PUSH)
     assert saxpy_is_right(kernel)
 
 
@@ -144,19 +145,19 @@ def refused_pipeline(driver: Driver) -> str:
     kernel = driver.compile(shipped_module("saxpy"))
     _layer.inject("create_pipeline", 1, -13)
     with pytest.raises(KernelCompileFailed) as refused:
-        kernel(X, X, push=PUSH)
+        kernel(X, X, push_constants=PUSH)
     assert (refused.value.code, saxpy_is_right(kernel)) == (1004, True)
     return str(refused.value)
 
 
 def test_a_refused_pipeline_is_a_failed_compilation_with_the_results_hook() -> None:
     with Driver() as driver:
-        name = driver.physical_device.name
+        name = driver.device.name
         assert refused_pipeline(driver) == f"create_pipeline failed on {name!r} with VkResult -13. {FIX_MODULE}"
 
 
 def test_a_refused_pipeline_is_a_failed_compilation_without_the_results_hook(results_off: Driver) -> None:
-    name = results_off.physical_device.name
+    name = results_off.device.name
     assert refused_pipeline(results_off) == (
         f"kompute could not make a pipeline on {name!r} (vk::Device::createComputePipeline: ErrorUnknown). {FIX_MODULE}"
     )
@@ -171,7 +172,7 @@ def test_a_refused_pipeline_is_a_failed_compilation_without_the_layer(monkeypatc
     config = layer_config(device, (), ())
     driver, below = _layer.open_under_layer(config, None, None, Driver, (f"uuid:{device.device_uuid.hex()}",))
     with driver:
-        assert (driver.device.layer, below is None) == (None, False)
+        assert (driver.context.device.layer, below is None) == (None, False)
         assert refused_pipeline(driver) == (
             f"kompute could not make a pipeline on {device.name!r} (vk::Device::createComputePipeline: ErrorUnknown). "
             f"{FIX_MODULE}"

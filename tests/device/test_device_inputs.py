@@ -81,7 +81,7 @@ def test_a_read_write_buffer_takes_it_and_gives_back_a_new_array(
     compiled: CompileText, make: Callable[[np.ndarray[Any, Any]], object]
 ) -> None:
     given = make(COUNTED)
-    got = compiled(STEP)(given, push=PUSH)
+    got = compiled(STEP)(given, push_constants=PUSH)
     assert (got.tolist(), str(got.dtype), got.shape) == (STEPPED, "uint32", (6,))
     assert as_list(given) == COUNTED.tolist()
 
@@ -91,7 +91,7 @@ def test_a_read_only_buffer_takes_it_beside_an_array(
     compiled: CompileText, make: Callable[[np.ndarray[Any, Any]], object]
 ) -> None:
     kernel, floats = compiled(ADD), np.arange(6, dtype=np.float32)
-    sums = [kernel(*pair, out_counts={"sum": 6}).tolist() for pair in ((make(floats), floats), (floats, make(floats)))]
+    sums = [kernel(*pair, out_shapes={"sum": 6}).tolist() for pair in ((make(floats), floats), (floats, make(floats)))]
     assert sums == [(2 * floats).tolist()] * 2
 
 
@@ -107,14 +107,15 @@ def test_contents_are_read_anew_in_every_call(compiled: CompileText) -> None:
     got = []
     for value in (1, 2, 1):
         given[:] = np.full(2, value, np.uint32).tobytes()
-        got.append(kernel(given, push=PUSH).tolist())
+        got.append(kernel(given, push_constants=PUSH).tolist())
     assert got == [[4, 4], [7, 7], [4, 4]]
 
 
 def test_an_array_of_no_axes_comes_back_as_one(compiled: CompileText) -> None:
     kernel = compiled(STEP)
     got = [
-        kernel(given, push=PUSH) for given in (np.array(5, np.uint32), np.uint32(5), OnlyArrayInterface(np.array(5, np.uint32)))
+        kernel(given, push_constants=PUSH)
+        for given in (np.array(5, np.uint32), np.uint32(5), OnlyArrayInterface(np.array(5, np.uint32)))
     ]
     assert [(one.tolist(), one.shape) for one in got] == [(16, ())] * 3
 
@@ -131,10 +132,10 @@ def test_bfloat16_is_taken_by_its_bits_and_comes_back_as_itself(compiled: Compil
 def test_a_call_that_is_refused_leaves_the_kernel_as_it_was(compiled: CompileText) -> None:
     kernel = compiled(STEP)
     refused = [
-        refusal(lambda given=given: kernel(given, push=PUSH))[:2]
+        refusal(lambda given=given: kernel(given, push_constants=PUSH))[:2]
         for given in (b"123", OnlyDLPack(COUNTED.copy(), (2, 0)), OnlyArrayInterface(COUNTED.astype(np.float32)), None)
     ]
-    assert (refused, kernel(COUNTED, push=PUSH).tolist()) == ([(InvalidInput, 2201)] * 4, STEPPED)
+    assert (refused, kernel(COUNTED, push_constants=PUSH).tolist()) == ([(InvalidInput, 2201)] * 4, STEPPED)
 
 
 def test_a_buffer_on_another_device_is_refused_for_a_resident_one_too(driver: Driver) -> None:
@@ -153,5 +154,8 @@ def test_the_same_arrays_again_take_the_short_way(saxpy: Kernel) -> None:
     """Numpy arrays that were proven once are not proven again; what is not an array is, and gives the same."""
     x = np.arange(6, dtype=np.float32)
     push = {"alpha": 2, "count": 6}
-    got = [saxpy(*pair, push=push).tolist() for pair in ((x, x), (x, x), (x, x.tobytes()), (x[::1], x), (memoryview(x), x))]
+    got = [
+        saxpy(*pair, push_constants=push).tolist()
+        for pair in ((x, x), (x, x), (x, x.tobytes()), (x[::1], x), (memoryview(x), x))
+    ]
     assert got == [(3 * x).tolist()] * 5

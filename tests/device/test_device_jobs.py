@@ -38,7 +38,7 @@ def escape_counts(left: float, top: float, step: float) -> NDArray[Any]:
 def test_saxpy_equals_numpy_bit_for_bit(saxpy: Kernel, count: int) -> None:
     random = np.random.default_rng(count)
     x, y = random.standard_normal((2, count), np.float32)
-    got = saxpy(x, y, push={"alpha": 2.5, "count": count})
+    got = saxpy(x, y, push_constants={"alpha": 2.5, "count": count})
     np.testing.assert_array_equal(got, np.float32(2.5) * x + y, strict=True)
 
 
@@ -48,7 +48,7 @@ def test_a_histogram_of_any_number_of_bytes_equals_numpy(driver: Driver, byte_co
     padded = np.zeros(-(-byte_count // 4) * 4, np.uint8)
     padded[:byte_count] = data
     kernel = driver.compile(shipped_module("byte_histogram"))
-    got = kernel(padded.view(np.uint32), np.zeros(256, np.uint32), push={"byte_count": byte_count}, groups=(4,))
+    got = kernel(padded.view(np.uint32), np.zeros(256, np.uint32), push_constants={"byte_count": byte_count}, workgroups=(4,))
     np.testing.assert_array_equal(got, np.bincount(data, minlength=256).astype(np.uint32), strict=True)
 
 
@@ -56,7 +56,7 @@ def test_mandelbrot_equals_numpy(driver: Driver) -> None:
     left, top, step = -0.745, 0.133, 0.0035 / SIDE
     kernel = driver.compile(shipped_module("mandelbrot"), {"MAX_ITERATIONS": ITERATIONS})
     push = {"left": np.float32(left), "top": np.float32(top), "step": np.float32(step), "width": SIDE, "height": SIDE}
-    got = kernel(push=push, groups=(SIDE // 16, SIDE // 8), out_counts={"escape": SIDE * SIDE})
+    got = kernel(push_constants=push, workgroups=(SIDE // 16, SIDE // 8), out_shapes={"escape": SIDE * SIDE})
     assert isinstance(got, np.ndarray)
     expected = escape_counts(left, top, step).reshape(-1)
     # The orbits are equal; the device's log2 may differ in its last bits.

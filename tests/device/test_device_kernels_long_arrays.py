@@ -151,7 +151,7 @@ def test_any_workgroup_size_is_right(opened: Driver, name: str, workgroup: int) 
 @pytest.mark.parametrize("name", WITH_SUBGROUPS)
 def test_any_number_of_full_subgroups_is_right(opened: Driver, name: str) -> None:
     """Three, which is not a power of two."""
-    subgroup = opened.physical_device.subgroup_size
+    subgroup = opened.device.subgroup_size
     assert with_workgroup(TunedKernel(opened, KERNELS[name]), 3 * subgroup) == [None] * 3
 
 
@@ -192,7 +192,7 @@ def on_longer_buffers(kernel: TunedKernel, count: int, **parameters: object) -> 
         buffers[name] = kernel.driver.buffer(longer(np.empty(one.shape, one.dtype), UNTOUCHED))
     for step in plan.steps:
         bound = (buffers[name] for name in step.buffers)
-        kernel.compiled(step).bind(*bound, groups=step.groups, push=step.push).run()
+        kernel.compiled(step).bind(*bound, workgroups=step.workgroups, push_constants=step.push_constants).run()
     found = buffers[next(iter(plan.outputs))].read()
     return found[: expected.size], found[expected.size :], expected
 

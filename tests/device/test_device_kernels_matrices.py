@@ -111,7 +111,9 @@ def result(driver: Driver, definition: KernelDefinition, candidate: Candidate | 
     held |= {name: (POISON * lengths[name] + TAIL, one.dtype) for name, one in made.items()}
     buffers = {name: driver.buffer(np.frombuffer(raw, dtype)) for name, (raw, dtype) in held.items()}
     for step in plan.steps:
-        bound = kernel.compiled(step).bind(*(buffers[name] for name in step.buffers), groups=step.groups, push=step.push)
+        bound = kernel.compiled(step).bind(
+            *(buffers[name] for name in step.buffers), workgroups=step.workgroups, push_constants=step.push_constants
+        )
         bound.run()
     found = {name: buffers[name].read().tobytes() for name in made}
     assert {name for name, one in found.items() if one[lengths[name] :] != TAIL} == set()
@@ -227,8 +229,8 @@ def test_grids_that_are_full_along_x_go_on_along_y(
 ) -> None:
     """As on a device that takes three workgroups along x; of the last row of workgroups some have nothing to do."""
     kernel = TunedKernel(driver, definition)
-    limits = replace(driver.physical_device.limits, max_compute_work_group_count=(3, 65535, 65535))
-    kernel.device = replace(kernel.device, physical=replace(driver.physical_device, limits=limits))
+    limits = replace(driver.device.limits, max_compute_work_group_count=(3, 65535, 65535))
+    kernel.device = replace(kernel.device, physical=replace(driver.device, limits=limits))
     arrays, _ = definition.example(size, 1)
     expected = definition.expected(*arrays)
     out = driver.buffer(np.full_like(expected, 7))

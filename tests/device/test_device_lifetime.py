@@ -30,7 +30,7 @@ THREADS = 8
 
 def run_saxpy(kernel: Kernel, count: int = 100, alpha: float = 2) -> bool:
     x = np.arange(count, dtype=np.float32)
-    return bool(np.array_equal(kernel(x, x, push={"alpha": alpha, "count": count}), np.float32(alpha) * x + x))
+    return bool(np.array_equal(kernel(x, x, push_constants={"alpha": alpha, "count": count}), np.float32(alpha) * x + x))
 
 
 @pytest.mark.usefixtures("layer")
@@ -94,7 +94,7 @@ def test_eight_threads_may_have_a_driver_each() -> None:
 
 def test_eight_threads_may_count_memory_at_once(driver: Driver) -> None:
     """Many tiny steps, with the interpreter changing threads as often as it can."""
-    device, interval = driver.device, sys.getswitchinterval()
+    device, interval = driver.context.device, sys.getswitchinterval()
 
     def count(_: int) -> None:
         for _ in range(20_000):
@@ -110,7 +110,7 @@ def test_eight_threads_may_count_memory_at_once(driver: Driver) -> None:
         sys.setswitchinterval(interval)
     with pytest.raises(DeviceOutOfMemory) as refused:
         device.reserve(2**60)
-    assert refused.value.context["available_bytes"] == driver.physical_device.device_local_bytes
+    assert refused.value.context["available_bytes"] == driver.device.device_local_bytes
 
 
 def test_a_kernel_of_a_closed_driver_is_refused(driver: Driver, saxpy: Kernel) -> None:
@@ -118,14 +118,14 @@ def test_a_kernel_of_a_closed_driver_is_refused(driver: Driver, saxpy: Kernel) -
     driver.close()
     with pytest.raises(DispatchFailed) as refused:
         run_saxpy(saxpy)
-    assert str(refused.value) == f"{driver.physical_device.name!r} is closed. Fix: make a new Driver."
+    assert str(refused.value) == f"{driver.device.name!r} is closed. Fix: make a new Driver."
 
 
 def test_a_kernel_that_was_never_called_before_its_driver_closed_is_refused(driver: Driver, saxpy: Kernel) -> None:
     driver.close()
     with pytest.raises(DispatchFailed) as refused:
         run_saxpy(saxpy)
-    assert str(refused.value) == f"{driver.physical_device.name!r} is closed. Fix: make a new Driver."
+    assert str(refused.value) == f"{driver.device.name!r} is closed. Fix: make a new Driver."
 
 
 def test_leaving_the_with_block_closes_the_driver() -> None:
@@ -138,7 +138,7 @@ def test_leaving_the_with_block_closes_the_driver() -> None:
 def test_a_second_close_does_nothing(driver: Driver) -> None:
     driver.close()
     driver.close()
-    assert driver.report()["device"] == driver.physical_device.name
+    assert driver.report()["device"] == driver.device.name
 
 
 @pytest.mark.usefixtures("layer")

@@ -114,7 +114,7 @@ def compare(driver: Driver, program: Program, inputs: list[NDArray[Any]], tolera
     counts = {name: len(inputs[0]) for name in outputs if not program.buffer(name).count}  # type: ignore[union-attr]
     with np.errstate(all="ignore"):
         wanted = interpret(program, inputs, element_counts=counts).outputs
-    found = driver.compile(program)(*inputs, out_counts=counts)
+    found = driver.compile(program)(*inputs, out_shapes=counts)
     for one, other in zip(found if isinstance(found, tuple) else (found,), wanted, strict=True):
         same(one, np.asarray(other).reshape(one.shape), tolerance)
 
@@ -190,7 +190,7 @@ def test_a_logical_operator_takes_numbers_and_bools(opened: Driver, op: BinOp, *
 def test_bools_are_compared_and_combined_as_the_reference_does(opened: Driver, op: BinOp) -> None:
     bools = [np.array([0, 0, 1, 1, 7, 7, 0, 1], np.uint32), np.array([0, 1, 0, 1, 1, 7, 7, 0], np.uint32)]
     program = elementwise([BOOL, BOOL], BOOL, lambda a, b: select(a.not_(), b, binop(op, a, b)))
-    found = opened.compile(program)(*bools, out_counts={"out": 8})
+    found = opened.compile(program)(*bools, out_shapes={"out": 8})
     left, right = (one != 0 for one in bools)
     truth = {BinOp.EQ: left == right, BinOp.NE: left != right, BinOp.AND: left & right, BinOp.OR: left | right}[op]
     assert np.asarray(found).view(np.uint32).tolist() == np.where(~left, right, truth).astype(int).tolist()
@@ -200,7 +200,7 @@ def test_bools_are_compared_and_combined_as_the_reference_does(opened: Driver, o
 def test_a_signed_division_without_a_result_gives_what_is_documented(opened: Driver, op: BinOp) -> None:
     """The reference stops there: a quotient by 0 is 0, the least number by -1 wraps, and the remainders are 0."""
     left, right = np.array([5, -5, 0, -(2**31), -(2**31)], np.int32), np.array([0, 0, 0, -1, 0], np.int32)
-    found = opened.compile(elementwise([I32, I32], I32, lambda a, b: binop(op, a, b)))(left, right, out_counts={"out": 5})
+    found = opened.compile(elementwise([I32, I32], I32, lambda a, b: binop(op, a, b)))(left, right, out_shapes={"out": 5})
     assert found.tolist() == {BinOp.DIV: [0, 0, 0, -(2**31), 0], BinOp.MOD: [0, 0, 0, 0, 0]}[op]
 
 
@@ -286,7 +286,7 @@ def test_the_last_elements_are_whole_on_a_device_with_bytes_or_halves_only(lacki
     program = Program.wrapped([source, target], (8, 1, 1), [store(target, gid_x(), copied)])
     data = (np.arange(1, count + 1) * 7).astype(f"u{kind.size_bytes}")
     with Driver(allow_software=True) as driver:
-        driver.device.features -= {lacking}
+        driver.context.device.features -= {lacking}
         found = driver.compile(program)(data, np.zeros_like(data))
         resident = driver.buffer(data), driver.buffer(np.zeros_like(data))
         driver.compile(program).bind(*resident).run()
@@ -340,5 +340,5 @@ def test_an_atomic_with_an_order_in_a_loop_of_different_lengths_holds_nobody_up(
     out, counters = BufferDecl.read_write("out", 0, U32), BufferDecl.read_write("counters", 1, U32).with_count(1)
     body = [loop("k", 1, gid_x(), [let("found", atomic_add(counters, 0, 1))]), store(out, gid_x(), u32(7))]
     program = Program.wrapped([out, counters], (32, 1, 1), body)
-    found = opened.compile(program)(np.zeros(32, np.uint32), np.zeros(1, np.uint32), groups=(1, 1, 1))
+    found = opened.compile(program)(np.zeros(32, np.uint32), np.zeros(1, np.uint32), workgroups=(1, 1, 1))
     assert [one.tolist() for one in found] == [[7] * 32, [sum(range(31))]]

@@ -149,5 +149,5 @@ def test_sums_of_an_f32_that_is_specialized_are_each_rounded(opened: Driver) -> 
     far = binop(BinOp.ABS_DIFF, var("a", F32), f32(8388607.5)) - 2.5
     program = Program.wrapped([out], (1, 1, 1), [let("a", f32(-101.0)), store(out, 0, cast(DataType.I32, far))])
     found = [opened.compile(program, specs)().tolist() for specs in (None, {"a": -100.0})]
-    assert found == [interpret(program, (), specs=specs).outputs[0].tolist() for specs in ({}, {"a": -100.0})]
+    assert found == [interpret(program, (), constants=specs).outputs[0].tolist() for specs in ({}, {"a": -100.0})]
     assert found[1] == [8388706]

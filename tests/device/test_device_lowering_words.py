@@ -58,7 +58,7 @@ def opened(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     with pytest.MonkeyPatch.context() as changed:
         changed.setenv("VYRE_LAYER_HOOKS_OFF", request.param)
         with Driver(allow_software=True, cache=tmp_path_factory.mktemp("pipelines")) as driver:
-            assert ("shaderInt64" in driver.device.features) is (not request.param)
+            assert ("shaderInt64" in driver.context.device.features) is (not request.param)
             yield driver
 
 
@@ -127,7 +127,7 @@ def test_no_store_is_lost_beside_others_to_the_same_word(opened: Driver, name: s
         store(narrow, place, cast(kind, cast(U32, load(narrow, place)) + 1)),
     ]
     program = Program.wrapped([narrow.with_count(count)], (64, 1, 1), body)
-    found = opened.compile(program)(np.zeros(count, NARROW[name]), groups=(count // 64, 1, 1))
+    found = opened.compile(program)(np.zeros(count, NARROW[name]), workgroups=(count // 64, 1, 1))
     assert found.tolist() == (np.arange(count) * 7 + 8).astype(NARROW[name]).tolist()
 
 
@@ -173,7 +173,7 @@ def test_fetch_nand_of_many_invocations_loses_none(opened: Driver) -> None:
     data = BufferDecl.read_write("data", 0, U32).with_count(3)
     nand = atomic(AtomicOp.FETCH_NAND, data, gid_x() % 3, u32(0xFFFF_FFFF))
     program = Program.wrapped([data], (64, 1, 1), [if_(gid_x() < 3 * 85, [let("before", nand)])])
-    found = opened.compile(program)(np.array([1, 2, 3], np.uint32), groups=(4, 1, 1))
+    found = opened.compile(program)(np.array([1, 2, 3], np.uint32), workgroups=(4, 1, 1))
     assert found.tolist() == [0xFFFF_FFFE, 0xFFFF_FFFD, 0xFFFF_FFFC]
 
 
@@ -203,8 +203,8 @@ def test_subgroups_sum_vote_and_shuffle_over_as_many_as_the_device_has(opened: D
     body = [store(out, i, value) for out, value in zip(outs, values, strict=True)]
     program = Program.wrapped([*outs, wide], (64, 1, 1), [*body, store(wide, i, SubgroupAdd(big))])
     arrays = [np.zeros(64, np.uint32) for _ in outs]
-    found = opened.compile(program)(*arrays, np.zeros(64, np.uint64), groups=(1, 1, 1))
-    size = opened.physical_device.subgroup_size
+    found = opened.compile(program)(*arrays, np.zeros(64, np.uint64), workgroups=(1, 1, 1))
+    size = opened.device.subgroup_size
     index = np.arange(64)
     groups = index.reshape(-1, size)
     votes = ((groups % 3 == 0) << np.arange(size)).sum(axis=1)

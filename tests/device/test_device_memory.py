@@ -128,7 +128,7 @@ def test_an_error_that_is_kept_keeps_no_memory_counted(monkeypatch: pytest.Monke
 
         def available() -> object:
             with pytest.raises(DeviceOutOfMemory) as refused:
-                driver.device.reserve(2**60)
+                driver.context.device.reserve(2**60)
             return refused.value.context["available_bytes"]
 
         before = available()
@@ -173,7 +173,7 @@ def test_no_interrupt_loses_bytes_that_are_given_back(driver: Driver) -> None:
         nonlocal is_wanted
         is_wanted = True
         while is_wanted:
-            driver.device.reserve(4096)
+            driver.context.device.reserve(4096)
 
     is_wanted, heard, ends = False, 0, time.monotonic() + 1
     before = signal.signal(signal.SIGALRM, interrupt)
@@ -187,19 +187,19 @@ def test_no_interrupt_loses_bytes_that_are_given_back(driver: Driver) -> None:
         signal.signal(signal.SIGALRM, signal.SIG_IGN)  # one may be on its way when the timer has been stopped
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
-    driver.device.check_available(driver.physical_device.device_local_bytes // 2)
-    assert (driver.device._allocated, heard > 100) == (0, True)  # noqa: SLF001 -- nothing else tells
+    driver.context.device.check_available(driver.device.device_local_bytes // 2)
+    assert (driver.context.device._allocated, heard > 100) == (0, True)  # noqa: SLF001 -- nothing else tells
 
 
 def test_a_block_too_large_to_be_kept_leaves_the_others_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(enable, "MEMORY_CACHE_BYTES", 1 << 20)
     with Driver() as driver:
-        assert driver.device.layer is not None
+        assert driver.context.device.layer is not None
         small = [driver.empty(1 << 16, np.uint8) for _ in range(4)]
         large = driver.empty(1 << 22, np.uint8)
         for one in small:
             one.close()
-        kept = driver.device.layer.counters()["memory_cached_bytes"]
+        kept = driver.context.device.layer.counters()["memory_cached_bytes"]
         large.close()
         assert kept >= 4 << 16
-        assert driver.device.layer.counters()["memory_cached_bytes"] == kept
+        assert driver.context.device.layer.counters()["memory_cached_bytes"] == kept

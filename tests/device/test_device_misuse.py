@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.device
 
 REBUILD = "Fix: rebuild the shader with its compiler and pass the whole .spv file."
-IN_ORDER = "Fix: pass them in binding order; an output's may be left out when out_counts gives its elements."
+IN_ORDER = "Fix: pass them in binding order; an output's may be left out when out_shapes gives its shape."
 
 
 ALL_REFUSED = [
@@ -66,23 +66,23 @@ ALL_REFUSED = [
         "LimitExceeded",
         (
             "the grid has LIMIT + 1 workgroups along y, and the device allows LIMIT. "
-            "Fix: give groups of at most that, and let an invocation do several elements."
+            "Fix: start fewer workgroups, and let an invocation do several elements."
         ),
     ),
     (
         "there are no groups",
         "InvalidInput",
-        "groups is (0,), which is not 1 to 3 numbers of at least 1. Fix: give groups=(x, y, z).",
+        "workgroups is (0,), which is not 1 to 3 numbers of at least 1. Fix: give workgroups=(x, y, z).",
     ),
     (
         "there are more axes than three",
         "InvalidInput",
-        "groups is (1, 1, 1, 1), which is not 1 to 3 numbers of at least 1. Fix: give groups=(x, y, z).",
+        "workgroups is (1, 1, 1, 1), which is not 1 to 3 numbers of at least 1. Fix: give workgroups=(x, y, z).",
     ),
     (
         "a push constant is missing",
         "InvalidPushConstant",
-        "push constant 'count' (u32) was not given. Fix: give it, for example push={'count': 1} or --push count=1.",
+        "push constant 'count' (u32) was not given. Fix: give it, for example count=1, or --push count=1.",
     ),
     (
         "a push constant is unknown",

@@ -36,7 +36,7 @@ void main() { n = uint(x.length()); }
 def driver() -> Iterator[Driver]:
     """A driver under the layer."""
     with Driver() as opened:
-        assert opened.device.layer is not None
+        assert opened.context.device.layer is not None
         yield opened
 
 
@@ -69,7 +69,7 @@ def test_a_buffer_made_while_another_is_made_leaves_its_length_alone(
     kernel = driver.compile(glsl(LENGTH))
     kept = []
     ran = inside(monkeypatch, "create_buffer", lambda: kept.append(driver.buffer(np.zeros(8, np.uint32))), after=after)
-    found = kernel(np.zeros(6, np.uint8), np.zeros(1, np.uint32), groups=(1,))
+    found = kernel(np.zeros(6, np.uint8), np.zeros(1, np.uint32), workgroups=(1,))
     assert (ran, np.asarray(found).tolist(), kept[0].read().tolist()) == ([1], [6], [0] * 8)
 
 
@@ -92,15 +92,18 @@ def test_a_pipeline_made_while_another_is_made_leaves_its_facts_alone(
 ) -> None:
     """The pipeline around is made anew, and the one inside is an equal one of what was there."""
     earlier = saxpy(driver)
-    earlier(X, X, push=PUSH)
+    earlier(X, X, push_constants=PUSH)
     kernel = driver.compile(glsl(LENGTH))
     ran = inside(
-        monkeypatch, "create_pipeline", lambda: saxpy(driver)(X[:3], X[:3], push={"alpha": 2, "count": 3}), after=after
+        monkeypatch,
+        "create_pipeline",
+        lambda: saxpy(driver)(X[:3], X[:3], push_constants={"alpha": 2, "count": 3}),
+        after=after,
     )
     facts: list[_layer.PipelineFacts] = []
     noted = _layer.create_pipeline
     monkeypatch.setattr(_layer, "create_pipeline", lambda *given: (made := noted(*given), facts.append(made[1]))[0])
-    found = kernel(np.zeros(6, np.uint8), np.zeros(1, np.uint32), groups=(1,))
+    found = kernel(np.zeros(6, np.uint8), np.zeros(1, np.uint32), workgroups=(1,))
     around = facts[-1]
     told = (around.created, around.shared, around.compile_ns > 0)
     assert (ran, np.asarray(found).tolist(), told) == ([1], [6], (True, False, True))
@@ -108,8 +111,8 @@ def test_a_pipeline_made_while_another_is_made_leaves_its_facts_alone(
 
 def test_work_submitted_inside_a_submission_has_a_fence_of_its_own(driver: Driver) -> None:
     x, y, z = driver.buffer(X), driver.buffer(X), driver.buffer(X)
-    pipelines = [saxpy(driver).bind(x, one, push=PUSH) for one in (y, z)]
-    device = driver.device
+    pipelines = [saxpy(driver).bind(x, one, push_constants=PUSH) for one in (y, z)]
+    device = driver.context.device
     assert device.layer is not None
 
     def sequence_of(bound: Any) -> Any:  # noqa: ANN401 -- kp has no types

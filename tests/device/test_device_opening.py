@@ -63,7 +63,7 @@ def test_no_other_thread_ever_sees_the_loaders_variables_while_drivers_are_opene
     layers = []
     for _ in range(10):
         with Driver() as driver:
-            layers.append(driver.device.layer is not None)
+            layers.append(driver.context.device.layer is not None)
     ends.set()
     thread.join()
     assert (seen, layers, looks > 100) == ({(None, None, None)}, [True] * 10, True)
@@ -82,8 +82,8 @@ def test_an_interrupt_at_any_bytecode_of_opening_leaves_the_environment_and_the_
     made[0].close()
     with Driver() as driver:
         kernel = driver.compile(shipped_module("saxpy"))
-        right = np.array_equal(kernel(X, X, push={"alpha": 2, "count": X.size}), 3 * X)
-        assert (right, driver.device.layer is not None) == (True, True)
+        right = np.array_equal(kernel(X, X, push_constants={"alpha": 2, "count": X.size}), 3 * X)
+        assert (right, driver.context.device.layer is not None) == (True, True)
     assert (found, len(found) > 20) == ([(None, None, None)] * len(found), True)
 
 
@@ -101,5 +101,5 @@ def test_a_device_that_the_vulkan_driver_refuses_is_a_failed_dispatch(
         assert str(refused.value).startswith(told)
         with Driver() as driver:
             kernel = driver.compile(shipped_module("saxpy"))
-            right = np.array_equal(kernel(X, X, push={"alpha": 2, "count": X.size}), 3 * X)
-            assert (right, driver.device.layer is not None) == (True, True)
+            right = np.array_equal(kernel(X, X, push_constants={"alpha": 2, "count": X.size}), 3 * X)
+            assert (right, driver.context.device.layer is not None) == (True, True)

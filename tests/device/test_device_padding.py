@@ -82,22 +82,22 @@ def test_what_shows_where_the_padding_is_is_read_as_it_was_meant(
     count: int,
 ) -> None:
     kernel, expected = compiled(text), np.linalg.norm(points(count), axis=1)
-    np.testing.assert_allclose(kernel(given, out_counts={"len": count}), expected, rtol=1e-6)
-    np.testing.assert_allclose(kernel(given, out_counts={"len": count}, strict=True), expected, rtol=1e-6)
+    np.testing.assert_allclose(kernel(given, out_shapes={"len": count}), expected, rtol=1e-6)
+    np.testing.assert_allclose(kernel(given, out_shapes={"len": count}, strict=True), expected, rtol=1e-6)
     out = driver.empty(count, np.float32)
     kernel.bind(driver.buffer(given), out).run()
     np.testing.assert_allclose(out.read(), expected, rtol=1e-6)
 
 
 def test_structures_with_gaps_are_read_as_they_were_meant(compiled: CompileText) -> None:
-    found = compiled(STRUCTS)(items(8), out_counts={"len": 8})
+    found = compiled(STRUCTS)(items(8), out_shapes={"len": 8})
     np.testing.assert_allclose(found, 2 * np.linalg.norm(points(8), axis=1), rtol=1e-6)
     headed = np.float32(3).tobytes() + bytes(12) + wide(8).tobytes()
     np.testing.assert_allclose(
-        compiled(HEADED)(headed, out_counts={"len": 8}), 3 * np.linalg.norm(points(8), axis=1), rtol=1e-6
+        compiled(HEADED)(headed, out_shapes={"len": 8}), 3 * np.linalg.norm(points(8), axis=1), rtol=1e-6
     )
     matrices = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
-    assert compiled(MATRICES)(matrices, out_counts={"len": 2}).tolist() == [9, 21]
+    assert compiled(MATRICES)(matrices, out_shapes={"len": 2}).tolist() == [9, 21]
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_what_does_not_show_where_the_padding_is_is_refused_by_call_strict_call_
 ) -> None:
     kernel = compiled(text)
     for call in (
-        lambda: kernel(given, out_counts={"len": 1}),
-        lambda: kernel(given, out_counts={"len": 1}, strict=True),
+        lambda: kernel(given, out_shapes={"len": 1}),
+        lambda: kernel(given, out_shapes={"len": 1}, strict=True),
         lambda: kernel.bind(driver.buffer(given), driver.empty(1, np.float32)),
     ):
         with pytest.raises(InvalidInput, match=r"which does not show where the [0-9]+ other bytes are"):
@@ -136,7 +136,7 @@ def test_what_does_not_show_where_the_padding_is_is_refused_by_call_strict_call_
 
 def test_the_refusal_of_packed_vectors_says_how_they_are_padded(compiled: CompileText) -> None:
     with pytest.raises(InvalidInput) as refused:
-        compiled(LENGTHS)(points(8), out_counts={"len": 8})
+        compiled(LENGTHS)(points(8), out_shapes={"len": 8})
     assert str(refused.value) == (
         "input 'pos' holds vec3<f32> with 12 bytes of values, 16 bytes apart, and got an array of shape (8, 3) and type "
         "float32, which does not show where the 4 other bytes are. Fix: pass float32 of shape (n, 4), for example "

@@ -56,7 +56,7 @@ def test_devices_are_told_without_opening_one() -> None:
 
 def test_results_come_back_in_the_order_of_the_calls(pool: DriverPool) -> None:
     kernel = pool.compile(shipped_module("saxpy"))
-    found = kernel.map([(X, X + number) for number in range(20)], push=push(2))
+    found = kernel.map([(X, X + number) for number in range(20)], push_constants=push(2))
     assert [one.tolist() for one in found] == [(3 * X + number).tolist() for number in range(20)]  # type: ignore[union-attr]
 
 
@@ -89,7 +89,7 @@ def test_a_kernel_is_compiled_once_for_each_device_that_gets_a_call(pool: Driver
     held = threading.Event()
     busy = pool.submit(lambda driver: (held.wait(WAITS_S), driver)[1])
     for _ in range(3):
-        kernel(X, X, push=push(2)).result(WAITS_S)
+        kernel(X, X, push_constants=push(2)).result(WAITS_S)
     held.set()
     busy.result(WAITS_S)
     counts: Any = pool.drivers[0].cache.stats()["counts"]
@@ -98,7 +98,7 @@ def test_a_kernel_is_compiled_once_for_each_device_that_gets_a_call(pool: Driver
 
 def test_what_a_call_raises_is_its_futures_and_stops_nothing_else(pool: DriverPool) -> None:
     kernel = pool.compile(shipped_module("saxpy"))
-    bad, good = kernel(X, push=push(2)), kernel(X, X, push=push(2))
+    bad, good = kernel(X, push_constants=push(2)), kernel(X, X, push_constants=push(2))
     assert (type(bad.exception(WAITS_S)), np.array_equal(good.result(WAITS_S), 3 * X)) == (InvalidInput, True)  # type: ignore[arg-type]
 
 
@@ -123,12 +123,12 @@ def test_work_that_waits_can_be_taken_back(pool: DriverPool) -> None:
 def test_closing_waits_for_what_was_given_and_refuses_more(name: str) -> None:
     pool = DriverPool([name, name])
     kernel = pool.compile(shipped_module("saxpy"))
-    futures = [kernel(X, X, push=push(2)) for _ in range(10)]
+    futures = [kernel(X, X, push_constants=push(2)) for _ in range(10)]
     pool.close()
     pool.close()
     assert all(one.done() and np.array_equal(one.result(), 3 * X) for one in futures)  # type: ignore[arg-type]
     with pytest.raises(DispatchFailed, match="the pool is closed"):
-        kernel(X, X, push=push(2))
+        kernel(X, X, push_constants=push(2))
 
 
 def serving() -> int:
@@ -145,7 +145,7 @@ def end_of_serving() -> int:
 
 def test_a_pool_that_is_dropped_does_what_it_was_given_and_ends(name: str) -> None:
     opened = DriverPool([name, name])
-    futures = [opened.compile(shipped_module("saxpy"))(X, X, push=push(2)) for _ in range(5)]
+    futures = [opened.compile(shipped_module("saxpy"))(X, X, push_constants=push(2)) for _ in range(5)]
     drivers = [weakref.ref(one) for one in opened.drivers]
     del opened
     results = [future.result(WAITS_S) for future in futures]
@@ -168,7 +168,7 @@ def test_a_pool_whose_block_was_interrupted_before_it_was_closed_ends(name: str,
 def test_without_names_every_gpu_is_opened_or_the_cpu_that_is_allowed() -> None:
     gpus = [one.device_uuid for one in enumerate_devices() if not one.is_software]
     with DriverPool() as pool:
-        opened = [one.physical_device.device_uuid for one in pool.drivers]
+        opened = [one.device.device_uuid for one in pool.drivers]
     assert opened == gpus or (gpus == [] and len(opened) == 1)
 
 

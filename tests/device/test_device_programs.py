@@ -42,13 +42,13 @@ def test_the_histogram_counts_every_value(driver: Driver) -> None:
 def test_the_tiled_product_is_the_product_or_refused_where_an_fma_cannot_round_once(driver: Driver) -> None:
     a, b = np.random.default_rng(2).integers(-8, 8, (2, 64, 64)).astype(np.float32)
     program = example("matmul", 64)
-    if driver.physical_device.driver_id == 13 and "shaderFloat64" not in driver.device.features:  # llvmpipe
+    if driver.device.driver_id == 13 and "shaderFloat64" not in driver.context.device.features:  # llvmpipe
         with pytest.raises(UnsupportedFeature, match="rounds once"):
             driver.compile(program)
         config = DispatchConfig(ulp_budget=4)
     else:
         config = None
-    assert driver.compile(program, None, config)(a, b, groups=(4, 4)).reshape(64, 64).tolist() == (a @ b).tolist()
+    assert driver.compile(program, None, config)(a, b, workgroups=(4, 4)).reshape(64, 64).tolist() == (a @ b).tolist()
 
 
 def test_the_prefix_sum_sums_each_block(driver: Driver) -> None:
@@ -113,4 +113,4 @@ def test_what_is_no_program_and_a_push_constant_are_refused(driver: Driver) -> N
     with pytest.raises(InvalidInput, match="give a SpirvModule or a Program"):
         driver.compile("saxpy")  # type: ignore[arg-type]
     with pytest.raises(InvalidPushConstant, match="a program has no push constants, and 'count_x' was given"):
-        driver.compile(example("saxpy", 2.0))(np.ones(1, np.float32), np.ones(1, np.float32), push={"count_x": 1})
+        driver.compile(example("saxpy", 2.0))(np.ones(1, np.float32), np.ones(1, np.float32), push_constants={"count_x": 1})

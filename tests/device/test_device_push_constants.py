@@ -58,7 +58,7 @@ def test_matrices_are_given_as_rows_and_columns_whatever_their_layout(compiled: 
     many = [[[1, 2], [3, 4]], [[5, 6], [7, 9]]]
     kernel = compiled(MATRICES)
     push = {"by_column": by_column, "by_row": by_row, "many": many}
-    y = kernel(out_counts={"y": 8}, push=push, groups=(1,), strict=True)
+    y = kernel(out_shapes={"y": 8}, push_constants=push, workgroups=(1,), strict=True)
     expected = [*(by_column @ [1, 2, 3, 4]), *(by_row @ [5, 6]), *(np.array(many[1]) @ [7, 8])]
     assert y.tolist() == [float(one) for one in expected]
 
@@ -66,14 +66,14 @@ def test_matrices_are_given_as_rows_and_columns_whatever_their_layout(compiled: 
 def test_structures_are_given_by_their_members(compiled: CompileText) -> None:
     lights = [{"position": (1, 2, 3), "weights": [4, 5]}, {"weights": np.array([9, 10]), "position": np.array([6, 7, 8.0])}]
     push = {"count": 77, "lights": lights, "cells": [(11, -12), (13, 14), (15, 16)]}
-    y = compiled(NESTED)(out_counts={"y": 17}, push=push, groups=(1,), strict=True)
+    y = compiled(NESTED)(out_shapes={"y": 17}, push_constants=push, workgroups=(1,), strict=True)
     assert y.tolist() == [77, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, -12, 13, 14, 15, 16]
 
 
 def test_numbers_of_64_bits_keep_all_of_them() -> None:
     push = {"first": 0.5, "d": 1 / 3, "i": -(2**62) - 1, "u": 2**64 - 3, "v": (np.pi, -1e300)}
     with Driver() as driver:
-        y, z = driver.compile(SpirvModule.from_glsl(WIDE))(push=push, groups=(1,))
+        y, z = driver.compile(SpirvModule.from_glsl(WIDE))(push_constants=push, workgroups=(1,))
     assert (y.tolist(), z.tolist()) == ([0.5, 1 / 3, np.pi, -1e300], [2**64 - 2**62 - 1, 2**64 - 3])
 
 
@@ -147,5 +147,5 @@ GOOD = {"count": 1, "lights": [LIGHT, LIGHT], "cells": [(1, 2)] * 3}
 )
 def test_what_does_not_fit_is_refused_by_the_members_path(changed: dict[str, object], problem: str, constant: str) -> None:
     with Driver() as driver, pytest.raises(InvalidPushConstant) as refused:
-        driver.compile(glsl(HEAD + NESTED))(out_counts={"y": 17}, push=GOOD | changed, groups=(1,))
+        driver.compile(glsl(HEAD + NESTED))(out_shapes={"y": 17}, push_constants=GOOD | changed, workgroups=(1,))
     assert (str(refused.value), refused.value.context["constant"]) == (problem, constant)

@@ -59,12 +59,12 @@ def ended(call: Callable[[], Any]) -> Any:  # noqa: ANN401 -- whatever it return
 @pytest.mark.parametrize("way", ["call", "bind"])
 def test_a_listener_may_call_the_kernel_whose_pipeline_it_is_told_of(driver: Driver, compiled: CompileText, way: str) -> None:
     kernel, buffer = compiled(STEP), driver.buffer(ONES)
-    caller = Caller(EventKind.COMPILE, lambda: kernel(ONES, push=PUSH).tolist())  # type: ignore[union-attr]
+    caller = Caller(EventKind.COMPILE, lambda: kernel(ONES, push_constants=PUSH).tolist())  # type: ignore[union-attr]
     driver.events.add_listener(caller)
     if way == "call":
-        result = ended(lambda: kernel(ONES, push=PUSH))
+        result = ended(lambda: kernel(ONES, push_constants=PUSH))
     else:
-        ended(lambda: kernel.bind(buffer, push=PUSH).run())
+        ended(lambda: kernel.bind(buffer, push_constants=PUSH).run())
         result = buffer.read()
     assert (result.tolist(), caller.found, driver.events.listeners_dropped) == ([7] * 4, [[7] * 4], 0)
 
@@ -123,7 +123,7 @@ def spin(alarm: Alarm, driver: Driver) -> Spin:
 
 def test_a_signal_handler_that_calls_the_kernel_that_it_interrupts_is_told_so(spin: Spin, alarm: Alarm) -> None:
     def call() -> object:
-        return spin.kernel(np.zeros(1, np.uint32), np.ones(1, np.uint32), push={"turns": TURNS}, groups=spin.grid)
+        return spin.kernel(np.zeros(1, np.uint32), np.ones(1, np.uint32), push_constants={"turns": TURNS}, workgroups=spin.grid)
 
     call()
     alarm.set(call)
@@ -154,7 +154,7 @@ def test_a_signal_handler_that_closes_the_driver_that_it_interrupts_is_told_so(
 ) -> None:
     alarm.set(driver.close)
     spin.bound.run()
-    name = repr(driver.physical_device.name)
+    name = repr(driver.device.name)
     assert (spin.runs(), alarm.found) == (1, name)
     driver.close()
     driver.close()
@@ -177,11 +177,11 @@ def test_a_finalizer_that_closes_the_driver_while_a_buffer_is_made_is_told_so(
     made = driver.empty(4, np.uint32)
     monkeypatch.undo()
     made.write(ONES)
-    assert (found, made.read().tolist()) == ([repr(driver.physical_device.name)], [1] * 4)
+    assert (found, made.read().tolist()) == ([repr(driver.device.name)], [1] * 4)
 
 
 def test_a_handler_may_close_the_driver_that_is_being_closed(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
-    device = driver.device
+    device = driver.context.device
 
     class Layer:
         """The layer's device; a signal handler runs before it waits."""

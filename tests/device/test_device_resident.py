@@ -82,7 +82,7 @@ def test_a_write_of_another_shape_keeps_the_buffers_own(driver: Driver) -> None:
 
 def test_a_bound_kernel_works_in_place_each_time_it_runs(driver: Driver, compiled: CompileText) -> None:
     buffer = driver.buffer(np.arange(70, dtype=np.uint32))
-    bound = compiled(STEP).bind(buffer, push={"factor": 2, "summand": 1})
+    bound = compiled(STEP).bind(buffer, push_constants={"factor": 2, "summand": 1})
     for _ in range(3):
         bound.run()
     assert buffer.read().tolist() == [8 * i + 7 for i in range(70)]
@@ -90,7 +90,7 @@ def test_a_bound_kernel_works_in_place_each_time_it_runs(driver: Driver, compile
 
 def test_an_upload_a_dispatch_and_a_read_back_may_follow_each_other_at_will(driver: Driver, compiled: CompileText) -> None:
     buffer = driver.empty(1000, np.uint32)
-    bound = compiled(STEP).bind(buffer, push={"factor": 3, "summand": 5})
+    bound = compiled(STEP).bind(buffer, push_constants={"factor": 3, "summand": 5})
     random = np.random.default_rng(7)
     right = []
     for round_ in range(20):
@@ -106,7 +106,7 @@ def test_an_upload_a_dispatch_and_a_read_back_may_follow_each_other_at_will(driv
 
 def test_push_constants_belong_to_the_binding(driver: Driver, compiled: CompileText) -> None:
     kernel, buffer = compiled(STEP), driver.buffer(np.ones(4, np.uint32))
-    tenfold, plus_one = (kernel.bind(buffer, push={"factor": f, "summand": s}) for f, s in ((10, 0), (1, 1)))
+    tenfold, plus_one = (kernel.bind(buffer, push_constants={"factor": f, "summand": s}) for f, s in ((10, 0), (1, 1)))
     for bound in (tenfold, plus_one, tenfold, plus_one):
         bound.run()
     assert buffer.read().tolist() == [111] * 4
@@ -115,11 +115,11 @@ def test_push_constants_belong_to_the_binding(driver: Driver, compiled: CompileT
 def test_the_same_kernel_may_be_called_and_bound_in_turn(driver: Driver, compiled: CompileText) -> None:
     kernel, buffer = compiled(STEP), driver.buffer(np.ones(4, np.uint32))
     push = {"factor": 2, "summand": 3}
-    bound = kernel.bind(buffer, push=push)
+    bound = kernel.bind(buffer, push_constants=push)
     got = []
     for _ in range(2):
         bound.run()
-        called = kernel(np.full(4, 7, np.uint32), push=push)
+        called = kernel(np.full(4, 7, np.uint32), push_constants=push)
         assert isinstance(called, np.ndarray)
         got.append((buffer.read().tolist(), called.tolist()))
     assert got == [([5] * 4, [17] * 4), ([13] * 4, [17] * 4)]
@@ -127,13 +127,13 @@ def test_the_same_kernel_may_be_called_and_bound_in_turn(driver: Driver, compile
 
 def test_groups_of_a_binding_say_how_much_of_the_buffer_is_worked_on(driver: Driver, compiled: CompileText) -> None:
     buffer = driver.buffer(np.zeros(130, np.uint32))
-    compiled(STEP).bind(buffer, push={"factor": 1, "summand": 1}, groups=(2,)).run()
+    compiled(STEP).bind(buffer, push_constants={"factor": 1, "summand": 1}, workgroups=(2,)).run()
     assert buffer.read().tolist() == [1] * 128 + [0] * 2
 
 
 def test_one_buffer_may_be_read_and_written_under_two_bindings(driver: Driver, saxpy: Kernel) -> None:
     both = driver.buffer(np.arange(8, dtype=np.float32))
-    saxpy.bind(both, both, push={"alpha": 2, "count": 8}).run()
+    saxpy.bind(both, both, push_constants={"alpha": 2, "count": 8}).run()
     assert both.read().tolist() == [3 * i for i in range(8)]
 
 

@@ -91,7 +91,7 @@ def test_other_sets_gaps_uniform_blocks_and_names_of_the_entry_point_run_right(
     kernel = driver.compile(SpirvModule.from_file(output))
     x, y = np.arange(100, dtype=np.float32), np.ones(100, np.float32)
     scale = SCALE.view(np.uint8)[: kernel.plan.bindings[2].static_byte_len]
-    found = kernel(x, scale, y, out_counts={"z": 100})
+    found = kernel(x, scale, y, out_shapes={"z": 100})
     assert isinstance(found, tuple)
     by_name = dict(zip(["z", "y"], found, strict=True))
     np.testing.assert_array_equal(by_name["y"], y + 2 * x + 1110)

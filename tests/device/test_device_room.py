@@ -42,7 +42,7 @@ def layered_spin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spin]:
 
 def run_saxpy(kernel: Kernel, count: int) -> bool:
     x = np.arange(count, dtype=np.float32)
-    return bool(np.array_equal(kernel(x, x, push={"alpha": 2, "count": count}), 3 * x))
+    return bool(np.array_equal(kernel(x, x, push_constants={"alpha": 2, "count": count}), 3 * x))
 
 
 def test_idle_buffers_of_any_kernel_make_room_for_another_kernel_and_for_a_buffer(small_driver: Driver) -> None:
@@ -63,7 +63,7 @@ def test_idle_buffers_of_any_kernel_make_room_for_another_kernel_and_for_a_buffe
 def recorded(kernel: Kernel, counts: Sequence[int]) -> list[int]:
     """Which of the counts a kernel was called with keep their buffers."""
     sizes = {4 * count: count for count in counts}
-    return sorted(sizes[one.byte_len] for call in kernel._calls._recorded.values() for one in call._inputs[:1])  # noqa: SLF001 -- nothing else tells
+    return sorted(sizes[one.byte_len] for call in kernel._array_calls._calls._recorded.values() for one in call._inputs[:1])  # noqa: SLF001 -- nothing else tells
 
 
 def test_what_was_not_called_for_longest_makes_room_first_whoever_keeps_it(small_driver: Driver) -> None:
@@ -78,22 +78,26 @@ def test_what_was_not_called_for_longest_makes_room_first_whoever_keeps_it(small
 
 
 def test_buffers_that_a_call_is_using_do_not_make_room(layered_spin: Spin, monkeypatch: pytest.MonkeyPatch) -> None:
-    driver, kernel = layered_spin.kernel._driver, layered_spin.kernel  # noqa: SLF001 -- the one it was made on
+    driver, kernel = layered_spin.kernel._context, layered_spin.kernel  # noqa: SLF001 -- the one it was made on
 
     def call() -> int:
-        return int(kernel(np.zeros(1, np.uint32), np.ones(1, np.uint32), push={"turns": TURNS}, groups=layered_spin.grid)[0])
+        return int(
+            kernel(
+                np.zeros(1, np.uint32), np.ones(1, np.uint32), push_constants={"turns": TURNS}, workgroups=layered_spin.grid
+            )[0]
+        )
 
     with pytest.raises(DispatchTimeout):
         kernel(
             np.zeros(1, np.uint32),
             np.ones(1, np.uint32),
-            push={"turns": TURNS},
-            groups=layered_spin.grid,
+            push_constants={"turns": TURNS},
+            workgroups=layered_spin.grid,
             timeout=0.01,
         )
-    monkeypatch.setattr(driver.device, "_heap_bytes", 0)
+    monkeypatch.setattr(driver.context.device, "_heap_bytes", 0)
     with pytest.raises(DeviceOutOfMemory):
         driver.buffer(np.ones(1000, np.float32))
     monkeypatch.undo()
-    assert len(kernel._calls._recorded) == 1  # noqa: SLF001 -- nothing else tells
+    assert len(kernel._array_calls._calls._recorded) == 1  # noqa: SLF001 -- nothing else tells
     assert call() == layered_spin.groups

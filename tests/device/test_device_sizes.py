@@ -57,17 +57,20 @@ def test_a_computed_workgroup_has_as_many_invocations_as_were_worked_out(
     driver: Driver, specs: dict[str, object], expected: int
 ) -> None:
     kernel = driver.compile(SpirvModule.from_bytes(assemble(COUNTED)), specs)
-    assert (kernel.workgroup, kernel(np.zeros(1, np.uint32), groups=(3,)).tolist()) == ((expected, 1, 1), [3 * expected])
+    assert (kernel.workgroup_size, kernel(np.zeros(1, np.uint32), workgroups=(3,)).tolist()) == (
+        (expected, 1, 1),
+        [3 * expected],
+    )
 
 
 def test_shared_memory_of_computed_size_holds_that_much(driver: Driver) -> None:
     x = np.arange(64, dtype=np.uint32)
     kernel = driver.compile(glsl(REVERSED), {"SIZE": 32})
-    assert kernel(x, out_counts={"y": 64}, groups=(1,), strict=True).tolist() == x[::-1].tolist()
+    assert kernel(x, out_shapes={"y": 64}, workgroups=(1,), strict=True).tolist() == x[::-1].tolist()
 
 
 def test_computed_shared_memory_over_the_limit_never_reaches_the_driver(driver: Driver) -> None:
-    limits = driver.physical_device.limits
+    limits = driver.device.limits
     text = REVERSED.replace("SIZE * 2u]", "SIZE * 2u + 65536u]")
     with pytest.raises(LimitExceeded) as refused:
         driver.compile(glsl(text), {"SIZE": 32})

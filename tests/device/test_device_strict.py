@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.device
 
 WRITE_MORE = (
-    "Fix: write each of them, or start more workgroups (groups=), or drop writeonly where the rest is to stay as given."
+    "Fix: write each of them, or start more workgroups (workgroups=), or drop writeonly where the rest is to stay as given."
 )
 COPY = """
 layout(binding = 0) readonly buffer X { float x[]; };
@@ -83,7 +83,7 @@ def not_written(kernel: Kernel, *arrays: object, **options: object) -> tuple[str
 
 
 def test_elements_that_a_shader_leaves_out_are_counted_and_the_first_is_named(compiled: CompileText) -> None:
-    found = not_written(compiled(COPY), ONES, out_counts={"y": 100})
+    found = not_written(compiled(COPY), ONES, out_shapes={"y": 100})
     assert found == (
         f"output 'y' has 100 elements, and 36 of them were never written, the first at index 64. {WRITE_MORE}",
         {"binding": "y", "count": 36, "elements": 100, "first_index": 64},
@@ -94,17 +94,18 @@ def test_what_a_program_leaves_out_is_told_in_the_words_for_programs(driver: Dri
     out = BufferDecl.output("out", 0, DataType.U32).with_count(4)
     program = Program.wrapped([out], (1, 1, 1), [store(out, 0, u32(1))])
     found = not_written(driver.compile(program))
-    fix = "write each of them, or start more workgroups (groups=), or declare it read_write where the rest is to stay as given"
+    more = "start more workgroups (workgroups=)"
+    fix = f"write each of them, or {more}, or declare it read_write where the rest is to stay as given"
     assert found[0] == f"output 'out' has 4 elements, and 3 of them were never written, the first at index 1. Fix: {fix}."
 
 
 def test_what_a_strict_call_returns_is_what_a_call_returns(compiled: CompileText) -> None:
     x = np.arange(64, dtype=np.float32)
-    assert compiled(COPY)(x, out_counts={"y": 64}, strict=True).tolist() == x.tolist()
+    assert compiled(COPY)(x, out_shapes={"y": 64}, strict=True).tolist() == x.tolist()
 
 
 def test_too_few_workgroups_are_noticed(compiled: CompileText) -> None:
-    _, context = not_written(compiled(COPY), np.ones(256, np.float32), out_counts={"y": 256}, groups=(3,))
+    _, context = not_written(compiled(COPY), np.ones(256, np.float32), out_shapes={"y": 256}, workgroups=(3,))
     assert context == {"binding": "y", "count": 64, "elements": 256, "first_index": 192}
 
 
@@ -119,17 +120,17 @@ def test_an_array_given_for_a_write_only_buffer_is_poisoned_too_and_stays_as_it_
 def test_a_shader_that_writes_the_poison_itself_is_not_blamed_for_it(compiled: CompileText, poison: int, written: int) -> None:
     kernel, push = compiled(POISONER), {"value": poison * 0x1_0001, "written": written}
     if written == 64:
-        assert kernel(out_counts={"y": 64}, push=push, strict=True).tolist() == [poison * 0x1_0001] * 64
+        assert kernel(out_shapes={"y": 64}, push_constants=push, strict=True).tolist() == [poison * 0x1_0001] * 64
     else:
-        _, context = not_written(kernel, out_counts={"y": 64}, push=push)
+        _, context = not_written(kernel, out_shapes={"y": 64}, push_constants=push)
         assert context == {"binding": "y", "count": 14, "elements": 64, "first_index": 50}
 
 
 def test_bytes_of_every_value_are_told_from_bytes_left_out() -> None:
     with Driver() as driver:
         kernel = driver.compile(glsl(BYTES))
-        whole = kernel(out_counts={"y": 256}, push={"written": 256}, strict=True)
-        _, context = not_written(kernel, out_counts={"y": 256}, push={"written": 250})
+        whole = kernel(out_shapes={"y": 256}, push_constants={"written": 256}, strict=True)
+        _, context = not_written(kernel, out_shapes={"y": 256}, push_constants={"written": 250})
     assert (whole.tolist(), context) == (
         list(range(256)),
         {"binding": "y", "count": 6, "elements": 256, "first_index": 250},
@@ -137,7 +138,7 @@ def test_bytes_of_every_value_are_told_from_bytes_left_out() -> None:
 
 
 def test_a_component_left_out_of_a_vector_is_named(compiled: CompileText) -> None:
-    message, context = not_written(compiled(VECTORS), out_counts={"y": 64})
+    message, context = not_written(compiled(VECTORS), out_shapes={"y": 64})
     assert (
         message.startswith("output 'y' has 64 elements, and 1 of them were never written, the first at index 2 (component 3)."),
         context,
@@ -149,8 +150,8 @@ def test_a_component_left_out_of_a_vector_is_named(compiled: CompileText) -> Non
 
 def test_padding_and_headers_need_not_be_written(compiled: CompileText) -> None:
     kernel = compiled(PADDED)
-    kernel(out_counts={"Y": 64}, groups=(1,), push={"left_out": 64}, strict=True)
-    _, context = not_written(kernel, out_counts={"Y": 64}, groups=(1,), push={"left_out": 9})
+    kernel(out_shapes={"Y": 64}, workgroups=(1,), push_constants={"left_out": 64}, strict=True)
+    _, context = not_written(kernel, out_shapes={"Y": 64}, workgroups=(1,), push_constants={"left_out": 9})
     assert context == {"binding": "Y", "count": 1, "elements": 64, "first_index": 9}
 
 
@@ -161,7 +162,7 @@ def test_buffers_that_are_read_and_written_are_not_poisoned(compiled: CompileTex
 def test_a_read_only_buffer_that_changes_is_told_with_both_values(driver: Driver) -> None:
     kernel = driver.compile(closed_to_writing(STRAY, "x"))
     with pytest.raises(InputChanged) as found:
-        kernel(ONES, out_counts={"y": 64}, strict=True)
+        kernel(ONES, out_shapes={"y": 64}, strict=True)
     assert (str(found.value), found.value.context) == (
         (
             "input 'x' has 64 elements, and the dispatch changed 9 of them, the first at index 3 from 1.0 to 2.0. "
@@ -179,12 +180,12 @@ def test_a_changed_structure_is_shown_by_its_bytes(driver: Driver) -> None:
     void main() { uint i = gl_GlobalInvocationID.x; y[i] = items[i].b; if (i == 1u) items[i].a = 7u; }
     """
     with pytest.raises(InputChanged, match=r"input 'X' has 516 bytes, .* changed 1 of them, .* index 12 from 0x00 to 0x07\."):
-        driver.compile(closed_to_writing(text, "X"))(bytes(516), out_counts={"y": 64}, strict=True)
+        driver.compile(closed_to_writing(text, "X"))(bytes(516), out_shapes={"y": 64}, strict=True)
 
 
 def test_a_call_that_is_not_strict_sees_nothing_of_it(driver: Driver, compiled: CompileText) -> None:
-    stray = driver.compile(closed_to_writing(STRAY, "x"))(ONES, out_counts={"y": 64})
-    half = compiled(COPY)(ONES, out_counts={"y": 100})
+    stray = driver.compile(closed_to_writing(STRAY, "x"))(ONES, out_shapes={"y": 64})
+    half = compiled(COPY)(ONES, out_shapes={"y": 100})
     assert (stray.tolist(), half.tolist()) == ([1] * 64, [1] * 64 + [0] * 36)
 
 
@@ -194,7 +195,7 @@ def switched(strict: bool | None) -> tuple[bool, list[str]]:  # noqa: FBT001 -- 
         layer = driver.report()["layer"]
         assert isinstance(layer, dict)
         try:
-            driver.compile(glsl(COPY))(ONES, out_counts={"y": 100})
+            driver.compile(glsl(COPY))(ONES, out_shapes={"y": 100})
         except OutputNotWritten:
             return True, [one for one in layer["features"] if one.startswith("robust")]
     return False, [one for one in layer["features"] if one.startswith("robust")]
@@ -224,7 +225,7 @@ def test_a_driver_is_strict_by_its_argument_or_else_by_the_setting(
 
 def test_a_strict_driver_is_lenient_where_a_call_says_so() -> None:
     with Driver(strict=True) as driver:
-        assert driver.compile(glsl(COPY))(ONES, out_counts={"y": 65}, strict=False).tolist() == [1] * 64 + [0]
+        assert driver.compile(glsl(COPY))(ONES, out_shapes={"y": 65}, strict=False).tolist() == [1] * 64 + [0]
 
 
 @pytest.mark.parametrize(("variable", "value"), [("VYRE_LAYER", "0"), ("VYRE_LAYER_HOOKS_OFF", "features")])

@@ -55,7 +55,7 @@ def test_bound_kernels_on_buffers_of_each_thread(driver: Driver, compiled: Compi
 
     def work(number: int) -> object:
         buffer = driver.buffer(np.full(70, number, np.uint32))
-        bound = kernel.bind(buffer, push={"factor": 3, "summand": 1})
+        bound = kernel.bind(buffer, push_constants={"factor": 3, "summand": 1})
         for _ in range(DISPATCHES):
             bound.run()
         return set(buffer.read().tolist())
@@ -65,7 +65,7 @@ def test_bound_kernels_on_buffers_of_each_thread(driver: Driver, compiled: Compi
 
 def test_one_bound_kernel_that_all_threads_run(driver: Driver, compiled: CompileText) -> None:
     buffer = driver.buffer(np.zeros(70, np.uint32))
-    bound = compiled(STEP).bind(buffer, push={"factor": 1, "summand": 1})
+    bound = compiled(STEP).bind(buffer, push_constants={"factor": 1, "summand": 1})
 
     def work(number: int) -> None:
         for turn in range(DISPATCHES):
@@ -85,8 +85,8 @@ def test_one_kernel_that_all_threads_call_and_bind(driver: Driver, saxpy: Kernel
         push = {"alpha": 2, "count": 70}
         right = []
         for turn in range(100):
-            saxpy.bind(*buffers, push=push).submit().result()
-            right.append(np.array_equal(saxpy(x, x, push={"alpha": turn, "count": 70}), np.float32(turn) * x + x))
+            saxpy.bind(*buffers, push_constants=push).submit().result()
+            right.append(np.array_equal(saxpy(x, x, push_constants={"alpha": turn, "count": 70}), np.float32(turn) * x + x))
         return all(right), set(buffers[1].read().tolist())
 
     assert in_threads(work) == [(True, {201.0 * number}) for number in range(THREADS)]
@@ -99,7 +99,7 @@ def test_buffers_that_threads_write_read_and_close_while_others_run(driver: Driv
         right = []
         for turn in range(100):
             buffer = driver.buffer(np.full(1 + number, turn, np.uint32))
-            kernel.bind(buffer, push={"factor": 3, "summand": number}).run()
+            kernel.bind(buffer, push_constants={"factor": 3, "summand": number}).run()
             right.append(buffer.read().tolist() == [3 * turn + number] * (1 + number))
             buffer.write(np.full(1 + number, 9, np.uint32))
             right.append(buffer.read().tolist() == [9] * (1 + number))
@@ -127,7 +127,7 @@ def test_batches_of_each_thread(driver: Driver, compiled: CompileText) -> None:
 
     def work(number: int) -> object:
         buffer = driver.buffer(np.full(70, number, np.uint32))
-        bound, batch = kernel.bind(buffer, push={"factor": 3, "summand": 1}), driver.batch()
+        bound, batch = kernel.bind(buffer, push_constants={"factor": 3, "summand": 1}), driver.batch()
         for _ in range(50):
             batch.add(bound)
         for _ in range(20):

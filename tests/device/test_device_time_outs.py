@@ -29,12 +29,12 @@ def spin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Spin]:
 def test_a_call_waits_for_another_thread_s_call_of_its_kind_no_longer_than_it_was_told(spin: Spin) -> None:
     def call(timeout: float | None = None) -> int:
         zeros, ones = np.zeros(1, np.uint32), np.ones(1, np.uint32)
-        return int(spin.kernel(zeros, ones, push={"turns": TURNS}, groups=spin.grid, timeout=timeout)[0])
+        return int(spin.kernel(zeros, ones, push_constants={"turns": TURNS}, workgroups=spin.grid, timeout=timeout)[0])
 
     found = [call()]
     busy = threading.Thread(target=lambda: found.append(call()))
     busy.start()
-    while not spin.kernel._calls._latest[1].recorded._submissions["all"]._works[-1].is_pending:  # type: ignore[index] # noqa: SLF001
+    while not spin.kernel._array_calls._calls._latest[1].recorded._submissions["all"]._works[-1].is_pending:  # type: ignore[index] # noqa: SLF001
         pass
     with pytest.raises(DispatchTimeout) as caught:
         call(timeout=0.05)

@@ -45,7 +45,7 @@ def at_most_512(one: Candidate, _: Limits) -> str | None:
 
 
 SPACE = TuningSpace((Axis("GROUP", (128, 64, 256), workgroup="x"), Axis("DEPTH", (4, 2, 1))), rule=at_most_512)
-CALL = {"push": {"factor": 3}, "out_counts": {"y": COUNT}}
+CALL = {"push_constants": {"factor": 3}, "out_shapes": {"y": COUNT}}
 
 
 def groups(one: Candidate) -> tuple[int, int, int]:
@@ -53,13 +53,13 @@ def groups(one: Candidate) -> tuple[int, int, int]:
 
 
 def keep_for_module(driver: Driver, best: Candidate, specs: dict[str, object] | None = None) -> None:
-    target = module_target(MODULE, specs, SPACE, driver.physical_device)
+    target = module_target(MODULE, specs, SPACE, driver.device)
     driver.tuning.keep(target, target.record(best, 9, 100))
 
 
 def called(kernel: Kernel) -> list[int]:
     """What the module gives: right whatever the constants are, with enough workgroups."""
-    found: list[int] = np.asarray(kernel(X, groups=(COUNT, 1, 1), **CALL)).tolist()
+    found: list[int] = np.asarray(kernel(X, workgroups=(COUNT, 1, 1), **CALL)).tolist()
     return found
 
 
@@ -69,7 +69,7 @@ def test_a_modules_record_is_used_and_without_one_what_it_declares(driver: Drive
     tuned = driver.compile(MODULE, space=SPACE)
     expected = [driver.compile(MODULE), driver.compile(MODULE, {"GROUP": 256, "DEPTH": 1})]
     assert [key(declared), key(tuned)] == [key(one) for one in expected]
-    assert (tuned.workgroup, key(driver.compile(MODULE)), called(tuned)) == (
+    assert (tuned.workgroup_size, key(driver.compile(MODULE)), called(tuned)) == (
         (256, 1, 1),
         key(declared),
         (3 * X + 5).tolist(),
@@ -124,12 +124,12 @@ def test_a_space_that_does_not_fit_the_code_is_refused(driver: Driver) -> None:
 
 
 def test_a_module_is_tuned_on_a_call_and_compiled_with_what_was_found(driver: Driver) -> None:
-    result = driver.tune(MODULE, X, space=SPACE, groups=groups, budget=FEW, **CALL)
+    result = driver.tune(MODULE, X, space=SPACE, workgroups=groups, budget=FEW, **CALL)
     best = {"GROUP": result.record.workgroup_size[0], "DEPTH": result.record.tile[0]}
     kernel = driver.compile(MODULE, space=SPACE)
     assert {one.status for one in result.outcomes} <= {Status.TIMED, Status.DROPPED}
     assert (len(result.outcomes), key(kernel)) == (8, key(driver.compile(MODULE, best)))
-    found = kernel(X, groups=groups(result.best.candidate), **CALL)
+    found = kernel(X, workgroups=groups(result.best.candidate), **CALL)
     assert np.asarray(found).tolist() == (3 * X + 5).tolist()
 
 
@@ -140,7 +140,7 @@ def test_rule_and_grid_see_the_constants_that_the_caller_gives(driver: Driver) -
         seen.append(one)
         return groups(one)
 
-    result = driver.tune(MODULE, X, space=SPACE, groups=told, specs={"GROUP": 256}, budget=FEW, **CALL)
+    result = driver.tune(MODULE, X, space=SPACE, workgroups=told, constants={"GROUP": 256}, budget=FEW, **CALL)
     assert (
         set(seen) == {one.candidate for one in result.outcomes} == {SPACE.candidate(GROUP=256, DEPTH=depth) for depth in (2, 1)}
     )
@@ -150,12 +150,12 @@ def test_rule_and_grid_see_the_constants_that_the_caller_gives(driver: Driver) -
 
 
 def test_a_candidate_whose_grid_is_over_a_limit_failed_and_the_others_are_timed(driver: Driver) -> None:
-    most = driver.physical_device.limits.max_compute_work_group_count[0]
+    most = driver.device.limits.max_compute_work_group_count[0]
 
     def too_many(one: Candidate) -> tuple[int, int, int]:
         return (most + 1, 1, 1) if one["DEPTH"] == 4 else groups(one)
 
-    result = driver.tune(MODULE, X, space=SPACE, groups=too_many, budget=FEW, **CALL)
+    result = driver.tune(MODULE, X, space=SPACE, workgroups=too_many, budget=FEW, **CALL)
     failed = {one.candidate["DEPTH"]: one.detail for one in result.outcomes if one.status is Status.FAILED}
     assert (list(failed), failed[4].partition(". Fix")[0]) == (
         [4],
@@ -170,18 +170,18 @@ def test_a_module_that_works_in_place_is_tuned_on_fresh_inputs_and_leaves_the_ca
     found = driver.compile(module, space=space)(x)
     assert (x.tolist(), np.asarray(found).tolist()) == (X.tolist(), (3 * X + 1).tolist())
     # Without the layer only the host tells the time, and on a GPU most of it is kompute's own.
-    assert result.record.tile[0] == 50 or not (driver.device.is_timed or driver.physical_device.is_software)
+    assert result.record.tile[0] == 50 or not (driver.context.device.is_timed or driver.device.is_software)
 
 
 @pytest.mark.parametrize(
     ("code", "call", "problem"),
     [
         ("module", {}, "is to be tuned without a space"),
-        ("module", {"space": SPACE, "specs": {"GROUP": 64, "DEPTH": 1}}, "every constant that may be tuned of .* is given"),
+        ("module", {"space": SPACE, "constants": {"GROUP": 64, "DEPTH": 1}}, "every constant that may be tuned of .* is given"),
         (
             "program",
-            {"space": SPACE, "groups": (1, 1, 1)},
-            "a program is to be tuned with space, groups, which it has by itself",
+            {"space": SPACE, "workgroups": (1, 1, 1)},
+            "a program is to be tuned with space, workgroups, which it has by itself",
         ),
         (
             "program",

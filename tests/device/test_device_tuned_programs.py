@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.device, pytest.mark.usefixtures("records_in_memory")]
 
 
 def keep_for_program(driver: Driver, program: Program, workgroup: int, config: DispatchConfig | None = None) -> None:
-    target = program_target(prepare_for(driver.device, program, None, config), config, driver.physical_device)
+    target = program_target(prepare_for(driver.context.device, program, None, config), config, driver.device)
     driver.tuning.keep(target, target.record(Candidate((workgroup, 1, 1)), 9, 100))
 
 
@@ -44,7 +44,7 @@ def test_a_program_is_tuned_without_arrays_and_compiled_with_what_was_found(driv
     expected = key(driver.compile(saxpy(), config=DispatchConfig(workgroup_override=(best, 1, 1))))
     with Driver(autotune=AutotuneStore()) as fresh:
         untuned = key(fresh.compile(saxpy()))
-    assert (others, key(kernel), kernel.workgroup) == ([1, 1], untuned if best == 64 else expected, (64, 1, 1))
+    assert (others, key(kernel), kernel.workgroup_size) == ([1, 1], untuned if best == 64 else expected, (64, 1, 1))
     assert {one.status for one in result.outcomes} <= {Status.TIMED, Status.DROPPED}
     x, y = floats(1000, 1), floats(1000, 2)
     np.testing.assert_array_equal(kernel(x, y), np.float32(2.5) * x + y)
@@ -54,7 +54,11 @@ def test_a_tuned_program_covers_its_elements_with_the_size_of_the_record(driver:
     untuned = driver.compile(saxpy())
     keep_for_program(driver, saxpy(), 256)
     tuned = driver.compile(saxpy())
-    assert (key(tuned), key(tuned) == key(untuned), tuned.workgroup) == (overridden(driver, saxpy(), 256), False, (64, 1, 1))
+    assert (key(tuned), key(tuned) == key(untuned), tuned.workgroup_size) == (
+        overridden(driver, saxpy(), 256),
+        False,
+        (64, 1, 1),
+    )
     x, y = floats(1000, 1), floats(1000, 2)
     resident = driver.buffer(y)
     tuned.bind(driver.buffer(x), resident).run()
@@ -68,12 +72,12 @@ def test_a_grid_of_the_callers_gives_what_the_untuned_program_gives(driver: Driv
     keep_for_program(driver, saxpy(), 256)
     tuned = driver.compile(saxpy())
     x, y = floats(1000, 1), floats(1000, 2)
-    expected = np.asarray(untuned(x, y, groups=(3,)))
+    expected = np.asarray(untuned(x, y, workgroups=(3,)))
     assert np.flatnonzero(expected != y).size == 192
     bound = [driver.buffer(y), driver.buffer(y)]
     for kernel, buffer in zip((untuned, tuned), bound, strict=True):
-        kernel.bind(driver.buffer(x), buffer, groups=(3,)).run()
-    found = [np.asarray(tuned(x, y, groups=(3,))), *[one.read() for one in bound]]
+        kernel.bind(driver.buffer(x), buffer, workgroups=(3,)).run()
+    found = [np.asarray(tuned(x, y, workgroups=(3,))), *[one.read() for one in bound]]
     assert [one.tobytes() for one in found] == [expected.tobytes()] * 3
     assert (tuned.trace.key, tuned.trace.verdict) == (key(untuned), Verdict.HIT)
     tuned(x, y)
@@ -86,7 +90,7 @@ def test_a_workgroup_of_the_callers_wins(driver: Driver) -> None:
     keep_for_program(driver, saxpy(), 256)
     keep_for_program(driver, saxpy(), 256, config)
     again = driver.compile(saxpy(), config=config)
-    assert (key(again), again.workgroup) == (key(untuned), (32, 1, 1))
+    assert (key(again), again.workgroup_size) == (key(untuned), (32, 1, 1))
 
 
 def test_a_program_that_is_bound_to_its_workgroup_is_never_changed_by_a_record(
@@ -129,9 +133,10 @@ def test_a_program_is_tuned_at_its_first_compilation_where_the_mode_says_so(
 
 def with_few_groups(driver: Driver, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the device allow so many workgroups along an axis."""
-    device = driver.physical_device
+    device = driver.device
     limits = replace(device.limits, max_compute_work_group_count=(most, most, most))
-    monkeypatch.setattr(driver, "physical_device", replace(device, limits=limits))
+    monkeypatch.setattr(driver.context.device, "physical", replace(device, limits=limits))
+    monkeypatch.setattr(driver, "device", replace(device, limits=limits))
 
 
 def test_what_needs_too_many_workgroups_of_the_tuned_size_runs_as_declared(
@@ -191,7 +196,7 @@ def test_where_no_example_fulfils_a_predicate_compiling_goes_on_with_a_warning(m
         program = incremented(And(Exactly(95), Exactly(96)))
         with pytest.warns(AutotuneWarning, match="^tuning did not come to its end: .*its shape predicate is"):
             kernel = driver.compile(program)
-        assert (kernel.workgroup, len(driver.tuning.store)) == ((64, 1, 1), 0)
+        assert (kernel.workgroup_size, len(driver.tuning.store)) == ((64, 1, 1), 0)
 
 
 def test_outputs_that_are_only_written_have_the_counts_that_are_given_or_made_up(driver: Driver) -> None:
@@ -200,7 +205,7 @@ def test_outputs_that_are_only_written_have_the_counts_that_are_given_or_made_up
     program = Program.wrapped([y], (64, 1, 1), [store(y, i, i * 3)])
     sizes = []
     bytes_of = calls.CallKernel.moved_bytes
-    for call in ({"out_counts": {"y": 500}}, {}):
+    for call in ({"out_shapes": {"y": 500}}, {}):
         made: list[int] = []
 
         def moved(kernel: Any, size: tuple[int, ...], made: list[int] = made) -> int:  # noqa: ANN401 -- a CallKernel
@@ -211,7 +216,7 @@ def test_outputs_that_are_only_written_have_the_counts_that_are_given_or_made_up
             patch.setattr(calls.CallKernel, "moved_bytes", moved)
             driver.tune(program, budget=FEW, **call)
         sizes += sorted(set(made))
-    found = driver.compile(program)(out_counts={"y": 100})
+    found = driver.compile(program)(out_shapes={"y": 100})
     assert (sizes, np.asarray(found).tolist()) == ([2000, 4 << 20], [3 * one for one in range(100)])
 
 
@@ -219,7 +224,7 @@ def test_a_guarded_program_with_a_short_input_is_tuned_on_the_arrays_of_the_call
     x, y = BufferDecl.read("x", 0, DataType.U32), BufferDecl.output("y", 1, DataType.U32)
     i = gid_x()
     program = Program.wrapped([x, y], (64, 1, 1), [if_(i < 900, [store(y, i, load(x, i) + 7)])])
-    call = {"out_counts": {"y": 1000}}
+    call = {"out_shapes": {"y": 1000}}
     untuned = np.asarray(driver.compile(program)(X[:10], **call))
     result = driver.tune(program, X[:10], budget=FEW, **call)
     assert np.asarray(driver.compile(program)(X[:10], **call)).tobytes() == untuned.tobytes()

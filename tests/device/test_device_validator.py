@@ -43,14 +43,14 @@ def layer(monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.mark.validation
 def test_a_module_that_spirv_val_refuses_reaches_neither_driver_nor_cache(driver: Driver) -> None:
     module = second_float_type()
-    before = driver.device.report()["counters"]
+    before = driver.context.device.report()["counters"]
     with pytest.raises(InvalidModule) as refused:
         driver.compile(module)
     assert str(refused.value).startswith("given is not a valid SPIR-V module: spirv-val says line ")
     assert "Duplicate non-aggregate type declarations are not allowed" in str(refused.value)
     counts = driver.cache.stats()["counts"]
-    assert (driver.device.report()["counters"], counts.get("put", 0)) == (before, 0)  # type: ignore[attr-defined]
-    assert list(driver.compile(shipped_module("saxpy"))(X, X, push=PUSH)) == list(3 * X)
+    assert (driver.context.device.report()["counters"], counts.get("put", 0)) == (before, 0)  # type: ignore[attr-defined]
+    assert list(driver.compile(shipped_module("saxpy"))(X, X, push_constants=PUSH)) == list(3 * X)
 
 
 @pytest.mark.validation
@@ -68,6 +68,6 @@ def test_without_spirv_val_on_the_path_our_own_check_is_all(
     driver: Driver, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    assert list(driver.compile(second_float_type())(X, X, push=PUSH)) == list(3 * X)  # type: ignore[arg-type]
+    assert list(driver.compile(second_float_type())(X, X, push_constants=PUSH)) == list(3 * X)  # type: ignore[arg-type]
     with pytest.raises(InvalidModule, match="not a multiple of 4"):
         SpirvModule.from_bytes(shipped_module("saxpy").code[:-1])

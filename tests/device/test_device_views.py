@@ -49,7 +49,7 @@ def read_back() -> tuple[list[float], list[int]]:
 @pytest.mark.parametrize("strict", [False, True])
 def test_what_one_view_wrote_the_others_read(driver: Driver, strict: bool) -> None:  # noqa: FBT001 -- a parameter of the test
     kernel = driver.compile(SpirvModule.from_glsl(VIEWS))
-    found = kernel(FLOATS, out_counts={"z": 40}, strict=strict)
+    found = kernel(FLOATS, out_shapes={"z": 40}, strict=strict)
     assert tuple(one.tolist() for one in found) == read_back()
 
 
@@ -74,12 +74,12 @@ def test_views_of_different_types_take_arrays_of_either_as_raw_bytes(compiled: C
 def test_a_buffer_smaller_than_the_largest_view_is_refused_and_the_driver_works_on(driver: Driver) -> None:
     kernel = driver.compile(SpirvModule.from_glsl(VIEWS))
     problem = "input_output 'a4' has 12 bytes, less than the 16 bytes that the largest of the shader's views of it takes"
-    assert refusal(lambda: kernel(FLOATS[:3], out_counts={"z": 40})) == (
+    assert refusal(lambda: kernel(FLOATS[:3], out_shapes={"z": 40})) == (
         InvalidInput,
         2201,
         f"{problem}. Fix: pass 16 bytes or more.",
     )
-    found = kernel(FLOATS, out_counts={"z": 40})
+    found = kernel(FLOATS, out_shapes={"z": 40})
     assert tuple(one.tolist() for one in found) == read_back()
 
 
@@ -89,5 +89,5 @@ def test_a_strict_call_tells_what_no_view_wrote(compiled: CompileText) -> None:
         "void main() { if (gl_GlobalInvocationID.x == 0) { z[0] = 1u; z2[1] = uvec2(2u); } }\n"
     )
     with pytest.raises(OutputNotWritten) as error:
-        kernel(out_counts={"z": 6}, strict=True)
+        kernel(out_shapes={"z": 6}, strict=True)
     assert (error.value.context["count"], error.value.context["first_index"]) == (3, 1)

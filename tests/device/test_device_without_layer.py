@@ -145,9 +145,9 @@ def test_an_older_loader_is_told_in_its_own_way(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr("vyre_driver.driver.enumerate_devices", lambda: older)
     x = np.arange(8, dtype=np.float32)
     with Driver() as driver:
-        got = driver.compile(shipped_module("saxpy"))(x, x, push={"alpha": 2, "count": 8})
+        got = driver.compile(shipped_module("saxpy"))(x, x, push_constants={"alpha": 2, "count": 8})
         np.testing.assert_array_equal(got, 3 * x, strict=True)
-        assert driver.device.hooks == _layer.HOOKS
+        assert driver.context.device.hooks == _layer.HOOKS
 
 
 def test_a_process_with_another_groups_rights_does_without_the_layer(

@@ -56,7 +56,7 @@ def run(driver: Driver, name: str, code: bytes) -> str:
         rng = random.Random(1)  # noqa: S311 -- no secret
         arrays = [contents(rng, binding) for binding in kernel.plan.descriptors]
         push = {member.name: value(member.type) for member in module.reflection.push_constants}
-        kernel(*arrays, groups=(2, 1, 1), push=push, timeout=TIMEOUT_S)
+        kernel(*arrays, workgroups=(2, 1, 1), push_constants=push, timeout=TIMEOUT_S)
     except DispatchTimeout as error:
         print(json.dumps([name, f"{type(error).__name__} {error.code}"]), flush=True)
         os._exit(GAVE_UP)

@@ -31,9 +31,10 @@ from vyre_driver.backends import DispatchConfig
 from vyre_driver.spirv.shipped import shipped_module
 x = np.arange(100, dtype=np.float32)
 with acquire("recording", allow_software=True) as backend:
-    (y,) = backend.dispatch(shipped_module("saxpy"), [x, x], DispatchConfig(label="mine"), push={"alpha": 2, "count": 100})
+    push_constants = {"alpha": 2, "count": 100}
+    (y,) = backend.dispatch(shipped_module("saxpy"), [x, x], DispatchConfig(label="mine"), push_constants=push_constants)
     loaded = backend.load(shipped_module("saxpy"))
-    loaded.dispatch([x, x], push={"alpha": 2, "count": 100})
+    loaded.dispatch([x, x], push_constants={"alpha": 2, "count": 100})
     print(np.array_equal(y, 3 * x), [one[:3] for one in backend.records], backend.profile.backend, loaded.id)
 """
 

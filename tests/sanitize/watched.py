@@ -13,8 +13,8 @@ PUSH = {"alpha": 2, "count": X.size}
 for _ in range(2):
     with Driver(allow_software=True) as driver:
         kernel = driver.compile(shipped_module("saxpy"))
-        np.testing.assert_array_equal(kernel(X, X, push=PUSH), 3 * X, strict=True)
+        np.testing.assert_array_equal(kernel(X, X, push_constants=PUSH), 3 * X, strict=True)
         x, y = driver.buffer(X), driver.buffer(X)
-        kernel.bind(x, y, push=PUSH).run()
+        kernel.bind(x, y, push_constants=PUSH).run()
         np.testing.assert_array_equal(y.read(), 3 * X, strict=True)
-        kernel.bind(x, y, push=PUSH).submit()
+        kernel.bind(x, y, push_constants=PUSH).submit()

@@ -10,21 +10,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def call_form(arrays: tuple[Any, ...], groups: Any, out_counts: Any) -> tuple[Any, Any, Any] | None:  # noqa: ANN401 -- any call
+def call_form(arrays: tuple[Any, ...], groups: Any, out_shapes: Any) -> tuple[Any, Any, Any] | None:  # noqa: ANN401 -- any call
     """What decides whether a call fits; None when something is of an unusual type."""
     if not all(type(array) is np.ndarray for array in arrays):
         return None
     if groups is not None and not (type(groups) in {tuple, list} and all(type(count) is int for count in groups)):
         return None
-    if out_counts and not (type(out_counts) is dict and all(type(count) is int for count in out_counts.values())):
+    if out_shapes and not (type(out_shapes) is dict and all(map(_is_plain, out_shapes.values()))):
         return None
     forms = tuple((array.dtype, array.shape) for array in arrays)
-    return forms, None if groups is None else tuple(groups), tuple(out_counts.items()) if out_counts else None
+    return forms, None if groups is None else tuple(groups), tuple(out_shapes.items()) if out_shapes else None
 
 
-def matches(form: object, arrays: tuple[Any, ...], groups: object, out_counts: object) -> bool:
+def _is_plain(count: object) -> bool:
+    return type(count) is int or (type(count) is tuple and all(type(one) is int for one in count))
+
+
+def matches(form: object, arrays: tuple[Any, ...], groups: object, out_shapes: object) -> bool:
     """Whether a call has that form."""
-    return call_form(arrays, groups, out_counts) == form
+    return call_form(arrays, groups, out_shapes) == form
 
 
 def as_contiguous(

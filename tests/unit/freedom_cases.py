@@ -59,7 +59,7 @@ class Asked:
 
     def _answer(self, size: int) -> tuple[bytes, ...] | str:
         try:
-            found = interpret(self.program(size), self.inputs, specs=self.specs, step_budget=STEPS)
+            found = interpret(self.program(size), self.inputs, constants=self.specs, step_budget=STEPS)
         except VyreError as error:
             return type(error).__name__
         return tuple(one.tobytes() for one in found.outputs)

@@ -133,14 +133,14 @@ def test_what_it_has_not_is_refused_by_name(call: Callable[[Backend], object], f
 
 def test_what_is_loaded_by_default_passes_everything_on() -> None:
     with Toy() as toy:
-        loaded = toy.load("artifact", specs={"s": 1}, config=DispatchConfig(label="loaded"))
-        outputs = loaded.dispatch([b"x"], push={"p": 2})
+        loaded = toy.load("artifact", constants={"s": 1}, config=DispatchConfig(label="loaded"))
+        outputs = loaded.dispatch([b"x"], push_constants={"p": 2})
         first = toy.said
         timed = loaded.dispatch_timed([], DispatchConfig())
     assert (loaded.id, outputs[0].tolist(), first) == (
         "toy:passthrough",
         [1, 1],
-        ("artifact", [b"x"], DispatchConfig(label="loaded"), {"specs": {"s": 1}, "push": {"p": 2}}),
+        ("artifact", [b"x"], DispatchConfig(label="loaded"), {"constants": {"s": 1}, "push_constants": {"p": 2}}),
     )
     # Upstream cannot tell a configuration that is all defaults from none.
     assert (toy.said[2], timed.enqueue_ns, timed.wait_ns, timed.device_ns) == (DispatchConfig(), None, None, None)

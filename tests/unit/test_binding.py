@@ -111,7 +111,7 @@ def test_a_read_write_buffer_of_fixed_size_cannot_be_left_out() -> None:
     changed = buffer("changed", 1, "rw", count=3)
     assert refusal(lambda: check([X, changed], floats(1))) == invalid(
         "the shader takes 2 array(s), 'x' (input), 'changed' (input_output), and got 1",
-        "pass them in binding order; an output's may be left out when out_counts gives its elements",
+        "pass them in binding order; an output's may be left out when out_shapes gives its shape",
     )
 
 
@@ -130,7 +130,7 @@ def test_a_wrong_number_of_arrays_is_refused_with_the_buffers_that_want_one(
 ) -> None:
     assert refusal(lambda: check(buffers, *[floats(1)] * count)) == invalid(
         f"the shader takes {wanted}",
-        "pass them in binding order; an output's may be left out when out_counts gives its elements",
+        "pass them in binding order; an output's may be left out when out_shapes gives its shape",
     )
 
 
@@ -143,7 +143,7 @@ def test_a_wrong_number_of_arrays_is_refused_with_the_buffers_that_want_one(
     ],
 )
 def test_a_count_for_what_is_no_write_only_buffer_is_refused(buffers: list[BufferInterface], name: str, fix: str) -> None:
-    problem = f"out_counts names {name!r}, which is not a write-only buffer of the shader"
+    problem = f"out_shapes names {name!r}, which is not a write-only buffer of the shader"
     assert refusal(lambda: check(buffers, **{name: 1})) == invalid(problem, fix)
 
 
@@ -152,13 +152,13 @@ def test_a_count_for_what_is_no_write_only_buffer_is_refused(buffers: list[Buffe
     [("z", 0, "1 or more"), ("z", -1, "1 or more"), ("fixed", 2, "3"), ("fixed", 4, "3"), ("fixed", 0, "3")],
 )
 def test_a_count_that_the_buffer_cannot_have_is_refused(name: str, count: int, wanted: str) -> None:
-    problem = f"out_counts gives {name!r} {count} elements, and the shader wants {wanted}"
+    problem = f"out_shapes gives {name!r} {count} elements, and the shader wants {wanted}"
     assert refusal(lambda: check([X, Z, FIXED], floats(1), **{name: count})) == invalid(problem, f"give {wanted}")
 
 
 @pytest.mark.parametrize("count", [2.5, "3", None, np.array([1, 2])], ids=repr)
 def test_a_count_that_is_no_whole_number_is_refused(count: Any) -> None:  # noqa: ANN401 -- deliberately wrong
-    problem = f"out_counts gives 'z' {count!r} elements, and the shader wants 1 or more"
+    problem = f"out_shapes gives 'z' {count!r} elements, and the shader wants 1 or more"
     assert refusal(lambda: check([X, Z], floats(1), z=count)) == invalid(problem, "give 1 or more")
 
 

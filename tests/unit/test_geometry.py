@@ -10,7 +10,7 @@ import pytest
 from literals import LIMITS, U32, buffer, reflection, refusal
 
 from vyre_driver.binding import BindingPlan
-from vyre_driver.binding.grid import grid, local_size
+from vyre_driver.binding.grid import given_groups, grid, local_size
 from vyre_driver.errors import InvalidInput, LimitExceeded
 from vyre_driver.specialization import specialize
 from vyre_driver.spirv.interface import LocalSize, SpecConstant
@@ -33,7 +33,7 @@ def grid_for(groups: Any, size: tuple[int, int, int] = (64, 1, 1), **counts: int
     arguments = BindingPlan.from_reflection(reflection(*buffers)).check_arguments(
         [np.zeros(1000, np.float32)], {"a": 1, "b": 1, **counts}
     )
-    return grid(groups, arguments, size, LIMITS)
+    return grid(given_groups(size, groups, None), arguments, size, LIMITS)
 
 
 def test_a_literal_workgroup_size_is_itself() -> None:
@@ -95,6 +95,7 @@ def test_a_limit_names_its_numbers_apart() -> None:
 @pytest.mark.parametrize(
     ("groups", "expected"),
     [
+        (5, (5, 1, 1)),
         ((5,), (5, 1, 1)),
         ((5, 6), (5, 6, 1)),
         ([5, 6, 7], (5, 6, 7)),
@@ -109,13 +110,13 @@ def test_a_given_grid_is_filled_up_with_ones(groups: object, expected: tuple[int
 
 @pytest.mark.parametrize("groups", [(), (1, 1, 1, 1), (0,), (1, 0), (1, 1, -1)])
 def test_a_grid_that_is_not_1_to_3_positive_numbers_is_refused(groups: tuple[int, ...]) -> None:
-    message = f"groups is {groups}, which is not 1 to 3 numbers of at least 1. Fix: give groups=(x, y, z)."
+    message = f"workgroups is {groups}, which is not 1 to 3 numbers of at least 1. Fix: give workgroups=(x, y, z)."
     assert refusal(lambda: grid_for(groups)) == (InvalidInput, 2201, message)
 
 
-@pytest.mark.parametrize("groups", [(2.5,), ("2",), (None,), 64, (1, (1, 1)), "2", [[1, 1]], np.ones((2, 2), np.int64)])
+@pytest.mark.parametrize("groups", [(2.5,), ("2",), (None,), 6.4, (1, (1, 1)), "2", [[1, 1]], np.ones((2, 2), np.int64)])
 def test_a_grid_of_anything_but_whole_numbers_is_refused(groups: object) -> None:
-    message = f"groups is {groups}, which is not 1 to 3 numbers of at least 1. Fix: give groups=(x, y, z)."
+    message = f"workgroups is {groups}, which is not 1 to 3 numbers of at least 1. Fix: give workgroups=(x, y, z)."
     assert refusal(lambda: grid_for(groups)) == (InvalidInput, 2201, message)
 
 
@@ -129,7 +130,7 @@ def test_a_grid_exactly_at_the_limits_is_accepted() -> None:
 def test_a_grid_one_over_a_limit_is_refused(groups: tuple[int, ...], axis: str, limit: int) -> None:
     message = (
         f"the grid has {limit + 1} workgroups along {axis}, and the device allows {limit}. "
-        "Fix: give groups of at most that, and let an invocation do several elements."
+        "Fix: start fewer workgroups, and let an invocation do several elements."
     )
     assert refusal(lambda: grid_for(groups)) == (LimitExceeded, 2104, message)
 
@@ -149,7 +150,7 @@ def test_a_guessed_grid_exactly_at_the_limit_is_accepted() -> None:
 def test_a_guessed_grid_over_the_limit_is_refused() -> None:
     message = (
         "the grid has 65536 workgroups along x, and the device allows 65535. "
-        "Fix: give groups of at most that, and let an invocation do several elements."
+        "Fix: start fewer workgroups, and let an invocation do several elements."
     )
     assert refusal(lambda: grid_for(None, a=65535 * 64 + 1)) == (LimitExceeded, 2104, message)
 
@@ -158,8 +159,9 @@ def test_a_guessed_grid_over_the_limit_is_refused() -> None:
 def test_a_grid_is_not_guessed_for_a_workgroup_of_several_axes(size: tuple[int, int, int]) -> None:
     x, y, z = size
     message = (
-        f"the grid cannot be guessed for a workgroup of {x}x{y}x{z} invocations. Fix: give groups=(x, y, z), --groups X,Y,Z or "
-        f"grid_override: the workgroups of {x}x{y}x{z} invocations along each axis."
+        f"the grid cannot be guessed for a workgroup of {x}x{y}x{z} invocations. Fix: give invocations=(width, height), or "
+        f"workgroups=(x, y, z) (--workgroups X,Y,Z, grid_override) of {x}x{y}x{z} invocations each, or an output of two "
+        "axes or three."
     )
     assert refusal(lambda: grid_for(None, size)) == (InvalidInput, 2201, message)
 

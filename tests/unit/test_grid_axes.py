@@ -133,8 +133,8 @@ def test_a_program_that_looks_at_more_axes_needs_its_grid(index: Expr) -> None:
         2201,
         (
             "the grid cannot be guessed for a program that looks at y or z of its place in the grid (gl_GlobalInvocationID, "
-            "gl_WorkGroupID and the like). Fix: give groups=(x, y, z), --groups X,Y,Z or grid_override: the workgroups of "
-            "4x1x1 invocations along each axis."
+            "gl_WorkGroupID and the like). Fix: give invocations=(width, height), or workgroups=(x, y, z) (--workgroups X,Y,Z, "
+            "grid_override) of 4x1x1 invocations each, or an output of two axes or three."
         ),
     )
     assert run(program(index), [], grid=(2, 1, 1))[0].tolist() == [0] * 6
@@ -142,7 +142,7 @@ def test_a_program_that_looks_at_more_axes_needs_its_grid(index: Expr) -> None:
 
 def test_a_program_whose_workgroup_has_more_axes_needs_its_grid() -> None:
     message = refusal(lambda: run(program(gid_x(), (2, 2, 1)), []))[2]
-    assert message.startswith("the grid cannot be guessed for a workgroup of 2x2x1 invocations. Fix: give groups=(x, y, z)")
+    assert message.startswith("the grid cannot be guessed for a workgroup of 2x2x1 invocations. Fix: give invocations=")
     assert run(program(gid_x(), (2, 2, 1)), [], grid=(3, 1, 1))[0].tolist() == [0, 1, 2, 3, 4, 5]
     assert run(program(gid_x()), [])[0].tolist() == [0, 1, 2, 3, 4, 5]
 
@@ -152,4 +152,4 @@ def test_the_refusal_of_a_shader_says_what_it_may_do() -> None:
     kind, code, message = refusal(lambda: check_guessable((64, 1, 1), beyond_x=True, subject="shader"))
     assert (kind, code) == (InvalidInput, 2201)
     assert "for a shader that looks at y or z of its place in the grid" in message
-    assert ", or at all of it at once. Fix: give groups=(x, y, z)" in message
+    assert ", or at all of it at once. Fix: give invocations=" in message

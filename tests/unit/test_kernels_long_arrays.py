@@ -85,10 +85,10 @@ def test_shared_memory_is_what_candidates_are_refused_for() -> None:
 
 def greatest_index(plan: Plan, candidate: Candidate, count: int) -> int:
     """Return a number that no index in the shaders comes to: of the vector after one more round, of a number past a tile."""
-    turns = candidate["TURNS"] if "TURNS" in plan.steps[0].specs else 1
+    turns = candidate["TURNS"] if "TURNS" in plan.steps[0].constants else 1
     taken = candidate.workgroup_size[0] * candidate["UNROLL"] * turns
     vectors = count // 4 + taken
-    return max(vectors + max(step.groups[0] for step in plan.steps) * taken, 4 * vectors + 3)
+    return max(vectors + max(step.workgroups[0] for step in plan.steps) * taken, 4 * vectors + 3)
 
 
 @pytest.mark.parametrize("name", STREAMS)
@@ -99,7 +99,7 @@ def test_the_largest_arrays_fit_grids_and_32_bit_indices(name: str, most: int) -
     found = []
     for candidate in kernel.space(device).candidates(limits):
         plan = kernel.plan(kernel.call(operands(name, MOST), {}, candidate, device))
-        found.append((max(step.groups[0] for step in plan.steps), greatest_index(plan, candidate, MOST)))
+        found.append((max(step.workgroups[0] for step in plan.steps), greatest_index(plan, candidate, MOST)))
     assert (max(groups for groups, _ in found) <= most, max(index for _, index in found) < 2**32) == (True, True)
 
 
@@ -244,7 +244,7 @@ def test_a_whole_number_beyond_float32_is_an_infinite_alpha() -> None:
     kernel, device = KERNELS["saxpy"], facts()
     candidate = kernel.space(device).candidates(LARGE)[0]
     found = [
-        kernel.plan(kernel.call(operands("saxpy", 8), {"alpha": alpha}, candidate, device)).steps[0].push
+        kernel.plan(kernel.call(operands("saxpy", 8), {"alpha": alpha}, candidate, device)).steps[0].push_constants
         for alpha in (10**400, -(10**400))
     ]
     assert found == [{"alpha": float("inf"), "count": 8}, {"alpha": float("-inf"), "count": 8}]

@@ -203,7 +203,7 @@ def test_rows_of_whole_vectors_are_read_as_vectors(
 def test_a_row_longer_than_its_tile_is_split() -> None:
     candidate = candidate_with(SOFTMAX.space(FACTS), (256, 1, 1), 4, (16384, 0, 0))
     plan = SOFTMAX.plan(SOFTMAX.call({"x": Operand((3, 16385), F32)}, {}, candidate, FACTS))
-    steps = [(step.module.name, step.buffers, step.groups) for step in plan.steps]
+    steps = [(step.module.name, step.buffers, step.workgroups) for step in plan.steps]
     assert (steps, dict(plan.temporaries)) == (
         [
             ("softmax_statistics.spv", ("x", "parts"), (6, 1, 1)),

@@ -226,20 +226,20 @@ def test_a_let_of_a_literal_is_specialized_by_its_name() -> None:
     signed = ir.var("LEAST", I32) * ir.cast(I32, ir.var("SCALE", U32))
     body = [*lets, ir.store(OUT, I, ir.select(ir.var("NEGATE", DataType.Bool), ir.u32(0), ir.cast(U32, signed)))]
     found = [
-        result(body, specs=specs)[0]
+        result(body, constants=specs)[0]
         for specs in (None, {}, {"SCALE": 4}, {"LEAST": -(2**31)}, {"NEGATE": True}, SpecMap({"SCALE": SpecValue.u32(1)}))
     ]
     assert found == [2**32 - 15, 2**32 - 15, 2**32 - 20, 2**31, 0, 2**32 - 5]
     floats = BufferDecl.read_write("floats", 0, F32)
     node = [ir.let("x", ir.f32(1.0)), ir.store(floats, I, ir.var("x", F32))]
-    assert run(program(node, floats), [np.zeros(1, np.float32)], specs={"x": 2.5})[0].tolist() == [2.5]
+    assert run(program(node, floats), [np.zeros(1, np.float32)], constants={"x": 2.5})[0].tolist() == [2.5]
 
 
 def test_what_cannot_be_specialized_is_refused() -> None:
     with pytest.raises(InvalidSpecialization, match="cannot be specialized by 'TILE': it has no such let"):
-        run(program([]), (), specs={"TILE": 4})
+        run(program([]), (), constants={"TILE": 4})
     with pytest.raises(InvalidSpecialization, match="specialization constant 'x' is a u32"):
-        run(program([ir.let("x", ir.u32(1))]), (), specs={"x": 1.5})
+        run(program([ir.let("x", ir.u32(1))]), (), constants={"x": 1.5})
 
 
 def test_workgroup_memory_has_a_limit() -> None:

@@ -116,8 +116,8 @@ def test_workgroup_and_grid_are_overridden(backend: ReferenceBackend) -> None:
 
 def test_lets_of_literals_are_specialized_by_name(backend: ReferenceBackend) -> None:
     program = Program.wrapped([OUT], (4, 1, 1), [let("k", u32(1)), store(OUT, I, var("k", U32))])
-    assert backend.load(program, specs={"k": 7}).dispatch([words(0, 0)])[0].tolist() == [7, 7]
-    assert refusal(lambda: backend.dispatch(program, [words(0)], specs={"q": 7}))[0] is InvalidSpecialization
+    assert backend.load(program, constants={"k": 7}).dispatch([words(0, 0)])[0].tolist() == [7, 7]
+    assert refusal(lambda: backend.dispatch(program, [words(0)], constants={"q": 7}))[0] is InvalidSpecialization
 
 
 def test_only_the_output_range_counts_against_max_output_bytes(backend: ReferenceBackend) -> None:
@@ -156,7 +156,7 @@ def test_anything_but_a_program_and_push_constants_are_refused(backend: Referenc
         1002,
         "backend 'cpu-ref' has no way to run something of type str. Fix: give a Program.",
     )
-    assert refusal(lambda: backend.dispatch(doubled(), [], push={"n": 1}))[0] is InvalidPushConstant
+    assert refusal(lambda: backend.dispatch(doubled(), [], push_constants={"n": 1}))[0] is InvalidPushConstant
 
 
 def test_nodes_that_it_does_not_interpret_are_named_and_those_of_subgroups_and_traps_run(backend: ReferenceBackend) -> None:

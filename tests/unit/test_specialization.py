@@ -118,7 +118,7 @@ def test_a_push_constant_that_the_shader_does_not_declare_is_refused() -> None:
 
 
 def test_a_push_constant_that_is_not_given_is_refused() -> None:
-    message = "push constant 'offset' (i32) was not given. Fix: give it, for example push={'offset': 1} or --push offset=1."
+    message = "push constant 'offset' (i32) was not given. Fix: give it, for example offset=1, or --push offset=1."
     given = {"alpha": 1.0, "size": (1, 2)}
     assert refusal(lambda: pack_push_constants(PUSH, 24, given)) == (InvalidPushConstant, 2103, message)
 

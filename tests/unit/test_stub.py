@@ -41,25 +41,25 @@ if TYPE_CHECKING:
 with vyre_driver.Driver() as driver:
     saxpy = cast("Saxpy", driver.compile(shipped_module("saxpy")))
     x, ints = np.zeros(4, np.float32), np.zeros(4, np.int32)
-    y = saxpy(x, x, push={"alpha": 2, "count": 4}, groups=(1,))
-    bound = saxpy.bind(driver.buffer(x), driver.buffer(y), push={"alpha": 2.0, "count": 4})
+    y = saxpy(x, x, push_constants={"alpha": 2, "count": 4}, workgroups=(1,))
+    bound = saxpy.bind(driver.buffer(x), driver.buffer(y), push_constants={"alpha": 2.0, "count": 4})
     bound.run()
     print(saxpy.trace.key, y.mean())
     mandelbrot = cast("Mandelbrot", driver.compile(shipped_module("mandelbrot")))
     place = {"left": 0.0}
-    picture = mandelbrot(push={"left": 0, "top": 0, "step": 0.5, "width": 4, "height": 4}, out_counts={"escape": 16})
+    picture = mandelbrot(push_constants={"left": 0, "top": 0, "step": 0.5, "width": 4, "height": 4}, out_shapes={"escape": 16})
     specs: "Specs" = {"TILE": 8, "FAST": False}
     everything = cast("Everything", driver.compile(shipped_module("saxpy"), specs))
     sizes = np.zeros(64, np.uint8)
-    result = everything(sizes, sizes, push={"alpha": 1, "start": (1, 2)}, out_counts={"result": 4})
+    result = everything(sizes, sizes, push_constants={"alpha": 1, "start": (1, 2)}, out_shapes={"result": 4})
 """
 WRONG = {
-    'saxpy(x, push={"alpha": 2, "count": 4})': "Too few arguments",
-    'saxpy(ints, x, push={"alpha": 2, "count": 4})': "Argument 1",
-    'saxpy(x, x, push={"alpha": 2})': 'Missing key "count"',
-    'saxpy(x, x, push={"alpha": 2, "count": 1.5})': 'expression has type "float"',
+    'saxpy(x, push_constants={"alpha": 2, "count": 4})': "Too few arguments",
+    'saxpy(ints, x, push_constants={"alpha": 2, "count": 4})': "Argument 1",
+    'saxpy(x, x, push_constants={"alpha": 2})': 'Missing key "count"',
+    'saxpy(x, x, push_constants={"alpha": 2, "count": 1.5})': 'expression has type "float"',
     "saxpy(x, x)": 'Missing named argument "push"',
-    'mandelbrot(push={"left": 0, "top": 0, "step": 0.5, "width": 4, "height": 4})': "No overload variant",
+    'mandelbrot(push_constants={"left": 0, "top": 0, "step": 0.5, "width": 4, "height": 4})': "No overload variant",
     'wrong: "Specs" = {"NOPE": 1}': 'Extra key "NOPE"',
 }
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from literals import LIMITS, U32
+from literals import U32
 
 from vyre_driver import SpirvModule
-from vyre_driver.binding.grid import grid
+from vyre_driver.binding.grid import given_groups
 from vyre_driver.binding.push_constants import pack_push_constants
 from vyre_driver.errors import DeviceNotFound, InvalidInput, InvalidPushConstant, InvalidSpecialization, VyreError
 from vyre_driver.specialization import specialize
@@ -35,11 +35,11 @@ NO_DEVICE = "1.5 does not say which device. Fix: write uuid:, pci:, name: or typ
 
 
 def no_groups(shown: str) -> str:
-    return f"groups is {shown}, which is not 1 to 3 numbers of at least 1. Fix: give groups=(x, y, z)."
+    return f"workgroups is {shown}, which is not 1 to 3 numbers of at least 1. Fix: give workgroups=(x, y, z)."
 
 
 def groups(given: Any) -> Callable[[], object]:  # noqa: ANN401 -- what a caller may give
-    return lambda: grid(given, [], (64, 1, 1), LIMITS)
+    return lambda: given_groups((64, 1, 1), given, None)
 
 
 REFUSED: list[tuple[Callable[[], object], type[VyreError], str]] = [
@@ -57,7 +57,7 @@ REFUSED: list[tuple[Callable[[], object], type[VyreError], str]] = [
     (groups({1}), InvalidInput, no_groups("{1}")),
     (groups({1: 1}), InvalidInput, no_groups("{1: 1}")),
     (groups(b"1"), InvalidInput, no_groups("b'1'")),
-    (groups(1), InvalidInput, no_groups("1")),
+    (groups(0), InvalidInput, no_groups("0")),
     (lambda: select_device([], 1.5), DeviceNotFound, NO_DEVICE),
 ]
 

@@ -84,7 +84,7 @@ def _plans(kernel: TunedKernel, definition: KernelDefinition, candidate: Any) ->
 
 def programs(driver: Driver, first: int, count: int, *, constants: bool) -> Iterator[Work]:
     """Random programs from a seed on; those by hand before seed 0."""
-    lanes = driver.physical_device.subgroup_size
+    lanes = driver.device.subgroup_size
     options = Options(subgroups=True, subgroup_lanes=lanes, constants=constants)
     cases = [*hand_written(options)] if first == 0 else []
     for case in (*cases, *random_cases(first, count, options)):
@@ -93,7 +93,7 @@ def programs(driver: Driver, first: int, count: int, *, constants: bool) -> Iter
 
 def native_bytes(library: ctypes.CDLL, kernel: Kernel) -> int:
     """Have the Vulkan driver make a kernel's pipeline; returns how long its code is, as the driver keeps it."""
-    source, native = kernel._pipeline_source, ctypes.c_size_t()  # noqa: SLF001 -- what its first call makes the pipeline of
+    source, native = kernel._pipelines._pipeline_source, ctypes.c_size_t()  # noqa: SLF001 -- what its first call makes the pipeline of
     words = (ctypes.c_uint32 * len(source.spec_words))(*source.spec_words)
     given = source.code, len(source.code), len(kernel.plan.descriptors), words, len(words), source.push_constant_bytes
     result = library.make_pipeline(*given[:1], ctypes.c_size_t(given[1]), *given[2:], ctypes.byref(native))
@@ -108,7 +108,7 @@ def main(what: str, *arguments: str) -> None:
     library = ctypes.CDLL(os.environ["PIPELINES_LIBRARY"])
     with tempfile.TemporaryDirectory() as cache:
         driver = Driver(cache=cache)
-        print(f"device {driver.physical_device.name}, {driver.physical_device.driver_info}", flush=True)
+        print(f"device {driver.device.name}, {driver.device.driver_info}", flush=True)
         if what in {"shaders", "kernels"}:
             work = shaders(driver) if what == "shaders" else kernels(driver)
         else:

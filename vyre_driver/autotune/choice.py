@@ -33,7 +33,7 @@ _ALONG: tuple[Literal["x", "y", "z"], ...] = ("x", "y", "z")
 
 
 def module_target(
-    module: SpirvModule, specs: Mapping[str, object] | SpecMap | None, space: TuningSpace, device: PhysicalDevice
+    module: SpirvModule, constants: Mapping[str, object] | SpecMap | None, space: TuningSpace, device: PhysicalDevice
 ) -> TuningTarget:
     """Return what records of a module with these constants are for; a constant that the caller gives is not tuned.
 
@@ -55,8 +55,8 @@ def module_target(
             fix="name specialization constants of the module",
             constant=unknown[0],
         )
-    specialized = specialize(declared, {} if specs is None else specs)
-    given = {one.name: one for one in specialized.constants if one.name in dict(specs or {})}
+    specialized = specialize(declared, {} if constants is None else constants)
+    given = {one.name: one for one in specialized.constants if one.name in dict(constants or {})}
     fixed = specialized.typed_values(without=[axis.constant for axis in space.axes if axis.constant not in given])
     numbers = {name: one.bits if one.type_name in _WHOLE else 0 for name, one in given.items()}
     return TuningTarget.of_modules(module.name, [module], space.given(numbers), device, fixed)
@@ -64,15 +64,15 @@ def module_target(
 
 def tuned_specs(
     module: SpirvModule,
-    specs: Mapping[str, object] | SpecMap | None,
+    constants: Mapping[str, object] | SpecMap | None,
     space: TuningSpace,
     device: PhysicalDevice,
     records: TuningRecords,
 ) -> dict[str, object]:
     """Return the constants that the caller gives, and the best known of those that the space names; raises as above."""
-    target = module_target(module, specs, space, device)
+    target = module_target(module, constants, space, device)
     known = target.known(records)
-    return {**({} if known is None else dict(known.constants)), **dict(specs or {})}
+    return {**({} if known is None else dict(known.constants)), **dict(constants or {})}
 
 
 def program_space(program: Program) -> TuningSpace:

@@ -118,15 +118,23 @@ class LoadedArtifact(ABC):
 
     @abstractmethod
     def dispatch_timed(
-        self, inputs: Sequence[object], config: DispatchConfig | None = None, *, push: Mapping[str, object] | None = None
+        self,
+        inputs: Sequence[object],
+        config: DispatchConfig | None = None,
+        *,
+        push_constants: Mapping[str, object] | None = None,
     ) -> TimedDispatch:
         """Run it once; raises as ``Backend.dispatch``."""
 
     def dispatch(
-        self, inputs: Sequence[object], config: DispatchConfig | None = None, *, push: Mapping[str, object] | None = None
+        self,
+        inputs: Sequence[object],
+        config: DispatchConfig | None = None,
+        *,
+        push_constants: Mapping[str, object] | None = None,
     ) -> tuple[NDArray[Any], ...]:
         """Run it once and return its outputs; raises as ``Backend.dispatch``."""
-        return self.dispatch_timed(inputs, config, push=push).outputs
+        return self.dispatch_timed(inputs, config, push_constants=push_constants).outputs
 
 
 class PassThroughArtifact(LoadedArtifact):
@@ -136,21 +144,25 @@ class PassThroughArtifact(LoadedArtifact):
         self,
         backend: Backend,
         artifact: object,
-        specs: Mapping[str, object] | SpecMap | None,
+        constants: Mapping[str, object] | SpecMap | None,
         config: DispatchConfig | None,
     ) -> None:
         """Keep what was given."""
         super().__init__(backend, f"{backend.id}:passthrough", config)
         self._artifact = artifact
-        self._specs = specs
+        self._specs = constants
 
     def dispatch_timed(
-        self, inputs: Sequence[object], config: DispatchConfig | None = None, *, push: Mapping[str, object] | None = None
+        self,
+        inputs: Sequence[object],
+        config: DispatchConfig | None = None,
+        *,
+        push_constants: Mapping[str, object] | None = None,
     ) -> TimedDispatch:
         """Run it once."""
         began = time.perf_counter_ns()
         chosen = self.config if config is None else config
-        outputs = self.backend.dispatch(self._artifact, inputs, chosen, specs=self._specs, push=push)
+        outputs = self.backend.dispatch(self._artifact, inputs, chosen, constants=self._specs, push_constants=push_constants)
         return TimedDispatch(outputs, time.perf_counter_ns() - began)
 
 
@@ -167,8 +179,8 @@ class Backend(ABC):
         inputs: Sequence[object],
         config: DispatchConfig | None = None,
         *,
-        specs: Mapping[str, object] | SpecMap | None = None,
-        push: Mapping[str, object] | None = None,
+        constants: Mapping[str, object] | SpecMap | None = None,
+        push_constants: Mapping[str, object] | None = None,
     ) -> tuple[NDArray[Any], ...]:
         """Run an artifact once.
 
@@ -181,7 +193,7 @@ class Backend(ABC):
             output that nothing sizes has its array among them too.
         config
             What to ask of the dispatch; None asks for nothing.
-        specs, push
+        constants, push_constants
             Specialization constants, and push constants, by name.
 
         Raises
@@ -252,11 +264,11 @@ class Backend(ABC):
         self,
         artifact: object,
         *,
-        specs: Mapping[str, object] | SpecMap | None = None,
+        constants: Mapping[str, object] | SpecMap | None = None,
         config: DispatchConfig | None = None,
     ) -> LoadedArtifact:
         """Make an artifact ready; by default nothing is, and ``dispatch`` goes the whole way. Raises as ``dispatch``."""
-        return PassThroughArtifact(self, artifact, specs, config)
+        return PassThroughArtifact(self, artifact, constants, config)
 
     def allocate_resident(self, byte_len: int, dtype: DTypeLike = np.uint8) -> Any:  # noqa: ANN401 -- the backend's own handle
         """Return a buffer of so many bytes (from 1 on) on the device, of contents that are not defined.
@@ -292,10 +304,10 @@ class Backend(ABC):
         buffers: Sequence[Any],
         config: DispatchConfig | None = None,
         *,
-        push: Mapping[str, object] | None = None,
+        push_constants: Mapping[str, object] | None = None,
     ) -> TimedDispatch:
         """Run a loaded artifact on resident buffers, one for each binding; the outputs stay there, and none come back."""
-        del loaded, buffers, config, push
+        del loaded, buffers, config, push_constants
         self.refuse("dispatch on resident buffers")
 
     def refuse(self, feature: str, fix: str = "choose a backend that has it") -> NoReturn:

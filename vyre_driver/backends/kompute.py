@@ -18,9 +18,10 @@ from vyre_driver.checks import is_whole, items_of
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.kompute._kp import load_kompute
-from vyre_driver.kompute.buffer import Buffer, checked_dtype
+from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.device import BACKEND_ID
+from vyre_driver.kompute.elements import checked_dtype
 from vyre_driver.kompute.timing import run_timed
 from vyre_driver.specialization.resolve import named_values
 from vyre_driver.spirv.module import SpirvModule
@@ -56,8 +57,8 @@ class KomputeBackend(Backend):
     def __init__(self, driver: Driver) -> None:
         """Take over a driver; ``close`` closes it."""
         self.driver = driver
-        self.version = driver.device.api.flavour
-        self._profile = DeviceProfile.from_physical_device(driver.physical_device, driver.device.features, backend=BACKEND_ID)
+        self.version = driver.context.device.api.flavour
+        self._profile = DeviceProfile.from_physical_device(driver.device, driver.context.device.features, backend=BACKEND_ID)
 
     @classmethod
     def open(cls, request: BackendRequest) -> KomputeBackend:
@@ -82,7 +83,7 @@ class KomputeBackend(Backend):
     @property
     def max_grid(self) -> tuple[int, int, int]:
         """``maxComputeWorkGroupCount``."""
-        return self.driver.physical_device.limits.max_compute_work_group_count
+        return self.driver.device.limits.max_compute_work_group_count
 
     @property
     def supports_resident_buffers(self) -> bool:
@@ -92,19 +93,19 @@ class KomputeBackend(Backend):
     @property
     def supports_async_compute(self) -> bool:
         """Whether its queue family computes and does not draw."""
-        family = self.driver.physical_device.compute_family
+        family = self.driver.device.compute_family
         return family is not None and family.compute_only
 
     @property
     def device_lost(self) -> bool:
         """Whether the layer saw the device lost; without the layer that is not known."""
-        return self.driver.device.is_lost
+        return self.driver.context.device.is_lost
 
     def load(
         self,
         artifact: object,
         *,
-        specs: Mapping[str, object] | SpecMap | None = None,
+        constants: Mapping[str, object] | SpecMap | None = None,
         config: DispatchConfig | None = None,
     ) -> KomputeArtifact:
         """Compile a module or a program; raises as ``Driver.compile``, and for fields of a config that it cannot honour."""
@@ -113,7 +114,7 @@ class KomputeBackend(Backend):
                 f"way to run something of type {type(artifact).__name__}",
                 "give a Program, or a SpirvModule (SpirvModule.from_file, from_bytes or from_glsl)",
             )
-        return KomputeArtifact(self, artifact, {} if specs is None else named_values(specs), config)
+        return KomputeArtifact(self, artifact, {} if constants is None else named_values(constants), config)
 
     def dispatch(
         self,
@@ -121,11 +122,11 @@ class KomputeBackend(Backend):
         inputs: Sequence[object],
         config: DispatchConfig | None = None,
         *,
-        specs: Mapping[str, object] | SpecMap | None = None,
-        push: Mapping[str, object] | None = None,
+        constants: Mapping[str, object] | SpecMap | None = None,
+        push_constants: Mapping[str, object] | None = None,
     ) -> tuple[NDArray[Any], ...]:
         """Compile, or fetch from the cache, and run; ``load`` first what is run again."""
-        return self.load(artifact, specs=specs, config=config).dispatch(inputs, push=push)
+        return self.load(artifact, constants=constants, config=config).dispatch(inputs, push_constants=push_constants)
 
     def allocate_resident(self, byte_len: int, dtype: DTypeLike = np.uint8) -> Buffer:
         """Return ``Driver.empty`` of so many bytes."""
@@ -160,7 +161,7 @@ class KomputeBackend(Backend):
 
     def _own(self, buffer: object) -> Buffer:
         """Return the buffer, if it is one of this backend's; raises InvalidInput."""
-        if not isinstance(buffer, Buffer) or buffer.device is not self.driver.device:
+        if not isinstance(buffer, Buffer) or buffer.device is not self.driver.context.device:
             is_buffer = isinstance(buffer, Buffer)
             got = "a resident buffer of another backend" if is_buffer else f"something of type {type(buffer).__name__}"
             raise InvalidInput(
@@ -174,7 +175,7 @@ class KomputeBackend(Backend):
         buffers: Sequence[Buffer],
         config: DispatchConfig | None = None,
         *,
-        push: Mapping[str, object] | None = None,
+        push_constants: Mapping[str, object] | None = None,
     ) -> TimedDispatch:
         """Run what ``load`` gave on ``Buffer`` objects, one for each binding."""
         if not isinstance(loaded, KomputeArtifact) or loaded.backend is not self:
@@ -185,12 +186,12 @@ class KomputeBackend(Backend):
         began = time.perf_counter_ns()
         chosen = loaded.config if config is None else config
         kernel = loaded.kernel_for(chosen)
-        times = _run_bound(self.driver.events, kernel, named, chosen, push)
+        times = _run_bound(self.driver.events, kernel, named, chosen, push_constants)
         return TimedDispatch((), time.perf_counter_ns() - began, *times)
 
     def metrics(self) -> dict[str, int | float]:
         """Return the layer's counters."""
-        layer = self.driver.device.layer
+        layer = self.driver.context.device.layer
         return {} if layer is None else dict(layer.counters())
 
     def close(self) -> None:
@@ -207,20 +208,20 @@ class KomputeArtifact(LoadedArtifact):
         self,
         backend: KomputeBackend,
         artifact: SpirvModule | Program,
-        specs: dict[str, object],
+        constants: dict[str, object],
         config: DispatchConfig | None,
     ) -> None:
         """Compile it; made by ``KomputeBackend.load``."""
         super().__init__(backend, "", config)
         self._artifact = artifact
-        self._specs = specs
+        self._specs = constants
         self._kernels: dict[DispatchConfig, Kernel] = {}
         self.id = self.kernel_for(self.config).trace.key
 
     def kernel_for(self, config: DispatchConfig) -> Kernel:
         """Return the kernel that honours this config; raises for fields that it cannot honour."""
         check_config(self.backend, config)
-        if config.timeout is not None and self.backend.driver.device.layer is None:
+        if config.timeout is not None and self.backend.driver.context.device.layer is None:
             self.backend.refuse(
                 f"way to keep timeout {config.timeout} s: without the vyre Vulkan layer kompute waits to the end",
                 "leave timeout out, or switch the layer on (VYRE_LAYER=1; vyre-driver doctor tells what it lacks)",
@@ -237,8 +238,8 @@ class KomputeArtifact(LoadedArtifact):
 
     def _of_module(self, module: SpirvModule, size: tuple[int, int, int] | None) -> Kernel:
         kernel = self.backend.driver.compile(module, self._specs | _size_constants(module, size))
-        if size is not None and kernel.workgroup != size:
-            fixed = "x".join(map(str, kernel.workgroup))
+        if size is not None and kernel.workgroup_size != size:
+            fixed = "x".join(map(str, kernel.workgroup_size))
             self.backend.refuse(
                 f"way to keep workgroup_override {size}: the module's workgroups are {fixed}, which no constant decides",
                 "leave workgroup_override out, or give the module a local_size_x_id (and y, z)",
@@ -253,18 +254,26 @@ class KomputeArtifact(LoadedArtifact):
         return self.backend.driver.compile(program, self._specs, None if config == DispatchConfig() else config)
 
     def dispatch(
-        self, inputs: Sequence[object], config: DispatchConfig | None = None, *, push: Mapping[str, object] | None = None
+        self,
+        inputs: Sequence[object],
+        config: DispatchConfig | None = None,
+        *,
+        push_constants: Mapping[str, object] | None = None,
     ) -> tuple[NDArray[Any], ...]:
         """Run it, in one submission where it runs once."""
         chosen = self.config if config is None else config
         kernel = self.kernel_for(chosen)
         if (chosen.fixpoint_iterations or 1) > 1 and not self.backend.driver.strict:
-            return self.dispatch_timed(inputs, chosen, push=push).outputs
+            return self.dispatch_timed(inputs, chosen, push_constants=push_constants).outputs
         check_output_bytes(chosen, output_byte_len(kernel.plan.check_arguments(inputs, {})))
-        return _run_calls(kernel, inputs, chosen, push)
+        return _run_calls(kernel, inputs, chosen, push_constants)
 
     def dispatch_timed(
-        self, inputs: Sequence[object], config: DispatchConfig | None = None, *, push: Mapping[str, object] | None = None
+        self,
+        inputs: Sequence[object],
+        config: DispatchConfig | None = None,
+        *,
+        push_constants: Mapping[str, object] | None = None,
     ) -> TimedDispatch:
         """Run it on resident buffers, so that submission, waiting and device time are measured apart; not for strict calls."""
         began = time.perf_counter_ns()
@@ -273,10 +282,10 @@ class KomputeArtifact(LoadedArtifact):
         arguments = kernel.plan.check_arguments(inputs, {})
         check_output_bytes(chosen, output_byte_len(arguments))
         if self.backend.driver.strict:
-            outputs = _run_calls(kernel, inputs, chosen, push)
+            outputs = _run_calls(kernel, inputs, chosen, push_constants)
             return TimedDispatch(outputs, time.perf_counter_ns() - began)
         buffers = [self.backend.driver.buffer(_contents(one)) for one in arguments]
-        times = _run_bound(self.backend.driver.events, kernel, buffers, chosen, push)
+        times = _run_bound(self.backend.driver.events, kernel, buffers, chosen, push_constants)
         written = [one for one, argument in zip(buffers, arguments, strict=True) if argument.binding.role.produces_output]
         outputs = tuple(kernel.source.rules.trimmed([one.read() for one in written]))
         return TimedDispatch(outputs, time.perf_counter_ns() - began, *times)
@@ -317,7 +326,7 @@ def _contents(argument: BufferArgument) -> NDArray[Any]:
 
 
 def _run_calls(
-    kernel: Kernel, inputs: Sequence[object], config: DispatchConfig, push: Mapping[str, object] | None
+    kernel: Kernel, inputs: Sequence[object], config: DispatchConfig, push_constants: Mapping[str, object] | None
 ) -> tuple[NDArray[Any], ...]:
     """Call the kernel ``fixpoint_iterations`` times, each time on what the last one made of its read-write buffers."""
     given = list(inputs)
@@ -328,7 +337,9 @@ def _run_calls(
         _check_whole(arguments, config)
         left_ns = deadline.left_ns()
         timeout = None if left_ns is None else left_ns / _NS_PER_S
-        returned = kernel(*given, groups=config.grid_override, push=push, timeout=timeout, label=config.label)
+        returned = kernel(
+            *given, workgroups=config.grid_override, push_constants=push_constants, timeout=timeout, label=config.label
+        )
         outputs = returned if isinstance(returned, tuple) else (returned,)
         written = [one for one in arguments if one.binding.role.produces_output]
         for argument, output in zip(written, outputs, strict=True):
@@ -351,9 +362,9 @@ def _check_whole(arguments: Sequence[BufferArgument], config: DispatchConfig) ->
 
 
 def _run_bound(
-    events: Events, kernel: Kernel, buffers: Sequence[Any], config: DispatchConfig, push: Mapping[str, object] | None
+    events: Events, kernel: Kernel, buffers: Sequence[Any], config: DispatchConfig, push_constants: Mapping[str, object] | None
 ) -> tuple[int, int, int | None]:
-    bound = kernel.bind(*buffers, groups=config.grid_override, push=push)
+    bound = kernel.bind(*buffers, workgroups=config.grid_override, push_constants=push_constants)
     times = run_timed(bound, config.fixpoint_iterations or 1, config.timeout)
     events.dispatched(times.enqueue_ns + times.wait_ns, kernel.trace.key, 1, config.label or "")
     return times.enqueue_ns, times.wait_ns, times.device_ns

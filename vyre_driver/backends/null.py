@@ -60,8 +60,8 @@ class NullBackend(Backend):
         inputs: Sequence[object],
         config: DispatchConfig | None = None,
         *,
-        specs: Mapping[str, object] | SpecMap | None = None,  # noqa: ARG002 -- what runs nothing specializes nothing
-        push: Mapping[str, object] | None = None,  # noqa: ARG002 -- the same
+        constants: Mapping[str, object] | SpecMap | None = None,  # noqa: ARG002 -- what runs nothing specializes nothing
+        push_constants: Mapping[str, object] | None = None,  # noqa: ARG002 -- the same
     ) -> tuple[NDArray[Any], ...]:
         """Check a program and its inputs, and return zeros; raises as ``Backend.dispatch``."""
         if self._closed:

@@ -6,13 +6,16 @@ from numpy.typing import NDArray
 Form: TypeAlias = tuple[object, object, object]
 
 def call_form(
-    arrays: tuple[object, ...], groups: Sequence[int] | None, out_counts: Mapping[str, int] | None, array_type: type
+    arrays: tuple[object, ...],
+    groups: Sequence[int] | None,
+    out_shapes: Mapping[str, int | tuple[int, ...]] | None,
+    array_type: type,
 ) -> Form | None: ...
 def matches(
     form: Form,
     arrays: tuple[object, ...],
     groups: Sequence[int] | None,
-    out_counts: Mapping[str, int] | None,
+    out_shapes: Mapping[str, int | tuple[int, ...]] | None,
     array_type: type,
 ) -> bool: ...
 def as_contiguous(

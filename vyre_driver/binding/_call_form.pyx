@@ -40,20 +40,20 @@ cdef bint are_plain(object counts) noexcept:
     return False
 
 
-cdef object plain_counts(object out_counts):
-    """Return (name, count) pairs of a dictionary of exact integers, None of no counts at all, False of anything else."""
+cdef object plain_counts(object out_shapes):
+    """Return (name, count) pairs of a dictionary of exact integers and tuples of them, None of none, False of anything else."""
     cdef object count
-    if out_counts is None:
+    if out_shapes is None:
         return None
-    if type(out_counts) is not dict:
-        return False if out_counts else None
-    for count in (<dict> out_counts).values():
-        if type(count) is not int:
+    if type(out_shapes) is not dict:
+        return False if out_shapes else None
+    for count in (<dict> out_shapes).values():
+        if type(count) is not int and (type(count) is not tuple or not are_plain(count)):
             return False
-    return tuple((<dict> out_counts).items()) if out_counts else None
+    return tuple((<dict> out_shapes).items()) if out_shapes else None
 
 
-def call_form(tuple arrays not None, object groups, object out_counts, type array_type not None) -> tuple | None:
+def call_form(tuple arrays not None, object groups, object out_shapes, type array_type not None) -> tuple | None:
     """Return what decides whether a call fits, to be compared: (dtype, shape) of each array, groups, counts.
 
     None when something is of an unusual type: 1.0 equals 1, and is not a number of workgroups.
@@ -62,7 +62,7 @@ def call_form(tuple arrays not None, object groups, object out_counts, type arra
     cdef list forms = []
     if groups is not None and not are_plain(groups):
         return None
-    counts = plain_counts(out_counts)
+    counts = plain_counts(out_shapes)
     if counts is False:
         return None
     for array in arrays:
@@ -72,7 +72,7 @@ def call_form(tuple arrays not None, object groups, object out_counts, type arra
     return tuple(forms), None if groups is None else tuple(groups), counts
 
 
-def matches(tuple form not None, tuple arrays not None, object groups, object out_counts, type array_type not None) -> bool:
+def matches(tuple form not None, tuple arrays not None, object groups, object out_shapes, type array_type not None) -> bool:
     """Whether a call has this form, which ``call_form`` gave for an earlier one."""
     cdef tuple forms = <tuple> form[0]
     cdef tuple one
@@ -96,9 +96,9 @@ def matches(tuple form not None, tuple arrays not None, object groups, object ou
         groups if type(groups) is tuple else tuple(groups), form[1], Py_EQ
     ):
         return False
-    if out_counts is None:
+    if out_shapes is None:
         return form[2] is None
-    held = plain_counts(out_counts)
+    held = plain_counts(out_shapes)
     return held is not False and held == form[2]
 
 

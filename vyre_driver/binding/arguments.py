@@ -170,12 +170,12 @@ def check_arguments(plan: BindingPlan, arrays: Sequence[object], out_counts: Map
     counts = _checked_counts(plan, out_counts)
     takers = [place for place, binding in enumerate(bindings) if binding.name not in counts]
     if len(arrays) != len(takers):
-        takers = [place for place in takers if not _starts_empty(bindings[place]) or not bindings[place].element_count]
+        takers = [place for place in takers if not starts_empty(bindings[place]) or not bindings[place].element_count]
     if len(arrays) != len(takers):
         raise InvalidInput(
             f"the {plan.subject} takes {len(takers)} array(s), {_listed([bindings[place] for place in takers])}, and got "
             f"{len(arrays)}",
-            fix="pass them in binding order; an output's may be left out when out_counts gives its elements",
+            fix="pass them in binding order; an output's may be left out when out_shapes gives its shape",
             expected=len(takers),
             received=len(arrays),
         )
@@ -224,7 +224,8 @@ def _check_aliased(one: Binding, other: Binding) -> None:
         )
 
 
-def _starts_empty(binding: Binding) -> bool:
+def starts_empty(binding: Binding) -> bool:
+    """Whether a call brings no contents of a buffer: what is only written."""
     return binding.role.produces_output and not binding.role.consumes_input
 
 
@@ -243,7 +244,7 @@ def _listed(bindings: Sequence[Binding]) -> str:
 
 
 def _checked_counts(plan: BindingPlan, out_counts: Mapping[str, int]) -> dict[str, int]:
-    outputs = {binding.name: binding for binding in plan.descriptors if _starts_empty(binding)}
+    outputs = {binding.name: binding for binding in plan.descriptors if starts_empty(binding)}
     if not isinstance(out_counts, Mapping):
         raise InvalidInput(
             f"out_counts is of type {type(out_counts).__name__}, and counts are given by name",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from vyre_driver.checks import integer, items_of
+from vyre_driver.checks import integer, is_whole, items_of
 from vyre_driver.errors import InvalidInput, InvalidSpecialization, LimitExceeded
 from vyre_driver.target.config_check import check_axes
 
@@ -83,28 +83,77 @@ def check_shared_memory(reflection: Reflection, specialization: Specialization, 
 
 
 def grid(
-    groups: Sequence[int] | None,
+    workgroups: tuple[int, int, int] | None,
     arguments: Sequence[BufferArgument],
     size: tuple[int, int, int],
     limits: DeviceLimits,
     *,
     beyond_x: bool = False,
 ) -> tuple[int, int, int]:
-    """Return the workgroups per axis: as given (1 to 3 numbers), or enough for the largest output, one invocation an element.
+    """Return the workgroups per axis: as given, or enough for the outputs.
 
-    ``beyond_x`` says that the shader looks at more axes of the grid than the first, or may do so.
+    Those are one invocation for each element of the largest output along x; where workgroup or code have more axes, one for
+    each place in the outputs' shape, whose last axis is x. ``beyond_x`` says that the shader looks at more axes of the grid
+    than the first, or may do so.
 
     Raises
     ------
     InvalidInput
-        If ``groups`` is not 1 to 3 numbers of at least 1, or is None where it cannot be guessed.
+        If they are not given, and cannot be guessed.
     LimitExceeded
         If an axis is over the device's limit.
     """
-    counts = _automatic(arguments, size, beyond_x=beyond_x) if groups is None else _given(groups)
-    fix = "give groups of at most that, and let an invocation do several elements"
+    counts = _automatic(arguments, size, beyond_x=beyond_x) if workgroups is None else workgroups
+    fix = "start fewer workgroups, and let an invocation do several elements"
     check_axes("the grid", "workgroups", counts, limits.max_compute_work_group_count, fix=fix)
     return counts
+
+
+def invocations_of_shapes(arguments: Sequence[BufferArgument]) -> tuple[int, int, int] | None:
+    """Return an invocation for each place in the shape of the outputs, the last axis along x.
+
+    None where no output has two or three axes, or they differ: nobody knows then.
+    """
+    shapes = {_places(one) for one in arguments if one.binding.role.produces_output}
+    if len(shapes) != 1:
+        return None
+    shape = shapes.pop()
+    if not 2 <= len(shape) <= 3:
+        return None
+    x, y, z = (*reversed(shape), 1)[:3]
+    return x, y, z
+
+
+def _places(argument: BufferArgument) -> tuple[int, ...]:
+    """Return the shape of an argument in elements: without an axis that counts the components of one."""
+    shape, binding = argument.shape, argument.binding
+    has_components = bool(shape) and shape[-1] != 1 and shape[-1] * argument.dtype.itemsize == binding.stride
+    return shape[:-1] if has_components else shape
+
+
+def given_groups(
+    size: tuple[int, int, int], workgroups: int | Sequence[int] | None, invocations: int | Sequence[int] | None
+) -> tuple[int, int, int] | None:
+    """Return the workgroups that a caller gives, or that have as many invocations; None where neither is given.
+
+    Raises
+    ------
+    InvalidInput
+        If ``workgroups`` is not 1 to 3 numbers of at least 1, or ``invocations`` of at least 0, or both are given.
+    """
+    if invocations is None:
+        return None if workgroups is None else _given("workgroups", workgroups, 1)
+    if workgroups is not None:
+        raise InvalidInput(
+            f"both workgroups={workgroups} and invocations={invocations} are given", fix="give one of them", groups=workgroups
+        )
+    return covering(_given("invocations", invocations, 0), size)
+
+
+def covering(invocations: tuple[int, int, int], size: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Return the workgroups of a size that have at least so many invocations along each axis."""
+    x, y, z = (-(-count // side) for count, side in zip(invocations, size, strict=True))
+    return x, y, z
 
 
 def check_guessable(size: tuple[int, int, int], *, beyond_x: bool, subject: str) -> None:
@@ -123,22 +172,29 @@ def check_guessable(size: tuple[int, int, int], *, beyond_x: bool, subject: str)
         return
     raise InvalidInput(
         f"the grid cannot be guessed for {why}",
-        fix=f"give groups=(x, y, z), --groups X,Y,Z or grid_override: the workgroups of {shown} invocations along each axis",
+        fix="give invocations=(width, height), or workgroups=(x, y, z) (--workgroups X,Y,Z, grid_override) of "
+        f"{shown} invocations each, or an output of two axes or three",
         workgroup=size,
     )
 
 
 def _automatic(arguments: Sequence[BufferArgument], size: tuple[int, int, int], *, beyond_x: bool) -> tuple[int, int, int]:
+    if size[1:] != (1, 1) or beyond_x:
+        found = invocations_of_shapes(arguments)
+        if found is not None:
+            return covering(found, size)
     check_guessable(size, beyond_x=beyond_x, subject="shader")
-    elements = max(argument.element_count for argument in arguments if argument.binding.role.produces_output)
+    elements = max((argument.element_count for argument in arguments if argument.binding.role.produces_output), default=0)
     return math.ceil(elements / size[0]), 1, 1
 
 
-def _given(groups: Sequence[int]) -> tuple[int, int, int]:
-    counts = [integer(count) or 0 for count in items_of(groups) or []]
-    if not 1 <= len(counts) <= 3 or min(counts) < 1:
+def _given(name: str, counts: int | Sequence[int], least: int) -> tuple[int, int, int]:
+    found = [integer(counts)] if is_whole(counts) else [integer(count) for count in items_of(counts) or []]
+    if not 1 <= len(found) <= 3 or any(count is None or count < least for count in found):
         raise InvalidInput(
-            f"groups is {groups}, which is not 1 to 3 numbers of at least 1", fix="give groups=(x, y, z)", groups=groups
+            f"{name} is {counts}, which is not 1 to 3 numbers of at least {least}",
+            fix=f"give {name}=(x, y, z)",
+            groups=counts,
         )
-    x, y, z = counts + [1] * (3 - len(counts))
+    x, y, z = [*map(int, found), 1, 1][:3]  # type: ignore[arg-type] # none is None
     return x, y, z

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.binding.dispatch_parameters import covering_grid, dispatch_element_count
-from vyre_driver.binding.grid import check_guessable
+from vyre_driver.binding.grid import check_guessable, covering, invocations_of_shapes
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir.stats import ProgramCapability
 
@@ -72,18 +72,22 @@ class ProgramRules:
                 )
 
     def groups(self, arguments: Sequence[BufferArgument]) -> tuple[int, int, int]:
-        """Return the workgroups that cover the elements of a call.
+        """Return the workgroups that cover the elements of a call, or the places in the shape of its outputs.
 
         Raises
         ------
         InvalidInput
-            If workgroup or program use more axes than x: the grid cannot be guessed then.
+            If workgroup or program use more axes than x, and no output has them: the grid cannot be guessed then.
         LimitExceeded
             If there are more than 2**32 - 1.
         """
+        has_axes = self.workgroup[1:] != (1, 1) or self.looks_beyond_x
+        found = invocations_of_shapes(arguments) if has_axes else None
+        if found is not None:
+            return covering(found, self.workgroup)
         check_guessable(self.workgroup, beyond_x=self.looks_beyond_x, subject="program")
-        found = {one.binding.buffer_index: one.element_count for one in arguments}
-        counted = [replace(one, element_count=found.get(one.buffer_index, one.element_count)) for one in self.plan.bindings]
+        counts = {one.binding.buffer_index: one.element_count for one in arguments}
+        counted = [replace(one, element_count=counts.get(one.buffer_index, one.element_count)) for one in self.plan.bindings]
         count = dispatch_element_count(replace(self.plan, bindings=tuple(counted)), has_atomics=self.has_atomics)
         return covering_grid(count, self.workgroup)
 

@@ -119,6 +119,12 @@ class Binding:
         scalar = self.element.scalar if self.element is not None else None
         return np.dtype(scalar.dtype) if scalar is not None and not self.header_bytes else None
 
+    @property
+    def components(self) -> int:
+        """Numbers of an element, which are the last axis of an array of it; 1 where there is no such axis."""
+        dtype = self.dtype
+        return 1 if dtype is None else self.stride // dtype.itemsize
+
     def from_bytes(self, data: bytes) -> NDArray[Any]:
         """Return raw bytes as an array that fits this binding; read-only, sharing the bytes.
 

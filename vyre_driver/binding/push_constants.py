@@ -104,7 +104,7 @@ def _path(prefix: str, name: object) -> str:
 
 def _example(path: str, found: MemoryType) -> str:
     if isinstance(found, Scalar) and "." not in path:
-        return f"give it, for example push={{{path!r}: 1}} or --push {path}=1"
+        return f"give it, for example {path}=1, or --push {path}=1"
     return f"give it, {_form(found)}"
 
 

@@ -74,14 +74,14 @@ def histogram(driver: Driver, files: Sequence[str]) -> JobResult:
     counted = np.zeros(256, np.uint64)
     expected = np.zeros(256, np.uint64)
     byte_count = 0
-    for chunk in _chunks(paths, min(_CHUNK_BYTES, driver.physical_device.limits.max_storage_buffer_range)):
+    for chunk in _chunks(paths, min(_CHUNK_BYTES, driver.device.limits.max_storage_buffer_range)):
         padded = np.zeros(-(-len(chunk) // 4) * 4, np.uint8)
         padded[: len(chunk)] = chunk
         counts = kernel(
             padded.view(np.uint32),
             np.zeros(256, np.uint32),
-            push={"byte_count": len(chunk)},
-            groups=(_HISTOGRAM_GROUPS,),
+            push_constants={"byte_count": len(chunk)},
+            workgroups=(_HISTOGRAM_GROUPS,),
             split=True,
         )
         result.add_trace()
@@ -144,7 +144,7 @@ def saxpy(driver: Driver, path: Path) -> JobResult:
     y = np.ascontiguousarray(x[::-1])
     kernel = driver.compile(shipped_module("saxpy"))
     result = JobResult(verified=False, summary=f"{x.size:,} float32", kernel=kernel, facts={"elements": int(x.size)})
-    got = kernel(x, y, push={"alpha": _ALPHA, "count": int(x.size)}, groups=(_SAXPY_GROUPS,), split=True)
+    got = kernel(x, y, push_constants={"alpha": _ALPHA, "count": int(x.size)}, workgroups=(_SAXPY_GROUPS,), split=True)
     result.add_trace()
     expected = np.float32(_ALPHA) * x
     expected += y
@@ -163,9 +163,9 @@ def mandelbrot(driver: Driver, out_dir: Path) -> JobResult:
     kernel = driver.compile(shipped_module("mandelbrot"), {"MAX_ITERATIONS": _MAX_ITERATIONS})
     result = JobResult(verified=False, summary=f"{side}x{side} pixels", kernel=kernel)
     push = {"left": left, "top": top, "step": step, "width": side, "height": side}
-    got = np.asarray(kernel(push=push, groups=(side // 16, side // 8), out_counts={"escape": side * side}, split=True)).reshape(
-        side, side
-    )
+    got = np.asarray(
+        kernel(push_constants=push, workgroups=(side // 16, side // 8), out_shapes={"escape": side * side}, split=True)
+    ).reshape(side, side)
     result.add_trace()
     expected = escape_counts(left, top, step, side)
     # The orbits are equal bit for bit; the device's log2 may differ in its last bits.

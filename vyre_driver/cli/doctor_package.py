@@ -190,9 +190,9 @@ def check_dispatch(uuid: str) -> Check:
         began = time.perf_counter_ns()
         with Driver(uuid, cache=DiskPipelineCache(None), allow_software=True) as driver:
             opened = time.perf_counter_ns()
-            got = driver.compile(shipped_module("saxpy"))(x, y, push={"alpha": 2.0, "count": _ELEMENTS})
+            got = driver.compile(shipped_module("saxpy"))(x, y, push_constants={"alpha": 2.0, "count": _ELEMENTS})
             ended = time.perf_counter_ns()
-            report = driver.device.report()
+            report = driver.context.device.report()
     except VyreError as error:
         return Check(name, State.FAILURE, error.problem, fixes=(error.fix,), facts={"uuid": uuid})
     facts = {
@@ -206,10 +206,10 @@ def check_dispatch(uuid: str) -> Check:
     if wrong:
         fix = "do not trust this driver: update it, and report it with vyre-driver doctor --json"
         return Check(name, State.FAILURE, f"{wrong} of {_ELEMENTS} results are wrong", fixes=(fix,), facts=facts)
-    hooks = ", ".join(driver.device.hooks) or "none: everything works, slower"
+    hooks = ", ".join(driver.context.device.hooks) or "none: everything works, slower"
     lines = (f"hooks of the layer: {hooks}",)
     says = f"{_ELEMENTS} results right; opened in {(opened - began) / 1e6:.0f} ms, first run {(ended - opened) / 1e6:.0f} ms"
-    if not driver.device.hooks:
+    if not driver.context.device.hooks:
         fix = "let the layer run (VYRE_LAYER, VYRE_LAYER_HOOKS_OFF), with a loader from 1.3.207 on or without VK_LAYER_PATH"
         return Check(name, State.WARNING, says, lines, (fix,), facts)
     return Check(name, State.OK, says, lines, facts=facts)

@@ -60,13 +60,13 @@ def run(options: argparse.Namespace) -> int:
     plan = BindingPlan.from_reflection(module.reflection)
     specs = _specs(module.reflection, pairs("--spec", options.specs))
     push = _push(module.reflection, pairs("--push", options.push))
-    arrays, out_counts = _inputs(plan, pairs("--in", options.inputs), pairs("--count", options.counts))
+    arrays, out_shapes = _inputs(plan, pairs("--in", options.inputs), pairs("--count", options.counts))
     groups = None if options.groups == "auto" else whole_numbers("--groups", options.groups)
     with ExitStack() as stack:
         files = _open_outputs(plan, pairs("--out", options.outputs), stack)
         driver = stack.enter_context(Driver(options.device, allow_software=options.allow_software or None))
         kernel = driver.compile(module, specs)
-        results = kernel(*arrays, groups=groups, push=push, out_counts=out_counts)
+        results = kernel(*arrays, workgroups=groups, push_constants=push, out_shapes=out_shapes)
         named = _named(plan, results)
         for name, file in files.items():
             file.write(named[name])
@@ -123,7 +123,7 @@ def _inputs(
     _check_names("--in", files, plan.bindings)
     _check_names("--count", counts, [binding for binding in plan.bindings if binding.role is not BindingRole.INPUT])
     arrays = []
-    out_counts = {}
+    out_shapes = {}
     for binding in plan.bindings:
         if binding.name in files and binding.name in counts:
             raise InvalidCommand(f"{binding.name!r} has both --in and --count", fix="give one of them")
@@ -132,10 +132,10 @@ def _inputs(
             continue
         count = _count(binding, counts)
         if binding.role is BindingRole.OUTPUT:
-            out_counts[binding.name] = count
+            out_shapes[binding.name] = count
         else:
             arrays.append(binding.zeros(count))
-    return arrays, out_counts
+    return arrays, out_shapes
 
 
 def _count(binding: Binding, counts: Mapping[str, str]) -> int:

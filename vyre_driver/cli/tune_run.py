@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
                 if not options.json:
                     _print(result)
         if options.json:
-            print_json({"device": driver.physical_device.name, "file": str(path), "tuned": done})
+            print_json({"device": driver.device.name, "file": str(path), "tuned": done})
     return 1 if any("failed" in result for result in done) else 0
 
 
@@ -133,7 +133,7 @@ def _size(text: str, definition: KernelDefinition) -> Size:
 
 def _raced(kernel: TunedKernel, size: Size, options: argparse.Namespace, budget: Budget) -> TuningResult:
     definition = kernel.definition
-    kernel.driver.device.check_available(definition.moved_bytes(size))  # before the host makes arrays that never fit
+    kernel.driver.context.device.check_available(definition.moved_bytes(size))  # before the host makes arrays that never fit
     with progress(f"{definition.name} {size_text(size)}", len(kernel.candidates)) as step:
         return tune(
             kernel,

@@ -49,7 +49,7 @@ class DriverBackend:
     def __init__(self, driver: Driver) -> None:
         """Ask this driver."""
         self._driver = driver
-        device = driver.physical_device
+        device = driver.device
         has_subgroups = PipelineFeatureFlags.SUBGROUP_OPS in feature_flags(device)
         self.subgroup_lanes = device.subgroup_size if has_subgroups else 0
 
@@ -62,7 +62,7 @@ class DriverBackend:
         element_counts: Mapping[str, int],
     ) -> Sequence[NDArray[Any]]:
         """Compile and run it."""
-        result = self._driver.compile(program)(*inputs, groups=grid, out_counts=dict(element_counts))
+        result = self._driver.compile(program)(*inputs, workgroups=grid, out_shapes=dict(element_counts))
         return (result,) if isinstance(result, np.ndarray) else tuple(result)
 
     def assembly(self, program: Program) -> str:
@@ -70,7 +70,7 @@ class DriverBackend:
         from vyre_driver.lowering.program import prepare, target_for
 
         driver = self._driver
-        device, features = driver.physical_device, driver.device.features
+        device, features = driver.device, driver.context.device.features
         profile = DeviceProfile.from_physical_device(device, features, backend=KOMPUTE)
         prepared = prepare(program, None, None, profile, target_for(device, features, None))
         return shown(prepared.lower(device.limits))

@@ -88,12 +88,12 @@ class Histogram(KernelDefinition):
         buffers = padded.read("x", call.operands["x"]), "counts"
         filling = min(-(-bins // _FILLING), _MOST_FILLING)
         groups = blocks(count, candidate)
-        push = {"count": count, "bins": bins, "copies": copies(bins, candidate["SHARED_WORDS"])}
-        specs = dict(candidate.constants)
+        push_constants = {"count": count, "bins": bins, "copies": copies(bins, candidate["SHARED_WORDS"])}
+        constants = dict(candidate.constants)
         steps = (
-            Step(shipped_module("fill_words"), ("counts",), (filling, 1, 1), push={"count": bins, "value": 0}),
+            Step(shipped_module("fill_words"), ("counts",), (filling, 1, 1), push_constants={"count": bins, "value": 0}),
             *padded.before,
-            Step(shipped_module("histogram"), buffers, (groups, 1, 1), specs, push),
+            Step(shipped_module("histogram"), buffers, (groups, 1, 1), constants, push_constants),
         )
         return Plan(steps, {"counts": Operand((bins,), np.dtype(np.uint32))}, padded.temporaries)
 

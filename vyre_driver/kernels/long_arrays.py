@@ -133,4 +133,4 @@ class PaddedBuffers:
         return f"{name} and more"
 
     def _copied(self, source: str, target: str) -> Step:
-        return Step(shipped_module("copy_words"), (source, target), (1, 1, 1), push={"count": self._count})
+        return Step(shipped_module("copy_words"), (source, target), (1, 1, 1), push_constants={"count": self._count})

@@ -1,30 +1,30 @@
-"""Arrays that stay on the device between dispatches."""
+"""Arrays that stay on the device between dispatches, and views of them."""
 
 from __future__ import annotations
 
 import math
-import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vyre_driver.binding.arguments import as_array, raw_bytes
-from vyre_driver.checks import is_whole, items_of
-from vyre_driver.errors import DispatchFailed, InvalidInput
+from vyre_driver.checks import is_whole
+from vyre_driver.errors import CopyNeeded, DispatchFailed, InvalidInput
+from vyre_driver.kompute.arithmetic import NoArithmetic
 from vyre_driver.kompute.deadline import Deadline
+from vyre_driver.kompute.elements import check_target, checked_dtype, checked_shape, element_bytes, reshaped
+from vyre_driver.kompute.exports import capsule_of, device_of
+from vyre_driver.kompute.indexing import select
 from vyre_driver.kompute.memory import TensorBuffer, check_sizes
-from vyre_driver.kompute.submission import Submission, wait_for_earlier_work
 from vyre_driver.process.call_lock import call_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from types import TracebackType
 
     from numpy.typing import DTypeLike, NDArray
 
     from vyre_driver.kompute.device import KomputeDevice
-
-
-_TEXT = "U"
 
 
 class Lifetime:
@@ -34,42 +34,96 @@ class Lifetime:
 _ENDED = Lifetime()
 
 
-class Buffer:
-    """A resident array: bound to kernels as it is, read and written by copying.
+class _Storage:
+    """The memory that a buffer and its views share."""
 
-    ``shape`` and ``dtype`` are what ``read`` gives back. The memory goes with the last kernel or batch that is bound to it.
+    def __init__(self, memory: TensorBuffer | None) -> None:
+        self.memory = memory
+        self.is_closed = False
+        self.lifetime = Lifetime()
+        self.lock = call_lock("the buffer")
+
+    def close(self) -> None:
+        with self.lock:
+            self.memory = None
+            self.is_closed = True
+            self.lifetime = _ENDED
+
+
+class Buffer(NoArithmetic):
+    """A resident array, or a view of one: given to kernels as it is, read and written by copying.
+
+    ``shape`` and ``dtype`` are what ``read`` gives back. Indexing with integers and slices, ``reshape`` and ``view`` give views
+    of the same memory. The memory goes with the last view, kernel and batch that uses it, and with ``close`` for whoever comes
+    after. It is no numpy array: kernels do the arithmetic.
+
+    Whatever is done to overlapping memory takes effect in the order in which it was asked for: kernels, copies, fills, writes
+    and reads.
     """
 
-    def __init__(self, device: KomputeDevice, shape: int | Iterable[int], dtype: DTypeLike) -> None:
-        """Allocate it; made by ``Driver.buffer`` and ``Driver.empty``."""
-        self.shape = _checked_shape(shape)
-        self.dtype = checked_dtype(dtype)
-        self.nbytes = math.prod(self.shape) * self.dtype.itemsize
-        if self.nbytes == 0:
-            raise InvalidInput(
-                f"a buffer of shape {self.shape} and type {self.dtype} has 0 bytes of numbers",
-                fix="make a buffer of numbers, with at least one element",
-            )
-        check_sizes(device, [("a resident buffer", self.nbytes)])
+    __slots__ = ("__weakref__", "_is_closed", "_is_view", "_storage", "device", "dtype", "name", "nbytes", "offset", "shape")
+
+    def __init__(self, device: KomputeDevice, shape: int | Iterable[int], dtype: DTypeLike, name: str = "") -> None:
+        """Allocate it; made by ``Driver.buffer``, ``Driver.empty`` and ``Driver.zeros``."""
         self.device = device
-        self._memory: TensorBuffer | None = TensorBuffer(device, self.nbytes, self.dtype.itemsize)
-        self.lifetime = Lifetime()
-        self._transfers: dict[str, Submission] = {}
-        self._lock = call_lock("the buffer")
+        self.shape = checked_shape(shape)
+        self.dtype = checked_dtype(dtype)
+        self.name = name
+        self.offset = 0
+        """Bytes from the beginning of the memory; 0 unless it is a view."""
+        self.nbytes = math.prod(self.shape) * self.dtype.itemsize
+        check_sizes(device, [("a resident buffer", self.nbytes)])
+        self._is_view = self._is_closed = False
+        self._storage = _Storage(TensorBuffer(device, self.nbytes, self.dtype.itemsize) if self.nbytes else None)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element."""
+        return self.dtype.itemsize
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether ``close`` was called, of it or of the buffer that it is a view of."""
+        return self._is_closed or self._storage.is_closed
+
+    @property
+    def lifetime(self) -> Lifetime:
+        """What goes when the memory is closed or collected."""
+        return self._storage.lifetime
+
+    @property
+    def form(self) -> tuple[int, int, tuple[int, ...], np.dtype[Any]]:
+        """What tells it from others while its ``lifetime`` is held: which memory, where in it, shape and type."""
+        return id(self._storage.lifetime), self.offset, self.shape, self.dtype
+
+    @property
+    def span(self) -> tuple[int, int, int]:
+        """Which memory, and where in it the bytes begin and end; no memory and no bytes where it has no elements."""
+        return (id(self.memory), self.offset, self.offset + self.nbytes) if self.nbytes else (0, 0, 0)
 
     @property
     def memory(self) -> TensorBuffer:
-        """The memory on the device.
+        """The memory on the device; there is none of a buffer without elements.
 
         Raises
         ------
         DispatchFailed
             After ``close``, or if the device cannot be used; a subclass says why, as DeviceLost does.
         """
-        self.device.check_usable()
-        if self._memory is None:
-            raise DispatchFailed("the buffer is closed", fix="make a new one")
-        return self._memory
+        self._check_open()
+        if self._storage.memory is None:
+            raise InvalidInput(f"{self.described} has no elements, and no memory", fix="leave it out")
+        return self._storage.memory
 
     def write(self, array: object, timeout: float | None = None) -> None:
         """Copy an array of the same type and number of elements, or as many raw bytes, to the device, after all work before.
@@ -94,110 +148,221 @@ class Buffer:
         given = as_array(array) if raw is None or raw.nbytes != self.nbytes else raw.view(self.dtype)
         if given.dtype != self.dtype or given.nbytes != self.nbytes:
             raise InvalidInput(
-                f"the buffer holds {self.nbytes} bytes of {self.dtype} and got {given.nbytes} bytes of {given.dtype}",
+                f"{self.described} holds {self.nbytes} bytes of {self.dtype} and got {given.nbytes} bytes of {given.dtype}",
                 fix="write an array of the buffer's type and size",
                 expected_bytes=self.nbytes,
                 received_bytes=given.nbytes,
             )
-        deadline = Deadline(timeout, self.device.physical.name)
-        with self.device.in_use, deadline.holding(self._lock):
-            memory = self.memory
-            if memory.is_mapped:
-                wait_for_earlier_work(self.device, deadline)
-            elif "up" in self._transfers:  # which a time-out may have left running
-                self._transfers["up"].finish(deadline)
-            memory.write(np.ascontiguousarray(given))
-            if not memory.is_mapped:
-                self._transfer("up", memory, deadline)
+        data = np.ascontiguousarray(given).reshape(-1).view(np.uint8) if self.nbytes else None
+        self._move(timeout, lambda memory, deadline: memory.write_range(self.offset, data, deadline))
 
-    def read(self, timeout: float | None = None) -> NDArray[Any]:
+    def read(self, timeout: float | None = None, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return a copy of what the device holds, after all work submitted before.
 
         Parameters
         ----------
         timeout
             Seconds in all; None waits for ever. Only under the vyre layer does a wait end before the work.
+        out
+            A contiguous array of the same shape and type to copy into, which is returned; None makes one.
 
         Raises
         ------
         DispatchTimeout
-            If it takes longer.
+            If it takes longer; what ``out`` holds is not known then.
         DispatchFailed
             After ``close``, or if the device fails; a subclass says why, as DeviceLost does.
         InvalidInput
-            If ``timeout`` is not a number of seconds.
+            If ``timeout`` is not a number of seconds, or ``out`` does not fit.
         """
-        deadline = Deadline(timeout, self.device.physical.name)
-        with self.device.in_use, deadline.holding(self._lock):
-            memory = self.memory
-            if memory.is_shared:
-                wait_for_earlier_work(self.device, deadline)
-            else:
-                self._transfer("down", memory, deadline)
-            return memory.read(self.shape, self.dtype)
+        if out is not None:
+            check_target(out, self.shape, self.dtype, self.described)
+        found = np.empty(self.shape, self.dtype) if out is None else out
+        into = found.reshape(-1).view(np.uint8) if self.nbytes else None
+        self._move(timeout, lambda memory, deadline: memory.read_range(self.offset, into, deadline))
+        return found
+
+    def fill(self, value: object, timeout: float | None = None) -> None:
+        """Set every element to one value of its type, after all work submitted before; raises as ``write``."""
+        pattern = element_bytes(value, self.dtype, self.described)
+        self._move(timeout, lambda memory, deadline: memory.fill_range(self.offset, self.nbytes, pattern, deadline))
+
+    def copy_to(self, target: Buffer, timeout: float | None = None) -> None:
+        """Copy it on the device into a buffer of the same shape and type, after all work submitted before.
+
+        The target may overlap it. To a buffer of another driver the copy goes through the host. Raises as ``write``.
+        """
+        if not isinstance(target, Buffer) or target.shape != self.shape or target.dtype != self.dtype:
+            raise InvalidInput(
+                f"{self.described} cannot be copied to {target!r}, which is of another shape or type",
+                fix="copy it to one of that shape and type; reshape() and view() give views of another",
+            )
+        if target.device is not self.device or self.overlaps(target):
+            target.write(self.read(timeout), timeout)
+            return
+        source = self.memory if self.nbytes else None
+        target._move(
+            timeout, lambda memory, deadline: memory.copy_range(source, self.offset, target.offset, self.nbytes, deadline)
+        )
+
+    def overlaps(self, other: Buffer) -> bool:
+        """Whether both have bytes of memory in common."""
+        is_same = self._storage is other._storage and self.nbytes and other.nbytes
+        return bool(is_same) and self.offset < other.offset + other.nbytes and other.offset < self.offset + self.nbytes
+
+    def reshape(self, *shape: int | Sequence[int]) -> Buffer:
+        """Return a view of another shape with as many elements; one length may be -1, as numpy has it."""
+        found = reshaped(self.size, shape[0] if len(shape) == 1 and not is_whole(shape[0]) else shape, self.described)
+        return self._part(0, found, self.dtype)
+
+    def view(self, dtype: DTypeLike) -> Buffer:
+        """Return a view of the same bytes as another type; the last axis has as many elements as its bytes make.
+
+        Raises InvalidInput if they make no whole number, or ``dtype`` is not a type of numbers.
+        """
+        wanted = checked_dtype(dtype)
+        if wanted.itemsize == self.itemsize:
+            return self._part(0, self.shape, wanted)
+        row = (self.shape[-1] if self.shape else 1) * self.itemsize
+        if not self.shape or row % wanted.itemsize:
+            raise InvalidInput(
+                f"the last axis of {self.described} has {row} bytes, which is not a whole number of {wanted.itemsize}-byte "
+                f"elements of {wanted}",
+                fix="reshape it first",
+            )
+        return self._part(0, (*self.shape[:-1], row // wanted.itemsize), wanted)
+
+    def __getitem__(self, key: object) -> Buffer:
+        """Return a view of what integers, slices and an ellipsis select, which must be one piece of memory.
+
+        Raises
+        ------
+        IndexOutOfRange
+            If an integer is out of range, or there are more items than axes.
+        InvalidInput
+            If it is another index, or what it selects does not lie in one piece.
+        """
+        first, shape = select(self.shape, key)
+        return self._part(first * self.itemsize, shape, self.dtype)
+
+    def __setitem__(self, key: object, value: object) -> None:
+        """Write an array to what an index selects, copy a buffer to it, or fill it with a number; raises as they do."""
+        part = self[key]
+        if isinstance(value, Buffer):
+            value.copy_to(part)
+        elif np.ndim(value) == 0 and not isinstance(value, bytes | bytearray | memoryview):  # type: ignore[arg-type]
+            part.fill(value)
+        else:
+            part.write(value)
+
+    def __len__(self) -> int:
+        """Return the length of the first axis."""
+        if not self.shape:
+            raise TypeError(f"{self.described} has no axes, and no length. Fix: use size.")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        """Refuse: nobody would know whether the size or the contents are meant."""
+        raise TypeError(f"{self.described} has no truth value. Fix: ask for its size, or read() it.")
+
+    def __iter__(self) -> Any:  # noqa: ANN401 -- never returns
+        """Refuse: each element would be a transfer of its own."""
+        raise TypeError(f"{self.described} is not iterated over on the host. Fix: iterate over read().")
+
+    def __copy__(self) -> Buffer:
+        """Return a new buffer with the same contents, copied on the device."""
+        made = Buffer(self.device, self.shape, self.dtype, self.name)
+        self.copy_to(made)
+        return made
+
+    def __deepcopy__(self, memo: object) -> Buffer:
+        """Return a new buffer with the same contents, copied on the device."""
+        return self.__copy__()
+
+    def __reduce__(self) -> Any:  # noqa: ANN401 -- never returns
+        """Refuse to be pickled: its memory is the device's."""
+        raise TypeError(f"{self.described} lives on a device and cannot be pickled. Fix: pickle read().")
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:  # noqa: FBT001 -- numpy's protocol
+        """Return a copy as a numpy array, after all work submitted before; raises CopyNeeded for ``copy=False``."""
+        if copy is False:
+            raise CopyNeeded(f"{self.described} cannot be a numpy array without a copy", fix="leave copy=False out")
+        found = self.read()
+        return found if dtype is None else found.astype(dtype, copy=False)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Return DLPack's device: the CPU where the host sees the memory, else Vulkan."""
+        return device_of(self.device)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        """Return it in the memory of the CPU as a DLPack capsule, after all work submitted before.
+
+        Without a copy where the host sees the memory (CPU devices and integrated GPUs): kernels that run later write what the
+        consumer sees, and the memory stays until the consumer lets go of it. Elsewhere a copy must be asked for, by
+        ``copy=True`` or by the device of the CPU.
+
+        Raises
+        ------
+        CopyNeeded
+            If the host does not see the memory, and no copy was asked for, or another device.
+        """
+        del stream
+        return capsule_of(self, max_version, dl_device, copy)
+
+    def __enter__(self) -> Buffer:
+        """Return the buffer itself; raises DispatchFailed once it is closed."""
+        self._check_open()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        """Close it."""
+        self.close()
 
     def close(self) -> None:
-        """Give the memory back once nothing is bound to it; a second call does nothing."""
-        with self._lock:
-            self._transfers.clear()
-            self._memory = None
-            self.lifetime = _ENDED
+        """Give the memory back once nothing is bound to it; its views are closed with it. A second call does nothing.
 
-    def _transfer(self, direction: str, memory: TensorBuffer, deadline: Deadline) -> None:
-        """Copy between the staging side and the device, and wait."""
-        submission = self._transfers.get(direction)
-        if submission is None:
-            api = self.device.api
-            operation = api.sync_device([memory.tensor]) if direction == "up" else api.sync_local([memory.tensor])
-            submission = self._transfers[direction] = Submission(self.device, [[operation]], keep=memory)
-        submission.run(deadline)
+        Of a view: that alone is closed.
+        """
+        self._is_closed = True
+        if not self._is_view:
+            self._storage.close()
 
+    def __repr__(self) -> str:
+        """Return its name, shape, type, bytes, device and state on one line."""
+        state = ", closed" if self.is_closed or self.device.in_use.closed else ", a view" if self._is_view else ""
+        return f"<{self.described}, {self.nbytes} bytes on {self.device.physical.name!r}{state}>"
 
-def check_buffers(device: KomputeDevice, given: Sequence[object]) -> None:
-    """Check that all are buffers of this device, and raise InvalidInput otherwise."""
-    for number, one in enumerate(given, start=1):
-        if not isinstance(one, Buffer):
-            raise InvalidInput(
-                f"argument {number} of bind is of type {type(one).__name__}, and bind takes resident buffers",
-                fix="make one with driver.buffer(array), or call the kernel with arrays",
-            )
-        if one.device is not device:
-            raise InvalidInput(
-                f"argument {number} of bind is a buffer of another driver, on {one.device.physical.name!r}",
-                fix="make it with the driver that compiled the kernel",
-            )
+    @property
+    def described(self) -> str:
+        """Name, shape and type, for a message."""
+        name = f" {self.name!r}" if self.name else ""
+        return f"Buffer{name} of shape {self.shape} and type {self.dtype}"
 
+    def _check_open(self) -> None:
+        self.device.check_usable()
+        if self.is_closed:
+            raise DispatchFailed("the buffer is closed", fix="make a new one")
 
-def _checked_shape(shape: object) -> tuple[int, ...]:
-    if type(shape) is int and shape >= 0:
-        return (shape,)
-    axes: list[Any] | None = [shape] if is_whole(shape) else items_of(shape)
-    if axes is None or not all(is_whole(axis) and operator.index(axis) >= 0 for axis in axes):
-        raise InvalidInput(
-            f"the shape of a buffer is {shape!r}, which is not integers of at least 0",
-            fix="give the number of elements, or a tuple of such numbers",
-        )
-    return tuple(operator.index(axis) for axis in axes)
+    def _part(self, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Buffer:
+        """Return a view of so much from ``offset`` bytes on."""
+        made = Buffer.__new__(Buffer)
+        made.device, made.shape, made.dtype, made.name = self.device, shape, dtype, self.name
+        made.offset = self.offset + offset
+        made.nbytes = math.prod(shape) * dtype.itemsize
+        made._is_view, made._is_closed, made._storage = True, self._is_closed, self._storage  # noqa: SLF001 -- its own class
+        return made
 
-
-def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
-    """Return the type of a buffer's elements.
-
-    Raises
-    ------
-    InvalidInput
-        If numpy does not know it, or it is none of numbers: text, Python's objects, an array of its own, or of no
-        bytes.
-    """
-    try:
-        found = None if dtype is None else np.dtype(dtype)
-    except (TypeError, ValueError, SyntaxError) as error:
-        raise InvalidInput(
-            f"the type of a buffer is {dtype!r}, which numpy does not know ({error})", fix="give a type such as numpy.float32"
-        ) from error
-    if found is None or found.hasobject or found.kind == _TEXT or found.subdtype is not None or not found.itemsize:
-        fix = "give a type such as numpy.float32"
-        if found is not None and found.subdtype is not None:
-            fix = f"give {found.base}, and its shape {found.shape} as the last axes of the buffer's"
-        raise InvalidInput(f"the type of a buffer is {dtype!r}, which is not a type of numbers", fix=fix)
-    return found
+    def _move(self, timeout: float | None, move: Callable[[TensorBuffer, Deadline], object]) -> None:
+        """Call what moves bytes of the memory, with no other call of the buffer beside it; nothing where there are none."""
+        deadline = Deadline(timeout, self.device.physical.name)
+        with self.device.in_use, deadline.holding(self._storage.lock):
+            self._check_open()
+            if self.nbytes:
+                move(self.memory, deadline)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.errors import BackendError
+    from vyre_driver.kompute.exports import Export
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 _Made = TypeVar("_Made")
@@ -71,6 +72,7 @@ class KomputeDevice:
         self._pid = os.getpid()
         self._memory = _layer.MemoryCount()
         self._holders: set[weakref.ref[object]] = set()
+        self._exports: set[weakref.ref[Export]] = set()
         heaps = physical.memory_heaps
         self.shares_memory = physical.device_type in _SHARED_MEMORY
         # One heap holds a buffer and its staging copy; with several the copy is elsewhere, with shared memory there is none.
@@ -247,6 +249,10 @@ class KomputeDevice:
         """Remember what holds an object of kompute's, and never lets go of it, as long as it lives, for ``abandon``."""
         self._holders.add(weakref.ref(holder, self._holders.discard))
 
+    def note_export(self, export: Export) -> None:
+        """Remember memory that others look at: it stays after ``close``, with the VkDevice, until they let go of it."""
+        self._exports.add(weakref.ref(export, self._exports.discard))
+
     def abandon(self) -> None:
         """In a forked child: never destroy what was inherited, for a fork does not copy the device's threads and locks."""
         self.lock = threading.RLock()  # a thread that a fork does not copy may have held it
@@ -283,7 +289,11 @@ class KomputeDevice:
                 return
             if self.layer is not None:
                 self.layer.wait_idle()  # kompute would free command buffers that are still read
-            manager.destroy()  # does nothing where it was interrupted just after, or closed by a handler meanwhile
+            looked_at = [export for export in [one() for one in tuple(self._exports)] if export is not None]
+            for export in looked_at:
+                export.kept = manager  # its destructor is ``destroy``, once nobody looks any more
+            if not looked_at:
+                manager.destroy()  # does nothing where it was interrupted just after, or closed by a handler meanwhile
             self._manager = None
 
 

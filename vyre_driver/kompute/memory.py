@@ -47,6 +47,8 @@ class TensorBuffer:
         is_exact = (_HALVES_IN_BUFFERS if element_bytes == _HALF_BYTES else _BYTES_IN_BUFFERS) in device.features
         seen = byte_len if is_exact else words * _WORD_BYTES
         self.byte_len = byte_len
+        self._device = device
+        self.handle = 0
         self.is_shared = device.shares_memory
         kind = device.api.tensor_types.host if self.is_shared else device.api.tensor_types.device
         self._reservation = device.reserve(words * _WORD_BYTES)
@@ -72,6 +74,37 @@ class TensorBuffer:
     def read(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
         """Return a new array holding the ``byte_len`` bytes."""
         return self._host.copy().view(dtype).reshape(shape)
+
+    def visible(self, offset: int, byte_len: int) -> NDArray[np.uint8]:
+        """Return the bytes themselves, of a device that shares its memory with the host."""
+        return self._host[offset : offset + byte_len]
+
+    # provisional
+    def read_range(self, offset: int, into: Any, deadline: Any) -> None:
+        from vyre_driver.kompute.submission import Submission, wait_for_earlier_work
+
+        if self.is_shared:
+            wait_for_earlier_work(self._device, deadline)
+        else:
+            Submission(self._device, [[self._device.api.sync_local([self.tensor])]], keep=self).run(deadline)
+        into[:] = self._host[offset : offset + into.nbytes]
+
+    def write_range(self, offset: int, data: Any, deadline: Any) -> None:
+        from vyre_driver.kompute.submission import Submission, wait_for_earlier_work
+
+        wait_for_earlier_work(self._device, deadline)
+        target = self._host if self._mapped is None else self._mapped
+        target[offset : offset + data.nbytes] = data
+        if not self.is_mapped:
+            Submission(self._device, [[self._device.api.sync_device([self.tensor])]], keep=self).run(deadline)
+
+    def fill_range(self, offset: int, byte_len: int, pattern: Any, deadline: Any) -> None:
+        self.write_range(offset, np.frombuffer(pattern * (byte_len // len(pattern)), np.uint8), deadline)
+
+    def copy_range(self, source: Any, source_offset: int, offset: int, byte_len: int, deadline: Any) -> None:
+        got = np.empty(byte_len, np.uint8)
+        source.read_range(source_offset, got, deadline)
+        self.write_range(offset, got, deadline)
 
     @functools.cached_property
     def _host(self) -> NDArray[np.uint8]:

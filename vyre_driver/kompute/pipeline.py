@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.kompute.device import KomputeDevice
+    from vyre_driver.kompute.views import Pieces
+    from vyre_driver.vulkan.layer._layer import PipelineFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +59,17 @@ class BoundPipeline:
         self,
         device: KomputeDevice,
         source: PipelineSource,
-        buffers: Sequence[TensorBuffer],
+        pieces: Pieces,
         groups: tuple[int, int, int],
     ) -> None:
         """Make the pipeline; raises KernelCompileFailed if the Vulkan driver refuses the module."""
         self.device = device
-        self.buffers = tuple(buffers)
+        self.buffers = pieces.memory
+        self._pieces = pieces
         start = time.perf_counter_ns()
         # kompute turns constants into floats unless it is given both arrays, both of one integer type.
         arguments = (
-            [buffer.tensor for buffer in buffers],
+            [buffer.tensor for buffer in pieces.memory],
             source.code,
             groups,
             np.array(source.spec_words, np.uint32),
@@ -74,7 +77,9 @@ class BoundPipeline:
         )
         self.algorithm, self.facts = device.call_kompute(
             "make a pipeline",
-            lambda manager: _layer.create_pipeline(device.layer, manager.algorithm, arguments, source.native or None),
+            lambda manager: _layer.create_pipeline(
+                device.layer, manager.algorithm, arguments, source.native or None, *([pieces.ranges] if pieces.ranges else [])
+            ),
             KernelCompileFailed,
         )
         self.pipeline_ns = time.perf_counter_ns() - start
@@ -87,7 +92,23 @@ class BoundPipeline:
 
     def dispatch(self, push_words: tuple[int, ...]) -> Any:  # noqa: ANN401 -- kp has no types
         """Return the operation that dispatches it with these push constants, to be recorded."""
-        return self.device.api.dispatch(self.algorithm, np.array(push_words, np.uint32))
+        operation = self.device.api.dispatch(self.algorithm, np.array(push_words, np.uint32))
+        around = self._pieces.before, self._pieces.after
+        return (operation, *around) if any(around) else operation
+
+
+class NoDispatch:
+    """In place of a pipeline where nothing is to run: a buffer has no elements, or the grid no invocations."""
+
+    facts: PipelineFacts | None = None
+    pipeline_ns = 0
+
+    def __init__(self, device: KomputeDevice) -> None:
+        """Remember the device."""
+        self.device = device
+
+    def dispatch(self, push_words: tuple[int, ...]) -> None:
+        """Return no operation."""
 
 
 def allocate(device: KomputeDevice, arguments: Sequence[BufferArgument]) -> list[TensorBuffer]:

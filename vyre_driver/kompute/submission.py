@@ -6,7 +6,7 @@ inside the submission.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.results import VK_SUCCESS, VK_TIMEOUT
@@ -15,9 +15,14 @@ from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.runtime.bound import BoundKernel
+
+
+Span: TypeAlias = tuple[int, int, int]
+"""Bytes of some memory: which, and where they begin and end."""
 
 
 class Submission:
@@ -43,6 +48,7 @@ class Submission:
         self._generation = 0
         self._never = Deadline(None, device.physical.name)
         self._lock = call_lock("the bound kernel")
+        groups = [[one for one in group if one is not None] for group in groups]
         sequences = [groups] if "barriers" in device.hooks else [[group] for group in groups]
         self._recorded: list[Any] = []  # the Sequences; their works hold them as long as they may run
 
@@ -192,16 +198,17 @@ def record_in_order(dispatches: Sequence[BoundKernel], *, timed: bool = False) -
     return Submission(device, groups, keep=tuple(dispatches), device_only=not device.shares_memory, timed=timed)
 
 
-def dependency_groups(accesses: Sequence[tuple[frozenset[int], frozenset[int]]]) -> Iterator[list[int]]:
+def dependency_groups(accesses: Sequence[tuple[frozenset[Span], frozenset[Span]]]) -> Iterator[list[int]]:
     """Split operations, in order, into runs that need no barrier among themselves; yields the indices of each run.
 
-    Each operation is (buffers read, buffers written). Two depend on each other when one writes what the other reads or writes.
+    Each operation is (spans read, spans written). Two depend on each other when one writes bytes that the other reads or
+    writes.
     """
     run: list[int] = []
-    read: set[int] = set()
-    written: set[int] = set()
+    read: set[Span] = set()
+    written: set[Span] = set()
     for index, (reads, writes) in enumerate(accesses):
-        if run and (written & (reads | writes) or read & writes):
+        if run and (_share(written, reads | writes) or _share(read, writes)):
             yield run
             run, read, written = [], set(), set()
         run.append(index)
@@ -209,3 +216,13 @@ def dependency_groups(accesses: Sequence[tuple[frozenset[int], frozenset[int]]])
         written |= writes
     if run:
         yield run
+
+
+def _share(some: AbstractSet[Span], others: AbstractSet[Span]) -> bool:
+    """Whether two sets of spans have a byte in common; most are equal or of other memory."""
+    if not some.isdisjoint(others):
+        return True
+    begins: dict[int, list[Span]] = {}
+    for span in some:
+        begins.setdefault(span[0], []).append(span)
+    return any(one[1] < span[2] and span[1] < one[2] for span in others for one in begins.get(span[0], ()))

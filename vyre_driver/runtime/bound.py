@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.kompute.buffer import Buffer, Lifetime
-    from vyre_driver.kompute.pipeline import BoundPipeline
+    from vyre_driver.kompute.pipeline import BoundPipeline, NoDispatch
     from vyre_driver.telemetry.events import Events
 
 _MAX_RECENT = 32
@@ -27,7 +27,7 @@ class BoundKernel:
 
     def __init__(  # noqa: PLR0913 -- what it is made of
         self,
-        pipeline: BoundPipeline,
+        pipeline: BoundPipeline | NoDispatch,
         plan: BindingPlan,
         push_words: tuple[int, ...],
         buffers: Sequence[Buffer],
@@ -38,9 +38,9 @@ class BoundKernel:
         self.pipeline = pipeline
         self.push_words = push_words
         roles = [binding.role for binding in plan.descriptors]
-        memory = [id(buffer.memory) for buffer in buffers]
-        self.reads = frozenset(one for one, role in zip(memory, roles, strict=True) if role.consumes_input)
-        self.writes = frozenset(one for one, role in zip(memory, roles, strict=True) if role.produces_output)
+        spans = [buffer.span for buffer in buffers]
+        self.reads = frozenset(one for one, role in zip(spans, roles, strict=True) if role.consumes_input)
+        self.writes = frozenset(one for one, role in zip(spans, roles, strict=True) if role.produces_output)
         self._recorded: list[Submission] = []
         self._submission = self._idle_recording()
         self._replays = events.replays(key)
@@ -55,6 +55,10 @@ class BoundKernel:
             self._failed(error, self._replays.now() - began)
             raise
         self._replays.ended(began)
+
+    def execute(self, timeout: float | None) -> None:
+        """Run it and wait as a part of a call, which tells of it itself; raises as ``run``."""
+        self._submission.run(timeout)
 
     def submit(self) -> DispatchFuture:
         """Hand the work to the device and return at once, also while earlier submissions of it are under way.

@@ -25,10 +25,10 @@ _MAX_CALLS = 64
 class ProvenCall:
     """A proven call: where each buffer's array stands among those given (None: it starts with zeros), and what comes back.
 
-    ``counts`` are what a program is told.
+    ``counts`` are what a program is told. ``recorded`` is None of a call that runs nothing.
     """
 
-    recorded: RecordedDispatch
+    recorded: RecordedDispatch | None
     positions: tuple[int | None, ...]
     outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
     counts: tuple[int, ...]
@@ -50,11 +50,11 @@ class ProvenCalls:
         room.add(self)
 
     def find_latest(
-        self, arrays: tuple[object, ...], groups: Sequence[int] | None, out_counts: Mapping[str, int] | None
+        self, arrays: tuple[object, ...], groups: Sequence[int] | None, out_shapes: Mapping[str, int | tuple[int, ...]] | None
     ) -> ProvenCall | None:
         """Return the call that was found last if this one has its form."""
         latest = self._latest
-        if latest is not None and _call_form.matches(latest[0], arrays, groups, out_counts, np.ndarray):
+        if latest is not None and _call_form.matches(latest[0], arrays, groups, out_shapes, np.ndarray):
             return latest[1]
         return None
 

@@ -133,7 +133,7 @@ def _never_written(binding: Binding, units: NDArray[np.bool_]) -> OutputNotWritt
     where = f"index {first}" + (f" (component {component})" if components > 1 else "")
     return OutputNotWritten(
         f"{binding.described} has {total} elements, and {count} of them were never written, the first at {where}",
-        fix="write each of them, or start more workgroups (groups=), or "
+        fix="write each of them, or start more workgroups (workgroups=), or "
         f"{_KEPT[binding.subject]} where the rest is to stay as given",
         binding=binding.name,
         count=count,

@@ -8,14 +8,16 @@ from vyre_driver.errors import LimitExceeded
 from vyre_driver.runtime.kernel import Kernel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from vyre_driver.driver import Driver
     from vyre_driver.kompute.buffer import Buffer
     from vyre_driver.runtime.bound import BoundKernel
-    from vyre_driver.runtime.kernel import CompiledKernel, Trace
+    from vyre_driver.runtime.context import Context
+    from vyre_driver.runtime.kernel_pipelines import CompiledKernel
+    from vyre_driver.runtime.options import CallOptions
+    from vyre_driver.runtime.trace import Trace
 
 
 class TunedProgram(Kernel):
@@ -23,41 +25,33 @@ class TunedProgram(Kernel):
 
     A caller's own grid counts workgroups of the declared size. And a tuned one may be so small that the elements need more
     workgroups than the device allows (``maxComputeWorkGroupCount``), where the declared one needs fewer. The program is
-    compiled with it when it is needed first. ``workgroup`` is the declared one; ``trace`` is that of whichever ran last.
+    compiled with it when it is needed first. ``workgroup_size`` is the declared one; ``trace`` is that of whichever ran last.
     """
 
     def __init__(
         self,
-        driver: Driver,
+        context: Context,
         compiled: CompiledKernel,
         declared: tuple[int, int, int],
         compile_declared: Callable[[], CompiledKernel],
     ) -> None:
         """Made by ``Driver.compile``."""
-        super().__init__(driver, compiled)
-        self.workgroup = declared
+        super().__init__(context, compiled)
+        self.workgroup_size = declared
         self._compile_declared = compile_declared
         self._as_declared: Kernel | None = None
         self._ran_as_declared = False
 
-    def _run(
-        self,
-        arrays: tuple[object, ...],
-        groups: Sequence[int] | None,
-        push: Mapping[str, object] | None,
-        out_counts: Mapping[str, int] | None,
-        **call: Any,  # noqa: ANN401 -- as Kernel
-    ) -> NDArray[Any] | tuple[NDArray[Any], ...]:
-        if groups is None:
+    def _run(self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions) -> list[Buffer | NDArray[Any]]:
+        if options.workgroups is None:
             try:
-                found = super()._run(arrays, groups, push, out_counts, **call)
+                found = super()._run(arrays, named, options)
             except LimitExceeded:  # nothing has run; if it is another limit, what is declared is refused for it too
                 pass
             else:
                 self._ran_as_declared = False
                 return found
-        del call["began"]  # which a call of another kernel has of its own
-        found = self._declared()(*arrays, groups=groups, push=push, out_counts=out_counts, **call)
+        found = self._declared()._run(arrays, named, options)  # noqa: SLF001 -- its own class
         self._ran_as_declared = True
         return found
 
@@ -66,18 +60,16 @@ class TunedProgram(Kernel):
         """What the cache said of what ran last, and where the time of that call went."""
         return self._declared().trace if self._ran_as_declared else super().trace
 
-    def _bind(
-        self, buffers: tuple[Buffer, ...], groups: Sequence[int] | None, push: Mapping[str, object] | None
-    ) -> BoundKernel:
-        if groups is None:
+    def _bind(self, buffers: tuple[object, ...], named: dict[str, object], options: CallOptions) -> BoundKernel:
+        if options.workgroups is None:
             try:
-                return super()._bind(buffers, groups, push)
+                return super()._bind(buffers, named, options)
             except LimitExceeded:
                 pass
-        return self._declared().bind(*buffers, groups=groups, push=push)
+        return self._declared()._bind(buffers, named, options)  # noqa: SLF001 -- its own class
 
     def _declared(self) -> Kernel:
         found = self._as_declared
         if found is None:  # under no lock: a listener may call this kernel, and twice compiled does no harm
-            found = self._as_declared = Kernel(self._driver, self._compile_declared())
+            found = self._as_declared = Kernel(self._context, self._compile_declared())
         return found

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _INSTEAD = {
     "timeout": "leave it out, and give timeout with the call",
     "label": "leave it out, and give label with the call",
-    "grid_override": "leave it out, and give groups with the call",
-    "workgroup_override": "leave it out, and give the constants that the module's workgroup is made of: specs={...}",
+    "grid_override": "leave it out, and give workgroups with the call",
+    "workgroup_override": "leave it out, and give the constants that the module's workgroup is made of: constants={...}",
 }
 
 

@@ -74,7 +74,7 @@ def metrics_of(drivers: Sequence[Driver]) -> MetricsText:
 
 def labels_of(driver: Driver) -> dict[str, str]:
     """Return the labels of a driver's samples, which no other driver of the process has."""
-    device = driver.physical_device
+    device = driver.device
     return {"device": device.name, "uuid": device.device_uuid.hex(), "number": str(driver.number)}
 
 
@@ -85,11 +85,11 @@ def _add_driver(text: MetricsText, driver: Driver) -> None:
         "What the driver runs on; always 1.",
         1,
         backend=report["backend"],
-        vulkan=driver.physical_device.api,
+        vulkan=driver.device.api,
         driver=report["driver"],
         type=report["device_type"],
     )
-    text.gauge("device_lost", "Whether the device stopped answering.", int(driver.device.is_lost))
+    text.gauge("device_lost", "Whether the device stopped answering.", int(driver.context.device.is_lost))
     counts, total_ns = driver.events.counts(), driver.events.total_ns()
     for kind, count in counts.items():
         text.counter("events", "Events by kind; dispatches one by one, evictions by entry.", count, kind=kind.value)

@@ -25,7 +25,7 @@ LAYER_FOR_ALL = {"VK_ADD_LAYER_PATH": str(Path(_layer.__file__).parent), "VK_INS
 
 
 def is_right(driver: Driver) -> bool:
-    got = driver.compile(shipped_module("saxpy"))(X, X, push={"alpha": 2, "count": 100})
+    got = driver.compile(shipped_module("saxpy"))(X, X, push_constants={"alpha": 2, "count": 100})
     return bool(np.array_equal(got, 3 * X))
 
 
@@ -33,15 +33,15 @@ def main() -> None:
     stranger = ctypes.CDLL(sys.argv[1]).stranger
     found: dict[str, object] = {"alone": stranger()}
     with Driver() as driver, ThreadPoolExecutor(1) as pool:
-        assert driver.device.layer is not None
+        assert driver.context.device.layer is not None
         found["right before"] = is_right(driver)
-        before = driver.device.layer.counters()
+        before = driver.context.device.layer.counters()
         found["beside a driver"] = stranger()
         os.environ.update(LAYER_FOR_ALL)
         found["under the layer"] = stranger()
-        config = layer_config(driver.physical_device, _layer.HOOKS, ())
+        config = layer_config(driver.device, _layer.HOOKS, ())
         found["while a driver is made"], created = create_under_layer(
-            config, driver.physical_device.loader_version, pool.submit(stranger).result
+            config, driver.device.loader_version, pool.submit(stranger).result
         )
         found["a device for the driver"] = created is not None
         for call in _layer.CALLS[1:]:
@@ -49,7 +49,7 @@ def main() -> None:
         found["while our calls fail"], _, found["failure"] = _layer.call_and_note(lambda _: stranger(), None)
         for call in _layer.CALLS[1:]:
             _layer.inject(call, 0, 0)
-        found["counters moved"] = driver.device.layer.counters() != before
+        found["counters moved"] = driver.context.device.layer.counters() != before
         found["right after"] = is_right(driver)
     json.dump(found, sys.stdout)
 

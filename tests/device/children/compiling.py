@@ -32,7 +32,7 @@ REACHED = Path(f"{GATE}.reached")
 
 
 def call(kernel: Kernel) -> None:
-    np.testing.assert_array_equal(kernel(X, X, push={"alpha": 2, "count": X.size}), 3 * X, strict=True)
+    np.testing.assert_array_equal(kernel(X, X, push_constants={"alpha": 2, "count": X.size}), 3 * X, strict=True)
 
 
 def let_pass_once_reached() -> threading.Thread:
@@ -61,7 +61,7 @@ def another_thread_calls_meanwhile() -> None:
     with Driver() as driver:
         kernel = driver.compile(shipped_module("saxpy"))
         x, y = driver.buffer(X), driver.buffer(X)
-        bound = kernel.bind(x, y, push={"alpha": 2, "count": X.size})
+        bound = kernel.bind(x, y, push_constants={"alpha": 2, "count": X.size})
         bound.run()
         y.read()  # the first of a buffer is recorded by kompute on devices that do not share the host's memory
         GATE.unlink()
@@ -84,7 +84,7 @@ def another_thread_calls_meanwhile() -> None:
 def ctrl_c_is_heard_after_it() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with Driver() as driver:
-        assert driver.device.layer is not None
+        assert driver.context.device.layer is not None
         kernel = driver.compile(shipped_module("saxpy"))
         main = threading.get_ident()
 
@@ -104,12 +104,12 @@ def ctrl_c_is_heard_after_it() -> None:
             sys.exit("Ctrl-C was not heard")
         thread.join()
         call(kernel)
-        assert driver.device.layer.counters()["pipelines_created"] == 1
+        assert driver.context.device.layer.counters()["pipelines_created"] == 1
 
 
 def a_fork_waits_for_it_and_its_child_compiles() -> None:
     with Driver() as driver:
-        if not driver.physical_device.is_software:
+        if not driver.device.is_software:
             return  # refused in a fork
         kernel = driver.compile(shipped_module("saxpy"))
         compiles = threading.Thread(target=call, args=(kernel,))

@@ -45,7 +45,7 @@ def bound(driver: Driver) -> Callable[[], None]:
 
     def cycle() -> None:
         buffer = driver.buffer(GIVEN)
-        kernel.bind(buffer, push=PUSH).run()
+        kernel.bind(buffer, push_constants=PUSH).run()
         check(np.array_equal(buffer.read(), GIVEN + np.uint32(1)))
         buffer.close()
 
@@ -57,7 +57,7 @@ def batches(driver: Driver) -> Callable[[], None]:
     kernel, buffer = driver.compile(glsl(STEP)), driver.buffer(GIVEN)
 
     def cycle() -> None:
-        one = kernel.bind(buffer, push=PUSH)
+        one = kernel.bind(buffer, push_constants=PUSH)
         batch = driver.batch()
         batch.add(one)
         batch.add(one)
@@ -72,7 +72,7 @@ def calls(driver: Driver) -> Callable[[], None]:
 
     def cycle() -> None:
         given = GIVEN[: 1 + next(turn) % 20]
-        check(np.array_equal(kernel(given, push=PUSH), given + np.uint32(1)))
+        check(np.array_equal(kernel(given, push_constants=PUSH), given + np.uint32(1)))
 
     return cycle
 

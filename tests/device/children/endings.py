@@ -38,7 +38,7 @@ def everything(driver: Driver | None = None) -> dict[str, object]:
     driver = driver or Driver()
     kernel = driver.compile(glsl(STEP))
     buffer = driver.buffer(np.zeros(20_000, np.uint32))
-    bound = kernel.bind(buffer, push={"factor": 1, "summand": 1})
+    bound = kernel.bind(buffer, push_constants={"factor": 1, "summand": 1})
     batch = driver.batch()
     for _ in range(20):
         batch.add(bound)

@@ -36,16 +36,16 @@ MOST_CALLS = 30
 
 
 def by_call(_: Driver, kernel: Kernel) -> object:
-    return kernel(X, X, push=PUSH)
+    return kernel(X, X, push_constants=PUSH)
 
 
 def by_call_in_stages(_: Driver, kernel: Kernel) -> object:
-    return kernel(X, X, push=PUSH, split=True)
+    return kernel(X, X, push_constants=PUSH, split=True)
 
 
 def bound(driver: Driver, kernel: Kernel) -> tuple[BoundKernel, Buffer]:
     x, y = driver.buffer(X), driver.buffer(X)
-    return kernel.bind(x, y, push=PUSH), y
+    return kernel.bind(x, y, push_constants=PUSH), y
 
 
 def by_bound_run(driver: Driver, kernel: Kernel) -> object:
@@ -91,9 +91,9 @@ def check(way: Way, driver: Driver, kernel: Kernel) -> None:
 def all_memory_is_back(driver: Driver) -> bool:
     """Whether the layer counts no byte in use, and the driver would give all of the heap again."""
     gc.collect()
-    counters = driver.device.layer.counters()  # type: ignore[union-attr]
-    available = driver.device._available()  # noqa: SLF001 -- what the next allocation is checked against
-    return counters["memory_live_bytes"] == 0 and available == driver.physical_device.device_local_bytes
+    counters = driver.context.device.layer.counters()  # type: ignore[union-attr]
+    available = driver.context.device._available()  # noqa: SLF001 -- what the next allocation is checked against
+    return counters["memory_live_bytes"] == 0 and available == driver.device.device_local_bytes
 
 
 def fail(way: Way, driver: Driver, failing: tuple[str, int, int]) -> dict[str, Any] | None:
@@ -131,7 +131,7 @@ def failures(name: str) -> list[dict[str, Any]]:
 def uses(driver: Driver) -> dict[str, Callable[[], object]]:
     """Everything that can be asked of a driver and what is made with it."""
     kernel, fresh = (driver.compile(shipped_module("saxpy")) for _ in range(2))
-    kernel(X, X, push=PUSH)
+    kernel(X, X, push_constants=PUSH)
     work, y = bound(driver, kernel)
     future = work.submit()
     batch = driver.batch()
@@ -139,12 +139,12 @@ def uses(driver: Driver) -> dict[str, Callable[[], object]]:
     batch.run()
 
     return {
-        "a kernel that ran": lambda: kernel(X, X, push=PUSH),
-        "other sizes": lambda: kernel(X[:5], X[:5], push=PUSH),
-        "a kernel that never ran": lambda: fresh(X, X, push=PUSH),
-        "a kernel compiled now": lambda: driver.compile(shipped_module("saxpy"))(X, X, push=PUSH),
-        "in stages": lambda: kernel(X, X, push=PUSH, split=True),
-        "bind": lambda: fresh.bind(y, y, push=PUSH),
+        "a kernel that ran": lambda: kernel(X, X, push_constants=PUSH),
+        "other sizes": lambda: kernel(X[:5], X[:5], push_constants=PUSH),
+        "a kernel that never ran": lambda: fresh(X, X, push_constants=PUSH),
+        "a kernel compiled now": lambda: driver.compile(shipped_module("saxpy"))(X, X, push_constants=PUSH),
+        "in stages": lambda: kernel(X, X, push_constants=PUSH, split=True),
+        "bind": lambda: fresh.bind(y, y, push_constants=PUSH),
         "run": work.run,
         "submit": work.submit,
         "the future's result": future.result,
@@ -164,7 +164,7 @@ def lost(call: str) -> dict[str, object]:
     mandelbrot = driver.compile(shipped_module("mandelbrot"), {"MAX_ITERATIONS": 2})
     view = {"left": 0, "top": 0, "step": 1, "width": 4, "height": 4}
     _layer.inject(call, 1, -4)
-    first = failure_of(lambda: mandelbrot(push=view, groups=(1, 1), out_counts={"escape": 16}))
+    first = failure_of(lambda: mandelbrot(push_constants=view, workgroups=(1, 1), out_shapes={"escape": 16}))
     said = {use: repr(failure_of(action)) for use, action in asked.items()}
     said["close"] = repr(failure_of(driver.close))
     said["close again"] = repr(failure_of(driver.close))

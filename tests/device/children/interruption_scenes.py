@@ -68,10 +68,10 @@ def called(world: World) -> Iterator[Stage]:
 
     def act() -> None:
         call(kernel)
-        check(np.array_equal(kernel(X[:7], push=PUSH), ONCE[:7]))
-        check(np.array_equal(kernel(X, push={"factor": 1, "summand": 2}), X + np.uint32(2)))
-        check(np.array_equal(kernel(X, push=PUSH, split=True, timeout=60.0), ONCE))
-        check(np.array_equal(kernel(X, push=PUSH, strict=True), ONCE))
+        check(np.array_equal(kernel(X[:7], push_constants=PUSH), ONCE[:7]))
+        check(np.array_equal(kernel(X, push_constants={"factor": 1, "summand": 2}), X + np.uint32(2)))
+        check(np.array_equal(kernel(X, push_constants=PUSH, split=True, timeout=60.0), ONCE))
+        check(np.array_equal(kernel(X, push_constants=PUSH, strict=True), ONCE))
 
     yield Stage(world.driver, act, nothing)
 
@@ -80,18 +80,18 @@ def called_with_many_sizes(world: World) -> Iterator[Stage]:
     """More sizes than a kernel keeps: each has to make room."""
     kernel = world.driver.compile(world.module)
     for size in range(1, 10):
-        kernel(X[:size], push=PUSH)
+        kernel(X[:size], push_constants=PUSH)
 
     def act() -> None:
         for size in (20, 1):
-            check(np.array_equal(kernel(X[:size], push=PUSH), ONCE[:size]))
+            check(np.array_equal(kernel(X[:size], push_constants=PUSH), ONCE[:size]))
 
     yield Stage(world.driver, act, nothing)
 
 
 def bytes_seen(world: World) -> Iterator[Stage]:
     """The first buffers of a device: the layer's tables are made with them."""
-    if "storageBuffer8BitAccess" not in world.driver.device.features:
+    if "storageBuffer8BitAccess" not in world.driver.context.device.features:
         yield Stage(world.driver, nothing, nothing)
         return
     driver = Driver(cache=world.warm)
@@ -99,7 +99,7 @@ def bytes_seen(world: World) -> Iterator[Stage]:
 
     def act() -> None:
         for size in (5, 6):
-            seen = kernel(np.zeros(size, np.uint8), np.zeros(1, np.uint32), groups=(1,))
+            seen = kernel(np.zeros(size, np.uint8), np.zeros(1, np.uint32), workgroups=(1,))
             check(np.array_equal(seen, [size]), f"{size} bytes seem to be {seen}")
 
     yield Stage(driver, act, nothing)
@@ -121,9 +121,9 @@ def bound(world: World) -> Iterator[Stage]:
 
     def act() -> None:
         buffer.write(X)
-        kernel.bind(buffer, push=PUSH).run()
+        kernel.bind(buffer, push_constants=PUSH).run()
         check(np.array_equal(buffer.read(), ONCE))
-        kernel.bind(buffer, push=PUSH).run(timeout=60.0)
+        kernel.bind(buffer, push_constants=PUSH).run(timeout=60.0)
         check(np.array_equal(buffer.read(), TWICE))
 
     yield Stage(world.driver, act, nothing)
@@ -131,7 +131,7 @@ def bound(world: World) -> Iterator[Stage]:
 
 def submitted(world: World) -> Iterator[Stage]:
     kernel, buffer = world.driver.compile(world.module), world.driver.buffer(X)
-    work = kernel.bind(buffer, push=PUSH)
+    work = kernel.bind(buffer, push_constants=PUSH)
 
     def act() -> None:
         buffer.write(X)
@@ -147,7 +147,7 @@ def submitted(world: World) -> Iterator[Stage]:
 
 def batched(world: World) -> Iterator[Stage]:
     kernel, buffer = world.driver.compile(world.module), world.driver.buffer(X)
-    work = kernel.bind(buffer, push=PUSH)
+    work = kernel.bind(buffer, push_constants=PUSH)
 
     def act() -> None:
         buffer.write(X)
@@ -184,8 +184,8 @@ def dropped(world: World) -> Iterator[Stage]:
 
     def act() -> None:
         buffer = world.driver.buffer(X)
-        kept: list[object] = [kernel.bind(buffer, push=PUSH).submit()]
-        kept += [kernel.bind(buffer, push=PUSH), kept]
+        kept: list[object] = [kernel.bind(buffer, push_constants=PUSH).submit()]
+        kept += [kernel.bind(buffer, push_constants=PUSH), kept]
         buffer.close()
         del buffer, kept
         gc.collect()
@@ -198,7 +198,7 @@ def closed(world: World) -> Iterator[Stage]:
     driver = Driver(cache=world.warm)
     kernel, buffer = driver.compile(world.module), driver.buffer(X)
     call(kernel)
-    work = kernel.bind(buffer, push=PUSH)
+    work = kernel.bind(buffer, push_constants=PUSH)
     future = work.submit()
 
     def still_right() -> None:
@@ -212,7 +212,7 @@ def closed(world: World) -> Iterator[Stage]:
 def pooled(world: World) -> Iterator[Stage]:
     def act() -> None:
         with DriverPool([0, 0], cache=world.warm) as pool:
-            for result in pool.compile(world.module).map([(X,), (X,), (X,)], push=PUSH):
+            for result in pool.compile(world.module).map([(X,), (X,), (X,)], push_constants=PUSH):
                 check(np.array_equal(result, ONCE))
 
     yield Stage(world.driver, act, nothing)

@@ -87,7 +87,7 @@ def program() -> Program:
 
 
 def call(kernel: Kernel, has_push: bool = True) -> None:  # noqa: FBT001, FBT002 -- a program of ours has none
-    check(np.array_equal(kernel(X, push=PUSH if has_push else None), ONCE))
+    check(np.array_equal(kernel(X, push_constants=PUSH if has_push else None), ONCE))
 
 
 def nothing() -> None:
@@ -97,8 +97,8 @@ def nothing() -> None:
 def device_left(driver: Driver) -> dict[str, int]:
     """Return what is counted as in use of a device, once garbage is collected."""
     gc.collect()
-    layer = driver.device.layer
-    left = {"available": driver.device._available()}  # noqa: SLF001
+    layer = driver.context.device.layer
+    left = {"available": driver.context.device._available()}  # noqa: SLF001
     if layer is not None and layer.is_alive:
         left |= {name: layer.counters()[name] for name in ("memory_live_bytes", "work_pending")}
     return left

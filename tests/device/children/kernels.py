@@ -79,7 +79,7 @@ class Spin:
 
     def bind(self, groups: int) -> BoundKernel:
         """Return a dispatch of so many workgroups, or a few more to fill the last row."""
-        return self.kernel.bind(self.ended, self.each, push={"turns": TURNS}, groups=_grid(groups))
+        return self.kernel.bind(self.ended, self.each, push_constants={"turns": TURNS}, workgroups=_grid(groups))
 
     def runs(self) -> float:
         """Return how often it has run, once all that was submitted has ended."""

@@ -47,7 +47,7 @@ class UsesKernelLast:
 
 
 def check(kernel: Kernel) -> None:
-    if not np.array_equal(kernel(X, X, push={"alpha": 2, "count": 8}), 3 * X):
+    if not np.array_equal(kernel(X, X, push_constants={"alpha": 2, "count": 8}), 3 * X):
         os._exit(3)
 
 
@@ -63,7 +63,7 @@ def long_work() -> tuple[Driver, BoundKernel, DispatchFuture]:
     driver = Driver()
     kernel = driver.compile(shipped_module("mandelbrot"), {"MAX_ITERATIONS": 20_000})
     push = {"left": 0, "top": 0, "step": 0, "width": 64, "height": 64}
-    bound = kernel.bind(driver.empty(64 * 64, np.float32), push=push, groups=(4, 4))
+    bound = kernel.bind(driver.empty(64 * 64, np.float32), push_constants=push, workgroups=(4, 4))
     return driver, bound, bound.submit()
 
 
@@ -182,7 +182,7 @@ def kernel_dies_while_memory_is_counted() -> None:
 
     gc.disable()
     sys.settrace(lambda frame, *_: collect if frame.f_code.co_name == "reserve" else None)
-    kernel(X[:4], X[:4], push={"alpha": 2, "count": 4})
+    kernel(X[:4], X[:4], push_constants={"alpha": 2, "count": 4})
 
 
 def exits_without_closing() -> None:

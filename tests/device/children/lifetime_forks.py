@@ -67,7 +67,7 @@ def forked_child_exits() -> None:
     driver, kernel = used()
     kept.extend((driver, kernel))
     # NVIDIA's exit handlers crash in a forked child, in plain C programs too: such a child has to leave them out.
-    fork_and_wait(lambda: None if driver.physical_device.is_software else os._exit(0))
+    fork_and_wait(lambda: None if driver.device.is_software else os._exit(0))
 
 
 def forked_child_drops_what_it_inherited() -> None:
@@ -97,7 +97,7 @@ def forked_child_opens_a_driver_of_its_own() -> None:
     kept.extend((parents, kernel))
 
     def child() -> None:
-        if parents.physical_device.is_software:
+        if parents.device.is_software:
             with Driver() as driver:
                 check(driver.compile(shipped_module("saxpy")))
         else:
@@ -172,7 +172,7 @@ def forked_while_other_threads_open_drivers_and_look_for_devices() -> None:
             enumerate_devices()
 
     def child() -> None:
-        if driver.physical_device.is_software:
+        if driver.device.is_software:
             Driver().close()
         else:
             expect_fork_error(Driver)

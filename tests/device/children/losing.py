@@ -27,7 +27,7 @@ JOBS = 20
 
 
 def run(driver: Driver) -> bool:
-    return bool(np.array_equal(driver.compile(shipped_module("saxpy"))(X, X, push=PUSH), 3 * X))
+    return bool(np.array_equal(driver.compile(shipped_module("saxpy"))(X, X, push_constants=PUSH), 3 * X))
 
 
 def lose_and_run(driver: Driver) -> bool:

@@ -27,14 +27,14 @@ def main(count: int) -> None:
         refusal = str(refused)
     module, right, layers = shipped_module("saxpy"), 0, set()
     for number, driver in enumerate(drivers):
-        got = driver.compile(module)(X, X, push={"alpha": number, "count": X.size})
+        got = driver.compile(module)(X, X, push_constants={"alpha": number, "count": X.size})
         right += bool(np.array_equal(got, number * X + X))
-        layers.add(driver.device.layer is not None)
+        layers.add(driver.context.device.layer is not None)
     for driver in [*drivers[::2], *reversed(drivers[1::2])]:
         driver.close()
-        right -= driver.device.layer is not None and driver.device.layer.is_alive
+        right -= driver.context.device.layer is not None and driver.context.device.layer.is_alive
     with Driver() as last:
-        usable = bool(np.array_equal(last.compile(module)(X, X, push={"alpha": 2, "count": X.size}), 3 * X))
+        usable = bool(np.array_equal(last.compile(module)(X, X, push_constants={"alpha": 2, "count": X.size}), 3 * X))
     found = {"opened": len(drivers), "right": right, "layers": sorted(layers), "refusal": refusal, "usable": usable}
     sys.stdout.write(json.dumps(found))
 

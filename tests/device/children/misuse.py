@@ -31,11 +31,11 @@ def first_half(code: bytes) -> bytes:
 
 
 def compile_bytes(driver: Driver, code: bytes) -> None:
-    driver.compile(SpirvModule.from_bytes(code, name="given"))(X, X, push=PUSH)
+    driver.compile(SpirvModule.from_bytes(code, name="given"))(X, X, push_constants=PUSH)
 
 
 def call_saxpy(driver: Driver, *arrays: object, **options: object) -> None:
-    driver.compile(shipped_module("saxpy"))(*arrays, **{"push": PUSH, **options})  # type: ignore[arg-type]
+    driver.compile(shipped_module("saxpy"))(*arrays, **{"push_constants": PUSH, **options})  # type: ignore[arg-type]
 
 
 def use_after_close(driver: Driver) -> None:
@@ -52,16 +52,18 @@ CASES = {
     "there are fewer arrays than bindings": lambda driver: call_saxpy(driver, X),
     "there are more arrays than bindings": lambda driver: call_saxpy(driver, X, X, X),
     "an array is too small for its fixed size": lambda driver: driver.compile(shipped_module("byte_histogram"))(
-        np.zeros(4, np.uint32), np.zeros(255, np.uint32), push={"byte_count": 16}
+        np.zeros(4, np.uint32), np.zeros(255, np.uint32), push_constants={"byte_count": 16}
     ),
     "there are more groups than the limit": lambda driver: call_saxpy(
-        driver, X, X, groups=(1, driver.physical_device.limits.max_compute_work_group_count[1] + 1)
+        driver, X, X, workgroups=(1, driver.device.limits.max_compute_work_group_count[1] + 1)
     ),
-    "there are no groups": lambda driver: call_saxpy(driver, X, X, groups=(0,)),
-    "there are more axes than three": lambda driver: call_saxpy(driver, X, X, groups=(1, 1, 1, 1)),
-    "a push constant is missing": lambda driver: call_saxpy(driver, X, X, push={"alpha": 2}),
-    "a push constant is unknown": lambda driver: call_saxpy(driver, X, X, push={**PUSH, "beta": 1}),
-    "a float is given for a uint push constant": lambda driver: call_saxpy(driver, X, X, push={"alpha": 2, "count": 8.0}),
+    "there are no groups": lambda driver: call_saxpy(driver, X, X, workgroups=(0,)),
+    "there are more axes than three": lambda driver: call_saxpy(driver, X, X, workgroups=(1, 1, 1, 1)),
+    "a push constant is missing": lambda driver: call_saxpy(driver, X, X, push_constants={"alpha": 2}),
+    "a push constant is unknown": lambda driver: call_saxpy(driver, X, X, push_constants={**PUSH, "beta": 1}),
+    "a float is given for a uint push constant": lambda driver: call_saxpy(
+        driver, X, X, push_constants={"alpha": 2, "count": 8.0}
+    ),
     "a float is given for a uint constant": lambda driver: driver.compile(
         shipped_module("mandelbrot"), {"MAX_ITERATIONS": 2.5}
     ),
@@ -82,7 +84,7 @@ def main() -> None:
         error = raised
     if sys.argv[1] == "the driver is closed":
         driver = Driver()
-    right = np.array_equal(driver.compile(shipped_module("saxpy"))(X, X, push=PUSH), 3 * X)
+    right = np.array_equal(driver.compile(shipped_module("saxpy"))(X, X, push_constants=PUSH), 3 * X)
     json.dump({"error": type(error).__name__, "message": str(error), "right afterwards": bool(right)}, sys.stdout)
 
 

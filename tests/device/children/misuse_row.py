@@ -24,7 +24,7 @@ def main() -> None:
             row.misuse(driver)
         except VyreError as error:
             raised = error
-        right = bool(np.array_equal(saxpy(driver, X, X, push=PUSH), 3 * X))  # type: ignore[arg-type]
+        right = bool(np.array_equal(saxpy(driver, X, X, push_constants=PUSH), 3 * X))  # type: ignore[arg-type]
     told = None if raised is None else (type(raised).__name__, raised.code, str(raised).endswith(f". Fix: {raised.fix}."))
     json.dump({"told": told, "right afterwards": right}, sys.stdout)
 

@@ -144,7 +144,7 @@ MATRIX = [
     Row(
         "a matrix of push constants of another shape",
         lambda at: declaring(at, "layout(push_constant) uniform P { mat4 p; };", "y[1] = uint(p[0][0]);")(
-            np.zeros(8, np.uint32), groups=(1,), push={"p": np.eye(3)}
+            np.zeros(8, np.uint32), workgroups=(1,), push_constants={"p": np.eye(3)}
         ),
         InvalidPushConstant,
     ),
@@ -163,15 +163,15 @@ MATRIX = [
         LimitExceeded,
     ),
     # Grids.
-    Row("a negative number of groups", lambda at: saxpy(at, X, X, groups=(-1,)), InvalidInput),
-    Row("a NaN for the groups", lambda at: saxpy(at, X, X, groups=(float("nan"),)), InvalidInput),
-    Row("a truth value for the groups", lambda at: saxpy(at, X, X, groups=(True,)), InvalidInput),
+    Row("a negative number of groups", lambda at: saxpy(at, X, X, workgroups=(-1,)), InvalidInput),
+    Row("a NaN for the groups", lambda at: saxpy(at, X, X, workgroups=(float("nan"),)), InvalidInput),
+    Row("a truth value for the groups", lambda at: saxpy(at, X, X, workgroups=(True,)), InvalidInput),
     Row("a float for the groups, after an equal number", groups_after_equal_ones, InvalidInput),
-    Row("a bare number for the groups", lambda at: saxpy(at, X, X, groups=3), InvalidInput),
-    Row("groups that wrap around 2**32", lambda at: saxpy(at, X, X, groups=(2**32 + 1,)), LimitExceeded),
+    Row("a fraction for the workgroups", lambda at: saxpy(at, X, X, workgroups=1.5), InvalidInput),
+    Row("groups that wrap around 2**32", lambda at: saxpy(at, X, X, workgroups=(2**32 + 1,)), LimitExceeded),
     # Arrays.
     Row("4 GiB, which wraps around to 0", lambda at: saxpy(at, endless(2**30), X), LimitExceeded),
-    Row("4 EiB", lambda at: saxpy(at, endless(2**60), X, groups=(1,)), LimitExceeded),
+    Row("4 EiB", lambda at: saxpy(at, endless(2**60), X, workgroups=(1,)), LimitExceeded),
     Row(
         "every second element, and an array that is closed to writing",
         lambda at: saxpy(at, np.repeat(X, 2)[::2], np.broadcast_to(ZERO, (8,))),
@@ -179,19 +179,19 @@ MATRIX = [
     ),
     Row("one array twice", lambda at: saxpy(at, X, X), None),
     Row(
-        "an output of more elements than there are numbers", lambda at: text(at, FRESH)(out_counts={"y": 2**70}), LimitExceeded
+        "an output of more elements than there are numbers", lambda at: text(at, FRESH)(out_shapes={"y": 2**70}), LimitExceeded
     ),
-    Row("counts that have no names", lambda at: text(at, FRESH)(out_counts=[8]), InvalidInput),  # type: ignore[arg-type]
+    Row("counts that have no names", lambda at: text(at, FRESH)(out_shapes=[8]), InvalidInput),  # type: ignore[arg-type]
     # Constants.
     Row("a constant out of range", lambda at: specialized(at, 2**32), InvalidSpecialization),
     Row("a typed constant of another type", lambda at: specialized(at, SpecValue.f32(1.0)), InvalidSpecialization),
     Row("constants without names", lambda at: at.compile(shipped_module("saxpy"), [1]), InvalidSpecialization),  # type: ignore[arg-type]
     Row(
         "push constants that are too many",
-        lambda at: saxpy(at, X, X, push={"alpha": np.zeros(1000), "count": 8}),
+        lambda at: saxpy(at, X, X, push_constants={"alpha": np.zeros(1000), "count": 8}),
         InvalidPushConstant,
     ),
-    Row("push constants without names", lambda at: saxpy(at, X, X, push=[2, 8]), InvalidPushConstant),
+    Row("push constants without names", lambda at: saxpy(at, X, X, push_constants=[2, 8]), InvalidPushConstant),
     # Lives.
     Row("an index of no device", lambda _: Driver(device=99), DeviceNotFound),
     Row("a buffer of another driver", second_of_two_drivers, InvalidInput),
@@ -236,28 +236,32 @@ MORE = [
     ),
     Row("a text for the groups", lambda at: saxpy(at, X, X, groups="111"), InvalidInput),
     Row("a dictionary for the groups", lambda at: saxpy(at, X, X, groups={1: 1}), InvalidInput),
-    Row("groups in a list in a list", lambda at: saxpy(at, X, X, groups=[[1]]), InvalidInput),
-    Row("more groups than a word counts", lambda at: saxpy(at, X, X, groups=(2**70,)), LimitExceeded),
-    Row("groups of a binding that are none", lambda at: bind(at, at.buffer(X), at.buffer(X), groups=(0.5,)), InvalidInput),
+    Row("groups in a list in a list", lambda at: saxpy(at, X, X, workgroups=[[1]]), InvalidInput),
+    Row("more groups than a word counts", lambda at: saxpy(at, X, X, workgroups=(2**70,)), LimitExceeded),
+    Row("groups of a binding that are none", lambda at: bind(at, at.buffer(X), at.buffer(X), workgroups=(0.5,)), InvalidInput),
     Row("a structured array", lambda at: saxpy(at, np.zeros(8, "f4,f4"), X), InvalidInput),
     Row("numbers of the other byte order", lambda at: saxpy(at, X.astype(">f4"), X), InvalidInput),
     Row("an array that is none", lambda at: saxpy(at, None, X), InvalidInput),
     Row("a resident buffer of 5 GiB", lambda at: at.buffer(endless(5 << 28)), LimitExceeded),
     Row("a write of 4 EiB", lambda at: at.buffer(X).write(endless(2**60)), InvalidInput),
-    Row("a truth value for a count", lambda at: text(at, FRESH)(out_counts={"y": True}), InvalidInput),
+    Row("a truth value for a count", lambda at: text(at, FRESH)(out_shapes={"y": True}), InvalidInput),
     Row("a text for a constant", lambda at: specialized(at, "1"), InvalidSpecialization),
     Row("a number for a truth value", lambda at: text(at, TYPED, {"B": 2}), InvalidSpecialization),
     Row("a float constant that overflows", lambda at: text(at, TYPED, {"F": 1e39}), InvalidSpecialization),
     Row("names of constants that do not sort", lambda at: text(at, TYPED, {1: 1, "a": 2}), InvalidSpecialization),
-    Row("a push constant that overflows", lambda at: saxpy(at, X, X, push={"alpha": 10**400, "count": 8}), InvalidPushConstant),
+    Row(
+        "a push constant that overflows",
+        lambda at: saxpy(at, X, X, push_constants={"alpha": 10**400, "count": 8}),
+        InvalidPushConstant,
+    ),
     Row(
         "a NaN for a count in push constants",
-        lambda at: saxpy(at, X, X, push={"alpha": 1, "count": float("nan")}),
+        lambda at: saxpy(at, X, X, push_constants={"alpha": 1, "count": float("nan")}),
         InvalidPushConstant,
     ),
     Row(
         "a list of lists for a push constant",
-        lambda at: saxpy(at, X, X, push={"alpha": [[1]], "count": 8}),
+        lambda at: saxpy(at, X, X, push_constants={"alpha": [[1]], "count": 8}),
         InvalidPushConstant,
     ),
     Row("a time-out that is none", lambda at: saxpy(at, X, X, timeout=float("nan")), InvalidInput),

@@ -72,16 +72,16 @@ def follow_an_index_twice(made: array.array[int], at: int) -> None:
 
 
 def run(driver: Driver, code: Any) -> object:  # noqa: ANN401 -- what a caller may give
-    return driver.compile(SpirvModule.from_bytes(code, name="given"))(X, X, push=PUSH)
+    return driver.compile(SpirvModule.from_bytes(code, name="given"))(X, X, push_constants=PUSH)
 
 
 def saxpy(driver: Driver, *arrays: object, **options: object) -> object:
-    given: dict[str, Any] = {"push": PUSH, **options}
+    given: dict[str, Any] = {"push_constants": PUSH, **options}
     return driver.compile(shipped_module("saxpy"))(*arrays, **given)
 
 
 def bind(driver: Driver, *buffers: Any, **options: object) -> BoundKernel:  # noqa: ANN401
-    given: dict[str, Any] = {"push": PUSH, **options}
+    given: dict[str, Any] = {"push_constants": PUSH, **options}
     return driver.compile(shipped_module("saxpy")).bind(*buffers, **given)
 
 
@@ -139,11 +139,11 @@ def close_while_threads_run(_: Driver) -> None:
 
     def calls() -> None:
         kernel = other.compile(shipped_module("saxpy"))
-        kernel(X, X, push=PUSH)
+        kernel(X, X, push_constants=PUSH)
         started.wait()
         try:
             while True:
-                kernel(X, X, push=PUSH)
+                kernel(X, X, push_constants=PUSH)
         except VyreError as error:
             found.append(error)
 
@@ -164,7 +164,7 @@ def use_in_a_fork(driver: Driver) -> None:
     pid = os.fork()
     if pid == 0:
         try:
-            kernel(X, X, push=PUSH)
+            kernel(X, X, push_constants=PUSH)
         except ForkError:
             os._exit(5)
         finally:
@@ -176,12 +176,12 @@ def use_in_a_fork(driver: Driver) -> None:
 
 def groups_after_equal_ones(driver: Driver) -> object:
     kernel = driver.compile(shipped_module("saxpy"))
-    kernel(X, X, push=PUSH, groups=(1,))
-    return kernel(X, X, push=PUSH, groups=(1.0,))  # type: ignore[arg-type]
+    kernel(X, X, push_constants=PUSH, workgroups=(1,))
+    return kernel(X, X, push_constants=PUSH, workgroups=(1.0,))  # type: ignore[arg-type]
 
 
 def limit(driver: Driver, name: str) -> int:
-    return int(getattr(driver.physical_device.limits, name))
+    return int(getattr(driver.device.limits, name))
 
 
 def endless(count: int) -> NDArray[np.float32]:

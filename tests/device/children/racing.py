@@ -26,7 +26,7 @@ with Driver() as driver:
     print("ready", flush=True)
     sys.stdin.readline()
     kernel = driver.compile(shipped_module("saxpy"))
-    right = np.array_equal(kernel(x, x, push={"alpha": 2, "count": 100}), 3 * x)
+    right = np.array_equal(kernel(x, x, push_constants={"alpha": 2, "count": 100}), 3 * x)
 print(right)
 """
 

@@ -21,7 +21,7 @@ X = np.arange(100, dtype=np.float32)
 def main() -> None:
     with Driver() as driver:
         kernel = driver.compile(SpirvModule.from_file(sys.argv[1]))
-        right = all(np.array_equal(kernel(X, X, push={"alpha": 2, "count": 100}), 3 * X) for _ in range(2))
+        right = all(np.array_equal(kernel(X, X, push_constants={"alpha": 2, "count": 100}), 3 * X) for _ in range(2))
         report = driver.report()["layer"]
     assert isinstance(report, dict)
     found = {

@@ -92,7 +92,7 @@ def calls_whole_and_split() -> None:
         kernel = saxpy_of(driver)
         for split in (False, True, False):
             for alpha in (2, 3):
-                check(kernel(X, X, push={**PUSH, "alpha": alpha}, split=split), X * np.float32(alpha) + X)
+                check(kernel(X, X, push_constants={**PUSH, "alpha": alpha}, split=split), X * np.float32(alpha) + X)
 
 
 def constants() -> None:
@@ -102,7 +102,7 @@ def constants() -> None:
             kernel = driver.compile(SpirvModule.from_glsl(CONSTANTS), specs)
             sign = -5 if specs else 2
             for add in (7, -9):
-                got = kernel(given, push={"add": add, "pair": (1, 2)}, out_counts={"b": given.size})
+                got = kernel(given, push_constants={"add": add, "pair": (1, 2)}, out_shapes={"b": given.size})
                 check(got, given * np.int32(sign) + np.int32(add + 2))
 
 
@@ -110,20 +110,20 @@ def dispatches_on_the_devices_clock() -> None:
     with KomputeBackend(Driver()) as backend:
         loaded = backend.load(shipped_module("saxpy"))
         for _ in range(2):
-            timed = loaded.dispatch_timed([X, X], DispatchConfig(fixpoint_iterations=3), push=PUSH)
+            timed = loaded.dispatch_timed([X, X], DispatchConfig(fixpoint_iterations=3), push_constants=PUSH)
             check(timed.outputs[0], X * np.float32(7))
-            check((timed.device_ns or 0) > 0, backend.driver.device.is_timed)
+            check((timed.device_ns or 0) > 0, backend.driver.context.device.is_timed)
 
 
 def shipped_shaders() -> None:
     with Driver() as driver:
         data = np.arange(1024, dtype=np.uint8)
         histogram = driver.compile(shipped_module("byte_histogram"))
-        got = histogram(data.view(np.uint32), np.zeros(256, np.uint32), push={"byte_count": 1024}, groups=(4,))
+        got = histogram(data.view(np.uint32), np.zeros(256, np.uint32), push_constants={"byte_count": 1024}, workgroups=(4,))
         check(got, np.bincount(data, minlength=256).astype(np.uint32))
         mandelbrot = driver.compile(shipped_module("mandelbrot"), {"MAX_ITERATIONS": 20})
         push = {"left": -2.0, "top": 1.0, "step": 0.1, "width": 16, "height": 16}
-        check(np.shape(mandelbrot(push=push, groups=(1, 1), out_counts={"escape": 256})), (256,))
+        check(np.shape(mandelbrot(push_constants=push, workgroups=(1, 1), out_shapes={"escape": 256})), (256,))
 
 
 def kernels_for_long_arrays() -> None:
@@ -159,7 +159,7 @@ def chain_in_a_batch() -> None:
         kernel = saxpy_of(driver)
         a, b, c, d = (driver.buffer(np.ones(X.size, np.float32)) for _ in range(4))
         pairs = [(a, b), (b, c), (c, a), (a, b), (d, c)]
-        bound = [kernel.bind(*pair, push={"alpha": 1, "count": X.size}) for pair in pairs]
+        bound = [kernel.bind(*pair, push_constants={"alpha": 1, "count": X.size}) for pair in pairs]
         batch = driver.batch()
         for one in bound:
             batch.add(one)
@@ -175,7 +175,7 @@ def resident_buffers() -> None:
     with Driver() as driver:
         kernel = saxpy_of(driver)
         x, y = driver.buffer(X), driver.empty(X.shape, X.dtype)
-        bound = kernel.bind(x, y, push=PUSH)
+        bound = kernel.bind(x, y, push_constants=PUSH)
         for times in (1, 2, 3):
             y.write(X * np.float32(times))
             future = bound.submit()
@@ -183,7 +183,7 @@ def resident_buffers() -> None:
             check(y.read(), X * np.float32(times + 2))
             x.write(X)
         check(x.read(), X)
-        again = kernel.bind(y, x, push=PUSH)
+        again = kernel.bind(y, x, push_constants=PUSH)
         again.run()
         check(x.read(), X * np.float32(11))
         y.close()
@@ -197,28 +197,31 @@ def pipelines_and_memory_shared() -> None:
     with Driver() as driver:
         kernel = saxpy_of(driver)
         for count in range(1, 200, 3):
-            check(kernel(X[:count], X[:count], push={**PUSH, "count": count}), X[:count] * np.float32(3))
+            check(kernel(X[:count], X[:count], push_constants={**PUSH, "count": count}), X[:count] * np.float32(3))
         module = SpirvModule.from_glsl(CONSTANTS)
         for number in range(70):
             other = driver.compile(module, {"TIMES": number + 1})
-            check(other(np.array([1], np.int32), push={"add": 0, "pair": (0, 0)}, out_counts={"b": 1}), np.int32([number + 1]))
+            check(
+                other(np.array([1], np.int32), push_constants={"add": 0, "pair": (0, 0)}, out_shapes={"b": 1}),
+                np.int32([number + 1]),
+            )
             del other
-        assert driver.device.layer is not None
-        driver.device.layer.trim()
-        check(kernel(X, X, push=PUSH), 3 * X)
+        assert driver.context.device.layer is not None
+        driver.context.device.layer.trim()
+        check(kernel(X, X, push_constants=PUSH), 3 * X)
 
 
 def drivers_one_after_another() -> None:
     for _ in range(4):
         with Driver() as driver:
-            check(saxpy_of(driver)(X, X, push=PUSH), 3 * X)
+            check(saxpy_of(driver)(X, X, push_constants=PUSH), 3 * X)
 
 
 def drivers_side_by_side() -> None:
     drivers = [Driver() for _ in range(3)]
     kernels = [saxpy_of(driver) for driver in drivers]
     for kernel in kernels:
-        check(kernel(X, X, push=PUSH), 3 * X)
+        check(kernel(X, X, push_constants=PUSH), 3 * X)
     for driver in drivers:
         driver.close()
 
@@ -230,9 +233,9 @@ def four_threads() -> None:
         try:
             for step in range(10):
                 count = 100 * number + step + 1
-                check(kernel(X[:count], X[:count], push={**PUSH, "count": count}), 3 * X[:count])
+                check(kernel(X[:count], X[:count], push_constants={**PUSH, "count": count}), 3 * X[:count])
                 kept = driver.buffer(X)
-                kernel.bind(kept, kept, push=PUSH).run()
+                kernel.bind(kept, kept, push_constants=PUSH).run()
                 check(kept.read(), 3 * X)
         except BaseException as error:  # noqa: BLE001 -- raised again below
             failed.append(error)
@@ -254,22 +257,24 @@ def time_out_then_next_run() -> None:
         start = np.zeros(1, np.uint32)
         for _ in range(2):
             time_out(slow, start)
-        check(slow(start, push={"steps": 1}), np.uint32([1013904223]))
-        check(saxpy_of(driver)(X, X, push=PUSH), 3 * X)
+        check(slow(start, push_constants={"steps": 1}), np.uint32([1013904223]))
+        check(saxpy_of(driver)(X, X, push_constants=PUSH), 3 * X)
 
 
 def time_out(slow: Kernel, start: np.ndarray) -> None:
     """Leave a run of `slow` behind: a longer one as long as a busy machine lets the shader end before it is looked at."""
     for doublings in range(7):
         try:
-            slow(start, push={"steps": SLOW_STEPS}, groups=(SLOW_GROUPS << doublings, 1, 1), timeout=0)
+            slow(start, push_constants={"steps": SLOW_STEPS}, workgroups=(SLOW_GROUPS << doublings, 1, 1), timeout=0)
         except DispatchTimeout:
             return
     sys.exit("the slow shader was over at once, seven times")
 
 
 def slow_on(driver: Driver, slow: Kernel) -> BoundKernel:
-    return slow.bind(driver.buffer(np.zeros(1, np.uint32)), push={"steps": SLOW_STEPS}, groups=(SLOW_GROUPS, 1, 1))
+    return slow.bind(
+        driver.buffer(np.zeros(1, np.uint32)), push_constants={"steps": SLOW_STEPS}, workgroups=(SLOW_GROUPS, 1, 1)
+    )
 
 
 def close_with_work_running() -> None:
@@ -286,7 +291,7 @@ def dropped_with_work_running() -> None:
         slow = driver.compile(SpirvModule.from_glsl(SLOW))
         slow_on(driver, slow).submit()
         gc.collect()
-        check(saxpy_of(driver)(X, X, push=PUSH), 3 * X)
+        check(saxpy_of(driver)(X, X, push_constants=PUSH), 3 * X)
 
 
 def failures_of_the_device() -> None:
@@ -296,7 +301,7 @@ def failures_of_the_device() -> None:
             for nth in (1, 2):
                 _layer.inject(call, nth, OUT_OF_DEVICE_MEMORY)
                 with contextlib.suppress(DeviceOutOfMemory):
-                    kernel(X[: nth + 8], X[: nth + 8], push={**PUSH, "count": nth + 8})
+                    kernel(X[: nth + 8], X[: nth + 8], push_constants={**PUSH, "count": nth + 8})
                 _layer.inject(call, 0, 0)
         before = live_bytes(driver)
         for nth in (1, 2):
@@ -308,8 +313,8 @@ def failures_of_the_device() -> None:
             check(live_bytes(driver), before)
         _layer.inject("create_pipeline", 1, OUT_OF_DEVICE_MEMORY)
         with contextlib.suppress(DeviceOutOfMemory):
-            kernel(X[:20], X[:20], push={**PUSH, "count": 20})
-        check(kernel(X, X, push=PUSH), 3 * X)
+            kernel(X[:20], X[:20], push_constants={**PUSH, "count": 20})
+        check(kernel(X, X, push_constants=PUSH), 3 * X)
 
 
 def interrupted_once_made() -> None:
@@ -324,15 +329,15 @@ def interrupted_once_made() -> None:
         for count in (30, 31, 32):
             _layer.PipelineFacts = interrupt  # type: ignore[assignment,misc]
             with contextlib.suppress(KeyboardInterrupt):
-                kernel(X[:count], X[:count], push={**PUSH, "count": count})
+                kernel(X[:count], X[:count], push_constants={**PUSH, "count": count})
                 sys.exit("it was not interrupted")
             _layer.PipelineFacts = facts  # type: ignore[misc]
-            check(kernel(X[:count], X[:count], push={**PUSH, "count": count}), 3 * X[:count])
+            check(kernel(X[:count], X[:count], push_constants={**PUSH, "count": count}), 3 * X[:count])
 
 
 def live_bytes(driver: Driver) -> int:
-    assert driver.device.layer is not None
-    return driver.device.layer.counters()["memory_live_bytes"]
+    assert driver.context.device.layer is not None
+    return driver.context.device.layer.counters()["memory_live_bytes"]
 
 
 def race() -> None:
@@ -340,7 +345,7 @@ def race() -> None:
     with Driver() as driver:
         kernel = saxpy_of(driver)
         a, b = driver.buffer(X), driver.buffer(X)
-        forth, back = kernel.bind(a, b, push=PUSH), kernel.bind(b, a, push=PUSH)
+        forth, back = kernel.bind(a, b, push_constants=PUSH), kernel.bind(b, a, push_constants=PUSH)
 
         def record_and_run(manager: Any) -> None:  # noqa: ANN401 -- kp has no types
             sequence = manager.sequence()
@@ -348,7 +353,7 @@ def race() -> None:
             _layer.record(sequence, [group], device_only=False)
             sequence.eval()
 
-        driver.device.call_kompute("race", record_and_run)
+        driver.context.device.call_kompute("race", record_and_run)
 
 
 def copy_both_ways() -> None:

@@ -206,8 +206,8 @@ def interrupt_three_reads_then_read(seconds: float) -> dict[str, object]:
         for thread in threads:
             thread.join()
         future.result()
-        assert driver.device.layer is not None
-        return {"raised": raised, "right": found, "pending": driver.device.layer.counters()["work_pending"]}
+        assert driver.context.device.layer is not None
+        return {"raised": raised, "right": found, "pending": driver.context.device.layer.counters()["work_pending"]}
 
 
 def ctrl_c_in_a_call() -> object:
@@ -221,7 +221,9 @@ def interrupt_a_call_and_call_again(seconds: float) -> dict[str, object]:
         spin = Spin(driver, seconds)
 
         def call() -> list[int]:
-            got = spin.kernel(np.zeros(1, np.uint32), np.ones(1, np.uint32), push={"turns": TURNS}, groups=spin.grid)
+            got = spin.kernel(
+                np.zeros(1, np.uint32), np.ones(1, np.uint32), push_constants={"turns": TURNS}, workgroups=spin.grid
+            )
             assert isinstance(got, np.ndarray)
             return [int(number) for number in got]
 

@@ -12,6 +12,7 @@ from vyre_driver.autotune.choice import module_target, program_target
 from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
 from vyre_driver.autotune.measure.tune import tune, tune_unasked, warned
 from vyre_driver.autotune.measure.tuned import TunedKernel
+from vyre_driver.autotune.search.outcomes import Budget
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.errors import InvalidInput
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
@@ -47,17 +48,17 @@ _SEARCHED = 1 << 12
 class CallKernel(KernelDefinition):
     """One dispatch of a module or a program on given arrays; ``at`` is what ``Driver.compile`` looks for with the same.
 
-    What it writes is compared between candidates: nobody knows it beforehand. Of a module ``groups`` are those of every
+    What it writes is compared between candidates: nobody knows it beforehand. Of a module ``workgroups`` are those of every
     candidate, or what tells them of one. Of a program the workgroup is tuned, and its grid is its own.
     """
 
     code: SpirvModule | Program
     arguments: tuple[BufferArgument, ...]
     at: TuningTarget
-    specs: Mapping[str, object]
+    constants: Mapping[str, object]
     config: DispatchConfig | None = None
-    groups: Groups | Callable[[Candidate], Groups] | None = None
-    push: Mapping[str, object] = field(default_factory=dict)
+    workgroups: Groups | Callable[[Candidate], Groups] | None = None
+    push_constants: Mapping[str, object] = field(default_factory=dict)
     tolerated: float = 0.0
     sizes = ((),)
     """The size of the call, which counts for any."""
@@ -101,10 +102,10 @@ class CallKernel(KernelDefinition):
 
     def _step(self, buffers: tuple[str, ...], candidate: Candidate) -> Step:
         if isinstance(self.code, SpirvModule):
-            groups = self.groups(candidate) if callable(self.groups) else self.groups
-            return Step(self.code, buffers, groups, {**dict(candidate.constants), **self.specs}, self.push)
+            workgroups = self.workgroups(candidate) if callable(self.workgroups) else self.workgroups
+            return Step(self.code, buffers, workgroups, {**dict(candidate.constants), **self.constants}, self.push_constants)
         config = replace(self.config or DispatchConfig(), workgroup_override=candidate.workgroup_size)
-        return Step(self.code, buffers, None, self.specs, config=config)
+        return Step(self.code, buffers, None, self.constants, config=config)
 
     def example(self, _size: Size, _seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return the arrays of the call."""
@@ -128,11 +129,11 @@ def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
     arrays: Sequence[object],
     *,
     space: TuningSpace | None = None,
-    specs: Mapping[str, object] | SpecMap | None = None,
+    constants: Mapping[str, object] | SpecMap | None = None,
     config: DispatchConfig | None = None,
-    groups: Groups | Callable[[Candidate], Groups] | None = None,
-    push: Mapping[str, object] | None = None,
-    out_counts: Mapping[str, int] | None = None,
+    workgroups: Groups | Callable[[Candidate], Groups] | None = None,
+    push_constants: Mapping[str, object] | None = None,
+    out_shapes: Mapping[str, int] | None = None,
     tolerance: float = 0.0,
     **how: Any,  # noqa: ANN401 -- as tune
 ) -> TuningResult:
@@ -144,10 +145,10 @@ def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
         As a call's; none for a program makes some up, of the counts that it declares.
     space
         What of a module may be tuned. A program has its workgroup's size, where nothing else depends on that.
-    specs, config
+    constants, config
         As ``Driver.compile``; constants that are given are not tuned.
-    groups, push, out_counts
-        As a call's; of a module ``groups`` may be a function of the candidate. A program's grid is its own.
+    workgroups, push_constants, out_shapes
+        As a call's; of a module ``workgroups`` may be a function of the candidate. A program's grid is its own.
     tolerance
         How far the outputs of two candidates may be apart, relative to the largest magnitude in them.
     how
@@ -162,38 +163,47 @@ def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
     TuningFailed
         As ``tune``.
     """
-    given, counts = {} if specs is None else named_values(specs), dict(out_counts or {})
+    given, counts = {} if constants is None else named_values(constants), dict(out_shapes or {})
     if isinstance(code, SpirvModule):
         target = _module_target(driver, code, space, given)
         plan = BindingPlan.from_reflection(code.runnable.reflection)
     else:
-        wrong = {"space": space, "groups": groups, "push": push}
+        wrong = {"space": space, "workgroups": workgroups, "push_constants": push_constants}
         unfit = [name for name, value in wrong.items() if value is not None]
         if unfit:
             raise InvalidInput(f"a program is to be tuned with {', '.join(unfit)}, which it has by itself", fix="leave it out")
-        prepared = _tunable(driver, code, specs, config)
-        plan, target = prepared.plan, program_target(prepared, config, driver.physical_device)
+        prepared = _tunable(driver, code, constants, config)
+        plan, target = prepared.plan, program_target(prepared, config, driver.device)
         if not arrays:
             arrays, made = example_arrays(plan, prepared.rules.predicates)
             counts = made | counts
-    kernel = CallKernel(code, plan.check_arguments(arrays, counts), target, given, config, groups, push or {}, tolerance)
+    kernel = CallKernel(
+        code, plan.check_arguments(arrays, counts), target, given, config, workgroups, push_constants or {}, tolerance
+    )
     return tune(TunedKernel(driver, kernel), **how)
+
+
+def budget_of(seconds: float | None, budget: Budget | None) -> Budget:
+    """Return what a search may use: so many seconds, or a budget in detail; raises InvalidInput if both are given."""
+    if seconds is not None and budget is not None:
+        raise InvalidInput("both seconds and a budget are given for a tuning", fix="give budget=Budget(seconds=...)")
+    return budget or (Budget() if seconds is None else Budget(seconds=seconds))
 
 
 def tune_program_unasked(
     driver: Driver,
     prepared: ProgramSource,
     program: Program,
-    specs: Mapping[str, object] | SpecMap | None,
+    constants: Mapping[str, object] | SpecMap | None,
     config: DispatchConfig | None,
 ) -> None:
     """Tune a program that is compiled, if its workgroup is free and the mode says so; what goes wrong is a warning."""
-    target = program_target(prepared, config, driver.physical_device)
-    if len(target.space.candidates(driver.physical_device.limits)) == 1 or not driver.tuning.claim(target):
+    target = program_target(prepared, config, driver.device)
+    if len(target.space.candidates(driver.device.limits)) == 1 or not driver.tuning.claim(target):
         return
     with warned():
         arguments = prepared.plan.check_arguments(*example_arrays(prepared.plan, prepared.rules.predicates))
-        kernel = CallKernel(program, arguments, target, dict(specs or {}), config)
+        kernel = CallKernel(program, arguments, target, dict(constants or {}), config)
         tune_unasked(TunedKernel(driver, kernel))
 
 
@@ -201,14 +211,14 @@ def _module_target(driver: Driver, module: SpirvModule, space: TuningSpace | Non
     """Return what the record of a module is for, which has something to tune; raises as ``tune_call``."""
     if space is None:
         raise InvalidInput(f"{module.name} is to be tuned without a space", fix="say what may be tuned: space=TuningSpace(...)")
-    target = module_target(module, given, space, driver.physical_device)
+    target = module_target(module, given, space, driver.device)
     if all(axis.constant in given for axis in space.axes):
-        raise InvalidInput(f"every constant that may be tuned of {module.name} is given", fix="leave some out of specs")
+        raise InvalidInput(f"every constant that may be tuned of {module.name} is given", fix="leave some out of constants")
     return target
 
 
 def _tunable(
-    driver: Driver, program: Program, specs: Mapping[str, object] | SpecMap | None, config: DispatchConfig | None
+    driver: Driver, program: Program, constants: Mapping[str, object] | SpecMap | None, config: DispatchConfig | None
 ) -> ProgramSource:
     """Return a program that may be tuned; raises as ``tune_call``."""
     if config is not None and config.workgroup_override is not None:
@@ -216,7 +226,7 @@ def _tunable(
             f"the configuration sets the workgroup to {config.workgroup_override}, which is what would be tuned",
             fix="leave workgroup_override out",
         )
-    prepared = prepare_for(driver.device, program, specs, config)
+    prepared = prepare_for(driver.context.device, program, constants, config)
     why = why_workgroup_is_fixed(prepared.program)
     if why is not None:
         raise InvalidInput(f"the program has nothing that can be tuned: {why}", fix="leave its workgroup as it is declared")

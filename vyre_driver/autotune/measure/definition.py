@@ -44,7 +44,7 @@ class DeviceFacts:
     @classmethod
     def of(cls, driver: Driver) -> DeviceFacts:
         """Return those of a driver's device."""
-        return cls(driver.physical_device, frozenset(driver.device.features))
+        return cls(driver.device, frozenset(driver.context.device.features))
 
     @property
     def has_subgroup_arithmetic(self) -> bool:
@@ -75,14 +75,14 @@ class Call:
 class Step:
     """One dispatch: the code, its buffers by name in binding order, workgroups, constants, push constants, configuration.
 
-    ``groups`` None takes one invocation for each element of the largest output; ``config`` is for programs.
+    ``workgroups`` None takes one invocation for each element of the largest output; ``config`` is for programs.
     """
 
     module: SpirvModule | Program
     buffers: tuple[str, ...]
-    groups: tuple[int, int, int] | None
-    specs: Mapping[str, object] = field(default_factory=dict)
-    push: Mapping[str, object] = field(default_factory=dict)
+    workgroups: tuple[int, int, int] | None
+    constants: Mapping[str, object] = field(default_factory=dict)
+    push_constants: Mapping[str, object] = field(default_factory=dict)
     config: DispatchConfig | None = None
 
 

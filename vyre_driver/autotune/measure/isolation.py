@@ -137,9 +137,9 @@ class IsolatedBench:
         return {
             "directory": self.directory.name,
             "path": [one for one in sys.path if isinstance(one, str)],
-            "device": f"uuid:{driver.physical_device.device_uuid.hex()}",
+            "device": f"uuid:{driver.device.device_uuid.hex()}",
             "strict": driver.strict,
-            "must_be_warm": driver.first_pipelines.must_be_warm,
+            "must_be_warm": driver.context.first_pipelines.must_be_warm,
             "run_timeout": self.budget.run_timeout,
         }
 

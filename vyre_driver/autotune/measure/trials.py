@@ -142,12 +142,12 @@ class DeviceTrial:
         named = {name: bench.buffer(name, operand) for name, operand in operands.items()}
         self._dispatches: tuple[BoundKernel, ...] = tuple(
             # Not with the kernels that calls are served from: what is tried once is not kept there.
-            bench.driver.compile(step.module, step.specs, step.config).bind(
-                *(named[name] for name in step.buffers), groups=step.groups, push=step.push or None
+            bench.driver.compile(step.module, step.constants, step.config).bind(
+                *(named[name] for name in step.buffers), workgroups=step.workgroups, push_constants=step.push_constants or None
             )
             for step in plan.steps
         )
-        written = frozenset[int]().union(*(one.writes for one in self._dispatches))
+        written = {memory for one in self._dispatches for memory, _, _ in one.writes}
         self._restored = [name for name in bench.operands if id(named[name].memory) in written]
         self._outputs = [named[name] for name in plan.outputs]
         self._poisoned = [named[name] for name in plan.outputs if name not in bench.operands]
@@ -171,7 +171,7 @@ class DeviceTrial:
         why = unwritten(outputs)
         if why is not None:
             raise WrongOutputs(why)
-        if not self._bench.driver.device.is_timed and not self._restored:
+        if not self._bench.driver.context.device.is_timed and not self._restored:
             self._repeats = min(ceil(_LEAST_TIMED_NS / max(took, 1.0)), _MAX_REPEATS)
         return outputs
 

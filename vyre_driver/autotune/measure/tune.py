@@ -125,7 +125,7 @@ def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
         # Two right candidates are twice as far apart as each may be from what is right.
         tolerance = definition.tolerance(checked.size) * (1 if right is not None else 2)
         maker = _Maker(kernel, given, bench, small, tolerance)
-        if kernel.driver.physical_device.is_software:  # its clock is the host's, which has just compiled
+        if kernel.driver.device.is_software:  # its clock is the host's, which has just compiled
             budget = dataclasses.replace(budget, warm_up=0)
         try:
             found = search(
@@ -324,7 +324,7 @@ def _check_agreement(definition: KernelDefinition, size: Size, found: SearchResu
         raise TuningFailed(
             f"{definition.name} of size {size} is not tuned: {agree} candidates give what the first one that ran gives, "
             f"{wrong} give something else, and nothing says which is right",
-            fix="let groups be a function of the candidate, so that the grid of each covers all elements",
+            fix="let workgroups be a function of the candidate, so that the grid of each covers all elements",
             kernel=definition.name,
             outcomes=found.outcomes,
         )

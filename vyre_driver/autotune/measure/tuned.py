@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand
 from vyre_driver.binding.arguments import as_array
 from vyre_driver.errors import DispatchFailed, InvalidInput
-from vyre_driver.kompute.buffer import Buffer, check_buffers
+from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.process.call_lock import call_lock
+from vyre_driver.runtime.resident import check_buffers
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
@@ -45,19 +46,19 @@ class TunedKernel:
         DispatchFailed
             If the driver is closed.
         """
-        driver.device.check_usable()
+        driver.context.device.check_usable()
         self.driver = driver
         self.definition = definition
         self.device = DeviceFacts.of(driver)
         self.target = definition.target(self.device)
         self.space = self.target.space
-        self.candidates = self.space.candidates(driver.physical_device.limits)
+        self.candidates = self.space.candidates(driver.device.limits)
         self._compiled: dict[object, tuple[SpirvModule | Program, Kernel]] = {}
         self._known: dict[Size, Candidate] = {}
         self._calls: OrderedDict[object, _CallBuffers] = OrderedDict()  # the latest last
         self._lock = threading.RLock()  # of what is compiled and tuned
         self._calling = call_lock(definition.name)  # of the calls, their buffers and what is bound to them
-        driver.room.add(self)
+        driver.context.room.add(self)
 
     def __call__(self, *arrays: object, **parameters: Any) -> NDArray[Any] | tuple[NDArray[Any], ...]:  # noqa: ANN401 -- what the definition takes
         """Run it on arrays, in the order of ``definition.inputs``; one array comes back, or a tuple.
@@ -91,10 +92,10 @@ class TunedKernel:
                 call = next(reversed(self._calls.values()), None)
                 if call is None or call.form != form:
                     call = self._prepared(form, Call(operands, parameters, size, candidate, self.device))
-                call.used = next(self.driver.room.uses)
+                call.used = next(self.driver.context.room.uses)
                 return call.run(self.definition.inputs, given)
 
-        return self.driver.room.make(run)
+        return self.driver.context.room.make(run)
 
     def bind(
         self,
@@ -113,7 +114,7 @@ class TunedKernel:
             If the buffers do not fit the kernel.
         """
         outputs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
-        check_buffers(self.driver.device, (*buffers, *outputs))
+        check_buffers(self.driver.context.device, (*buffers, *outputs))
         operands = self.definition.operands(buffers)
         size = self.definition.size(operands, parameters)
         chosen = self._tuned(size) if candidate is None else candidate
@@ -121,7 +122,7 @@ class TunedKernel:
         inputs = dict(zip(self.definition.inputs, buffers, strict=True))
         self._check_outputs(plan, inputs, outputs)
         named = inputs | dict(zip(plan.outputs, outputs, strict=True))
-        return self.driver.room.make(lambda: BoundPlan(self, plan, named))
+        return self.driver.context.room.make(lambda: BoundPlan(self, plan, named))
 
     def candidate(self, size: Size) -> Candidate:
         """Return what a call of this size runs with: the best known, else the space's first."""
@@ -137,11 +138,11 @@ class TunedKernel:
 
     def compiled(self, step: Step) -> Kernel:
         """Return the kernel of a step; the same one for the same module and constants."""
-        key = (id(step.module), step.config, *sorted(step.specs.items()))
+        key = (id(step.module), step.config, *sorted(step.constants.items()))
         with self._lock:
             found = self._compiled.get(key)
             if found is None:  # the module is kept, so that nothing else gets its id
-                made = self.driver.compile(step.module, step.specs, step.config)
+                made = self.driver.compile(step.module, step.constants, step.config)
                 found = self._compiled[key] = step.module, made
             return found[1]
 
@@ -252,10 +253,12 @@ class BoundPlan:
 
     def _bind(self, kernel: TunedKernel, plan: Plan, named: dict[str, Buffer]) -> None:
         for name, one in plan.temporaries.items():
-            named[name] = Buffer(kernel.driver.device, one.shape, one.dtype)
+            named[name] = Buffer(kernel.driver.context.device, one.shape, one.dtype)
             self._temporaries.append(named[name])
         self.bound = tuple(
-            kernel.compiled(step).bind(*(named[name] for name in step.buffers), groups=step.groups, push=step.push or None)
+            kernel.compiled(step).bind(
+                *(named[name] for name in step.buffers), workgroups=step.workgroups, push_constants=step.push_constants or None
+            )
             for step in plan.steps
         )
         if len(self.bound) > 1:
@@ -282,7 +285,7 @@ class _CallBuffers:
         self._bound: BoundPlan | None = None
         try:
             for name, one in memory.items():
-                self._buffers[name] = Buffer(driver.device, one.shape, one.dtype)
+                self._buffers[name] = Buffer(driver.context.device, one.shape, one.dtype)
         except BaseException:
             self.close()
             raise

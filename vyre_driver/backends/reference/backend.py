@@ -82,8 +82,8 @@ class ReferenceBackend(Backend):
         inputs: Sequence[object],
         config: DispatchConfig | None = None,
         *,
-        specs: Mapping[str, object] | SpecMap | None = None,
-        push: Mapping[str, object] | None = None,
+        constants: Mapping[str, object] | SpecMap | None = None,
+        push_constants: Mapping[str, object] | None = None,
     ) -> tuple[NDArray[Any], ...]:
         """Interpret a program; raises as ``Backend.dispatch`` and ``interpret``."""
         if self._closed:
@@ -94,11 +94,11 @@ class ReferenceBackend(Backend):
             self.refuse("way to keep timeout: an interpreter is not stopped", "leave timeout out; a step budget bounds it")
         if not isinstance(artifact, Program):
             self.refuse(f"way to run something of type {type(artifact).__name__}", "give a Program")
-        pack_push_constants((), 0, {} if push is None else push, "program")  # which has none: refuses any
+        pack_push_constants((), 0, {} if push_constants is None else push_constants, "program")  # which has none: refuses any
         program = validate_program(self, artifact, chosen)
         check_output_bytes(chosen, output_byte_len(BindingPlan.build(program).check_arguments(inputs, {})))
         iterations = chosen.fixpoint_iterations or 1
-        found = interpret(program, inputs, specs=specs, grid=chosen.grid_override, iterations=iterations)
+        found = interpret(program, inputs, constants=constants, grid=chosen.grid_override, iterations=iterations)
         self.dispatched += 1
         return found.outputs
 

@@ -1,6 +1,6 @@
 """A program compiled for the interpreter, once for any number of runs.
 
-Source: spec items 1.5 to 1.7; docs/lowering.md, ``specs``: a ``let`` of a literal is the declaration of a specialization
+Source: spec items 1.5 to 1.7; docs/lowering.md, ``constants``: a ``let`` of a literal is the declaration of a specialization
 constant with that default.
 """
 
@@ -55,7 +55,7 @@ class CompiledProgram:
     is_sequential: bool
 
 
-def compile_program(program: Program, specs: Mapping[str, object] | SpecMap | None = None) -> CompiledProgram:
+def compile_program(program: Program, constants: Mapping[str, object] | SpecMap | None = None) -> CompiledProgram:
     """Return a validated program compiled for the interpreter, with these values for the literals of the lets they name.
 
     Raises
@@ -67,7 +67,7 @@ def compile_program(program: Program, specs: Mapping[str, object] | SpecMap | No
     InvalidSpecialization
         If a name is that of no let of a literal, or a value does not fit its type.
     """
-    literals = {} if specs is None else _literals(program, specs)
+    literals = {} if constants is None else _literals(program, constants)
     buffers = program.buffers
     shared_bytes = _shared_bytes(buffers)
     compiler = StatementCompiler(program, {one.name: (place, one) for place, one in enumerate(buffers)}, literals)
@@ -108,15 +108,15 @@ def _shared_bytes(buffers: tuple[BufferDecl, ...]) -> int:
     return total
 
 
-def _literals(program: Program, specs: Mapping[str, object] | SpecMap) -> dict[str, Expr]:
+def _literals(program: Program, constants: Mapping[str, object] | SpecMap) -> dict[str, Expr]:
     """Return the literals of the lets that are named."""
     from vyre_driver.lowering.emit.specialized import spec_constants  # late: few runs have constants
     from vyre_driver.specialization.resolve import named_values, specialize
 
-    names = tuple(named_values(specs))
+    names = tuple(named_values(constants))
     if not names:
         return {}
-    found = specialize(spec_constants(program, names), specs)
+    found = specialize(spec_constants(program, names), constants)
     return {one.name: _literal(one.type_name, one.bits) for one in found.constants if one.name in names}
 
 

@@ -55,20 +55,22 @@ def run(  # noqa: PLR0913 -- what a dispatch is made of
     program: Program,
     inputs: Sequence[object],
     *,
-    specs: Mapping[str, object] | SpecMap | None = None,
+    constants: Mapping[str, object] | SpecMap | None = None,
     grid: Sequence[int] | None = None,
     element_counts: Mapping[str, int] | None = None,
     step_budget: int = DEFAULT_STEP_BUDGET,
 ) -> tuple[NDArray[Any], ...]:
     """Run a program and return its outputs; see :func:`interpret`."""
-    return interpret(program, inputs, specs=specs, grid=grid, element_counts=element_counts, step_budget=step_budget).outputs
+    return interpret(
+        program, inputs, constants=constants, grid=grid, element_counts=element_counts, step_budget=step_budget
+    ).outputs
 
 
 def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     program: Program,
     inputs: Sequence[object],
     *,
-    specs: Mapping[str, object] | SpecMap | None = None,
+    constants: Mapping[str, object] | SpecMap | None = None,
     grid: Sequence[int] | None = None,
     element_counts: Mapping[str, int] | None = None,
     step_budget: int = DEFAULT_STEP_BUDGET,
@@ -82,7 +84,7 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     ----------
     inputs
         In the order of the bindings, as ``BindingPlan.check_arguments`` takes them; none is written to. Outputs begin as zeros.
-    specs
+    constants
         Values by name, in the place of the literals of the lets with these names.
     grid
         Workgroups along x, y and z; None covers the elements of the dispatch, where workgroup and program have one axis.
@@ -123,7 +125,7 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
         raise InvalidInput(f"a program runs {iterations!r} times", fix="give a number from 1 on", value=iterations)
     if subgroup_lanes not in _LANES:
         raise InvalidInput(f"subgroups of {subgroup_lanes!r} lanes", fix="give a power of two, 1 to 128", value=subgroup_lanes)
-    compiled = compile_program(program, specs)
+    compiled = compile_program(program, constants)
     plan = BindingPlan.build(program)
     plan.descriptor_slots()  # refuses two descriptors of one number
     arguments = plan.check_arguments(inputs, element_counts or {})

@@ -1,0 +1,146 @@
+"""Where results go and which shape they have: ``out`` and ``out_shapes`` of a call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vyre_driver.binding.arguments import starts_empty
+from vyre_driver.checks import integer, items_of
+from vyre_driver.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vyre_driver.binding.arguments import BufferArgument
+    from vyre_driver.binding.plan import Binding, BindingPlan
+
+
+def targets_of(plan: BindingPlan, out: object) -> tuple[object, ...]:
+    """Return what each output is written to, in binding order: what ``out`` gives, None for a new array.
+
+    Raises InvalidInput if ``out`` gives another number than there are outputs.
+    """
+    names = [one.name for one in plan.descriptors if one.output_index is not None]
+    found = out if isinstance(out, tuple | list) else (out,)
+    if len(found) != len(names):
+        raise InvalidInput(
+            f"out gives {len(found)} array(s), and the {plan.subject} writes {len(names)}: {', '.join(map(repr, names))}",
+            fix="give a tuple with an array, a buffer or None for each, in binding order",
+            expected=len(names),
+            received=len(found),
+        )
+    return tuple(found)
+
+
+def wanted_shapes(plan: BindingPlan, out_shapes: object, targets: tuple[object, ...]) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each output that brings no array, by name: as ``out_shapes`` says, else as its target has it.
+
+    Raises
+    ------
+    InvalidInput
+        If ``out_shapes`` is no mapping, names what the caller does not size, or gives what is no shape.
+    """
+    outputs = {one.name: one for one in plan.descriptors if starts_empty(one)}
+    if out_shapes is not None and not isinstance(out_shapes, Mapping):
+        raise InvalidInput(
+            f"out_shapes is of type {type(out_shapes).__name__}, and shapes are given by name",
+            fix="pass a dictionary from names to shapes",
+        )
+    found = {}
+    for name, shape in (out_shapes or {}).items():
+        if name not in outputs:
+            raise InvalidInput(
+                f"out_shapes names {name!r}, which is not a write-only buffer of the {plan.subject}",
+                fix=f"name one of {sorted(outputs)}" if outputs else "pass an array for every buffer",
+                binding=name,
+            )
+        found[name] = _shape(outputs[name], shape)
+    written = [one for one in plan.descriptors if one.output_index is not None]
+    for binding, target in zip(written, targets, strict=False):
+        if target is not None and binding.name in outputs and hasattr(target, "shape"):
+            found.setdefault(binding.name, tuple(target.shape))
+    return found
+
+
+def _shape(binding: Binding, given: object) -> tuple[int, ...]:
+    """Return the shape of an output: as given, or of so many elements."""
+    count = integer(given)
+    if count is not None:
+        components = binding.components
+        given = (count,) if components == 1 else (count, components)
+    axes = [integer(axis) for axis in items_of(given) or []]
+    if items_of(given) is None or any(axis is None or axis < 0 for axis in axes):
+        raise InvalidInput(
+            f"out_shapes gives {binding.name!r} {given!r}, which is not a shape",
+            fix="give the number of elements, or a tuple of such numbers",
+            binding=binding.name,
+        )
+    return tuple(map(int, axes))  # type: ignore[arg-type] # none is None
+
+
+def checked_arguments(plan: BindingPlan, arrays: Sequence[object], out_shapes: object) -> tuple[BufferArgument, ...]:
+    """Match arrays to bindings as ``check_arguments``, with the outputs of the shapes that are wanted."""
+    shapes = wanted_shapes(plan, out_shapes, ())
+    by_name = {one.name: one for one in plan.descriptors}
+    counts = {name: count_of(by_name[name], shape) for name, shape in shapes.items()}
+    found = plan.check_arguments(arrays, counts)
+    sized = {name for name in shapes if by_name[name].dtype is not None}
+    return tuple(replace(one, shape=shapes[one.binding.name]) if one.binding.name in sized else one for one in found)
+
+
+def returned_form(
+    binding: Binding, shape: tuple[int, ...], dtype: np.dtype[np.generic]
+) -> tuple[tuple[int, ...], np.dtype[np.generic]]:
+    """Return shape and type of what comes back of an output of a shape and type: its ``output_byte_range``."""
+    if binding.output_byte_range is None:
+        return shape, dtype
+    start, length = binding.readback_slice(math.prod(shape) * dtype.itemsize)
+    if start % dtype.itemsize or length % dtype.itemsize:
+        return (length,), np.dtype(np.uint8)
+    return (length // dtype.itemsize,), dtype
+
+
+def check_apart(written: Sequence[tuple[Binding, object]]) -> None:
+    """Check that no two outputs share memory, arrays or buffers: nobody knows which of them would be last."""
+    for place, (one, target) in enumerate(written):
+        for other, earlier in written[:place]:
+            if _share(target, earlier):
+                raise InvalidInput(
+                    f"{other.described} and {one.described} would be written to memory that overlaps",
+                    fix="give each output memory of its own",
+                    bindings=(other.name, one.name),
+                )
+
+
+def _share(one: object, other: object) -> bool:
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.shares_memory(one, other)
+    return hasattr(one, "overlaps") and type(one) is type(other) and bool(one.overlaps(other))
+
+
+def count_of(binding: Binding, shape: tuple[int, ...]) -> int:
+    """Return the elements of an output of a shape, whose last axis counts the components of those that have several.
+
+    Raises InvalidInput if there is no such axis, or the count is not the one that is fixed.
+    """
+    components = binding.components
+    if components > 1 and (not shape or shape[-1] != components):
+        raise InvalidInput(
+            f"{binding.described} has elements of {components} numbers, and its shape is {shape}",
+            fix=f"give a shape whose last axis is {components}, or the number of elements",
+            binding=binding.name,
+        )
+    count = math.prod(shape) // components
+    if binding.element_count and count != binding.element_count:
+        raise InvalidInput(
+            f"{binding.described} is to have {count} elements, and the {binding.subject} fixes {binding.element_count}",
+            fix=f"give a shape of {binding.element_count} elements",
+            binding=binding.name,
+            count=count,
+        )
+    return count

@@ -1,0 +1,108 @@
+"""Shapes, types and elements of resident arrays, as callers give them."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.checks import integer, is_whole, items_of
+from vyre_driver.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+_TEXT = "U"
+
+
+def checked_shape(shape: object) -> tuple[int, ...]:
+    """Return the shape of a buffer as a tuple; raises InvalidInput if it is not integers of at least 0."""
+    if type(shape) is int and shape >= 0:
+        return (shape,)
+    axes: list[Any] | None = [shape] if is_whole(shape) else items_of(shape)
+    if axes is None or not all(is_whole(axis) and operator.index(axis) >= 0 for axis in axes):
+        raise InvalidInput(
+            f"the shape of a buffer is {shape!r}, which is not integers of at least 0",
+            fix="give the number of elements, or a tuple of such numbers",
+        )
+    return tuple(operator.index(axis) for axis in axes)
+
+
+def reshaped(size: int, shape: object, what: str) -> tuple[int, ...]:
+    """Return the shape that so many elements are to have; one length may be -1: what is left for it.
+
+    Raises InvalidInput if they cannot have it; ``what`` names the buffer.
+    """
+    axes = [integer(axis) for axis in items_of(shape) or []]
+    known = math.prod(axis for axis in axes if axis is not None and axis >= 0)
+    if axes.count(-1) == 1 and known and size % known == 0:
+        axes[axes.index(-1)] = size // known
+    if items_of(shape) is None or any(axis is None or axis < 0 for axis in axes) or math.prod(map(int, axes)) != size:  # type: ignore[arg-type]
+        raise InvalidInput(
+            f"{what} has {size} elements, and cannot be reshaped to {shape!r}",
+            fix=f"give lengths whose product is {size}; one of them may be -1",
+        )
+    return tuple(map(int, axes))  # type: ignore[arg-type]
+
+
+def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+    """Return the type of a buffer's elements.
+
+    Raises
+    ------
+    InvalidInput
+        If numpy does not know it, or it is none of numbers: text, Python's objects, an array of its own, or of no
+        bytes.
+    """
+    try:
+        found = None if dtype is None else np.dtype(dtype)
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise InvalidInput(
+            f"the type of a buffer is {dtype!r}, which numpy does not know ({error})", fix="give a type such as numpy.float32"
+        ) from error
+    if found is None or found.hasobject or found.kind == _TEXT or found.subdtype is not None or not found.itemsize:
+        fix = "give a type such as numpy.float32"
+        if found is not None and found.subdtype is not None:
+            fix = f"give {found.base}, and its shape {found.shape} as the last axes of the buffer's"
+        raise InvalidInput(f"the type of a buffer is {dtype!r}, which is not a type of numbers", fix=fix)
+    return found
+
+
+def element_bytes(value: object, dtype: np.dtype[Any], what: str) -> bytes:
+    """Return the bytes of one element of a type.
+
+    Raises InvalidInput if the value is none of that type, or is out of its range; ``what`` names the buffer.
+    """
+    try:
+        given = np.asarray(value)
+        found = given.astype(dtype) if given.ndim == 0 and not given.dtype.hasobject else None
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f"{what} cannot be filled with {value!r} ({error})", fix="give one number of its type") from error
+    is_integer = dtype.kind in "iu"
+    if found is None or (is_integer and (given.dtype.kind not in "iub" or int(given) != int(found))):
+        raise InvalidInput(
+            f"{what} cannot be filled with {value!r}, which is no value of {dtype}", fix="give one number of its type"
+        )
+    return found.tobytes()
+
+
+def check_target(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> None:
+    """Check that results of this shape and type can be written to an array, and raise InvalidInput otherwise."""
+    if not isinstance(out, np.ndarray):
+        raise InvalidInput(
+            f"out= is of type {type(out).__name__} for {what}", fix="give a numpy array, or a buffer where a kernel is called"
+        )
+    if out.shape != shape or out.dtype != dtype:
+        raise InvalidInput(
+            f"out= has shape {out.shape} and type {out.dtype}, and {what} gives shape {shape} and type {dtype}",
+            fix=f"give numpy.empty({shape}, {str(dtype)!r})",
+            expected=(shape, str(dtype)),
+            received=(out.shape, str(out.dtype)),
+        )
+    if not out.flags.c_contiguous or not out.flags.writeable:
+        problem = "cannot be written to" if out.flags.c_contiguous else "is not contiguous"
+        raise InvalidInput(
+            f"out= for {what} {problem}", fix="give a contiguous array that can be written to, and copy from that"
+        )

@@ -1,0 +1,155 @@
+"""Calls with arrays of the host: proven, uploaded, run, and read back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.binding import _call_form
+from vyre_driver.binding.grid import grid
+from vyre_driver.binding.outputs import check_apart, checked_arguments, returned_form
+from vyre_driver.kompute.elements import check_target
+from vyre_driver.kompute.pipeline import RecordedDispatch, allocate
+from vyre_driver.kompute.views import Pieces
+from vyre_driver.runtime.calls import ProvenCall, ProvenCalls
+from vyre_driver.runtime.strict import StrictCall
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.binding.arguments import BufferArgument
+    from vyre_driver.binding.plan import Binding
+    from vyre_driver.lowering.source import KernelSource
+    from vyre_driver.runtime.kernel_pipelines import KernelPipelines
+    from vyre_driver.runtime.options import CallOptions
+    from vyre_driver.vulkan.devices import DeviceLimits
+
+
+class ArrayCalls:
+    """The calls of one kernel that bring arrays alone."""
+
+    def __init__(self, pipelines: KernelPipelines) -> None:
+        """Have proven none."""
+        self._pipelines = pipelines
+        self._source = pipelines.source
+        self._calls = ProvenCalls(pipelines.context.room)
+
+    def run(
+        self,
+        arrays: tuple[object, ...],
+        push_words: tuple[int, ...],
+        groups: tuple[int, int, int] | None,
+        targets: Sequence[object],
+        options: CallOptions,
+    ) -> Sequence[NDArray[Any]]:
+        """Upload, run and read back; the results are written to the targets where there are some."""
+        call, contents, pipeline_ns = self.prove(arrays, groups, options.out_shapes)
+        if targets:
+            self._check_targets(call, targets)
+        if call.recorded is None:
+            return written(targets, self._unchanged(call, contents))
+        self._calls.use(call.recorded)
+        push_words += call.counts
+        if options.strict:
+            watched = StrictCall(call.recorded, self._source.plan, contents, call.outputs)
+            outputs, stages = watched.run(push_words, split=options.split, timeout_s=options.timeout)
+        else:
+            outputs, stages, _ = call.recorded.run(
+                contents, call.outputs, push_words, split=options.split, timeout_s=options.timeout
+            )
+        self._pipelines.note_call(pipeline_ns, call.recorded.bound.facts, stages)
+        return written(targets, self._source.rules.trimmed(outputs))
+
+    def prove(
+        self,
+        arrays: tuple[object, ...],
+        groups: tuple[int, int, int] | None,
+        out_shapes: Mapping[str, int | tuple[int, ...]] | None,
+    ) -> tuple[ProvenCall, list[NDArray[Any] | None], int]:
+        """Prove a call, or find that it has the form of one that was proven; returns also the contents of its buffers."""
+        call = self._calls.find_latest(arrays, groups, out_shapes)
+        if call is None:
+            form = _call_form.call_form(arrays, groups, out_shapes, np.ndarray)
+            call = self._calls.find(form)
+            if call is None:
+                call, contents, pipeline_ns = self._prepare(arrays, groups, out_shapes)
+                self._calls.remember(form, call)
+                return call, contents, pipeline_ns
+            self._calls.remember(form, call)
+        return call, _call_form.as_contiguous(arrays, call.positions, np.ascontiguousarray), 0
+
+    def _prepare(
+        self,
+        arrays: tuple[object, ...],
+        groups: tuple[int, int, int] | None,
+        out_shapes: Mapping[str, int | tuple[int, ...]] | None,
+    ) -> tuple[ProvenCall, list[NDArray[Any] | None], int]:
+        """Prove that the call fits; returns it, the contents, and the ns its pipeline took if that was made just now."""
+        arguments = checked_arguments(self._source.plan, arrays, out_shapes)
+        counts = self._source.rules.push_words(arguments)
+        positions = tuple(one.position for one in arguments)
+        outputs = tuple((one.shape, one.dtype) for one in arguments if one.binding.output_index is not None)
+        if runs_nothing(arguments, groups):
+            return ProvenCall(None, positions, outputs, counts), [one.data for one in arguments], 0
+        shape = grid_of(self._source, self._pipelines.context.device.physical.limits, groups, arguments)
+        recorded, made = self._pipelines.with_room(lambda: self._recorded_for(arguments, shape))
+        call = ProvenCall(recorded, positions, outputs, counts)
+        return call, [one.data for one in arguments], recorded.bound.pipeline_ns if made else 0
+
+    def _recorded_for(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]) -> tuple[RecordedDispatch, bool]:
+        """Return the recorded dispatch for these sizes and this grid, and whether it was made just now."""
+        shape = (groups, *(argument.byte_len for argument in arguments))
+
+        def record() -> RecordedDispatch:
+            buffers = allocate(self._pipelines.context.device, arguments)
+            return RecordedDispatch(self._pipelines.make(Pieces(tuple(buffers)), groups), arguments)
+
+        return self._calls.recorded(shape, record)
+
+    def _outputs(self) -> list[tuple[int, Binding]]:
+        """Return what is read back, with its place among the buffers."""
+        return [(place, one) for place, one in enumerate(self._source.plan.descriptors) if one.output_index is not None]
+
+    def _check_targets(self, call: ProvenCall, targets: Sequence[object]) -> None:
+        for (_, binding), target, form in zip(self._outputs(), targets, call.outputs, strict=True):
+            if target is not None:
+                check_target(target, *returned_form(binding, *form), binding.described)
+        check_apart([(binding, target) for (_, binding), target in zip(self._outputs(), targets, strict=True)])
+
+    def _unchanged(self, call: ProvenCall, contents: Sequence[NDArray[Any] | None]) -> list[NDArray[Any]]:
+        """Return the outputs of a call that runs nothing: what was given, else zeros."""
+        given = [contents[place] for place, _ in self._outputs()]
+        return self._source.rules.trimmed(
+            [
+                np.zeros(shape, dtype) if array is None else array.reshape(shape).copy()
+                for array, (shape, dtype) in zip(given, call.outputs, strict=True)
+            ]
+        )
+
+
+def grid_of(
+    source: KernelSource, limits: DeviceLimits, groups: tuple[int, int, int] | None, arguments: Sequence[BufferArgument]
+) -> tuple[int, int, int]:
+    """Return the workgroups of a call: the caller's, else the kernel's own rule, else what the outputs want."""
+    wanted = source.rules.groups(arguments) if groups is None else groups
+    return grid(wanted, arguments, source.workgroup, limits, beyond_x=source.rules.looks_beyond_x)
+
+
+def runs_nothing(arguments: Sequence[BufferArgument], groups: tuple[int, int, int] | None) -> bool:
+    """Whether a buffer has no elements, or the caller's grid no invocations."""
+    return any(not one.byte_len for one in arguments) or (groups is not None and 0 in groups)
+
+
+def written(targets: Sequence[object], results: Sequence[NDArray[Any]]) -> list[Any]:
+    """Return the results, each in its target where it has one."""
+    if not targets:
+        return list(results)
+    found: list[object] = []
+    for target, result in zip(targets, results, strict=True):
+        if isinstance(target, np.ndarray):
+            np.copyto(target, result)
+        found.append(result if target is None else target)
+    return found

@@ -1,0 +1,56 @@
+"""From a kernel's source to what pipelines are made of: the cache's entry, or one made now."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from vyre_driver.cache.entry import PipelineEntry, Verdict
+from vyre_driver.kompute.pipeline import PipelineSource
+from vyre_driver.runtime.kernel_pipelines import CompiledKernel
+from vyre_driver.runtime.pipelines import pipeline_key
+from vyre_driver.runtime.trace import Trace
+from vyre_driver.spirv.validator import check_valid
+from vyre_driver.telemetry.events import EventKind
+from vyre_driver.vulkan.blob import blob_fits
+
+if TYPE_CHECKING:
+    from vyre_driver.lowering.source import KernelSource
+    from vyre_driver.runtime.context import Context
+
+
+def compile_source(context: Context, source: KernelSource, began: int | None = None) -> CompiledKernel:
+    """Fetch the entry of a source; on a miss make one of the source's code, and store it.
+
+    A blob the device did not write is left out. What the driver has not compiled yet is shown to the validator first. ``began``
+    is when compiling began, in ns of ``time.perf_counter_ns``.
+
+    Raises
+    ------
+    InvalidModule
+        If spirv-val is installed and refuses the code.
+    CacheNotWarm
+        If there is no entry, and nothing may be compiled.
+    """
+    began = time.perf_counter_ns() if began is None else began
+    physical = context.device.physical
+    key = pipeline_key(context.device, source)
+    looked = time.perf_counter_ns()
+    lookup = context.cache.get(key)
+    lookup_ns = time.perf_counter_ns() - looked
+    found = EventKind.HIT if lookup.verdict is Verdict.HIT else EventKind.MISS
+    context.events.emit(found, lookup_ns, key.hex, detail=lookup.reason)
+    entry, reason = lookup.entry, lookup.reason
+    if entry is None:
+        reason = context.first_pipelines.miss_reason(key, reason)
+        entry = PipelineEntry(key.manifest, source.lower())
+    elif entry.native and not blob_fits(entry.native, physical):
+        entry = PipelineEntry(entry.manifest, entry.spirv)
+    if not entry.native:
+        check_valid(entry.spirv, source.capabilities, context.device.api_version, source.name)
+    if lookup.entry is None:
+        context.cache.put(key, entry, only_new=lookup.verdict is Verdict.MISS)
+    pipeline = PipelineSource(entry.spirv, source.specialization.words, source.push_constant_bytes, entry.native)
+    compile_ns = time.perf_counter_ns() - began
+    trace = Trace(key.hex, lookup.verdict, reason, compile_ns, lookup_ns, 0, None, None)
+    return CompiledKernel(source, key, pipeline, trace)

@@ -1,0 +1,106 @@
+"""The pipelines of one kernel: the first goes the driver's way through the cache, the others are made of what it gave."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from vyre_driver.kompute.pipeline import BoundPipeline
+from vyre_driver.telemetry.events import EventKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vyre_driver.identity.keys import PipelineCacheKey
+    from vyre_driver.kompute.pipeline import PipelineSource, StageTimes
+    from vyre_driver.kompute.views import Pieces
+    from vyre_driver.lowering.source import KernelSource
+    from vyre_driver.runtime.context import Context
+    from vyre_driver.runtime.trace import Trace
+    from vyre_driver.vulkan.layer._layer import PipelineFacts
+
+
+_Made = TypeVar("_Made")
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledKernel:
+    """What a kernel is made of, and what there is to say of it before there are buffers."""
+
+    source: KernelSource
+    key: PipelineCacheKey
+    pipeline: PipelineSource
+    trace: Trace
+
+
+class KernelPipelines:
+    """Makes them, and knows what there is to tell of the last call."""
+
+    def __init__(self, context: Context, compiled: CompiledKernel) -> None:
+        """Make none yet."""
+        self.context = context
+        self.source = compiled.source
+        self.push_constant_bytes = compiled.pipeline.push_constant_bytes
+        self.key_hex = compiled.trace.key
+        self.key = compiled.key
+        self._trace = compiled.trace
+        self._last: tuple[int, PipelineFacts | None, StageTimes | None] = (0, None, None)
+        self._pipeline_source = compiled.pipeline
+        self._has_pipeline = False
+        self._untold: deque[tuple[int, str]] = deque()
+
+    @property
+    def trace(self) -> Trace:
+        """What the cache said at compile time, and where the time of the last call went."""
+        pipeline_ns, facts, stages = self._last
+        return replace(self._trace, pipeline_ns=pipeline_ns, pipeline=facts, stages=stages)
+
+    @property
+    def spirv(self) -> bytes:
+        """The code, in host byte order."""
+        return self._pipeline_source.code
+
+    def note_call(self, pipeline_ns: int, facts: PipelineFacts | None, stages: StageTimes | None) -> None:
+        """Remember where the time of a call went; ``pipeline_ns`` is 0 where it replayed a pipeline."""
+        self._last = pipeline_ns, facts, stages
+
+    def with_room(self, make: Callable[[], _Made]) -> _Made:
+        """Return what ``make`` returns, which makes pipelines and buffers, with others let go where memory is short."""
+        made = self.context.room.make(make)
+        self._tell_compiled()
+        return made
+
+    def make(self, pieces: Pieces, groups: tuple[int, int, int]) -> BoundPipeline:
+        """Make a pipeline; the first may wait for another process that makes the same one."""
+        source, device = self._pipeline_source, self.context.device
+        if self._has_pipeline:
+            made = BoundPipeline(device, source, pieces, groups)
+            self._keep_blob(made.facts)
+            return made
+        first = self.context.first_pipelines.make(
+            self.key,
+            source,
+            self._trace.reason,
+            lambda native: BoundPipeline(device, replace(source, native=native), pieces, groups),
+        )
+        self._pipeline_source = replace(source, native=first.native)
+        self._trace = replace(self._trace, reason=first.reason)
+        self._keep_blob(first.made.facts)
+        self._untold.append((first.made.pipeline_ns, first.reason))
+        self._has_pipeline = True
+        return first.made
+
+    def _tell_compiled(self) -> None:
+        """Tell of pipelines made since; with no lock held, for a listener may call this kernel."""
+        while self._untold:
+            pipeline_ns, reason = self._untold.popleft()
+            self.context.events.emit(EventKind.COMPILE, pipeline_ns, self.key_hex, detail=reason)
+
+    def _keep_blob(self, facts: PipelineFacts) -> None:
+        """Store what the driver compiled, once: the next process makes its pipeline of it."""
+        blob = facts.blob
+        if blob is None or self._pipeline_source.native == blob or facts.cache_hit:
+            return
+        if self.context.first_pipelines.keep(self.key, self._pipeline_source.code, blob):
+            self._pipeline_source = replace(self._pipeline_source, native=blob)

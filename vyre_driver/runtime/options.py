@@ -1,0 +1,21 @@
+"""What a call of a kernel can be told beside its arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+class CallOptions(NamedTuple):
+    """The options of one call, as :meth:`vyre_driver.runtime.kernel.Kernel.__call__` describes them."""
+
+    workgroups: int | Sequence[int] | None = None
+    invocations: int | Sequence[int] | None = None
+    push_constants: Mapping[str, object] | None = None
+    out: object = None
+    out_shapes: Mapping[str, int | tuple[int, ...]] | None = None
+    split: bool = False
+    timeout: float | None = None
+    strict: bool = False

@@ -1,0 +1,224 @@
+"""Calls and bindings with resident buffers: which memory each binding gets, and what comes back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.binding.outputs import check_apart, checked_arguments, returned_form
+from vyre_driver.errors import InvalidInput
+from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.kompute.elements import check_target
+from vyre_driver.kompute.pipeline import NoDispatch
+from vyre_driver.kompute.views import pieces_of
+from vyre_driver.runtime.array_calls import grid_of, runs_nothing
+from vyre_driver.runtime.bound import BoundKernel, RecentBindings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.binding.arguments import BufferArgument
+    from vyre_driver.binding.plan import Binding
+    from vyre_driver.kompute.device import KomputeDevice
+    from vyre_driver.kompute.pipeline import BoundPipeline
+    from vyre_driver.runtime.array_calls import ArrayCalls
+    from vyre_driver.runtime.kernel_pipelines import KernelPipelines
+    from vyre_driver.runtime.options import CallOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What one output gives: the buffer that holds it, or what is read of it, into ``target`` or a new array."""
+
+    binding: Binding
+    buffer: Buffer
+    target: NDArray[Any] | None
+    is_array: bool
+
+    @property
+    def part(self) -> Buffer:
+        """What comes back of the buffer: a view of its ``output_byte_range``, as elements where that cuts none."""
+        if self.binding.output_byte_range is None:
+            return self.buffer
+        start, length = self.binding.readback_slice(self.buffer.nbytes)
+        _, dtype = returned_form(self.binding, self.buffer.shape, self.buffer.dtype)
+        return self.buffer.reshape(-1).view(np.uint8)[start : start + length].view(dtype)
+
+    def take(self) -> Buffer | NDArray[Any]:
+        """Return it, read back if need be."""
+        return self.part.read(out=self.target) if self.is_array else self.part
+
+
+class ResidentCalls:
+    """The bindings of one kernel, and its calls that bring buffers."""
+
+    def __init__(self, pipelines: KernelPipelines, array_calls: ArrayCalls) -> None:
+        """Have bound nothing."""
+        self._pipelines = pipelines
+        self._array_calls = array_calls
+        self._source = pipelines.source
+        self._context = pipelines.context
+        self._recent = RecentBindings()
+
+    def bind(self, given: tuple[object, ...], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]) -> BoundKernel:
+        """Return what was recorded for these buffers, this grid and these push constants, recorded now if need be."""
+        self._context.device.check_usable()
+        # Held until the binding is remembered: the form has their addresses, which no other's may be meanwhile.
+        buffers = [one for one in given if type(one) is Buffer]
+        lifetimes = [buffer.lifetime for buffer in buffers]
+        if len(buffers) < len(given):
+            check_buffers(self._context.device, given)
+        form = (tuple([buffer.form for buffer in buffers]), groups, push_words)
+        bound = self._recent.find(form)
+        if bound is None:
+            check_buffers(self._context.device, buffers)
+            bound = self._bind(self._source.plan.check_resident(buffers), buffers, groups, push_words)
+            self._recent.remember(form, bound, lifetimes)
+        return bound
+
+    def _bind(
+        self,
+        arguments: Sequence[BufferArgument],
+        buffers: Sequence[Buffer],
+        groups: tuple[int, int, int] | None,
+        push_words: tuple[int, ...],
+    ) -> BoundKernel:
+        words = push_words + self._source.rules.push_words(arguments)
+        context = self._context
+        if runs_nothing(arguments, groups):
+            pipeline: BoundPipeline | NoDispatch = NoDispatch(context.device)
+        else:
+            shape = grid_of(self._source, context.device.physical.limits, groups, arguments)
+            pipeline = self._pipelines.with_room(lambda: self._pipeline(arguments, buffers, shape))
+        return BoundKernel(pipeline, self._source.plan, words, buffers, context.events, self._pipelines.key_hex)
+
+    def _pipeline(
+        self, arguments: Sequence[BufferArgument], buffers: Sequence[Buffer], shape: tuple[int, int, int]
+    ) -> BoundPipeline:
+        writes = [one.binding.role.produces_output for one in arguments]
+        pieces = pieces_of(self._context.device, buffers, writes)
+        return self._pipelines.make(pieces, shape)
+
+    def run(
+        self,
+        arrays: tuple[object, ...],
+        push_words: tuple[int, ...],
+        groups: tuple[int, int, int] | None,
+        targets: Sequence[object],
+        options: CallOptions,
+    ) -> list[Buffer | NDArray[Any]]:
+        """Run on the caller's buffers, and on new ones for what is not resident."""
+        plan = self._source.plan
+        if (
+            not targets
+            and not options.strict
+            and len(arrays) == len(plan.descriptors)
+            and all(type(one) is Buffer for one in arrays)
+        ):
+            bound = self.bind(arrays, groups, push_words)
+            bound.execute(options.timeout)
+            outputs = zip(plan.descriptors, arrays, strict=True)
+            return [Result(one, buffer, None, False).part for one, buffer in outputs if one.output_index is not None]  # type: ignore[arg-type]
+        arguments = checked_arguments(plan, arrays, options.out_shapes)
+        buffers, results = self._placed(arguments, arrays, targets)
+        if options.strict:
+            self._run_strictly(arrays, push_words, groups, options, results)
+            return [one.take() for one in results]
+        self._bind(arguments, buffers, groups, push_words).execute(options.timeout)
+        return [one.take() for one in results]
+
+    def _run_strictly(
+        self,
+        arrays: tuple[object, ...],
+        push_words: tuple[int, ...],
+        groups: tuple[int, int, int] | None,
+        options: CallOptions,
+        results: Sequence[Result],
+    ) -> None:
+        """Run a watched call on what the buffers hold, and write to them what it gives."""
+        host = tuple([array.read() if isinstance(array, Buffer) else array for array in arrays])
+        outputs = self._array_calls.run(host, push_words, groups, (), options)
+        for result, output in zip(results, outputs, strict=True):
+            result.part.write(output)
+
+    def _placed(
+        self, arguments: Sequence[BufferArgument], arrays: Sequence[object], targets: Sequence[object]
+    ) -> tuple[tuple[Buffer, ...], list[Result]]:
+        """Give each argument the caller's buffer, or a new one with what the caller gave; returns also the results.
+
+        A buffer that is given for what is read and written is updated in place, unless another buffer is its target: then that
+        one begins with its contents. New outputs are buffers where every array given is one, else they come back as arrays.
+        """
+        is_resident = bool(arrays) and all(isinstance(one, Buffer) for one in arrays)
+        buffers: list[Buffer] = []
+        results: list[Result] = []
+        for one in arguments:
+            source = None if one.position is None else arrays[one.position]
+            is_output = one.binding.output_index is not None
+            target = targets[len(results)] if targets and is_output else None
+            buffers.append(self._buffer_of(one, source, target))
+            if not is_output:
+                continue
+            if target is not None and not isinstance(target, Buffer):
+                check_target(target, *returned_form(one.binding, one.shape, one.dtype), one.binding.described)
+            is_array = not (isinstance(target, Buffer) or (target is None and is_resident))
+            results.append(Result(one.binding, buffers[-1], target if isinstance(target, np.ndarray) else None, is_array))
+        check_apart([(one.binding, one.buffer) for one in results])
+        check_apart([(one.binding, one.target) for one in results])
+        return tuple(buffers), results
+
+    def _buffer_of(self, argument: BufferArgument, source: object, target: object) -> Buffer:
+        """Return the buffer that a binding gets, with its contents."""
+        if isinstance(target, Buffer):
+            self._check_buffer(target, argument)
+            if isinstance(source, Buffer):
+                if source is not target:
+                    source.copy_to(target)
+            elif argument.data is not None:
+                target.write(argument.data)
+            return target
+        if isinstance(source, Buffer):
+            self._check_buffer(source, argument)
+            return source
+        device = self._context.device
+        made = self._context.room.make(lambda: Buffer(device, argument.shape, argument.dtype, argument.binding.name))
+        if argument.data is None:
+            made.fill(0)
+        else:
+            made.write(argument.data)
+        return made
+
+    def _check_buffer(self, buffer: Buffer, argument: BufferArgument) -> None:
+        name = argument.binding.name
+        if buffer.device is not self._context.device:
+            raise InvalidInput(
+                f"{argument.binding.described} got a buffer of another driver, on {buffer.device.physical.name!r}",
+                fix="make it with the driver that compiled the kernel",
+                binding=name,
+            )
+        if buffer.shape != argument.shape or buffer.dtype != argument.dtype:
+            raise InvalidInput(
+                f"out has a {buffer.described} for {argument.binding.described}, which has shape {argument.shape} and type "
+                f"{argument.dtype}",
+                fix=f"give driver.empty({argument.shape}, {str(argument.dtype)!r})",
+                binding=name,
+            )
+
+
+def check_buffers(device: KomputeDevice, given: Sequence[object]) -> None:
+    """Check that all are buffers of this device, and raise InvalidInput otherwise."""
+    for number, one in enumerate(given, start=1):
+        if not isinstance(one, Buffer):
+            raise InvalidInput(
+                f"argument {number} of bind is of type {type(one).__name__}, and bind takes resident buffers",
+                fix="make one with driver.buffer(array), or call the kernel with arrays",
+            )
+        if one.device is not device:
+            raise InvalidInput(
+                f"argument {number} of bind is a buffer of another driver, on {one.device.physical.name!r}",
+                fix="make it with the driver that compiled the kernel",
+            )

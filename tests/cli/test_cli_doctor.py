@@ -21,6 +21,8 @@ from vyre_driver.vulkan import enumerate_devices
 from vyre_driver.vulkan.devices import DeviceType
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from conftest import RunChild
 
 LOADER_FIX = "remove {0} or its folder from LD_LIBRARY_PATH, or install the loader anew (on Debian: libvulkan1)"
@@ -173,7 +175,8 @@ def on_a_terminal(code: str, **changes: str) -> str:
 def test_a_terminal_gets_colours_and_one_that_wants_none_gets_none() -> None:
     code = (
         "from vyre_driver.cli import doctor\nfrom vyre_driver.cli.doctor_checks import Check, State\n"
-        "doctor._print([Check('a', State.FAILURE, 'b', ('c [red] d',), ('e',))], State.FAILURE)"
+        "console, check = doctor._console(), Check('a', State.FAILURE, 'b', ('c [red] d',), ('e',))\n"
+        "doctor._print_check(console, check)\ndoctor._print_verdict(console, [check], State.FAILURE)"
     )
     plain = "failure  a: b\r\n           c [red] d\r\n\r\nverdict: failure\r\n1. e\r\n"
     coloured = on_a_terminal(code)
@@ -186,10 +189,38 @@ def test_a_terminal_gets_colours_and_one_that_wants_none_gets_none() -> None:
 def test_what_names_and_messages_hold_cannot_steer_a_terminal(run_python: RunChild) -> None:
     code = (
         "from vyre_driver.cli import doctor\nfrom vyre_driver.cli.doctor_checks import Check, State\n"
-        "doctor._print([Check('a', State.OK, 'b\\x1b[31m', ('c\\x07d',))], State.OK)"
+        "console, check = doctor._console(), Check('a', State.OK, 'b\\x1b[31m', ('c\\x07d',))\n"
+        "doctor._print_check(console, check)\ndoctor._print_verdict(console, [check], State.OK)"
     )
     done = run_python("-c", code)
     assert (done.status, done.stdout) == (0, "ok       a: b\\x1b[31m\n           c\\x07d\n\nverdict: ok, nothing to do\n")
+
+
+def test_a_check_is_printed_before_the_next_one_begins(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen = []
+
+    def examine(_: float) -> Iterator[Check]:
+        for name in ("a", "b"):
+            yield Check(name, State.OK, "well")
+            seen.append(capsys.readouterr().out)
+
+    monkeypatch.setattr(doctor, "examine", examine)
+    status = main(["doctor"])
+    assert (status, seen, capsys.readouterr().out) == (
+        0,
+        ["ok       a: well\n", "ok       b: well\n"],
+        "\nverdict: ok, nothing to do\n",
+    )
+
+
+def test_a_terminal_is_told_which_check_runs() -> None:
+    code = (
+        "import sys\nsys.stderr = sys.stdout\nfrom vyre_driver.cli import doctor\nprint(doctor._child('python', (), 60).state)"
+    )
+    told = on_a_terminal(code)
+    assert ("checking python" in told, told.rstrip().endswith("State.OK")) == (True, True)
 
 
 def test_a_check_survives_its_way_through_json() -> None:

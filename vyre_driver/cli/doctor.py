@@ -15,7 +15,7 @@ from vyre_driver import settings
 from vyre_driver.cli.doctor_checks import Check, State, worst
 from vyre_driver.cli.doctor_vulkan import manifests
 from vyre_driver.cli.options import add_json, print_json, printable
-from vyre_driver.cli.progress import progress
+from vyre_driver.cli.progress import shown_while_it_runs
 from vyre_driver.errors import InvalidCommand
 from vyre_driver.process.workers import ChildDied, ChildTimeout, answer_of, command_to_try
 
@@ -48,10 +48,11 @@ def run(options: argparse.Namespace) -> int:
     """Make the checks and print them; the status is 1 if one failed, or with --strict one warned."""
     timeout_s = _seconds(options.timeout)
     checks: list[Check] = []
-    with progress("examining") as step:
-        for check in examine(timeout_s):
-            checks.append(check)
-            step(len(checks))
+    console = _console()
+    for check in examine(timeout_s):
+        checks.append(check)
+        if not options.json:
+            _print_check(console, check)
     verdict = worst(checks)
     if options.json:
         facts: dict[str, object] = {
@@ -61,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
         }
         print_json(facts)
     else:
-        _print(checks, verdict)
+        _print_verdict(console, checks, verdict)
     return int(verdict is State.FAILURE or (options.strict and verdict is State.WARNING))
 
 
@@ -88,7 +89,8 @@ def _child(name: str, arguments: tuple[str, ...], timeout_s: float, **changes: s
     shown = f"{name} {arguments[0]}" if arguments else name
     command = command_to_try(_PROBE, name, *arguments)
     try:
-        data, err = answer_of(_PROBE, name, *arguments, within=timeout_s, env=settings.child_environment(**changes))
+        with shown_while_it_runs(f"checking {printable(shown)}"):
+            data, err = answer_of(_PROBE, name, *arguments, within=timeout_s, env=settings.child_environment(**changes))
     except ChildTimeout:
         fix = f"find out what hangs with: {command}"
         return Check(shown, State.FAILURE, f"did not end in {timeout_s:g} s and was killed", fixes=(fix,))
@@ -111,13 +113,19 @@ def _lines(err: bytes) -> list[str]:
     return ["".join(one if one.isprintable() else "?" for one in line)[:_MAX_LINE] for line in lines if line.strip()]
 
 
-def _print(checks: list[Check], verdict: State) -> None:
-    console = Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
-    for check in checks:
-        said = _wrapped(f"{printable(check.name)}: {printable(check.says)}", _COLUMN)
-        console.print(Text(check.state.value.ljust(_COLUMN), _STYLES[check.state]) + Text(said))
-        for detail in check.details:
-            console.print(" " * (_COLUMN + 2) + _wrapped(printable(detail), _COLUMN + 2))
+def _console() -> Console:
+    return Console(highlight=False, soft_wrap=True, markup=False, emoji=False)
+
+
+def _print_check(console: Console, check: Check) -> None:
+    """Print a check as soon as it is done: the next one may take long."""
+    said = _wrapped(f"{printable(check.name)}: {printable(check.says)}", _COLUMN)
+    console.print(Text(check.state.value.ljust(_COLUMN), _STYLES[check.state]) + Text(said))
+    for detail in check.details:
+        console.print(" " * (_COLUMN + 2) + _wrapped(printable(detail), _COLUMN + 2))
+
+
+def _print_verdict(console: Console, checks: list[Check], verdict: State) -> None:
     fixes = _fixes(checks)
     console.print(f"\nverdict: {verdict.value}" + ("" if fixes else ", nothing to do"))
     for number, fix in enumerate(fixes, start=1):

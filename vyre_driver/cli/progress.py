@@ -33,6 +33,19 @@ def progress(what: str, of: int | None = None) -> Iterator[Callable[..., None]]:
         yield step
 
 
+@contextmanager
+def shown_while_it_runs(what: str) -> Iterator[None]:
+    """Show what is under way on standard error while the block runs; nothing where that is not a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console  # late: most verbs show no progress
+    from rich.text import Text
+
+    with Console(file=sys.stderr).status(Text(what)):
+        yield
+
+
 def human_bytes(number: int) -> str:
     """Return a number of bytes in units of 1000: ``16.4 kB``."""
     from rich.filesize import decimal

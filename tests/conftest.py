@@ -58,7 +58,7 @@ class Finished:
         lines = self.stderr.splitlines()
         if "Traceback" in self.stderr or "Exception ignored" in self.stderr:
             return lines
-        return [line for line in lines if line.startswith(OWN_LINES)]
+        return [line for line in lines if line.startswith((OWN_LINES, '{"schema": '))]
 
 
 class RunChild(Protocol):

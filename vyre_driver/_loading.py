@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _ROOT = __file__.removesuffix("_loading.py")
 OLDEST_NUMPY = (1, 24)  # as in pyproject.toml
-REQUIRED = ("numpy", "blake3", "filelock", "platformdirs", "rich", "tomli_w", "tomli")  # the same
+REQUIRED = ("numpy", "blake3", "filelock", "platformdirs", "rich", "tomli_w", "tomli", "shtab")  # the same
 
 
 def check_compiled(root: str) -> None:

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     def action(
         name: str, act: Callable[[DiskPipelineCache, argparse.Namespace], int], description: str
     ) -> argparse.ArgumentParser:
-        result = actions.add_parser(name, help=description)
+        result = actions.add_parser(name, help=description, description=f"{description.capitalize()}.")
         add_json(result)
         result.set_defaults(act=act)
         return result

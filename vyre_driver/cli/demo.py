@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -16,9 +17,6 @@ from vyre_driver.errors import DispatchFailed, FileUnusable
 from vyre_driver.process.child import take_over_stdout
 from vyre_driver.process.workers import ChildDied, answer_of
 
-if TYPE_CHECKING:
-    import argparse
-
 JOBS = ("histogram", "saxpy", "mandelbrot")
 _PROCESSES = (1, 2)
 _STAGES = ("compile_ms", "pipeline_ms", "upload_ms", "dispatch_ms", "readback_ms")
@@ -29,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--files", nargs="+", default=[], metavar="PATH", help="count these (default: the standard library)")
     parser.add_argument("--npy", type=Path, metavar="FILE", help="float32 numbers for saxpy (default: 16 Mi made for it)")
     parser.add_argument("--out-dir", type=Path, default=Path(), metavar="DIR", help="where the picture goes (default: here)")
-    parser.add_argument("--worker", choices=JOBS, help="run one job in this process and print its figures as JSON")
+    parser.add_argument("--worker", choices=JOBS, help=argparse.SUPPRESS)
     add_device(parser)
     add_json(parser)
 
@@ -76,6 +74,7 @@ def _spawn(job: str, options: argparse.Namespace) -> dict[str, Any] | None:
     """Run one job in a fresh process; None if it stopped with an error, which it has printed on stderr itself."""
     given = ["--out-dir", str(options.out_dir), "--npy", str(options.npy)]
     given += ["--device", options.device] if options.device else []
+    given += ["--json"] if options.json else []  # for its errors
     given += ["--files", *options.files] if options.files else []
     try:
         figures: dict[str, Any] = answer_of("vyre_driver", "demo", "--worker", job, *given, shares_stderr=True)[0]

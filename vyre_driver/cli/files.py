@@ -6,13 +6,14 @@ import io
 import os
 import secrets
 import stat
+import sys
 import tokenize
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from vyre_driver.errors import FileUnusable
+from vyre_driver.errors import FileUnusable, InvalidCommand
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.plan import Binding
 
+STANDARD = "-"  # standard input or output, in the place of a file
 _NPY_MAGIC = b"\x93NUMPY"
 _PART_BYTES = 64 << 20
-_MAX_BYTES = (4 << 30) + (64 << 10)  # the largest range that Vulkan can bind, and the head of a .npy file
+MAX_BYTES = (4 << 30) + (64 << 10)  # the largest range that Vulkan can bind, and the head of a .npy file
 
 
 def read_array(path: Path, binding: Binding) -> NDArray[Any]:
@@ -35,12 +37,42 @@ def read_array(path: Path, binding: Binding) -> NDArray[Any]:
     that do not fit the binding.
     """
     data = read_bytes(path)
-    if path.suffix != ".npy":
-        return binding.from_bytes(data)
+    return _array_of(data, str(path)) if path.suffix == ".npy" else binding.from_bytes(data)
+
+
+def read_stdin_array() -> NDArray[Any]:
+    """Return the array of a ``.npy`` file from standard input; raises as ``read_stdin``, and FileUnusable if it is none."""
+    return _array_of(read_stdin("a .npy file"), "standard input")
+
+
+def _array_of(data: bytes, name: str) -> NDArray[Any]:
     try:
         return load_npy(io.BytesIO(data))
     except ValueError as error:
-        raise FileUnusable(f"{path} is not a .npy file ({error})", fix="write it with numpy.save", path=str(path)) from error
+        raise FileUnusable(f"{name} is not a .npy file ({error})", fix="write it with numpy.save", path=name) from error
+
+
+def read_stdin(what: str) -> bytes:
+    """Return all of standard input, at most 4 GiB.
+
+    Raises
+    ------
+    InvalidCommand
+        If it is a terminal: nobody types that.
+    FileUnusable
+        If it cannot be read, or holds more.
+    """
+    fix = f"pipe {what} into it, or name a file"
+    if os.isatty(0):
+        raise InvalidCommand(f"{what} is to come from standard input, which is a terminal", fix=fix)
+    try:
+        with os.fdopen(0, "rb", closefd=False) as file:  # sys.stdin is None where it is closed
+            data = _read(file, MAX_BYTES + 1)
+    except OSError as error:
+        raise FileUnusable(f"cannot read standard input ({error.strerror})", fix=fix, path=STANDARD) from error
+    if len(data) > MAX_BYTES:
+        raise FileUnusable(f"standard input is larger than {MAX_BYTES} bytes", fix=fix, path=STANDARD)
+    return data
 
 
 def load_npy(file: BinaryIO) -> NDArray[Any]:
@@ -63,13 +95,13 @@ def read_bytes(path: Path) -> bytes:
         with path.open("rb") as file:
             found = os.fstat(file.fileno())
             is_device = stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)
-            data = b"" if found.st_size > _MAX_BYTES else _read(file, 1 if is_device else _MAX_BYTES + 1)
+            data = b"" if found.st_size > MAX_BYTES else _read(file, 1 if is_device else MAX_BYTES + 1)
     except OSError as error:
         raise FileUnusable(f"cannot read {path} ({error.strerror})", fix="name a readable file", path=str(path)) from error
     if is_device and data:
         raise FileUnusable(f"cannot read {path} (it is a device)", fix="name a file with data", path=str(path))
-    if max(found.st_size, len(data)) > _MAX_BYTES:
-        raise FileUnusable(f"{path} is larger than {_MAX_BYTES} bytes", fix="name a smaller file", path=str(path))
+    if max(found.st_size, len(data)) > MAX_BYTES:
+        raise FileUnusable(f"{path} is larger than {MAX_BYTES} bytes", fix="name a smaller file", path=str(path))
     return data
 
 
@@ -150,3 +182,48 @@ class OutputFile:
         return FileUnusable(
             f"cannot write {self.path} ({error.strerror})", fix="name a file in a writable directory", path=str(self.path)
         )
+
+
+class StandardOutput:
+    """Standard output, for one ``.npy`` file and nothing else: what is printed within the block goes to standard error."""
+
+    path = STANDARD
+
+    def __init__(self) -> None:
+        """Check that it may be written to; raises InvalidCommand for a terminal, FileUnusable if it is closed."""
+        if sys.stdout is None:
+            raise FileUnusable("cannot write standard output (it is closed)", fix="open it, or name a file", path=STANDARD)
+        if sys.stdout.isatty():
+            raise InvalidCommand(
+                "an array is to go to standard output, which is a terminal", fix="send it into a file or a pipe, or name a file"
+            )
+
+    def __enter__(self) -> StandardOutput:
+        """Put standard error in its place, also for what drivers and libraries print."""
+        sys.stdout.flush()
+        self._file = os.fdopen(os.dup(1), "wb")
+        os.dup2(2, 1)
+        return self
+
+    def write(self, array: NDArray[Any]) -> None:
+        """Write an array as ``.npy``; raises OSError."""
+        np.save(_Writing(self._file), array, allow_pickle=False)  # numpy asks a pipe for its position
+        self._file.flush()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        """Put it back."""
+        with suppress(OSError):
+            sys.stdout.flush()
+        os.dup2(self._file.fileno(), 1)
+        try:
+            self._file.close()
+        except OSError:
+            if error is None:
+                raise
+
+
+class _Writing:
+    """A file of which only ``write`` is known, so that numpy takes no shortcut."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.write = file.write

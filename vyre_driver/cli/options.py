@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidCommand
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from vyre_driver.spirv import SpirvModule
+    from vyre_driver.errors import VyreError
 
 SCHEMA = 1
 
@@ -30,24 +30,44 @@ def add_device(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_shader(parser: argparse.ArgumentParser) -> None:
-    """Add the shader's file and ``--entry``."""
-    parser.add_argument("shader", type=Path, metavar="SHADER", help=".comp (GLSL, through glslangValidator) or .spv")
-    parser.add_argument("--entry", metavar="NAME", help="entry point (default: the only one, or main)")
-
-
-def load_shader(path: Path, entry: str | None) -> SpirvModule:
-    """Read a shader by its file's suffix, ``.spv`` or GLSL; raises what ``from_file`` and ``from_glsl`` raise."""
-    from vyre_driver.spirv import SpirvModule  # late: verbs without a shader need none
-
-    is_binary = path.suffix == ".spv"
-    return SpirvModule.from_file(path, entry=entry) if is_binary else SpirvModule.from_glsl(path, entry=entry)
-
-
 def print_json(data: Mapping[str, object]) -> None:
     """Print one JSON document with the schema's number first."""
     json.dump({"schema": SCHEMA, **data}, sys.stdout, indent=2)
     print()
+
+
+def line_as_json(data: Mapping[str, object]) -> str:
+    """Return one JSON document with the schema's number first, as one line."""
+    return json.dumps({"schema": SCHEMA, **data})
+
+
+def error_as_data(error: VyreError) -> dict[str, object]:
+    """Return what an error says as plain data; ``attributes`` are the facts that its message names."""
+    return {
+        "code": error.code,
+        "name": type(error).__name__,
+        "problem": error.problem,
+        "fix": error.fix,
+        "attributes": _plain(error.context),
+    }
+
+
+def _plain(value: object) -> object:
+    """Return a value in the types of JSON; what has none becomes text, as do infinities."""
+    if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [_plain(one) for one in value]
+    return str(value)
+
+
+def nearest(word: str, known: Iterable[str]) -> list[str]:
+    """Return the known word that one was probably meant to be, if there is one."""
+    from difflib import get_close_matches  # late: only what is mistyped needs it
+
+    return get_close_matches(word, list(known), n=1)
 
 
 def printable(value: object) -> str:

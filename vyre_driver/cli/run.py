@@ -1,7 +1,8 @@
-"""``vyre-driver run``: any compute shader on files."""
+"""``vyre-driver run``: any compute shader on files, on what is piped in, or on made-up numbers."""
 
 from __future__ import annotations
 
+import argparse
 import math
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,19 +11,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.binding.plan import BindingPlan, BindingRole
-from vyre_driver.cli.files import OutputFile, read_array
-from vyre_driver.cli.options import add_device, add_json, add_shader, load_shader, pairs, print_json, say, whole_numbers
+from vyre_driver.cli import run_timing
+from vyre_driver.cli.files import STANDARD, OutputFile, StandardOutput
+from vyre_driver.cli.inputs import input_array
+from vyre_driver.cli.options import add_device, add_json, pairs, print_json, say, tell, whole_numbers
+from vyre_driver.cli.shaders import add_shader, load_shader
 from vyre_driver.driver import Driver
 from vyre_driver.errors import InvalidCommand, InvalidInput, InvalidPushConstant, InvalidSpecialization, with_article
 from vyre_driver.spirv.layout import numbers_of, shown
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from vyre_driver.binding.plan import Binding
+    from vyre_driver.kompute.buffer import Buffer
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.spirv.layout import Member
     from vyre_driver.spirv.reflection import Reflection
@@ -33,12 +37,35 @@ _COUNT_DIGITS = 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes."""
-    add_shader(parser)
-    parser.add_argument("--in", dest="inputs", action="append", default=[], metavar="NAME=FILE", help=".npy or raw bytes")
-    parser.add_argument("--out", dest="outputs", action="append", default=[], metavar="NAME=FILE", help=".npy or raw bytes")
+    add_shader(parser, is_optional=True)
+    parser.add_argument("--list", action="store_true", help="print the included shaders and what they take, and stop")
+    parser.add_argument(
+        "--in",
+        dest="inputs",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help=".npy or raw bytes; - reads .npy from standard input; random:SHAPE[:TYPE] (the same each time), zeros:, ones: and "
+        "arange: need no file, with a SHAPE such as 1000 or 64x32",
+    )
+    parser.add_argument(
+        "--out",
+        dest="outputs",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help=".npy or raw bytes; - writes .npy to standard output, and the report to standard error",
+    )
     parser.add_argument(
         "--count", dest="counts", action="append", default=[], metavar="NAME=N", help="elements of a buffer without --in, zero"
     )
+    _add_call(parser)
+    add_device(parser)
+    add_json(parser)
+
+
+def _add_call(parser: argparse.ArgumentParser) -> None:
+    """Add how the shader is called."""
     parser.add_argument(
         "--spec", dest="specs", action="append", default=[], metavar="NAME=VALUE", help="specialization constant"
     )
@@ -49,29 +76,89 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="X,Y,Z|auto",
         help="workgroups; auto: an invocation an element of the largest output",
     )
+    parser.add_argument(
+        "--time",
+        nargs="?",
+        const=0,
+        type=_runs,
+        metavar="N",
+        help="tell how long N more runs take, on a device that is kept busy before (default: as many as take a second)",
+    )
+    parser.add_argument("--strict", action="store_true", help="fail where outputs are left unwritten or inputs are changed")
     parser.add_argument("--allow-software", action="store_true", help="accept a CPU device")
-    add_device(parser)
-    add_json(parser)
+
+
+def _runs(text: str) -> int:
+    if not text.isdecimal() or len(text) > _COUNT_DIGITS or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of runs: write --time=N, or --time behind the shader")
+    return int(text)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run the shader: everything given is read and checked first, the device is opened then, files appear last."""
+    if options.list:
+        return _list(options)
+    inputs, outputs = pairs("--in", options.inputs), pairs("--out", options.outputs)
+    _check_shader(options.shader, inputs, outputs)
     module = load_shader(options.shader, options.entry)
     plan = BindingPlan.from_reflection(module.reflection)
     specs = _specs(module.reflection, pairs("--spec", options.specs))
     push = _push(module.reflection, pairs("--push", options.push))
-    arrays, out_shapes = _inputs(plan, pairs("--in", options.inputs), pairs("--count", options.counts))
+    arrays, out_shapes = _inputs(plan, inputs, pairs("--count", options.counts))
     groups = None if options.groups == "auto" else whole_numbers("--groups", options.groups)
     with ExitStack() as stack:
-        files = _open_outputs(plan, pairs("--out", options.outputs), stack)
+        files = _open_outputs(plan, outputs, stack)
         driver = stack.enter_context(Driver(options.device, allow_software=options.allow_software or None))
         kernel = driver.compile(module, specs)
-        results = kernel(*arrays, workgroups=groups, push_constants=push, out_shapes=out_shapes)
-        named = _named(plan, results)
+
+        def call(*, strict: bool | None = None) -> NDArray[Any] | tuple[NDArray[Any], ...]:
+            return kernel(*arrays, workgroups=groups, push_constants=push, out_shapes=out_shapes, strict=strict)
+
+        named = _named(plan, call(strict=options.strict or None))
+        took = None
+        if options.time is not None:
+            buffers = _buffers(driver, plan, arrays, named)
+            moved = sum(one.nbytes for one in (*arrays, *named.values()))
+            took = run_timing.timed(call, kernel.bind(*buffers, workgroups=groups, push_constants=push), options.time, moved)
         for name, file in files.items():
             file.write(named[name])
-        _show(driver, kernel, named, files, as_json=options.json)
+        _show(driver, kernel, _described(named, files), took, as_json=options.json)
     return 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    """Print the included shaders."""
+    from vyre_driver.spirv.shipped import shipped_module, shipped_names  # late: only this needs all of them
+
+    found = {name: shipped_module(name).signature.removeprefix("kernel") for name in shipped_names()}
+    shaders = [{"name": name, "signature": f"{name}{takes}"} for name, takes in found.items()]
+    tell(options, {"shaders": shaders}, *(one["signature"] for one in shaders))
+    return 0
+
+
+def _check_shader(shader: str | None, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> None:
+    """Check that there is a shader, and that standard input and output are named once at most."""
+    if shader is None:
+        raise InvalidCommand(
+            "the command line is wrong: the following arguments are required: SHADER", fix="see vyre-driver run --help"
+        )
+    for what, used in (("input", [shader, *inputs.values()]), ("output", list(outputs.values()))):
+        times = used.count(STANDARD)
+        if times > 1:
+            raise InvalidCommand(f"standard {what} is named {times} times", fix="name it once, and give files for the rest")
+
+
+def _buffers(
+    driver: Driver, plan: BindingPlan, arrays: Sequence[NDArray[Any]], results: Mapping[str, NDArray[Any]]
+) -> list[Buffer]:
+    """Return resident buffers with what a call is given, in binding order."""
+    left = iter(arrays)
+    return [
+        driver.empty(results[one.name].shape, results[one.name].dtype)
+        if one.role is BindingRole.OUTPUT
+        else driver.buffer(next(left))
+        for one in plan.bindings
+    ]
 
 
 def _specs(reflection: Reflection, given: Mapping[str, str]) -> dict[str, object]:
@@ -128,7 +215,7 @@ def _inputs(
         if binding.name in files and binding.name in counts:
             raise InvalidCommand(f"{binding.name!r} has both --in and --count", fix="give one of them")
         if binding.name in files:
-            arrays.append(read_array(Path(files[binding.name]), binding))
+            arrays.append(input_array(files[binding.name], binding))
             continue
         count = _count(binding, counts)
         if binding.role is BindingRole.OUTPUT:
@@ -149,7 +236,7 @@ def _count(binding: Binding, counts: Mapping[str, str]) -> int:
         return int(text)
     if binding.role is not BindingRole.INPUT and binding.element_count:
         return binding.element_count
-    fix = f"add --in {binding.name}=FILE"
+    fix = f"add --in {binding.name}=FILE or --in {binding.name}=random:N"
     if binding.role is not BindingRole.INPUT:
         fix += f", or --count {binding.name}=N to start it with zeros"
     raise InvalidInput(
@@ -159,9 +246,13 @@ def _count(binding: Binding, counts: Mapping[str, str]) -> int:
     )
 
 
-def _open_outputs(plan: BindingPlan, paths: Mapping[str, str], stack: ExitStack) -> dict[str, OutputFile]:
+def _open_outputs(plan: BindingPlan, paths: Mapping[str, str], stack: ExitStack) -> dict[str, OutputFile | StandardOutput]:
     _check_names("--out", paths, [binding for binding in plan.bindings if binding.role.produces_output])
-    return {name: stack.enter_context(OutputFile(Path(path))) for name, path in paths.items()}
+    files: dict[str, OutputFile | StandardOutput] = {}
+    for name, path in paths.items():
+        files[name] = StandardOutput() if path == STANDARD else OutputFile(Path(path))
+        stack.enter_context(files[name])
+    return files
 
 
 def _check_names(option: str, given: Iterable[str], bindings: Sequence[Binding]) -> None:
@@ -180,11 +271,10 @@ def _named(plan: BindingPlan, results: NDArray[Any] | tuple[NDArray[Any], ...]) 
     return dict(zip(outputs, results if isinstance(results, tuple) else (results,), strict=True))
 
 
-def _show(
-    driver: Driver, kernel: Kernel, results: Mapping[str, NDArray[Any]], files: Mapping[str, OutputFile], *, as_json: bool
-) -> None:
-    report, trace = driver.report(), kernel.trace
-    outputs = {
+def _described(
+    results: Mapping[str, NDArray[Any]], files: Mapping[str, OutputFile | StandardOutput]
+) -> dict[str, dict[str, Any]]:
+    return {
         name: {
             "dtype": str(array.dtype),
             "shape": list(array.shape),
@@ -192,11 +282,19 @@ def _show(
         }
         for name, array in results.items()
     }
+
+
+def _show(
+    driver: Driver, kernel: Kernel, outputs: Mapping[str, dict[str, Any]], took: dict[str, Any] | None, *, as_json: bool
+) -> None:
+    report, trace = driver.report(), kernel.trace
     if as_json:
         cache = {"verdict": trace.verdict.name, "reason": trace.reason, "key": trace.key}
-        print_json({**report, "cache": cache, "outputs": outputs})
+        print_json({**report, "cache": cache, "outputs": outputs, **({} if took is None else {"time": took})})
         return
     say(f"{report['device']} ({report['driver']}){', a software device' if report['is_software'] else ''}")
     say(f"cache: {trace.verdict.name.lower()} ({trace.reason})")
     for name, facts in outputs.items():
         say(f"{name}: {facts['dtype']} {facts['shape']} -> {facts['file'] or 'not written (no --out)'}")
+    for line in () if took is None else run_timing.lines(took):
+        say(line)

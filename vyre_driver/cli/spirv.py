@@ -6,8 +6,10 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.cli.options import add_json, add_shader, load_shader, print_json, say
+from vyre_driver.cli.options import add_json, print_json, say, tell
+from vyre_driver.cli.shaders import add_shader, load_shader
 from vyre_driver.errors import VyreError
+from vyre_driver.spirv.disassembler import disassemble
 from vyre_driver.spirv.entry import choose_entry
 from vyre_driver.spirv.layout import Array, Matrix, Struct
 from vyre_driver.spirv.opcodes import capability_name
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes."""
     add_shader(parser)
+    parser.add_argument("--disassemble", action="store_true", help="print the module's instructions (needs spirv-dis)")
     add_json(parser)
 
 
@@ -40,6 +43,10 @@ def run(options: argparse.Namespace) -> int:
     module = load_shader(options.shader, options.entry)
     if options.entry is not None:
         choose_entry(module.interface, options.entry, module.name)
+    if options.disassemble:
+        text = disassemble(module.code, module.name)
+        tell(options, {"name": module.name, "disassembly": text}, text.removesuffix("\n"))
+        return 0
     if options.json:
         print_json(_as_data(module))
         return 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vyre_driver.cli.files import OutputFile
-from vyre_driver.cli.options import add_json, add_shader, load_shader, say, tell
+from vyre_driver.cli.files import STANDARD, OutputFile
+from vyre_driver.cli.options import add_json, say, tell
+from vyre_driver.cli.shaders import add_shader, load_shader
 from vyre_driver.spirv.stub import stub_of
 
 if TYPE_CHECKING:
@@ -16,20 +17,19 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add what the verb takes."""
     add_shader(parser)
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="where it goes (default: beside the shader, as .pyi; - prints it)"
-    )
+    where = "where it goes (default: beside the shader, as .pyi; - prints it, as it does a piped shader's)"
+    parser.add_argument("--out", metavar="FILE", help=where)
     add_json(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Write the stub, or print it."""
     text = stub_of(load_shader(options.shader, options.entry))
-    if options.out == Path("-"):
+    if (options.out or options.shader) == STANDARD:
         say(text, end="")
         return 0
-    path = options.out or options.shader.with_suffix(".pyi")
+    path = Path(options.shader).with_suffix(".pyi") if options.out is None else Path(options.out)
     with OutputFile(path) as file:
         file.write_text(text)
-    tell(options, {"shader": str(options.shader), "stub": str(path)}, path)
+    tell(options, {"shader": options.shader, "stub": str(path)}, path)
     return 0

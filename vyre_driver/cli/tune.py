@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(required=True, metavar="ACTION", parser_class=type(parser))
 
     def action(name: str, act: Callable[[argparse.Namespace], int], description: str) -> argparse.ArgumentParser:
-        result = actions.add_parser(name, help=description)
+        result = actions.add_parser(name, help=description, description=f"{description.capitalize()}.")
         _add_file(result, argparse.SUPPRESS)  # so that it does not undo one before the action
         add_json(result)
         result.set_defaults(act=act)

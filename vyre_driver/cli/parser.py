@@ -1,0 +1,157 @@
+"""The parser of the command line: argparse, whose errors are raised, name what was nearly written, and end as all others do."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from importlib.machinery import PathFinder
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from vyre_driver._loading import check_numpy
+from vyre_driver._version import __version__
+from vyre_driver.cli.options import nearest, say
+from vyre_driver.cli.verbs import VERBS
+from vyre_driver.errors import InvalidCommand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from types import ModuleType
+
+PROGRAM = "vyre-driver"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises InvalidCommand, with the verb or option that was probably meant."""
+
+    def __init__(self, **options: Any) -> None:  # noqa: ANN401 -- argparse's
+        """Take options whole, and help texts with their line breaks."""
+        super().__init__(allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **options)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of printing usage, so that every error looks the same."""
+        raise InvalidCommand(f"the command line is wrong: {message}", fix=f"see {self.prog} --help")
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[argparse.Namespace, list[str]]:  # type: ignore[override] # noqa: ANN401 -- argparse's
+        """Parse; what is left over is refused here, where the options are known that may have been meant."""
+        options, left = super().parse_known_args(args, namespace)
+        if left:
+            meant = [near for one in left for near in nearest(one.partition("=")[0], self._option_string_actions)]
+            self._refuse(f"unrecognized arguments: {' '.join(left)}", meant)
+        return options, left
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        """Refuse a value that is none of the choices, and name the one that is like it."""
+        if action.choices is None or value in action.choices:
+            return
+        name = "/".join(action.option_strings) or action.metavar or action.dest
+        choices = [str(one) for one in action.choices]
+        known = [*choices, *(one for one in self._option_string_actions if one.startswith("--"))]
+        meant = nearest(str(value), known)
+        self._refuse(f"argument {name}: {value!r} is none of {', '.join(choices)}", meant)
+
+    def _refuse(self, problem: str, meant: Collection[str]) -> NoReturn:
+        fix = f"write {next(iter(meant))}, or see" if meant else "see"
+        raise InvalidCommand(f"the command line is wrong: {problem}", fix=f"{fix} {self.prog} --help")
+
+
+class _Print(argparse.Action):
+    """Prints a text that is made when it is asked for, and ends."""
+
+    def __init__(self, text: Callable[[], str], **options: Any) -> None:  # noqa: ANN401 -- argparse's
+        super().__init__(nargs=0, **options)
+        self.text = text
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        """Print it."""
+        say(self.text())
+        parser.exit()
+
+
+def parser_of(wanted: Collection[str]) -> Parser:
+    """Return the parser with the arguments of these verbs; of the others it knows names only: importing one takes long."""
+    parser = Parser(
+        prog=PROGRAM,
+        description="Vulkan compute: shaders and arrays in, results out.",
+        epilog=f"`{PROGRAM} VERB --help` shows a verb's options and examples.",
+    )
+    parser.add_argument("-V", "--version", action=_Print, text=version_text, help="print the versions of what runs")
+    parser.add_argument("--includes", action=_Print, text=_includes, help="print the compiler's option for vyre_driver.h")
+    verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=Parser)
+    for name, verb in VERBS.items():
+        examples = "".join(f"\n  {PROGRAM} {one}" for one in verb.examples)
+        of_verb = verbs.add_parser(name, help=verb.about, description=verb.description, epilog=f"examples:{examples}")
+        if name in wanted:
+            module = _verb_module(name)
+            check_numpy()
+            module.add_arguments(of_verb)
+            of_verb.set_defaults(run=module.run, parser_of=parser_of)
+    return parser
+
+
+def parsed(given: Sequence[str]) -> argparse.Namespace:
+    """Parse the arguments behind the program's name; raises InvalidCommand."""
+    return parser_of([one for one in given if one in VERBS][:1]).parse_args(given)
+
+
+def version_text() -> str:
+    """Return one line with the versions that the report of a fault needs; nothing is imported for it."""
+    system = os.uname()
+    parts = [f"Python {sys.version.split()[0]}", f"numpy {_numpy_version() or 'not installed'}"]
+    return f"{PROGRAM} {__version__} ({', '.join([*parts, f'{system.sysname} {system.machine}', *_c_library()])})"
+
+
+def _numpy_version() -> str:
+    """Return the version that pip knows of the numpy that would be imported; nothing where there is none."""
+    spec = PathFinder.find_spec("numpy")
+    if spec is None or spec.origin is None:
+        return ""
+    beside = Path(spec.origin).parents[1].glob("numpy-*.dist-info")
+    return next((one.name.removeprefix("numpy-").removesuffix(".dist-info") for one in beside), "of unknown version")
+
+
+def _c_library() -> list[str]:
+    """Return the version of glibc, which decides on the wheels that fit; nothing with another library."""
+    try:
+        found = os.confstr("CS_GNU_LIBC_VERSION")
+    except (ValueError, OSError):
+        return []
+    return [found] if found else []
+
+
+def _includes() -> str:
+    """Return ``-I`` and the directory, quoted for a shell."""
+    from vyre_driver.embedding import get_include
+
+    return f"-I{shlex.quote(get_include())}"
+
+
+def _verb_module(name: str) -> ModuleType:  # noqa: C901 -- a case a verb
+    """Import the module of a verb."""
+    verb: ModuleType
+    match name:
+        case "cache":
+            from vyre_driver.cli import cache as verb
+        case "completion":
+            from vyre_driver.cli import completion as verb
+        case "conform":
+            from vyre_driver.cli import conform as verb
+        case "demo":
+            from vyre_driver.cli import demo as verb
+        case "devices":
+            from vyre_driver.cli import devices as verb
+        case "doctor":
+            from vyre_driver.cli import doctor as verb
+        case "metrics":
+            from vyre_driver.cli import metrics as verb
+        case "run":
+            from vyre_driver.cli import run as verb
+        case "spirv":
+            from vyre_driver.cli import spirv as verb
+        case "stub":
+            from vyre_driver.cli import stub as verb
+        case "tune":
+            from vyre_driver.cli import tune as verb
+    return verb

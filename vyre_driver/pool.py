@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from vyre_driver import settings
 from vyre_driver.cache.disk import DiskPipelineCache
+from vyre_driver.display.line import count, one_line
 from vyre_driver.driver import Driver
 from vyre_driver.errors import DeviceLost, DispatchFailed
 from vyre_driver.process._lock import Condition
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.spirv.module import SpirvModule
-    from vyre_driver.telemetry.events import Listener
+    from vyre_driver.telemetry.events import AnyListener
 
 _Result = TypeVar("_Result")
 _MAX_LOST = 2
@@ -227,6 +228,14 @@ class DriverPool:
             raise DispatchFailed("the pool has no devices", fix="name one device or more")
         start_all(lane.thread for lane in self._lanes.lanes)
 
+    def __repr__(self) -> str:
+        """Return its devices and what waits for them as one line."""
+        lanes = list(self._lanes.lanes)
+        names = ", ".join(repr(one.driver.physical_device.name) for one in lanes)
+        lost, jobs = sum(one.lost is not None for one in lanes), sum(one.load[0] for one in lanes)
+        state = "closed" if self._lanes.closing else ""
+        return one_line("DriverPool", f"on {names}", f"{lost} lost" if lost else "", f"{count(jobs, 'job')} under way", state)
+
     @property
     def drivers(self) -> tuple[Driver, ...]:
         """The drivers that are in use, in the order of the devices; those that were lost are not among them."""
@@ -291,12 +300,12 @@ class DriverPool:
             text.gauge("pool_jobs_running", "Whether a device works on a job of a pool.", running)
         return str(text)
 
-    def add_listener(self, listener: Listener) -> None:
+    def add_listener(self, listener: AnyListener) -> None:
         """Send every event of all devices from now on to a listener; it is called on their threads."""
         for lane in self._lanes.lanes:
             lane.driver.events.add_listener(listener)
 
-    def remove_listener(self, listener: Listener) -> None:
+    def remove_listener(self, listener: AnyListener) -> None:
         """Remove a listener; one that was never added is ignored."""
         for lane in self._lanes.lanes:
             lane.driver.events.remove_listener(listener)

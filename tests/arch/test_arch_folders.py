@@ -20,6 +20,7 @@ STAGES = (
     "_fast",
     "_loading",
     "checks",
+    "display",
     "process",
     "vulkan",
     "vulkan/layer",

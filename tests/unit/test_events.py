@@ -9,17 +9,17 @@ import time
 import weakref
 from typing import TYPE_CHECKING
 
+import pytest
 from extras import imported
 from listeners import Heard
 from literals import refusal
 
-from vyre_driver.errors import InvalidSetting
+from vyre_driver.errors import InvalidInput, InvalidSetting
 from vyre_driver.telemetry.events import Event, EventKind, Events, Failure
 from vyre_driver.telemetry.opentelemetry import OpenTelemetrySpans, listeners_from_settings
 from vyre_driver.telemetry.prometheus import MetricsText
 
 if TYPE_CHECKING:
-    import pytest
     from conftest import RunChild
 
 
@@ -80,6 +80,24 @@ def test_listeners_hear_what_happens_while_they_listen() -> None:
     events.emit(EventKind.EVICT)
     assert [parts(one) for one in heard.events] == [(EventKind.HIT, 1, "ab", 2, "x"), (EventKind.DISPATCH, 3, "ab", 1, "")]
     assert other.events == list(events.recent()[1:])
+
+
+def test_a_function_or_a_method_hears_as_an_object_does() -> None:
+    events, heard, kinds = Events(), Heard(), []
+    events.add_listener(lambda event: kinds.append(event.kind))
+    events.add_listener(heard.on_event)
+    events.emit(EventKind.HIT)
+    events.remove_listener(heard.on_event)
+    events.emit(EventKind.MISS)
+    assert (kinds, [one.kind for one in heard.events]) == ([EventKind.HIT, EventKind.MISS], [EventKind.HIT])
+
+
+@pytest.mark.parametrize(
+    ("listener", "what"), [(None, "of type NoneType"), (Heard, "the class Heard"), ("on_event", "of type str")], ids=repr
+)
+def test_what_cannot_listen_is_refused_at_once(listener: object, what: str) -> None:
+    with pytest.raises(InvalidInput, match=f"a listener is {what}, which cannot be called with an event"):
+        Events().add_listener(listener)  # type: ignore[arg-type]
 
 
 def test_a_listener_that_raises_is_told_no_more_and_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,6 +12,7 @@ from vyre_driver.cache import _read
 from vyre_driver.cache.entry import MAX_ENTRY_BYTES, PipelineEntry, Verdict, decode_entry
 from vyre_driver.cache.files import OPEN_TO_READ, publish, set_aside
 from vyre_driver.cache.root import unmakeable_reason
+from vyre_driver.display.line import one_line
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
@@ -43,6 +44,18 @@ class CacheLookup(NamedTuple):
 
 
 NOTHING = CacheLookup(Verdict.MISS, None, Verdict.MISS.value)
+
+
+def described(directory: EntryDirectory | None, base: EntryDirectory | None, in_memory: int) -> str:
+    """Return a cache with these directories as one line; the disk is not asked."""
+    place, parts = "in memory", []
+    if directory is not None:
+        place = f"at {directory.root.path!r}"
+        parts = ["read-only" if directory.read_only else "", "sealed" if directory.hmac_key is not None else ""]
+        parts.append("not used" if directory.refused else "")
+    below = "" if base is None else f"base {base.root.path!r}"
+    kept = f"{in_memory} {'entry' if in_memory == 1 else 'entries'} in memory" if in_memory else ""
+    return one_line("DiskPipelineCache", place, *parts, below, kept)
 
 
 class EntryDirectory:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver import _fast, settings
 from vyre_driver.cache import evict, walk
 from vyre_driver.cache.check import check_directory, clear_root
-from vyre_driver.cache.directory import CacheLookup, EntryDirectory
+from vyre_driver.cache.directory import CacheLookup, EntryDirectory, described
 from vyre_driver.cache.durable import PendingFlush
 from vyre_driver.cache.entry import PipelineEntry, Verdict, encode_entry, unfit_reason
 from vyre_driver.cache.explain import explain_lookup
@@ -85,6 +85,10 @@ class DiskPipelineCache:
         self._readonly = readonly
         self._pending = PendingFlush()
         self.hmac_key = hmac_key
+
+    def __repr__(self) -> str:
+        """Return its place and its state as one line."""
+        return described(self._directory, self._base, len(self._memory))
 
     @classmethod
     def from_settings(cls, root: str | os.PathLike[str] | None = None) -> DiskPipelineCache:
@@ -310,12 +314,11 @@ class DiskPipelineCache:
             If a root cannot be read.
         """
         listed: set[str] = set()
-        for layer in self._layers:
-            if layer.is_usable():
-                for stored in walk.stored_entries(layer.root):
-                    if stored.key not in listed:
-                        listed.add(stored.key)
-                        yield stored
+        for layer in (one for one in self._layers if one.is_usable()):
+            for stored in walk.stored_entries(layer.root):
+                if stored.key not in listed:
+                    listed.add(stored.key)
+                    yield stored
 
     def peek(self, key: PipelineCacheKey) -> CacheLookup:
         """Return what ``get`` would; nothing is counted, touched or moved."""
@@ -389,8 +392,7 @@ class DiskPipelineCache:
         if missed:
             return next((one for one in missed if one.verdict is not Verdict.MISS), missed[0])
         unused = [f": {one.root.path} is not used, {one.refused}" for one in layers if one.refused]
-        where = "memory only" + "".join(unused[:1])
-        return CacheLookup(Verdict.MISS, None, f"{Verdict.MISS.value} ({where})")
+        return CacheLookup(Verdict.MISS, None, f"{Verdict.MISS.value} (memory only{''.join(unused[:1])})")
 
     def _note_written(self, directory: EntryDirectory, place: str, size: int) -> None:
         """Remember what flush has to wait for, and prune when that is due."""

@@ -21,6 +21,10 @@ class MemoryEntries:
         self._bytes = 0
         self._lock = threading.Lock()
 
+    def __len__(self) -> int:
+        """Count the entries."""
+        return len(self._entries)
+
     def get(self, digest: bytes) -> PipelineEntry | None:
         """Return the entry, which counts as used now."""
         with self._lock:

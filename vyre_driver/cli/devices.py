@@ -33,14 +33,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _lines(device: PhysicalDevice) -> list[str]:
-    kind = "cpu (software)" if device.is_software else device.device_type.name.lower()
     conformance = f", conformance {device.conformance_version}" if device.conformance_version else ""
     left = device.device_local_left_bytes
     memory = f"{device.device_local_bytes / 2**30:.1f} GiB" + (f" ({left / 2**30:.1f} GiB left)" if left is not None else "")
     lines = [
         f"{device.index}  {device.name}",
-        f"type {kind}, Vulkan {device.api}{conformance}, memory {memory}",
-        f"driver {f'{device.driver_name} {device.driver_info}'.strip() or 'unknown'}",
+        f"type {device.kind}, Vulkan {device.api}{conformance}, memory {memory}",
+        f"driver {device.driver or 'unknown'}",
         ", ".join(_compute_facts(device)),
         f"uuid:{device.device_uuid.hex()}" + (f"  pci:{device.pci_address}" if device.pci_address else ""),
     ]

@@ -6,6 +6,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.submission import record_in_order
 from vyre_driver.runtime.bound import BoundKernel, DispatchFuture
@@ -30,6 +31,12 @@ class Batch:
         self._events = events
         self._bound: list[BoundKernel] = []
         self._submission: Submission | None = None
+
+    def __repr__(self) -> str:
+        """Return how many dispatches it has as one line."""
+        number = len(self._bound)
+        recorded = "" if self._submission is None else "recorded"
+        return one_line("Batch", f"of {number} dispatch{'' if number == 1 else 'es'}", recorded)
 
     def add(self, bound: BoundKernel) -> None:
         """Append a bound kernel; the same one may come several times.

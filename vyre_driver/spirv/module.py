@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import FileUnusable, InvalidInput
 from vyre_driver.spirv.entry import EntryUses, choose_entry
 from vyre_driver.spirv.glsl import compile_glsl
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.interface import ModuleInterface
     from vyre_driver.spirv.reflection import Reflection
 
+_MOST_ENTRIES = 3  # that are named
 _MAX_MODULE_BYTES = 64 * 1024 * 1024
 
 
@@ -52,7 +54,7 @@ class RunnableModule:
     looks_beyond_x: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SpirvModule:
     """SPIR-V bytes in host order and what they declare; ``name`` says in errors which module it is.
 
@@ -97,6 +99,13 @@ class SpirvModule:
         For example ``kernel(x: f32[n] in, y: f32[n] inout; TILE: u32 = 16; push: alpha f32)``.
         """
         return signatures(self.code, self.interface, self.entry)
+
+    def __repr__(self) -> str:
+        """Return its name, its entry points and its size as one line."""
+        entries = [one.name for one in self.interface.entry_points] if self.entry is None else [self.entry]
+        shown = ", ".join(map(repr, entries[:_MOST_ENTRIES])) + (", ..." if len(entries) > _MOST_ENTRIES else "")
+        buffers = count(len(self.interface.resources), "resource")
+        return one_line("SpirvModule", repr(self.name), f"entry {shown}", buffers, count(len(self.code), "byte"))
 
     def __str__(self) -> str:
         """Return a summary of some lines: what it declares, and what it asks of a device."""

@@ -16,13 +16,14 @@ import enum
 import logging
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from vyre_driver.errors import VyreError
+from vyre_driver.display.line import count, one_line
+from vyre_driver.errors import InvalidInput, VyreError
 from vyre_driver.telemetry._counters import Counters, Replays
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from vyre_driver.telemetry._counters import Parts
 
@@ -74,23 +75,31 @@ class Event:
 
 
 class Listener(Protocol):
-    """What receives events."""
+    """What receives events; a plain function may do so too."""
 
     def on_event(self, event: Event) -> None:
         """Receive an event."""
 
 
+AnyListener: TypeAlias = "Listener | Callable[[Event], object]"
+
+
 class Events:
     """The events of one driver. May be used from several threads."""
 
-    def __init__(self, listeners: Iterable[Listener] = ()) -> None:
+    def __init__(self, listeners: Iterable[AnyListener] = ()) -> None:
         """Start with nothing."""
         self._tally = Counters(len(_KINDS))
-        self._listeners: tuple[Listener, ...] = ()
+        self._listeners: tuple[AnyListener, ...] = ()
         self._lock = threading.RLock()  # of the listeners, which a finalizer may take off; the tally needs none
         self.listeners_dropped = 0
         self._failures: dict[tuple[EventKind, int], int] = {}
         self._set_listeners(tuple(listeners))
+
+    def __repr__(self) -> str:
+        """Return how many there were of each kind as one line."""
+        told = [f"{kind.value} {number}" for kind, number in self.counts().items() if number]
+        return one_line("Events", *told or ["none yet"], count(len(self._listeners), "listener"))
 
     def emit(
         self, kind: EventKind, duration_ns: int | None = None, key: str | None = None, count: int = 1, detail: str = ""
@@ -126,15 +135,27 @@ class Events:
         """Count entries that the cache removed, and the allocated bytes that this freed."""
         self.emit(EventKind.EVICT, count=entries, detail=f"{freed_bytes} bytes freed")
 
-    def add_listener(self, listener: Listener) -> None:
-        """Send every event from now on to a listener."""
+    def add_listener(self, listener: AnyListener) -> None:
+        """Send every event from now on to a listener: a function, or an object with a method ``on_event``.
+
+        Raises
+        ------
+        InvalidInput
+            If it is neither.
+        """
+        if isinstance(listener, type) or not callable(getattr(listener, "on_event", listener)):
+            what = f"the class {listener.__name__}" if isinstance(listener, type) else f"of type {type(listener).__name__}"
+            raise InvalidInput(
+                f"a listener is {what}, which cannot be called with an event",
+                fix="pass a function of one argument, or an object with a method on_event",
+            )
         with self._lock:
             self._set_listeners((*self._listeners, listener))
 
-    def remove_listener(self, listener: Listener) -> None:
+    def remove_listener(self, listener: AnyListener) -> None:
         """Remove a listener; one that was never added is ignored."""
-        with self._lock:
-            self._set_listeners(tuple(one for one in self._listeners if one is not listener))
+        with self._lock:  # a method of an object is another object each time
+            self._set_listeners(tuple(one for one in self._listeners if one is not listener and one != listener))
 
     def recent(self) -> tuple[Event, ...]:
         """Return the last events, at most 256, the latest one at the end."""
@@ -153,7 +174,7 @@ class Events:
         with self._lock:
             return dict(self._failures)
 
-    def _set_listeners(self, listeners: tuple[Listener, ...]) -> None:
+    def _set_listeners(self, listeners: tuple[AnyListener, ...]) -> None:
         self._listeners = listeners
         self._tally.hear = self._tell if listeners else None
 
@@ -161,7 +182,7 @@ class Events:
         event = _event(parts)
         for listener in self._listeners:
             try:
-                listener.on_event(event)
+                getattr(listener, "on_event", listener)(event)  # type: ignore[operator] # seen to be by add_listener
             except Exception:  # noqa: BLE001 -- whatever it raises, the work goes on
                 self.listeners_dropped += 1
                 self.remove_listener(listener)

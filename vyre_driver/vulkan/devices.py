@@ -9,6 +9,8 @@ import enum
 from dataclasses import dataclass, field
 from typing import Any
 
+from vyre_driver.display import tables
+from vyre_driver.display.line import one_line
 from vyre_driver.errors import VulkanUnavailable
 from vyre_driver.vulkan import _vulkan
 from vyre_driver.vulkan.matrices import CooperativeMatrixShape
@@ -151,7 +153,7 @@ class MemoryBudget:
         return max(0, self.budget_bytes - self.used_bytes)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class PhysicalDevice:
     """One physical device as the loader shows it; ``index`` is its place in the loader's list.
 
@@ -195,6 +197,24 @@ class PhysicalDevice:
     extensions: frozenset[str]
     features: frozenset[str]
     loader_version: int
+
+    def __repr__(self) -> str:
+        """Return its index, name, kind, driver and UUID as one line."""
+        parts = [f"{self.index}: {self.name!r}", self.kind, f"Vulkan {self.api}", f"driver {self.driver!r}"]
+        return one_line("PhysicalDevice", *parts, f"uuid:{self.device_uuid.hex()}")
+
+    def _repr_html_(self) -> str:
+        return tables.facts(self.name, dict(zip(_HEADINGS, _cells(self), strict=True)))
+
+    @property
+    def kind(self) -> str:
+        """Its type in a word: ``discrete``; a CPU says that it is software."""
+        return "cpu (software)" if self.is_software else self.device_type.name.lower()
+
+    @property
+    def driver(self) -> str:
+        """Name and version of its driver, as the driver tells them."""
+        return f"{self.driver_name} {self.driver_info}".strip()
 
     @property
     def is_software(self) -> bool:
@@ -248,6 +268,27 @@ class PhysicalDevice:
         return min(computing, key=lambda family: (not family.compute_only, family.index), default=None)
 
 
+class Devices(tuple[PhysicalDevice, ...]):
+    """Devices in the loader's order: a tuple that shows them as lines, and in a notebook as a table."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        """Return a line for each."""
+        return f"({', '.join(map(repr, self))}{',' if len(self) == 1 else ''})".replace(">, <", ">,\n <")
+
+    def _repr_html_(self) -> str:
+        return tables.table(map(_cells, self), head=_HEADINGS)
+
+
+_HEADINGS = ("index", "name", "type", "Vulkan", "driver", "memory", "uuid")
+
+
+def _cells(device: PhysicalDevice) -> tuple[object, ...]:
+    memory = f"{device.device_local_bytes / 2**30:.1f} GiB"
+    return device.index, device.name, device.kind, device.api, device.driver, memory, device.device_uuid.hex()
+
+
 def loader_fix(said: str) -> str:
     """Return what helps where the dynamic linker has found no loader, or one that it cannot load."""
     file = said.partition(": ")[0]
@@ -281,7 +322,7 @@ def enumerate_devices() -> tuple[PhysicalDevice, ...]:
         ) from error
     if not found:
         raise VulkanUnavailable("the Vulkan drivers found no device", fix=_NO_DRIVER_FIX)
-    return tuple(_physical_device(index, loader_version, facts) for index, facts in enumerate(found))
+    return Devices(_physical_device(index, loader_version, facts) for index, facts in enumerate(found))
 
 
 def _physical_device(index: int, loader_version: int, facts: dict[str, Any]) -> PhysicalDevice:

@@ -28,6 +28,7 @@ from vyre_driver.autotune.search.search import search
 from vyre_driver.autotune.store.records import TuningMode, size_text
 from vyre_driver.autotune.store.store import AutotuneWarning
 from vyre_driver.binding.arguments import as_array
+from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import InvalidInput, TuningFailed, VyreError
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ _DEFAULT_BUDGET = Budget()
 UNASKED = Budget(seconds=30)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class TuningResult:
     """What came of the candidates, in the order of preference, which is the best, and the record that was kept.
 
@@ -68,6 +69,14 @@ class TuningResult:
     samples: int
     seconds: float
     ties: tuple[Candidate, ...] = ()
+
+    def __repr__(self) -> str:
+        """Return what was tuned, and the best with its time, as one line."""
+        tried = sum(one.status is not Status.NOT_TRIED for one in self.outcomes)
+        best = f"best {self.best.candidate} in {self.best.median_ns / 1e3:,.1f} us"
+        of = f"{tried} of {len(self.outcomes)} candidates tried in {self.seconds:.0f} s"
+        ties = f"{count(len(self.ties), 'other')} as fast" if self.ties else ""
+        return one_line("TuningResult", f"of {self.kernel} {size_text(self.size)}".rstrip(), best, of, ties)
 
 
 def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword

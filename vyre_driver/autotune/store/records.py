@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from vyre_driver import settings
 from vyre_driver.autotune.store.store import AutotuneStore, AutotuneWarning
+from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import FileUnusable, InvalidAutotuneFile, InvalidInput
 
 if TYPE_CHECKING:
@@ -64,6 +65,12 @@ class TuningRecords:
         self._must_be_there = is_named and mode is TuningMode.READ  # else it is made by tuning
         self._claimed: set[str] = set()
         self._loading = threading.Lock()
+
+    def __repr__(self) -> str:
+        """Return its file, its mode and what was read of it as one line."""
+        place = "in memory" if self.path is None else f"at {str(self.path)!r}"
+        read = "not read yet" if self._store is None else count(len(self._store), "record")
+        return one_line("TuningRecords", place, f"mode {self.mode.value}", read, "not usable" if self.refused else "")
 
     @classmethod
     def from_settings(cls, given: AutotuneStore | str | os.PathLike[str] | None = None) -> TuningRecords:

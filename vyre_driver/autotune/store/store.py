@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from vyre_driver.autotune.store import file as autotune_file
 from vyre_driver.autotune.store.text import SCHEMA, AutotuneText
+from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import InvalidAutotuneFile
 
 if TYPE_CHECKING:
@@ -49,6 +50,10 @@ class AutotuneStore:
         self._forgotten: set[_Forgotten] = set()
         self._changing = threading.Lock()
         self._saving = threading.Lock()
+
+    def __repr__(self) -> str:
+        """Return how many records it has as one line."""
+        return one_line("AutotuneStore", f"of {count(len(self), 'record')}", "not saved" if self.is_dirty else "")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> AutotuneStore:

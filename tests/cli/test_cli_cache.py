@@ -121,9 +121,9 @@ def test_verify_reports_and_with_fix_puts_right(root: Path, capsys: pytest.Captu
     key = pipeline(16).hex
     path = root / key[:2] / f"{key}.bin"
     path.write_bytes(path.read_bytes()[:-1])
-    assert run(capsys, "verify") == (1, f"{path}: the entry is shorter than it says\n1 problems, 0 repaired\n", "")
+    assert run(capsys, "verify") == (1, f"{path}: the entry is shorter than it says\n1 problem, 0 repaired\n", "")
     status, out, _ = run(capsys, "verify", "--fix")
-    assert (status, out) == (0, f"{path}: the entry is shorter than it says (repaired)\n1 problems, 1 repaired\n")
+    assert (status, out) == (0, f"{path}: the entry is shorter than it says (repaired)\n1 problem, 1 repaired\n")
     assert (run(capsys, "verify")[0], path.exists()) == (0, False)
 
 
@@ -132,7 +132,7 @@ def test_prune_and_clear_remove(root: Path, capsys: pytest.CaptureFixture[str]) 
     assert data(capsys, "prune", "--max-size", "1K")["entries"] == 2
     key = pipeline(16)
     DiskPipelineCache(root).put(key, PipelineEntry(key.manifest, b"spirv"))
-    assert run(capsys, "clear") == (0, "1 files removed\n", "")
+    assert run(capsys, "clear") == (0, "1 file removed\n", "")
     assert data(capsys, "clear")["removed"] == 0
 
 
@@ -194,7 +194,7 @@ def test_an_import_that_refuses_entries_says_so_in_its_status(
     status, out, err = run(capsys, "import", str(bundle), "--trust", "--any-device")
     assert (status, out, err) == (
         1,
-        "1 entries taken, 0 known already, 0 for devices that are not here\n",
+        "1 entry taken, 0 known already, 0 for devices that are not here\n",
         "1 refused: CORRUPT\n",
     )
     status, out, err = run(capsys, "import", str(tmp_path / "missing"), "--trust")

@@ -139,7 +139,7 @@ def test_warnings_count_with_strict_and_are_told(
     assert (dispatch["state"], dispatch["details"]) == ("warning", ["hooks of the layer: none: everything works, slower"])
     assert json.loads(done.stdout)["fixes"].count(dispatch["fixes"][0]) == 1
     checks = [Check.of_data(one) for one in found.values()]
-    monkeypatch.setattr(doctor, "examine", lambda _: iter(checks))
+    monkeypatch.setattr(doctor, "examine", lambda *_: iter(checks))
     statuses = [main(["doctor", "--json", *more]) for more in ((), ("--strict",))]
     told = done.stdout * 2
     assert (statuses, capsys.readouterr().out) == ([0, 1], told)
@@ -201,7 +201,7 @@ def test_a_check_is_printed_before_the_next_one_begins(
 ) -> None:
     seen = []
 
-    def examine(_: float) -> Iterator[Check]:
+    def examine(*_: object) -> Iterator[Check]:
         for name in ("a", "b"):
             yield Check(name, State.OK, "well")
             seen.append(capsys.readouterr().out)
@@ -221,6 +221,17 @@ def test_a_terminal_is_told_which_check_runs() -> None:
     )
     told = on_a_terminal(code)
     assert ("checking python" in told, told.rstrip().endswith("State.OK")) == (True, True)
+
+
+@pytest.mark.device
+def test_a_kernel_is_run_on_the_device_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_BEFORE_DEVICES", ())
+    monkeypatch.setattr(doctor, "_AFTER_DEVICES", ())
+    monkeypatch.setattr(doctor, "manifests", list)
+    found = {one.name: one.state for one in doctor.examine(60, "0")}
+    absent = list(doctor.examine(60, "name:none such"))[-1]
+    assert (list(found)[-2:], found["dispatch on 0"]) == (["devices", "dispatch on 0"], State.OK)
+    assert (absent.name, absent.state) == ("dispatch on name:none such", State.FAILURE)
 
 
 def test_a_check_survives_its_way_through_json() -> None:

@@ -68,6 +68,12 @@ def test_a_warning_is_an_object_of_its_own(monkeypatch: pytest.MonkeyPatch, caps
     assert json.loads(capsys.readouterr().err) == {"schema": 1, "warning": "two\nlines"}
 
 
+@pytest.mark.device
+def test_the_error_of_a_child_of_demo_is_told_so_too(run_cli: RunChild) -> None:
+    done = run_cli("demo", "--json", "--npy", PATH)
+    assert (done.status, done.stdout, json.loads(done.complaint[-1])["error"]["attributes"]) == (2, "", {"path": PATH})
+
+
 def test_attributes_of_any_type_become_json(tmp_path: Path) -> None:
     error = InvalidInput("p", fix="f", a=(1, math.inf), b={2: tmp_path}, c=FileUnusable("q", fix="g"), d=None, e=[True, 0.5])
     found = json.loads(json.dumps(error_as_data(error), allow_nan=False))

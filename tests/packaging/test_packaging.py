@@ -146,7 +146,7 @@ def test_the_metadata_names_pythons_dependencies_and_extras(described: Message) 
             "numpy>=1.24",
             "platformdirs>=4",
             "rich>=13",
-            "shtab>=1.9",
+            "shtab>=1.10",
             "tomli-w>=1.0",
             "tomli>=2.4",
         ],

@@ -19,7 +19,7 @@ from vyre_driver import settings
 from vyre_driver.cache.disk import DiskPipelineCache
 from vyre_driver.cache.entry import DeviceIds
 from vyre_driver.cli.options import add_json, printable, say, tell
-from vyre_driver.cli.progress import human_bytes, human_time, progress
+from vyre_driver.cli.progress import human_bytes, human_count, human_time, progress
 from vyre_driver.errors import FileUnusable, InvalidCommand, VulkanUnavailable
 
 if TYPE_CHECKING:
@@ -105,11 +105,11 @@ def _info(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
         f"{stats['root'] or 'memory only'}{', read-only' if stats['readonly'] else ''}{', sealed' if stats['sealed'] else ''}"
     ]
     if stats["base"]:
-        lines.append(f"base {stats['base']}, {below.entries} entries")
+        lines.append(f"base {stats['base']}, {human_count(below.entries, 'entry')}")
     if stats["refused"]:
         lines.append(f"not used: {stats['refused']}")
     imported = f" ({usage.imported} imported)" if usage.imported else ""
-    lines.append(f"{usage.entries} entries{imported}, {human_bytes(usage.allocated_bytes)} on the disk")
+    lines.append(f"{human_count(usage.entries, 'entry')}{imported}, {human_bytes(usage.allocated_bytes)} on the disk")
     rest = {"raw blobs": usage.raw_blobs, "unfinished files": usage.temporaries, "set aside": usage.quarantined}
     lines += [f"{number} {what}" for what, number in rest.items() if number]
     tell(options, {**data, **dataclasses.asdict(usage), "base_entries": below.entries}, *lines)
@@ -173,7 +173,7 @@ def _verify(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
         problems = cache.check(fix=options.fix, progress=step)
     left = sum(not one.fixed for one in problems)
     lines = [f"{one.path}: {one.text}{' (repaired)' if one.fixed else ''}" for one in problems]
-    count = f"{len(problems)} problems, {len(problems) - left} repaired"
+    count = f"{human_count(len(problems), 'problem')}, {len(problems) - left} repaired"
     tell(options, {"problems": [dataclasses.asdict(one) for one in problems]}, *lines, count)
     return 1 if left else 0
 
@@ -226,7 +226,7 @@ def _prune(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
 def _clear(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     """Remove everything."""
     removed = cache.clear()
-    tell(options, {"removed": removed}, f"{removed} files removed")
+    tell(options, {"removed": removed}, f"{human_count(removed, 'file')} removed")
     return 0
 
 
@@ -245,7 +245,7 @@ def _export(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
     tell(
         options,
         {"file": str(path), "entries": [dataclasses.asdict(one) for one in listed], "bytes": size},
-        f"{len(listed)} entries, {human_bytes(size)}{', sealed' if cache.hmac_key else ', not sealed'}: {path}",
+        f"{human_count(len(listed), 'entry')}, {human_bytes(size)}{', sealed' if cache.hmac_key else ', not sealed'}: {path}",
     )
     return 0
 
@@ -281,7 +281,8 @@ def _import(cache: DiskPipelineCache, options: argparse.Namespace) -> int:
                 report = import_bundle(cache, file, trust=options.trust, devices=wanted, progress=step)
     except OSError as error:
         raise _unusable("read", options.file, error) from error
-    taken = f"{report.imported} entries taken, {report.known} known already, {report.foreign} for devices that are not here"
+    known = f"{report.known} known already, {report.foreign} for devices that are not here"
+    taken = f"{human_count(report.imported, 'entry')} taken, {known}"
     tell(options, dataclasses.asdict(report), taken)
     if not options.json:
         for verdict, number in report.refused.items():
@@ -304,6 +305,6 @@ def _tell_bundle(options: argparse.Namespace, file: BinaryIO, devices: list[tupl
         driver = f"{name} {info}".strip()
         drivers.append({"vendorID": vendor, "deviceID": device, "driver": driver, "entries": number, "fits": fits})
         where = "fits a device here" if fits else "for no device here"
-        lines.append(f"{number} entries for {vendor:#06x}:{device:#06x}, {printable(driver)}: {where}")
+        lines.append(f"{human_count(number, 'entry')} for {vendor:#06x}:{device:#06x}, {printable(driver)}: {where}")
     tell(options, {"entries": len(listed), "drivers": drivers}, *lines)
     return 0

@@ -14,7 +14,7 @@ from rich.text import Text
 from vyre_driver import settings
 from vyre_driver.cli.doctor_checks import Check, State, worst
 from vyre_driver.cli.doctor_vulkan import manifests
-from vyre_driver.cli.options import add_json, print_json, printable
+from vyre_driver.cli.options import add_device, add_json, print_json, printable
 from vyre_driver.cli.progress import shown_while_it_runs
 from vyre_driver.errors import InvalidCommand
 from vyre_driver.process.workers import ChildDied, ChildTimeout, answer_of, command_to_try
@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", metavar="SECONDS", default=str(_DEFAULT_TIMEOUT_S), help="for each check (default: %(default)s)"
     )
+    add_device(parser)
     add_json(parser)
 
 
@@ -49,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     timeout_s = _seconds(options.timeout)
     checks: list[Check] = []
     console = _console()
-    for check in examine(timeout_s):
+    for check in examine(timeout_s, options.device):
         checks.append(check)
         if not options.json:
             _print_check(console, check)
@@ -66,8 +67,8 @@ def run(options: argparse.Namespace) -> int:
     return int(verdict is State.FAILURE or (options.strict and verdict is State.WARNING))
 
 
-def examine(timeout_s: float) -> Iterator[Check]:
-    """Make every check, each within ``timeout_s`` seconds, and yield them in the order of the examination."""
+def examine(timeout_s: float, device: str | None = None) -> Iterator[Check]:
+    """Make every check, each within ``timeout_s`` seconds, and yield them; a kernel is run on each device, or on this one."""
     for name in _BEFORE_DEVICES:
         yield _child(name, (), timeout_s)
     places = manifests()
@@ -80,8 +81,9 @@ def examine(timeout_s: float) -> Iterator[Check]:
     yield devices
     for name in _AFTER_DEVICES:
         yield _child(name, (), timeout_s)
-    for device in devices.facts.get("devices", ()):
-        yield _child("dispatch", (f"uuid:{device['uuid']}",), timeout_s)
+    every = [f"uuid:{one['uuid']}" for one in devices.facts.get("devices", ())]
+    for wanted in every if device is None else [device]:
+        yield _child("dispatch", (wanted,), timeout_s)
 
 
 def _child(name: str, arguments: tuple[str, ...], timeout_s: float, **changes: str) -> Check:

@@ -182,21 +182,21 @@ def check_autotune() -> Check:
     return Check("autotune", State.OK, says, facts=facts)
 
 
-def check_dispatch(uuid: str) -> Check:
-    """Run the shipped saxpy on a device, and compare what comes back with numpy's."""
-    name = f"dispatch on {uuid}"
+def check_dispatch(wanted: str) -> Check:
+    """Run the shipped saxpy on a device, named as ``--device`` does, and compare what comes back with numpy's."""
+    name = f"dispatch on {wanted}"
     x, y = np.arange(_ELEMENTS, dtype=np.float32), np.ones(_ELEMENTS, np.float32)
     try:
         began = time.perf_counter_ns()
-        with Driver(uuid, cache=DiskPipelineCache(None), allow_software=True) as driver:
+        with Driver(wanted, cache=DiskPipelineCache(None), allow_software=True) as driver:
             opened = time.perf_counter_ns()
             got = driver.compile(shipped_module("saxpy"))(x, y, push_constants={"alpha": 2.0, "count": _ELEMENTS})
             ended = time.perf_counter_ns()
             report = driver.context.device.report()
     except VyreError as error:
-        return Check(name, State.FAILURE, error.problem, fixes=(error.fix,), facts={"uuid": uuid})
+        return Check(name, State.FAILURE, error.problem, fixes=(error.fix,), facts={"device": wanted})
     facts = {
-        "uuid": uuid,
+        "device": wanted,
         "hooks": report["hooks"],
         "features": report["features"],
         "open_ns": opened - began,

@@ -72,5 +72,6 @@ def human_measure(value: float, unit: str) -> str:
 
 
 def human_count(number: int, what: str) -> str:
-    """Return a number of things whose plural ends in s: ``1 record``, ``2 records``."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    """Return a number of things: ``1 record``, ``2 records``, ``2 entries``."""
+    several = f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{number} {what if number == 1 else several}"

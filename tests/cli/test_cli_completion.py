@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from vyre_driver.cli import main
 from vyre_driver.cli.verbs import VERBS
 
 if TYPE_CHECKING:
@@ -40,15 +41,15 @@ LINES = {
 
 
 @pytest.fixture
-def script(request: pytest.FixtureRequest, run_cli: RunChild, tmp_path: Path) -> Path:
+def script(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Path:
     """The script for a shell, or no test where that is not here."""
     shell = request.param
     if shutil.which(shell) is None:
         pytest.skip(f"not installed: {shell}")
-    done = run_cli("completion", shell)
-    assert (done.status, done.stderr) == (0, "")
+    status, told = main(["completion", shell]), capsys.readouterr()
+    assert (status, told.err) == (0, "")
     place = tmp_path / f"vyre-driver.{shell}"
-    place.write_text(done.stdout)
+    place.write_text(told.out)
     return place
 
 
@@ -107,8 +108,9 @@ def test_zsh_completes(script: Path, line: str) -> None:
     assert (found >= there, found & absent) == (True, set()), shown
 
 
-def test_the_script_is_data_with_json(run_cli: RunChild) -> None:
-    found = json.loads(run_cli("completion", "bash", "--json").stdout)
+def test_the_script_is_data_with_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", "bash", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
     assert (found["shell"], [verb for verb in VERBS if verb not in found["script"]]) == ("bash", [])
 
 

@@ -189,6 +189,7 @@ cdef object binding_value(type kind, object buffer, tuple roles, const vyre_bind
     PyObject_GenericSetAttr(made, "output_byte_range", buffer.output_byte_range)
     PyObject_GenericSetAttr(made, "view_byte_len", 0)
     PyObject_GenericSetAttr(made, "restrict", False)
+    PyObject_GenericSetAttr(made, "block", None)
     return made
 
 

@@ -231,7 +231,7 @@ class DriverPool:
     def __repr__(self) -> str:
         """Return its devices and what waits for them as one line."""
         lanes = list(self._lanes.lanes)
-        names = ", ".join(repr(one.driver.physical_device.name) for one in lanes)
+        names = ", ".join(repr(one.driver.device.name) for one in lanes)
         lost, jobs = sum(one.lost is not None for one in lanes), sum(one.load[0] for one in lanes)
         state = "closed" if self._lanes.closing else ""
         return one_line("DriverPool", f"on {names}", f"{lost} lost" if lost else "", f"{count(jobs, 'job')} under way", state)

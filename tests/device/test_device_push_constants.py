@@ -109,7 +109,7 @@ GOOD = {"count": 1, "lights": [LIGHT, LIGHT], "cells": [(1, 2)] * 3}
         ),
         (
             {"lights": [{**LIGHT, "color": 1}, LIGHT]},
-            "the shader has no push constant 'lights[0].color'. Fix: give only what it declares.",
+            "the shader has no push constant 'lights[0].color'. Fix: give only what it declares: 'position', 'weights'.",
             "lights[0].color",
         ),
         (

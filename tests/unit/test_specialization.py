@@ -113,7 +113,7 @@ def test_a_scalar_is_given_alone_or_as_a_sequence_of_one(value: object) -> None:
 
 def test_a_push_constant_that_the_shader_does_not_declare_is_refused() -> None:
     given = {"alpha": 1.0, "zeta": 1, "beta": 2}
-    message = "the shader has no push constant 'beta'. Fix: give only what it declares."
+    message = "the shader has no push constant 'beta'. Fix: give only what it declares: 'alpha'."
     assert refusal(lambda: pack_push_constants((ALPHA,), 4, given)) == (InvalidPushConstant, 2103, message)
 
 

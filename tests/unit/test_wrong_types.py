@@ -30,7 +30,7 @@ NO_DEFINE = "1 is not a preprocessor name. Fix: use letters, digits and undersco
 NO_CONSTANT = "the shader has no specialization constant 1; it has TILE. Fix: give only constants that the shader declares."
 SPECS_UNNAMED = f"specialization constants came as list, and are given by name. {BY_NAME}"
 PUSH_UNNAMED = f"push constants came as int, and are given by name. {BY_NAME}"
-NO_PUSH = "the shader has no push constant 2. Fix: give only what it declares."
+NO_PUSH = "the shader has no push constant 2. Fix: give only what it declares: 'count'."
 NO_DEVICE = "1.5 does not say which device. Fix: write uuid:, pci:, name: or type: and a value, or an index."
 
 

@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from vyre_driver.binding.conversions import check_dtype
 from vyre_driver.binding.faults import check_byte_len
+from vyre_driver.binding.packing import is_masked
 from vyre_driver.binding.padding import check_padding
+from vyre_driver.binding.structure import ResultForm
+from vyre_driver.binding.values import fresh_form, packed_array, packed_items, raw_shape, refuse_values, result_form
 from vyre_driver.checks import integer, items_of
 from vyre_driver.errors import InvalidInput
 
@@ -26,11 +30,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.binding.plan import Binding, BindingPlan
+    from vyre_driver.binding.values import Packed
 
 _ON_CPU = 1  # DLPack's kDLCPU
 _BYTE_FORMATS = frozenset({"B", "<B", "c", "<c"})
-_TEXT = frozenset("US")
-_USER_DEFINED = 2  # what numpy says of a type that another package registered, as ml_dtypes does
 _FIX = "pass a numpy array, or an object with the buffer protocol, __array_interface__ or DLPack"
 _NO_ARRAY = (ValueError, TypeError, RuntimeError, BufferError, AttributeError)  # what converters raise
 
@@ -48,7 +51,9 @@ class BufferArgument:
     """A checked argument of one dispatch.
 
     ``given`` is exactly ``byte_len`` bytes, contiguous or not, or None for a fresh output or a resident buffer; ``position`` is
-    its place among the arrays of the call.
+    its place among the arrays of the call. ``shape`` and ``dtype`` are those of the caller's array, ``result`` says how the
+    buffer's bytes become one like it. ``is_packed`` says that ``given`` was made of the caller's values, as it has to be for
+    each call, even for one of the same types and shapes.
     """
 
     binding: Binding
@@ -57,6 +62,13 @@ class BufferArgument:
     byte_len: int
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
+    result: ResultForm
+    is_packed: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no elements: there is nothing to do for it."""
+        return self.element_count == 0
 
     @property
     def data(self) -> NDArray[Any] | None:
@@ -95,7 +107,19 @@ def as_array(given: object, what: str = "a buffer") -> NDArray[Any]:
     InvalidInput
         If it is none of these, or lies in the memory of a device; ``what`` names it.
     """
-    return given if isinstance(given, np.ndarray) else _read(given, what)[0]
+    if isinstance(given, np.ndarray):
+        _refuse_masked(given, what)
+        return given
+    return _read(given, what)[0]
+
+
+def _refuse_masked(array: NDArray[Any], what: str) -> None:
+    """Check that no element of an array counts as missing: a buffer has no place for that."""
+    if is_masked(array):
+        raise InvalidInput(
+            f"{what} got a masked array with elements that are missing",
+            fix="pass array.filled(value), with what they stand for",
+        )
 
 
 def _read(given: object, what: str) -> tuple[NDArray[Any], bool]:
@@ -153,11 +177,14 @@ def _speaks_numpy(given: object) -> bool:
     return any(hasattr(given, name) for name in ("__array_interface__", "__array_struct__", "__array__"))
 
 
-def check_arguments(plan: BindingPlan, arrays: Sequence[object], out_counts: Mapping[str, int]) -> tuple[BufferArgument, ...]:
+def check_arguments(
+    plan: BindingPlan, arrays: Sequence[object], out_shapes: Mapping[str, int], *, allow_empty: bool = False
+) -> tuple[BufferArgument, ...]:
     """Match arrays to bindings and prove that each fits; one argument a descriptor, in binding order.
 
-    ``arrays`` come in binding order. The array of an output may be left out when ``out_counts`` gives its elements, or when
-    the shader fixes them.
+    ``arrays`` come in binding order, resident buffers among them. The array of an output may be left out when ``out_shapes``
+    gives its elements, or when the shader fixes them. ``allow_empty`` lets a shader's buffers have no elements where run time
+    decides their number: such a dispatch has nothing to run on.
 
     Raises
     ------
@@ -167,7 +194,7 @@ def check_arguments(plan: BindingPlan, arrays: Sequence[object], out_counts: Map
     arrays = listed_inputs(arrays)
     bindings = plan.descriptors
     _refuse_persistent(plan)
-    counts = _checked_counts(plan, out_counts)
+    counts = _checked_counts(plan, out_shapes, least=0 if allow_empty else 1)
     takers = [place for place, binding in enumerate(bindings) if binding.name not in counts]
     if len(arrays) != len(takers):
         takers = [place for place in takers if not starts_empty(bindings[place]) or not bindings[place].element_count]
@@ -181,15 +208,46 @@ def check_arguments(plan: BindingPlan, arrays: Sequence[object], out_counts: Map
         )
     given = {place: position for position, place in enumerate(takers)}
     return tuple(
-        _check_array(binding, given[place], arrays[given[place]])
+        _check_array(binding, given[place], arrays[given[place]], allow_empty=allow_empty)
         if place in given
         else _fresh_output(binding, counts.get(binding.name, binding.element_count))
         for place, binding in enumerate(bindings)
     )
 
 
-def check_resident(plan: BindingPlan, buffers: Sequence[Resident]) -> tuple[BufferArgument, ...]:
-    """Prove that resident buffers fit, one for each descriptor in binding order.
+def pack(binding: Binding, values: object) -> NDArray[Any]:
+    """Return what a call would put into a buffer for these values, as an array that a resident buffer may be made of.
+
+    Of plain numbers it has their type; else it is of bytes, a row for each element, or one row if there is a header.
+
+    Raises
+    ------
+    InvalidInput
+        If they do not fit.
+    """
+    argument = _check_array(binding, 0, values, allow_empty=True)
+    array = np.asarray(argument.data)
+    if binding.dtype is not None:
+        return array
+    return array.reshape(-1).view(np.uint8).reshape(raw_shape(binding, argument.byte_len))
+
+
+def unpack(binding: Binding, memory: object) -> NDArray[Any]:
+    """Return the bytes of a buffer as the array that a call gives back which was given none; a copy.
+
+    Raises
+    ------
+    InvalidInput
+        If they are no whole elements.
+    """
+    array = np.ascontiguousarray(as_array(memory, binding.described)).reshape(-1).view(np.uint8)
+    check_byte_len(binding, array.nbytes, allow_empty=True)
+    form = _fresh_output(binding, (array.nbytes - binding.header_bytes) // binding.stride).result
+    return form.finish(array.copy().view(form.dtype).reshape(form.shape))
+
+
+def check_resident(plan: BindingPlan, buffers: Sequence[Resident], *, allow_empty: bool = False) -> tuple[BufferArgument, ...]:
+    """Prove that resident buffers fit, one for each descriptor in binding order; ``allow_empty`` as for ``check_arguments``.
 
     Raises
     ------
@@ -208,7 +266,8 @@ def check_resident(plan: BindingPlan, buffers: Sequence[Resident]) -> tuple[Buff
         for other in range(place):
             if buffers[other] is buffer:
                 _check_aliased(bindings[other], bindings[place])
-    return tuple(_check_resident(binding, buffer) for binding, buffer in zip(bindings, buffers, strict=True))
+    both = zip(bindings, buffers, strict=True)
+    return tuple(_check_resident(binding, buffer, allow_empty=allow_empty) for binding, buffer in both)
 
 
 def _check_aliased(one: Binding, other: Binding) -> None:
@@ -243,101 +302,82 @@ def _listed(bindings: Sequence[Binding]) -> str:
     return ", ".join(f"{binding.name!r} ({binding.role.value})" for binding in bindings)
 
 
-def _checked_counts(plan: BindingPlan, out_counts: Mapping[str, int]) -> dict[str, int]:
+def _checked_counts(plan: BindingPlan, out_shapes: Mapping[str, int], least: int) -> dict[str, int]:
     outputs = {binding.name: binding for binding in plan.descriptors if starts_empty(binding)}
-    if not isinstance(out_counts, Mapping):
+    if not isinstance(out_shapes, Mapping):
         raise InvalidInput(
-            f"out_counts is of type {type(out_counts).__name__}, and counts are given by name",
+            f"out_shapes is of type {type(out_shapes).__name__}, and counts are given by name",
             fix="pass a dictionary from names to numbers of elements",
         )
-    for name, count in out_counts.items():
+    for name, count in out_shapes.items():
         if name not in outputs:
             raise InvalidInput(
-                f"out_counts names {name!r}, which is not a write-only buffer of the {plan.subject}",
+                f"out_shapes names {name!r}, which is not a write-only buffer of the {plan.subject}",
                 fix=f"name one of {sorted(outputs)}" if outputs else "pass an array for every buffer",
                 binding=name,
             )
         fixed = outputs[name].element_count
-        if (integer(count) or 0) < 1 or (fixed and count != fixed):
-            wanted = f"{fixed}" if fixed else "1 or more"
+        number = integer(count)
+        if number is None or number < least or (fixed and count != fixed):
+            wanted = f"{fixed}" if fixed else f"{least} or more"
             raise InvalidInput(
-                f"out_counts gives {name!r} {count!r} elements, and the {plan.subject} wants {wanted}",
+                f"out_shapes gives {name!r} {count!r} elements, and the {plan.subject} wants {wanted}",
                 fix=f"give {wanted}",
                 binding=name,
                 count=count,
             )
-    return {name: operator.index(count) for name, count in out_counts.items()}
+    return {name: operator.index(count) for name, count in out_shapes.items()}
 
 
 def _fresh_output(binding: Binding, count: int) -> BufferArgument:
     size = binding.header_bytes + count * binding.stride
-    if size < binding.view_byte_len:
+    if count and size < binding.view_byte_len:
         check_byte_len(binding, size)
     dtype = binding.dtype
     if dtype is None:
-        return BufferArgument(binding, None, None, size, (size,), np.dtype(np.uint8))
+        shape, dtype, form = fresh_form(binding, count)
+        return BufferArgument(binding, None, None, size, shape, dtype, form)
     components = binding.stride // dtype.itemsize
-    return BufferArgument(binding, None, None, size, (count,) if components == 1 else (count, components), dtype)
+    shape = (count,) if components == 1 else (count, components)
+    return BufferArgument(binding, None, None, size, shape, dtype, ResultForm(shape, dtype))
 
 
-def _check_resident(binding: Binding, buffer: Resident) -> BufferArgument:
-    _check_dtype(binding, buffer.dtype)
+def _check_resident(binding: Binding, buffer: Resident, *, allow_empty: bool) -> BufferArgument:
+    check_dtype(binding, buffer.dtype)
+    refuse_values(binding, buffer.shape, buffer.dtype)
     check_padding(binding, buffer.shape, buffer.dtype)
-    check_byte_len(binding, buffer.nbytes)
-    return BufferArgument(binding, None, None, buffer.nbytes, buffer.shape, buffer.dtype)
+    check_byte_len(binding, buffer.nbytes, allow_empty=allow_empty)
+    form = ResultForm(buffer.shape, buffer.dtype)
+    return BufferArgument(binding, None, None, buffer.nbytes, buffer.shape, buffer.dtype, form)
 
 
-def _check_array(binding: Binding, position: int, given: object) -> BufferArgument:
+def _check_array(binding: Binding, position: int, given: object, *, allow_empty: bool) -> BufferArgument:
     if hasattr(given, "lifetime") and hasattr(given, "memory"):  # a Buffer, whose module needs this one
-        raise InvalidInput(
-            f"{binding.described} got a resident buffer, and a call takes arrays",
-            fix="bind the kernel to buffers (kernel.bind), or pass buffer.read()",
-            binding=binding.name,
-        )
+        return replace(_check_resident(binding, given, allow_empty=allow_empty), position=position)  # type: ignore[arg-type]
     is_array = isinstance(given, np.ndarray)
+    packed = None if is_array else packed_items(binding, given)
+    if packed is not None:
+        return _packed_argument(binding, position, packed, allow_empty=allow_empty)
     array, is_raw = (given, False) if isinstance(given, np.ndarray) else _read(given, binding.described)
+    _refuse_masked(array, binding.described)
     if is_raw:
-        check_byte_len(binding, array.nbytes)
+        check_byte_len(binding, array.nbytes, allow_empty=allow_empty)
         array = array.view(binding.dtype or np.uint8)
-    _check_dtype(binding, array.dtype, None if is_array else given)
+    else:
+        packed = packed_array(binding, array)
+        if packed is not None:
+            return _packed_argument(binding, position, packed, allow_empty=allow_empty)
+    check_dtype(binding, array.dtype, None if is_array else given)
     if not is_raw:
         check_padding(binding, array.shape, array.dtype)
-    check_byte_len(binding, array.nbytes)
-    return BufferArgument(binding, position, array, array.nbytes, array.shape, array.dtype)
+    check_byte_len(binding, array.nbytes, allow_empty=allow_empty)
+    form = ResultForm(array.shape, array.dtype)
+    return BufferArgument(binding, position, array, array.nbytes, array.shape, array.dtype, form)
 
 
-def _check_dtype(binding: Binding, dtype: np.dtype[Any], given: object = None) -> None:
-    """Check that a binding takes arrays of a type; ``given`` is what numpy converted, None for an array or a buffer."""
-    wanted = binding.dtype
-    if dtype.hasobject or (wanted is None and dtype.kind in _TEXT):
-        what = "Python objects" if dtype.hasobject else "text"
-        raise InvalidInput(f"{binding.described} got an array of {what}", fix="pass an array of numbers", binding=binding.name)
-    if wanted is not None and dtype != wanted and not _same_bits(wanted, dtype):
-        raise InvalidInput(
-            f"{binding.described} holds {wanted} and got an array of {dtype}",
-            fix=_conversion(wanted, dtype, given),
-            binding=binding.name,
-            expected=str(wanted),
-            received=str(dtype),
-        )
-
-
-def _conversion(wanted: np.dtype[Any], dtype: np.dtype[Any], given: object) -> str:
-    """Say how to get the wanted type: by value, or by the bits where one stands for the other."""
-    if dtype.kind in _TEXT:
-        return "pass an array of numbers"
-    name = f"numpy.{wanted}" if wanted.isbuiltin != _USER_DEFINED else f"{wanted.type.__module__}.{wanted}"
-    if given is not None and not hasattr(given, "astype"):
-        return f"pass numpy.asarray(..., {name})"
-    by_value = f"convert it with .astype({name})"
-    if dtype.kind == "c" and dtype.itemsize == 2 * wanted.itemsize and wanted.kind == "f":
-        return f"pass real and imaginary parts one after the other with .view({name})"
-    if dtype.kind not in "biuf" or dtype.itemsize != wanted.itemsize or not dtype.isnative or dtype.kind == wanted.kind:
-        return by_value
-    return f"{by_value}, which keeps the numbers, or with .view({name}), which keeps the bits"
-
-
-def _same_bits(wanted: np.dtype[Any], given: np.dtype[Any]) -> bool:
-    """Return whether one is a type that numpy learnt from another package and the other the unsigned word of its bits."""
-    kinds = {(wanted.isbuiltin == _USER_DEFINED, wanted.kind == "u"), (given.isbuiltin == _USER_DEFINED, given.kind == "u")}
-    return kinds == {(True, False), (False, True)} and wanted.itemsize == given.itemsize and wanted.isnative and given.isnative
+def _packed_argument(binding: Binding, position: int, packed: Packed, *, allow_empty: bool) -> BufferArgument:
+    memory = packed.memory
+    form = result_form(binding, memory.nbytes, packed.shape, packed.dtype, packed.elements)
+    check_byte_len(binding, memory.nbytes, allow_empty=allow_empty)
+    as_read = memory.view(form.dtype).reshape(form.shape)
+    return BufferArgument(binding, position, as_read, memory.nbytes, packed.shape, packed.dtype, form, is_packed=True)

@@ -83,8 +83,13 @@ def lengths_error(plan: BindingPlan, status: int, place: int, expected: int, rec
     )
 
 
-def check_byte_len(binding: Binding, size: int) -> None:
-    """Check that so many bytes are whole elements, at least one, and as many as fixed; raise InvalidInput otherwise."""
+def check_byte_len(binding: Binding, size: int, *, allow_empty: bool = False) -> None:
+    """Check that so many bytes are whole elements, at least one, and as many as fixed; raise InvalidInput otherwise.
+
+    ``allow_empty`` lets a shader's buffer have no elements after its header, where run time decides their number.
+    """
+    if allow_empty and binding.subject == "shader" and binding.static_byte_len is None and size == binding.header_bytes:
+        return
     found = misfit(binding, size)
     if found is not None:
         raise found

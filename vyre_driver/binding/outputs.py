@@ -71,8 +71,7 @@ def _shape(binding: Binding, given: object) -> tuple[int, ...]:
     """Return the shape of an output: as given, or of so many elements."""
     count = integer(given)
     if count is not None:
-        components = binding.components
-        given = (count,) if components == 1 else (count, components)
+        given = (count, *_element_axes(binding))
     axes = [integer(axis) for axis in items_of(given) or []]
     if items_of(given) is None or any(axis is None or axis < 0 for axis in axes):
         raise InvalidInput(
@@ -88,9 +87,24 @@ def checked_arguments(plan: BindingPlan, arrays: Sequence[object], out_shapes: o
     shapes = wanted_shapes(plan, out_shapes, ())
     by_name = {one.name: one for one in plan.descriptors}
     counts = {name: count_of(by_name[name], shape) for name, shape in shapes.items()}
-    found = plan.check_arguments(arrays, counts)
-    sized = {name for name in shapes if by_name[name].dtype is not None}
-    return tuple(replace(one, shape=shapes[one.binding.name]) if one.binding.name in sized else one for one in found)
+    found = plan.check_arguments(arrays, counts, allow_empty=True)
+    return tuple(_reshaped(one, shapes.get(one.binding.name)) for one in found)
+
+
+def _reshaped(argument: BufferArgument, shape: tuple[int, ...] | None) -> BufferArgument:
+    """Return an output with the shape that is wanted, where its elements have one: not of bytes, nor behind a header."""
+    if shape is None or math.prod(shape) != math.prod(argument.shape):
+        return argument
+    return replace(argument, shape=shape, result=argument.result.reshaped(shape))
+
+
+def _element_axes(binding: Binding) -> tuple[int, ...]:
+    """Return the axes of one element, which are the last ones of an array of them; none of a number or a structure."""
+    if binding.dtype is not None:
+        components = binding.stride // binding.dtype.itemsize
+        return () if components == 1 else (components,)
+    layout = binding.layout
+    return layout.elements.shape if layout is not None and layout.is_one_array else ()
 
 
 def returned_form(
@@ -128,14 +142,14 @@ def count_of(binding: Binding, shape: tuple[int, ...]) -> int:
 
     Raises InvalidInput if there is no such axis, or the count is not the one that is fixed.
     """
-    components = binding.components
-    if components > 1 and (not shape or shape[-1] != components):
+    axes = _element_axes(binding)
+    if axes and shape[-len(axes) :] != axes:
         raise InvalidInput(
-            f"{binding.described} has elements of {components} numbers, and its shape is {shape}",
-            fix=f"give a shape whose last axis is {components}, or the number of elements",
+            f"{binding.described} has elements of shape {axes}, and is to have shape {shape}",
+            fix=f"give a shape that ends in {', '.join(map(str, axes))}, or the number of elements",
             binding=binding.name,
         )
-    count = math.prod(shape) // components
+    count = math.prod(shape[: len(shape) - len(axes)])
     if binding.element_count and count != binding.element_count:
         raise InvalidInput(
             f"{binding.described} is to have {count} elements, and the {binding.subject} fixes {binding.element_count}",

@@ -1,7 +1,7 @@
-"""Arrays for buffers with padded elements: accepted only if their type has the layout that the shader reads.
+"""Arrays that are the memory of a buffer as they are: accepted only if they show the layout that the shader reads.
 
-In a buffer a ``vec3`` takes 16 bytes, of which 12 are values, and structures have gaps alike. An array of shape (n, 3) has
-none: where its bytes happen to be whole elements, the shader would read other numbers than the caller gave.
+In a buffer a ``vec3`` takes 16 bytes, of which 12 are values, and structures have gaps alike. An array that does not show them,
+and is none of the values that values.py packs, would be read as other numbers than the caller gave.
 
 Source: GLSL 4.60, 7.6.2.2 (std140 and std430); Vulkan 1.3, "Offset and Stride Assignment".
 """
@@ -13,22 +13,30 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_driver.binding.packing import form_of
 from vyre_driver.errors import InvalidInput
-from vyre_driver.spirv.layout import Vector
+from vyre_driver.spirv.layout import Struct, Vector, packed, scalars_of, shown
 
 if TYPE_CHECKING:
     from vyre_driver.binding.plan import Binding
+    from vyre_driver.binding.structure import BufferLayout
     from vyre_driver.spirv.layout import Padded
 
 
 def check_padding(binding: Binding, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Check that an array of the right size has the padding that the elements of its buffer have.
+    """Check that an array that is memory as it is, of the right size, has the padding that the elements of its buffer have.
 
     It is where it is a row of bytes, where its last axes or its structures take what an element takes, or where it is a row of
-    numbers for a buffer of fixed size: packed, they would be fewer. Raises InvalidInput where that cannot be determined.
+    numbers for a buffer of fixed size: packed, they would be fewer. Without padding it is an array of the type of all numbers.
+    Raises InvalidInput where that cannot be determined.
     """
     padded = None if binding.element is None else binding.element.padded
-    if padded is None or _shows_padding(binding, padded, shape, dtype):
+    if (padded is None and binding.holds_plain_numbers) or 0 in shape:
+        return
+    if padded is None:
+        _check_numbers(binding, shape, dtype)
+        return
+    if _shows_padding(binding, padded, shape, dtype):
         return
     gap = padded.stride - padded.value_bytes
     raise InvalidInput(
@@ -41,12 +49,37 @@ def check_padding(binding: Binding, shape: tuple[int, ...], dtype: np.dtype[Any]
     )
 
 
+def _check_numbers(binding: Binding, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Check that an array for a buffer without padding is of the type of all its numbers, or of bytes."""
+    layout = binding.layout
+    if layout is None or dtype.kind == "V" or dtype == np.uint8 or _is_of_bits(layout):
+        return
+    count = layout.count or 1
+    value_bytes, kinds = scalars_of(layout.sized(count))
+    is_tight = value_bytes == layout.header_bytes + count * layout.elements.stride
+    if is_tight and [np.dtype(one.dtype) for one in kinds] == [dtype]:
+        return
+    raise InvalidInput(
+        f"{binding.described} holds {shown(layout.block.text)} and got an array of shape {shape} and type {dtype}, which does "
+        "not tell which of its numbers is which",
+        fix=f"pass {_values(binding, layout)}, or bytes laid out as print(module) shows",
+        binding=binding.name,
+    )
+
+
+def _is_of_bits(layout: BufferLayout) -> bool:
+    """Whether elements are structures of one unsigned member, as shaders declare that move the bits of any type."""
+    found = layout.elements.type
+    inner = packed(found.members[0].type) if isinstance(found, Struct) and len(found.members) == 1 else None
+    return inner is not None and inner[0].kind == "u"
+
+
 def _shows_padding(binding: Binding, padded: Padded, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
     if dtype.kind == "V":
         return math.prod(shape) == 1 or (dtype.itemsize == padded.stride and not binding.header_bytes)
     scalar = None if padded.scalar is None else np.dtype(padded.scalar.dtype)
     is_row = len(shape) < 2
-    if dtype == np.uint8 and is_row and (scalar is None or scalar.itemsize > 1):
+    if dtype == np.uint8 and is_row and (scalar is None or scalar.itemsize > 1 or binding.header_bytes):
         return True
     if scalar is not None and dtype not in {scalar, np.dtype(np.uint8)}:
         return False
@@ -57,13 +90,22 @@ def _shows_padding(binding: Binding, padded: Padded, shape: tuple[int, ...], dty
 
 
 def _fix(binding: Binding, padded: Padded) -> str:
-    found, scalar = padded.type, padded.scalar
-    if isinstance(found, Vector) and scalar is not None and not binding.header_bytes:
-        narrow, wide = found.components, padded.stride // scalar.byte_len
-        pad = f"numpy.pad(a, ((0, 0), (0, {wide - narrow})))"
-        return f"pass {np.dtype(scalar.dtype)} of shape (n, {wide}), for example {pad} of an array a of shape (n, {narrow})"
-    return (
-        f"pass an array of a structured type of {padded.stride} bytes, or bytes, laid out as print(module) shows"
-        if not binding.header_bytes
-        else "pass bytes, or one row of uint8, laid out as print(module) shows"
-    )
+    layout, found, scalar = binding.layout, padded.type, padded.scalar
+    if layout is None:
+        return "pass bytes, or one row of uint8, laid out as print(module) shows"
+    if isinstance(found, Vector) and scalar is not None and layout.is_one_array:
+        wide = padded.stride // scalar.byte_len
+        return f"pass {np.dtype(scalar.dtype)} of shape (n, {found.components}), or of shape (n, {wide}) with the padding in it"
+    return f"pass {_values(binding, layout)}, or bytes laid out as print(module) shows"
+
+
+def _values(binding: Binding, layout: BufferLayout) -> str:
+    """Say what is given as values."""
+    elements = layout.elements
+    if layout.header_bytes or not (elements.is_structure or elements.shape):
+        return form_of(layout.block)
+    if elements.is_structure:
+        many = "a structured array of" if layout.is_one_array else "one structured value of"
+        return f"{form_of(elements.type)}, or {many} kernel.plan.element_dtype({binding.name!r})"
+    axes = [*(["n"] if layout.is_one_array else []), *map(str, elements.shape)]
+    return f"{elements.dtype} of shape ({', '.join(axes)})"

@@ -17,6 +17,7 @@ import numpy as np
 from vyre_driver import _fast
 from vyre_driver.binding import arguments
 from vyre_driver.binding.faults import check_byte_len, lengths_error, plan_error
+from vyre_driver.binding.structure import layout_of
 from vyre_driver.checks import U64_MAX
 from vyre_driver.errors import InvalidInput, InvalidProgram, LimitExceeded
 
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.binding.arguments import BufferArgument, Resident
+    from vyre_driver.binding.structure import BufferLayout
     from vyre_driver.ir.dtypes import DataType
     from vyre_driver.ir.program import Program
-    from vyre_driver.spirv.layout import Element
+    from vyre_driver.spirv.layout import Element, Struct
     from vyre_driver.spirv.reflection import BufferInterface, Reflection
 
 _WORD_BYTES = 4
@@ -65,7 +67,8 @@ class Binding:
     ``buffer_index`` is its place among the declarations. ``element_count`` is 0 when it is left to run time, and
     ``static_byte_len`` is None then. ``input_index`` and ``output_index`` are its places among inputs and outputs, None without
     one. A shader's buffer has its ``element``, and ``header_bytes`` before the first one; ``view_byte_len`` is what the largest
-    of several variables takes at least that share it, and ``restrict`` as the shader declares it. A program's has its
+    of several variables takes at least that share it, and ``restrict`` as the shader declares it; ``block`` is its structure,
+    None where the variables that share it have different ones. A program's has its
     ``data_type``, and ``output_byte_range`` as (start, end) where only so much is read back.
     """
 
@@ -85,6 +88,7 @@ class Binding:
     output_byte_range: tuple[int, int] | None = None
     view_byte_len: int = 0
     restrict: bool = False
+    block: Struct | None = field(default=None, compare=False, repr=False)
 
     @property
     def least_byte_len(self) -> int:
@@ -120,10 +124,14 @@ class Binding:
         return np.dtype(scalar.dtype) if scalar is not None and not self.header_bytes else None
 
     @property
-    def components(self) -> int:
-        """Numbers of an element, which are the last axis of an array of it; 1 where there is no such axis."""
-        dtype = self.dtype
-        return 1 if dtype is None else self.stride // dtype.itemsize
+    def holds_plain_numbers(self) -> bool:
+        """Whether a shader's buffer is numbers of one type, and nothing before or between them."""
+        return self.element is not None and self.element.scalar is not None and not self.header_bytes
+
+    @property
+    def layout(self) -> BufferLayout | None:
+        """Where its values lie; None where only bytes will do, and of a program's buffer."""
+        return None if self.block is None else layout_of(self.block)
 
     def from_bytes(self, data: bytes) -> NDArray[Any]:
         """Return raw bytes as an array that fits this binding; read-only, sharing the bytes.
@@ -334,13 +342,35 @@ class BindingPlan:
         object.__setattr__(self, "_inputs", result)  # a thread that makes another meanwhile makes the same
         return result
 
-    def check_arguments(self, arrays: Sequence[object], out_counts: Mapping[str, int]) -> tuple[BufferArgument, ...]:
+    def check_arguments(
+        self, arrays: Sequence[object], out_shapes: Mapping[str, int], *, allow_empty: bool = False
+    ) -> tuple[BufferArgument, ...]:
         """Match arrays to bindings and prove that each fits; see :func:`vyre_driver.binding.arguments.check_arguments`."""
-        return arguments.check_arguments(self, arrays, out_counts)
+        return arguments.check_arguments(self, arrays, out_shapes, allow_empty=allow_empty)
 
-    def check_resident(self, buffers: Sequence[Resident]) -> tuple[BufferArgument, ...]:
+    def check_resident(self, buffers: Sequence[Resident], *, allow_empty: bool = False) -> tuple[BufferArgument, ...]:
         """Prove that resident buffers fit; see :func:`vyre_driver.binding.arguments.check_resident`."""
-        return arguments.check_resident(self, buffers)
+        return arguments.check_resident(self, buffers, allow_empty=allow_empty)
+
+    def element_dtype(self, name: str) -> np.dtype[Any] | None:
+        """Return the type of a structure in a buffer, laid out as the shader has it, or of a number; None if bytes must do."""
+        binding = self._named(name)
+        return binding.dtype if binding.layout is None else binding.layout.elements.dtype
+
+    def pack(self, name: str, values: object) -> NDArray[Any]:
+        """Return the memory of a buffer that holds these values, which are given as in a call; see ``arguments.pack``."""
+        return arguments.pack(self._named(name), values)
+
+    def unpack(self, name: str, memory: object) -> NDArray[Any]:
+        """Return the values in the bytes of a buffer; see ``arguments.unpack``."""
+        return arguments.unpack(self._named(name), memory)
+
+    def _named(self, name: str) -> Binding:
+        found = next((one for one in self.bindings if one.name == name), None)
+        if found is None:
+            names = [one.name for one in self.bindings]
+            raise InvalidInput(f"the {self.subject} has no buffer {name!r}", fix=f"name one of {names}", binding=name)
+        return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the public values."""
@@ -366,4 +396,5 @@ def _bind(place: int, buffer: BufferInterface, inputs: Iterator[int], outputs: I
         element=buffer.element,
         view_byte_len=buffer.least_bytes,
         restrict=buffer.restrict,
+        block=buffer.block,
     )

@@ -61,6 +61,8 @@ class ArrayCalls:
                 contents, call.outputs, push_words, split=options.split, timeout_s=options.timeout
             )
         self._pipelines.note_call(pipeline_ns, call.recorded.bound.facts, stages)
+        if call.finishes:
+            outputs = [form.finish(one) for form, one in zip(call.forms, outputs, strict=True)]
         return written(targets, self._source.rules.trimmed(outputs))
 
     def prove(
@@ -75,8 +77,9 @@ class ArrayCalls:
             form = _call_form.call_form(arrays, groups, out_shapes, np.ndarray)
             call = self._calls.find(form)
             if call is None:
-                call, contents, pipeline_ns = self._prepare(arrays, groups, out_shapes)
-                self._calls.remember(form, call)
+                call, contents, pipeline_ns, is_packed = self._prepare(arrays, groups, out_shapes)
+                if not is_packed:  # values have to be packed again, of the same types and shapes too
+                    self._calls.remember(form, call)
                 return call, contents, pipeline_ns
             self._calls.remember(form, call)
         return call, _call_form.as_contiguous(arrays, call.positions, np.ascontiguousarray), 0
@@ -86,18 +89,22 @@ class ArrayCalls:
         arrays: tuple[object, ...],
         groups: tuple[int, int, int] | None,
         out_shapes: Mapping[str, int | tuple[int, ...]] | None,
-    ) -> tuple[ProvenCall, list[NDArray[Any] | None], int]:
-        """Prove that the call fits; returns it, the contents, and the ns its pipeline took if that was made just now."""
+    ) -> tuple[ProvenCall, list[NDArray[Any] | None], int, bool]:
+        """Prove that the call fits; returns it, the contents, the ns its pipeline took if made now, and if it is packed."""
         arguments = checked_arguments(self._source.plan, arrays, out_shapes)
         counts = self._source.rules.push_words(arguments)
         positions = tuple(one.position for one in arguments)
-        outputs = tuple((one.shape, one.dtype) for one in arguments if one.binding.output_index is not None)
+        forms = tuple(one.result for one in arguments if one.binding.output_index is not None)
+        outputs = tuple((one.shape, one.dtype) for one in forms)
+        finishes = any(one.elements is not None for one in forms)
+        is_packed = any(one.is_packed for one in arguments)
         if runs_nothing(arguments, groups):
-            return ProvenCall(None, positions, outputs, counts), [one.data for one in arguments], 0
+            call = ProvenCall(None, positions, forms, outputs, counts, finishes)
+            return call, [one.data for one in arguments], 0, is_packed
         shape = grid_of(self._source, self._pipelines.context.device.physical.limits, groups, arguments)
         recorded, made = self._pipelines.with_room(lambda: self._recorded_for(arguments, shape))
-        call = ProvenCall(recorded, positions, outputs, counts)
-        return call, [one.data for one in arguments], recorded.bound.pipeline_ns if made else 0
+        call = ProvenCall(recorded, positions, forms, outputs, counts, finishes)
+        return call, [one.data for one in arguments], recorded.bound.pipeline_ns if made else 0, is_packed
 
     def _recorded_for(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]) -> tuple[RecordedDispatch, bool]:
         """Return the recorded dispatch for these sizes and this grid, and whether it was made just now."""
@@ -114,20 +121,19 @@ class ArrayCalls:
         return [(place, one) for place, one in enumerate(self._source.plan.descriptors) if one.output_index is not None]
 
     def _check_targets(self, call: ProvenCall, targets: Sequence[object]) -> None:
-        for (_, binding), target, form in zip(self._outputs(), targets, call.outputs, strict=True):
+        for (_, binding), target, form in zip(self._outputs(), targets, call.forms, strict=True):
             if target is not None:
-                check_target(target, *returned_form(binding, *form), binding.described)
+                check_target(target, *returned_form(binding, *form.returned), binding.described)
         check_apart([(binding, target) for (_, binding), target in zip(self._outputs(), targets, strict=True)])
 
     def _unchanged(self, call: ProvenCall, contents: Sequence[NDArray[Any] | None]) -> list[NDArray[Any]]:
         """Return the outputs of a call that runs nothing: what was given, else zeros."""
         given = [contents[place] for place, _ in self._outputs()]
-        return self._source.rules.trimmed(
-            [
-                np.zeros(shape, dtype) if array is None else array.reshape(shape).copy()
-                for array, (shape, dtype) in zip(given, call.outputs, strict=True)
-            ]
-        )
+        read = [
+            np.zeros(form.shape, form.dtype) if array is None else array.reshape(form.shape).copy()
+            for array, form in zip(given, call.forms, strict=True)
+        ]
+        return self._source.rules.trimmed([form.finish(one) for form, one in zip(call.forms, read, strict=True)])
 
 
 def grid_of(
@@ -140,7 +146,7 @@ def grid_of(
 
 def runs_nothing(arguments: Sequence[BufferArgument], groups: tuple[int, int, int] | None) -> bool:
     """Whether a buffer has no elements, or the caller's grid no invocations."""
-    return any(not one.byte_len for one in arguments) or (groups is not None and 0 in groups)
+    return any(one.is_empty for one in arguments) or (groups is not None and 0 in groups)
 
 
 def written(targets: Sequence[object], results: Sequence[NDArray[Any]]) -> list[Any]:

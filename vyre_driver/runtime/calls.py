@@ -14,6 +14,7 @@ from vyre_driver.process.call_lock import call_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from vyre_driver.binding.structure import ResultForm
     from vyre_driver.kompute.pipeline import RecordedDispatch
     from vyre_driver.runtime.room import Room
 
@@ -25,13 +26,16 @@ _MAX_CALLS = 64
 class ProvenCall:
     """A proven call: where each buffer's array stands among those given (None: it starts with zeros), and what comes back.
 
-    ``counts`` are what a program is told. ``recorded`` is None of a call that runs nothing.
+    ``counts`` are what a program is told; ``finishes`` says whether what is read is not yet what the caller gets. ``recorded``
+    is None of a call that runs nothing.
     """
 
     recorded: RecordedDispatch | None
     positions: tuple[int | None, ...]
+    forms: tuple[ResultForm, ...]
     outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
     counts: tuple[int, ...]
+    finishes: bool
 
 
 class ProvenCalls:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.binding.plan import Binding
+    from vyre_driver.binding.structure import ResultForm
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.pipeline import BoundPipeline
     from vyre_driver.runtime.array_calls import ArrayCalls
@@ -36,21 +37,35 @@ class Result:
 
     binding: Binding
     buffer: Buffer
+    form: ResultForm
     target: NDArray[Any] | None
     is_array: bool
 
     @property
     def part(self) -> Buffer:
-        """What comes back of the buffer: a view of its ``output_byte_range``, as elements where that cuts none."""
-        if self.binding.output_byte_range is None:
-            return self.buffer
-        start, length = self.binding.readback_slice(self.buffer.nbytes)
-        _, dtype = returned_form(self.binding, self.buffer.shape, self.buffer.dtype)
-        return self.buffer.reshape(-1).view(np.uint8)[start : start + length].view(dtype)
+        """What comes back of the buffer."""
+        return part_of(self.binding, self.buffer)
 
     def take(self) -> Buffer | NDArray[Any]:
         """Return it, read back if need be."""
-        return self.part.read(out=self.target) if self.is_array else self.part
+        if not self.is_array:
+            return self.part
+        if self.form.elements is None:
+            return self.part.read(out=self.target)
+        found = self.form.finish(self.buffer.read())
+        if self.target is None:
+            return found
+        np.copyto(self.target, found)
+        return self.target
+
+
+def part_of(binding: Binding, buffer: Buffer) -> Buffer:
+    """Return what comes back of an output: a view of its ``output_byte_range``, as elements where that cuts none."""
+    if binding.output_byte_range is None:
+        return buffer
+    start, length = binding.readback_slice(buffer.nbytes)
+    _, dtype = returned_form(binding, buffer.shape, buffer.dtype)
+    return buffer.reshape(-1).view(np.uint8)[start : start + length].view(dtype)
 
 
 class ResidentCalls:
@@ -76,7 +91,7 @@ class ResidentCalls:
         bound = self._recent.find(form)
         if bound is None:
             check_buffers(self._context.device, buffers)
-            bound = self._bind(self._source.plan.check_resident(buffers), buffers, groups, push_words)
+            bound = self._bind(self._source.plan.check_resident(buffers, allow_empty=True), buffers, groups, push_words)
             self._recent.remember(form, bound, lifetimes)
         return bound
 
@@ -143,7 +158,9 @@ class ResidentCalls:
         host = tuple([array.read() if isinstance(array, Buffer) else array for array in arrays])
         outputs = self._array_calls.run(host, push_words, groups, (), options)
         for result, output in zip(results, outputs, strict=True):
-            result.part.write(output)
+            result.part.write(
+                self._source.plan.pack(result.binding.name, output) if result.form.elements is not None else output
+            )
 
     def _placed(
         self, arguments: Sequence[BufferArgument], arrays: Sequence[object], targets: Sequence[object]
@@ -164,9 +181,10 @@ class ResidentCalls:
             if not is_output:
                 continue
             if target is not None and not isinstance(target, Buffer):
-                check_target(target, *returned_form(one.binding, one.shape, one.dtype), one.binding.described)
+                check_target(target, *returned_form(one.binding, *one.result.returned), one.binding.described)
             is_array = not (isinstance(target, Buffer) or (target is None and is_resident))
-            results.append(Result(one.binding, buffers[-1], target if isinstance(target, np.ndarray) else None, is_array))
+            into = target if isinstance(target, np.ndarray) else None
+            results.append(Result(one.binding, buffers[-1], one.result, into, is_array))
         check_apart([(one.binding, one.buffer) for one in results])
         check_apart([(one.binding, one.target) for one in results])
         return tuple(buffers), results
@@ -185,7 +203,8 @@ class ResidentCalls:
             self._check_buffer(source, argument)
             return source
         device = self._context.device
-        made = self._context.room.make(lambda: Buffer(device, argument.shape, argument.dtype, argument.binding.name))
+        form = argument.result
+        made = self._context.room.make(lambda: Buffer(device, form.shape, form.dtype, argument.binding.name))
         if argument.data is None:
             made.fill(0)
         else:
@@ -200,11 +219,11 @@ class ResidentCalls:
                 fix="make it with the driver that compiled the kernel",
                 binding=name,
             )
-        if buffer.shape != argument.shape or buffer.dtype != argument.dtype:
+        form = argument.result
+        if buffer.shape != form.shape or buffer.dtype != form.dtype:
             raise InvalidInput(
-                f"out has a {buffer.described} for {argument.binding.described}, which has shape {argument.shape} and type "
-                f"{argument.dtype}",
-                fix=f"give driver.empty({argument.shape}, {str(argument.dtype)!r})",
+                f"out has a {buffer.described} for {argument.binding.described}, which has shape {form.shape} and type {form.dtype}",
+                fix=f"give driver.empty({form.shape}, {str(form.dtype)!r})",
                 binding=name,
             )
 

@@ -257,7 +257,7 @@ def packed(found: MemoryType) -> tuple[Scalar, int] | None:
     return None
 
 
-def _scalars(found: MemoryType) -> tuple[int, frozenset[Scalar]]:
+def scalars_of(found: MemoryType) -> tuple[int, frozenset[Scalar]]:
     """Return how many bytes of a type are values, and of which types they are; an array without a count has one element."""
     match found:
         case Scalar():
@@ -267,16 +267,16 @@ def _scalars(found: MemoryType) -> tuple[int, frozenset[Scalar]]:
         case Matrix(scalar, columns, rows):
             return scalar.byte_len * columns * rows, frozenset({scalar})
         case Array(element, count):
-            size, kinds = _scalars(element)
+            size, kinds = scalars_of(element)
             return size * (count or 1), kinds
         case Struct(_, members):
-            parts = [_scalars(member.type) for member in members]
+            parts = [scalars_of(member.type) for member in members]
             return sum(size for size, _ in parts), frozenset().union(*(kinds for _, kinds in parts))
     return found.byte_len, frozenset()
 
 
 def _padded(found: MemoryType, stride: int) -> Padded | None:
-    value_bytes, kinds = _scalars(found)
+    value_bytes, kinds = scalars_of(found)
     return Padded(found, stride, value_bytes, next(iter(kinds)) if len(kinds) == 1 else None) if value_bytes < stride else None
 
 

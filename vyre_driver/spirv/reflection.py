@@ -45,6 +45,7 @@ class BufferInterface:
     ``readable`` and ``writable`` are what the shader's decorations leave open to it. Of several variables at one binding,
     ``aliases`` names all but the first, and ``least_bytes`` is what the largest of them takes at least (0: one element).
     ``restrict`` says that the shader declares it so: no other binding may be the same memory while one of the two is written.
+    ``block`` is its structure, None where several variables have different ones.
     """
 
     name: str
@@ -57,6 +58,7 @@ class BufferInterface:
     aliases: tuple[str, ...] = ()
     least_bytes: int = 0
     restrict: bool = False
+    block: Struct | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +160,12 @@ class _ReflectionBuilder:
         for one in slot.variables:
             if one.block is None or not one.min_byte_len:
                 raise invalid(self._source, f"buffer structure %{one.block_id} takes no bytes")
-        header, element, count, least = shape_of_views([one.block for one in slot.views if one.block is not None])
+        blocks = [one.block for one in slot.views if one.block is not None]
+        header, element, count, least = shape_of_views(blocks)
+        members = {tuple((member.name, member.offset, member.type) for member in one.members) for one in blocks}
+        block = blocks[0] if len(members) == 1 else None
         return BufferInterface(
-            slot.name, place, slot.readable, slot.writable, header, element, count, slot.aliases, least, slot.restrict
+            slot.name, place, slot.readable, slot.writable, header, element, count, slot.aliases, least, slot.restrict, block
         )
 
     def _push_constants(self) -> tuple[tuple[Member, ...], int]:

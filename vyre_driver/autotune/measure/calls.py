@@ -87,7 +87,7 @@ class CallKernel(KernelDefinition):
 
     def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
         """Return no size, after checking that the arrays are of the shapes of the call."""
-        wanted = {one.binding.name: Operand(one.shape, one.dtype) for one in self.arguments if one.position is not None}
+        wanted = {one.binding.name: _operand(one) for one in self.arguments if one.position is not None}
         if dict(operands) != wanted or parameters:
             raise InvalidInput(f"{self.name} is tuned on arrays of other shapes", fix="give arrays like those of the call")
         return ()
@@ -95,9 +95,7 @@ class CallKernel(KernelDefinition):
     def plan(self, call: Call) -> Plan:
         """Return the one dispatch; what is read and written keeps its name."""
         buffers = tuple(one.binding.name for one in self.arguments)
-        written = {
-            one.binding.name: Operand(one.shape, one.dtype) for one in self.arguments if one.binding.output_index is not None
-        }
+        written = {one.binding.name: _operand(one) for one in self.arguments if one.binding.output_index is not None}
         return Plan((self._step(buffers, call.candidate),), written)
 
     def _step(self, buffers: tuple[str, ...], candidate: Candidate) -> Step:
@@ -121,6 +119,10 @@ class CallKernel(KernelDefinition):
     def moved_bytes(self, _size: Size) -> int:
         """Return the bytes of all buffers."""
         return sum(one.byte_len for one in self.arguments)
+
+
+def _operand(argument: BufferArgument) -> Operand:
+    return Operand(argument.result.shape, argument.result.dtype)
 
 
 def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword

@@ -19,7 +19,6 @@ from vyre_driver.binding.conversions import check_dtype
 from vyre_driver.binding.faults import check_byte_len
 from vyre_driver.binding.packing import is_masked
 from vyre_driver.binding.padding import check_padding
-from vyre_driver.binding.structure import ResultForm
 from vyre_driver.binding.values import fresh_form, packed_array, packed_items, raw_shape, refuse_values, result_form
 from vyre_driver.checks import integer, items_of
 from vyre_driver.errors import InvalidInput
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.binding.plan import Binding, BindingPlan
+    from vyre_driver.binding.structure import Elements, ResultForm
     from vyre_driver.binding.values import Packed
 
 _ON_CPU = 1  # DLPack's kDLCPU
@@ -51,8 +51,8 @@ class BufferArgument:
     """A checked argument of one dispatch.
 
     ``given`` is exactly ``byte_len`` bytes, contiguous or not, or None for a fresh output or a resident buffer; ``position`` is
-    its place among the arrays of the call. ``shape`` and ``dtype`` are those of the caller's array, ``result`` says how the
-    buffer's bytes become one like it. ``is_packed`` says that ``given`` was made of the caller's values, as it has to be for
+    its place among the arrays of the call. ``shape`` and ``dtype`` are those of the caller's array, ``elements`` the values
+    in it where it is no memory as it is. ``is_packed`` says that ``given`` was made of the caller's values, as it has to be for
     each call, even for one of the same types and shapes.
     """
 
@@ -62,8 +62,13 @@ class BufferArgument:
     byte_len: int
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
-    result: ResultForm
     is_packed: bool = False
+    elements: Elements | None = None
+
+    @property
+    def result(self) -> ResultForm:
+        """How the buffer is read and made into the caller's array."""
+        return result_form(self.binding, self.byte_len, self.shape, self.dtype, self.elements)
 
     @property
     def is_empty(self) -> bool:
@@ -335,11 +340,11 @@ def _fresh_output(binding: Binding, count: int) -> BufferArgument:
         check_byte_len(binding, size)
     dtype = binding.dtype
     if dtype is None:
-        shape, dtype, form = fresh_form(binding, count)
-        return BufferArgument(binding, None, None, size, shape, dtype, form)
+        shape, dtype, elements = fresh_form(binding, count)
+        return BufferArgument(binding, None, None, size, shape, dtype, elements=elements)
     components = binding.stride // dtype.itemsize
     shape = (count,) if components == 1 else (count, components)
-    return BufferArgument(binding, None, None, size, shape, dtype, ResultForm(shape, dtype))
+    return BufferArgument(binding, None, None, size, shape, dtype)
 
 
 def _check_resident(binding: Binding, buffer: Resident, *, allow_empty: bool) -> BufferArgument:
@@ -347,8 +352,7 @@ def _check_resident(binding: Binding, buffer: Resident, *, allow_empty: bool) ->
     refuse_values(binding, buffer.shape, buffer.dtype)
     check_padding(binding, buffer.shape, buffer.dtype)
     check_byte_len(binding, buffer.nbytes, allow_empty=allow_empty)
-    form = ResultForm(buffer.shape, buffer.dtype)
-    return BufferArgument(binding, None, None, buffer.nbytes, buffer.shape, buffer.dtype, form)
+    return BufferArgument(binding, None, None, buffer.nbytes, buffer.shape, buffer.dtype)
 
 
 def _check_array(binding: Binding, position: int, given: object, *, allow_empty: bool) -> BufferArgument:
@@ -359,25 +363,26 @@ def _check_array(binding: Binding, position: int, given: object, *, allow_empty:
     if packed is not None:
         return _packed_argument(binding, position, packed, allow_empty=allow_empty)
     array, is_raw = (given, False) if isinstance(given, np.ndarray) else _read(given, binding.described)
-    _refuse_masked(array, binding.described)
+    if type(array) is not np.ndarray:
+        _refuse_masked(array, binding.described)
+    is_plain = binding.holds_plain_numbers
     if is_raw:
         check_byte_len(binding, array.nbytes, allow_empty=allow_empty)
         array = array.view(binding.dtype or np.uint8)
-    else:
+    elif not is_plain or array.dtype.names is not None:
         packed = packed_array(binding, array)
         if packed is not None:
             return _packed_argument(binding, position, packed, allow_empty=allow_empty)
     check_dtype(binding, array.dtype, None if is_array else given)
-    if not is_raw:
+    if not is_raw and not is_plain:
         check_padding(binding, array.shape, array.dtype)
     check_byte_len(binding, array.nbytes, allow_empty=allow_empty)
-    form = ResultForm(array.shape, array.dtype)
-    return BufferArgument(binding, position, array, array.nbytes, array.shape, array.dtype, form)
+    return BufferArgument(binding, position, array, array.nbytes, array.shape, array.dtype)
 
 
 def _packed_argument(binding: Binding, position: int, packed: Packed, *, allow_empty: bool) -> BufferArgument:
-    memory = packed.memory
-    form = result_form(binding, memory.nbytes, packed.shape, packed.dtype, packed.elements)
+    memory, shape, dtype, elements = packed
     check_byte_len(binding, memory.nbytes, allow_empty=allow_empty)
+    form = result_form(binding, memory.nbytes, shape, dtype, elements)
     as_read = memory.view(form.dtype).reshape(form.shape)
-    return BufferArgument(binding, position, as_read, memory.nbytes, packed.shape, packed.dtype, form, is_packed=True)
+    return BufferArgument(binding, position, as_read, memory.nbytes, shape, dtype, is_packed=True, elements=elements)

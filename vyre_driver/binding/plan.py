@@ -125,8 +125,8 @@ class Binding:
 
     @property
     def holds_plain_numbers(self) -> bool:
-        """Whether a shader's buffer is numbers of one type, and nothing before or between them."""
-        return self.element is not None and self.element.scalar is not None and not self.header_bytes
+        """Whether it is numbers of one type, and nothing before or between them; so is each buffer of a program."""
+        return self.element is None or (self.element.scalar is not None and not self.header_bytes)
 
     @property
     def layout(self) -> BufferLayout | None:

@@ -85,14 +85,11 @@ def _fresh(layout: BufferLayout, count: int) -> tuple[tuple[int, ...], np.dtype[
     return (), whole.dtype, whole
 
 
-def fresh_form(binding: Binding, count: int) -> tuple[tuple[int, ...], np.dtype[Any], ResultForm]:
-    """Return shape and type of an output that nothing was given for, and how it is read."""
-    size = binding.header_bytes + count * binding.stride
+def fresh_form(binding: Binding, count: int) -> tuple[tuple[int, ...], np.dtype[Any], Elements | None]:
+    """Return shape and type of an output that nothing was given for, and the values in it; None where it is bytes."""
     if binding.layout is None:
-        form = ResultForm((size,), np.dtype(np.uint8))
-        return form.shape, form.dtype, form
-    shape, dtype, elements = _fresh(binding.layout, count)
-    return shape, dtype, result_form(binding, size, shape, dtype, elements)
+        return (binding.header_bytes + count * binding.stride,), np.dtype(np.uint8), None
+    return _fresh(binding.layout, count)
 
 
 def result_form(
@@ -112,12 +109,11 @@ def packed_array(binding: Binding, array: NDArray[Any]) -> Packed | None:
     InvalidInput
         If the fields of a structured array are not those of the structure, or an array may be both values and memory.
     """
-    is_plain = binding.holds_plain_numbers
-    layout = None if is_plain and array.dtype.names is None else binding.layout
+    layout = binding.layout
     if layout is None:
         return None
     elements = _values_in(binding, layout, array.shape, array.dtype)
-    if elements is None or (not is_plain and _lies_as_memory(elements, array.dtype)):
+    if elements is None or (not binding.holds_plain_numbers and _lies_as_memory(elements, array.dtype)):
         return None
     return Packed(elements.pack(array.view(np.ndarray)), array.shape, array.dtype, elements)
 

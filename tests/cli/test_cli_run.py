@@ -157,7 +157,10 @@ def test_only_the_outputs_are_left_in_the_directory(run_saxpy: RunChild, work: P
             ("--groups", "0"),
             "2201: workgroups is (0,), which is not 1 to 3 numbers of at least 1. Fix: give workgroups=(x, y, z).",
         ),
-        (("--push", "beta=1"), "2103: the shader has no push constant 'beta'. Fix: give only what it declares."),
+        (
+            ("--push", "beta=1"),
+            "2103: the shader has no push constant 'beta'. Fix: give only what it declares: 'alpha', 'count'.",
+        ),
         (
             ("--spec", "SIZE=1"),
             (

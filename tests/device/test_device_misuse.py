@@ -87,7 +87,7 @@ ALL_REFUSED = [
     (
         "a push constant is unknown",
         "InvalidPushConstant",
-        "the shader has no push constant 'beta'. Fix: give only what it declares.",
+        "the shader has no push constant 'beta'. Fix: give only what it declares: 'alpha', 'count'.",
     ),
     (
         "a float is given for a uint push constant",

@@ -172,7 +172,7 @@ def test_a_pool_is_its_devices_and_its_work() -> None:
     from vyre_driver import DriverPool
 
     with DriverPool() as pool:
-        names = ", ".join(repr(one.physical_device.name) for one in pool.drivers)
+        names = ", ".join(repr(one.device.name) for one in pool.drivers)
         before = repr(pool)
         pool.submit(lambda driver: driver.report()).result()
     assert (before, repr(pool)) == (

@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> int:
         driver = stack.enter_context(Driver(options.device, allow_software=options.allow_software or None))
         kernel = driver.compile(module, specs)
 
-        def call(*, strict: bool | None = None) -> NDArray[Any] | tuple[NDArray[Any], ...]:
+        def call(*, strict: bool | None = None) -> Any:  # noqa: ANN401 -- as a kernel's
             return kernel(*arrays, workgroups=groups, push_constants=push, out_shapes=out_shapes, strict=strict)
 
         named = _named(plan, call(strict=options.strict or None))

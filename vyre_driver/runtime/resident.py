@@ -128,16 +128,11 @@ class ResidentCalls:
     ) -> list[Buffer | NDArray[Any]]:
         """Run on the caller's buffers, and on new ones for what is not resident."""
         plan = self._source.plan
-        if (
-            not targets
-            and not options.strict
-            and len(arrays) == len(plan.descriptors)
-            and all(type(one) is Buffer for one in arrays)
-        ):
-            bound = self.bind(arrays, groups, push_words)
-            bound.execute(options.timeout)
-            outputs = zip(plan.descriptors, arrays, strict=True)
-            return [Result(one, buffer, None, False).part for one, buffer in outputs if one.output_index is not None]  # type: ignore[arg-type]
+        given = [one for one in arrays if type(one) is Buffer]
+        if len(given) == len(arrays) == len(plan.descriptors) and not targets and not options.strict:
+            self.bind(arrays, groups, push_words).execute(options.timeout)
+            outputs = zip(plan.descriptors, given, strict=True)
+            return [part_of(one, buffer) for one, buffer in outputs if one.output_index is not None]
         arguments = checked_arguments(plan, arrays, options.out_shapes)
         buffers, results = self._placed(arguments, arrays, targets)
         if options.strict:
@@ -222,7 +217,8 @@ class ResidentCalls:
         form = argument.result
         if buffer.shape != form.shape or buffer.dtype != form.dtype:
             raise InvalidInput(
-                f"out has a {buffer.described} for {argument.binding.described}, which has shape {form.shape} and type {form.dtype}",
+                f"out has a {buffer.described} for {argument.binding.described}, which has shape {form.shape} and type "
+                f"{form.dtype}",
                 fix=f"give driver.empty({form.shape}, {str(form.dtype)!r})",
                 binding=name,
             )

@@ -23,7 +23,7 @@ from vyre_driver.backends import DispatchConfig
 from vyre_driver.backends.kompute import KomputeBackend
 from vyre_driver.errors import DeviceOutOfMemory, DispatchTimeout
 from vyre_driver.kernels import KERNELS
-from vyre_driver.kompute import memory as buffers
+from vyre_driver.kompute import device as devices
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan.layer import _layer
 
@@ -356,6 +356,13 @@ def race() -> None:
         driver.context.device.call_kompute("race", record_and_run)
 
 
+def place_of_buffers() -> tuple[bool, bool]:
+    """Whether the host writes and reads the device's memory without a copy there."""
+    with Driver() as driver:
+        memory = driver.buffer(X).memory
+        return memory.is_mapped, memory.is_shared
+
+
 def copy_both_ways() -> None:
     """Let the layer map no device memory: uploads go through staging buffers then, as read-backs do."""
     create = _layer.create_buffer
@@ -365,9 +372,11 @@ def copy_both_ways() -> None:
 def main() -> None:
     case = globals()[sys.argv[1]]
     case()
-    buffers._SHARED_MEMORY = frozenset()  # noqa: SLF001 -- makes lavapipe's buffers those of a graphics card
+    devices._SHARED_MEMORY = frozenset()  # noqa: SLF001 -- makes lavapipe's buffers those of a graphics card
+    check(place_of_buffers(), (True, False))
     case()
     copy_both_ways()
+    check(place_of_buffers(), (False, False))
     case()
 
 

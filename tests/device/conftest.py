@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -11,14 +12,29 @@ from kernels import glsl
 from witnessed import witness_below
 
 from vyre_driver import Driver, Kernel, acquire
+from vyre_driver import driver as driver_module
 from vyre_driver.autotune import AutotuneStore, Budget
 from vyre_driver.autotune.measure import tune as tuning
 from vyre_driver.backends.kompute import KomputeBackend
 from vyre_driver.spirv.shipped import shipped_module
+from vyre_driver.vulkan.devices import DeviceType
 from vyre_driver.vulkan.layer import _layer
+from vyre_driver.vulkan.selection import select_device
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from vyre_driver.vulkan.devices import PhysicalDevice
+
+# Where buffers may lie: the kind of device, hooks that are off, whether there is the layer; and whether writes and reads reach
+# the device's memory without a copy on the device. lavapipe's one memory type is all of these.
+PLACES = {
+    "shared with the host": (DeviceType.CPU, "", "1", True, True),
+    "writable by the host": (DeviceType.DISCRETE, "", "1", True, False),
+    "out of the host's reach": (DeviceType.DISCRETE, "memory", "1", False, False),
+    "out of reach and without barriers": (DeviceType.DISCRETE, "memory,barriers", "1", False, False),
+    "without the layer": (DeviceType.DISCRETE, "", "0", False, False),
+}
 
 
 class CompileText(Protocol):
@@ -83,6 +99,21 @@ def quick_tuning(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(tuning, "UNASKED", Budget(seconds=30, max_samples=8))
     monkeypatch.setattr(tuning, "tune", counted)
     return tuned
+
+
+@pytest.fixture(params=PLACES)
+def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Driver, bool, bool]]:
+    """A driver whose buffers lie in one of those places, and whether its writes and its reads do without a copy."""
+    device_type, hooks_off, layer, is_mapped, is_shared = PLACES[request.param]
+
+    def select(*arguments: object, **options: bool) -> PhysicalDevice:
+        return dataclasses.replace(select_device(*arguments, **options), device_type=device_type)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(driver_module, "select_device", select)
+    monkeypatch.setenv("VYRE_LAYER", layer)
+    monkeypatch.setenv("VYRE_LAYER_HOOKS_OFF", hooks_off)
+    with Driver(allow_software=True) as driver:
+        yield driver, is_mapped, is_shared
 
 
 @pytest.fixture

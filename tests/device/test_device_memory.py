@@ -9,21 +9,16 @@ import contextlib
 import dataclasses
 import signal
 import time
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
 
 from vyre_driver import Driver, SpirvModule
-from vyre_driver import driver as driver_module
 from vyre_driver.errors import DeviceOutOfMemory
 from vyre_driver.kompute.device import KomputeDevice
-from vyre_driver.vulkan.devices import DeviceType, PhysicalDevice, enumerate_devices
+from vyre_driver.vulkan.devices import DeviceType, enumerate_devices
 from vyre_driver.vulkan.layer import _layer, enable
 from vyre_driver.vulkan.selection import select_device
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pytestmark = pytest.mark.device
 
@@ -33,33 +28,11 @@ layout(binding = 0) readonly buffer X { float x[]; };
 layout(binding = 1) buffer Y { float y[]; };
 void main() { uint i = gl_GlobalInvocationID.x; if (i < y.length()) y[i] = y[i] + x[i]; }
 """
-# kind of device, hooks that are off, layer; whether writes and reads reach the device's memory without a copy on the device
-PLACES = {
-    "shared with the host": (DeviceType.CPU, "", "1", True, True),
-    "writable by the host": (DeviceType.DISCRETE, "", "1", True, False),
-    "out of the host's reach": (DeviceType.DISCRETE, "memory", "1", False, False),
-    "out of reach and without barriers": (DeviceType.DISCRETE, "memory,barriers", "1", False, False),
-    "without the layer": (DeviceType.DISCRETE, "", "0", False, False),
-}
 
 
 @pytest.fixture(scope="module")
 def module() -> SpirvModule:
     return SpirvModule.from_glsl(ADD)
-
-
-@pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Driver, bool, bool]]:
-    device_type, hooks_off, layer, is_mapped, is_shared = PLACES[request.param]
-
-    def select(*arguments: object, **options: bool) -> PhysicalDevice:
-        return dataclasses.replace(select_device(*arguments, **options), device_type=device_type)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(driver_module, "select_device", select)
-    monkeypatch.setenv("VYRE_LAYER", layer)
-    monkeypatch.setenv("VYRE_LAYER_HOOKS_OFF", hooks_off)
-    with Driver(allow_software=True) as driver:
-        yield driver, is_mapped, is_shared
 
 
 def test_a_buffer_lies_where_the_device_allows(place: tuple[Driver, bool, bool]) -> None:

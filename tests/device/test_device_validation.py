@@ -48,6 +48,8 @@ CASES = [
     "kernels_for_long_arrays",
     "chain_in_a_batch",
     "resident_buffers",
+    "parts_of_buffers",
+    "parts_that_are_bound",
     "pipelines_and_memory_shared",
     "drivers_one_after_another",
     "drivers_side_by_side",

@@ -34,9 +34,6 @@ void PyEval_RestoreThread(void *state) { (void)state; }
 static VkNegotiateLayerInterface layer;
 static uint64_t rounds;
 
-#define APP_CALLS(X) \
-  VYRE_DEVICE_CALLS(X) X(AllocateCommandBuffers)
-
 /* Work that nobody has waited for, and what it runs on. */
 typedef struct sequence {
   VkCommandPool pool;
@@ -50,9 +47,16 @@ typedef struct tensor {
   unsigned char *bytes;
 } tensor;
 
+/* A copy of our own, that nobody has waited for. */
+typedef struct transfer {
+  VkCommandBuffer commands;
+  VkFence fence;
+} transfer;
+
 typedef struct parcel {
   bool full;
   sequence work;
+  transfer part;
   tensor from, to;
   unsigned char mark;
 } parcel;
@@ -60,12 +64,13 @@ typedef struct parcel {
 typedef struct app {
   VkInstance instance;
   VkDevice device;
+  VkQueue queue;
   vyre_device *face; /* what Python holds */
   bool may_fail;     /* failures are injected, or the device is lost */
   pthread_mutex_t lock;
   parcel mailbox[MAILBOX];
 #define X(name) PFN_vk##name name;
-  APP_CALLS(X)
+  VYRE_DEVICE_CALLS(X)
 #undef X
 } app;
 
@@ -105,9 +110,18 @@ static VkPhysicalDevice open_armed_instance(app *a, uint64_t poll_ns, uint64_t c
   return physical;
 }
 
+/* The loader puts a pointer to its dispatch table into each dispatchable object. */
+static VkResult set_loader_data(VkDevice device, void *object) {
+  *(void **)object = *(void **)device;
+  return VK_SUCCESS;
+}
+
 static VkResult open_device(app *a, VkPhysicalDevice physical) {
   VkLayerDeviceLink link = {NULL, mock_instance_proc, mock_device_proc};
+  VkLayerDeviceCreateInfo data = {.sType = VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO, .function = VK_LOADER_DATA_CALLBACK};
   VkLayerDeviceCreateInfo chain = {.sType = VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO, .function = VK_LAYER_LINK_INFO};
+  data.u.pfnSetDeviceLoaderData = set_loader_data;
+  chain.pNext = &data;
   chain.u.pLayerInfo = &link;
   VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO, .pNext = &chain};
   return OF_INSTANCE(a, CreateDevice)(physical, &info, NULL, &a->device);
@@ -118,8 +132,9 @@ static void open_app(app *a, uint64_t poll_ns, uint64_t cache_bytes) {
   a->face = vyre_disarm();
   CHECK(a->face && vyre_is_alive(a->face) && !vyre_is_lost(a->face));
 #define X(name) CHECK(a->name = (PFN_vk##name)layer.pfnGetDeviceProcAddr(a->device, "vk" #name));
-  APP_CALLS(X)
+  VYRE_DEVICE_CALLS(X)
 #undef X
+  a->GetDeviceQueue(a->device, MOCK_FAMILY, 0, &a->queue);
 }
 
 static void close_app(app *a) {
@@ -193,10 +208,17 @@ static void make_and_drop_pipeline(app *a, uint32_t kind, const tensor *bound) {
   VkDescriptorPool made_pool;
   CHECK(a->CreateDescriptorPool(a->device, &pool, NULL, &made_pool) == VK_SUCCESS);
   CHECK(a->CreateDescriptorSetLayout(a->device, &set, NULL, &made_set) == VK_SUCCESS);
+  const vyre_range seen = {kind * 6, BUFFER_BYTES / 2};
   VkDescriptorBufferInfo info = {bound->buffer, 0, VK_WHOLE_SIZE};
+  thread->ranges = kind % 3 ? &seen : NULL;
+  thread->range_count = 1;
+  thread->ranges_written = thread->ranges_missed = 0;
   VkWriteDescriptorSet write = {.sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET, .descriptorCount = 1, .pBufferInfo = &info};
   write.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
   a->UpdateDescriptorSets(a->device, 1, &write, 0, NULL);
+  bool fits = kind * 6 <= BUFFER_BYTES / 2;
+  CHECK(thread->ranges_written == (kind % 3 && fits) && thread->ranges_missed == (kind % 3 && !fits));
+  thread->ranges = NULL;
   layout.pSetLayouts = &made_set;
   CHECK(a->CreateShaderModule(a->device, &shader, NULL, &made_shader) == VK_SUCCESS);
   CHECK(a->CreatePipelineLayout(a->device, &layout, NULL, &made_layout) == VK_SUCCESS);
@@ -229,17 +251,27 @@ static void make_and_drop_pipeline(app *a, uint32_t kind, const tensor *bound) {
 }
 
 static void record(app *a, sequence *s, const tensor *from, const tensor *to) {
-  VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
+  VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO, .queueFamilyIndex = MOCK_FAMILY};
   VkCommandBufferAllocateInfo buffers = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandBufferCount = 1};
   VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
   VkBufferCopy region = {0, 0, BUFFER_BYTES};
   memset(s, 0, sizeof *s);
   CHECK(a->CreateCommandPool(a->device, &pool, NULL, &s->pool) == VK_SUCCESS);
+  buffers.commandPool = s->pool;
   CHECK(a->AllocateCommandBuffers(a->device, &buffers, &s->commands) == VK_SUCCESS);
+  (void)set_loader_data(a->device, s->commands);
   CHECK(a->BeginCommandBuffer(s->commands, &begin) == VK_SUCCESS);
+  /* Copies beside the last dispatch, over which the last copy goes; and some that do not fit. */
+  const vyre_region regions[] = {
+      {from->buffer, 3, to->buffer, 1, 500, 0}, {NULL, 0, to->buffer, 8, 400, 0}, {from->buffer, 990, to->buffer, 0, 11, 0}};
+  const vyre_copies right = {regions, 2, regions, 1}, wrong = {regions, 1, regions + 2, 1};
   for (uint32_t group = 1; group <= 3; group++) {
     vyre_this_thread()->group = group;
+    vyre_this_thread()->copies = group == 1 ? NULL : group == 2 ? &wrong : &right;
     a->CmdDispatch(s->commands, 1, 1, 1);
+    CHECK(vyre_this_thread()->copies == (group == 2 ? &wrong : NULL));
+    vyre_this_thread()->copies = NULL;
+    vyre_this_thread()->group += group == 3;
     a->CmdCopyBuffer(s->commands, from->buffer, to->buffer, 1, &region);
   }
   vyre_this_thread()->group = 0;
@@ -260,7 +292,7 @@ static void eval(app *a, sequence *s, bool detach) {
   CHECK(a->CreateFence(a->device, &info, NULL, &fence) == VK_SUCCESS);
   thread->detached_fence = VK_NULL_HANDLE;
   thread->detach_waits = detach;
-  VkResult result = a->QueueSubmit(mock_queue(a->device), 1, &submit, fence);
+  VkResult result = a->QueueSubmit(a->queue, 1, &submit, fence);
   if (result == VK_SUCCESS) result = a->WaitForFences(a->device, 1, &fence, VK_TRUE, UINT64_MAX);
   CHECK(result == VK_SUCCESS || a->may_fail);
   a->DestroyFence(a->device, fence, NULL);
@@ -284,10 +316,42 @@ static bool finish(app *a, sequence *s, int slices) {
   return result == VK_SUCCESS;
 }
 
-static void end_parcel(app *a, parcel *p) {
-  if (finish(a, &p->work, -1)) {
-    for (size_t i = 0; i < BUFFER_BYTES; i++) CHECK(p->to.bytes[i] == p->mark || a->may_fail);
+static void submit_part(app *a, transfer *t, const vyre_region *regions, uint32_t count) {
+  VkResult result = vyre_transfer(a->face, regions, count, false, &t->commands, &t->fence);
+  CHECK((result == VK_SUCCESS) == (t->fence != VK_NULL_HANDLE) && (t->fence || a->may_fail));
+}
+
+/* Submits it again, as long as it is wanted, and lets it go. */
+static void end_part(app *a, transfer *t, int times) {
+  VkResult result = VK_SUCCESS;
+  while (t->fence) {
+    do {
+      result = vyre_wait_fence(a->face, t->fence, 100000);
+    } while (result == VK_TIMEOUT);
+    CHECK(result == VK_SUCCESS || a->may_fail);
+    vyre_give_fence_back(a->face, t->fence);
+    t->fence = VK_NULL_HANDLE;
+    if (times-- > 1) submit_part(a, t, NULL, 0);
   }
+  vyre_drop_transfer(a->face, t->commands);
+}
+
+/* What the work copied, and what a transfer behind it filled and copied. */
+static void check_bytes(const app *a, const parcel *p) {
+  bool moved = p->part.commands;
+  for (size_t i = 0; i < BUFFER_BYTES && !a->may_fail; i++) {
+    CHECK(p->from.bytes[i] == (moved ? (unsigned char)~p->mark : p->mark));
+    CHECK(p->to.bytes[i] == (moved && i >= 1 && i < 501 ? (unsigned char)~p->mark : p->mark));
+  }
+}
+
+static void end_parcel(app *a, parcel *p) {
+  bool whole = finish(a, &p->work, -1);
+  if (p->part.commands && p->part.fence) {
+    while (vyre_wait_fence(a->face, p->part.fence, 100000) == VK_TIMEOUT) continue;
+  }
+  if (whole) check_bytes(a, p);
+  end_part(a, &p->part, p->mark % 3);
   if (p->work.fence) vyre_give_fence_back(a->face, p->work.fence);
   drop_sequence(a, &p->work);
   drop_tensor(a, &p->from);
@@ -310,6 +374,10 @@ static void run_once(app *a, uint64_t number) {
   make_and_drop_pipeline(a, (uint32_t)(number % 100), &p.from);
   record(a, &p.work, &p.from, &p.to);
   eval(a, &p.work, number % 4 != 0);
+  uint32_t word = UINT32_C(0x01010101) * (unsigned char)~p.mark;
+  const vyre_region part[] = {
+      {VK_NULL_HANDLE, 0, p.from.buffer, 0, BUFFER_BYTES, word}, {p.from.buffer, 3, p.to.buffer, 1, 500, 0}};
+  if (number % 3 == 0) submit_part(a, &p.part, part, 2);
   if (number % 4 == 1) (void)finish(a, &p.work, 1);
   if (number % 4 == 2) {
     pthread_mutex_lock(&a->lock);
@@ -416,10 +484,13 @@ static void device_is_lost(void) {
 typedef struct leftover {
   app *a;
   sequence *work;
+  transfer *part;
 } leftover;
 
 static void *drop_late(void *argument) {
   leftover *left = argument;
+  vyre_give_fence_back(left->a->face, left->part->fence);
+  vyre_drop_transfer(left->a->face, left->part->commands);
   vyre_give_fence_back(left->a->face, left->work->fence);
   vyre_trim_memory(left->a->face, 0);
   return NULL;
@@ -444,18 +515,26 @@ static void closed_with_work_running(void) {
       record(&a, &work[j], &from, &to);
       eval(&a, &work[j], true);
     }
+    transfer parts[20] = {0}; /* more than are kept idle */
+    const vyre_region region = {from.buffer, 0, to.buffer, 1, 9, 0};
+    for (int j = 0; j < 20; j++) submit_part(&a, &parts[j], &region, 1);
     CHECK(!finish(&a, &work[0], 2));
-    leftover left = {&a, &work[1]};
+    leftover left = {&a, &work[1], &parts[0]};
     CHECK(pthread_create(&releasing, NULL, let_go, a.device) == 0);
     CHECK(pthread_create(&dropping, NULL, drop_late, &left) == 0);
     pthread_join(releasing, NULL);
     for (int j = 0; j < 3; j++) drop_sequence(&a, &work[j]);
+    for (int j = 2; j < 20; j++) end_part(&a, &parts[j], 1);
     drop_tensor(&a, &from);
     drop_tensor(&a, &to);
     a.DestroyDevice(a.device, NULL);
     close_instance(&a);
     pthread_join(dropping, NULL);
     vyre_give_fence_back(a.face, work[2].fence);
+    vyre_give_fence_back(a.face, parts[1].fence);
+    vyre_drop_transfer(a.face, parts[1].commands);
+    transfer late = {0};
+    CHECK(vyre_transfer(a.face, &region, 1, false, &late.commands, &late.fence) == VK_ERROR_DEVICE_LOST && !late.commands);
     CHECK(vyre_wait_fence(a.face, work[2].fence, 0) == VK_ERROR_DEVICE_LOST);
     vyre_release(a.face);
     pthread_mutex_destroy(&a.lock);

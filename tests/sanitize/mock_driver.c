@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_COPIES 16
+#define MAX_COPIES 64
 #define BLOB_BYTES 100
 #define CHECK(rule, text) \
   do { \
@@ -42,12 +42,28 @@ typedef struct mock_fence {
   bool pending, signalled; /* under the device's lock */
 } mock_fence;
 
+typedef struct mock_copy {
+  mock_buffer *from, *to; /* from NULL: a fill with word */
+  VkBufferCopy region;
+  uint32_t word;
+} mock_copy;
+
+typedef struct mock_pool mock_pool;
+
 typedef struct mock_commands {
-  void *key;
+  void *key; /* the loader's, which puts it there */
+  mock_device *device;
+  mock_pool *pool;
+  struct mock_commands *next;
   bool pending;
+  bool is_ordered; /* a barrier came since the last copy */
   uint32_t copy_count;
-  mock_buffer *from[MAX_COPIES], *to[MAX_COPIES];
+  mock_copy copies[MAX_COPIES];
 } mock_commands;
+
+struct mock_pool {
+  mock_commands *first; /* under its user's lock, as Vulkan wants it */
+};
 
 typedef struct mock_job {
   mock_commands *commands;
@@ -93,6 +109,12 @@ static void drop(void *thing, mock_device *owner) {
 
 #define DEVICE(handle) ((mock_device *)(handle))
 
+static void run(const mock_copy *copy) {
+  unsigned char *to = copy->to->memory->bytes + copy->region.dstOffset;
+  if (copy->from) memmove(to, copy->from->memory->bytes + copy->region.srcOffset, copy->region.size);
+  for (VkDeviceSize i = 0; !copy->from && i < copy->region.size; i += 4) memcpy(to + i, &copy->word, 4);
+}
+
 static void *work(void *argument) {
   mock_device *device = argument;
   pthread_mutex_lock(&device->lock);
@@ -103,10 +125,7 @@ static void *work(void *argument) {
     device->first = job->next;
     if (!device->first) device->last = &device->first;
     pthread_mutex_unlock(&device->lock);
-    for (uint32_t i = 0; job->commands && i < job->commands->copy_count; i++) {
-      mock_buffer *from = job->commands->from[i], *to = job->commands->to[i];
-      memcpy(to->memory->bytes, from->memory->bytes, to->size < from->size ? to->size : from->size);
-    }
+    for (uint32_t i = 0; job->commands && i < job->commands->copy_count; i++) run(&job->commands->copies[i]);
     pthread_mutex_lock(&device->lock);
     if (job->commands) job->commands->pending = false;
     job->fence->pending = false;
@@ -203,7 +222,10 @@ static void destroy_device(VkDevice handle, const VkAllocationCallbacks *a) {
   drop(device, NULL);
 }
 
-VkQueue mock_queue(VkDevice handle) { return (VkQueue)&DEVICE(handle)->queue; }
+static void get_queue(VkDevice handle, uint32_t family, uint32_t index, VkQueue *out) {
+  CHECK(family == MOCK_FAMILY && index == 0, "the device was made with another queue");
+  *out = (VkQueue)&DEVICE(handle)->queue;
+}
 
 void mock_lose(VkDevice handle) {
   mock_device *device = DEVICE(handle);
@@ -369,7 +391,9 @@ static void update_sets(
   (void)d, (void)copies, (void)copy;
   for (uint32_t i = 0; i < writes; i++) {
     const VkDescriptorBufferInfo *info = write[i].pBufferInfo;
-    CHECK(info->range == VK_WHOLE_SIZE || info->range <= ((mock_buffer *)info->buffer)->size, "a range ends past its buffer");
+    VkDeviceSize size = ((mock_buffer *)info->buffer)->size;
+    CHECK(info->offset < size, "a range begins past its buffer");
+    CHECK(info->range == VK_WHOLE_SIZE || info->range <= size - info->offset, "a range ends past its buffer");
   }
 }
 
@@ -387,7 +411,6 @@ PLAIN(module, ShaderModule)
 PLAIN(set_layout, DescriptorSetLayout)
 PLAIN(pipeline_layout, PipelineLayout)
 PLAIN(cache, PipelineCache)
-PLAIN(pool, CommandPool)
 PLAIN(descriptor_pool, DescriptorPool)
 
 static void destroy_buffer(VkDevice d, VkBuffer buffer, const VkAllocationCallbacks *a) {
@@ -422,25 +445,53 @@ static void destroy_pipeline(VkDevice d, VkPipeline pipeline, const VkAllocation
   drop((void *)pipeline, DEVICE(d));
 }
 
+static VkResult create_pool(VkDevice d, const VkCommandPoolCreateInfo *info, const VkAllocationCallbacks *a, VkCommandPool *out) {
+  (void)a;
+  CHECK(info->flags & VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT, "what is recorded again cannot be reset");
+  CHECK(info->queueFamilyIndex == MOCK_FAMILY, "a pool is for another queue");
+  *out = (VkCommandPool)make(sizeof(mock_pool), DEVICE(d));
+  return VK_SUCCESS;
+}
+
 static VkResult allocate_commands(VkDevice d, const VkCommandBufferAllocateInfo *info, VkCommandBuffer *out) {
-  (void)info;
+  CHECK(info->commandBufferCount == 1 && info->commandPool, "one command buffer comes from a pool");
   mock_commands *made = make(sizeof *made, DEVICE(d));
-  made->key = d;
+  made->device = DEVICE(d);
+  made->pool = (mock_pool *)info->commandPool;
+  made->next = made->pool->first;
+  made->pool->first = made;
   *out = (VkCommandBuffer)made;
   return VK_SUCCESS;
 }
 
 static void free_commands(VkDevice d, VkCommandPool pool, uint32_t count, const VkCommandBuffer *buffers) {
-  (void)pool;
   for (uint32_t i = 0; i < count; i++) {
-    check_idle(DEVICE(d), &((mock_commands *)buffers[i])->pending, "a command buffer is freed that is in use");
-    drop(buffers[i], DEVICE(d));
+    mock_commands *commands = (mock_commands *)buffers[i], **at = &commands->pool->first;
+    CHECK(commands->pool == (mock_pool *)pool, "a command buffer is freed into another pool");
+    check_idle(DEVICE(d), &commands->pending, "a command buffer is freed that is in use");
+    while (*at != commands) at = &(*at)->next;
+    *at = commands->next;
+    drop(commands, DEVICE(d));
   }
+}
+
+static void destroy_pool(VkDevice d, VkCommandPool handle, const VkAllocationCallbacks *a) {
+  (void)a;
+  mock_pool *pool = (mock_pool *)handle;
+  while (pool->first) {
+    VkCommandBuffer first = (VkCommandBuffer)pool->first;
+    free_commands(d, handle, 1, &first);
+  }
+  drop(pool, DEVICE(d));
 }
 
 static VkResult begin_commands(VkCommandBuffer buffer, const VkCommandBufferBeginInfo *info) {
   (void)info;
-  ((mock_commands *)buffer)->copy_count = 0;
+  mock_commands *commands = (mock_commands *)buffer;
+  CHECK(commands->key, "a command buffer is recorded that the loader has not seen");
+  check_idle(commands->device, &commands->pending, "a command buffer is recorded that is in use");
+  commands->copy_count = 0;
+  commands->is_ordered = false;
   return VK_SUCCESS;
 }
 
@@ -451,12 +502,24 @@ static VkResult end_commands(VkCommandBuffer buffer) {
 
 static void dispatch(VkCommandBuffer buffer, uint32_t x, uint32_t y, uint32_t z) { (void)buffer, (void)x, (void)y, (void)z; }
 
-static void copy(VkCommandBuffer buffer, VkBuffer from, VkBuffer to, uint32_t count, const VkBufferCopy *regions) {
-  (void)count, (void)regions;
+static void note(VkCommandBuffer buffer, mock_copy copy) {
   mock_commands *commands = (mock_commands *)buffer;
   CHECK(commands->copy_count < MAX_COPIES, "too many copies");
-  commands->from[commands->copy_count] = (mock_buffer *)from;
-  commands->to[commands->copy_count++] = (mock_buffer *)to;
+  CHECK(commands->is_ordered, "a copy does not wait for what is before it");
+  CHECK(copy.region.size && copy.region.dstOffset + copy.region.size <= copy.to->size, "a copy ends past its buffer");
+  CHECK(!copy.from || copy.region.srcOffset + copy.region.size <= copy.from->size, "a copy begins past its buffer");
+  commands->copies[commands->copy_count++] = copy;
+  commands->is_ordered = false;
+}
+
+static void copy(VkCommandBuffer buffer, VkBuffer from, VkBuffer to, uint32_t count, const VkBufferCopy *regions) {
+  CHECK(count == 1, "a copy has one region");
+  note(buffer, (mock_copy){(mock_buffer *)from, (mock_buffer *)to, *regions, 0});
+}
+
+static void fill(VkCommandBuffer buffer, VkBuffer to, VkDeviceSize offset, VkDeviceSize size, uint32_t word) {
+  CHECK((offset | size) % 4 == 0, "a fill is not of words");
+  note(buffer, (mock_copy){NULL, (mock_buffer *)to, {0, offset, size}, word});
 }
 
 static void reset_queries(VkCommandBuffer buffer, VkQueryPool pool, uint32_t first, uint32_t count) {
@@ -471,8 +534,9 @@ static void barrier(
     VkCommandBuffer buffer, VkPipelineStageFlags from, VkPipelineStageFlags to, VkDependencyFlags flags, uint32_t memories,
     const VkMemoryBarrier *memory, uint32_t buffers, const VkBufferMemoryBarrier *of_buffers, uint32_t images,
     const VkImageMemoryBarrier *of_images) {
-  (void)buffer, (void)from, (void)to, (void)flags, (void)memories, (void)memory, (void)buffers, (void)of_buffers, (void)images;
+  (void)from, (void)to, (void)flags, (void)memories, (void)memory, (void)buffers, (void)of_buffers, (void)images;
   (void)of_images;
+  ((mock_commands *)buffer)->is_ordered = true;
 }
 
 #define NAMED(vulkan, ours) \
@@ -495,6 +559,7 @@ PFN_vkVoidFunction mock_instance_proc(VkInstance instance, const char *name) {
 PFN_vkVoidFunction mock_device_proc(VkDevice device, const char *name) {
   (void)device;
   NAMED(DestroyDevice, destroy_device)
+  NAMED(GetDeviceQueue, get_queue)
   NAMED(QueueSubmit, queue_submit)
   NAMED(CreateFence, create_fence)
   NAMED(DestroyFence, destroy_fence)
@@ -532,6 +597,7 @@ PFN_vkVoidFunction mock_device_proc(VkDevice device, const char *name) {
   NAMED(EndCommandBuffer, end_commands)
   NAMED(CmdDispatch, dispatch)
   NAMED(CmdCopyBuffer, copy)
+  NAMED(CmdFillBuffer, fill)
   NAMED(CmdPipelineBarrier, barrier)
   NAMED(CmdResetQueryPool, reset_queries)
   NAMED(CmdWriteTimestamp, write_timestamp)

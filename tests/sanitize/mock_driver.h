@@ -9,9 +9,10 @@
 #include <stdint.h>
 #include <vulkan/vulkan.h>
 
+#define MOCK_FAMILY 3 /* of the only queue */
+
 PFN_vkVoidFunction mock_instance_proc(VkInstance instance, const char *name);
 PFN_vkVoidFunction mock_device_proc(VkDevice device, const char *name);
-VkQueue mock_queue(VkDevice device);
 void mock_lose(VkDevice device);          /* every later submission and wait says VK_ERROR_DEVICE_LOST */
 void mock_hold(VkDevice device, bool on); /* submitted work does not end until the hold is off */
 void mock_refuse(bool on);                /* this thread's next instances and devices: VK_ERROR_OUT_OF_HOST_MEMORY */

@@ -95,7 +95,7 @@ def _reshaped(argument: BufferArgument, shape: tuple[int, ...] | None) -> Buffer
     """Return an output with the shape that is wanted, where its elements have one: not of bytes, nor behind a header."""
     if shape is None or math.prod(shape) != math.prod(argument.shape):
         return argument
-    return replace(argument, shape=shape, result=argument.result.reshaped(shape))
+    return replace(argument, shape=shape)
 
 
 def _element_axes(binding: Binding) -> tuple[int, ...]:

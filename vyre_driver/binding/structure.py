@@ -121,10 +121,6 @@ class ResultForm(NamedTuple):
         """Shape and type of what the caller gets."""
         return (self.shape, self.dtype) if self.elements is None else self.values
 
-    def reshaped(self, shape: tuple[int, ...]) -> ResultForm:
-        """Return the form that gives the caller another shape."""
-        return self._replace(shape=shape) if self.elements is None else self._replace(values=(shape, self.values[1]))
-
     def finish(self, read: NDArray[Any]) -> NDArray[Any]:
         """Return the caller's array: the values in the bytes that were read, or what was read."""
         return read if self.elements is None else self.elements.unpack(read, *self.values)

@@ -179,7 +179,7 @@ class Buffer(NoArithmetic):
             check_target(out, self.shape, self.dtype, self.described)
         found = np.empty(self.shape, self.dtype) if out is None else out
         into = found.reshape(-1).view(np.uint8) if self.nbytes else None
-        self._move(timeout, lambda memory, deadline: memory.read_range(self.offset, into, deadline))
+        self._move(timeout, lambda memory, deadline: memory.read_range(self.offset, self.nbytes, deadline, into))
         return found
 
     def fill(self, value: object, timeout: float | None = None) -> None:

@@ -9,11 +9,14 @@ buffer too: uploads go straight there, and the staging buffer is only for readin
 from __future__ import annotations
 
 import functools
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vyre_driver.errors import LimitExceeded
+from vyre_driver.kompute.results import VK_TIMEOUT
+from vyre_driver.kompute.submission import Submission, wait_for_earlier_work
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
@@ -21,11 +24,17 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from vyre_driver.kompute.deadline import Deadline
     from vyre_driver.kompute.device import KomputeDevice
+
+    # (from, offset, to, offset, bytes), or (None, word, to, offset, bytes): _layer.Transfer
+    Region = tuple[int | None, int, int, int, int]
 
 _WORD_BYTES = 4
 _BYTES_IN_BUFFERS, _HALVES_IN_BUFFERS = "storageBuffer8BitAccess", "storageBuffer16BitAccess"
 _HALF_BYTES = 2
+_LONGEST_PATTERN = 16
+_PIECE_BYTES = 1 << 16  # of a fill that the device cannot do by words: so much comes from the host, and is doubled
 _MAX_TENSOR_BYTES = 2**32 - _WORD_BYTES  # kompute counts bytes in a uint32
 
 
@@ -35,6 +44,12 @@ class TensorBuffer:
     Mapped memory is written and read here by copying, under ``KomputeDevice.in_use``, and no view of it leaves.
     ``is_mapped``: ``write`` reaches what the device sees, so no work that uses the buffer may run meanwhile; otherwise a copy
     on the device must follow it. ``is_shared``: ``read`` sees what the device sees; otherwise such a copy must come before.
+    ``handles`` are those of the storage buffer and the staging buffer, for regions of the layer's; 0 for what is not there.
+
+    ``read_range``, ``write_range``, ``copy_range`` and ``fill_range`` move a part, after all work submitted before, and wait
+    until the deadline for its end; they raise as ``Submission.wait``. After a time-out or an interrupt the device may still be
+    at it: the next of them waits for that first, ``read`` and ``write`` do not. The caller checks the bounds, and holds
+    ``KomputeDevice.in_use`` and a lock of this buffer's.
     """
 
     def __init__(self, device: KomputeDevice, byte_len: int, element_bytes: int) -> None:
@@ -47,13 +62,13 @@ class TensorBuffer:
         is_exact = (_HALVES_IN_BUFFERS if element_bytes == _HALF_BYTES else _BYTES_IN_BUFFERS) in device.features
         seen = byte_len if is_exact else words * _WORD_BYTES
         self.byte_len = byte_len
-        self._device = device
-        self.handle = 0
         self.is_shared = device.shares_memory
         kind = device.api.tensor_types.host if self.is_shared else device.api.tensor_types.device
+        self._device = device
+        self._moving: _layer.Transfer | None = None  # the last one, until its end was seen
         self._reservation = device.reserve(words * _WORD_BYTES)
         try:
-            self.tensor, mapped = device.call_kompute(
+            self.tensor, mapped, self.handles = device.call_kompute(
                 "allocate a buffer",
                 lambda manager: _layer.create_buffer(
                     device.layer, manager.tensor_t, (np.zeros(words, np.uint32), kind), seen, want_mapping=not self.is_shared
@@ -75,36 +90,103 @@ class TensorBuffer:
         """Return a new array holding the ``byte_len`` bytes."""
         return self._host.copy().view(dtype).reshape(shape)
 
-    def visible(self, offset: int, byte_len: int) -> NDArray[np.uint8]:
-        """Return the bytes themselves, of a device that shares its memory with the host."""
-        return self._host[offset : offset + byte_len]
-
-    # provisional
-    def read_range(self, offset: int, into: Any, deadline: Any) -> None:
-        from vyre_driver.kompute.submission import Submission, wait_for_earlier_work
-
+    def read_range(
+        self, offset: int, byte_len: int, deadline: Deadline, out: NDArray[np.uint8] | None = None
+    ) -> NDArray[np.uint8]:
+        """Return the bytes from ``offset`` on, in ``out`` where that is given: contiguous, of ``byte_len`` bytes."""
+        part = slice(offset, offset + byte_len)
+        storage, staging = self.handles
         if self.is_shared:
             wait_for_earlier_work(self._device, deadline)
-        else:
-            Submission(self._device, [[self._device.api.sync_local([self.tensor])]], keep=self).run(deadline)
-        into[:] = self._host[offset : offset + into.nbytes]
+        elif self._device.layer is None:
+            self._sync(self._device.api.sync_local, deadline)
+        elif byte_len:
+            self._move([(storage, offset, staging, offset, byte_len)], deadline)
+        if out is None:
+            return self._host[part].copy()
+        out[:] = self._host[part]
+        return out
 
-    def write_range(self, offset: int, data: Any, deadline: Any) -> None:
-        from vyre_driver.kompute.submission import Submission, wait_for_earlier_work
+    def write_range(self, offset: int, array: NDArray[Any], deadline: Deadline) -> None:
+        """Copy a contiguous array in, from ``offset`` on."""
+        if array.nbytes:
+            self._move(self._put(offset, array.reshape(-1).view(np.uint8), deadline), deadline)
 
-        wait_for_earlier_work(self._device, deadline)
-        target = self._host if self._mapped is None else self._mapped
-        target[offset : offset + data.nbytes] = data
-        if not self.is_mapped:
-            Submission(self._device, [[self._device.api.sync_device([self.tensor])]], keep=self).run(deadline)
+    def copy_range(self, source: TensorBuffer, source_offset: int, offset: int, byte_len: int, deadline: Deadline) -> None:
+        """Copy bytes of another buffer of the device, or of this one, to ``offset``.
 
-    def fill_range(self, offset: int, byte_len: int, pattern: Any, deadline: Any) -> None:
-        self.write_range(offset, np.frombuffer(pattern * (byte_len // len(pattern)), np.uint8), deadline)
+        Ranges of one buffer that overlap are the caller's to refuse: the device cannot copy them, and ValueError tells of it.
+        """
+        if not byte_len:
+            return
+        if self._device.layer is None:
+            self.write_range(offset, source.read_range(source_offset, byte_len, deadline), deadline)
+            return
+        self._move([(source.handles[0], source_offset, self.handles[0], offset, byte_len)], deadline, source)
 
-    def copy_range(self, source: Any, source_offset: int, offset: int, byte_len: int, deadline: Any) -> None:
-        got = np.empty(byte_len, np.uint8)
-        source.read_range(source_offset, got, deadline)
-        self.write_range(offset, got, deadline)
+    def fill_range(self, offset: int, byte_len: int, pattern: bytes, deadline: Deadline) -> None:
+        """Fill with a pattern of 1 to 16 bytes, over and over from ``offset`` on; ``byte_len`` is a multiple of its length."""
+        if not 1 <= len(pattern) <= _LONGEST_PATTERN or byte_len % len(pattern):
+            raise ValueError(f"a pattern of {len(pattern)} bytes does not fill {byte_len} bytes")
+        storage, word = self.handles[0], (pattern * _WORD_BYTES)[:_WORD_BYTES]
+        is_of_words = (offset | byte_len) % _WORD_BYTES == 0 and pattern * _WORD_BYTES == word * len(pattern)
+        whole = np.frombuffer(pattern, np.uint8)
+        if self._device.layer is None:
+            self.write_range(offset, np.tile(whole, byte_len // len(pattern)), deadline)
+        elif is_of_words and byte_len:
+            # vkCmdFillBuffer writes the word in host order, as the bytes were given.
+            self._move([(None, int.from_bytes(word, sys.byteorder), storage, offset, byte_len)], deadline)
+        elif byte_len:
+            done = min(byte_len, _PIECE_BYTES // len(pattern) * len(pattern))
+            regions = self._put(offset, np.tile(whole, done // len(pattern)), deadline)
+            while done < byte_len:
+                regions.append((storage, offset, storage, offset + done, min(done, byte_len - done)))
+                done += regions[-1][-1]
+            self._move(regions, deadline)
+
+    def _put(self, offset: int, raw: NDArray[np.uint8], deadline: Deadline) -> list[Region]:
+        """Write what the device sees, or will once it has copied the regions that come back."""
+        part = slice(offset, offset + raw.nbytes)
+        storage, staging = self.handles
+        if self.is_mapped:
+            wait_for_earlier_work(self._device, deadline)
+            (self._host if self._mapped is None else self._mapped)[part] = raw
+            return []
+        if self._device.layer is None:  # kompute copies all of it
+            if raw.nbytes < self.byte_len:
+                self._sync(self._device.api.sync_local, deadline)
+            self._host[part] = raw
+            self._sync(self._device.api.sync_device, deadline)
+            return []
+        self._settle(deadline)
+        self._host[part] = raw
+        return [(staging, offset, storage, offset, raw.nbytes)]
+
+    def _move(self, regions: list[Region], deadline: Deadline, source: TensorBuffer | None = None) -> None:
+        """Let the device copy regions of this buffer, and of another, one after the other, and wait."""
+        device = self._device
+        self._settle(deadline)
+        if not regions:
+            return
+        assert device.layer is not None  # noqa: S101 -- without it there are no handles to make regions of
+        # Not this object: what waits for its end when it goes must not be collected with what it waits for.
+        keep = (device.manager, self.tensor, None if source is None else source.tensor)
+        self._moving = _layer.Transfer(device.layer, regions, keep)
+        device.raise_failure(self._moving.submit())
+        self._settle(deadline)
+
+    def _settle(self, deadline: Deadline) -> None:
+        """Wait for what an earlier call, or this one, left to the device."""
+        if self._moving is None:
+            return
+        result = self._moving.wait(deadline.left_ns())
+        if result == VK_TIMEOUT:
+            raise deadline.passed()
+        self._device.check_result(result)
+        self._moving = None
+
+    def _sync(self, operation: Any, deadline: Deadline) -> None:  # noqa: ANN401 -- kp has no types
+        Submission(self._device, [[operation([self.tensor])]], keep=self).run(deadline)
 
     @functools.cached_property
     def _host(self) -> NDArray[np.uint8]:

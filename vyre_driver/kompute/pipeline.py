@@ -78,7 +78,7 @@ class BoundPipeline:
         self.algorithm, self.facts = device.call_kompute(
             "make a pipeline",
             lambda manager: _layer.create_pipeline(
-                device.layer, manager.algorithm, arguments, source.native or None, *([pieces.ranges] if pieces.ranges else [])
+                device.layer, manager.algorithm, arguments, source.native or None, pieces.ranges
             ),
             KernelCompileFailed,
         )

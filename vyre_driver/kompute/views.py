@@ -65,7 +65,7 @@ def pieces_of(device: KomputeDevice, buffers: Sequence[Buffer], writes: Sequence
             continue
         _check_alone(place, buffers, writes)
         scratch = TensorBuffer(device, buffer.nbytes, buffer.itemsize)
-        there, here = (buffer.memory.handle, buffer.offset), (scratch.handle, 0)
+        there, here = (buffer.memory.handles[0], buffer.offset), (scratch.handles[0], 0)
         before.append((*there, *here, buffer.nbytes))
         if is_written:
             after.append((*here, *there, buffer.nbytes))

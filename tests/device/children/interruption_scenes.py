@@ -21,6 +21,8 @@ from kernels import glsl
 from vyre_driver import Driver, DriverPool, SpirvModule
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.ir import Program
+from vyre_driver.kompute.deadline import Deadline
+from vyre_driver.kompute.memory import TensorBuffer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,6 +180,29 @@ def buffers(world: World) -> Iterator[Stage]:
     yield Stage(world.driver, act, nothing)
 
 
+def parts(world: World) -> Iterator[Stage]:
+    """Move parts of buffers, of one that the host shares and of one that it reaches by copies only."""
+    device, never = world.driver.device, Deadline(None, "the device")
+    shared = TensorBuffer(device, X.nbytes, 4)
+    device.shares_memory = False
+    try:
+        apart = TensorBuffer(device, X.nbytes, 4)
+        apart.is_mapped, apart._mapped = False, None  # noqa: SLF001 -- as where the layer maps nothing
+    finally:
+        device.shares_memory = True
+
+    def act() -> None:
+        for one, other in ((shared, apart), (apart, shared)):
+            one.write_range(0, X, never)
+            other.fill_range(0, 399, b"abc", never)
+            other.copy_range(one, 4, 0, X.nbytes - 4, never)
+            other.fill_range(8, 8, b"\1\0\0\0", never)
+            wanted = np.concatenate([X[1:3], [1, 1], X[5:]]).astype(np.uint32)
+            check(np.array_equal(other.read_range(0, X.nbytes - 4, never).view(np.uint32), wanted))
+
+    yield Stage(world.driver, act, nothing)
+
+
 def dropped(world: World) -> Iterator[Stage]:
     """Work, buffer and bound kernel go while the work may still run: what goes with them is code of ours too."""
     kernel = world.driver.compile(world.module)
@@ -233,6 +258,7 @@ INTERRUPTED = {
         submitted,
         batched,
         buffers,
+        parts,
         dropped,
         closed,
         pooled,

@@ -11,7 +11,7 @@ from cpython.buffer cimport PyBUF_WRITE
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.ref cimport Py_INCREF
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, getenv
+from libc.stdlib cimport calloc, free, getenv
 from libc.string cimport memcpy, memset
 
 from typing import NamedTuple
@@ -33,6 +33,9 @@ cdef extern from "layer.h" nogil:
     ctypedef struct VkFence_T:
         pass
     ctypedef VkFence_T* VkFence
+    ctypedef struct VkBuffer_T:
+        pass
+    ctypedef VkBuffer_T* VkBuffer
     enum: VK_SUCCESS
     enum: VK_TIMEOUT
     enum: VYRE_COUNTER_COUNT
@@ -62,6 +65,9 @@ cdef extern from "layer.h" nogil:
         uint64_t compile_ns
     ctypedef struct vyre_device:
         uint8_t[16] device_uuid
+    ctypedef struct vyre_range:
+        uint64_t offset
+        uint64_t bytes
     ctypedef struct vyre_thread:
         VkResult refusal
         vyre_failure failure
@@ -69,8 +75,15 @@ cdef extern from "layer.h" nogil:
         c_bool want_mapping
         c_bool detach_waits
         VkFence detached_fence
+        VkBuffer storage_buffer
+        VkBuffer staging_buffer
+        const vyre_range* ranges
+        uint32_t range_count
+        uint32_t ranges_written
+        uint32_t ranges_missed
         uint32_t group
         c_bool device_only
+        const void* copies
         const void* blob_in
         size_t blob_in_bytes
         c_bool want_blob
@@ -182,38 +195,19 @@ def call_and_note(call, argument):
     return made, error, as_failure(noted)
 
 
-def record(sequence, groups, bint device_only) -> None:
-    """Record groups of operations into a kompute Sequence; those of one group are independent of each other.
-
-    ``device_only``: the host reads nothing that they write, so there is no barrier to the host.
-    """
-    cdef vyre_thread* thread = vyre_this_thread()
-    cdef uint32_t group_before = thread.group
-    cdef bint device_only_before = thread.device_only
-    cdef uint32_t number = 0
-    add = sequence.record
-    try:
-        for group in groups:
-            number += 1
-            for operation in group:
-                thread.group = number
-                thread.device_only = device_only
-                add(operation)
-    finally:
-        thread.group = group_before
-        thread.device_only = device_only_before
-
-
 def create_buffer(LayerDevice device, make, tuple arguments not None, uint64_t byte_len, bint want_mapping):
     """Call ``make(*arguments)``, which creates one kompute tensor of which shaders shall see ``byte_len`` bytes.
 
     Returns its result and, if ``want_mapping`` and the device has memory of its own that the host can write, a memoryview of
     the tensor's device memory (bytes, to be written only: reading it is slow), else None. The view must not outlive the tensor.
-    After a failure, which ``call_and_note`` returns, nothing is left of it: (None, None), or what ``make`` raised.
+    Last come the handles of its storage buffer and of its staging buffer, for regions, 0 for what it has not; without a device
+    both are 0. After a failure, which ``call_and_note`` returns, nothing is left of it: the result is None, or ``make`` raised.
     """
     cdef vyre_thread* thread = vyre_this_thread()
     cdef vyre_thread outer
     cdef void* mapped = NULL
+    cdef uint64_t storage = 0
+    cdef uint64_t staging = 0
     made = None
     vyre_begin_making(&outer)
     thread.exact_bytes = byte_len
@@ -224,14 +218,16 @@ def create_buffer(LayerDevice device, make, tuple arguments not None, uint64_t b
         made = make(*arguments)
         if device is not None and thread.failure.call != VYRE_CALL_NONE:
             made = None  # kompute destroys what it knows of
-        elif thread.want_mapping:
-            mapped = vyre_map_storage(device.device)
+        elif device is not None:
+            storage, staging = <uint64_t> thread.storage_buffer, <uint64_t> thread.staging_buffer
+            mapped = vyre_map_storage(device.device) if thread.want_mapping else NULL
     finally:
         # The tensor destroys what it holds: there is no other reference to it yet, so without ``made`` it is gone.
         if made is None and device is not None:
             vyre_destroy_watched(device.device)
         vyre_end_making(&outer)
-    return made, PyMemoryView_FromMemory(<char*> mapped, byte_len, PyBUF_WRITE) if mapped != NULL else None
+    view = PyMemoryView_FromMemory(<char*> mapped, byte_len, PyBUF_WRITE) if mapped != NULL else None
+    return made, view, (storage, staging)
 
 
 def inject(str call not None, uint64_t nth, int32_t result) -> None:
@@ -259,19 +255,23 @@ def leak(thing) -> None:
     Py_INCREF(thing)
 
 
-def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes blob):
+def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes blob, ranges=None):
     """Call ``make(*arguments)``, which creates one pipeline, with a saved blob at hand; returns its result and PipelineFacts.
 
-    Nothing is left of it if ``make`` raises.
+    ``ranges``: (offset, bytes) for each binding, in order, of what the shader sees of the buffer there; None: all of each. The
+    offsets are multiples of what the device wants. Nothing is left if ``make`` raises or a range does not fit (ValueError).
     """
     cdef vyre_thread* thread = vyre_this_thread()
     cdef vyre_thread outer
     cdef vyre_pipeline_facts facts
     cdef void* blob_out = NULL
     cdef size_t blob_out_bytes = 0
+    cdef Ranges seen = None if ranges is None else Ranges(ranges)
     made = None
     vyre_begin_making(&outer)
     thread.want_blob = True
+    if seen is not None:
+        thread.ranges, thread.range_count = seen.items, seen.count
     if blob is not None:
         thread.blob_in = PyBytes_AS_STRING(blob)
         thread.blob_in_bytes = PyBytes_GET_SIZE(blob)
@@ -279,6 +279,10 @@ def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes bl
         vyre_watch()
     try:
         made = make(*arguments)
+        if seen is not None and (thread.ranges_missed or thread.ranges_written != seen.count):
+            made = None
+            bound = thread.ranges_written + thread.ranges_missed
+            raise ValueError(f"{seen.count} ranges for {bound} buffers, of which {thread.ranges_written} have one within them")
         facts = thread.pipeline
         blob_out, blob_out_bytes = thread.blob_out, thread.blob_out_bytes
         thread.blob_out = NULL
@@ -377,3 +381,4 @@ cdef class LayerDevice:
 
 include "memory_count.pxi"
 include "work.pxi"
+include "transfer.pxi"

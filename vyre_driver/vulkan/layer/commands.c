@@ -29,15 +29,26 @@ static uintptr_t recall(vyre_device *device, VkCommandBuffer buffer) {
   return state;
 }
 
-static void order_after_earlier_work(vyre_device *device, VkCommandBuffer buffer) {
-  if (!adds_barriers(device)) return;
-  uintptr_t state = recall(device, buffer);
-  uint32_t group = vyre_this_thread()->group & ~VYRE_DEVICE_ONLY;
-  if (group != 0 && group == (state & ~(uintptr_t)VYRE_DEVICE_ONLY)) return;
+void vyre_order(vyre_device *device, VkCommandBuffer buffer) {
   VkMemoryBarrier barrier = {
       .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = WRITES, .dstAccessMask = WRITES | READS};
   device->vk.CmdPipelineBarrier(buffer, WORK_STAGES, WORK_STAGES, 0, 1, &barrier, 0, NULL, 0, NULL);
   vyre_count(device, VYRE_BARRIERS_ADDED, 1);
+}
+
+void vyre_show_host(vyre_device *device, VkCommandBuffer buffer) {
+  VkMemoryBarrier barrier = {
+      .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = WRITES, .dstAccessMask = VK_ACCESS_HOST_READ_BIT};
+  device->vk.CmdPipelineBarrier(buffer, WORK_STAGES, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
+}
+
+/* ``always``: what comes before is of this operation, so that neither its group nor the hook makes a difference. */
+static void order_after_earlier_work(vyre_device *device, VkCommandBuffer buffer, bool always) {
+  if (!always && !adds_barriers(device)) return;
+  uintptr_t state = recall(device, buffer);
+  uint32_t group = vyre_this_thread()->group & ~VYRE_DEVICE_ONLY;
+  if (!always && group != 0 && group == (state & ~(uintptr_t)VYRE_DEVICE_ONLY)) return;
+  vyre_order(device, buffer);
   remember(device, buffer, (state & VYRE_DEVICE_ONLY) | group);
 }
 
@@ -50,24 +61,37 @@ static VKAPI_ATTR VkResult VKAPI_CALL begin_command_buffer(
 
 static VKAPI_ATTR VkResult VKAPI_CALL end_command_buffer(VkCommandBuffer buffer) {
   vyre_device *device = vyre_find_device(buffer);
-  if (adds_barriers(device) && !(recall(device, buffer) & VYRE_DEVICE_ONLY)) {
-    VkMemoryBarrier barrier = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = WRITES, .dstAccessMask = VK_ACCESS_HOST_READ_BIT};
-    device->vk.CmdPipelineBarrier(buffer, WORK_STAGES, VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, NULL, 0, NULL);
-  }
+  if (adds_barriers(device) && !(recall(device, buffer) & VYRE_DEVICE_ONLY)) vyre_show_host(device, buffer);
   return device->vk.EndCommandBuffer(buffer);
 }
 
+static bool fit(vyre_device *device, const vyre_region *regions, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    if (vyre_fault_of(device, &regions[i])) return false;
+  }
+  return true;
+}
+
+/* The copies that go with it wait for all before them, whatever the group. Those that do not fit are left, for Python to see. */
 static VKAPI_ATTR void VKAPI_CALL cmd_dispatch(VkCommandBuffer buffer, uint32_t x, uint32_t y, uint32_t z) {
   vyre_device *device = vyre_find_device(buffer);
-  order_after_earlier_work(device, buffer);
+  vyre_thread *thread = vyre_this_thread();
+  vyre_copies copies = {0};
+  const vyre_copies *given = thread->copies;
+  if (given && fit(device, given->before, given->before_count) && fit(device, given->after, given->after_count)) {
+    copies = *given;
+    thread->copies = NULL;
+  }
+  vyre_record_regions(device, buffer, copies.before, copies.before_count);
+  order_after_earlier_work(device, buffer, copies.before_count > 0);
   device->vk.CmdDispatch(buffer, x, y, z);
+  vyre_record_regions(device, buffer, copies.after, copies.after_count);
 }
 
 static VKAPI_ATTR void VKAPI_CALL cmd_copy_buffer(
     VkCommandBuffer buffer, VkBuffer from, VkBuffer to, uint32_t count, const VkBufferCopy *regions) {
   vyre_device *device = vyre_find_device(buffer);
-  order_after_earlier_work(device, buffer);
+  order_after_earlier_work(device, buffer, false);
   device->vk.CmdCopyBuffer(buffer, from, to, count, regions);
 }
 

@@ -42,6 +42,7 @@ static void free_device(vyre_device *device) {
   pthread_mutex_destroy(&device->memory_lock);
   pthread_mutex_destroy(&device->pipeline_lock);
   pthread_mutex_destroy(&device->command_lock);
+  pthread_mutex_destroy(&device->transfer_lock);
   free(device);
 }
 
@@ -64,6 +65,7 @@ static vyre_device *new_device(void) {
   pthread_mutex_init(&made->memory_lock, NULL);
   pthread_mutex_init(&made->pipeline_lock, NULL);
   pthread_mutex_init(&made->command_lock, NULL);
+  pthread_mutex_init(&made->transfer_lock, NULL);
   return made;
 }
 
@@ -160,9 +162,9 @@ static VkLayerInstanceCreateInfo *instance_link(const VkInstanceCreateInfo *info
   return link;
 }
 
-static VkLayerDeviceCreateInfo *device_link(const VkDeviceCreateInfo *info) {
+static VkLayerDeviceCreateInfo *device_link(const VkDeviceCreateInfo *info, VkLayerFunction function) {
   VkLayerDeviceCreateInfo *link = (VkLayerDeviceCreateInfo *)info->pNext;
-  while (link && !(link->sType == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO && link->function == VK_LAYER_LINK_INFO)) {
+  while (link && !(link->sType == VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO && link->function == function)) {
     link = (VkLayerDeviceCreateInfo *)link->pNext;
   }
   return link;
@@ -296,7 +298,8 @@ static VkResult call_create_device(
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_device(
     VkPhysicalDevice physical, const VkDeviceCreateInfo *info, const VkAllocationCallbacks *allocator, VkDevice *out) {
-  VkLayerDeviceCreateInfo *link = device_link(info);
+  VkLayerDeviceCreateInfo *link = device_link(info, VK_LAYER_LINK_INFO);
+  const VkLayerDeviceCreateInfo *loader = device_link(info, VK_LOADER_DATA_CALLBACK);
   vyre_instance *instance = find_instance(physical);
   if (!link || !instance) return VK_ERROR_INITIALIZATION_FAILED;
   PFN_vkGetInstanceProcAddr next_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
@@ -316,6 +319,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_device(
   }
   made->handle = *out;
   made->next = next_device;
+  made->set_loader_data = loader ? loader->u.pfnSetDeviceLoaderData : NULL;
   load_device_calls(made);
   atomic_store(&made->alive, true);
   vyre_keep(vyre_devices, *out, made);
@@ -339,6 +343,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_device(VkDevice handle, const VkAlloca
   if (device->owned) {
     vyre_sync_close(device);
     vyre_command_close(device);
+    vyre_transfer_close(device);
     vyre_pipeline_close(device);
     vyre_memory_close(device);
   }
@@ -360,6 +365,7 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL get_device_proc(VkDevice handle,
     if (!hook) hook = vyre_memory_hook(name);
     if (!hook) hook = vyre_pipeline_hook(name);
     if (!hook) hook = vyre_command_hook(name);
+    if (!hook) hook = vyre_transfer_hook(name);
     if (!hook) hook = vyre_watch_hook(name);
   }
   return hook ? hook : device->next(handle, name);

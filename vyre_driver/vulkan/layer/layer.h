@@ -121,6 +121,30 @@ typedef struct vyre_made_object {
   uint64_t handle;
 } vyre_made_object;
 
+/* Bytes of a buffer. */
+typedef struct vyre_range {
+  uint64_t offset;
+  uint64_t bytes;
+} vyre_range;
+
+/* Bytes copied, or filled with a 32-bit word. */
+typedef struct vyre_region {
+  VkBuffer from; /* NULL: a fill */
+  uint64_t from_offset;
+  VkBuffer to;
+  uint64_t to_offset;
+  uint64_t bytes;
+  uint32_t word; /* of a fill */
+} vyre_region;
+
+/* What goes with a dispatch, in one operation. */
+typedef struct vyre_copies {
+  const vyre_region *before;
+  uint32_t before_count;
+  const vyre_region *after;
+  uint32_t after_count;
+} vyre_copies;
+
 /* State of one thread; Python reads and writes its own.
 
    A garbage collection may run finalizers at any allocation, and they may make buffers and pipelines while one is being made:
@@ -136,9 +160,13 @@ typedef struct vyre_thread {
   vyre_failure failure;
   uint64_t exact_bytes;           /* of the storage buffers made next; 0: what kompute asks for */
   bool want_mapping;              /* the storage buffer made next: device memory that the host can write, where there is such */
-  VkBuffer storage_buffer;        /* made since, */
+  VkBuffer storage_buffer;        /* made last, */
   VkDeviceMemory storage_memory;  /* its memory, */
-  VkBuffer staging_buffer;        /* and the buffer that is copied to for the host to read */
+  VkBuffer staging_buffer;        /* and the last buffer of the other kind: what the host writes and reads is copied through it */
+  const vyre_range *ranges;       /* by binding, of the buffers that a pipeline is made with; NULL: all that a shader may see */
+  uint32_t range_count;
+  uint32_t ranges_written;        /* so many of them fitted and are in descriptors, */
+  uint32_t ranges_missed;         /* and so many descriptors have none */
   bool watched;                   /* what this thread makes now is listed, until it is destroyed: */
   vyre_made_object made[VYRE_WATCHED];
   uint32_t made_count;
@@ -146,6 +174,7 @@ typedef struct vyre_thread {
   VkFence detached_fence;
   uint32_t group;                 /* operations recorded under one number, not 0, need no barrier among themselves */
   bool device_only;               /* the host reads nothing that what is being recorded writes */
+  const vyre_copies *copies;      /* around the dispatch recorded next, which takes them; NULL: none */
   const void *blob_in;
   size_t blob_in_bytes;
   bool want_blob;
@@ -156,14 +185,14 @@ typedef struct vyre_thread {
 
 typedef struct vyre_device_calls {
 #define VYRE_DEVICE_CALLS(X) \
-  X(DestroyDevice) X(DeviceWaitIdle) X(QueueSubmit) X(CreateFence) X(DestroyFence) X(ResetFences) X(GetFenceStatus) \
+  X(DestroyDevice) X(GetDeviceQueue) X(DeviceWaitIdle) X(QueueSubmit) X(CreateFence) X(DestroyFence) X(ResetFences) X(GetFenceStatus) \
   X(WaitForFences) \
   X(AllocateMemory) X(FreeMemory) X(MapMemory) X(UnmapMemory) X(CreateBuffer) X(DestroyBuffer) \
   X(GetBufferMemoryRequirements) X(BindBufferMemory) X(UpdateDescriptorSets) X(CreateShaderModule) X(DestroyShaderModule) \
   X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreatePipelineLayout) X(DestroyPipelineLayout) \
   X(CreatePipelineCache) X(DestroyPipelineCache) X(CreateDescriptorPool) X(DestroyDescriptorPool) X(GetPipelineCacheData) X(CreateComputePipelines) X(DestroyPipeline) X(CreateCommandPool) \
-  X(DestroyCommandPool) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdDispatch) X(CmdCopyBuffer) \
-  X(CmdPipelineBarrier) X(CmdResetQueryPool) X(CmdWriteTimestamp)
+  X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdDispatch) X(CmdCopyBuffer) \
+  X(CmdFillBuffer) X(CmdPipelineBarrier) X(CmdResetQueryPool) X(CmdWriteTimestamp)
 #define X(name) PFN_vk##name name;
   VYRE_DEVICE_CALLS(X)
 #undef X
@@ -187,6 +216,7 @@ typedef struct vyre_memory_block vyre_memory_block;
 typedef struct vyre_shared_pipeline vyre_shared_pipeline;
 
 #define VYRE_FENCE_POOL 64
+#define VYRE_IDLE_TRANSFERS 16
 #define VYRE_DEVICE_ONLY (UINT32_C(1) << 31) /* beside a group: no barrier to the host at the end */
 
 struct vyre_device {
@@ -204,7 +234,8 @@ struct vyre_device {
   uint32_t api_version;
   atomic_ullong counters[VYRE_COUNTER_COUNT];
 
-  _Atomic(VkQueue) queue;                /* the one that kompute submits to; NULL before it has */
+  _Atomic(VkQueue) queue;                /* the one that kompute has; NULL before it has asked for it */
+  uint32_t queue_family;                 /* its; written before it */
   pthread_mutex_t fence_lock;
   VkFence idle_fences[VYRE_FENCE_POOL];  /* reset, ready to be handed out */
   uint32_t idle_fence_count;
@@ -214,6 +245,7 @@ struct vyre_device {
 
   pthread_mutex_t memory_lock;
   vyre_handle_map memory;                /* VkDeviceMemory -> vyre_memory_block, handed out */
+  vyre_handle_map buffer_bytes;          /* VkBuffer -> its size */
   vyre_handle_map exact_bytes;           /* VkBuffer -> bytes that a shader may see of it */
   vyre_memory_block *idle_memory;        /* most recently freed first */
   uint32_t upload_types;                 /* memory types of device memory that the host can write, bit by index */
@@ -227,6 +259,12 @@ struct vyre_device {
 
   pthread_mutex_t command_lock;
   vyre_handle_map command_buffers;       /* VkCommandBuffer -> the group of its last operation | VYRE_DEVICE_ONLY */
+
+  PFN_vkSetDeviceLoaderData set_loader_data; /* makes what the layer allocates itself a dispatchable object of the loader's */
+  pthread_mutex_t transfer_lock;
+  VkCommandPool transfer_pool;
+  VkCommandBuffer idle_transfers[VYRE_IDLE_TRANSFERS];
+  uint32_t idle_transfer_count;
 };
 
 /* layer.c: what Python calls */
@@ -301,16 +339,20 @@ PFN_vkVoidFunction vyre_sync_hook(const char *name);
 PFN_vkVoidFunction vyre_memory_hook(const char *name);
 PFN_vkVoidFunction vyre_pipeline_hook(const char *name);
 PFN_vkVoidFunction vyre_command_hook(const char *name);
+PFN_vkVoidFunction vyre_transfer_hook(const char *name);
 void vyre_sync_close(vyre_device *device);
 void vyre_memory_close(vyre_device *device);
 void vyre_pipeline_close(vyre_device *device);
 void vyre_command_close(vyre_device *device);
+void vyre_transfer_close(vyre_device *device);
 
 /* sync.c: waiting on a detached fence. Polls, then blocks for at most slice_ns; VK_TIMEOUT: not yet. */
 VkResult vyre_wait_fence(vyre_device *device, VkFence fence, uint64_t slice_ns);
 /* A fence that is signalled once all work submitted before has ended; NULL: none is pending. The caller holds the GIL, as kompute
    does when it submits: a queue takes one submission at a time. */
 VkResult vyre_submit_marker(vyre_device *device, VkFence *out);
+/* The same with work of ours, inside vyre_enter; a failure is remembered. */
+VkResult vyre_submit_commands(vyre_device *device, VkCommandBuffer commands, VkFence *out);
 void vyre_give_fence_back(vyre_device *device, VkFence fence);
 void vyre_abandon_fence(vyre_device *device, VkFence fence); /* nobody waits for it; it is given back once it is signalled, */
 void vyre_collect_abandoned(vyre_device *device);            /* by this, or with the device */
@@ -327,6 +369,21 @@ void vyre_take_gil_back(void *state);
 void vyre_classify_memory(vyre_device *device, const VkPhysicalDeviceMemoryProperties *properties);
 void *vyre_map_storage(vyre_device *device);  /* the thread's storage_memory, or NULL where the host cannot write it */
 void vyre_trim_memory(vyre_device *device, uint64_t keep_bytes);
+
+uint64_t vyre_buffer_bytes(vyre_device *device, VkBuffer buffer); /* 0: there is no such buffer */
+
+/* commands.c: what is recorded next sees what all work before has done; and the host sees it, once the work has ended. */
+void vyre_order(vyre_device *device, VkCommandBuffer buffer);
+void vyre_show_host(vyre_device *device, VkCommandBuffer buffer);
+
+/* transfer.c */
+const char *vyre_fault_of(vyre_device *device, const vyre_region *region); /* what is wrong with it, or NULL; inside vyre_enter */
+/* Records them where *commands is NULL, and submits what is recorded; the caller holds the GIL, as for vyre_submit_marker, and has
+   seen the end of an earlier submission. *out is signalled at the end; a failure leaves it NULL, and *commands to be dropped. */
+VkResult vyre_transfer(
+    vyre_device *device, const vyre_region *regions, uint32_t count, bool device_only, VkCommandBuffer *commands, VkFence *out);
+void vyre_drop_transfer(vyre_device *device, VkCommandBuffer commands); /* its fence was given back, or there was none */
+void vyre_record_regions(vyre_device *device, VkCommandBuffer buffer, const vyre_region *regions, uint32_t count);
 
 /* watch.c */
 void vyre_watch(void);

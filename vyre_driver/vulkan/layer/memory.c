@@ -240,6 +240,26 @@ static VKAPI_ATTR void VKAPI_CALL unmap_memory(VkDevice handle, VkDeviceMemory m
   if (!block || !block->pooled) device->vk.UnmapMemory(handle, memory);
 }
 
+static bool remember_buffer(vyre_device *device, VkBuffer buffer, uint64_t bytes, uint64_t exact) {
+  uintptr_t taken;
+  pthread_mutex_lock(&device->memory_lock);
+  bool known = vyre_map_put(&device->buffer_bytes, VYRE_HANDLE(buffer), (uintptr_t)bytes);
+  if (known && exact && !vyre_map_put(&device->exact_bytes, VYRE_HANDLE(buffer), (uintptr_t)exact)) {
+    known = false;
+    (void)vyre_map_take(&device->buffer_bytes, VYRE_HANDLE(buffer), &taken);
+  }
+  pthread_mutex_unlock(&device->memory_lock);
+  return known;
+}
+
+uint64_t vyre_buffer_bytes(vyre_device *device, VkBuffer buffer) {
+  uintptr_t bytes = 0;
+  pthread_mutex_lock(&device->memory_lock);
+  if (buffer) (void)vyre_map_get(&device->buffer_bytes, VYRE_HANDLE(buffer), &bytes);
+  pthread_mutex_unlock(&device->memory_lock);
+  return bytes;
+}
+
 /* kompute ignores these results and goes on with null handles; a driver would crash on them. */
 static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(
     VkDevice handle, const VkBufferCreateInfo *info, const VkAllocationCallbacks *allocator, VkBuffer *out) {
@@ -250,17 +270,12 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(
   vyre_thread *thread = vyre_this_thread();
   bool is_storage = info->usage & VK_BUFFER_USAGE_STORAGE_BUFFER_BIT;
   uint64_t exact = is_storage ? thread->exact_bytes : 0;
-  if (result == VK_SUCCESS && exact && exact <= info->size) {
-    pthread_mutex_lock(&device->memory_lock);
-    bool known = vyre_map_put(&device->exact_bytes, (uint64_t)(uintptr_t)*out, exact);
-    pthread_mutex_unlock(&device->memory_lock);
-    if (!known) {
-      device->vk.DestroyBuffer(handle, *out, allocator);
-      *out = VK_NULL_HANDLE;
-      result = VK_ERROR_OUT_OF_HOST_MEMORY;
-    }
+  if (result == VK_SUCCESS && !remember_buffer(device, *out, info->size, exact <= info->size ? exact : 0)) {
+    device->vk.DestroyBuffer(handle, *out, allocator);
+    *out = VK_NULL_HANDLE;
+    result = VK_ERROR_OUT_OF_HOST_MEMORY;
   }
-  if (thread->want_mapping) *(is_storage ? &thread->storage_buffer : &thread->staging_buffer) = *out;
+  *(is_storage ? &thread->storage_buffer : &thread->staging_buffer) = *out;
   if (result == VK_SUCCESS) vyre_made(VYRE_BUFFER, VYRE_HANDLE(*out));
   return vyre_record(device, VYRE_CALL_CREATE_BUFFER, result, info->size);
 }
@@ -268,15 +283,37 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_buffer(
 static VKAPI_ATTR void VKAPI_CALL destroy_buffer(
     VkDevice handle, VkBuffer buffer, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
-  uintptr_t exact = 0;
+  uintptr_t taken;
   vyre_unmade(VYRE_BUFFER, VYRE_HANDLE(buffer));
   pthread_mutex_lock(&device->memory_lock);
-  if (buffer) (void)vyre_map_take(&device->exact_bytes, (uint64_t)(uintptr_t)buffer, &exact);
+  if (buffer) (void)vyre_map_take(&device->buffer_bytes, VYRE_HANDLE(buffer), &taken);
+  if (buffer) (void)vyre_map_take(&device->exact_bytes, VYRE_HANDLE(buffer), &taken);
   pthread_mutex_unlock(&device->memory_lock);
   device->vk.DestroyBuffer(handle, buffer, allocator);
 }
 
 /* kompute's buffers are whole 32-bit words, and the length a shader asks for would count the padding. */
+static void see_exact_bytes(vyre_device *device, VkDescriptorBufferInfo *info) {
+  uintptr_t exact = 0;
+  pthread_mutex_lock(&device->memory_lock);
+  if (vyre_map_get(&device->exact_bytes, VYRE_HANDLE(info->buffer), &exact)) info->range = exact;
+  pthread_mutex_unlock(&device->memory_lock);
+}
+
+/* Where there is none that fits Python drops what was made. */
+static void see_range(vyre_device *device, VkDescriptorBufferInfo *info, uint32_t binding) {
+  vyre_thread *thread = vyre_this_thread();
+  uint64_t size = vyre_buffer_bytes(device, info->buffer);
+  vyre_range range = binding < thread->range_count ? thread->ranges[binding] : (vyre_range){0};
+  if (!range.bytes || range.offset > size || range.bytes > size - range.offset) {
+    thread->ranges_missed++;
+    return;
+  }
+  info->offset = range.offset;
+  info->range = range.bytes;
+  thread->ranges_written++;
+}
+
 static VKAPI_ATTR void VKAPI_CALL update_descriptor_sets(
     VkDevice handle, uint32_t write_count, const VkWriteDescriptorSet *writes, uint32_t copy_count,
     const VkCopyDescriptorSet *copies) {
@@ -284,11 +321,11 @@ static VKAPI_ATTR void VKAPI_CALL update_descriptor_sets(
   if (write_count == 1 && writes->descriptorCount == 1 && writes->descriptorType == VK_DESCRIPTOR_TYPE_STORAGE_BUFFER) {
     VkWriteDescriptorSet write = *writes;
     VkDescriptorBufferInfo info = *writes->pBufferInfo;
-    uintptr_t exact = 0;
-    pthread_mutex_lock(&device->memory_lock);
-    bool known = vyre_map_get(&device->exact_bytes, (uint64_t)(uintptr_t)info.buffer, &exact);
-    pthread_mutex_unlock(&device->memory_lock);
-    if (known) info.range = exact;
+    if (vyre_this_thread()->ranges) {
+      see_range(device, &info, write.dstBinding);
+    } else {
+      see_exact_bytes(device, &info);
+    }
     write.pBufferInfo = &info;
     device->vk.UpdateDescriptorSets(handle, 1, &write, copy_count, copies);
     return;
@@ -307,8 +344,8 @@ static VKAPI_ATTR void VKAPI_CALL get_buffer_requirements(
   /* kompute takes the first type that will do. */
   const vyre_thread *thread = vyre_this_thread();
   uint32_t better = 0;
-  if (buffer == thread->storage_buffer) better = device->upload_types;
-  if (buffer == thread->staging_buffer) better = device->readback_types;
+  if (thread->want_mapping && buffer == thread->storage_buffer) better = device->upload_types;
+  if (thread->want_mapping && buffer == thread->staging_buffer) better = device->readback_types;
   if (out->memoryTypeBits & better) out->memoryTypeBits &= better;
 }
 
@@ -331,6 +368,7 @@ void vyre_memory_close(vyre_device *device) {
     free_blocks(device, block);
   }
   vyre_map_free(&device->memory);
+  vyre_map_free(&device->buffer_bytes);
   vyre_map_free(&device->exact_bytes);
 }
 

@@ -136,18 +136,17 @@ static VKAPI_ATTR VkResult VKAPI_CALL queue_submit(
     bool single = count == 1 && infos->commandBufferCount == 1;
     note_submitted(device, fence, single ? infos->pCommandBuffers[0] : NULL);
   }
-  atomic_store_explicit(&device->queue, queue, memory_order_relaxed); /* kompute has one queue */
   return vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
 }
 
-static VkResult submit_marker(vyre_device *device, VkFence *out) {
-  VkQueue queue = atomic_load_explicit(&device->queue, memory_order_relaxed);
-  if (!queue || vyre_counter_value(device, VYRE_WORK_PENDING) == 0) return VK_SUCCESS;
+VkResult vyre_submit_commands(vyre_device *device, VkCommandBuffer commands, VkFence *out) {
+  VkQueue queue = atomic_load_explicit(&device->queue, memory_order_acquire);
   VkFenceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+  VkSubmitInfo submit = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
   VkFence fence;
   VkResult result = create_fence(device->handle, &info, NULL, &fence);
   if (result != VK_SUCCESS) return vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
-  result = queue_submit(queue, 0, NULL, fence);
+  result = queue_submit(queue, commands ? 1 : 0, commands ? &submit : NULL, fence);
   if (result == VK_SUCCESS) {
     *out = fence;
   } else {
@@ -159,7 +158,8 @@ static VkResult submit_marker(vyre_device *device, VkFence *out) {
 VkResult vyre_submit_marker(vyre_device *device, VkFence *out) {
   *out = VK_NULL_HANDLE;
   if (!vyre_enter(device)) return VK_ERROR_DEVICE_LOST;
-  VkResult result = submit_marker(device, out);
+  bool is_pending = vyre_counter_value(device, VYRE_WORK_PENDING) != 0;
+  VkResult result = is_pending ? vyre_submit_commands(device, NULL, out) : VK_SUCCESS;
   vyre_leave(device);
   return result;
 }

@@ -4,53 +4,25 @@ cdef extern from "<unistd.h>" nogil:
     int getpid()
 
 
-@cython.no_gc_clear
-cdef class Work:
-    """Work recorded in a kompute Sequence, to be submitted again and again; one submission runs at a time.
+cdef class Submitted:
+    """What is handed to the device's queue; one submission of it runs at a time, and is known until it was waited for.
 
-    The caller locks. A submission that is not waited for to its end stays known, and the object waits for it before it goes;
-    until then it holds the Sequence and the Manager, whichever of them the garbage collector comes upon first.
+    Who has something that the device uses ends the submission before that goes.
     """
 
     cdef LayerDevice owner
-    cdef object evaluate
-    cdef object manager
     cdef VkFence fence
 
-    def __init__(self, LayerDevice device not None, evaluate, manager):
-        self.owner = device
-        self.evaluate = evaluate
-        self.manager = manager
-
-    def __dealloc__(self):
+    cdef void end(self) noexcept:
         if self.fence != NULL:
             with nogil:
                 vyre_give_fence_back(self.owner.device, self.fence)
+            self.fence = NULL
 
     @property
     def is_pending(self) -> bool:
         """Whether a submission has not been waited for to its end."""
         return self.fence != NULL
-
-    def submit(self) -> Failure | None:
-        """Call kompute's ``eval``, whose wait returns at once; returns what failed."""
-        cdef vyre_thread* thread = vyre_this_thread()
-        cdef vyre_failure before = thread.failure
-        cdef VkFence detached_before = thread.detached_fence
-        cdef bint detaches_before = thread.detach_waits
-        cdef vyre_failure noted
-        thread.failure.call = VYRE_CALL_NONE
-        thread.detached_fence = NULL
-        thread.detach_waits = True
-        try:
-            self.evaluate()
-        finally:
-            self.fence = thread.detached_fence
-            noted = thread.failure
-            thread.failure = before
-            thread.detached_fence = detached_before
-            thread.detach_waits = detaches_before
-        return as_failure(noted)
 
     def wait(self, timeout_ns=None) -> int:
         """Wait without the GIL for the submission's end; returns a VkResult: 0, VK_TIMEOUT (2), or below 0.
@@ -81,6 +53,46 @@ cdef class Work:
                     return result
                 left -= SLICE_NS
             PyErr_CheckSignals()
+
+
+@cython.no_gc_clear
+cdef class Work(Submitted):
+    """Work recorded in a kompute Sequence, to be submitted again and again; one submission runs at a time.
+
+    The caller locks. A submission that is not waited for to its end stays known, and the object waits for it before it goes;
+    until then it holds the Sequence and the Manager, whichever of them the garbage collector comes upon first.
+    """
+
+    cdef object evaluate
+    cdef object manager
+
+    def __init__(self, LayerDevice device not None, evaluate, manager):
+        self.owner = device
+        self.evaluate = evaluate
+        self.manager = manager
+
+    def __dealloc__(self):
+        self.end()
+
+    def submit(self) -> Failure | None:
+        """Call kompute's ``eval``, whose wait returns at once; returns what failed."""
+        cdef vyre_thread* thread = vyre_this_thread()
+        cdef vyre_failure before = thread.failure
+        cdef VkFence detached_before = thread.detached_fence
+        cdef bint detaches_before = thread.detach_waits
+        cdef vyre_failure noted
+        thread.failure.call = VYRE_CALL_NONE
+        thread.detached_fence = NULL
+        thread.detach_waits = True
+        try:
+            self.evaluate()
+        finally:
+            self.fence = thread.detached_fence
+            noted = thread.failure
+            thread.failure = before
+            thread.detached_fence = detached_before
+            thread.detach_waits = detaches_before
+        return as_failure(noted)
 
 
 cdef class Hold:

@@ -1,0 +1,81 @@
+"""Parts of buffers moved and bound, for the validation layer to watch: each needs or overwrites what the one before wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from kernels import STEP, glsl
+
+from vyre_driver import Driver
+from vyre_driver.errors import DispatchTimeout
+from vyre_driver.kompute.deadline import Deadline
+from vyre_driver.kompute.memory import TensorBuffer
+from vyre_driver.kompute.pipeline import BoundPipeline, PipelineSource
+from vyre_driver.kompute.submission import Submission
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+NEVER = Deadline(None, "the device")
+WORDS = 256
+PUSH = (3, 1)
+
+
+def words_of(memory: TensorBuffer) -> NDArray[np.uint32]:
+    return memory.read_range(0, memory.byte_len, NEVER).view(np.uint32)
+
+
+def step_of(driver: Driver, memory: TensorBuffer, ranges: tuple[tuple[int, int], ...] | None = None) -> BoundPipeline:
+    source = PipelineSource(glsl(STEP).runnable.code, (), 4 * len(PUSH))
+    return BoundPipeline(driver.device, source, [memory], (WORDS // 64, 1, 1), ranges)
+
+
+def parts_of_buffers() -> None:
+    """Writes, copies, fills and reads that overlap, between dispatches nobody has waited for."""
+    with Driver() as driver:
+        a, b = (TensorBuffer(driver.device, 4 * WORDS, 4) for _ in range(2))
+        expected = np.zeros(WORDS, np.uint32)
+        step = Submission(driver.device, [[step_of(driver, a).dispatch(PUSH)]], keep=a)
+        a.fill_range(0, 4 * WORDS, b"\0", NEVER)
+        for turn in range(4):
+            step.submit()
+            b.copy_range(a, 4, 8, 4 * WORDS - 8, NEVER)
+            step.submit()
+            a.copy_range(b, 8, 16, 4 * WORDS - 16, NEVER)
+            a.fill_range(64, 64, b"\7\0\0\0", NEVER)
+            a.fill_range(3, 12, b"abc", NEVER)
+            step.submit()
+            a.write_range(101, np.full(3, turn, np.uint8), NEVER)
+            first = 3 * expected + 1
+            expected = 3 * first + 1
+            expected[4:] = first[1:-3]
+            expected[16:32] = 7
+            expected.view(np.uint8)[3:15] = np.frombuffer(b"abc" * 4, np.uint8)
+            expected = 3 * expected + 1
+            expected.view(np.uint8)[101:104] = turn
+            np.testing.assert_array_equal(words_of(a), expected)
+        for move in (lambda end: a.copy_range(b, 0, 0, 8, end), lambda end: a.write_range(1, np.ones(2, np.uint8), end)):
+            step.submit()
+            try:
+                move(Deadline(0, "the device"))
+            except DispatchTimeout:
+                continue
+        a.write_range(0, expected, NEVER)
+        np.testing.assert_array_equal(words_of(a), expected)
+
+
+def parts_that_are_bound() -> None:
+    """Parts at offsets that can be bound, and parts of their own that are copied out and in around the dispatch."""
+    with Driver() as driver:
+        least = max(driver.physical_device.limits.min_storage_buffer_offset_alignment, 4)
+        a, part = TensorBuffer(driver.device, 4 * WORDS, 4), TensorBuffer(driver.device, 100, 4)
+        values = np.arange(WORDS, dtype=np.uint32)
+        a.write_range(0, values, NEVER)
+        here, there = a.handles[0], part.handles[0]
+        outer: list[Any] = [step_of(driver, a, ((offset, 40),)).dispatch(PUSH) for offset in (0, least, 2 * least)]
+        copied = (step_of(driver, part).dispatch(PUSH), [(here, 12, there, 0, 100)], [(there, 0, here, 12, 100)])
+        Submission(driver.device, [outer[:1], [copied], outer[1:], [copied, copied]], keep=(a, part)).run(NEVER)
+        for first, count in ((0, 10), (3, 25), (least // 4, 10), (least // 2, 10), (3, 25), (3, 25)):
+            values[first : first + count] = 3 * values[first : first + count] + 1
+        np.testing.assert_array_equal(words_of(a), values)

@@ -1,0 +1,143 @@
+/* Copies and fills of parts of buffers: submissions of our own, and what goes with a dispatch of kompute's.
+
+   kompute copies whole buffers only. What is recorded here comes from a pool of our own on kompute's device, and goes to its queue
+   through the same fences as kompute's work. Each region waits for all before it, of whichever submission.
+
+   A command buffer that the layer allocates has not passed through the loader, which keeps a pointer to its dispatch table in each:
+   its callback puts it there (loader and layer interface, "Creating New Dispatchable Objects"). */
+#include "layer.h"
+
+static VKAPI_ATTR void VKAPI_CALL get_device_queue(VkDevice handle, uint32_t family, uint32_t index, VkQueue *out) {
+  vyre_device *device = vyre_find_device(handle);
+  device->vk.GetDeviceQueue(handle, family, index, out);
+  device->queue_family = family;
+  atomic_store_explicit(&device->queue, *out, memory_order_release); /* kompute has one */
+}
+
+static bool fits(vyre_device *device, VkBuffer buffer, uint64_t offset, uint64_t bytes) {
+  uint64_t size = vyre_buffer_bytes(device, buffer);
+  return offset <= size && bytes <= size - offset;
+}
+
+static bool overlap(const vyre_region *region) {
+  uint64_t low = region->from_offset < region->to_offset ? region->from_offset : region->to_offset;
+  uint64_t high = region->from_offset < region->to_offset ? region->to_offset : region->from_offset;
+  return region->from == region->to && high - low < region->bytes;
+}
+
+const char *vyre_fault_of(vyre_device *device, const vyre_region *region) {
+  bool is_fill = !region->from;
+  if (!vyre_buffer_bytes(device, region->to)) return "is written to a buffer that the device does not have";
+  if (!is_fill && !vyre_buffer_bytes(device, region->from)) return "is copied from a buffer that the device does not have";
+  if (!region->bytes) return "has 0 bytes";
+  if (!fits(device, region->to, region->to_offset, region->bytes)) return "ends past the buffer that is written";
+  if (is_fill) return (region->to_offset | region->bytes) % 4 ? "is a fill that begins or ends within a 32-bit word" : NULL;
+  if (!fits(device, region->from, region->from_offset, region->bytes)) return "ends past the buffer that is copied from";
+  return overlap(region) ? "is copied onto itself" : NULL;
+}
+
+void vyre_record_regions(vyre_device *device, VkCommandBuffer buffer, const vyre_region *regions, uint32_t count) {
+  for (uint32_t i = 0; i < count; i++) {
+    const vyre_region *one = &regions[i];
+    VkBufferCopy copy = {one->from_offset, one->to_offset, one->bytes};
+    vyre_order(device, buffer);
+    if (one->from) {
+      device->vk.CmdCopyBuffer(buffer, one->from, one->to, 1, &copy);
+    } else {
+      device->vk.CmdFillBuffer(buffer, one->to, one->to_offset, one->bytes, one->word);
+    }
+  }
+}
+
+/* Under transfer_lock. */
+static void put_back(vyre_device *device, VkCommandBuffer commands) {
+  if (device->idle_transfer_count < VYRE_IDLE_TRANSFERS) {
+    device->idle_transfers[device->idle_transfer_count++] = commands;
+  } else {
+    device->vk.FreeCommandBuffers(device->handle, device->transfer_pool, 1, &commands);
+  }
+}
+
+/* Under transfer_lock. */
+static VkResult take_commands(vyre_device *device, VkCommandBuffer *out) {
+  VkCommandPoolCreateInfo pool = {
+      .sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
+      .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
+      .queueFamilyIndex = device->queue_family};
+  VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandBufferCount = 1};
+  VkCommandBuffer made;
+  VkResult result = VK_SUCCESS;
+  if (device->idle_transfer_count) {
+    *out = device->idle_transfers[--device->idle_transfer_count];
+    return VK_SUCCESS;
+  }
+  if (!device->set_loader_data) return VK_ERROR_INITIALIZATION_FAILED;
+  if (!device->transfer_pool) result = device->vk.CreateCommandPool(device->handle, &pool, NULL, &device->transfer_pool);
+  if (result != VK_SUCCESS) {
+    device->transfer_pool = VK_NULL_HANDLE;
+    return result;
+  }
+  info.commandPool = device->transfer_pool;
+  result = device->vk.AllocateCommandBuffers(device->handle, &info, &made);
+  if (result != VK_SUCCESS) return result;
+  result = device->set_loader_data(device->handle, made);
+  if (result == VK_SUCCESS) {
+    *out = made;
+  } else {
+    device->vk.FreeCommandBuffers(device->handle, device->transfer_pool, 1, &made);
+  }
+  return result;
+}
+
+/* Under transfer_lock: recording takes memory of the pool. What fails leaves no command buffer taken. */
+static VkResult record(
+    vyre_device *device, const vyre_region *regions, uint32_t count, bool device_only, VkCommandBuffer *out) {
+  VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+  VkCommandBuffer commands;
+  VkResult result = take_commands(device, &commands);
+  if (result != VK_SUCCESS) return result;
+  result = device->vk.BeginCommandBuffer(commands, &begin);
+  if (result == VK_SUCCESS) {
+    vyre_record_regions(device, commands, regions, count);
+    if (!device_only) vyre_show_host(device, commands);
+    result = device->vk.EndCommandBuffer(commands);
+  }
+  if (result == VK_SUCCESS) {
+    *out = commands;
+  } else {
+    put_back(device, commands);
+  }
+  return result;
+}
+
+VkResult vyre_transfer(
+    vyre_device *device, const vyre_region *regions, uint32_t count, bool device_only, VkCommandBuffer *commands, VkFence *out) {
+  VkResult result = VK_SUCCESS;
+  if (!vyre_enter(device)) return VK_ERROR_DEVICE_LOST;
+  if (!*commands) {
+    pthread_mutex_lock(&device->transfer_lock);
+    result = record(device, regions, count, device_only, commands);
+    pthread_mutex_unlock(&device->transfer_lock);
+    if (result != VK_SUCCESS) (void)vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
+  }
+  if (result == VK_SUCCESS) result = vyre_submit_commands(device, *commands, out);
+  vyre_leave(device);
+  return result;
+}
+
+void vyre_drop_transfer(vyre_device *device, VkCommandBuffer commands) {
+  if (!commands || !vyre_enter(device)) return; /* it went with the device */
+  pthread_mutex_lock(&device->transfer_lock);
+  put_back(device, commands);
+  pthread_mutex_unlock(&device->transfer_lock);
+  vyre_leave(device);
+}
+
+void vyre_transfer_close(vyre_device *device) {
+  if (device->transfer_pool) device->vk.DestroyCommandPool(device->handle, device->transfer_pool, NULL);
+}
+
+PFN_vkVoidFunction vyre_transfer_hook(const char *name) {
+  static const vyre_hook HOOKS[] = {VYRE_HOOK("vkGetDeviceQueue", get_device_queue)};
+  return VYRE_FIND_HOOK(HOOKS, name);
+}

@@ -1,0 +1,189 @@
+"""Copies and fills of parts of buffers: included by _layer.pyx."""
+
+cdef extern from "layer.h" nogil:
+    ctypedef struct VkCommandBuffer_T:
+        pass
+    ctypedef VkCommandBuffer_T* VkCommandBuffer
+    ctypedef struct vyre_region:
+        VkBuffer from_ "from"
+        uint64_t from_offset
+        VkBuffer to
+        uint64_t to_offset
+        uint64_t bytes
+        uint32_t word
+    ctypedef struct vyre_copies:
+        const vyre_region* before
+        uint32_t before_count
+        const vyre_region* after
+        uint32_t after_count
+    const char* vyre_fault_of(vyre_device* device, const vyre_region* region)
+    c_bool vyre_enter(vyre_device* device)
+    void vyre_leave(vyre_device* device)
+    VkResult vyre_transfer(
+        vyre_device* device, const vyre_region* regions, uint32_t count, c_bool device_only, VkCommandBuffer* commands,
+        VkFence* out)
+    void vyre_drop_transfer(vyre_device* device, VkCommandBuffer commands)
+
+
+cdef class Ranges:
+    """(offset, bytes) pairs as C has them."""
+
+    cdef vyre_range* items
+    cdef uint32_t count
+
+    def __cinit__(self, ranges):
+        cdef tuple given = tuple(ranges)
+        self.items = <vyre_range*> calloc(len(given) + 1, sizeof(vyre_range))
+        if self.items == NULL:
+            raise MemoryError
+        for offset, byte_len in given:
+            self.items[self.count].offset = offset
+            self.items[self.count].bytes = byte_len
+            self.count += 1
+
+    def __dealloc__(self):
+        free(self.items)
+
+
+cdef class Regions:
+    """Regions as C has them; what they are is said at Transfer."""
+
+    cdef vyre_region* items
+    cdef uint32_t count
+
+    def __cinit__(self, regions):
+        cdef tuple given = tuple(regions)
+        cdef uint64_t handle
+        self.items = <vyre_region*> calloc(len(given) + 1, sizeof(vyre_region))
+        if self.items == NULL:
+            raise MemoryError
+        for source, offset, target, target_offset, byte_len in given:
+            if source is None:
+                self.items[self.count].word = offset
+            else:
+                handle = source
+                if handle == 0:
+                    raise ValueError("a region is copied from no buffer")
+                self.items[self.count].from_ = <VkBuffer> handle
+                self.items[self.count].from_offset = offset
+            handle = target
+            self.items[self.count].to = <VkBuffer> handle
+            self.items[self.count].to_offset = target_offset
+            self.items[self.count].bytes = byte_len
+            self.count += 1
+
+    def __dealloc__(self):
+        free(self.items)
+
+    cdef int check(self, LayerDevice device) except -1:
+        """Check that each is right for the buffers that the device has now."""
+        cdef const char* fault
+        cdef uint32_t i
+        for i in range(self.count):
+            fault = "is for a device that is closed"
+            if vyre_enter(device.device):
+                fault = vyre_fault_of(device.device, &self.items[i])
+                vyre_leave(device.device)
+            if fault != NULL:
+                raise ValueError(f"region {i} {(<bytes> fault).decode('ascii')}")
+        return 0
+
+
+@cython.no_gc_clear
+cdef class Transfer(Submitted):
+    """Copies between buffers and fills of them, one after the other, to be submitted again and again.
+
+    A region is (from, offset there, to, offset there, bytes), the buffers being handles of ``create_buffer``'s, or (None, word,
+    to, offset there, bytes), a fill, whose offset and length are multiples of 4. ValueError is raised for one that does not fit
+    into its buffers or would be copied onto itself. It takes effect after all that was submitted before, and what is submitted
+    later sees it; so does the host once it has ended, unless it is ``device_only``.
+
+    The caller locks; ``keep`` holds the buffers and the Manager. A submission that is not waited for to its end stays known,
+    and the object waits for it before it goes, whatever the garbage collector comes upon first.
+    """
+
+    cdef Regions regions
+    cdef object keep
+    cdef bint device_only
+    cdef VkCommandBuffer commands
+
+    def __init__(self, LayerDevice device not None, regions, keep=None, bint device_only=False):
+        cdef Regions parsed = Regions(regions)
+        if self.regions is not None:
+            raise RuntimeError("a Transfer is made once")
+        parsed.check(device)
+        self.owner = device
+        self.keep = keep
+        self.device_only = device_only
+        self.regions = parsed
+
+    def __dealloc__(self):
+        self.end()
+        if self.commands != NULL:
+            vyre_drop_transfer(self.owner.device, self.commands)
+
+    def submit(self) -> Failure | None:
+        """Hand it to the device, for which nothing else is submitted meanwhile: the GIL is held. Returns what failed."""
+        cdef vyre_thread* thread = vyre_this_thread()
+        cdef vyre_failure before = thread.failure
+        cdef VkResult result
+        if self.regions is None or self.fence != NULL:
+            raise RuntimeError("a Transfer is submitted once it is made, and again once it has ended")
+        if self.regions.count == 0:
+            return None
+        result = vyre_transfer(
+            self.owner.device, self.regions.items, self.regions.count, self.device_only, &self.commands, &self.fence)
+        thread.failure = before  # the result tells
+        return None if result >= VK_SUCCESS else Failure("submit", result, 0)
+
+
+def record(sequence, groups, bint device_only) -> None:
+    """Record groups of operations into a kompute Sequence; those of one group are independent of each other.
+
+    A dispatch may be given as (operation, before, after): regions, as a Transfer's, that are copied before it and after it, in
+    the same submission; ValueError if they do not fit. ``device_only``: the host reads nothing that the operations write, so
+    there is no barrier to the host.
+    """
+    cdef vyre_thread* thread = vyre_this_thread()
+    cdef uint32_t group_before = thread.group
+    cdef bint device_only_before = thread.device_only
+    cdef const void* copies_before = thread.copies
+    cdef uint32_t number = 0
+    add = sequence.record
+    thread.copies = NULL
+    try:
+        for group in groups:
+            number += 1
+            for operation in group:
+                copied = isinstance(operation, tuple)
+                operation, before, after = operation if copied else (operation, (), ())
+                regions = (Regions(before), Regions(after)) if copied else None
+                thread.group = number
+                thread.device_only = device_only
+                if copied:
+                    add_with_copies(add, operation, regions[0], regions[1])
+                else:
+                    add(operation)
+    finally:
+        thread.group = group_before
+        thread.device_only = device_only_before
+        thread.copies = copies_before
+
+
+cdef int add_with_copies(add, operation, Regions before, Regions after) except -1:
+    cdef vyre_thread* thread = vyre_this_thread()
+    cdef vyre_copies copies
+    cdef bint are_taken = False
+    copies.before = before.items
+    copies.before_count = before.count
+    copies.after = after.items
+    copies.after_count = after.count
+    thread.copies = &copies
+    try:
+        add(operation)
+        are_taken = thread.copies == NULL
+    finally:
+        thread.copies = NULL
+    if not are_taken:
+        raise ValueError("the regions beside an operation do not fit into their buffers, or it is not a dispatch")
+    return 0

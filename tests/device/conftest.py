@@ -34,6 +34,7 @@ PLACES = {
     "out of the host's reach": (DeviceType.DISCRETE, "memory", "1", False, False),
     "out of reach and without barriers": (DeviceType.DISCRETE, "memory,barriers", "1", False, False),
     "without the layer": (DeviceType.DISCRETE, "", "0", False, False),
+    "shared without the layer": (DeviceType.CPU, "", "0", True, True),
 }
 
 

@@ -28,11 +28,12 @@ pytestmark = [pytest.mark.device, pytest.mark.usefixtures("_nothing_fails_any_mo
 
 NEVER = Deadline(None, "the device")
 SIZE = 1003  # no whole words
+LAYERED = ["shared with the host", "writable by the host", "out of the host's reach", "out of reach and without barriers"]
 LONG = 300_007  # more than what a fill takes from the host at once
 
 
 def made(driver: Driver, byte_len: int = SIZE) -> TensorBuffer:
-    memory = TensorBuffer(driver.device, byte_len, 1)
+    memory = TensorBuffer(driver.context.device, byte_len, 1)
     memory.fill_range(0, byte_len, b"\0", NEVER)
     return memory
 
@@ -115,9 +116,7 @@ def test_bytes_copied_onto_themselves_are_refused(opened: Driver) -> None:
 
 @pytest.fixture
 def spin(place: tuple[Driver, bool, bool]) -> Spin:
-    """Work that outlasts a wait of the host."""
-    if place[0].device.layer is None:
-        pytest.skip("without the layer nothing returns before the work has ended")
+    """Work that outlasts a wait of the host, under the layer."""
     return Spin(place[0], 0.25)
 
 
@@ -134,6 +133,7 @@ def moves(driver: Driver, spin: Spin) -> dict[str, Callable[[Deadline], object]]
     }
 
 
+@pytest.mark.parametrize("place", LAYERED, indirect=True)
 def test_parts_take_effect_after_what_was_submitted_before(place: tuple[Driver, bool, bool], spin: Spin) -> None:
     counter = spin.ended.memory
     for how, move in moves(place[0], spin).items():
@@ -146,6 +146,7 @@ def test_parts_take_effect_after_what_was_submitted_before(place: tuple[Driver, 
         assert counter.read_range(0, 3, NEVER).any() == (how == "read"), how
 
 
+@pytest.mark.parametrize("place", LAYERED, indirect=True)
 def test_what_is_submitted_later_sees_what_was_moved(spin: Spin) -> None:
     counter = spin.ended.memory
     counter.write_range(0, np.array([7], np.uint32), NEVER)
@@ -153,6 +154,7 @@ def test_what_is_submitted_later_sees_what_was_moved(spin: Spin) -> None:
     assert counter.read_range(0, 4, NEVER).view(np.uint32).tolist() == [spin.groups + 7]
 
 
+@pytest.mark.parametrize("place", LAYERED, indirect=True)
 def test_after_a_time_out_the_next_move_is_right(place: tuple[Driver, bool, bool], spin: Spin) -> None:
     counter = spin.ended.memory
     for how, move in moves(place[0], spin).items():
@@ -165,6 +167,7 @@ def test_after_a_time_out_the_next_move_is_right(place: tuple[Driver, bool, bool
         assert counter.read_range(0, 4, NEVER).view(np.uint32).tolist() == [9]
 
 
+@pytest.mark.parametrize("place", LAYERED, indirect=True)
 def test_after_ctrl_c_the_next_move_is_right(place: tuple[Driver, bool, bool], spin: Spin) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -184,11 +187,12 @@ def test_after_ctrl_c_the_next_move_is_right(place: tuple[Driver, bool, bool], s
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.parametrize("place", LAYERED, indirect=True)
 def test_buffers_that_are_dropped_with_a_copy_running_go_when_it_has_ended(
     place: tuple[Driver, bool, bool], spin: Spin
 ) -> None:
     driver = place[0]
-    layer: Any = driver.device.layer
+    layer: Any = driver.context.device.layer
     gc.collect()
     live = layer.counters()["memory_live_bytes"]
     running = spin.bound.submit()
@@ -207,9 +211,10 @@ def test_buffers_that_are_dropped_with_a_copy_running_go_when_it_has_ended(
 
 def made_later(driver: Driver) -> TensorBuffer:
     """A buffer that nothing has been written to: that would wait."""
-    return TensorBuffer(driver.device, SIZE, 1)
+    return TensorBuffer(driver.context.device, SIZE, 1)
 
 
+@pytest.mark.parametrize("place", LAYERED, indirect=True)
 def test_a_driver_may_be_closed_with_a_copy_running(place: tuple[Driver, bool, bool], spin: Spin) -> None:
     driver = place[0]
     running = spin.bound.submit()
@@ -218,7 +223,7 @@ def test_a_driver_may_be_closed_with_a_copy_running(place: tuple[Driver, bool, b
         memory.copy_range(made_later(driver), 0, 0, SIZE, Deadline(0, "the device"))
     assert not running.done()
     driver.close()
-    layer: Any = driver.device.layer
+    layer: Any = driver.context.device.layer
     assert (memory._moving.is_pending, layer.is_alive) == (True, False)  # type: ignore[union-attr]  # noqa: SLF001
     del memory
 
@@ -364,5 +369,5 @@ def test_threads_move_parts_of_buffers_of_their_own_side_by_side(place: tuple[Dr
 def test_buffers_have_handles_under_the_layer(place: tuple[Driver, bool, bool]) -> None:
     driver, _, is_shared = place
     storage, staging = made(driver).handles
-    layered = driver.device.layer is not None
+    layered = driver.context.device.layer is not None
     assert (storage > 0, staging > 0) == (layered, layered and not is_shared)

@@ -14,6 +14,7 @@ from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import TensorBuffer
 from vyre_driver.kompute.pipeline import BoundPipeline, PipelineSource
 from vyre_driver.kompute.submission import Submission
+from vyre_driver.kompute.views import Pieces
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ void main() { uint i = gl_GlobalInvocationID.x; if (i < y.length()) y[i] += x[i]
 
 
 def filled(driver: Driver, values: NDArray[np.uint32]) -> TensorBuffer:
-    memory = TensorBuffer(driver.device, values.nbytes, 4)
+    memory = TensorBuffer(driver.context.device, values.nbytes, 4)
     memory.write_range(0, values, NEVER)
     return memory
 
@@ -47,17 +48,17 @@ def words(memory: TensorBuffer) -> NDArray[np.uint32]:
 
 def bound(driver: Driver, text: str, buffers: list[TensorBuffer], ranges: Any = None) -> BoundPipeline:  # noqa: ANN401 -- also wrong ones
     groups = (buffers[-1].byte_len // 4 // 64, 1, 1)
-    return BoundPipeline(driver.device, PipelineSource(glsl(text).runnable.code, (), 0), buffers, groups, ranges)
+    return BoundPipeline(driver.context.device, PipelineSource(glsl(text).runnable.code, (), 0), Pieces(tuple(buffers), ranges), groups)
 
 
 def run(driver: Driver, *groups: list[Any]) -> None:
-    Submission(driver.device, groups, keep=groups).run(NEVER)
+    Submission(driver.context.device, groups, keep=groups).run(NEVER)
 
 
 @pytest.fixture
 def step(opened: Driver) -> int:
     """Bytes that parts may begin at."""
-    return max(opened.physical_device.limits.min_storage_buffer_offset_alignment, 4)
+    return max(opened.device.limits.min_storage_buffer_offset_alignment, 4)
 
 
 def test_a_shader_sees_the_parts_and_their_lengths(opened: Driver, step: int) -> None:
@@ -70,7 +71,7 @@ def test_a_shader_sees_the_parts_and_their_lengths(opened: Driver, step: int) ->
 
 def test_one_pipeline_is_shared_and_each_user_sees_its_own_parts(opened: Driver, step: int) -> None:
     x, y = filled(opened, np.arange(WORDS, dtype=np.uint32)), filled(opened, np.zeros(WORDS, np.uint32))
-    layer: Any = opened.device.layer
+    layer: Any = opened.context.device.layer
     before = layer.counters()
     ranges = [((0, 40), (0, 40)), ((step, 16), (step, 16)), None, ((step, 16), (4 * step, 8))]
     pipelines = [bound(opened, ADD, [x, y], one) for one in ranges]

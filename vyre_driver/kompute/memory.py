@@ -188,6 +188,10 @@ class TensorBuffer:
     def _sync(self, operation: Any, deadline: Deadline) -> None:  # noqa: ANN401 -- kp has no types
         Submission(self._device, [[operation([self.tensor])]], keep=self).run(deadline)
 
+    def visible(self, offset: int, byte_len: int) -> NDArray[np.uint8]:
+        """Return the bytes themselves, of memory that host and device share."""
+        return self._host[offset : offset + byte_len]
+
     @functools.cached_property
     def _host(self) -> NDArray[np.uint8]:
         return np.asarray(self.tensor.data()).view(np.uint8)[: self.byte_len]

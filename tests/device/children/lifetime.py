@@ -11,12 +11,15 @@ import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from vyre_driver import Driver, Kernel
-from vyre_driver.errors import DispatchFailed
+from vyre_driver.errors import DispatchFailed, DispatchTimeout
+from vyre_driver.kompute.deadline import Deadline
+from vyre_driver.kompute.memory import TensorBuffer
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -105,6 +108,40 @@ def exits_while_work_runs() -> None:
 def exits_with_an_uncollected_cycle_while_work_runs() -> None:
     gc.disable()
     Cycle(*long_work())
+
+
+def long_copy() -> tuple[TensorBuffer, TensorBuffer, DispatchFuture, Driver]:
+    """A copy that waits in the queue for work, and that nobody has waited for."""
+    driver, _, future = long_work()
+    source, target = (TensorBuffer(driver.context.device, 1000, 1) for _ in range(2))
+    with suppress(DispatchTimeout):
+        target.copy_range(source, 0, 0, 1000, Deadline(0, "the device"))
+        if driver.context.device.layer is not None:  # without it kompute has waited
+            os._exit(7)
+    return source, target, future, driver
+
+
+def all_die_in_one_cycle_while_a_copy_runs() -> None:
+    Cycle(*long_copy())
+    gc.collect()
+
+
+def all_die_one_by_one_while_a_copy_runs() -> None:
+    things = list(long_copy())
+    while things:
+        del things[-1]
+        gc.collect()
+
+
+def driver_is_closed_while_a_copy_runs() -> None:
+    things = long_copy()
+    things[-1].close()
+    del things
+    gc.collect()
+
+
+def exits_while_a_copy_runs() -> None:
+    kept.extend(long_copy())
 
 
 def driver_dies_first() -> None:

@@ -14,12 +14,14 @@ import threading
 import warnings
 from typing import TYPE_CHECKING
 
-from lifetime import HANGS_AFTER_S, check, kept, used
+from lifetime import HANGS_AFTER_S, check, kept, long_copy, used
 
 import vyre_driver.driver
 from vyre_driver import Driver
 from vyre_driver.errors import ForkError
+from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.device import KomputeDevice
+from vyre_driver.kompute.memory import TensorBuffer
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan.devices import DeviceType, enumerate_devices
 from vyre_driver.vulkan.layer import _layer
@@ -79,6 +81,22 @@ def forked_child_drops_what_it_inherited() -> None:
         os._exit(0)
 
     fork_and_wait(child)
+
+
+def forked_child_drops_a_copy_that_runs() -> None:
+    kept.extend(long_copy())
+
+    def child() -> None:
+        kept.clear()
+        gc.collect()
+        os._exit(0)
+
+    fork_and_wait(child)
+    target = kept[1]
+    assert isinstance(target, TensorBuffer)
+    target.fill_range(0, 1000, b"1234", Deadline(None, "the device"))
+    if target.read_range(0, 1000, Deadline(None, "the device")).tobytes() != b"1234" * 250:
+        os._exit(7)
 
 
 def forked_child_closes_the_driver() -> None:

@@ -13,6 +13,7 @@ from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import TensorBuffer
 from vyre_driver.kompute.pipeline import BoundPipeline, PipelineSource
 from vyre_driver.kompute.submission import Submission
+from vyre_driver.kompute.views import Pieces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,15 +29,15 @@ def words_of(memory: TensorBuffer) -> NDArray[np.uint32]:
 
 def step_of(driver: Driver, memory: TensorBuffer, ranges: tuple[tuple[int, int], ...] | None = None) -> BoundPipeline:
     source = PipelineSource(glsl(STEP).runnable.code, (), 4 * len(PUSH))
-    return BoundPipeline(driver.device, source, [memory], (WORDS // 64, 1, 1), ranges)
+    return BoundPipeline(driver.context.device, source, Pieces((memory,), ranges), (WORDS // 64, 1, 1))
 
 
 def parts_of_buffers() -> None:
     """Writes, copies, fills and reads that overlap, between dispatches nobody has waited for."""
     with Driver() as driver:
-        a, b = (TensorBuffer(driver.device, 4 * WORDS, 4) for _ in range(2))
+        a, b = (TensorBuffer(driver.context.device, 4 * WORDS, 4) for _ in range(2))
         expected = np.zeros(WORDS, np.uint32)
-        step = Submission(driver.device, [[step_of(driver, a).dispatch(PUSH)]], keep=a)
+        step = Submission(driver.context.device, [[step_of(driver, a).dispatch(PUSH)]], keep=a)
         a.fill_range(0, 4 * WORDS, b"\0", NEVER)
         for turn in range(4):
             step.submit()
@@ -68,14 +69,14 @@ def parts_of_buffers() -> None:
 def parts_that_are_bound() -> None:
     """Parts at offsets that can be bound, and parts of their own that are copied out and in around the dispatch."""
     with Driver() as driver:
-        least = max(driver.physical_device.limits.min_storage_buffer_offset_alignment, 4)
-        a, part = TensorBuffer(driver.device, 4 * WORDS, 4), TensorBuffer(driver.device, 100, 4)
+        least = max(driver.device.limits.min_storage_buffer_offset_alignment, 4)
+        a, part = TensorBuffer(driver.context.device, 4 * WORDS, 4), TensorBuffer(driver.context.device, 100, 4)
         values = np.arange(WORDS, dtype=np.uint32)
         a.write_range(0, values, NEVER)
         here, there = a.handles[0], part.handles[0]
         outer: list[Any] = [step_of(driver, a, ((offset, 40),)).dispatch(PUSH) for offset in (0, least, 2 * least)]
         copied = (step_of(driver, part).dispatch(PUSH), [(here, 12, there, 0, 100)], [(there, 0, here, 12, 100)])
-        Submission(driver.device, [outer[:1], [copied], outer[1:], [copied, copied]], keep=(a, part)).run(NEVER)
+        Submission(driver.context.device, [outer[:1], [copied], outer[1:], [copied, copied]], keep=(a, part)).run(NEVER)
         for first, count in ((0, 10), (3, 25), (least // 4, 10), (least // 2, 10), (3, 25), (3, 25)):
             values[first : first + count] = 3 * values[first : first + count] + 1
         np.testing.assert_array_equal(words_of(a), values)

@@ -33,7 +33,6 @@ void vyre_order(vyre_device *device, VkCommandBuffer buffer) {
   VkMemoryBarrier barrier = {
       .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER, .srcAccessMask = WRITES, .dstAccessMask = WRITES | READS};
   device->vk.CmdPipelineBarrier(buffer, WORK_STAGES, WORK_STAGES, 0, 1, &barrier, 0, NULL, 0, NULL);
-  vyre_count(device, VYRE_BARRIERS_ADDED, 1);
 }
 
 void vyre_show_host(vyre_device *device, VkCommandBuffer buffer) {
@@ -49,6 +48,7 @@ static void order_after_earlier_work(vyre_device *device, VkCommandBuffer buffer
   uint32_t group = vyre_this_thread()->group & ~VYRE_DEVICE_ONLY;
   if (!always && group != 0 && group == (state & ~(uintptr_t)VYRE_DEVICE_ONLY)) return;
   vyre_order(device, buffer);
+  if (adds_barriers(device)) vyre_count(device, VYRE_BARRIERS_ADDED, 1);
   remember(device, buffer, (state & VYRE_DEVICE_ONLY) | group);
 }
 

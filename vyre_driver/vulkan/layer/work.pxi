@@ -4,6 +4,7 @@ cdef extern from "<unistd.h>" nogil:
     int getpid()
 
 
+@cython.no_gc_clear
 cdef class Submitted:
     """What is handed to the device's queue; one submission of it runs at a time, and is known until it was waited for.
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from vyre_driver.kompute.buffer import Buffer
     from vyre_driver.pool import DriverPool, devices
     from vyre_driver.runtime.batch import Batch
-    from vyre_driver.runtime.bound import BoundKernel, DispatchFuture
+    from vyre_driver.runtime.bound import BoundKernel
+    from vyre_driver.runtime.futures import DispatchFuture
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.runtime.trace import Trace
     from vyre_driver.specialization import SpecMap, SpecValue
@@ -91,7 +92,7 @@ def _home(name: str) -> "ModuleType":  # noqa: C901, PLR0912 -- a case a module
             from vyre_driver.backends import acquisition as home
         case "Batch":
             from vyre_driver.runtime import batch as home
-        case "BoundKernel" | "DispatchFuture":
+        case "BoundKernel":
             from vyre_driver.runtime import bound as home
         case "Buffer":
             from vyre_driver.kompute import buffer as home
@@ -99,6 +100,8 @@ def _home(name: str) -> "ModuleType":  # noqa: C901, PLR0912 -- a case a module
             from vyre_driver import ir as home
         case "DispatchConfig":
             from vyre_driver.target import config as home
+        case "DispatchFuture":
+            from vyre_driver.runtime import futures as home
         case "DriverPool" | "devices":
             from vyre_driver import pool as home
         case "Kernel":

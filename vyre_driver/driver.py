@@ -363,7 +363,7 @@ class Driver:
         return str(metrics_of([self]))
 
     def close(self) -> None:
-        """Give the device back when its work has ended; it, its kernels, futures and buffers raise DispatchFailed from then on.
+        """Give the device back when its work has ended; it, its kernels and buffers raise DispatchFailed from then on.
 
         A second call finishes what an interrupt kept the first from, and else does nothing.
         """

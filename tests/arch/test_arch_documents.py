@@ -131,6 +131,14 @@ def test_the_structures_in_the_document_on_binding_print_as_it_shows(root: Path,
     assert "".join(f"    {line}\n" for line in done.stdout.splitlines()) in document.read_text("utf-8")
 
 
+@pytest.mark.device
+def test_the_example_in_the_document_on_futures_prints_as_it_shows(root: Path, run_python: RunChild) -> None:
+    document = root / "docs" / "futures.md"
+    done = run_python("-W", "error", "-c", python_blocks(document)[0])
+    assert (done.status, done.stdout.count("\n")) == (0, 3), done.stderr
+    assert "".join(f"    {line}\n" for line in done.stdout.splitlines()) in document.read_text("utf-8")
+
+
 def test_links_between_the_documents_lead_somewhere(root: Path) -> None:
     documents = [*sorted(root.glob("*.md")), *sorted((root / "docs").rglob("*.md"))]
     broken = [

@@ -151,7 +151,7 @@ def test_copies_go_with_their_dispatch(monkeypatch: pytest.MonkeyPatch, *, group
     with Driver() as opened:
         ones = filled(opened, np.ones(WORDS, np.uint32))
         data = np.random.default_rng(3).integers(0, 99, 4000, np.uint8)
-        x = TensorBuffer(opened.device, data.nbytes, 1)
+        x = TensorBuffer(opened.context.device, data.nbytes, 1)
         x.write_range(0, data, NEVER)
         operations, expected = [], data.copy()
         for offset in (3, 1501):
@@ -191,7 +191,7 @@ def test_copies_that_do_not_fit_are_refused_and_forgotten(opened: Driver, place_
 
 def test_copies_beside_what_is_no_dispatch_are_refused(opened: Driver) -> None:
     x, y = filled(opened, np.ones(WORDS, np.uint32)), filled(opened, np.zeros(WORDS, np.uint32))
-    copy = opened.device.api.sync_local([x.tensor])
+    copy = opened.context.device.api.sync_local([x.tensor])
     with pytest.raises(ValueError, match="or it is not a dispatch"):
         run(opened, [(copy, [], [(x.handles[0], 0, y.handles[0], 0, 8)])])
     run(opened, [bound(opened, ADD, [x, y]).dispatch(())])
@@ -206,7 +206,7 @@ def test_what_is_no_operation_with_copies_is_refused(opened: Driver, operation: 
 
 def test_what_is_recorded_inside_of_an_operation_with_copies_takes_none_of_them(opened: Driver) -> None:
     x, y, z = (filled(opened, np.full(WORDS, value, np.uint32)) for value in (1, 0, 5))
-    device = opened.device
+    device = opened.context.device
     outer, inner = bound(opened, ADD, [x, y]).dispatch(()), bound(opened, ADD, [x, z]).dispatch(())
     sequences = [device.manager.sequence(), device.manager.sequence()]
 

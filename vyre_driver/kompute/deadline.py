@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.process._lock import CallLock
 
-_NS_PER_S = 1_000_000_000
+NS_PER_S = 1_000_000_000
 _MAX_S = 2**32  # 136 years; what waits takes a uint64 number of ns
 
 
@@ -37,7 +37,7 @@ class Deadline:
                 fix="give seconds, or None to wait for ever",
             )
         if float(timeout_s) < _MAX_S:
-            self._at_ns = time.monotonic_ns() + int(float(timeout_s) * _NS_PER_S)
+            self._at_ns = time.monotonic_ns() + int(float(timeout_s) * NS_PER_S)
 
     def left_ns(self) -> int | None:
         """Return the ns that are left, None without an end."""
@@ -47,7 +47,7 @@ class Deadline:
         """Take the lock for a block, if it comes free in time; raises as ``passed``."""
         if self._at_ns is None:
             return lock
-        return _layer.Hold(lock, min((self.left_ns() or 0) / _NS_PER_S, threading.TIMEOUT_MAX), self.passed)
+        return _layer.Hold(lock, min((self.left_ns() or 0) / NS_PER_S, threading.TIMEOUT_MAX), self.passed)
 
     def passed(self) -> DispatchTimeout:
         """Return the error of work that did not end in time."""

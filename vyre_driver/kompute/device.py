@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from vyre_driver import settings
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, ForkError, UnsupportedFeature, VyreError
 from vyre_driver.kompute._kp import load_kompute
+from vyre_driver.kompute.poller import Poller
 from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error
 from vyre_driver.process.call_lock import refused
 from vyre_driver.vulkan.devices import DeviceType
@@ -71,6 +72,7 @@ class KomputeDevice:
         self._family = family.index
         self._pid = os.getpid()
         self._memory = _layer.MemoryCount()
+        self.poller = Poller()
         self._holders: set[weakref.ref[object]] = set()
         self._exports: set[weakref.ref[Export]] = set()
         heaps = physical.memory_heaps
@@ -79,6 +81,7 @@ class KomputeDevice:
         self._copies = 2 if len(heaps) == 1 and not self.shares_memory else 1
         self._heap_bytes = heaps[0][0] if len(heaps) == 1 else physical.device_local_bytes
         self.layer: _layer.LayerDevice | None = None
+        self._is_lost_at_end = False
         self._manager: Any = self._open()
         self.in_use = _layer.DeviceUse(self.layer, self.check_usable)
         if self.layer is None:
@@ -167,7 +170,12 @@ class KomputeDevice:
     @property
     def is_lost(self) -> bool:
         """Whether the device stopped answering, as far as the layer has seen."""
-        return self.layer is not None and self.layer.is_lost
+        return self._is_lost_at_end or (self.layer is not None and self.layer.is_lost)
+
+    @property
+    def has_ended_well(self) -> bool:
+        """Whether the device is gone, and all work on it had ended before."""
+        return self.layer is not None and not self.layer.is_alive and not self.is_lost
 
     @property
     def is_timed(self) -> bool:
@@ -208,7 +216,11 @@ class KomputeDevice:
     def check_result(self, result: int) -> None:
         """Check that the VkResult of a wait is not a failure; raise DeviceLost or DispatchFailed otherwise."""
         if result < VK_SUCCESS:
-            raise self._error_of(_layer.Failure("wait", result, 0))
+            raise self.error_of_result(result)
+
+    def error_of_result(self, result: int) -> BackendError:
+        """Return the error that a VkResult below 0 of a wait stands for."""
+        return self._error_of(_layer.Failure("wait", result, 0))
 
     def _error_of(self, failure: _layer.Failure) -> BackendError:
         return failure_error(failure, self.physical.name, self._available())
@@ -256,6 +268,7 @@ class KomputeDevice:
     def abandon(self) -> None:
         """In a forked child: never destroy what was inherited, for a fork does not copy the device's threads and locks."""
         self.lock = threading.RLock()  # a thread that a fork does not copy may have held it
+        self.poller.abandon()
         for held in (self, self._manager, *[kept() for kept in tuple(self._holders)]):
             _layer.leak(held)
 
@@ -287,8 +300,9 @@ class KomputeDevice:
             manager = self._manager
             if manager is None:
                 return
-            if self.layer is not None:
-                self.layer.wait_idle()  # kompute would free command buffers that are still read
+            # kompute would free command buffers that are still read. A handler may have closed the device just before.
+            if self.layer is not None and self.layer.wait_idle() and self.layer.is_alive:
+                self._is_lost_at_end = True
             looked_at = [export for export in [one() for one in tuple(self._exports)] if export is not None]
             for export in looked_at:
                 export.kept = manager  # its destructor is ``destroy``, once nobody looks any more

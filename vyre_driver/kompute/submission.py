@@ -6,9 +6,10 @@ inside the submission.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from vyre_driver.kompute.deadline import Deadline
+from vyre_driver.errors import DeviceLost, DispatchFailed, ForkError
+from vyre_driver.kompute.deadline import NS_PER_S, Deadline
 from vyre_driver.kompute.results import VK_SUCCESS, VK_TIMEOUT
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.vulkan.layer import _layer
@@ -18,7 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from vyre_driver.kompute.device import KomputeDevice
+    from vyre_driver.kompute.pipeline import BoundPipeline
+    from vyre_driver.kompute.poller import Followed
     from vyre_driver.runtime.bound import BoundKernel
+
+Outcome = tuple[BaseException | None]
+"""How work ended: with what it failed, or None."""
+SUCCESS: Final[Outcome] = (None,)
 
 
 Span: TypeAlias = tuple[int, int, int]
@@ -75,6 +82,35 @@ class Submission:
             self._submit()
             return self._generation
 
+    def try_submit(self) -> int | None:
+        """Hand the work to the device if none of it runs and no thread waits for it; returns its generation, or None."""
+        with self._lock.attempt() as is_mine:
+            if not is_mine:
+                return None
+            with self._device.in_use:
+                for work in self._works:
+                    if work.is_pending and work.wait(0) != VK_SUCCESS:
+                        return None
+                self._submit()
+                return self._generation
+
+    def ending(self, generation: int, timeout: float | Deadline | None = None) -> Outcome:
+        """Wait until the work of that generation has ended, and return how.
+
+        Raises
+        ------
+        DispatchTimeout
+            If it takes longer than ``timeout`` seconds; it goes on running.
+        InvalidInput
+            If ``timeout`` is not a number of seconds.
+        """
+        deadline = self._deadline(timeout)
+        with deadline.holding(self._lock):
+            outcome = self._outcome(generation, deadline.left_ns)
+        if outcome is None:
+            raise deadline.passed()
+        return outcome
+
     def wait(self, generation: int, timeout: float | Deadline | None = None) -> None:
         """Return when the work of that generation is done.
 
@@ -89,10 +125,13 @@ class Submission:
         InvalidInput
             If ``timeout`` is not a number of seconds.
         """
-        deadline = self._deadline(timeout)
-        with self._device.in_use, deadline.holding(self._lock):
-            if generation == self._generation:
-                self._finish(deadline)
+        error = self.ending(generation, timeout)[0]
+        if error is not None:
+            raise error
+
+    def check_timeout(self, timeout: object) -> None:
+        """Check that ``timeout`` is a number of seconds; raises InvalidInput otherwise."""
+        Deadline(timeout, self._device.physical.name)
 
     def finish(self, timeout_s: float | Deadline | None = None) -> None:
         """Return when nothing of it runs any more; raises as ``wait``."""
@@ -105,16 +144,19 @@ class Submission:
         with self._device.in_use, self._lock:
             return [tick for one in self._recorded for tick in one.get_timestamps()]
 
-    def is_done(self, generation: int) -> bool:
-        """Whether the work of that generation has ended; while another thread waits for it, it has not."""
-        with self._lock.attempt() as is_mine:
-            if not is_mine:
-                return False
-            last = self._works[-1]
-            if generation == self._generation and last.is_pending:
-                with self._device.in_use:
-                    self._device.check_result(last.wait(0))
-            return generation != self._generation or not last.is_pending
+    def poll(self, generation: int, wait_ns: int = 0) -> Outcome | None:
+        """Return how the work of that generation ended, None if it has not, nor in the next ``wait_ns``.
+
+        While another thread waits for it, it has not.
+        """
+        if generation != self._generation:
+            return SUCCESS
+        with _layer.Hold(self._lock, wait_ns / NS_PER_S) if wait_ns else self._lock.attempt() as is_mine:
+            return self._outcome(generation, lambda: wait_ns) if is_mine else None
+
+    def follow(self, number: int, followed: Followed) -> None:
+        """Have the device's poller follow it; ``number`` is its place in the order of submission."""
+        self._device.poller.follow(number, followed)
 
     def is_idle(self) -> bool:
         """Whether none of it runs and no thread waits for it; a failure is raised to the waiter."""
@@ -139,14 +181,41 @@ class Submission:
 
     def _finish(self, deadline: Deadline) -> None:
         """Wait for what is running; after a time-out or an interrupt it is still known to run."""
+        result = self._wait_for_works(deadline.left_ns)
+        if result == VK_TIMEOUT:
+            raise deadline.passed()
+        if result:
+            self._device.check_result(result)
+
+    def _wait_for_works(self, left_ns: Callable[[], int | None]) -> int:
+        """Wait for what is running; returns a VkResult: 0, VK_TIMEOUT, or below 0."""
         for work in self._works:
-            if not work.is_pending:
-                continue
-            result = work.wait(deadline.left_ns())
-            if result == VK_TIMEOUT:
-                raise deadline.passed()
-            if result:
-                self._device.check_result(result)
+            if work.is_pending:
+                result = work.wait(left_ns())
+                if result:
+                    return result
+        return VK_SUCCESS
+
+    def _outcome(self, generation: int, left_ns: Callable[[], int | None]) -> Outcome | None:
+        """Wait for the work of that generation; returns how it ended, None if it has not. Who calls holds the lock."""
+        if generation != self._generation:
+            return SUCCESS
+        device = self._device
+        try:
+            with device.in_use:
+                result = self._wait_for_works(left_ns)
+        except (ForkError, DeviceLost) as error:
+            return (error,)
+        except DispatchFailed:
+            if not device.in_use.closed:
+                raise
+            # Whoever closes the device waits for the work first, and for those who wait on its fence.
+            result = self._wait_for_works(left_ns)
+            if result < VK_SUCCESS and device.has_ended_well:
+                return SUCCESS
+        if result == VK_TIMEOUT:
+            return None
+        return SUCCESS if result == VK_SUCCESS else (device.error_of_result(result),)
 
 
 def wait_for_earlier_work(device: KomputeDevice, deadline: Deadline) -> None:
@@ -186,6 +255,12 @@ def _record(manager: Any, groups: Sequence[Sequence[Any]], *, device_only: bool,
     sequence = manager.sequence(0, sum(map(len, groups))) if timed else manager.sequence()
     _layer.record(sequence, groups, device_only)
     return sequence
+
+
+def record_alone(pipeline: BoundPipeline, push_words: tuple[int, ...]) -> Submission:
+    """Return one submission of one pipeline, which holds it, and nothing of what is bound to it, which holds the submission."""
+    device = pipeline.device
+    return Submission(device, [[pipeline.dispatch(push_words)]], keep=pipeline, device_only=not device.shares_memory)
 
 
 def record_in_order(dispatches: Sequence[BoundKernel], *, timed: bool = False) -> Submission:

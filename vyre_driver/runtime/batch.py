@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.submission import record_in_order
-from vyre_driver.runtime.bound import BoundKernel, DispatchFuture
+from vyre_driver.runtime.bound import BoundKernel
+from vyre_driver.runtime.futures import DispatchFuture
+from vyre_driver.runtime.recordings import Recordings
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from vyre_driver.kompute.submission import Submission
     from vyre_driver.telemetry.events import Events
 
 
@@ -30,7 +31,7 @@ class Batch:
         """Start empty; made by ``Driver.batch``."""
         self._events = events
         self._bound: list[BoundKernel] = []
-        self._submission: Submission | None = None
+        self._recordings: Recordings | None = None
 
     def __repr__(self) -> str:
         """Return how many dispatches it has as one line."""
@@ -52,24 +53,24 @@ class Batch:
                 fix="add what kernel.bind(...) returns",
             )
         self._bound.append(bound)
-        self._submission = None
+        self._recordings = None
 
     def run(self, timeout: float | None = None) -> None:
         """Submit all and wait; raises as ``DispatchFuture.result``."""
         began = time.perf_counter_ns()
         try:
-            self._recorded().run(timeout)
+            self._recorded().first.run(timeout)
         except Exception as error:
             self._events.failed(EventKind.DISPATCH, error, time.perf_counter_ns() - began)
             raise
         self._tell(time.perf_counter_ns() - began)
 
-    def submit(self) -> DispatchFuture:
-        """Submit all and return at once; an earlier submission of the same batch is waited for first."""
+    def submit(self, *, block: bool | None = None) -> DispatchFuture:
+        """Submit all and return at once, also while earlier submissions are under way; as ``BoundKernel.submit``."""
         failed = partial(self._events.failed, EventKind.DISPATCH)
         try:
-            submission = self._recorded()
-            future = DispatchFuture(submission, submission.submit(), failed)
+            submission, generation = self._recorded().submit(block)
+            future = DispatchFuture(submission, generation, failed, f"a batch of {len(self._bound)}")
         except Exception as error:
             failed(error)
             raise
@@ -88,12 +89,13 @@ class Batch:
     def _tell(self, duration_ns: int | None) -> None:
         self._events.dispatched(duration_ns, None, len(self._bound), "batch")
 
-    def _recorded(self) -> Submission:
+    def _recorded(self) -> Recordings:
         if not self._bound:
             raise InvalidInput("the batch is empty", fix="add a bound kernel to it")
         devices = {id(bound.pipeline.device) for bound in self._bound}
         if len(devices) > 1:
             raise InvalidInput(f"the batch holds kernels of {len(devices)} drivers", fix="make a batch for each driver")
-        if self._submission is None:
-            self._submission = record_in_order(self._bound)
-        return self._submission
+        recordings = self._recordings
+        if recordings is None:
+            recordings = self._recordings = Recordings(partial(record_in_order, tuple(self._bound)), "this batch")
+        return recordings

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from vyre_driver.errors import DispatchTimeout
-from vyre_driver.kompute.submission import Submission
+from vyre_driver.kompute.submission import record_alone
+from vyre_driver.runtime.futures import DispatchFuture
+from vyre_driver.runtime.recordings import Recordings
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Sequence
 
     from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.kompute.buffer import Buffer, Lifetime
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from vyre_driver.telemetry.events import Events
 
 _MAX_RECENT = 32
-_MOST_RECORDINGS = 64
 
 
 class BoundKernel:
@@ -41,8 +41,9 @@ class BoundKernel:
         spans = [buffer.span for buffer in buffers]
         self.reads = frozenset(one for one, role in zip(spans, roles, strict=True) if role.consumes_input)
         self.writes = frozenset(one for one, role in zip(spans, roles, strict=True) if role.produces_output)
-        self._recorded: list[Submission] = []
-        self._submission = self._idle_recording()
+        self._recordings = Recordings(functools.partial(record_alone, pipeline, push_words), "this kernel")
+        self._submission = self._recordings.first
+        self._what = f"kernel {key[:16]}"
         self._replays = events.replays(key)
         self._failed = functools.partial(events.failed, EventKind.DISPATCH, key=key)
 
@@ -60,37 +61,31 @@ class BoundKernel:
         """Run it and wait as a part of a call, which tells of it itself; raises as ``run``."""
         self._submission.run(timeout)
 
-    def submit(self) -> DispatchFuture:
+    def submit(self, *, block: bool | None = None) -> DispatchFuture:
         """Hand the work to the device and return at once, also while earlier submissions of it are under way.
 
-        They run one after the other. The 65th that is under way waits for the first to end: wait for futures before that, or
-        call ``asyncio.to_thread(bound.submit)`` where an event loop must not stand still.
+        They run one after the other, 64 of them at most. With ``block`` the 65th waits until the first has ended, without it
+        raises; None waits where no event loop of asyncio runs on this thread, and raises where one does.
+
+        Raises
+        ------
+        LimitExceeded
+            If 64 are under way, and this is not to wait.
+        InvalidInput
+            If ``block`` is not a bool or None.
+        DeviceLost
+            If the device was lost.
+        DispatchFailed
+            If it cannot be handed over.
         """
         try:
-            submission = self._idle_recording()
-            future = DispatchFuture(submission, submission.submit(), self._failed)
+            submission, generation = self._recordings.submit(block)
+            future = DispatchFuture(submission, generation, self._failed, self._what)
         except Exception as error:
             self._failed(error)
             raise
         self._replays.handed_over()
         return future
-
-    def _idle_recording(self) -> Submission:
-        """Return a recording of which nothing runs, made now if need be: each can be handed over once at a time.
-
-        Of ``_MOST_RECORDINGS`` that all run it is the one that was made first.
-        """
-        recorded = list(self._recorded)
-        for one in recorded:
-            if one.is_idle():
-                return one
-        if len(recorded) >= _MOST_RECORDINGS:
-            return recorded[0]
-        # It keeps the pipeline: a cycle with what is bound would keep the memory until garbage is collected.
-        pipeline, device = self.pipeline, self.pipeline.device
-        made = Submission(device, [[pipeline.dispatch(self.push_words)]], keep=pipeline, device_only=not device.shares_memory)
-        self._recorded.append(made)
-        return made
 
 
 class RecentBindings:
@@ -128,43 +123,3 @@ class RecentBindings:
             self._entries.pop(gone, None)
         for oldest in list(self._entries)[:-_MAX_RECENT]:
             self._entries.pop(oldest, None)
-
-
-class DispatchFuture:
-    """Work under way: ask it, wait for it, or await it."""
-
-    def __init__(self, submission: Submission, generation: int, failed: Callable[[Exception], None]) -> None:
-        """Made by ``BoundKernel.submit`` and ``Batch.submit``; ``failed`` is told of what the work failed with."""
-        self._failed = failed
-        self._submission = submission
-        self._generation = generation
-
-    def done(self) -> bool:
-        """Whether the work has ended."""
-        return self._submission.is_done(self._generation)
-
-    def result(self, timeout: float | None = None) -> None:
-        """Wait until the work has ended, at most ``timeout`` seconds; holds no lock of the interpreter meanwhile.
-
-        Raises
-        ------
-        DispatchTimeout
-            If it has not ended; it goes on.
-        DispatchFailed
-            What it failed with.
-        DeviceLost
-            What it failed with.
-        """
-        try:
-            self._submission.wait(self._generation, timeout)
-        except DispatchTimeout:  # nothing has failed: it may be asked again
-            raise
-        except Exception as error:
-            self._failed(error)
-            raise
-
-    def __await__(self) -> Generator[Any, None, None]:
-        """Wait in a thread of the event loop's executor."""
-        import asyncio
-
-        return asyncio.to_thread(self.result).__await__()

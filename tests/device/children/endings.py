@@ -25,7 +25,7 @@ from vyre_driver.errors import DispatchFailed
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from vyre_driver.runtime.bound import DispatchFuture
+    from vyre_driver.runtime.futures import DispatchFuture
 
 HANGS_AFTER_S = 50
 RUNS_FOR_S = 0.3

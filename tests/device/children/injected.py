@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.kompute.buffer import Buffer
-    from vyre_driver.runtime.bound import BoundKernel, DispatchFuture
+    from vyre_driver.runtime.bound import BoundKernel
+    from vyre_driver.runtime.futures import DispatchFuture
 
     Way = Callable[[Driver, Kernel], object]
 

@@ -27,7 +27,8 @@ from vyre_driver.vulkan import enumerate_devices
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from vyre_driver.runtime.bound import BoundKernel, DispatchFuture
+    from vyre_driver.runtime.bound import BoundKernel
+    from vyre_driver.runtime.futures import DispatchFuture
 
 X = np.arange(100, dtype=np.float32)
 PUSH = {"alpha": 2, "count": 100}

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
     from vyre_driver.runtime.batch import Batch
-    from vyre_driver.runtime.bound import BoundKernel, DispatchFuture
+    from vyre_driver.runtime.bound import BoundKernel
+    from vyre_driver.runtime.futures import DispatchFuture
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.spirv.module import SpirvModule
 
@@ -241,9 +242,9 @@ class BoundPlan:
         """Run it and wait; raises as ``BoundKernel.run``, and DispatchFailed 1005 after ``close``."""
         self._whole().run(timeout)
 
-    def submit(self) -> DispatchFuture:
-        """Hand the work to the device and return at once; raises DispatchFailed 1005 after ``close``."""
-        return self._whole().submit()
+    def submit(self, *, block: bool | None = None) -> DispatchFuture:
+        """Hand the work to the device and return at once, as ``BoundKernel.submit``; DispatchFailed 1005 after ``close``."""
+        return self._whole().submit(block=block)
 
     def close(self) -> None:
         """Give the temporaries back once nothing runs; a second call does nothing."""

@@ -82,7 +82,9 @@ def logged() -> Iterator[list[str]]:
     found: list[str] = []
     handler = logging.Handler()
     handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
-    loggers = [logging.getLogger(name) for name in ("vyre_driver.runtime.futures", "concurrent.futures")]
+    loggers = [
+        logging.getLogger(name) for name in ("vyre_driver.runtime.futures", "vyre_driver.kompute.poller", "concurrent.futures")
+    ]
     for logger in loggers:
         logger.addHandler(handler)
     try:
@@ -251,6 +253,23 @@ def test_a_condition_that_an_interrupted_wait_kept_delays_nobody_for_ever() -> N
     assert (beside.wait(SOON_S), told.wait(SOON_S), comes_true(lambda: pollers() == 0)) == (True, True, True)
 
 
+def test_a_waiter_that_raises_keeps_the_others_from_nothing() -> None:
+    class Broken:
+        @staticmethod
+        def add_result(_: object) -> None:
+            raise MemoryError
+
+    first, second = works(2)
+    told = threading.Event()
+    first.future._waiters.append(Broken())  # noqa: SLF001 -- as concurrent.futures does
+    second.future.add_done_callback(lambda _: told.set())
+    with logged() as messages:
+        first.end()
+        second.end()
+        assert (told.wait(SOON_S), first.future.done(), comes_true(lambda: pollers() == 0)) == (True, True, True)
+    assert messages == ["a future could not be told of its end"]
+
+
 def test_after_a_fork_it_has_failed_and_its_callbacks_are_the_parents() -> None:
     poller = Poller()
     work, called = Work(poller), [False]
@@ -259,7 +278,7 @@ def test_after_a_fork_it_has_failed_and_its_callbacks_are_the_parents() -> None:
     work.end(ForkError("opened in another process", fix="open it after the fork"))
     poller.abandon()
     waited = concurrent.futures.wait([work.future], SOON_S)
-    assert (len(waited.done), type(work.future.exception()), called) == (1, ForkError, [False])
+    assert (len(waited.done), type(work.future.exception()), called, work.told) == (1, ForkError, [False], [])
 
 
 def test_a_time_out_is_everybodys_time_out_error() -> None:

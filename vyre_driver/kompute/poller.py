@@ -6,6 +6,7 @@ It lives while there are such futures and a moment longer, so that one await aft
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,6 +16,7 @@ from vyre_driver.process.threads import start_all
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_LOG = logging.getLogger("vyre_driver.kompute.poller")
 _LINGERS_S = 0.02
 _PAUSE_S = 0.001  # before a future is asked again whose condition somebody holds
 # Of one wait: one that began to be followed late may be older than what is waited for.
@@ -79,6 +81,8 @@ class Poller:
         while serving.acquire(blocking=False):
             try:
                 self._tell_all()
+            except Exception:  # noqa: BLE001 -- such as MemoryError: the others are told all the same
+                _LOG.exception("a future could not be told of its end")
             finally:
                 serving.release()
             if not self._followed:  # who has begun to follow something since has seen this thread, and started none

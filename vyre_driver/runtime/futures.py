@@ -271,9 +271,11 @@ class DispatchFuture(Future[None]):
         return True
 
     def _forget(self) -> None:
-        """In a forked child: end with a ForkError. Callbacks are the parent's to call."""
+        """In a forked child: end with a ForkError. Callbacks and listeners are the parent's to call, as are their locks."""
+        outcome = self._submission.poll(self._generation)
+        if outcome is not None:  # None: the fork came in the middle of a wait for it on this thread
+            self.__dict__.setdefault("_outcome", outcome)
         self._audience = _Audience(_FINISHED)
-        self.done()
 
 
 def _as_everybodys_time_out(error: DispatchTimeout) -> DispatchTimeout:

@@ -1,8 +1,9 @@
 """What a warm call spends on proof: all that a kernel does with its arguments before it runs, and what binding again takes.
 
 "proof" is all of a call but running it: push constants checked and packed, types, shapes, groups and counts compared with the
-call proven last, arrays looked at for gaps. "other form" is the same where calls of two forms take turns, "anew" the proof from
-the ground up, which the first call of a form gets besides. "plain" is the plain-Python twin of the compiled part.
+call proven last, arrays looked at for gaps; "keywords" is the same with push constants as keyword arguments. "other form" is
+the same where calls of two forms take turns, "anew" the proof from the ground up, which the first call of a form gets besides.
+"plain" is the plain-Python twin of the compiled part.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from benchmarks.timing import interleave, parser, print_rows
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.binding.grid import grid
 from vyre_driver.binding.push_constants import pack_push_constants
+from vyre_driver.runtime.options import CallOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -65,8 +67,15 @@ def cases(driver: Driver, number: int) -> dict[str, Mapping[str, Callable[[], fl
     bound = kernel.bind(*buffers, push_constants=_PUSH)
     members = module.reflection.push_constants
 
+    array_calls = kernel._array_calls  # noqa: SLF001 -- a call without its run
+
     def prove(given: tuple[Any, ...]) -> object:
-        return kernel._proven(given, None, _PUSH, None)  # noqa: SLF001 -- the call without its run
+        return prove_named(given, push_constants=_PUSH)
+
+    def prove_named(given: tuple[Any, ...], push_constants: Any = None, **named: object) -> object:
+        options = CallOptions(push_constants=push_constants)
+        arrays, words = kernel._pushed(given, named, options)  # noqa: SLF001 -- the same
+        return words, array_calls.prove(arrays, None, None)
 
     def prove_plainly() -> object:
         words = pack_push_constants(members, 8, _PUSH)
@@ -81,6 +90,7 @@ def cases(driver: Driver, number: int) -> dict[str, Mapping[str, Callable[[], fl
     return {
         "call with 4 arrays, 2 push constants": {
             "proof": loop(lambda: prove(first), number),
+            "keywords": loop(lambda: prove_named(first, alpha=2.0, count=256), number),
             "other form": loop(lambda: prove(next(turns)), number),
             "anew": loop(prove_anew, number),
             "plain": loop(prove_plainly, number),

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from vyre_driver import settings
 from vyre_driver.binding.arguments import as_array, check_switch
 from vyre_driver.cache.disk import DiskPipelineCache
+from vyre_driver.display.line import one_line
+from vyre_driver.display.tables import facts
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.device import BACKEND_ID, KomputeDevice, check_not_forked
@@ -368,6 +370,13 @@ class Driver:
         A second call finishes what an interrupt kept the first from, and else does nothing.
         """
         self.context.device.close()
+
+    def __repr__(self) -> str:
+        """Return its device and state on one line."""
+        return one_line("Driver", f"on {self.device.name!r}", "closed" if self.context.device.in_use.closed else "")
+
+    def _repr_html_(self) -> str:
+        return facts("Driver", {name: value for name, value in self.report().items() if not isinstance(value, dict)})
 
     def __enter__(self) -> Driver:
         """Return the driver itself; raises DispatchFailed 1005 once it is closed."""

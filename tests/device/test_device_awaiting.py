@@ -47,7 +47,9 @@ def no_poller_is_left() -> bool:
 def steps(driver: Driver, count: int) -> list[BoundKernel]:
     """Short dispatches, each on a buffer of its own."""
     kernel = driver.compile(glsl(STEP))
-    return [kernel.bind(driver.buffer(np.ones(64, np.uint32)), push={"factor": 2, "summand": 1}) for _ in range(count)]
+    return [
+        kernel.bind(driver.buffer(np.ones(64, np.uint32)), push_constants={"factor": 2, "summand": 1}) for _ in range(count)
+    ]
 
 
 def test_hundreds_are_awaited_with_one_thread_and_none_of_an_executor(opened: Driver, spin: Spin) -> None:
@@ -80,11 +82,11 @@ def test_futures_of_kernels_batches_and_pools_are_waited_for_together(spin: Spin
 
 def test_a_callback_may_use_the_kernel_again(driver: Driver, compiled: CompileText) -> None:
     kernel, buffer = compiled(STEP), driver.buffer(np.ones(64, np.uint32))
-    bound, left, ended = kernel.bind(buffer, push={"factor": 2, "summand": 0}), [5], threading.Event()
+    bound, left, ended = kernel.bind(buffer, push_constants={"factor": 2, "summand": 0}), [5], threading.Event()
 
     def again(future: concurrent.futures.Future[None]) -> None:
         future.result()
-        kernel(np.ones(4, np.uint32), push={"factor": 1, "summand": 1})
+        kernel(np.ones(4, np.uint32), push_constants={"factor": 1, "summand": 1})
         bound.run()
         left[0] -= 1
         if left[0]:
@@ -208,7 +210,7 @@ def test_it_may_be_awaited_while_its_driver_is_closed_by_another_thread(opened: 
 def test_a_device_that_is_found_lost_when_it_is_closed_has_failed_its_futures(
     opened: Driver, spin: Spin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    device, future = opened.device, spin.bound.submit()
+    device, future = opened.context.device, spin.bound.submit()
     layer = device.layer
     assert layer is not None
 

@@ -117,11 +117,6 @@ ALL_REFUSED = [
         "InvalidInput",
         "input 'x' got an array of Python objects. Fix: pass an array of numbers.",
     ),
-    (
-        "an array is empty",
-        "InvalidInput",
-        "input 'x' has 0 bytes, less than the 4 bytes of one element. Fix: pass at least one element.",
-    ),
     ("the driver is closed", "DispatchFailed", "'DEVICE' is closed. Fix: make a new Driver."),
 ]
 

@@ -234,13 +234,13 @@ def test_what_fails_is_raised(opened: Driver, call: str, result: int, error: typ
     _layer.inject(call, 1, result)
     with pytest.raises(error):
         first.copy_range(second, 0, 0, 9, NEVER)
-    assert opened.device.is_lost == (error is DeviceLost)
+    assert opened.context.device.is_lost == (error is DeviceLost)
     if error is DeviceOutOfMemory:
         first.copy_range(second, 0, 0, 9, NEVER)
 
 
 def test_a_lost_device_takes_no_transfer(opened: Driver) -> None:
-    layer: Any = opened.device.layer
+    layer: Any = opened.context.device.layer
     memory = made(opened)
     transfer = _layer.Transfer(layer, [(None, 5, memory.handles[0], 0, 8)])
     _layer.inject("submit", 1, -4)
@@ -250,7 +250,7 @@ def test_a_lost_device_takes_no_transfer(opened: Driver) -> None:
 
 def test_a_transfer_can_be_submitted_again_and_not_while_it_runs(opened: Driver) -> None:
     spin = Spin(opened, 0.2)
-    layer: Any = opened.device.layer
+    layer: Any = opened.context.device.layer
     memory, counter = made(opened), spin.ended.memory
     copy = _layer.Transfer(layer, [(counter.handles[0], 0, memory.handles[0], 1, 4)], (memory, counter))
     for turn in (1, 2):
@@ -266,7 +266,7 @@ def test_a_transfer_can_be_submitted_again_and_not_while_it_runs(opened: Driver)
 
 def test_all_that_was_submitted_includes_transfers(opened: Driver) -> None:
     spin = Spin(opened, 0.3)
-    layer: Any = opened.device.layer
+    layer: Any = opened.context.device.layer
     memory = made(opened)
     running = spin.bound.submit()
     copy = _layer.Transfer(layer, [(spin.ended.memory.handles[0], 0, memory.handles[0], 0, 4)], (memory, spin))
@@ -303,7 +303,7 @@ def test_a_region_that_does_not_fit_is_refused(opened: Driver, what: str) -> Non
     handles: dict[Any, int] = {number: memory.handles[0] for number, memory in enumerate(buffers, start=1)}
     (source, offset, target, *rest), said = REFUSED[what]
     right = (handles[1], 0, handles[2], 0, 4)
-    layer: Any = opened.device.layer
+    layer: Any = opened.context.device.layer
     with pytest.raises(ValueError, match=rf"^region 1 {said}$"):
         _layer.Transfer(layer, [right, (handles.get(source, source), offset, handles.get(target, target), *rest)])  # type: ignore[list-item]
 
@@ -321,13 +321,13 @@ def test_a_region_that_does_not_fit_is_refused(opened: Driver, what: str) -> Non
     ],
 )
 def test_what_is_no_region_is_refused(opened: Driver, region: Any, error: type[Exception]) -> None:  # noqa: ANN401 -- whatever
-    layer: Any = opened.device.layer
+    layer: Any = opened.context.device.layer
     with pytest.raises(error):
         _layer.Transfer(layer, [region])
 
 
 def test_a_buffer_that_is_gone_is_refused(opened: Driver) -> None:
-    layer: Any = opened.device.layer
+    layer: Any = opened.context.device.layer
     kept, gone = made(opened), made(opened)
     region = (kept.handles[0], 0, gone.handles[0], 0, 4)
     del gone
@@ -339,7 +339,7 @@ def test_a_buffer_that_is_gone_is_refused(opened: Driver) -> None:
 
 
 def test_more_transfers_run_at_once_than_are_kept_for_the_next_ones(opened: Driver) -> None:
-    layer: Any = opened.device.layer
+    layer: Any = opened.context.device.layer
     memory = made(opened)
     many = [_layer.Transfer(layer, [(None, turn, memory.handles[0], 4 * turn, 4)], memory) for turn in range(60)]
     assert [one.submit() for one in many] == [None] * 60

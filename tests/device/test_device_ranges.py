@@ -48,7 +48,9 @@ def words(memory: TensorBuffer) -> NDArray[np.uint32]:
 
 def bound(driver: Driver, text: str, buffers: list[TensorBuffer], ranges: Any = None) -> BoundPipeline:  # noqa: ANN401 -- also wrong ones
     groups = (buffers[-1].byte_len // 4 // 64, 1, 1)
-    return BoundPipeline(driver.context.device, PipelineSource(glsl(text).runnable.code, (), 0), Pieces(tuple(buffers), ranges), groups)
+    return BoundPipeline(
+        driver.context.device, PipelineSource(glsl(text).runnable.code, (), 0), Pieces(tuple(buffers), ranges), groups
+    )
 
 
 def run(driver: Driver, *groups: list[Any]) -> None:

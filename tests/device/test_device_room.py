@@ -10,7 +10,7 @@ import pytest
 from kernels import TURNS, Spin
 
 import vyre_driver.driver
-from vyre_driver import Driver, kernels
+from vyre_driver import Buffer, Driver, kernels
 from vyre_driver.errors import DeviceOutOfMemory, DispatchTimeout
 from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.vulkan import enumerate_devices
@@ -78,7 +78,7 @@ def test_what_was_not_called_for_longest_makes_room_first_whoever_keeps_it(small
 
 
 def test_buffers_that_a_call_is_using_do_not_make_room(layered_spin: Spin, monkeypatch: pytest.MonkeyPatch) -> None:
-    driver, kernel = layered_spin.kernel._context, layered_spin.kernel  # noqa: SLF001 -- the one it was made on
+    context, kernel = layered_spin.kernel._context, layered_spin.kernel  # noqa: SLF001 -- the one it was made on
 
     def call() -> int:
         return int(
@@ -95,9 +95,9 @@ def test_buffers_that_a_call_is_using_do_not_make_room(layered_spin: Spin, monke
             workgroups=layered_spin.grid,
             timeout=0.01,
         )
-    monkeypatch.setattr(driver.context.device, "_heap_bytes", 0)
+    monkeypatch.setattr(context.device, "_heap_bytes", 0)
     with pytest.raises(DeviceOutOfMemory):
-        driver.buffer(np.ones(1000, np.float32))
+        context.room.make(lambda: Buffer(context.device, 1000, np.float32))
     monkeypatch.undo()
     assert len(kernel._array_calls._calls._recorded) == 1  # noqa: SLF001 -- nothing else tells
     assert call() == layered_spin.groups

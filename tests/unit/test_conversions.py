@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from literals import F32, U32, buffer, reflection, refusal
+from literals import F32, U32, buffer, reflection
 
 from vyre_driver.binding import BindingPlan
 from vyre_driver.errors import InvalidInput, with_article
@@ -65,18 +65,6 @@ def test_what_the_fix_says_is_taken_and_keeps_the_numbers() -> None:
         (argument,) = plan.check_arguments([made], {})
         assert argument.data is not None
         assert argument.data.tolist() == [0, 1, 2, 3]
-
-
-def test_a_resident_buffer_in_a_call_is_told_where_it_belongs() -> None:
-    class Buffer:
-        lifetime = memory = None
-
-    plan = plan_of(FLOATS)
-    message = (
-        "input_output 'x' got a resident buffer, and a call takes arrays. "
-        "Fix: bind the kernel to buffers (kernel.bind), or pass buffer.read()."
-    )
-    assert refusal(lambda: plan.check_arguments([Buffer()], {})) == (InvalidInput, 2201, message)
 
 
 def test_words_stand_behind_the_article_that_is_heard() -> None:

@@ -9,6 +9,8 @@ import numpy as np
 
 from vyre_driver.binding.arguments import as_array, raw_bytes
 from vyre_driver.checks import is_whole
+from vyre_driver.display.line import count, one_line
+from vyre_driver.display.tables import facts
 from vyre_driver.errors import CopyNeeded, DispatchFailed, InvalidInput
 from vyre_driver.kompute.arithmetic import NoArithmetic
 from vyre_driver.kompute.deadline import Deadline
@@ -153,8 +155,7 @@ class Buffer(NoArithmetic):
                 expected_bytes=self.nbytes,
                 received_bytes=given.nbytes,
             )
-        data = np.ascontiguousarray(given).reshape(-1).view(np.uint8) if self.nbytes else None
-        self._move(timeout, lambda memory, deadline: memory.write_range(self.offset, data, deadline))
+        self._move(timeout, lambda memory, deadline: memory.write_range(self.offset, np.ascontiguousarray(given), deadline))
 
     def read(self, timeout: float | None = None, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return a copy of what the device holds, after all work submitted before.
@@ -200,9 +201,9 @@ class Buffer(NoArithmetic):
         if target.device is not self.device or self.overlaps(target):
             target.write(self.read(timeout), timeout)
             return
-        source = self.memory if self.nbytes else None
         target._move(
-            timeout, lambda memory, deadline: memory.copy_range(source, self.offset, target.offset, self.nbytes, deadline)
+            timeout,
+            lambda memory, deadline: memory.copy_range(self.memory, self.offset, target.offset, self.nbytes, deadline),
         )
 
     def overlaps(self, other: Buffer) -> bool:
@@ -336,8 +337,16 @@ class Buffer(NoArithmetic):
 
     def __repr__(self) -> str:
         """Return its name, shape, type, bytes, device and state on one line."""
-        state = ", closed" if self.is_closed or self.device.in_use.closed else ", a view" if self._is_view else ""
-        return f"<{self.described}, {self.nbytes} bytes on {self.device.physical.name!r}{state}>"
+        state = "closed" if self.is_closed or self.device.in_use.closed else "a view" if self._is_view else ""
+        name = f"Buffer {self.name!r}" if self.name else "Buffer"
+        where = f"on {self.device.physical.name!r}"
+        return one_line(name, f"shape {self.shape}", str(self.dtype), count(self.nbytes, "byte"), where, state)
+
+    def _repr_html_(self) -> str:
+        device = self.device.physical.name
+        return facts(
+            f"Buffer {self.name}".strip(), {"shape": self.shape, "type": self.dtype, "bytes": self.nbytes, "device": device}
+        )
 
     @property
     def described(self) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from vyre_driver.kompute.device import KomputeDevice
-    from vyre_driver.kompute.pipeline import BoundPipeline
+    from vyre_driver.kompute.pipeline import BoundPipeline, NoDispatch
     from vyre_driver.kompute.poller import Followed
     from vyre_driver.runtime.bound import BoundKernel
 
@@ -257,7 +257,7 @@ def _record(manager: Any, groups: Sequence[Sequence[Any]], *, device_only: bool,
     return sequence
 
 
-def record_alone(pipeline: BoundPipeline, push_words: tuple[int, ...]) -> Submission:
+def record_alone(pipeline: BoundPipeline | NoDispatch, push_words: tuple[int, ...]) -> Submission:
     """Return one submission of one pipeline, which holds it, and nothing of what is bound to it, which holds the submission."""
     device = pipeline.device
     return Submission(device, [[pipeline.dispatch(push_words)]], keep=pipeline, device_only=not device.shares_memory)

@@ -36,7 +36,7 @@ class Batch:
     def __repr__(self) -> str:
         """Return how many dispatches it has as one line."""
         number = len(self._bound)
-        recorded = "" if self._submission is None else "recorded"
+        recorded = "" if self._recordings is None else "recorded"
         return one_line("Batch", f"of {number} dispatch{'' if number == 1 else 'es'}", recorded)
 
     def add(self, bound: BoundKernel) -> None:

@@ -6,6 +6,7 @@ import functools
 import weakref
 from typing import TYPE_CHECKING
 
+from vyre_driver.display.line import one_line
 from vyre_driver.kompute.submission import record_alone
 from vyre_driver.runtime.futures import DispatchFuture
 from vyre_driver.runtime.recordings import Recordings
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.kompute.buffer import Buffer, Lifetime
     from vyre_driver.kompute.pipeline import BoundPipeline, NoDispatch
+    from vyre_driver.kompute.submission import Span
     from vyre_driver.telemetry.events import Events
 
 _MAX_RECENT = 32
@@ -37,15 +39,29 @@ class BoundKernel:
         """Record it; made by ``Kernel.bind``. ``events`` are told of each run of the pipeline of this key."""
         self.pipeline = pipeline
         self.push_words = push_words
-        roles = [binding.role for binding in plan.descriptors]
-        spans = [buffer.span for buffer in buffers]
-        self.reads = frozenset(one for one, role in zip(spans, roles, strict=True) if role.consumes_input)
-        self.writes = frozenset(one for one, role in zip(spans, roles, strict=True) if role.produces_output)
+        self._plan = plan
+        self._spans = [buffer.span for buffer in buffers]
         self._recordings = Recordings(functools.partial(record_alone, pipeline, push_words), "this kernel")
         self._submission = self._recordings.first
         self._what = f"kernel {key[:16]}"
         self._replays = events.replays(key)
         self._failed = functools.partial(events.failed, EventKind.DISPATCH, key=key)
+
+    @property
+    def reads(self) -> frozenset[Span]:
+        """The bytes of memory that it reads, views apart."""
+        both = zip(self._spans, self._plan.descriptors, strict=True)
+        return frozenset(span for span, binding in both if binding.role.consumes_input)
+
+    @property
+    def writes(self) -> frozenset[Span]:
+        """The bytes of memory that it writes."""
+        both = zip(self._spans, self._plan.descriptors, strict=True)
+        return frozenset(span for span, binding in both if binding.role.produces_output)
+
+    def __repr__(self) -> str:
+        """Return which kernel it is of, on one line."""
+        return one_line("BoundKernel", f"of {self._what}")
 
     def run(self, timeout: float | None = None) -> None:
         """Run it and wait, ``timeout`` seconds with an earlier run of it that goes on; raises as ``DispatchFuture.result``."""
@@ -118,8 +134,5 @@ class RecentBindings:
         held = {"bound": bound}
         drop = functools.partial(held.pop, "bound")  # called with the reference, which pop returns where nothing is left
         self._entries[key] = held, [weakref.ref(lifetime, drop) for lifetime in lifetimes]
-        emptied = [one for one, (still_held, _) in list(self._entries.items()) if not still_held]
-        for gone in emptied:
-            self._entries.pop(gone, None)
-        for oldest in list(self._entries)[:-_MAX_RECENT]:
+        for oldest in list(self._entries)[:-_MAX_RECENT]:  # of those that were emptied only a key is left, until they are that
             self._entries.pop(oldest, None)

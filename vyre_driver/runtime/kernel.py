@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,15 @@ from vyre_driver.binding.grid import given_groups
 from vyre_driver.binding.names import in_binding_order, split_named
 from vyre_driver.binding.outputs import targets_of, wanted_shapes
 from vyre_driver.binding.push_constants import pack_push_constants, packer_of
+from vyre_driver.display.line import one_line
+from vyre_driver.display.tables import table
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.runtime.array_calls import ArrayCalls
+from vyre_driver.runtime.describe import call_signature, described_binding, signature_text
 from vyre_driver.runtime.kernel_pipelines import KernelPipelines
 from vyre_driver.runtime.options import CallOptions
 from vyre_driver.runtime.resident import ResidentCalls
+from vyre_driver.spirv.disassembler import disassemble
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
@@ -22,10 +27,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from vyre_driver.binding.plan import Binding
     from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.context import Context
     from vyre_driver.runtime.kernel_pipelines import CompiledKernel
     from vyre_driver.runtime.trace import Trace
+    from vyre_driver.spirv.layout import Member
 
 
 class Kernel:
@@ -168,6 +175,51 @@ class Kernel:
         buffers, push_words = self._pushed(buffers, named, options)
         groups = given_groups(self.source.workgroup, options.workgroups, options.invocations)
         return self._resident_calls.bind(buffers, groups, push_words)
+
+    @property
+    def name(self) -> str:
+        """The module's or the program's name."""
+        return self.source.name
+
+    @property
+    def signature(self) -> str:
+        """What a call takes, as a line: buffers with their types and access, then push constants."""
+        return signature_text(self.source)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What ``inspect.signature`` shows: buffers and push constants by their names, and the options of every call."""
+        return call_signature(self.buffers, self.push_constants, inspect.signature(Kernel.__call__))
+
+    @property
+    def buffers(self) -> tuple[Binding, ...]:
+        """The buffers that a call takes, in binding order: name, role, type and size of each."""
+        return self.plan.descriptors
+
+    @property
+    def push_constants(self) -> tuple[Member, ...]:
+        """The push constants: name, offset in bytes and type of each."""
+        return self.source.push_constants
+
+    def disassemble(self) -> str:
+        """Return the SPIR-V that runs as text, by spirv-dis.
+
+        Raises
+        ------
+        ToolUnavailable
+            If spirv-dis is not installed.
+        """
+        return disassemble(self._pipelines.spirv, self.name)
+
+    def __repr__(self) -> str:
+        """Return its signature and workgroup on one line."""
+        return one_line("Kernel", self.signature, f"workgroups of {'x'.join(map(str, self.workgroup_size))}")
+
+    def _repr_html_(self) -> str:
+        rows = [(one.name, described_binding(one).partition(": ")[2]) for one in self.buffers]
+        rows += [(one.name, f"{one.type} push constant") for one in self.push_constants]
+        rows += [(name, f"constant {value}") for name, value in self.constants.items()]
+        return table(rows, caption=f"Kernel {self.name}, workgroups of {'x'.join(map(str, self.workgroup_size))}")
 
     @property
     def constants(self) -> dict[str, int | float | bool]:

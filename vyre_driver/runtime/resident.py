@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.array_calls import ArrayCalls
     from vyre_driver.runtime.kernel_pipelines import KernelPipelines
     from vyre_driver.runtime.options import CallOptions
+
+_MAX_PROOFS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,13 @@ def part_of(binding: Binding, buffer: Buffer) -> Buffer:
     return buffer.reshape(-1).view(np.uint8)[start : start + length].view(dtype)
 
 
+class ProvenBinding(NamedTuple):
+    """What is known of buffers that fit: the words that a program is told, and the grid, None where nothing runs."""
+
+    words: tuple[int, ...]
+    grid: tuple[int, int, int] | None
+
+
 class ResidentCalls:
     """The bindings of one kernel, and its calls that bring buffers."""
 
@@ -78,6 +87,8 @@ class ResidentCalls:
         self._source = pipelines.source
         self._context = pipelines.context
         self._recent = RecentBindings()
+        self._proofs: dict[object, ProvenBinding] = {}
+        self._writes = [one.role.produces_output for one in pipelines.source.plan.descriptors]
 
     def bind(self, given: tuple[object, ...], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]) -> BoundKernel:
         """Return what was recorded for these buffers, this grid and these push constants, recorded now if need be."""
@@ -91,32 +102,38 @@ class ResidentCalls:
         bound = self._recent.find(form)
         if bound is None:
             check_buffers(self._context.device, buffers)
-            bound = self._bind(self._source.plan.check_resident(buffers, allow_empty=True), buffers, groups, push_words)
+            bound = self._bind(self._proven(buffers, groups), buffers, push_words)
             self._recent.remember(form, bound, lifetimes)
         return bound
 
-    def _bind(
-        self,
-        arguments: Sequence[BufferArgument],
-        buffers: Sequence[Buffer],
-        groups: tuple[int, int, int] | None,
-        push_words: tuple[int, ...],
-    ) -> BoundKernel:
-        words = push_words + self._source.rules.push_words(arguments)
-        context = self._context
-        if runs_nothing(arguments, groups):
-            pipeline: BoundPipeline | NoDispatch = NoDispatch(context.device)
-        else:
-            shape = grid_of(self._source, context.device.physical.limits, groups, arguments)
-            pipeline = self._pipelines.with_room(lambda: self._pipeline(arguments, buffers, shape))
-        return BoundKernel(pipeline, self._source.plan, words, buffers, context.events, self._pipelines.key_hex)
+    def _proven(self, buffers: Sequence[Buffer], groups: tuple[int, int, int] | None) -> ProvenBinding:
+        """Prove that buffers fit, or find that others of the same shapes and types did; not where one is given twice."""
+        key = (tuple([(one.shape, one.dtype) for one in buffers]), groups)
+        known = self._proofs.get(key)
+        if known is not None and len({one.form[0] for one in buffers}) == len(buffers):
+            return known
+        proven = self._prove(self._source.plan.check_resident(buffers, allow_empty=True), groups)
+        if len(self._proofs) >= _MAX_PROOFS:
+            self._proofs.clear()
+        self._proofs[key] = proven
+        return proven
 
-    def _pipeline(
-        self, arguments: Sequence[BufferArgument], buffers: Sequence[Buffer], shape: tuple[int, int, int]
-    ) -> BoundPipeline:
-        writes = [one.binding.role.produces_output for one in arguments]
-        pieces = pieces_of(self._context.device, buffers, writes)
-        return self._pipelines.make(pieces, shape)
+    def _prove(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int] | None) -> ProvenBinding:
+        words = self._source.rules.push_words(arguments)
+        if runs_nothing(arguments, groups):
+            return ProvenBinding(words, None)
+        limits = self._context.device.physical.limits
+        return ProvenBinding(words, grid_of(self._source, limits, groups, arguments))
+
+    def _bind(self, proven: ProvenBinding, buffers: Sequence[Buffer], push_words: tuple[int, ...]) -> BoundKernel:
+        context, plan = self._context, self._source.plan
+        pipeline: BoundPipeline | NoDispatch = NoDispatch(context.device)
+        if proven.grid is not None:
+            grid = proven.grid
+            pipeline = self._pipelines.with_room(
+                lambda: self._pipelines.make(pieces_of(context.device, buffers, self._writes), grid)
+            )
+        return BoundKernel(pipeline, plan, push_words + proven.words, buffers, context.events, self._pipelines.key_hex)
 
     def run(
         self,
@@ -138,7 +155,7 @@ class ResidentCalls:
         if options.strict:
             self._run_strictly(arrays, push_words, groups, options, results)
             return [one.take() for one in results]
-        self._bind(arguments, buffers, groups, push_words).execute(options.timeout)
+        self._bind(self._prove(arguments, groups), buffers, push_words).execute(options.timeout)
         return [one.take() for one in results]
 
     def _run_strictly(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vyre_driver.display.tables import facts
+
 if TYPE_CHECKING:
     from vyre_driver.cache.entry import Verdict
     from vyre_driver.kompute.pipeline import StageTimes
@@ -28,3 +30,10 @@ class Trace:
     pipeline_ns: int
     pipeline: PipelineFacts | None
     stages: StageTimes | None
+
+    def _repr_html_(self) -> str:
+        ms = {"compile": self.compile_ns, "of it, cache": self.lookup_ns, "pipeline": self.pipeline_ns}
+        if self.stages is not None:
+            ms |= {"upload": self.stages.upload_ns, "dispatch": self.stages.dispatch_ns, "read back": self.stages.readback_ns}
+        times = {name: f"{ns / 1e6:.3f} ms" for name, ns in ms.items()}
+        return facts("Trace", {"cache": f"{self.verdict.value}: {self.reason}", **times, "key": self.key})

@@ -107,7 +107,7 @@ def forks_in_a_callback() -> None:
 
 def the_driver_is_dropped_while_a_future_is_awaited() -> None:
     driver, spin, future = running()
-    device = weakref.ref(driver.device)
+    device = weakref.ref(driver.context.device)
     del driver, spin
 
     async def wait(future: DispatchFuture) -> None:
@@ -122,7 +122,7 @@ def the_driver_is_dropped_while_a_future_is_awaited() -> None:
 
 def the_driver_is_dropped_and_its_future_is_told_nobody_holds_it() -> None:
     driver, spin, future = running()
-    device = weakref.ref(driver.device)
+    device = weakref.ref(driver.context.device)
     told = threading.Event()
     future.add_done_callback(lambda _: told.set())
     del driver, spin, future
@@ -203,7 +203,7 @@ def ctrl_c_in_a_wait_leaves_the_rest_usable() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     driver, spin, _ = running()
     kernel = driver.compile(glsl(STEP))
-    bound = kernel.bind(driver.buffer(np.ones(64, np.uint32)), push={"factor": 1, "summand": 1})
+    bound = kernel.bind(driver.buffer(np.ones(64, np.uint32)), push_constants={"factor": 1, "summand": 1})
     future = spin.bound.submit()
     main = threading.main_thread().ident or 0
     threading.Timer(0.05, signal.pthread_kill, [main, signal.SIGINT]).start()

@@ -156,8 +156,8 @@ class Behind:
 
     def __init__(self, world: World) -> None:
         kernel, self.buffer = world.driver.compile(world.module), world.driver.buffer(X)
-        self.work = kernel.bind(self.buffer, push=PUSH)
-        self._slow = kernel.bind(world.driver.empty(1 << 21, np.uint32), push=PUSH)
+        self.work = kernel.bind(self.buffer, push_constants=PUSH)
+        self._slow = kernel.bind(world.driver.empty(1 << 21, np.uint32), push_constants=PUSH)
 
     def begin(self) -> None:
         self.buffer.write(X)
@@ -248,7 +248,7 @@ def buffers(world: World) -> Iterator[Stage]:
 
 def parts(world: World) -> Iterator[Stage]:
     """Move parts of buffers, of one that the host shares and of one that it reaches by copies only."""
-    device, never = world.driver.device, Deadline(None, "the device")
+    device, never = world.driver.context.device, Deadline(None, "the device")
     shared = TensorBuffer(device, X.nbytes, 4)
     device.shares_memory = False
     try:

@@ -214,6 +214,7 @@ struct vyre_instance {
 
 typedef struct vyre_memory_block vyre_memory_block;
 typedef struct vyre_shared_pipeline vyre_shared_pipeline;
+typedef struct vyre_shared_layout vyre_shared_layout;
 
 #define VYRE_FENCE_POOL 64
 #define VYRE_IDLE_TRANSFERS 16
@@ -256,6 +257,7 @@ struct vyre_device {
   vyre_handle_map set_layouts;           /* VkDescriptorSetLayout -> vyre_bytes */
   vyre_handle_map pipeline_layouts;      /* VkPipelineLayout -> vyre_bytes */
   vyre_shared_pipeline *pipelines;       /* most recently used first */
+  vyre_shared_layout *layouts;           /* the same */
 
   pthread_mutex_t command_lock;
   vyre_handle_map command_buffers;       /* VkCommandBuffer -> the group of its last operation | VYRE_DEVICE_ONLY */

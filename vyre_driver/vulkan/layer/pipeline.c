@@ -1,4 +1,4 @@
-/* Pipelines: the saved blob goes in, the compiled one comes out, and equal pipelines are one.
+/* Pipelines: the saved blob goes in, the compiled one comes out, and equal pipelines are one (their layouts: layouts.c).
 
    kompute makes an empty VkPipelineCache for each algorithm and a pipeline for each set of buffers. A pipeline is equal to another
    when its SPIR-V, entry point, specialization and pipeline layout are equal byte for byte; layouts that are identically
@@ -7,14 +7,10 @@
 #include <string.h>
 
 #include "layer.h"
+#include "layouts.h"
 
 #define MAX_IDLE_PIPELINES 64
 #define CACHE_HEADER_BYTES 32 /* VkPipelineCacheHeaderVersionOne: such a blob holds nothing */
-
-typedef struct vyre_bytes {
-  size_t size;
-  unsigned char data[];
-} vyre_bytes;
 
 struct vyre_shared_pipeline {
   VkPipeline handle;
@@ -24,52 +20,15 @@ struct vyre_shared_pipeline {
   vyre_shared_pipeline *next;
 };
 
-static bool shares(const vyre_device *device) { return device->config.hooks & VYRE_HOOK_SHARED_PIPELINES; }
-
-static void keep_bytes(vyre_device *device, vyre_handle_map *map, uint64_t key, vyre_bytes *bytes) {
-  if (!bytes) return;
-  pthread_mutex_lock(&device->pipeline_lock);
-  bool kept = vyre_map_put(map, key, (uintptr_t)bytes);
-  pthread_mutex_unlock(&device->pipeline_lock);
-  if (!kept) free(bytes);
-}
-
-static void drop_bytes(vyre_device *device, vyre_handle_map *map, uint64_t key) {
-  uintptr_t found = 0;
-  pthread_mutex_lock(&device->pipeline_lock);
-  (void)vyre_map_take(map, key, &found);
-  pthread_mutex_unlock(&device->pipeline_lock);
-  free((void *)found);
-}
-
-static const vyre_bytes *find_bytes(const vyre_handle_map *map, uint64_t key) {
-  uintptr_t found = 0;
-  return vyre_map_get(map, key, &found) ? (const vyre_bytes *)found : NULL;
-}
-
-static vyre_bytes *new_bytes(size_t size) {
-  vyre_bytes *bytes = malloc(sizeof *bytes + size);
-  if (bytes) bytes->size = size;
-  return bytes;
-}
-
-/* Appends a length and that many bytes; returns the end. */
-static unsigned char *append(unsigned char *at, const void *data, size_t size) {
-  uint64_t length = size;
-  memcpy(at, &length, sizeof length);
-  if (size) memcpy(at + sizeof length, data, size);
-  return at + sizeof length + size;
-}
-
 static VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(
     VkDevice handle, const VkShaderModuleCreateInfo *info, const VkAllocationCallbacks *allocator, VkShaderModule *out) {
   vyre_device *device = vyre_find_device(handle);
   *out = VK_NULL_HANDLE;
   VkResult result = device->vk.CreateShaderModule(handle, info, allocator, out);
-  if (result == VK_SUCCESS && shares(device) && info->flags == 0 && info->pNext == NULL) {
-    vyre_bytes *code = new_bytes(info->codeSize);
+  if (result == VK_SUCCESS && vyre_shares(device) && info->flags == 0 && info->pNext == NULL) {
+    vyre_bytes *code = vyre_new_bytes(info->codeSize);
     if (code) memcpy(code->data, info->pCode, info->codeSize);
-    keep_bytes(device, &device->shader_modules, VYRE_HANDLE(*out), code);
+    vyre_keep_bytes(device, &device->shader_modules, VYRE_HANDLE(*out), code);
   }
   if (result == VK_SUCCESS) vyre_made(VYRE_SHADER_MODULE, VYRE_HANDLE(*out));
   return vyre_record(device, VYRE_CALL_CREATE_PIPELINE, result, 0);
@@ -78,121 +37,49 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(
 static VKAPI_ATTR void VKAPI_CALL destroy_shader_module(
     VkDevice handle, VkShaderModule module, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
-  if (module) drop_bytes(device, &device->shader_modules, VYRE_HANDLE(module));
+  if (module) vyre_drop_bytes(device, &device->shader_modules, VYRE_HANDLE(module));
   vyre_unmade(VYRE_SHADER_MODULE, VYRE_HANDLE(module));
   device->vk.DestroyShaderModule(handle, module, allocator);
 }
 
-static vyre_bytes *describe_set_layout(const VkDescriptorSetLayoutCreateInfo *info) {
-  if (info->pNext || info->flags) return NULL;
-  vyre_bytes *bytes = new_bytes(info->bindingCount * 4 * sizeof(uint32_t));
-  for (uint32_t i = 0; bytes && i < info->bindingCount; i++) {
-    const VkDescriptorSetLayoutBinding *binding = &info->pBindings[i];
-    if (binding->pImmutableSamplers) {
-      free(bytes);
-      return NULL;
-    }
-    uint32_t facts[4] = {
-        binding->binding, (uint32_t)binding->descriptorType, binding->descriptorCount, (uint32_t)binding->stageFlags};
-    memcpy(bytes->data + i * sizeof facts, facts, sizeof facts);
-  }
-  return bytes;
-}
-
-static VKAPI_ATTR VkResult VKAPI_CALL create_set_layout(
-    VkDevice handle, const VkDescriptorSetLayoutCreateInfo *info, const VkAllocationCallbacks *allocator,
-    VkDescriptorSetLayout *out) {
-  vyre_device *device = vyre_find_device(handle);
-  VkResult result = device->vk.CreateDescriptorSetLayout(handle, info, allocator, out);
-  if (result == VK_SUCCESS && shares(device)) {
-    keep_bytes(device, &device->set_layouts, VYRE_HANDLE(*out), describe_set_layout(info));
-  }
-  if (result == VK_SUCCESS) vyre_made(VYRE_SET_LAYOUT, VYRE_HANDLE(*out));
-  return result;
-}
-
-static VKAPI_ATTR void VKAPI_CALL destroy_set_layout(
-    VkDevice handle, VkDescriptorSetLayout layout, const VkAllocationCallbacks *allocator) {
-  vyre_device *device = vyre_find_device(handle);
-  if (layout) drop_bytes(device, &device->set_layouts, VYRE_HANDLE(layout));
-  vyre_unmade(VYRE_SET_LAYOUT, VYRE_HANDLE(layout));
-  device->vk.DestroyDescriptorSetLayout(handle, layout, allocator);
-}
-
-/* Under pipeline_lock. */
-static vyre_bytes *describe_pipeline_layout(const vyre_device *device, const VkPipelineLayoutCreateInfo *info) {
-  size_t push_bytes = info->pushConstantRangeCount * sizeof *info->pPushConstantRanges;
-  size_t size = sizeof(uint64_t) + push_bytes;
-  if (info->pNext || info->flags) return NULL;
-  for (uint32_t i = 0; i < info->setLayoutCount; i++) {
-    const vyre_bytes *set = find_bytes(&device->set_layouts, VYRE_HANDLE(info->pSetLayouts[i]));
-    if (!set) return NULL;
-    size += sizeof(uint64_t) + set->size;
-  }
-  vyre_bytes *bytes = new_bytes(size);
-  if (!bytes) return NULL;
-  unsigned char *at = append(bytes->data, info->pPushConstantRanges, push_bytes);
-  for (uint32_t i = 0; i < info->setLayoutCount; i++) {
-    const vyre_bytes *set = find_bytes(&device->set_layouts, VYRE_HANDLE(info->pSetLayouts[i]));
-    at = append(at, set->data, set->size);
-  }
-  return bytes;
-}
-
-static VKAPI_ATTR VkResult VKAPI_CALL create_pipeline_layout(
-    VkDevice handle, const VkPipelineLayoutCreateInfo *info, const VkAllocationCallbacks *allocator, VkPipelineLayout *out) {
-  vyre_device *device = vyre_find_device(handle);
-  VkResult result = device->vk.CreatePipelineLayout(handle, info, allocator, out);
-  if (result == VK_SUCCESS && shares(device)) {
-    pthread_mutex_lock(&device->pipeline_lock);
-    vyre_bytes *bytes = describe_pipeline_layout(device, info);
-    pthread_mutex_unlock(&device->pipeline_lock);
-    keep_bytes(device, &device->pipeline_layouts, VYRE_HANDLE(*out), bytes);
-  }
-  if (result == VK_SUCCESS) vyre_made(VYRE_PIPELINE_LAYOUT, VYRE_HANDLE(*out));
-  return result;
-}
-
-static VKAPI_ATTR void VKAPI_CALL destroy_pipeline_layout(
-    VkDevice handle, VkPipelineLayout layout, const VkAllocationCallbacks *allocator) {
-  vyre_device *device = vyre_find_device(handle);
-  if (layout) drop_bytes(device, &device->pipeline_layouts, VYRE_HANDLE(layout));
-  vyre_unmade(VYRE_PIPELINE_LAYOUT, VYRE_HANDLE(layout));
-  device->vk.DestroyPipelineLayout(handle, layout, allocator);
-}
-
 static VKAPI_ATTR VkResult VKAPI_CALL create_pipeline_cache(
     VkDevice handle, const VkPipelineCacheCreateInfo *info, const VkAllocationCallbacks *allocator, VkPipelineCache *out) {
-  vyre_device *device = vyre_find_device(handle);
-  const vyre_thread *thread = vyre_this_thread();
-  VkPipelineCacheCreateInfo changed = *info;
-  if (device->config.hooks & VYRE_HOOK_PIPELINE_CACHE && thread->blob_in_bytes && info->initialDataSize == 0) {
-    changed.initialDataSize = thread->blob_in_bytes;
-    changed.pInitialData = thread->blob_in;
-    vyre_count(device, VYRE_BLOBS_GIVEN, 1);
-  }
-  VkResult result = device->vk.CreatePipelineCache(handle, &changed, allocator, out);
+  VkResult result = vyre_find_device(handle)->vk.CreatePipelineCache(handle, info, allocator, out);
   if (result == VK_SUCCESS) vyre_made(VYRE_PIPELINE_CACHE, VYRE_HANDLE(*out));
   return result;
 }
 
+/* A cache of the thread's blob, where there is one: kompute's is empty. Made only where something is compiled, since the driver reads
+   all of the blob. NULL: kompute's will do. */
+static VkPipelineCache cache_of_blob(vyre_device *device) {
+  const vyre_thread *thread = vyre_this_thread();
+  VkPipelineCacheCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO, .initialDataSize = thread->blob_in_bytes,
+      .pInitialData = thread->blob_in};
+  VkPipelineCache made = VK_NULL_HANDLE;
+  if (!(device->config.hooks & VYRE_HOOK_PIPELINE_CACHE) || !thread->blob_in_bytes) return VK_NULL_HANDLE;
+  if (device->vk.CreatePipelineCache(device->handle, &info, NULL, &made) != VK_SUCCESS) return VK_NULL_HANDLE;
+  vyre_count(device, VYRE_BLOBS_GIVEN, 1);
+  return made;
+}
+
 /* Equal pipelines have equal signatures: layout, entry point, specialization, code, each with its length. */
 static vyre_bytes *sign(const vyre_device *device, const VkComputePipelineCreateInfo *info) {
-  const vyre_bytes *code = find_bytes(&device->shader_modules, VYRE_HANDLE(info->stage.module));
-  const vyre_bytes *layout = find_bytes(&device->pipeline_layouts, VYRE_HANDLE(info->layout));
+  const vyre_bytes *code = vyre_find_bytes(&device->shader_modules, VYRE_HANDLE(info->stage.module));
+  const vyre_bytes *layout = vyre_find_bytes(&device->pipeline_layouts, VYRE_HANDLE(info->layout));
   const VkSpecializationInfo none = {0};
   const VkSpecializationInfo *spec = info->stage.pSpecializationInfo ? info->stage.pSpecializationInfo : &none;
   if (!code || !layout || info->flags || info->pNext || info->stage.flags || info->stage.pNext) return NULL;
   size_t name_bytes = strlen(info->stage.pName);
   size_t entry_bytes = spec->mapEntryCount * sizeof *spec->pMapEntries;
   vyre_bytes *bytes =
-      new_bytes(5 * sizeof(uint64_t) + layout->size + name_bytes + entry_bytes + spec->dataSize + code->size);
+      vyre_new_bytes(5 * sizeof(uint64_t) + layout->size + name_bytes + entry_bytes + spec->dataSize + code->size);
   if (!bytes) return NULL;
-  unsigned char *at = append(bytes->data, layout->data, layout->size);
-  at = append(at, info->stage.pName, name_bytes);
-  at = append(at, spec->pMapEntries, entry_bytes);
-  at = append(at, spec->pData, spec->dataSize);
-  append(at, code->data, code->size);
+  unsigned char *at = vyre_append(bytes->data, layout->data, layout->size);
+  at = vyre_append(at, info->stage.pName, name_bytes);
+  at = vyre_append(at, spec->pMapEntries, entry_bytes);
+  at = vyre_append(at, spec->pData, spec->dataSize);
+  vyre_append(at, code->data, code->size);
   return bytes;
 }
 
@@ -289,7 +176,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(
     return vyre_record(device, VYRE_CALL_CREATE_PIPELINE, VK_ERROR_INITIALIZATION_FAILED, 0);
   }
   pthread_mutex_lock(&device->pipeline_lock);
-  vyre_bytes *signature = shares(device) ? sign(device, infos) : NULL;
+  vyre_bytes *signature = vyre_shares(device) ? sign(device, infos) : NULL;
   uint64_t hash = signature ? hash_bytes(signature) : 0;
   if (signature) *out = take_equal(device, signature, hash);
   pthread_mutex_unlock(&device->pipeline_lock);
@@ -299,6 +186,8 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(
     vyre_count(device, VYRE_PIPELINES_SHARED, 1);
     return VK_SUCCESS;
   }
+  VkPipelineCache filled = cache_of_blob(device);
+  if (filled) cache = filled;
   VkResult result = compile(device, cache, infos, allocator, out);
   vyre_shared_pipeline *made = signature && result == VK_SUCCESS ? calloc(1, sizeof *made) : NULL;
   if (made) {
@@ -314,6 +203,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(
     vyre_count(device, VYRE_PIPELINES_CREATED, 1);
     take_blob(device, cache);
   }
+  if (filled) device->vk.DestroyPipelineCache(handle, filled, NULL);
   return vyre_record(device, VYRE_CALL_CREATE_PIPELINE, result, 0);
 }
 
@@ -350,35 +240,24 @@ static VKAPI_ATTR void VKAPI_CALL destroy_pipeline(
   if (cut) free_pipeline(device, cut);
 }
 
-static void free_map_of_bytes(vyre_handle_map *map) {
-  for (size_t i = 0; i < map->capacity; i++) {
-    if (map->keys[i]) free((void *)map->values[i]);
-  }
-  vyre_map_free(map);
-}
-
 void vyre_pipeline_close(vyre_device *device) {
   while (device->pipelines) {
     vyre_shared_pipeline *pipeline = device->pipelines;
     device->pipelines = pipeline->next;
     free_pipeline(device, pipeline);
   }
-  free_map_of_bytes(&device->shader_modules);
-  free_map_of_bytes(&device->set_layouts);
-  free_map_of_bytes(&device->pipeline_layouts);
+  vyre_free_map_of_bytes(&device->shader_modules);
+  vyre_layouts_close(device);
 }
 
 PFN_vkVoidFunction vyre_pipeline_hook(const char *name) {
   static const vyre_hook HOOKS[] = {
     VYRE_HOOK("vkCreateShaderModule", create_shader_module),
     VYRE_HOOK("vkDestroyShaderModule", destroy_shader_module),
-    VYRE_HOOK("vkCreateDescriptorSetLayout", create_set_layout),
-    VYRE_HOOK("vkDestroyDescriptorSetLayout", destroy_set_layout),
-    VYRE_HOOK("vkCreatePipelineLayout", create_pipeline_layout),
-    VYRE_HOOK("vkDestroyPipelineLayout", destroy_pipeline_layout),
     VYRE_HOOK("vkCreatePipelineCache", create_pipeline_cache),
     VYRE_HOOK("vkCreateComputePipelines", create_compute_pipelines),
     VYRE_HOOK("vkDestroyPipeline", destroy_pipeline),
   };
-  return VYRE_FIND_HOOK(HOOKS, name);
+  PFN_vkVoidFunction found = VYRE_FIND_HOOK(HOOKS, name);
+  return found ? found : vyre_layout_hook(name);
 }

@@ -1,0 +1,65 @@
+"""Kernels as people and tools look at them: names and types of what a call takes."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vyre_driver.binding.plan import Binding
+    from vyre_driver.lowering.source import KernelSource
+    from vyre_driver.spirv.layout import Member
+
+
+def described_binding(binding: Binding) -> str:
+    """Return name, elements and access of a buffer: ``y: f32[n] inout``."""
+    element = binding.element
+    kind = str(binding.data_type or (element.scalar if element is not None and element.scalar is not None else "bytes"))
+    layout = binding.layout
+    if layout is not None and not binding.holds_plain_numbers:
+        kind = str(layout.elements.type)
+    elif binding.dtype is not None and binding.stride > binding.dtype.itemsize:
+        kind = f"vec{binding.stride // binding.dtype.itemsize}<{kind}>"
+    count = binding.element_count or "n"
+    return f"{binding.name}: {kind}[{count}] {_ACCESS[binding.role.consumes_input, binding.role.produces_output]}"
+
+
+_ACCESS = {(True, False): "in", (True, True): "inout", (False, True): "out", (False, False): "resident"}
+
+
+def signature_text(source: KernelSource) -> str:
+    """Return a kernel as a line: ``saxpy(x: f32[n] in, y: f32[n] inout; alpha: f32)``."""
+    buffers = ", ".join(map(described_binding, source.plan.descriptors))
+    pushed = ", ".join(f"{one.name}: {one.type}" for one in source.push_constants)
+    return f"{source.name}({'; '.join(part for part in (buffers, pushed) if part)})"
+
+
+def call_signature(
+    descriptors: Sequence[Binding], push_constants: Sequence[Member], call: inspect.Signature
+) -> inspect.Signature:
+    """Return the signature of a kernel's calls: its buffers, its push constants, and the options that every call has.
+
+    A name that Python has no argument of, or that an option has, is left out: it is passed by position or ``push_constants``.
+    """
+    options = [one for one in call.parameters.values() if one.kind is one.KEYWORD_ONLY]
+    taken = {one.name for one in options}
+    found: list[inspect.Parameter] = []
+    for binding in descriptors:
+        is_optional = binding.role.produces_output and not binding.role.consumes_input
+        default: Any = None if is_optional or any(one.default is None for one in found) else inspect.Parameter.empty
+        found += _parameter(binding.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default, np.ndarray, taken)
+    for member in push_constants:
+        empty = inspect.Parameter.empty
+        found += _parameter(member.name, inspect.Parameter.KEYWORD_ONLY, empty, str(member.type), taken)
+    return call.replace(parameters=[*found, *options])
+
+
+def _parameter(name: str, kind: Any, default: Any, annotation: Any, taken: set[str]) -> list[inspect.Parameter]:  # noqa: ANN401 -- inspect's
+    if not name.isidentifier() or name in taken:
+        return []
+    taken.add(name)
+    return [inspect.Parameter(name, kind, default=default, annotation=annotation)]

@@ -67,15 +67,17 @@ def cases(driver: Driver, number: int) -> dict[str, Mapping[str, Callable[[], fl
     bound = kernel.bind(*buffers, push_constants=_PUSH)
     members = module.reflection.push_constants
 
-    array_calls = kernel._array_calls  # noqa: SLF001 -- a call without its run
-
     def prove(given: tuple[Any, ...]) -> object:
-        return prove_named(given, push_constants=_PUSH)
+        found = kernel._again(given, {}, None, _PUSH, None)  # noqa: SLF001 -- a call without its run
+        return found or prove_other(given)
 
-    def prove_named(given: tuple[Any, ...], push_constants: Any = None, **named: object) -> object:
-        options = CallOptions(push_constants=push_constants)
-        arrays, words = kernel._pushed(given, named, options)  # noqa: SLF001 -- the same
-        return words, array_calls.prove(arrays, None, None)
+    def prove_named(given: tuple[Any, ...], **named: object) -> object:
+        return kernel._again(given, named, None, None, None)  # noqa: SLF001 -- the same
+
+    def prove_other(given: tuple[Any, ...]) -> object:
+        options = CallOptions(push_constants=_PUSH)
+        arrays, words = kernel._pushed(given, {}, options)  # noqa: SLF001 -- the same
+        return words, kernel._array_calls.prove(arrays, None, None)  # noqa: SLF001 -- the same
 
     def prove_plainly() -> object:
         words = pack_push_constants(members, 8, _PUSH)

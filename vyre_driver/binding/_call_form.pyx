@@ -102,6 +102,25 @@ def matches(tuple form not None, tuple arrays not None, object groups, object ou
     return held is not False and held == form[2]
 
 
+def plain_workgroups(object given) -> tuple[int, int, int] | None:
+    """Return workgroups along x, y, z of an exact integer, or of 1 to 3 in a tuple or list; None of anything else, or below 1."""
+    cdef object x, y = 1, z = 1
+    cdef Py_ssize_t count
+    if type(given) is int:
+        return (given, 1, 1) if given > 0 else None
+    if not are_plain(given):
+        return None
+    count = len(given)
+    if not 1 <= count <= 3:
+        return None
+    x = given[0]
+    if count > 1:
+        y = given[1]
+    if count > 2:
+        z = given[2]
+    return (x, y, z) if x > 0 and y > 0 and z > 0 else None
+
+
 def as_contiguous(tuple arrays not None, tuple positions not None, object copied) -> list:
     """Return the array at each position, None for None; what is not contiguous, or has no axis, as ``copied`` gives it."""
     cdef object place, array

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from vyre_driver.binding._call_form import plain_workgroups
 from vyre_driver.checks import integer, is_whole, items_of
 from vyre_driver.errors import InvalidInput, InvalidSpecialization, LimitExceeded
 from vyre_driver.target.config_check import check_axes
@@ -142,7 +143,7 @@ def given_groups(
         If ``workgroups`` is not 1 to 3 numbers of at least 1, or ``invocations`` of at least 0, or both are given.
     """
     if invocations is None:
-        return None if workgroups is None else _given("workgroups", workgroups, 1)
+        return None if workgroups is None else plain_workgroups(workgroups) or _given("workgroups", workgroups, 1)
     if workgroups is not None:
         raise InvalidInput(
             f"both workgroups={workgroups} and invocations={invocations} are given", fix="give one of them", groups=workgroups

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ class Lifetime:
 
 
 _ENDED = Lifetime()
+_numbers = itertools.count(1)
 
 
 class _Storage:
@@ -41,6 +43,7 @@ class _Storage:
 
     def __init__(self, memory: TensorBuffer | None) -> None:
         self.memory = memory
+        self.number = next(_numbers)
         self.is_closed = False
         self.lifetime = Lifetime()
         self.lock = call_lock("the buffer")
@@ -63,7 +66,19 @@ class Buffer(NoArithmetic):
     and reads.
     """
 
-    __slots__ = ("__weakref__", "_is_closed", "_is_view", "_storage", "device", "dtype", "name", "nbytes", "offset", "shape")
+    __slots__ = (
+        "__weakref__",
+        "_is_closed",
+        "_is_view",
+        "_storage",
+        "device",
+        "dtype",
+        "form",
+        "name",
+        "nbytes",
+        "offset",
+        "shape",
+    )
 
     def __init__(self, device: KomputeDevice, shape: int | Iterable[int], dtype: DTypeLike, name: str = "") -> None:
         """Allocate it; made by ``Driver.buffer``, ``Driver.empty`` and ``Driver.zeros``."""
@@ -77,6 +92,8 @@ class Buffer(NoArithmetic):
         check_sizes(device, [("a resident buffer", self.nbytes)])
         self._is_view = self._is_closed = False
         self._storage = _Storage(TensorBuffer(device, self.nbytes, self.dtype.itemsize) if self.nbytes else None)
+        self.form: object = self._storage.number
+        """What tells it from all other buffers and views of this process."""
 
     @property
     def size(self) -> int:
@@ -102,11 +119,6 @@ class Buffer(NoArithmetic):
     def lifetime(self) -> Lifetime:
         """What goes when the memory is closed or collected."""
         return self._storage.lifetime
-
-    @property
-    def form(self) -> tuple[int, int, tuple[int, ...], np.dtype[Any]]:
-        """What tells it from others while its ``lifetime`` is held: which memory, where in it, shape and type."""
-        return id(self._storage.lifetime), self.offset, self.shape, self.dtype
 
     @property
     def span(self) -> tuple[int, int, int]:
@@ -366,6 +378,7 @@ class Buffer(NoArithmetic):
         made.offset = self.offset + offset
         made.nbytes = math.prod(shape) * dtype.itemsize
         made._is_view, made._is_closed, made._storage = True, self._is_closed, self._storage  # noqa: SLF001 -- its own class
+        made.form = (self._storage.number, made.offset, shape, dtype)
         return made
 
     def _move(self, timeout: float | None, move: Callable[[TensorBuffer, Deadline], object]) -> None:

@@ -51,19 +51,60 @@ class ArrayCalls:
             self._check_targets(call, targets)
         if call.recorded is None:
             return written(targets, self._unchanged(call, contents))
+        if not options.strict:
+            outputs = self._run(call, contents, push_words, options.split, options.timeout, pipeline_ns)
+            return written(targets, outputs)
         self._calls.use(call.recorded)
-        push_words += call.counts
-        if options.strict:
-            watched = StrictCall(call.recorded, self._source.plan, contents, call.outputs)
-            outputs, stages = watched.run(push_words, split=options.split, timeout_s=options.timeout)
-        else:
-            outputs, stages, _ = call.recorded.run(
-                contents, call.outputs, push_words, split=options.split, timeout_s=options.timeout
-            )
+        watched = StrictCall(call.recorded, self._source.plan, contents, call.outputs)
+        raw, stages = watched.run(push_words + call.counts, split=options.split, timeout_s=options.timeout)
         self._pipelines.note_call(pipeline_ns, call.recorded.bound.facts, stages)
-        if call.finishes:
-            outputs = [form.finish(one) for form, one in zip(call.forms, outputs, strict=True)]
-        return written(targets, self._source.rules.trimmed(outputs))
+        return written(targets, self._finished(call, raw))
+
+    def find(
+        self,
+        arrays: tuple[object, ...],
+        groups: tuple[int, int, int] | None,
+        out_shapes: Mapping[str, int | tuple[int, ...]] | None,
+    ) -> tuple[ProvenCall, list[NDArray[Any] | None]] | None:
+        """Return the call of this form that was proven before, and the contents of its buffers; None if there is none."""
+        call = self._calls.find_latest(arrays, groups, out_shapes)
+        if call is None:
+            form = _call_form.call_form(arrays, groups, out_shapes, np.ndarray)
+            call = self._calls.find(form)
+            if call is None:
+                return None
+            self._calls.remember(form, call)
+        return call, _call_form.as_contiguous(arrays, call.positions, np.ascontiguousarray)
+
+    def run_again(
+        self,
+        found: tuple[ProvenCall, list[NDArray[Any] | None]],
+        push_words: tuple[int, ...],
+        *,
+        split: bool,
+        timeout: float | None,
+    ) -> list[NDArray[Any]]:
+        """Run what ``find`` found."""
+        return self._run(*found, push_words, split, timeout, 0)
+
+    def _run(  # noqa: PLR0913 -- a call, taken apart
+        self,
+        call: ProvenCall,
+        contents: Sequence[NDArray[Any] | None],
+        push_words: tuple[int, ...],
+        split: bool,  # noqa: FBT001 -- the same
+        timeout: float | None,
+        pipeline_ns: int,
+    ) -> list[NDArray[Any]]:
+        recorded: RecordedDispatch = call.recorded  # type: ignore[assignment] # something runs
+        self._calls.use(recorded)
+        raw, stages, _ = recorded.run(contents, call.outputs, push_words + call.counts, split=split, timeout_s=timeout)
+        self._pipelines.note_call(pipeline_ns, recorded.bound.facts, stages)
+        return self._finished(call, raw)
+
+    def _finished(self, call: ProvenCall, raw: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+        outputs = [form.finish(one) for form, one in zip(call.forms, raw, strict=True)] if call.finishes else raw
+        return self._source.rules.trimmed(outputs)
 
     def prove(
         self,
@@ -72,17 +113,13 @@ class ArrayCalls:
         out_shapes: Mapping[str, int | tuple[int, ...]] | None,
     ) -> tuple[ProvenCall, list[NDArray[Any] | None], int]:
         """Prove a call, or find that it has the form of one that was proven; returns also the contents of its buffers."""
-        call = self._calls.find_latest(arrays, groups, out_shapes)
-        if call is None:
-            form = _call_form.call_form(arrays, groups, out_shapes, np.ndarray)
-            call = self._calls.find(form)
-            if call is None:
-                call, contents, pipeline_ns, is_packed = self._prepare(arrays, groups, out_shapes)
-                if not is_packed:  # values have to be packed again, of the same types and shapes too
-                    self._calls.remember(form, call)
-                return call, contents, pipeline_ns
-            self._calls.remember(form, call)
-        return call, _call_form.as_contiguous(arrays, call.positions, np.ascontiguousarray), 0
+        found = self.find(arrays, groups, out_shapes)
+        if found is not None:
+            return (*found, 0)
+        call, contents, pipeline_ns, is_packed = self._prepare(arrays, groups, out_shapes)
+        if not is_packed:  # values have to be packed again, of the same types and shapes too
+            self._calls.remember(_call_form.call_form(arrays, groups, out_shapes, np.ndarray), call)
+        return call, contents, pipeline_ns
 
     def _prepare(
         self,

@@ -116,7 +116,7 @@ class RecentBindings:
         self._entries: dict[object, tuple[dict[str, BoundKernel], list[weakref.ref[object]]]] = {}
 
     def find(self, key: object) -> BoundKernel | None:
-        """Return the bound kernel of a key, None if it is not remembered; who asks holds the lifetimes in the key."""
+        """Return the bound kernel of a key, None if it is not remembered."""
         found = self._entries.pop(key, None)
         if found is None:
             return None
@@ -126,8 +126,8 @@ class RecentBindings:
     def remember(self, key: object, bound: BoundKernel, lifetimes: Sequence[Lifetime]) -> None:
         """Keep a bound kernel until one of its buffers is closed or collected, or others push it out.
 
-        ``lifetimes`` are those that the key was made of, and held since: that of a buffer closed meanwhile ends with the
-        caller's hold on it, and the entry with it.
+        ``lifetimes`` are those of the buffers from before they were bound, and held since: that of a buffer closed meanwhile
+        ends with the caller's hold on it, and the entry with it.
         """
         # The end of a lifetime runs no bytecode of ours, in which Python would raise an interrupt only to print and lose it.
         # What it empties is not the dict of all entries, which would then hold itself.

@@ -90,15 +90,22 @@ class ResidentCalls:
         self._proofs: dict[object, ProvenBinding] = {}
         self._writes = [one.role.produces_output for one in pipelines.source.plan.descriptors]
 
+    def find(
+        self, given: tuple[object, ...], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]
+    ) -> BoundKernel | None:
+        """Return what was recorded for these buffers, this grid and these push constants; None if that is not remembered."""
+        self._context.device.check_usable()
+        buffers = [one for one in given if type(one) is Buffer]
+        return self._recent.find(_form(buffers, groups, push_words)) if len(buffers) == len(given) else None
+
     def bind(self, given: tuple[object, ...], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]) -> BoundKernel:
         """Return what was recorded for these buffers, this grid and these push constants, recorded now if need be."""
         self._context.device.check_usable()
-        # Held until the binding is remembered: the form has their addresses, which no other's may be meanwhile.
         buffers = [one for one in given if type(one) is Buffer]
-        lifetimes = [buffer.lifetime for buffer in buffers]
+        lifetimes = [buffer.lifetime for buffer in buffers]  # as they were before: a buffer may be closed meanwhile
         if len(buffers) < len(given):
             check_buffers(self._context.device, given)
-        form = (tuple([buffer.form for buffer in buffers]), groups, push_words)
+        form = _form(buffers, groups, push_words)
         bound = self._recent.find(form)
         if bound is None:
             check_buffers(self._context.device, buffers)
@@ -110,7 +117,7 @@ class ResidentCalls:
         """Prove that buffers fit, or find that others of the same shapes and types did; not where one is given twice."""
         key = (tuple([(one.shape, one.dtype) for one in buffers]), groups)
         known = self._proofs.get(key)
-        if known is not None and len({one.form[0] for one in buffers}) == len(buffers):
+        if known is not None and len({id(one.lifetime) for one in buffers}) == len(buffers):
             return known
         proven = self._prove(self._source.plan.check_resident(buffers, allow_empty=True), groups)
         if len(self._proofs) >= _MAX_PROOFS:
@@ -239,6 +246,11 @@ class ResidentCalls:
                 fix=f"give driver.empty({form.shape}, {str(form.dtype)!r})",
                 binding=name,
             )
+
+
+def _form(buffers: Sequence[Buffer], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]) -> object:
+    """Return what two bindings of the same have in common."""
+    return tuple([one.form for one in buffers]), groups, push_words
 
 
 def check_buffers(device: KomputeDevice, given: Sequence[object]) -> None:

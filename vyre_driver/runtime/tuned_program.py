@@ -42,6 +42,12 @@ class TunedProgram(Kernel):
         self._as_declared: Kernel | None = None
         self._ran_as_declared = False
 
+    def _again(self, *call: Any) -> Any:  # noqa: ANN401 -- as Kernel's
+        found = super()._again(*call)
+        if found is not None:
+            self._ran_as_declared = False
+        return found
+
     def _run(self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions) -> list[Buffer | NDArray[Any]]:
         if options.workgroups is None:
             try:

@@ -23,45 +23,78 @@ if TYPE_CHECKING:
 
 ROOT = Path(vyre_driver.__file__).parents[1]
 TEXT = ROOT / "tests/golden/text"
-NAMES = ["class", "groups", "1st", "a b", '"""', "back\\slash", "línea", "__init__", "x\ny", "x_y", "$"]
+NAMES = ["class", "workgroups", "1st", "a b", '"""', "back\\slash", "línea", "__init__", "x\ny", "x_y", "$"]
 
 USE = """
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 import vyre_driver
+from vyre_driver import Buffer
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
-    from mandelbrot import Kernel as Mandelbrot
+    from mandelbrot import Kernel as Mandelbrot, PushConstants
     from saxpy import Kernel as Saxpy
-    from everything import Kernel as Everything, Specs
+    from everything import Constants, Kernel as Everything
+    from two_outputs import Kernel as TwoOutputs
 
 with vyre_driver.Driver() as driver:
-    saxpy = cast("Saxpy", driver.compile(shipped_module("saxpy")))
+    module = shipped_module("saxpy")
+    saxpy = cast("Saxpy", driver.compile(module))
     x, ints = np.zeros(4, np.float32), np.zeros(4, np.int32)
-    y = saxpy(x, x, push_constants={"alpha": 2, "count": 4}, workgroups=(1,))
-    bound = saxpy.bind(driver.buffer(x), driver.buffer(y), push_constants={"alpha": 2.0, "count": 4})
-    bound.run()
-    print(saxpy.trace.key, y.mean())
-    mandelbrot = cast("Mandelbrot", driver.compile(shipped_module("mandelbrot")))
-    place = {"left": 0.0}
-    picture = mandelbrot(push_constants={"left": 0, "top": 0, "step": 0.5, "width": 4, "height": 4}, out_shapes={"escape": 16})
-    specs: "Specs" = {"TILE": 8, "FAST": False}
-    everything = cast("Everything", driver.compile(shipped_module("saxpy"), specs))
-    sizes = np.zeros(64, np.uint8)
-    result = everything(sizes, sizes, push_constants={"alpha": 1, "start": (1, 2)}, out_shapes={"result": 4})
+    a, b = driver.buffer(x), driver.buffer(x)
+    array: NDArray[np.float32] = saxpy(x, x, alpha=2, count=4, workgroups=(1,))
+    array = saxpy(x, y=b, push_constants={"alpha": 2, "count": 4}, invocations=4, timeout=1.0)
+    array = saxpy(a, b, alpha=2, count=4, out=x)
+    buffer: Buffer = saxpy(a, y=b, alpha=2.0, count=4, label="here")
+    buffer = saxpy(a, b, push_constants={"alpha": 2, "count": 4})
+    buffer = saxpy(x, x, alpha=2.0, count=4, out=b)
+    saxpy.bind(a, b, push_constants={"alpha": 2.0, "count": 4}).run()
+    saxpy.bind(y=a, x=b, alpha=2.0, count=4, invocations=(4, 1, 1)).run()
+    print(saxpy.trace.key, saxpy.name, saxpy.workgroup_size[0], saxpy.buffers[0].name, saxpy.push_constants[0].offset)
+    mandelbrot = cast("Mandelbrot", driver.compile(module))
+    place: "PushConstants" = {"left": 0, "top": 0, "step": 0.5, "width": 4, "height": 4}
+    print(mandelbrot(push_constants=place, out_shapes={"escape": (4, 4)}).mean())
+    print(mandelbrot(push_constants=place, out=driver.empty(16, "u4")).read())
+    constants: "Constants" = {"TILE": 8, "FAST": False}
+    everything = cast("Everything", driver.compile(module, constants))
+    sizes = {"shape": (1, 2), "steps": [0.0, 1.0, 2.0]}
+    array = everything(sizes, np.zeros(64, np.uint8), alpha=1, start=(1, 2), out_shapes={"result": 4})
+    buffer = everything(header=a, sizes=b, alpha=1, start=(1, 2), out_shapes={"result": 4})
+    array = everything(array, sizes, a, alpha=1, start=x)
+    two = cast("TwoOutputs", driver.compile(module))
+    first, second = two(ints, out_shapes={"f": 4})
+    print(first.mean(), second.mean(), [one.read() for one in two(a, b)])
+    two(a, out=(None, x), out_shapes={"f": 4})
 """
+NO_FORM = "No overload variant"
 WRONG = {
-    'saxpy(x, push_constants={"alpha": 2, "count": 4})': "Too few arguments",
-    'saxpy(ints, x, push_constants={"alpha": 2, "count": 4})': "Argument 1",
-    'saxpy(x, x, push_constants={"alpha": 2})': 'Missing key "count"',
-    'saxpy(x, x, push_constants={"alpha": 2, "count": 1.5})': 'expression has type "float"',
-    "saxpy(x, x)": 'Missing named argument "push"',
-    'mandelbrot(push_constants={"left": 0, "top": 0, "step": 0.5, "width": 4, "height": 4})': "No overload variant",
-    'wrong: "Specs" = {"NOPE": 1}': 'Extra key "NOPE"',
+    "saxpy(x, alpha=2, count=4)": NO_FORM,
+    "saxpy(ints, x, alpha=2, count=4)": "Argument 1",
+    "saxpy(x, x, alpha=2)": NO_FORM,
+    "saxpy(x, x, alpha=2, count=1.5)": NO_FORM,
+    'saxpy(x, x, push_constants={"alpha": 2})': NO_FORM,
+    "saxpy(x, x)": NO_FORM,
+    "saxpy(x, x, alpha=2, count=4, groups=1)": NO_FORM,
+    "saxpy(x, z=x, alpha=2, count=4)": NO_FORM,
+    "saxpy(a, b, alpha=2, count=4).mean()": '"Buffer" has no attribute "mean"',
+    "saxpy(a, x, alpha=2, count=4).read()": 'has no attribute "read"',
+    "saxpy.bind(x, x, alpha=2, count=4)": NO_FORM,
+    "mandelbrot(push_constants=place)": NO_FORM,
+    'mandelbrot(push_constants=place, out_shapes={"nope": 16})': NO_FORM,
+    'wrong: "Constants" = {"NOPE": 1}': 'Extra key "NOPE"',
+    'short: "PushConstants" = {"left": 0.0}': "Missing keys",
 }
+TWO_OUTPUTS = """
+#version 450
+layout(local_size_x = 64) in;
+layout(binding = 0) writeonly buffer F { float f[]; };
+layout(binding = 1) buffer G { int g[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < g.length()) { f[i] = 1.0; g[i] = 2; } }
+"""
 
 
 def strange_names() -> SpirvModule:
@@ -83,7 +116,8 @@ def strange_names() -> SpirvModule:
 def stubs() -> dict[str, str]:
     found = {name: stub_of(shipped_module(name)) for name in ("saxpy", "byte_histogram", "mandelbrot")}
     everything = stub_of(SpirvModule.from_glsl(TEXT / "everything.comp"))
-    return found | {"strange": stub_of(strange_names()), "everything": everything}
+    two_outputs = stub_of(SpirvModule.from_glsl(TWO_OUTPUTS))
+    return found | {"strange": stub_of(strange_names()), "everything": everything, "two_outputs": two_outputs}
 
 
 def test_a_stub_is_written_as_it_was() -> None:
@@ -91,26 +125,49 @@ def test_a_stub_is_written_as_it_was() -> None:
     assert found == (TEXT / "everything.pyi.txt").read_text("utf-8").splitlines()[1:]
 
 
-def test_names_that_python_does_not_allow_are_replaced_and_kept_apart() -> None:
-    tree = ast.parse(stub_of(strange_names()))
-    (call,) = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) and node.name == "__call__"]
-    assert [one.arg for one in call.args.posonlyargs] == [
-        "self",
-        "b_class",
-        "groups_1",
-        "b_1st",
-        "a_b",
-        "b____",
-        "back_slash",
-        "l_nea",
-        "b___init__",
-        "x_y",
-        "x_y_1",
-        "_",
+def calls_in(stub: str) -> list[ast.FunctionDef]:
+    return [node for node in ast.walk(ast.parse(stub)) if isinstance(node, ast.FunctionDef) and node.name == "__call__"]
+
+
+def test_names_that_python_does_not_allow_are_replaced_kept_apart_and_given_by_position() -> None:
+    text = stub_of(strange_names())
+    assert {tuple(one.arg for one in call.args.posonlyargs) for call in calls_in(text)} == {
+        (
+            "self",
+            "b_class",
+            "workgroups_1",
+            "b_1st",
+            "a_b",
+            "b____",
+            "back_slash",
+            "l_nea",
+            "b___init__",
+            "x_y",
+            "x_y_1",
+            "_",
+        )
+    }
+    (push,) = [
+        node
+        for node in ast.parse(text).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PushConstants"
     ]
-    (push,) = [node for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "Push"]
     assert isinstance(push.value, ast.Call)
     assert list(ast.literal_eval(ast.unparse(push.value.args[1]).replace(": int", ": 0"))) == NAMES
+
+
+def test_names_that_python_allows_are_given_by_position_or_name() -> None:
+    calls = calls_in(stub_of(shipped_module("saxpy")))
+    assert {tuple(one.arg for one in call.args.args) for call in calls} == {("self", "x", "y")}
+    assert [len(call.args.posonlyargs) for call in calls] == [0] * len(calls)
+
+
+@pytest.mark.parametrize(("name", "by_keyword"), [("alpha", True), ("timeout", False), ("lambda", False), ("f", False)])
+def test_push_constants_are_keywords_unless_a_name_is_taken(name: str, by_keyword: bool) -> None:  # noqa: FBT001 -- a parameter
+    pushed = f"layout(push_constant) uniform Push {{ float {name}; uint count; }} push;"
+    calls = calls_in(stub_of(SpirvModule.from_glsl(TWO_OUTPUTS.replace("void main", f"{pushed}\nvoid main"))))
+    named = [{one.arg for one in call.args.kwonlyargs} >= {name, "count"} for call in calls]
+    assert (any(named), all(named)) == (by_keyword, False)
 
 
 def test_a_shader_that_cannot_run_has_no_stub() -> None:
@@ -147,7 +204,7 @@ def check_types(tmp_path: Path, run_python: RunChild, mypy_cache: Path) -> objec
 
 
 def test_a_type_checker_accepts_the_stubs_and_who_calls_them_right(check_types: object) -> None:
-    assert check_types(USE) == (0, "Success: no issues found in 6 source files\n")  # type: ignore[operator]
+    assert check_types(USE) == (0, "Success: no issues found in 7 source files\n")  # type: ignore[operator]
 
 
 def test_a_type_checker_finds_each_wrong_call(check_types: object) -> None:

@@ -23,24 +23,42 @@ if TYPE_CHECKING:
 
 _NUMPY = {"u": "uint", "i": "int", "f": "float"}
 _PYTHON = {"u": "int", "i": "int", "f": "float", "b": "bool"}
-_TAKEN = frozenset({"self", "groups", "push", "out_counts", "split", "timeout", "strict", "label"})
+_GRID = ("workgroups: int | Sequence[int] | None = None", "invocations: int | Sequence[int] | None = None")
+_OPTIONS = ("split: bool = False", "timeout: float | None = None", "strict: bool | None = None", "label: str | None = None")
+_OWN = ("self", "push_constants", "out", "out_shapes")
+_TAKEN = frozenset({*_OWN, *(one.partition(":")[0] for one in (*_GRID, *_OPTIONS))})
 _HEAD = """\
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypedDict, overload
+from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from vyre_driver import BoundKernel, Buffer, Trace
-from vyre_driver.binding import BindingPlan
+from vyre_driver.binding import Binding, BindingPlan
+from vyre_driver.spirv.layout import Member
+
+Values: TypeAlias = NDArray[Any] | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+Out = TypeVar("Out", bound=NDArray[Any] | Buffer)
 """
+_PROPERTIES = {
+    "name": "str",
+    "signature": "str",
+    "buffers": "tuple[Binding, ...]",
+    "push_constants": "tuple[Member, ...]",
+    "constants": "dict[str, int | float | bool]",
+    "workgroup_size": "tuple[int, int, int]",
+    "plan": "BindingPlan",
+    "trace": "Trace",
+}
 
 
 def stub_of(module: SpirvModule) -> str:
     """Return the text of a ``.pyi`` for the entry point that the module runs.
 
-    ``Kernel`` in it is called with one array a buffer, or without the arrays of write-only buffers where ``out_counts`` gives
-    their elements; ``Specs`` is what ``Driver.compile`` takes.
+    ``Kernel`` in it is called with one array or buffer each, or without those that are only written where ``out`` or
+    ``out_shapes`` gives their shape, and with push constants by keyword or as ``push_constants``. It returns buffers where all
+    that is given is buffers, what ``out`` is, and else arrays. ``Constants`` is what ``Driver.compile`` takes.
 
     Raises
     ------
@@ -51,14 +69,14 @@ def stub_of(module: SpirvModule) -> str:
     """
     found = module.reflection
     title = f"{shown(module.name)}: {module.signature}".replace("\\", "\\\\").replace('"', '\\"')
-    outputs = [one for one in found.buffers if not one.readable and one.writable]
+    shapes = [_Field(one.name, "int | tuple[int, ...]", "elements, or shape") for one in found.buffers if _is_output(one)]
     parts = [
         f'"""{title}"""\n',
         _HEAD,
-        *_dictionary("Specs", [_spec_field(one) for one in found.spec_constants], total=False),
-        *_dictionary("Push", [_push_field(one) for one in found.push_constants], total=True),
-        *_dictionary("OutCounts", [_Field(one.name, "int", "elements") for one in outputs], total=False),
-        "\n".join(_kernel(found, outputs)),
+        *_dictionary("Constants", [_constant_field(one) for one in found.spec_constants], total=False),
+        *_dictionary("PushConstants", [_push_field(one) for one in found.push_constants], total=True),
+        *_dictionary("OutShapes", shapes, total=False),
+        "\n".join(_kernel(found)),
     ]
     return "\n".join(parts) + "\n"
 
@@ -69,13 +87,22 @@ class _Field(NamedTuple):
     comment: str
 
 
+class _Call(NamedTuple):
+    """A form of the calls: the type of what each buffer is given, and of the rest."""
+
+    arrays: dict[str, str]
+    out: str
+    shapes: str
+    returned: str
+
+
 def _dictionary(name: str, fields: Sequence[_Field], *, total: bool) -> list[str]:
     """A dictionary type in the form that takes any key; none without fields."""
     lines = [f"    {field.name!r}: {field.type_text},  # {field.comment}" for field in fields]
     return ["\n".join([f"{name} = TypedDict({name!r}, {{", *lines, f"}}, total={total})"]) + "\n"] if fields else []
 
 
-def _spec_field(constant: SpecConstant) -> _Field:
+def _constant_field(constant: SpecConstant) -> _Field:
     return _Field(constant.name, _PYTHON[constant.scalar.kind], f"{constant.scalar} = {default_text(constant)}")
 
 
@@ -105,69 +132,106 @@ def _push_comment(found: MemoryType) -> str:
     return f"{count} x {numbers.scalar}"
 
 
-def _array(buffer: BufferInterface) -> str:
+def _is_output(buffer: BufferInterface) -> bool:
+    """Whether a call may leave it out: what is only written."""
+    return buffer.writable and not buffer.readable
+
+
+def _given(buffer: BufferInterface) -> str:
+    """Return the type of the arrays that a buffer takes."""
+    found = _returned(buffer)
+    return "Values" if found == "NDArray[Any]" else found
+
+
+def _returned(buffer: BufferInterface) -> str:
+    """Return the type of the array that a buffer comes back as."""
     scalar = buffer.element.scalar
     if scalar is None or scalar.dtype is None or buffer.header_bytes:
         return "NDArray[Any]"
     return f"NDArray[np.{_NUMPY[scalar.kind]}{scalar.bits}]"
 
 
-def _kernel(found: Reflection, outputs: Sequence[BufferInterface]) -> Iterator[str]:
-    written = [_array(one) for one in found.buffers if one.writable]
-    returned = written[0] if len(written) == 1 else f"tuple[{', '.join(written)}]"
-    has_counts = all(one.count for one in outputs)
-    counts = "out_counts: OutCounts | None = None" if outputs else "out_counts: None = None"
-    yield "class Kernel(Protocol):"
+def _one_or_tuple(types: Sequence[str]) -> str:
+    return types[0] if len(types) == 1 else f"tuple[{', '.join(types)}]"
+
+
+def _calls(found: Reflection) -> Iterator[_Call]:
+    """The forms of a call: with ``out``; with all buffers; without those that are only written, and their shapes."""
+    written = [one for one in found.buffers if one.writable]
+    outputs = [one for one in written if _is_output(one)]
+    inputs = [one for one in found.buffers if one not in outputs]
+    shapes = "out_shapes: OutShapes | None = None" if outputs else "out_shapes: None = None"
+    some = {one.name: f"{_given(one)} | Buffer" for one in inputs}
+    into = "out: Out" if len(written) == 1 else "out: tuple[NDArray[Any] | Buffer | None, ...]"
+    yield _Call(some, into, shapes, "Out" if len(written) == 1 else "tuple[Any, ...]")
+
+    arrays, buffers = _one_or_tuple([*map(_returned, written)]), _one_or_tuple(["Buffer"] * len(written))
+    yield _Call({one.name: "Buffer" for one in found.buffers}, "out: None = None", "out_shapes: None = None", buffers)
+    every = {one.name: f"{_given(one)} | Buffer" for one in found.buffers}
+    yield _Call(every, "out: None = None", "out_shapes: None = None", arrays)
     if outputs:
-        given = [one for one in found.buffers if one not in outputs]
-        yield "    @overload"
-        yield from _call(found, given, counts if has_counts else "out_counts: OutCounts", returned)
-        yield "    @overload"
-    yield from _call(found, found.buffers, counts, returned)
-    yield "    def bind("
-    yield from _parameters([(one.name, "Buffer") for one in found.buffers])
-    yield from _options(found)
-    yield "    ) -> BoundKernel: ..."
-    yield "    @property"
-    yield "    def trace(self) -> Trace: ..."
-    yield "    @property"
-    yield "    def constants(self) -> dict[str, int | float | bool]: ..."
-    yield "    @property"
-    yield "    def workgroup(self) -> tuple[int, int, int]: ..."
-    yield "    @property"
-    yield "    def plan(self) -> BindingPlan: ..."
+        needed = shapes if all(one.count for one in outputs) else "out_shapes: OutShapes"
+        if inputs:
+            yield _Call({one.name: "Buffer" for one in inputs}, "out: None = None", needed, buffers)
+        yield _Call(some, "out: None = None", needed, arrays)
 
 
-def _call(found: Reflection, buffers: Sequence[BufferInterface], counts: str, returned: str) -> Iterator[str]:
-    yield "    def __call__("
-    yield from _parameters([(one.name, _array(one)) for one in buffers])
-    yield from _options(found)
-    yield f"        {counts},"
-    yield "        split: bool = False,"
-    yield "        timeout: float | None = None,"
-    yield "        strict: bool | None = None,"
-    yield "        label: str | None = None,"
-    yield f"    ) -> {returned}: ..."
+def _kernel(found: Reflection) -> Iterator[str]:
+    yield "class Kernel(Protocol):"
+    for call in _calls(found):
+        yield from _overloads(found, "__call__", call, (call.out, call.shapes, *_OPTIONS))
+    bound = _Call({one.name: "Buffer" for one in found.buffers}, "", "", "BoundKernel")
+    yield from _overloads(found, "bind", bound, ())
+    yield "    def disassemble(self) -> str: ..."
+    for name, type_text in _PROPERTIES.items():
+        yield "    @property"
+        yield f"    def {name}(self) -> {type_text}: ..."
 
 
-def _parameters(named: Sequence[tuple[str, str]]) -> Iterator[str]:
-    yield "        self,"
-    names = set(_TAKEN)
-    for name, type_text in named:
-        yield f"        {_identifier(name, names)}: {type_text},"
-    yield "        /,"
-    yield "        *,"
+def _overloads(found: Reflection, method: str, call: _Call, options: Sequence[str]) -> Iterator[str]:
+    """A method with push constants by keyword, where all names can be keywords, and with ``push_constants``."""
+    pushed = found.push_constants
+    named = [f"{one.name}: {_push_type(one.type)}" for one in pushed]
+    arrays = list(_parameters(call.arrays))
+    forms = [(named, "push_constants: None = None")]
+    if pushed:
+        forms.append(([], "push_constants: PushConstants"))
+        taken = _TAKEN.union(one.name for one in found.buffers)
+        if not all(_is_free(one.name, taken) for one in pushed):
+            del forms[0]
+    for keywords, given in forms:
+        if method == "__call__" or len(forms) > 1:
+            yield "    @overload"
+        overlaps = method == "__call__" and set(call.arrays.values()) == {
+            "Buffer"
+        }  # with the next: buffers are taken there too
+        yield f"    def {method}({'  # type: ignore[overload-overlap]' if overlaps else ''}"
+        for one in ("self", *arrays, "*", *keywords, *_GRID, given, *options):
+            yield f"        {one},"
+        yield f"    ) -> {call.returned}: ..."
 
 
-def _options(found: Reflection) -> Iterator[str]:
-    yield "        groups: Sequence[int] | None = None,"
-    yield "        push: Push," if found.push_constants else "        push: Mapping[str, object] | None = None,"
+def _parameters(arrays: dict[str, str]) -> Iterator[str]:
+    """The parameters of buffers: up to the last whose name Python does not allow by position only."""
+    taken = set(_TAKEN)
+    names = [_identifier(name, taken) for name in arrays]
+    last = max((at for at, (name, own) in enumerate(zip(names, arrays, strict=True)) if name != own), default=-1)
+    for at, (name, type_text) in enumerate(zip(names, arrays.values(), strict=True)):
+        yield f"{name}: {type_text}"
+        if at == last:
+            yield "/"
+
+
+def _is_free(name: str, taken: frozenset[str]) -> bool:
+    """Whether Python allows a name, and nothing else has it."""
+    is_allowed = re.fullmatch(r"[A-Za-z_][0-9A-Za-z_]*", name) is not None and not keyword.iskeyword(name)
+    return is_allowed and not name.startswith("__") and name not in taken
 
 
 def _identifier(name: str, taken: set[str]) -> str:
     """Return a name that Python allows and no other parameter has, and take it."""
     result = re.sub(r"[^0-9A-Za-z_]", "_", name)
-    if not result.isidentifier() or keyword.iskeyword(result) or result.startswith("__"):
+    if not _is_free(result, frozenset()):
         result = f"b_{result}"
     found, number = result, 1
     while found in taken:

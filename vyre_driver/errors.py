@@ -39,6 +39,9 @@
     |-- InvalidAutotuneFile           2209  ValueError
     |-- InvalidTuningSpace            2210  ValueError
     |-- TuningFailed                  2211  RuntimeError
+    |-- IndexOutOfRange               2212  IndexError
+    |-- CopyNeeded                    2213  BufferError
+    |-- NotAnArray                    2214  TypeError
     |-- ToolUnavailable               2301  OSError
     |-- ShaderSyntaxError             2302  ValueError
     |-- InvalidSetting                2401  ValueError

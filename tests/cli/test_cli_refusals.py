@@ -23,7 +23,8 @@ PUSH = ("--push", "alpha=2", "--push", "count=8")
 RUN = ("run", "saxpy.spv", *IN, *PUSH)
 REBUILD = "Fix: rebuild the shader with its compiler and pass the whole .spv file."
 COUNT = "Fix: give an integer from 1 to 4294967295."
-GROUPS = "Fix: write --groups 64 or --groups 8,8,1."
+WORKGROUPS = "Fix: write --workgroups 64 or --workgroups 8,8,1."
+INVOCATIONS = "Fix: write --invocations 64 or --invocations 8,8,1."
 READABLE = "Fix: name a readable file."
 NPY = "Fix: write it with numpy.save."
 
@@ -96,9 +97,17 @@ def test_an_unknown_verb_is_refused(refused: Refused) -> None:
         (("--in", "z=x.npy"), "2201: --in names 'z', which is no such buffer of the shader. Fix: name one of x, y."),
         (("--out", "x=new.npy"), "2201: --out names 'x', which is no such buffer of the shader. Fix: name one of y."),
         (("--count", "x=8"), "2201: --count names 'x', which is no such buffer of the shader. Fix: name one of y."),
-        (("--groups", "8,,1"), f"2501: --groups '8,,1' is not a list of integers. {GROUPS}"),
-        (("--groups", ""), f"2501: --groups '' is not a list of integers. {GROUPS}"),
-        (("--groups", "many"), f"2501: --groups 'many' is not a list of integers. {GROUPS}"),
+        (("--workgroups", "8,,1"), f"2501: --workgroups '8,,1' is not a list of integers. {WORKGROUPS}"),
+        (("--workgroups", ""), f"2501: --workgroups '' is not a list of integers. {WORKGROUPS}"),
+        (("--workgroups", "many"), f"2501: --workgroups 'many' is not a list of integers. {WORKGROUPS}"),
+        (("--invocations", "8x8"), f"2501: --invocations '8x8' is not a list of integers. {INVOCATIONS}"),
+        (
+            ("--invocations", "8", "--workgroups", "1"),
+            (
+                "2501: the command line is wrong: argument --workgroups: not allowed with argument --invocations. "
+                "Fix: see vyre-driver run --help."
+            ),
+        ),
         (("--count", "y=8"), "2501: 'y' has both --in and --count. Fix: give one of them."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

@@ -119,11 +119,37 @@ def test_constants_vectors_and_several_outputs_reach_the_files(run_cli: RunChild
     assert found == ([16, 13, 10, 7], [-2, -2])
 
 
-@pytest.mark.parametrize(("groups", "written"), [("1", 64), ("2,1,1", 128), ("auto", 200)])
-def test_groups_set_the_grid(run_cli: RunChild, work: Path, groups: str, written: int) -> None:
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("--workgroups=1", 64),
+        ("--workgroups=2,1,1", 128),
+        ("--workgroups=auto", 200),
+        ("--invocations=65", 128),
+        ("--invocations=128,1", 128),
+        ("--invocations=0", 0),
+    ],
+)
+def test_workgroups_and_invocations_set_the_grid(run_cli: RunChild, work: Path, given: str, written: int) -> None:
     (work / "fill.comp").write_text(FILL)
-    run_cli("run", "fill.comp", "--push", "start=1,1", "--count", "y=200", "--groups", groups, "--out", "y=y.bin")
+    run_cli("run", "fill.comp", "--push", "start=1,1", "--count", "y=200", given, "--out", "y=y.bin")
     assert int((np.fromfile(work / "y.bin", np.int32) != 0).sum()) == written
+
+
+def test_the_time_is_that_of_the_grid_and_nothing_is_not_timed(run_cli: RunChild, work: Path) -> None:
+    (work / "fill.comp").write_text(FILL)
+    given = ("run", "fill.comp", "--push", "start=1,1", "--count", "y=200", "--time=2", "--out", "y=y.bin")
+    assert run_cli(*given, "--invocations", "200").status == 0
+    done = run_cli(*given, "--invocations", "0")
+    assert (done.status, done.complaint[-1:]) == (
+        2,
+        [
+            (
+                "vyre-driver: error 2201: --time has nothing to time: there are 0 invocations, or a buffer has no elements. "
+                "Fix: leave --time out."
+            )
+        ],
+    )
 
 
 def test_an_existing_output_is_replaced(run_saxpy: RunChild, work: Path) -> None:
@@ -147,14 +173,14 @@ def test_only_the_outputs_are_left_in_the_directory(run_saxpy: RunChild, work: P
     ("arguments", "line"),
     [
         (
-            ("--groups", "1,1,LIMIT"),
+            ("--workgroups", "1,1,LIMIT"),
             (
                 "2104: the grid has LIMIT workgroups along z, and the device allows BELOW. "
                 "Fix: start fewer workgroups, and let an invocation do several elements."
             ),
         ),
         (
-            ("--groups", "0"),
+            ("--workgroups", "0"),
             "2201: workgroups is (0,), which is not 1 to 3 numbers of at least 1. Fix: give workgroups=(x, y, z).",
         ),
         (
@@ -169,7 +195,7 @@ def test_only_the_outputs_are_left_in_the_directory(run_saxpy: RunChild, work: P
             ),
         ),
     ],
-    ids=["over the limit of groups", "no groups", "unknown push constant", "unknown constant"],
+    ids=["over the limit of workgroups", "no workgroups", "unknown push constant", "unknown constant"],
 )
 def test_what_only_the_device_can_judge_leaves_an_existing_output_as_it_was(
     refused: Refused, work: Path, physical_device: PhysicalDevice, arguments: tuple[str, ...], line: str

@@ -70,12 +70,14 @@ def _add_call(parser: argparse.ArgumentParser) -> None:
         "--spec", dest="specs", action="append", default=[], metavar="NAME=VALUE", help="specialization constant"
     )
     parser.add_argument("--push", action="append", default=[], metavar="NAME=VALUE", help="push constant (a vector: V,V,V)")
-    parser.add_argument(
-        "--groups",
+    grid = parser.add_mutually_exclusive_group()
+    grid.add_argument(
+        "--workgroups",
         default="auto",
         metavar="X,Y,Z|auto",
-        help="workgroups; auto: an invocation an element of the largest output",
+        help="how many workgroups; auto: an invocation an element of the largest output",
     )
+    grid.add_argument("--invocations", metavar="W,H,D", help="how many invocations, in whole workgroups that have as many")
     parser.add_argument(
         "--time",
         nargs="?",
@@ -105,25 +107,32 @@ def run(options: argparse.Namespace) -> int:
     specs = _specs(module.reflection, pairs("--spec", options.specs))
     push = _push(module.reflection, pairs("--push", options.push))
     arrays, out_shapes = _inputs(plan, inputs, pairs("--count", options.counts))
-    groups = None if options.groups == "auto" else whole_numbers("--groups", options.groups)
+    grid = _grid(options)
     with ExitStack() as stack:
         files = _open_outputs(plan, outputs, stack)
         driver = stack.enter_context(Driver(options.device, allow_software=options.allow_software or None))
         kernel = driver.compile(module, specs)
 
         def call(*, strict: bool | None = None) -> Any:  # noqa: ANN401 -- as a kernel's
-            return kernel(*arrays, workgroups=groups, push_constants=push, out_shapes=out_shapes, strict=strict)
+            return kernel(*arrays, **grid, push_constants=push, out_shapes=out_shapes, strict=strict)
 
         named = _named(plan, call(strict=options.strict or None))
         took = None
         if options.time is not None:
             buffers = _buffers(driver, plan, arrays, named)
             moved = sum(one.nbytes for one in (*arrays, *named.values()))
-            took = run_timing.timed(call, kernel.bind(*buffers, workgroups=groups, push_constants=push), options.time, moved)
+            took = run_timing.timed(call, kernel.bind(*buffers, **grid, push_constants=push), options.time, moved)
         for name, file in files.items():
             file.write(named[name])
         _show(driver, kernel, _described(named, files), took, as_json=options.json)
     return 0
+
+
+def _grid(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the grid as a call takes it, none to have it guessed."""
+    if options.invocations is not None:
+        return {"invocations": whole_numbers("--invocations", options.invocations)}
+    return {} if options.workgroups == "auto" else {"workgroups": whole_numbers("--workgroups", options.workgroups)}
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.cli.progress import human_bytes, human_count, human_measure
+from vyre_driver.errors import InvalidInput
+from vyre_driver.kompute.pipeline import NoDispatch
 from vyre_driver.kompute.timing import TimedDispatches
 
 if TYPE_CHECKING:
@@ -24,8 +26,12 @@ def timed(call: Callable[[], object], bound: BoundKernel, runs: int, moved_bytes
     """Return medians and minima in ns of so many calls, and of so many runs on the device's clock (None where it has none).
 
     ``bound`` is the same dispatch on resident buffers. With ``runs`` 0 there are as many as take about a second, 3 at least and
-    1000 at most. Before either the device is kept busy for 0.1 s.
+    1000 at most. Before either the device is kept busy for 0.1 s. Raises InvalidInput if nothing runs.
     """
+    if isinstance(bound.pipeline, NoDispatch):
+        raise InvalidInput(
+            "--time has nothing to time: there are 0 invocations, or a buffer has no elements", fix="leave --time out"
+        )
     on_device = TimedDispatches([bound])
     _keep_busy(on_device)
     first_ns = _ns_of(call)

@@ -34,7 +34,7 @@ VERBS = {
         "for standard input.",
         (
             "run saxpy --in x=random:1000 --in y=zeros:1000 --push alpha=2 --push count=1000 --out y=y.npy",
-            "run blur.comp --in src=picture.npy --count dst=12707 --groups 16,13 --out dst=- > blurred.npy",
+            "run blur.comp --in src=picture.npy --count dst=12707 --invocations 131,97 --out dst=- > blurred.npy",
             "run saxpy --in x=random:1000000 --count y=1000000 --push alpha=2 --push count=1000000 --time",
             "run --list",
         ),

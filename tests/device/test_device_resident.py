@@ -9,6 +9,7 @@ import pytest
 from kernels import SHIFT, STEP, Spin
 
 from vyre_driver.errors import InvalidInput
+from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
     from conftest import CompileText
@@ -181,3 +182,9 @@ def test_a_read_waits_for_the_work_that_still_writes_the_buffer(driver: Driver) 
     spin = Spin(driver, seconds=0.2)
     spin.bound.submit()
     assert spin.ended.read().tolist() == [spin.groups]
+
+
+def test_a_buffer_without_elements_is_mixed_with_arrays(driver: Driver) -> None:
+    saxpy, none = driver.compile(shipped_module("saxpy")), np.empty(0, np.float32)
+    for given in ((driver.zeros(0, "f4"), none), (none, driver.zeros(0, "f4"))):
+        np.testing.assert_array_equal(saxpy(*given, alpha=1, count=0), none, strict=True)

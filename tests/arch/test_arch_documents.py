@@ -90,21 +90,20 @@ def test_the_quick_start_runs_and_prints_what_it_shows(root: Path, tmp_path: Pat
 
 
 # Added to a line, so that it ends within seconds; the last of two options counts.
-SHORTER = {"tune": "--seconds 1 --allow-software", "demo": "--npy x.npy", "run": "--allow-software"}
+SHORTER = {"tune": "--seconds 1 --allow-software", "demo": "--npy result.npy", "run": "--allow-software"}
 
 
 @pytest.mark.device
 def test_the_commands_of_the_quick_start_run_one_after_the_other(root: Path, tmp_path: Path, run_program: RunChild) -> None:
     block = (root / "README.md").read_text("utf-8").partition("From the shell")[2].partition("\n\n")[2].partition("\n\n")[0]
-    for name in ("shaders", "README.md"):
-        (tmp_path / name).symlink_to(root / name)
+    (tmp_path / "README.md").symlink_to(root / "README.md")
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     lines = [line.strip() for line in block.splitlines()]
     verbs = [line.split()[1] for line in lines]
     for line, verb in zip(lines, verbs, strict=True):
         done = run_program("sh", "-c", f"{line} {SHORTER.get(verb, '')}", cwd=tmp_path, env={"PATH": path})
         assert done.status == 0, f"{line}: {done.stderr}"
-    assert verbs == ["-c", "devices", "run", "spirv", "tune", "demo"]
+    assert verbs == ["devices", "run", "spirv", "tune", "demo"]
     assert np.load(tmp_path / "result.npy").tolist() == (2 * np.arange(1000, dtype=np.float32) + 1).tolist()
 
 
@@ -137,6 +136,15 @@ def test_the_example_in_the_document_on_futures_prints_as_it_shows(root: Path, r
     done = run_python("-W", "error", "-c", python_blocks(document)[0])
     assert (done.status, done.stdout.count("\n")) == (0, 3), done.stderr
     assert "".join(f"    {line}\n" for line in done.stdout.splitlines()) in document.read_text("utf-8")
+
+
+@pytest.mark.device
+def test_the_document_on_arrays_prints_what_stands_below_each_block(root: Path, run_python: RunChild) -> None:
+    document = root / "docs" / "arrays.md"
+    done = run_python("-W", "error", "-c", "\n".join(python_blocks(document)))
+    shown = re.findall(r"^```\n\n((?:    .*\n)+)", document.read_text("utf-8"), re.MULTILINE)
+    assert (done.status, len(shown)) == (0, len(python_blocks(document))), done.stderr
+    assert done.stdout == "".join(line.removeprefix("    ") for line in "".join(shown).splitlines(keepends=True))
 
 
 def test_links_between_the_documents_lead_somewhere(root: Path) -> None:

@@ -52,7 +52,7 @@ def pack_push_constants(
         name = str(next(iter(given)))
         raise InvalidPushConstant(
             f"a program has no push constants, and {name!r} was given",
-            fix="leave push out; give values as specs, or in a buffer",
+            fix="leave it out; give values as constants of compile, or in a buffer",
             constant=name,
         )
     block = bytearray(byte_len)

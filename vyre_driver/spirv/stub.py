@@ -36,7 +36,6 @@ from numpy.typing import NDArray
 
 from vyre_driver import BoundKernel, Buffer, Trace
 from vyre_driver.binding import Binding, BindingPlan
-from vyre_driver.spirv.layout import Member
 
 Values: TypeAlias = NDArray[Any] | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 Out = TypeVar("Out", bound=NDArray[Any] | Buffer)
@@ -45,7 +44,7 @@ _PROPERTIES = {
     "name": "str",
     "signature": "str",
     "buffers": "tuple[Binding, ...]",
-    "push_constants": "tuple[Member, ...]",
+    "push_constants": "tuple[Any, ...]",
     "constants": "dict[str, int | float | bool]",
     "workgroup_size": "tuple[int, int, int]",
     "plan": "BindingPlan",

@@ -12,9 +12,10 @@ from kernels import SHIFT, glsl
 from vyre_driver import Driver
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import TensorBuffer
-from vyre_driver.kompute.pipeline import BoundPipeline, PipelineSource
+from vyre_driver.kompute.pipeline import BoundPipeline
 from vyre_driver.kompute.submission import Submission
 from vyre_driver.kompute.views import Pieces
+from vyre_driver.lowering.source import PipelineSource
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:

@@ -23,17 +23,8 @@ if TYPE_CHECKING:
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.kompute.views import Pieces
+    from vyre_driver.lowering.source import PipelineSource
     from vyre_driver.vulkan.layer._layer import PipelineFacts
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineSource:
-    """The source of a pipeline: SPIR-V in host order, specialization words by SpecId, push-constant bytes, a saved blob."""
-
-    code: bytes
-    spec_words: tuple[int, ...]
-    push_constant_bytes: int
-    native: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,3 +63,13 @@ class KernelSource:
     capabilities: Collection[int] = ()
     config: DispatchConfig | None = None
     target: LoweringTarget | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineSource:
+    """The source of a pipeline: SPIR-V in host order, specialization words by SpecId, push-constant bytes, a saved blob."""
+
+    code: bytes
+    spec_words: tuple[int, ...]
+    push_constant_bytes: int
+    native: bytes = b""

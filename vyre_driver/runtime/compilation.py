@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from vyre_driver.cache.entry import PipelineEntry, Verdict
-from vyre_driver.kompute.pipeline import PipelineSource
+from vyre_driver.lowering.source import PipelineSource
 from vyre_driver.runtime.kernel_pipelines import CompiledKernel
 from vyre_driver.runtime.pipelines import pipeline_key
 from vyre_driver.runtime.trace import Trace

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.identity.keys import PipelineCacheKey
-    from vyre_driver.kompute.pipeline import PipelineSource, StageTimes
+    from vyre_driver.kompute.pipeline import StageTimes
     from vyre_driver.kompute.views import Pieces
-    from vyre_driver.lowering.source import KernelSource
+    from vyre_driver.lowering.source import KernelSource, PipelineSource
     from vyre_driver.runtime.context import Context
     from vyre_driver.runtime.trace import Trace
     from vyre_driver.vulkan.layer._layer import PipelineFacts

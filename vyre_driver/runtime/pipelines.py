@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from vyre_driver.cache.disk import DiskPipelineCache
     from vyre_driver.kompute.device import KomputeDevice
-    from vyre_driver.kompute.pipeline import BoundPipeline, PipelineSource
-    from vyre_driver.lowering.source import KernelSource
+    from vyre_driver.kompute.pipeline import BoundPipeline
+    from vyre_driver.lowering.source import KernelSource, PipelineSource
     from vyre_driver.vulkan.devices import PhysicalDevice
 
 

@@ -11,9 +11,10 @@ from vyre_driver import Driver
 from vyre_driver.errors import DispatchTimeout
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import TensorBuffer
-from vyre_driver.kompute.pipeline import BoundPipeline, PipelineSource
+from vyre_driver.kompute.pipeline import BoundPipeline
 from vyre_driver.kompute.submission import Submission
 from vyre_driver.kompute.views import Pieces
+from vyre_driver.lowering.source import PipelineSource
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

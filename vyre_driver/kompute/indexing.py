@@ -9,6 +9,8 @@ import math
 import operator
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from vyre_driver.checks import integer
 from vyre_driver.errors import IndexOutOfRange, InvalidInput
 
@@ -67,8 +69,8 @@ def _range(one: object, length: int, axis: int) -> tuple[int, int]:
     if isinstance(one, slice):
         try:
             start, stop, step = one.indices(length)
-        except TypeError as error:
-            raise InvalidInput(f"the slice {_shown(one)} is not made of integers", fix="give integers") from error
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"the slice {_shown(one)} cannot be used ({error})", fix="give integers, and no step") from error
         count = len(range(start, stop, step))
         if step != 1 and count > 1:
             raise InvalidInput(
@@ -76,7 +78,7 @@ def _range(one: object, length: int, axis: int) -> tuple[int, int]:
                 fix="leave the step out, or read() the buffer and slice the array",
             )
         return start if count else 0, count
-    found = integer(one)
+    found = None if isinstance(one, np.bool_) else integer(one)
     if found is None:
         raise InvalidInput(
             f"the index of a buffer holds {_shown(one)}, and takes integers, slices and one ellipsis",

@@ -18,7 +18,7 @@ from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.elements import check_target, checked_dtype, checked_shape, element_bytes, reshaped
 from vyre_driver.kompute.exports import capsule_of, device_of
 from vyre_driver.kompute.indexing import select
-from vyre_driver.kompute.memory import TensorBuffer, check_sizes
+from vyre_driver.kompute.memory import LONGEST_PATTERN, TensorBuffer, check_sizes
 from vyre_driver.process.call_lock import call_lock
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class _Storage:
 
     def close(self) -> None:
         with self.lock:
+            self.is_closed = True  # before the memory goes, for those who look for that without the lock
             self.memory = None
-            self.is_closed = True
             self.lifetime = _ENDED
 
 
@@ -66,19 +66,7 @@ class Buffer(NoArithmetic):
     and reads.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_is_closed",
-        "_is_view",
-        "_storage",
-        "device",
-        "dtype",
-        "form",
-        "name",
-        "nbytes",
-        "offset",
-        "shape",
-    )
+    __slots__ = ("__weakref__", "_is_view", "_storage", "device", "dtype", "form", "name", "nbytes", "offset", "shape")
 
     def __init__(self, device: KomputeDevice, shape: int | Iterable[int], dtype: DTypeLike, name: str = "") -> None:
         """Allocate it; made by ``Driver.buffer``, ``Driver.empty`` and ``Driver.zeros``."""
@@ -90,7 +78,7 @@ class Buffer(NoArithmetic):
         """Bytes from the beginning of the memory; 0 unless it is a view."""
         self.nbytes = math.prod(self.shape) * self.dtype.itemsize
         check_sizes(device, [("a resident buffer", self.nbytes)])
-        self._is_view = self._is_closed = False
+        self._is_view = False
         self._storage = _Storage(TensorBuffer(device, self.nbytes, self.dtype.itemsize) if self.nbytes else None)
         self.form: object = self._storage.number
         """What tells it from all other buffers and views of this process."""
@@ -113,7 +101,7 @@ class Buffer(NoArithmetic):
     @property
     def is_closed(self) -> bool:
         """Whether ``close`` was called, of it or of the buffer that it is a view of."""
-        return self._is_closed or self._storage.is_closed
+        return self._storage.is_closed
 
     @property
     def lifetime(self) -> Lifetime:
@@ -134,12 +122,14 @@ class Buffer(NoArithmetic):
         DispatchFailed
             After ``close``, or if the device cannot be used; a subclass says why, as DeviceLost does.
         """
-        self._check_open()
-        if self._storage.memory is None:
+        self.check_open()
+        memory = self._storage.memory
+        if memory is None:
+            self.check_open()  # closed since
             raise InvalidInput(f"{self.described} has no elements, and no memory", fix="leave it out")
-        return self._storage.memory
+        return memory
 
-    def write(self, array: object, timeout: float | None = None) -> None:
+    def write(self, array: object, timeout: float | Deadline | None = None) -> None:
         """Copy an array of the same type and number of elements, or as many raw bytes, to the device, after all work before.
 
         Work submitted before still sees what the buffer held. No other thread may submit work that uses the buffer meanwhile.
@@ -169,7 +159,7 @@ class Buffer(NoArithmetic):
             )
         self._move(timeout, lambda memory, deadline: memory.write_range(self.offset, np.ascontiguousarray(given), deadline))
 
-    def read(self, timeout: float | None = None, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    def read(self, timeout: float | Deadline | None = None, *, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return a copy of what the device holds, after all work submitted before.
 
         Parameters
@@ -195,12 +185,16 @@ class Buffer(NoArithmetic):
         self._move(timeout, lambda memory, deadline: memory.read_range(self.offset, self.nbytes, deadline, into))
         return found
 
-    def fill(self, value: object, timeout: float | None = None) -> None:
+    def fill(self, value: object, timeout: float | Deadline | None = None) -> None:
         """Set every element to one value of its type, after all work submitted before; raises as ``write``."""
         pattern = element_bytes(value, self.dtype, self.described)
+        if len(pattern) > LONGEST_PATTERN:
+            elements = np.frombuffer(pattern * self.size, np.uint8)
+            self._move(timeout, lambda memory, deadline: memory.write_range(self.offset, elements, deadline))
+            return
         self._move(timeout, lambda memory, deadline: memory.fill_range(self.offset, self.nbytes, pattern, deadline))
 
-    def copy_to(self, target: Buffer, timeout: float | None = None) -> None:
+    def copy_to(self, target: Buffer, timeout: float | Deadline | None = None) -> None:
         """Copy it on the device into a buffer of the same shape and type, after all work submitted before.
 
         The target may overlap it. To a buffer of another driver the copy goes through the host. Raises as ``write``.
@@ -210,8 +204,10 @@ class Buffer(NoArithmetic):
                 f"{self.described} cannot be copied to {target!r}, which is of another shape or type",
                 fix="copy it to one of that shape and type; reshape() and view() give views of another",
             )
-        if target.device is not self.device or self.overlaps(target):
-            target.write(self.read(timeout), timeout)
+        self.check_open()
+        if target.device is not self.device or self.device.layer is None or self.overlaps(target):
+            deadline = timeout if isinstance(timeout, Deadline) else Deadline(timeout, self.device.physical.name)
+            target.write(self.read(deadline), deadline)
             return
         target._move(
             timeout,
@@ -263,10 +259,12 @@ class Buffer(NoArithmetic):
         part = self[key]
         if isinstance(value, Buffer):
             value.copy_to(part)
-        elif np.ndim(value) == 0 and not isinstance(value, bytes | bytearray | memoryview):  # type: ignore[arg-type]
+        elif raw_bytes(value) is not None:
+            part.write(value)
+        elif isinstance(value, tuple) and self.dtype.names is not None:
             part.fill(value)
         else:
-            part.write(value)
+            (part.write if as_array(value, self.described).ndim else part.fill)(value)
 
     def __len__(self) -> int:
         """Return the length of the first axis."""
@@ -281,6 +279,8 @@ class Buffer(NoArithmetic):
     def __iter__(self) -> Any:  # noqa: ANN401 -- never returns
         """Refuse: each element would be a transfer of its own."""
         raise TypeError(f"{self.described} is not iterated over on the host. Fix: iterate over read().")
+
+    __reversed__ = __iter__
 
     def __copy__(self) -> Buffer:
         """Return a new buffer with the same contents, copied on the device."""
@@ -331,7 +331,7 @@ class Buffer(NoArithmetic):
 
     def __enter__(self) -> Buffer:
         """Return the buffer itself; raises DispatchFailed once it is closed."""
-        self._check_open()
+        self.check_open()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
@@ -343,22 +343,23 @@ class Buffer(NoArithmetic):
 
         Of a view: that alone is closed.
         """
-        self._is_closed = True
-        if not self._is_view:
-            self._storage.close()
+        closed = _Storage(None) if self._is_view else self._storage
+        closed.close()
+        self._storage = closed
 
     def __repr__(self) -> str:
         """Return its name, shape, type, bytes, device and state on one line."""
-        state = "closed" if self.is_closed or self.device.in_use.closed else "a view" if self._is_view else ""
         name = f"Buffer {self.name!r}" if self.name else "Buffer"
         where = f"on {self.device.physical.name!r}"
-        return one_line(name, f"shape {self.shape}", str(self.dtype), count(self.nbytes, "byte"), where, state)
+        return one_line(name, f"shape {self.shape}", str(self.dtype), count(self.nbytes, "byte"), where, self._state)
 
     def _repr_html_(self) -> str:
-        device = self.device.physical.name
-        return facts(
-            f"Buffer {self.name}".strip(), {"shape": self.shape, "type": self.dtype, "bytes": self.nbytes, "device": device}
-        )
+        found = {"shape": self.shape, "type": self.dtype, "bytes": self.nbytes, "device": self.device.physical.name}
+        return facts(f"Buffer {self.name}".strip(), found | ({"state": self._state} if self._state else {}))
+
+    @property
+    def _state(self) -> str:
+        return "closed" if self.is_closed or self.device.in_use.closed else "a view" if self._is_view else ""
 
     @property
     def described(self) -> str:
@@ -366,7 +367,8 @@ class Buffer(NoArithmetic):
         name = f" {self.name!r}" if self.name else ""
         return f"Buffer{name} of shape {self.shape} and type {self.dtype}"
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Check that it may be used; raises DispatchFailed after ``close``, or if the device cannot be used."""
         self.device.check_usable()
         if self.is_closed:
             raise DispatchFailed("the buffer is closed", fix="make a new one")
@@ -377,14 +379,14 @@ class Buffer(NoArithmetic):
         made.device, made.shape, made.dtype, made.name = self.device, shape, dtype, self.name
         made.offset = self.offset + offset
         made.nbytes = math.prod(shape) * dtype.itemsize
-        made._is_view, made._is_closed, made._storage = True, self._is_closed, self._storage  # noqa: SLF001 -- its own class
+        made._is_view, made._storage = True, self._storage  # noqa: SLF001 -- its own class
         made.form = (self._storage.number, made.offset, shape, dtype)
         return made
 
-    def _move(self, timeout: float | None, move: Callable[[TensorBuffer, Deadline], object]) -> None:
+    def _move(self, timeout: float | Deadline | None, move: Callable[[TensorBuffer, Deadline], object]) -> None:
         """Call what moves bytes of the memory, with no other call of the buffer beside it; nothing where there are none."""
-        deadline = Deadline(timeout, self.device.physical.name)
+        deadline = timeout if isinstance(timeout, Deadline) else Deadline(timeout, self.device.physical.name)
         with self.device.in_use, deadline.holding(self._storage.lock):
-            self._check_open()
+            self.check_open()
             if self.nbytes:
                 move(self.memory, deadline)

@@ -12,9 +12,11 @@ from vyre_driver.checks import integer, is_whole, items_of
 from vyre_driver.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
+    from numpy.typing import DTypeLike, NDArray
 
 _TEXT = "U"
+# The kinds of numbers that an element takes, by its own.
+_TAKEN = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "m": "m", "M": "M", "S": "S"}
 
 
 def checked_shape(shape: object) -> tuple[int, ...]:
@@ -76,15 +78,30 @@ def element_bytes(value: object, dtype: np.dtype[Any], what: str) -> bytes:
     Raises InvalidInput if the value is none of that type, or is out of its range; ``what`` names the buffer.
     """
     try:
-        given = np.asarray(value)
-        found = given.astype(dtype) if given.ndim == 0 and not given.dtype.hasobject else None
+        is_record = dtype.names is not None and isinstance(value, tuple)
+        given = np.asarray(value, dtype if is_record else None)
+        found = _as_element(given, dtype) if given.ndim == 0 and not given.dtype.hasobject else None
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"{what} cannot be filled with {value!r} ({error})", fix="give one number of its type") from error
-    is_integer = dtype.kind in "iu"
-    if found is None or (is_integer and (given.dtype.kind not in "iub" or int(given) != int(found))):
+    if found is None:
         raise InvalidInput(
             f"{what} cannot be filled with {value!r}, which is no value of {dtype}", fix="give one number of its type"
         )
+    return found
+
+
+def _as_element(given: NDArray[Any], dtype: np.dtype[Any]) -> bytes | None:
+    """Return the bytes of one value as an element of a type; None if it is none of its values. 0 is zeros of any type."""
+    if given.dtype.kind in "biu" and not given:
+        return bytes(dtype.itemsize)
+    is_of_others = dtype.kind == "V" and not issubclass(dtype.type, np.void)  # a number that numpy does not know, as bfloat16
+    if given.dtype != dtype and not is_of_others and given.dtype.kind not in _TAKEN.get(dtype.kind, ""):
+        return None
+    with np.errstate(over="ignore"):
+        found = given.astype(dtype)
+    is_exact = dtype.kind in "biu"
+    if (is_exact and int(given) != int(found)) or (dtype.kind in "fc" and np.isfinite(given) and not np.isfinite(found)):
+        return None
     return found.tobytes()
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _WORD_BYTES = 4
 _BYTES_IN_BUFFERS, _HALVES_IN_BUFFERS = "storageBuffer8BitAccess", "storageBuffer16BitAccess"
 _HALF_BYTES = 2
-_LONGEST_PATTERN = 16
+LONGEST_PATTERN = 16
 _PIECE_BYTES = 1 << 16  # of a fill that the device cannot do by words: so much comes from the host, and is doubled
 _MAX_TENSOR_BYTES = 2**32 - _WORD_BYTES  # kompute counts bytes in a uint32
 
@@ -126,7 +126,7 @@ class TensorBuffer:
 
     def fill_range(self, offset: int, byte_len: int, pattern: bytes, deadline: Deadline) -> None:
         """Fill with a pattern of 1 to 16 bytes, over and over from ``offset`` on; ``byte_len`` is a multiple of its length."""
-        if not 1 <= len(pattern) <= _LONGEST_PATTERN or byte_len % len(pattern):
+        if not 1 <= len(pattern) <= LONGEST_PATTERN or byte_len % len(pattern):
             raise ValueError(f"a pattern of {len(pattern)} bytes does not fill {byte_len} bytes")
         storage, word = self.handles[0], (pattern * _WORD_BYTES)[:_WORD_BYTES]
         is_of_words = (offset | byte_len) % _WORD_BYTES == 0 and pattern * _WORD_BYTES == word * len(pattern)

@@ -356,7 +356,7 @@ def _check_resident(binding: Binding, buffer: Resident, *, allow_empty: bool) ->
 
 
 def _check_array(binding: Binding, position: int, given: object, *, allow_empty: bool) -> BufferArgument:
-    if hasattr(type(given), "lifetime") and hasattr(type(given), "memory"):  # a Buffer, whose module needs this one
+    if hasattr(type(given), "lifetime") and hasattr(type(given), "overlaps"):  # a Buffer, whose module needs this one
         return replace(_check_resident(binding, given, allow_empty=allow_empty), position=position)  # type: ignore[arg-type]
     is_array = isinstance(given, np.ndarray)
     packed = None if is_array else packed_items(binding, given)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.kompute.buffer import Buffer, Lifetime
+    from vyre_driver.kompute.deadline import Deadline
     from vyre_driver.kompute.pipeline import BoundPipeline, NoDispatch
     from vyre_driver.kompute.submission import Span
     from vyre_driver.telemetry.events import Events
@@ -73,7 +74,7 @@ class BoundKernel:
             raise
         self._replays.ended(began)
 
-    def execute(self, timeout: float | None) -> None:
+    def execute(self, timeout: float | Deadline | None) -> None:
         """Run it and wait as a part of a call, which tells of it itself; raises as ``run``."""
         self._submission.run(timeout)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from vyre_driver.binding.outputs import check_apart, checked_arguments, returned_form
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.elements import check_target
 from vyre_driver.kompute.pipeline import NoDispatch
 from vyre_driver.kompute.views import pieces_of
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 _MAX_PROOFS = 64
 
 
+Timeout: TypeAlias = float | Deadline | None
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """What one output gives: the buffer that holds it, or what is read of it, into ``target`` or a new array."""
@@ -48,17 +52,35 @@ class Result:
         """What comes back of the buffer."""
         return part_of(self.binding, self.buffer)
 
-    def take(self) -> Buffer | NDArray[Any]:
+    def take(self, timeout: Timeout) -> Buffer | NDArray[Any]:
         """Return it, read back if need be."""
         if not self.is_array:
             return self.part
         if self.form.elements is None:
-            return self.part.read(out=self.target)
-        found = self.form.finish(self.buffer.read())
+            return self.part.read(timeout, out=self.target)
+        found = self.form.finish(self.buffer.read(timeout))
         if self.target is None:
             return found
         np.copyto(self.target, found)
         return self.target
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What the buffer of an argument begins with: a copy of another, an array, or zeros."""
+
+    place: int
+    buffer: Buffer
+    source: Buffer | NDArray[Any] | None
+
+    def put(self, timeout: Timeout) -> None:
+        """Put it there; raises as ``Buffer.write``."""
+        if isinstance(self.source, Buffer):
+            self.source.copy_to(self.buffer, timeout)
+        elif self.source is None:
+            self.buffer.fill(0, timeout)
+        else:
+            self.buffer.write(self.source, timeout)
 
 
 def part_of(binding: Binding, buffer: Buffer) -> Buffer:
@@ -133,6 +155,8 @@ class ResidentCalls:
         return ProvenBinding(words, grid_of(self._source, limits, groups, arguments))
 
     def _bind(self, proven: ProvenBinding, buffers: Sequence[Buffer], push_words: tuple[int, ...]) -> BoundKernel:
+        for buffer in buffers:
+            buffer.check_open()
         context, plan = self._context, self._source.plan
         pipeline: BoundPipeline | NoDispatch = NoDispatch(context.device)
         if proven.grid is not None:
@@ -153,50 +177,60 @@ class ResidentCalls:
         """Run on the caller's buffers, and on new ones for what is not resident."""
         plan = self._source.plan
         given = [one for one in arrays if type(one) is Buffer]
-        if len(given) == len(arrays) == len(plan.descriptors) and not targets and not options.strict:
+        if len(given) == len(arrays) == len(plan.descriptors) and not (targets or options.strict or options.out_shapes):
             self.bind(arrays, groups, push_words).execute(options.timeout)
             outputs = zip(plan.descriptors, given, strict=True)
             return [part_of(one, buffer) for one, buffer in outputs if one.output_index is not None]
         arguments = checked_arguments(plan, arrays, options.out_shapes)
-        buffers, results = self._placed(arguments, arrays, targets)
+        buffers, contents, results = self._placed(arguments, arrays, targets)
         if options.strict:
-            self._run_strictly(arrays, push_words, groups, options, results)
-            return [one.take() for one in results]
-        self._bind(self._prove(arguments, groups), buffers, push_words).execute(options.timeout)
-        return [one.take() for one in results]
+            self._run_strictly(arrays, push_words, groups, options, contents, results)
+            return [one.take(options.timeout) for one in results]
+        bound = self._bind(self._prove(arguments, groups), buffers, push_words)
+        deadline = Deadline(options.timeout, self._context.device.physical.name)
+        for one in contents:
+            one.put(deadline)
+        bound.execute(deadline)
+        return [one.take(deadline) for one in results]
 
-    def _run_strictly(
+    def _run_strictly(  # noqa: PLR0913 -- a call
         self,
         arrays: tuple[object, ...],
         push_words: tuple[int, ...],
         groups: tuple[int, int, int] | None,
         options: CallOptions,
+        contents: Sequence[Contents],
         results: Sequence[Result],
     ) -> None:
         """Run a watched call on what the buffers hold, and write to them what it gives."""
-        host = tuple([array.read() if isinstance(array, Buffer) else array for array in arrays])
+        timeout = options.timeout
+        host = tuple([array.read(timeout) if isinstance(array, Buffer) else array for array in arrays])
         outputs = self._array_calls.run(host, push_words, groups, (), options)
+        for one in contents:
+            one.put(timeout)
         for result, output in zip(results, outputs, strict=True):
-            result.part.write(
-                self._source.plan.pack(result.binding.name, output) if result.form.elements is not None else output
-            )
+            is_packed = result.form.elements is not None
+            result.part.write(self._source.plan.pack(result.binding.name, output) if is_packed else output, timeout)
 
     def _placed(
         self, arguments: Sequence[BufferArgument], arrays: Sequence[object], targets: Sequence[object]
-    ) -> tuple[tuple[Buffer, ...], list[Result]]:
-        """Give each argument the caller's buffer, or a new one with what the caller gave; returns also the results.
+    ) -> tuple[tuple[Buffer, ...], list[Contents], list[Result]]:
+        """Give each argument the caller's buffer or a new one; returns them, what they begin with, and the results.
 
         A buffer that is given for what is read and written is updated in place, unless another buffer is its target: then that
         one begins with its contents. New outputs are buffers where every array given is one, else they come back as arrays.
         """
         is_resident = bool(arrays) and all(isinstance(one, Buffer) for one in arrays)
         buffers: list[Buffer] = []
+        contents: list[Contents] = []
         results: list[Result] = []
         for one in arguments:
             source = None if one.position is None else arrays[one.position]
             is_output = one.binding.output_index is not None
             target = targets[len(results)] if targets and is_output else None
             buffers.append(self._buffer_of(one, source, target))
+            if buffers[-1] is not source and (one.data is not None or isinstance(source, Buffer) or target is None):
+                contents.append(Contents(len(buffers) - 1, buffers[-1], source if isinstance(source, Buffer) else one.data))
             if not is_output:
                 continue
             if target is not None and not isinstance(target, Buffer):
@@ -206,29 +240,22 @@ class ResidentCalls:
             results.append(Result(one.binding, buffers[-1], one.result, into, is_array))
         check_apart([(one.binding, one.buffer) for one in results])
         check_apart([(one.binding, one.target) for one in results])
-        return tuple(buffers), results
+        check_unread(arguments, buffers, contents)
+        return tuple(buffers), contents, results
 
     def _buffer_of(self, argument: BufferArgument, source: object, target: object) -> Buffer:
-        """Return the buffer that a binding gets, with its contents."""
+        """Return the buffer that a binding gets."""
         if isinstance(target, Buffer):
             self._check_buffer(target, argument)
             if isinstance(source, Buffer):
-                if source is not target:
-                    source.copy_to(target)
-            elif argument.data is not None:
-                target.write(argument.data)
+                self._check_buffer(source, argument)
             return target
         if isinstance(source, Buffer):
             self._check_buffer(source, argument)
             return source
         device = self._context.device
         form = argument.result
-        made = self._context.room.make(lambda: Buffer(device, form.shape, form.dtype, argument.binding.name))
-        if argument.data is None:
-            made.fill(0)
-        else:
-            made.write(argument.data)
-        return made
+        return self._context.room.make(lambda: Buffer(device, form.shape, form.dtype, argument.binding.name))
 
     def _check_buffer(self, buffer: Buffer, argument: BufferArgument) -> None:
         name = argument.binding.name
@@ -248,9 +275,14 @@ class ResidentCalls:
             )
 
 
-def _form(buffers: Sequence[Buffer], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]) -> object:
-    """Return what two bindings of the same have in common."""
-    return tuple([one.form for one in buffers]), groups, push_words
+            self._run_strictly(arrays, push_words, groups, options, contents, results)
+            return [one.take(options.timeout) for one in results]
+        bound = self._bind(self._prove(arguments, groups), buffers, push_words)
+        deadline = Deadline(options.timeout, self._context.device.physical.name)
+        for one in contents:
+            one.put(deadline)
+        bound.execute(deadline)
+        return [one.take(deadline) for one in results]
 
 
 def check_buffers(device: KomputeDevice, given: Sequence[object]) -> None:

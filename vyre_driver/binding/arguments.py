@@ -8,6 +8,7 @@ Source: Python's buffer protocol (PEP 3118), numpy's ``__array_interface__`` (ve
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -267,20 +268,26 @@ def check_resident(plan: BindingPlan, buffers: Sequence[Resident], *, allow_empt
             expected=len(bindings),
             received=len(buffers),
         )
-    for place, buffer in enumerate(buffers):
-        for other in range(place):
-            if buffers[other] is buffer:
-                _check_aliased(bindings[other], bindings[place])
+    check_aliases(plan, buffers)
     both = zip(bindings, buffers, strict=True)
     return tuple(_check_resident(binding, buffer, allow_empty=allow_empty) for binding, buffer in both)
 
 
-def _check_aliased(one: Binding, other: Binding) -> None:
-    """Check that one buffer may be bound to both: neither is written, or neither is declared ``restrict``."""
+def check_aliases(plan: BindingPlan, buffers: Sequence[Resident]) -> None:
+    """Check that no two of the buffers, one for each descriptor, are the same or overlap where the shader forbids that."""
+    for (one, first), (other, second) in itertools.combinations(zip(plan.descriptors, buffers, strict=True), 2):
+        if first is second:
+            _check_aliased(one, other, "are the same buffer")
+        elif hasattr(first, "overlaps") and first.overlaps(second):
+            _check_aliased(one, other, "share memory")
+
+
+def _check_aliased(one: Binding, other: Binding, how: str) -> None:
+    """Check that both may have the same memory: neither is written, or neither is declared ``restrict``."""
     declared = next((binding for binding in (one, other) if binding.restrict), None)
     if declared is not None and (one.role.produces_output or other.role.produces_output):
         raise InvalidInput(
-            f"{one.described} (binding {one.binding}) and {other.described} (binding {other.binding}) are the same buffer, and "
+            f"{one.described} (binding {one.binding}) and {other.described} (binding {other.binding}) {how}, and "
             f"the {one.subject} declares {declared.name!r} restrict",
             fix="bind a copy, or drop restrict from the shader",
             binding=declared.name,

@@ -129,7 +129,8 @@ def _places(argument: BufferArgument) -> tuple[int, ...]:
     """Return the shape of an argument in elements: without an axis that counts the components of one."""
     shape, binding = argument.shape, argument.binding
     has_components = bool(shape) and shape[-1] != 1 and shape[-1] * argument.dtype.itemsize == binding.stride
-    return shape[:-1] if has_components else shape
+    places = shape[:-1] if has_components else shape
+    return places if math.prod(places) == argument.element_count else ()  # where elements lie across axes, nobody knows
 
 
 def given_groups(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from vyre_driver.binding.arguments import starts_empty
-from vyre_driver.errors import InvalidInput
+from vyre_driver.errors import InvalidInput, InvalidPushConstant
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from vyre_driver.binding.plan import BindingPlan
 
@@ -24,7 +25,14 @@ def split_named(
     ------
     InvalidInput
         If a keyword names neither, or both a buffer and a push constant, or a push constant that is given twice.
+    InvalidPushConstant
+        If ``given`` is no mapping.
     """
+    if given is not None and not isinstance(given, Mapping):
+        raise InvalidPushConstant(
+            f"push constants came as {type(given).__name__}, and are given by name",
+            fix="pass a dictionary from names to values",
+        )
     buffers = [one.name for one in plan.descriptors]
     arrays: dict[str, object] = {}
     pushed = dict(given or {})
@@ -65,7 +73,8 @@ def in_binding_order(
 ) -> tuple[object, ...]:
     """Return the arrays of a call in binding order: those by name at their places, the others at the rest, in their order.
 
-    ``left_out`` are the outputs whose shape is given in place of an array. Raises InvalidInput if an array is given for one.
+    ``left_out`` are the outputs whose shape is given in place of an array. Raises InvalidInput if an array is given for one,
+    or another has none.
     """
     both = [name for name in named if name in left_out]
     if both:
@@ -80,5 +89,11 @@ def in_binding_order(
     positional = iter(arrays)
     missing = object()
     ordered = [named[one.name] if one.name in named else next(positional, missing) for one in places]
-    found = tuple(one for one in ordered if one is not missing)
-    return (*found, *positional)
+    absent = [repr(one.name) for one, array in zip(places, ordered, strict=True) if array is missing]
+    if absent:
+        raise InvalidInput(
+            f"the {plan.subject} got no array for {', '.join(absent)}",
+            fix="give each, by position or by its name",
+            missing=absent,
+        )
+    return (*ordered, *positional)

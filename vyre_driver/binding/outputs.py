@@ -62,7 +62,9 @@ def wanted_shapes(plan: BindingPlan, out_shapes: object, targets: tuple[object, 
         found[name] = _shape(outputs[name], shape)
     written = [one for one in plan.descriptors if one.output_index is not None]
     for binding, target in zip(written, targets, strict=False):
-        if target is not None and binding.name in outputs and hasattr(target, "shape"):
+        # An array is as long as what comes back, which may be a part; a buffer is the whole.
+        is_whole = binding.output_byte_range is None or not isinstance(target, np.ndarray)
+        if target is not None and is_whole and binding.name in outputs and hasattr(target, "shape"):
             found.setdefault(binding.name, tuple(target.shape))
     return found
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from vyre_driver.binding.arguments import check_aliases
 from vyre_driver.binding.outputs import check_apart, checked_arguments, returned_form
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.kernel_pipelines import KernelPipelines
     from vyre_driver.runtime.options import CallOptions
 
-_MAX_PROOFS = 64
 
+_MAX_PROOFS = 64
 
 Timeout: TypeAlias = float | Deadline | None
 
@@ -240,6 +241,7 @@ class ResidentCalls:
             results.append(Result(one.binding, buffers[-1], one.result, into, is_array))
         check_apart([(one.binding, one.buffer) for one in results])
         check_apart([(one.binding, one.target) for one in results])
+        check_aliases(self._source.plan, buffers)
         check_unread(arguments, buffers, contents)
         return tuple(buffers), contents, results
 
@@ -275,14 +277,26 @@ class ResidentCalls:
             )
 
 
-            self._run_strictly(arrays, push_words, groups, options, contents, results)
-            return [one.take(options.timeout) for one in results]
-        bound = self._bind(self._prove(arguments, groups), buffers, push_words)
-        deadline = Deadline(options.timeout, self._context.device.physical.name)
-        for one in contents:
-            one.put(deadline)
-        bound.execute(deadline)
-        return [one.take(deadline) for one in results]
+def check_unread(arguments: Sequence[BufferArgument], buffers: Sequence[Buffer], contents: Sequence[Contents]) -> None:
+    """Check that no buffer that a call begins with writing is one that the kernel reads in another place."""
+    for filled in contents:
+        sources = {one.place: one.source for one in contents}
+        for place, buffer in enumerate(buffers):
+            source = sources.get(place)
+            touches = buffer.overlaps(filled.buffer) or (isinstance(source, Buffer) and source.overlaps(filled.buffer))
+            if place != filled.place and touches:
+                one, another = arguments[filled.place].binding, arguments[place].binding
+                raise InvalidInput(
+                    f"out for {one.described} shares memory with {another.described}, and would begin with what {one.name!r} "
+                    "is given, before the kernel has read it",
+                    fix=f"give out memory of its own, or {another.name!r} as a copy (copy.copy)",
+                    bindings=(one.name, another.name),
+                )
+
+
+def _form(buffers: Sequence[Buffer], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]) -> object:
+    """Return what two bindings of the same have in common."""
+    return tuple([one.form for one in buffers]), groups, push_words
 
 
 def check_buffers(device: KomputeDevice, given: Sequence[object]) -> None:

@@ -16,6 +16,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import order
 import parts
 
 from vyre_driver import Driver, Kernel, SpirvModule
@@ -371,7 +372,7 @@ def copy_both_ways() -> None:
 
 
 def main() -> None:
-    case = (globals() | vars(parts))[sys.argv[1]]
+    case = (globals() | vars(parts) | vars(order))[sys.argv[1]]
     case()
     devices._SHARED_MEMORY = frozenset()  # noqa: SLF001 -- makes lavapipe's buffers those of a graphics card
     check(place_of_buffers(), (True, False))

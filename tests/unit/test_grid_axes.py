@@ -134,7 +134,7 @@ def test_a_program_that_looks_at_more_axes_needs_its_grid(index: Expr) -> None:
         (
             "the grid cannot be guessed for a program that looks at y or z of its place in the grid (gl_GlobalInvocationID, "
             "gl_WorkGroupID and the like). Fix: give invocations=(width, height), or workgroups=(x, y, z) (--workgroups X,Y,Z, "
-            "grid_override) of 4x1x1 invocations each, or an output of two axes or three."
+            "grid_override) of 4x1x1 invocations each, or an output of two axes."
         ),
     )
     assert run(program(index), [], grid=(2, 1, 1))[0].tolist() == [0] * 6

@@ -246,4 +246,4 @@ def test_the_stub_and_the_signature_show_the_names_of_all_views() -> None:
     module = SpirvModule.from_glsl(HEAD + WORDS.format("readonly", "readonly") + "void main() { y[0] = a[0] + b[0].x; }\n")
     signature = "kernel(a|b: u32[n]|vec4<u32>[n] in, y: u32[n] inout)"
     assert (module.signature, stub_of(module).splitlines()[0]) == (signature, f'"""<source>: {signature}"""')
-    assert "        a: NDArray[np.uint32],\n        y: NDArray[np.uint32],\n" in stub_of(module)
+    assert "        a: NDArray[np.uint32] | Buffer,\n        y: NDArray[np.uint32] | Buffer,\n" in stub_of(module)

@@ -110,16 +110,17 @@ def grid(
     return counts
 
 
-def invocations_of_shapes(arguments: Sequence[BufferArgument]) -> tuple[int, int, int] | None:
+def invocations_of_shapes(arguments: Sequence[BufferArgument], size: tuple[int, int, int]) -> tuple[int, int, int] | None:
     """Return an invocation for each place in the shape of the outputs, the last axis along x.
 
-    None where no output has two or three axes, or they differ: nobody knows then.
+    None where nobody knows: where the outputs differ, or have not as many axes as the work. That has three where the workgroup
+    has them, else two: the third axis of an image is its channels, which an invocation mostly does all of.
     """
     shapes = {_places(one) for one in arguments if one.binding.role.produces_output}
     if len(shapes) != 1:
         return None
     shape = shapes.pop()
-    if not 2 <= len(shape) <= 3:
+    if len(shape) != (2 if size[2] == 1 else 3):
         return None
     x, y, z = (*reversed(shape), 1)[:3]
     return x, y, z
@@ -175,14 +176,14 @@ def check_guessable(size: tuple[int, int, int], *, beyond_x: bool, subject: str)
     raise InvalidInput(
         f"the grid cannot be guessed for {why}",
         fix="give invocations=(width, height), or workgroups=(x, y, z) (--workgroups X,Y,Z, grid_override) of "
-        f"{shown} invocations each, or an output of two axes or three",
+        f"{shown} invocations each, or an output of {'two' if size[2] == 1 else 'three'} axes",
         workgroup=size,
     )
 
 
 def _automatic(arguments: Sequence[BufferArgument], size: tuple[int, int, int], *, beyond_x: bool) -> tuple[int, int, int]:
     if size[1:] != (1, 1) or beyond_x:
-        found = invocations_of_shapes(arguments)
+        found = invocations_of_shapes(arguments, size)
         if found is not None:
             return covering(found, size)
     check_guessable(size, beyond_x=beyond_x, subject="shader")

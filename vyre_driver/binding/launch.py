@@ -82,7 +82,7 @@ class ProgramRules:
             If there are more than 2**32 - 1.
         """
         has_axes = self.workgroup[1:] != (1, 1) or self.looks_beyond_x
-        found = invocations_of_shapes(arguments) if has_axes else None
+        found = invocations_of_shapes(arguments, self.workgroup) if has_axes else None
         if found is not None:
             return covering(found, self.workgroup)
         check_guessable(self.workgroup, beyond_x=self.looks_beyond_x, subject="program")

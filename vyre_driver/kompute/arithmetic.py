@@ -15,13 +15,6 @@ _ONE_SIDE = {"__neg__": "-", "__pos__": "+", "__invert__": "~", "__abs__": "abs(
 _COMPARISONS = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
 
 
-class NoArithmetic:
-    """Refuses operators by an error that says what to use; numpy leaves its own to these."""
-
-    __slots__ = ()
-    __array_ufunc__ = None
-
-
 def _refuse(sign: str) -> Any:  # noqa: ANN401 -- a method
     def operator(self: object, *_: object) -> NoReturn:
         """Raise NotAnArray."""
@@ -32,6 +25,20 @@ def _refuse(sign: str) -> Any:  # noqa: ANN401 -- a method
         )
 
     return operator
+
+
+class NoArithmetic:
+    """Refuses operators by an error that says what to use; numpy leaves its own to these."""
+
+    __slots__ = ()
+    __array_ufunc__ = None
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether it is the same object; raise NotAnArray for an array, of which the elements would be meant."""
+        if hasattr(other, "__array__") and type(other) is not type(self):
+            _refuse("==")(self)
+        return self is other
 
 
 for _name in _BOTH_SIDES:

@@ -346,6 +346,7 @@ class Buffer(NoArithmetic):
         closed = _Storage(None) if self._is_view else self._storage
         closed.close()
         self._storage = closed
+        self.form = closed.number  # nothing is remembered of it
 
     def __repr__(self) -> str:
         """Return its name, shape, type, bytes, device and state on one line."""

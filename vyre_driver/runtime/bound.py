@@ -135,5 +135,10 @@ class RecentBindings:
         held = {"bound": bound}
         drop = functools.partial(held.pop, "bound")  # called with the reference, which pop returns where nothing is left
         self._entries[key] = held, [weakref.ref(lifetime, drop) for lifetime in lifetimes]
-        for oldest in list(self._entries)[:-_MAX_RECENT]:  # of those that were emptied only a key is left, until they are that
+        if len(self._entries) <= _MAX_RECENT:
+            return
+        emptied = [one for one, (still_held, _) in list(self._entries.items()) if not still_held]
+        for gone in emptied:
+            self._entries.pop(gone, None)
+        for oldest in list(self._entries)[:-_MAX_RECENT]:
             self._entries.pop(oldest, None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import keyword
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -59,7 +60,7 @@ def call_signature(
 
 
 def _parameter(name: str, kind: Any, default: Any, annotation: Any, taken: set[str]) -> list[inspect.Parameter]:  # noqa: ANN401 -- inspect's
-    if not name.isidentifier() or name in taken:
+    if not name.isidentifier() or keyword.iskeyword(name) or name in taken:
         return []
     taken.add(name)
     return [inspect.Parameter(name, kind, default=default, annotation=annotation)]

@@ -57,6 +57,7 @@ class Kernel:
 
     def __call__(  # noqa: PLR0913 -- what a call can be told, by keyword
         self,
+        /,
         *arrays: object,
         workgroups: int | Sequence[int] | None = None,
         invocations: int | Sequence[int] | None = None,
@@ -148,6 +149,7 @@ class Kernel:
 
     def bind(
         self,
+        /,
         *buffers: Buffer,
         workgroups: int | Sequence[int] | None = None,
         invocations: int | Sequence[int] | None = None,
@@ -268,12 +270,12 @@ class Kernel:
 
     def _plain_words(self, named: dict[str, object], push_constants: Mapping[str, object] | None) -> tuple[int, ...] | None:
         """Return the push constants' words where all are plain numbers, and nothing else is named; else None."""
-        given = named or push_constants
+        given = named if push_constants is None else push_constants
+        if type(given) is not dict or (named and given is not named):
+            return None
         if not given and not self.source.push_constants:
             return ()
-        if self._packer is None or (named and push_constants):
-            return None
-        return self._packer.pack(given)
+        return None if self._packer is None else self._packer.pack(given)
 
     def _run(self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions) -> list[Buffer | NDArray[Any]]:
         plan = self.source.plan

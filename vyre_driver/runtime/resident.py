@@ -142,11 +142,27 @@ class ResidentCalls:
         known = self._proofs.get(key)
         if known is not None and len({id(one.lifetime) for one in buffers}) == len(buffers):
             return known
-        proven = self._prove(self._source.plan.check_resident(buffers, allow_empty=True), groups)
+        arguments = self._source.plan.check_resident(buffers, allow_empty=True)
+        self._check_overlaps(buffers)
+        proven = self._prove(arguments, groups)
         if len(self._proofs) >= _MAX_PROOFS:
             self._proofs.clear()
         self._proofs[key] = proven
         return proven
+
+    def _check_overlaps(self, buffers: Sequence[Buffer]) -> None:
+        """Check that what is written overlaps nothing but itself: invocations would read what others have written."""
+        for place, one in enumerate(buffers):
+            for other, earlier in enumerate(buffers[:place]):
+                written = self._writes[place] + self._writes[other]
+                if written and one.overlaps(earlier) and (written == 2 or one.span != earlier.span):
+                    names = [self._source.plan.descriptors[at].described for at in (other, place)]
+                    raise InvalidInput(
+                        f"{names[0]} and {names[1]} share memory, and {'both are' if written == 2 else 'one is'} written",
+                        fix="give each memory of its own (copy.copy); a buffer that is written may be read too, where each "
+                        "invocation reads only what it writes",
+                        bindings=(other, place),
+                    )
 
     def _prove(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int] | None) -> ProvenBinding:
         words = self._source.rules.push_words(arguments)
@@ -184,6 +200,7 @@ class ResidentCalls:
             return [part_of(one, buffer) for one, buffer in outputs if one.output_index is not None]
         arguments = checked_arguments(plan, arrays, options.out_shapes)
         buffers, contents, results = self._placed(arguments, arrays, targets)
+        self._check_overlaps(buffers)
         if options.strict:
             self._run_strictly(arrays, push_words, groups, options, contents, results)
             return [one.take(options.timeout) for one in results]

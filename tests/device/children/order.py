@@ -6,7 +6,7 @@ import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from kernels import glsl
+from kernels import SHIFT, glsl
 
 from vyre_driver import Driver
 
@@ -56,6 +56,7 @@ class Scene:
     def __init__(self, driver: Driver, turns: int = TURNS) -> None:
         """Fill them with numbers that no two elements share."""
         self.kernel = driver.compile(glsl(LATE))
+        self.shift = driver.compile(glsl(SHIFT))
         self.driver = driver
         self.turns = turns
         self.twins = [np.arange(WORDS, dtype=np.uint32) + np.uint32(10_000 * number) for number in range(2)]
@@ -110,10 +111,13 @@ class Scene:
         self.twins[0][part] = 3 * given + np.uint32(1)
 
     def batch(self, part: slice) -> None:
+        """Each of its dispatches needs what the one before wrote, or overwrites what that read."""
         batch, part = self.driver.batch(), self.bindable(part)
-        for one in (part, self.bindable(slice(part.start, 640)), part):
+        for one in (part, self.bindable(slice(part.start, 640))):
             batch.add(self.kernel.bind(self.buffers[0][one], turns=self.turns // 4))
+            batch.add(self.shift.bind(self.buffers[0][one], self.buffers[1][one]))
             self.step(one)
+            self.twins[1][one] = 3 * np.roll(self.twins[0][one], -67) + np.uint32(1)
         self.running.append(batch.submit())
 
     def fill(self, part: slice) -> None:

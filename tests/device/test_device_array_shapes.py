@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -286,3 +287,28 @@ def test_memory_that_overlaps_is_refused_where_the_shader_declares_that_none_doe
     kernel(made[:step], made[step : 2 * step], summand=0)
     assert made.read()[step : 2 * step].tolist() == [2 * i + step for i in range(step)]
     assert np.asarray(kernel(other, made[: 2 * step], summand=0)).tolist()[:step] == list(range(step))
+
+
+@pytest.mark.parametrize("layer", ["1"], indirect=True)
+def test_threads_call_and_write_slices_of_one_buffer_beside_each_other(driver: Driver) -> None:
+    kernel = driver.compile(glsl(STEP))
+    made = driver.zeros(6 * 128, np.uint32)
+    wrong: list[object] = []
+
+    def work(number: int) -> None:
+        part = made[128 * number : 128 * number + 128]
+        for turn in range(15):
+            given = np.arange(128, dtype=np.uint32) + np.uint32(1000 * number + turn)
+            part.write(given)
+            kernel(part, factor=3, summand=number)
+            kernel.bind(part, factor=2, summand=turn).submit()
+            found = kernel(part, factor=1, summand=1, out=np.empty(128, np.uint32))
+            if not np.array_equal(found, 2 * (3 * given + np.uint32(number)) + np.uint32(turn + 1)):
+                wrong.append((number, turn))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []

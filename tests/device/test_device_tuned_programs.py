@@ -84,6 +84,21 @@ def test_a_grid_of_the_callers_gives_what_the_untuned_program_gives(driver: Driv
     assert tuned.trace.key == overridden(driver, saxpy(), 256)
 
 
+@pytest.mark.parametrize("invocations", [192, (100,), 1000, 0])
+def test_invocations_of_the_callers_are_those_of_the_untuned_program(
+    driver: Driver, invocations: int | tuple[int, ...]
+) -> None:
+    untuned = driver.compile(saxpy())
+    keep_for_program(driver, saxpy(), 256)
+    tuned = driver.compile(saxpy())
+    x, y = floats(1000, 1), floats(1000, 2)
+    expected = np.asarray(untuned(x, y, invocations=invocations)).tobytes()
+    assert np.asarray(tuned(x, y, invocations=invocations)).tobytes() == expected
+    resident = driver.buffer(y)
+    tuned.bind(driver.buffer(x), resident, invocations=invocations).run()
+    assert resident.read().tobytes() == expected
+
+
 def test_a_workgroup_of_the_callers_wins(driver: Driver) -> None:
     config = DispatchConfig(workgroup_override=(32, 1, 1))
     untuned = driver.compile(saxpy(), config=config)

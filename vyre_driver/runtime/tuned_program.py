@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class TunedProgram(Kernel):
     """A program with another workgroup than it declares, and with the declared one where that is what has to run.
 
-    A caller's own grid counts workgroups of the declared size. And a tuned one may be so small that the elements need more
+    A caller's own grid counts workgroups of the declared size, and invocations are rounded up to those. And a tuned one may be so small that the elements need more
     workgroups than the device allows (``maxComputeWorkGroupCount``), where the declared one needs fewer. The program is
     compiled with it when it is needed first. ``workgroup_size`` is the declared one; ``trace`` is that of whichever ran last.
     """
@@ -49,7 +49,7 @@ class TunedProgram(Kernel):
         return found
 
     def _run(self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions) -> list[Buffer | NDArray[Any]]:
-        if options.workgroups is None:
+        if options.workgroups is None and options.invocations is None:
             try:
                 found = super()._run(arrays, named, options)
             except LimitExceeded:  # nothing has run; if it is another limit, what is declared is refused for it too
@@ -67,7 +67,7 @@ class TunedProgram(Kernel):
         return self._declared().trace if self._ran_as_declared else super().trace
 
     def _bind(self, buffers: tuple[object, ...], named: dict[str, object], options: CallOptions) -> BoundKernel:
-        if options.workgroups is None:
+        if options.workgroups is None and options.invocations is None:
             try:
                 return super()._bind(buffers, named, options)
             except LimitExceeded:

@@ -156,13 +156,13 @@ def test_what_does_not_fit_is_refused_in_words_and_changes_nothing(
 
 
 def test_names_that_calls_have_of_their_own_are_passed_in_other_ways(compiled: CompileText) -> None:
-    text = NAMES.format(constants="uint label; uint timeout; uint factor;", buffer="strict")
-    kernel = compiled(text.replace("} v;", "};") + "void main() { strict[0] = p.label + 10 * p.timeout + 100 * p.factor; }")
+    text = NAMES.format(constants="uint label; uint timeout; uint self;", buffer="strict")
+    kernel = compiled(text.replace("} v;", "};") + "void main() { strict[0] = p.label + 10 * p.timeout + 100 * p.self; }")
     given = np.zeros(1, np.uint32)
-    assert kernel(given, push_constants={"label": 1, "timeout": 2, "factor": 3}, label="of mine").tolist() == [321]
-    assert kernel(given, factor=3, push_constants={"label": 1, "timeout": 2}, timeout=60).tolist() == [321]
-    assert [name for name in inspect.signature(kernel).parameters if name in ("factor", "strict", "label", "timeout")] == [
-        "factor",
+    assert kernel(given, push_constants={"label": 1, "timeout": 2, "self": 3}, label="of mine").tolist() == [321]
+    assert kernel(given, self=3, push_constants={"label": 1, "timeout": 2}, timeout=60).tolist() == [321]
+    assert [name for name in inspect.signature(kernel).parameters if name in ("self", "strict", "label", "timeout")] == [
+        "self",
         "timeout",
         "strict",
         "label",

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 class TunedProgram(Kernel):
     """A program with another workgroup than it declares, and with the declared one where that is what has to run.
 
-    A caller's own grid counts workgroups of the declared size, and invocations are rounded up to those. And a tuned one may be so small that the elements need more
-    workgroups than the device allows (``maxComputeWorkGroupCount``), where the declared one needs fewer. The program is
-    compiled with it when it is needed first. ``workgroup_size`` is the declared one; ``trace`` is that of whichever ran last.
+    A caller's own grid counts workgroups of the declared size, and invocations are rounded up to those. And a tuned one may be
+    so small that the elements need more workgroups than the device allows (``maxComputeWorkGroupCount``), where the declared
+    one needs fewer. The program is compiled with it when it is needed first. ``workgroup_size`` is the declared one; ``trace``
+    is that of whichever ran last.
     """
 
     def __init__(

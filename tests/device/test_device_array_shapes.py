@@ -79,6 +79,26 @@ def test_an_output_has_the_shape_that_was_asked_for(compiled: CompileText, kind:
     assert (empty.shape, empty.dtype) == ((0, 3, *axes), found.dtype)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_buffer_is_the_target_of_elements_as_they_lie_in_memory(driver: Driver, compiled: CompileText, kind: str) -> None:
+    name, value, axes, _ = KINDS[kind]
+    kernel = compiled(FLAT % (name, value))
+    found = kernel(out_shapes={"dst": 6})
+    memory = found if kind == "structure" else kernel.plan.pack("dst", found)
+    for strict in (False, True):
+        target = driver.zeros(memory.shape, memory.dtype)
+        assert kernel(out=target, strict=strict) is target
+        assert numbers(kernel.plan.unpack("dst", target.read())) == list(range(6))
+    misfits: dict[str, list[tuple[tuple[int, ...], str]]] = {
+        "vec3": [((6, 3), "float32"), ((6, 12), "uint8"), ((3, 32), "uint8")],
+        "structure": [((6, 32), "uint8"), ((6,), "uint32")],
+    }
+    for shape, dtype in misfits.get(kind, []):
+        target = driver.zeros(shape, dtype)
+        said = refusal(lambda target=target: kernel(out=target))[2]
+        assert said.startswith(f"out has a Buffer of shape {shape} and type {dtype} for output 'dst', which has shape"), axes
+
+
 @pytest.mark.parametrize("given", ["6", None, (-1,), (2, -3), (2.0, 3), True, (True, 2), {2: 3}, {2, 3}, b"ab", object()])
 def test_what_is_no_shape_is_refused(compiled: CompileText, given: Any) -> None:  # noqa: ANN401 -- whatever
     kernel = compiled(FLAT % KINDS["uint"][:2])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -65,8 +65,16 @@ def wanted_shapes(plan: BindingPlan, out_shapes: object, targets: tuple[object, 
         # An array is as long as what comes back, which may be a part; a buffer is the whole.
         is_whole = binding.output_byte_range is None or not isinstance(target, np.ndarray)
         if target is not None and is_whole and binding.name in outputs and hasattr(target, "shape"):
-            found.setdefault(binding.name, tuple(target.shape))
+            found.setdefault(binding.name, _shape_of_target(binding, target))
     return found
+
+
+def _shape_of_target(binding: Binding, target: Any) -> tuple[int, ...]:  # noqa: ANN401 -- an array or a buffer
+    """Return the shape of what is written to a target: its own, or that of the elements in a buffer of their bytes."""
+    is_of_bytes = binding.dtype is None and not isinstance(target, np.ndarray) and target.dtype == np.uint8
+    if not is_of_bytes:
+        return tuple(target.shape)
+    return _shape(binding, max(0, target.nbytes - binding.header_bytes) // binding.stride)
 
 
 def _shape(binding: Binding, given: object) -> tuple[int, ...]:

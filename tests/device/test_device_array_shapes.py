@@ -31,8 +31,17 @@ void main() {
     if (i < dst.length()) dst[i] = %s;
 }
 """
+BOUNDED = """#version 450
+layout(local_size_x = 8, local_size_y = 4) in;
+layout(push_constant) uniform Push { uint width; uint height; };
+layout(binding = 0) writeonly buffer D { uint dst[]; };
+void main() {
+    uvec3 p = gl_GlobalInvocationID;
+    uint i = (p.z * height + p.y) * width + p.x;
+    if (p.x < width && p.y < height && i < dst.length()) dst[i] = p.z * 10000u + p.y * 100u + p.x;
+}
+"""
 GIVE = "Fix: give the number of elements, or a tuple of such numbers."
-HERE = "p.z * 10000u + p.y * 100u + p.x"
 TWO = """#version 450
 layout(local_size_x = 8, local_size_y = 4) in;
 layout(binding = 0) writeonly buffer A { uint a[]; };
@@ -99,6 +108,7 @@ def test_a_buffer_is_the_target_of_elements_as_they_lie_in_memory(driver: Driver
         assert said.startswith(f"out has a Buffer of shape {shape} and type {dtype} for output 'dst', which has shape"), axes
 
 
+@pytest.mark.parametrize("layer", ["1"], indirect=True)
 @pytest.mark.parametrize("given", ["6", None, (-1,), (2, -3), (2.0, 3), True, (True, 2), {2: 3}, {2, 3}, b"ab", object()])
 def test_what_is_no_shape_is_refused(compiled: CompileText, given: Any) -> None:  # noqa: ANN401 -- whatever
     kernel = compiled(FLAT % KINDS["uint"][:2])
@@ -109,6 +119,7 @@ def test_what_is_no_shape_is_refused(compiled: CompileText, given: Any) -> None:
     )
 
 
+@pytest.mark.parametrize("layer", ["1"], indirect=True)
 def test_shapes_that_cannot_be_are_refused(compiled: CompileText, opened: Driver) -> None:
     vectors, fixed = compiled(FLAT % KINDS["vec4"][:2]), compiled((FLAT % KINDS["uint"][:2]).replace("dst[];", "dst[6];"))
     said = "output 'dst' has elements of shape (4,), and is to have shape"
@@ -131,25 +142,21 @@ def test_a_grid_of_several_axes_is_that_of_the_outputs_shape(
     driver: Driver, compiled: CompileText, shape: tuple[int, ...]
 ) -> None:
     """The last axis is x: each place of the output has the place of an invocation, counted by what the grid then is."""
-    text = PLACES % ("uint", HERE)
-    width, height = shape[-1], shape[-2]
-    by_width = text.replace("gl_NumWorkGroups * gl_WorkGroupSize", f"uvec3({width}, {height}, 1)").replace(
-        "if (i <", f"if (p.x < {width} && p.y < {height} && i <"
-    )
-    kernel = compiled(by_width)
+    kernel = compiled(BOUNDED)
+    size = {"width": shape[-1], "height": shape[-2]}
     wanted = sum(step * axis for step, axis in zip((1, 100, 10000), reversed(np.indices(shape)), strict=False))
     calls: list[Callable[[], Any]] = [
-        lambda: kernel(out_shapes={"dst": shape}),
-        lambda: kernel(np.zeros(shape, np.uint32)),
-        lambda: kernel(out=np.zeros(shape, np.uint32)),
-        lambda: kernel(out=driver.zeros(shape, np.uint32)),
-        lambda: kernel(driver.zeros(shape, np.uint32)),
-        lambda: kernel(out_shapes={"dst": int(np.prod(shape))}, invocations=shape[::-1]).reshape(shape),
+        lambda: kernel(out_shapes={"dst": shape}, **size),
+        lambda: kernel(np.zeros(shape, np.uint32), **size),
+        lambda: kernel(out=np.zeros(shape, np.uint32), **size),
+        lambda: kernel(out=driver.zeros(shape, np.uint32), **size),
+        lambda: kernel(driver.zeros(shape, np.uint32), **size),
+        lambda: kernel(out_shapes={"dst": int(np.prod(shape))}, invocations=shape[::-1], **size).reshape(shape),
     ]
     for call in calls:
         np.testing.assert_array_equal(np.asarray(call()), wanted.astype(np.uint32), strict=True)
     made = driver.zeros(shape, np.uint32)
-    kernel.bind(made).run()
+    kernel.bind(made, **size).run()
     np.testing.assert_array_equal(made.read(), wanted.astype(np.uint32), strict=True)
 
 
@@ -199,6 +206,7 @@ def test_no_invocations_run_nothing(driver: Driver, compiled: CompileText, given
     assert here.read().tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("layer", ["1"], indirect=True)
 @pytest.mark.parametrize("given", [True, 1.5, (1, 2, 3, 4), (), "12", -1, (5, -1), (1, None), {1, 2}, object()])
 def test_what_is_no_number_of_invocations_is_refused(compiled: CompileText, given: Any) -> None:  # noqa: ANN401 -- whatever
     kernel = compiled(FLAT % KINDS["uint"][:2])

@@ -160,8 +160,8 @@ def test_a_grid_is_not_guessed_for_a_workgroup_of_several_axes(size: tuple[int, 
     x, y, z = size
     message = (
         f"the grid cannot be guessed for a workgroup of {x}x{y}x{z} invocations. Fix: give invocations=(width, height), or "
-        f"workgroups=(x, y, z) (--workgroups X,Y,Z, grid_override) of {x}x{y}x{z} invocations each, or an output of two "
-        "axes or three."
+        f"workgroups=(x, y, z) (--workgroups X,Y,Z, grid_override) of {x}x{y}x{z} invocations each, or an output of "
+        f"{'two' if z == 1 else 'three'} axes."
     )
     assert refusal(lambda: grid_for(None, size)) == (InvalidInput, 2201, message)
 

@@ -116,6 +116,11 @@ def as_array(given: object, what: str = "a buffer") -> NDArray[Any]:
     if isinstance(given, np.ndarray):
         _refuse_masked(given, what)
         return given
+    if isinstance(given, Mapping):
+        raise InvalidInput(
+            f"{what} got a mapping, and only a shader knows how its values lie",
+            fix="pass it to the kernel's call, or make a buffer of kernel.plan.pack(name, mapping)",
+        )
     return _read(given, what)[0]
 
 

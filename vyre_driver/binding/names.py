@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from vyre_driver.binding.plan import BindingPlan
 
 
+OPTIONS = frozenset({"workgroups", "invocations", "push_constants", "out", "out_shapes", "split", "timeout", "strict", "label"})
+"""What a call's keywords mean whatever a shader declares: such a name is given by position, or in ``push_constants``."""
+
+
 def split_named(
     plan: BindingPlan, constants: Collection[str], named: Mapping[str, object], given: Mapping[str, object] | None
 ) -> tuple[dict[str, object], dict[str, object]]:
@@ -89,6 +93,15 @@ def in_binding_order(
     positional = iter(arrays)
     missing = object()
     ordered = [named[one.name] if one.name in named else next(positional, missing) for one in places]
+    left_over = len(list(positional))
+    if left_over:
+        names = ", ".join(map(repr, named))
+        raise InvalidInput(
+            f"the {plan.subject} takes {len(places)} array(s), and got {len(arrays)} by position beside {names} by name",
+            fix="give each once, by position or by its name",
+            expected=len(places),
+            received=len(arrays) + len(named),
+        )
     absent = [repr(one.name) for one, array in zip(places, ordered, strict=True) if array is missing]
     if absent:
         raise InvalidInput(
@@ -96,4 +109,4 @@ def in_binding_order(
             fix="give each, by position or by its name",
             missing=absent,
         )
-    return (*ordered, *positional)
+    return tuple(ordered)

@@ -26,6 +26,15 @@ def targets_of(plan: BindingPlan, out: object) -> tuple[object, ...]:
     Raises InvalidInput if ``out`` gives another number than there are outputs.
     """
     names = [one.name for one in plan.descriptors if one.output_index is not None]
+    if isinstance(out, Mapping):
+        unknown = [name for name in out if name not in names]
+        if unknown:
+            raise InvalidInput(
+                f"out names {unknown[0]!r}, which the {plan.subject} does not write",
+                fix=f"name {', '.join(map(repr, names))}",
+                name=unknown[0],
+            )
+        out = tuple([out.get(name) for name in names])
     found = out if isinstance(out, tuple | list) else (out,)
     if len(found) != len(names):
         raise InvalidInput(
@@ -34,6 +43,13 @@ def targets_of(plan: BindingPlan, out: object) -> tuple[object, ...]:
             expected=len(names),
             received=len(found),
         )
+    for name, one in zip(names, found, strict=True):
+        if one is not None and not isinstance(one, np.ndarray) and not hasattr(type(one), "overlaps"):
+            raise InvalidInput(
+                f"out has something of type {type(one).__name__} for {name!r}",
+                fix="give a numpy array or a buffer, which the result is written to, or None",
+                binding=name,
+            )
     return tuple(found)
 
 

@@ -73,7 +73,7 @@ class ValueWriter:
             unknown = _path(prefix, name) if prefix else name
             raise self._naming.refused(
                 f"{self._naming.owner} has no {self._naming.noun} {unknown!r}",
-                f"give only what it declares: {_listed(names)}",
+                f"give only what it declares: {_listed(names)}" if names else "leave it out: it declares none",
                 unknown,
             )
         for member in members:
@@ -141,7 +141,7 @@ class ValueWriter:
             array = _converted(values, scalar) if isinstance(values, np.ndarray) else None
             if array is None:
                 encoded = [scalar.encode(one) for one in (values.tolist() if isinstance(values, np.ndarray) else values)]
-                array = np.array(encoded, f"<u{scalar.byte_len}").view(scalar.dtype)
+                array = np.array(encoded, f"<u{scalar.byte_len}").view(str(scalar.dtype))
         except (TypeError, OverflowError) as error:
             raise self._naming.misfit(path, f"is {what}, and {error}", f"give {what}", value=value) from error
         view_of(self._memory, start, found, numbers)[...] = array.reshape(numbers.shape)

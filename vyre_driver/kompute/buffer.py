@@ -178,6 +178,8 @@ class Buffer(NoArithmetic):
         InvalidInput
             If ``timeout`` is not a number of seconds, or ``out`` does not fit.
         """
+        if isinstance(timeout, np.ndarray):
+            raise InvalidInput(f"read of {self.described} got an array as its time-out", fix="give it by name: read(out=array)")
         if out is not None:
             check_target(out, self.shape, self.dtype, self.described)
         found = np.empty(self.shape, self.dtype) if out is None else out

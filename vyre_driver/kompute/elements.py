@@ -114,7 +114,7 @@ def check_target(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], what
     if out.shape != shape or out.dtype != dtype:
         raise InvalidInput(
             f"out= has shape {out.shape} and type {out.dtype}, and {what} gives shape {shape} and type {dtype}",
-            fix=f"give numpy.empty({shape}, {str(dtype)!r})",
+            fix="give an array of that shape and type" if dtype.names else f"give numpy.empty({shape}, {str(dtype)!r})",
             expected=(shape, str(dtype)),
             received=(out.shape, str(out.dtype)),
         )

@@ -75,7 +75,7 @@ def capsule_of(
 def _capsule(array: NDArray[Any], max_version: tuple[int, int] | None) -> object:
     """Return the capsule of an array, of the newest version that numpy and the consumer both know."""
     if max_version is not None and _knows_versions():
-        return array.__dlpack__(max_version=max_version)  # type: ignore[call-arg] # since numpy 2.1
+        return array.__dlpack__(max_version=max_version)  # type: ignore[call-arg, unused-ignore] # since numpy 2.1
     return array.__dlpack__()
 
 

@@ -54,6 +54,8 @@ class Kernel:
         self._array_calls = ArrayCalls(self._pipelines)
         self._resident_calls = ResidentCalls(self._pipelines, self._array_calls)
         self._packer = packer_of(self.source.push_constants, self.source.push_constant_bytes)
+        buffers = {one.name for one in self.plan.descriptors}
+        self._has_shared_names = any(one.name in buffers for one in self.source.push_constants)
 
     def __call__(  # noqa: PLR0913 -- what a call can be told, by keyword
         self,
@@ -138,6 +140,7 @@ class Kernel:
                 outputs: list[Any] = self._array_calls.run_again(again[0], again[1], split=split, timeout=timeout)
             else:
                 check_switch("strict", strict)
+                check_switch("split", split)
                 is_strict = self._context.is_strict if strict is None else bool(strict)
                 options = CallOptions(workgroups, invocations, push_constants, out, out_shapes, split, timeout, is_strict)
                 outputs = self._run(arrays, named, options)
@@ -271,7 +274,7 @@ class Kernel:
     def _plain_words(self, named: dict[str, object], push_constants: Mapping[str, object] | None) -> tuple[int, ...] | None:
         """Return the push constants' words where all are plain numbers, and nothing else is named; else None."""
         given = named if push_constants is None else push_constants
-        if type(given) is not dict or (named and given is not named):
+        if type(given) is not dict or (named and (given is not named or self._has_shared_names)):
             return None
         if not given and not self.source.push_constants:
             return ()
@@ -304,5 +307,5 @@ class Kernel:
             if by_name:
                 left_out = wanted_shapes(source.plan, options.out_shapes, ())
                 arrays = in_binding_order(source.plan, arrays, by_name, left_out)
-        words = pack_push_constants(source.push_constants, source.push_constant_bytes, given or {}, source.plan.subject)
-        return arrays, words
+        given = {} if given is None else given
+        return arrays, pack_push_constants(source.push_constants, source.push_constant_bytes, given, source.plan.subject)

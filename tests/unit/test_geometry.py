@@ -27,11 +27,11 @@ def literal(*size: int) -> tuple[int, int, int]:
     return size_of(*(LocalSize(axis) for axis in size))
 
 
-def grid_for(groups: Any, size: tuple[int, int, int] = (64, 1, 1), **counts: int) -> tuple[int, int, int]:  # noqa: ANN401 -- anything a caller gives
-    """The grid of a shader with an input ``i`` of 1000 floats and outputs ``a`` and ``b``, 1 element each unless given."""
+def grid_for(groups: Any, size: tuple[int, int, int] = (64, 1, 1), i: int = 1, **counts: int) -> tuple[int, int, int]:  # noqa: ANN401 -- anything a caller gives
+    """The grid of a shader with an input ``i`` of floats and outputs ``a`` and ``b``, 1 element each unless given."""
     buffers = buffer("i", 0, "r"), buffer("a", 1, "w"), buffer("b", 2, "w", header_bytes=16)
     arguments = BindingPlan.from_reflection(reflection(*buffers)).check_arguments(
-        [np.zeros(1000, np.float32)], {"a": 1, "b": 1, **counts}
+        [np.zeros(i, np.float32)], {"a": 1, "b": 1, **counts}
     )
     return grid(given_groups(size, groups, None), arguments, size, LIMITS)
 
@@ -141,6 +141,17 @@ def test_a_grid_one_over_a_limit_is_refused(groups: tuple[int, ...], axis: str, 
 )
 def test_a_guessed_grid_has_an_invocation_for_each_element_of_the_largest_output(counts: dict[str, int], expected: int) -> None:
     assert grid_for(None, **counts) == (expected, 1, 1)
+
+
+def test_a_grid_is_not_guessed_where_what_is_read_is_longer_than_what_is_written() -> None:
+    """As of a histogram or a sum: the work is as long as the data."""
+    assert grid_for(None, i=640, a=640) == (10, 1, 1)
+    message = (
+        "the grid cannot be guessed: input 'i' has 641 elements and output 'a' 640, and an invocation may be for one of "
+        "either. Fix: give invocations=641 or invocations=640, as the shader counts them."
+    )
+    assert refusal(lambda: grid_for(None, i=641, a=640)) == (InvalidInput, 2201, message)
+    assert grid_for((3,), i=641, a=640) == (3, 1, 1)
 
 
 def test_a_guessed_grid_exactly_at_the_limit_is_accepted() -> None:

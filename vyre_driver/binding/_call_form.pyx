@@ -103,7 +103,7 @@ def matches(tuple form not None, tuple arrays not None, object groups, object ou
 
 
 def plain_workgroups(object given) -> tuple[int, int, int] | None:
-    """Return workgroups along x, y, z of an exact integer, or of 1 to 3 in a tuple or list; None of anything else, or below 1."""
+    """Return workgroups along x, y, z of an exact integer, or of 1 to 3 in a tuple or list; None of anything else."""
     cdef object x, y = 1, z = 1
     cdef Py_ssize_t count
     if type(given) is int:

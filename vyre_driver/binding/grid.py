@@ -187,8 +187,30 @@ def _automatic(arguments: Sequence[BufferArgument], size: tuple[int, int, int], 
         if found is not None:
             return covering(found, size)
     check_guessable(size, beyond_x=beyond_x, subject="shader")
-    elements = max((argument.element_count for argument in arguments if argument.binding.role.produces_output), default=0)
-    return math.ceil(elements / size[0]), 1, 1
+    outputs = [one for one in arguments if one.binding.role.produces_output]
+    longest = max(outputs, key=_elements, default=None)
+    if longest is None:
+        return 0, 1, 1
+    _check_longest(longest, arguments)
+    return math.ceil(longest.element_count / size[0]), 1, 1
+
+
+def _elements(argument: BufferArgument) -> int:
+    return argument.element_count
+
+
+def _check_longest(output: BufferArgument, arguments: Sequence[BufferArgument]) -> None:
+    """Check that no array that is only read is longer than the longest output: a sum has an invocation for each of those."""
+    # Of several views of a buffer the elements are what all of them are made of, and no measure.
+    read = [one for one in arguments if one.binding.role.value == "input" and not one.binding.view_byte_len]
+    longest = max([output, *read], key=_elements)
+    if longest is not output and longest.element_count > output.element_count:
+        raise InvalidInput(
+            f"the grid cannot be guessed: {longest.binding.described} has {longest.element_count} elements and "
+            f"{output.binding.described} {output.element_count}, and an invocation may be for one of either",
+            fix=f"give invocations={longest.element_count} or invocations={output.element_count}, as the shader counts them",
+            binding=longest.binding.name,
+        )
 
 
 def _given(name: str, counts: int | Sequence[int], least: int) -> tuple[int, int, int]:

@@ -135,10 +135,11 @@ class RecentBindings:
         held = {"bound": bound}
         drop = functools.partial(held.pop, "bound")  # called with the reference, which pop returns where nothing is left
         self._entries[key] = held, [weakref.ref(lifetime, drop) for lifetime in lifetimes]
-        if len(self._entries) <= _MAX_RECENT:
-            return
-        emptied = [one for one, (still_held, _) in list(self._entries.items()) if not still_held]
-        for gone in emptied:
-            self._entries.pop(gone, None)
+        is_full = len(self._entries) > _MAX_RECENT
+        for one, (still_held, _) in list(self._entries.items()):
+            if not still_held:
+                self._entries.pop(one, None)
+            elif not is_full:  # those behind it are looked at when they are the oldest, or in the way
+                break
         for oldest in list(self._entries)[:-_MAX_RECENT]:
             self._entries.pop(oldest, None)

@@ -29,7 +29,12 @@ if TYPE_CHECKING:
 
 HANGS_AFTER_S = 50
 SLICE_S = 0.05
-WAITING = {"_wait_for_works", "holding", "wait_for_earlier_work"}  # where the interpreter is while the main thread waits
+WAITING = {
+    "_finish",
+    "_wait_for_works",
+    "holding",
+    "wait_for_earlier_work",
+}  # where the interpreter is while the main thread waits
 
 
 class Ticker:

@@ -349,7 +349,7 @@ def test_empty_arrays_run_nothing_and_keep_their_shapes(driver: Driver, saxpy: K
 
 
 def test_a_call_waits_no_longer_than_it_may_and_leaves_buffers_usable(opened: Driver) -> None:
-    spin, kernel = Spin(opened, 0.3), opened.compile(glsl(STEP))
+    spin, kernel = Spin(opened, 1.0), opened.compile(glsl(STEP))
     here = opened.buffer(X)
     kernel(here, **STEP_PUSH)
     calls: list[Callable[[], object]] = [
@@ -369,6 +369,7 @@ def test_a_call_waits_no_longer_than_it_may_and_leaves_buffers_usable(opened: Dr
                 "shader do less in one dispatch."
             ),
         ), number
+        assert running.done() is False, number
         running.result()
     here.write(X)
     assert lists(kernel(here, **STEP_PUSH)) == [[3, 5, 7]]

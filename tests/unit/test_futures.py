@@ -365,7 +365,7 @@ def test_a_loop_that_was_closed_meanwhile_stops_no_other() -> None:
     asyncio.run(leave())
     told = threading.Event()
     made[1].future.add_done_callback(lambda _: told.set())
-    with logged():  # some Pythons tell of the closed loop
+    with logged():  # some Pythons log the closed loop
         made[0].end()
         made[1].end()
         assert (told.wait(SOON_S), comes_true(lambda: pollers() == 0)) == (True, True)

@@ -35,7 +35,7 @@ class NoArithmetic:
     __hash__ = object.__hash__
 
     def __eq__(self, other: object) -> bool:
-        """Return whether it is the same object; raise NotAnArray for an array, of which the elements would be meant."""
+        """Return whether it is the same object; raise NotAnArray for an array, which numpy compares element by element."""
         if hasattr(other, "__array__") and type(other) is not type(self):
             _refuse("==")(self)
         return self is other

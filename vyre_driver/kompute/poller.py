@@ -81,7 +81,7 @@ class Poller:
         while serving.acquire(blocking=False):
             try:
                 self._tell_all()
-            except Exception:  # noqa: BLE001 -- such as MemoryError: the others are told all the same
+            except Exception:  # noqa: BLE001 -- such as MemoryError: the others are notified all the same
                 _LOG.exception("a future could not be told of its end")
             finally:
                 serving.release()
@@ -97,7 +97,7 @@ class Poller:
                 self._is_woken(_PAUSE_S)
 
     def _tell_ended(self, slice_ns: int) -> tuple[int, bool]:
-        """Tell of what has ended, up to the first that has not; returns of how much, and whether somebody could not be told.
+        """Notify of what has ended, up to the first that has not; returns of how much, and whether somebody could not be told.
 
         Work ends in the order of submission: the fence of a submission covers those before it (Vulkan, "Fences").
         """

@@ -37,7 +37,7 @@ class BoundKernel:
         events: Events,
         key: str,
     ) -> None:
-        """Record it; made by ``Kernel.bind``. ``events`` are told of each run of the pipeline of this key."""
+        """Record it; made by ``Kernel.bind``. ``events`` record each run of the pipeline of this key."""
         self.pipeline = pipeline
         self.push_words = push_words
         self._plan = plan

@@ -26,8 +26,8 @@ _MAX_CALLS = 64
 class ProvenCall:
     """A proven call: where each buffer's array stands among those given (None: it starts with zeros), and what comes back.
 
-    ``counts`` are what a program is told; ``finishes`` says whether what is read is not yet what the caller gets. ``recorded``
-    is None of a call that runs nothing.
+    ``counts`` are the element counts that a program reads; ``finishes`` says whether what is read is not yet what the caller
+    gets. ``recorded`` is None of a call that runs nothing.
     """
 
     recorded: RecordedDispatch | None

@@ -94,7 +94,7 @@ class DispatchFuture(Future[None]):
     _result = None
 
     def __init__(self, submission: Submission, generation: int, failed: Callable[[Exception], None], what: str) -> None:
-        """Made by ``BoundKernel.submit`` and ``Batch.submit``; ``failed`` is told of what the work failed with."""
+        """Made by ``BoundKernel.submit`` and ``Batch.submit``; ``failed`` is called with the error of work that failed."""
         # Not Future's own: what it makes, a lock among it, costs a fifth of a submission, and most futures need none of it.
         self._failed = failed
         self._submission = submission
@@ -229,7 +229,7 @@ class DispatchFuture(Future[None]):
         return True
 
     def _note(self, outcome: Outcome) -> Outcome:
-        """Keep what it ended with, once, and tell of a failure."""
+        """Keep what it ended with, once, and report a failure."""
         kept: Outcome = self.__dict__.setdefault("_outcome", outcome)
         if kept is outcome and isinstance(outcome[0], Exception):
             self._failed(outcome[0])
@@ -266,7 +266,7 @@ class DispatchFuture(Future[None]):
         for callback in audience.callbacks:
             try:
                 callback(self)
-            except BaseException:  # noqa: BLE001 -- whatever it raises, the other futures are told
+            except BaseException:  # noqa: BLE001 -- whatever it raises, the other futures are completed
                 _LOG.exception("a callback of %r raised", self)
         return True
 

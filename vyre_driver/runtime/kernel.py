@@ -89,7 +89,8 @@ class Kernel:
         invocations
             Invocations along x, y, z, rounded up to whole workgroups. Without either, one for each element of the largest
             output; where workgroup or code have more axes than the first, one for each place in the shape of the outputs
-            (the last axis is x), and refused where that has one axis only.
+            (the last axis is x). That is refused where the shape has fewer than two axes (three where the workgroup has three),
+            and where an array that is only read is longer than the longest output.
         push_constants
             Push constants by name; most are given as keywords.
         out

@@ -35,7 +35,7 @@ class CompiledKernel:
 
 
 class KernelPipelines:
-    """Makes them, and knows what there is to tell of the last call."""
+    """Make pipelines, and keep the trace of the last call."""
 
     def __init__(self, context: Context, compiled: CompiledKernel) -> None:
         """Make none yet."""
@@ -92,7 +92,7 @@ class KernelPipelines:
         return first.made
 
     def _tell_compiled(self) -> None:
-        """Tell of pipelines made since; with no lock held, for a listener may call this kernel."""
+        """Report the pipelines made since; with no lock held, for a listener may call this kernel."""
         while self._untold:
             pipeline_ns, reason = self._untold.popleft()
             self.context.events.emit(EventKind.COMPILE, pipeline_ns, self.key_hex, detail=reason)

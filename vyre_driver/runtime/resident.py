@@ -94,7 +94,7 @@ def part_of(binding: Binding, buffer: Buffer) -> Buffer:
 
 
 class ProvenBinding(NamedTuple):
-    """What is known of buffers that fit: the words that a program is told, and the grid, None where nothing runs."""
+    """What is known of buffers that fit: the element counts that a program reads, and the grid, None where nothing runs."""
 
     words: tuple[int, ...]
     grid: tuple[int, int, int] | None

@@ -1,4 +1,4 @@
-"""What there is to tell of a kernel's compilation and of its last call."""
+"""The trace of a kernel's compilation and of its last call."""
 
 from __future__ import annotations
 

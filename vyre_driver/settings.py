@@ -109,7 +109,7 @@ LAYER = Setting(
 LAYER_HOOKS_OFF = Setting(
     "VYRE_LAYER_HOOKS_OFF",
     "Switches single hooks of the layer off.",
-    "names separated by commas: `pipeline_cache fences waits memory features results barriers shared_pipelines`",
+    "names separated by commas: `pipeline_cache fences waits memory features results barriers shared_pipelines command_pools`",
     "none",
 )
 ROBUST_ACCESS = Setting(

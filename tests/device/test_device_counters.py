@@ -144,23 +144,45 @@ def test_binding_again_makes_no_pipeline(driver: Driver, kernel: Kernel) -> None
     buffers = [driver.empty(number + 1, np.uint32) for number in range(50)]
     found = changes(driver, lambda: held.extend(bind(kernel, buffer) for buffer in buffers))
     created = [one.pipeline.facts.shared for one in held]
-    # Each binding offers the saved blob, whether or not its pipeline has to be made.
-    found.pop("blobs_given", 0)
-    assert (found, created) == ({"pipelines_shared": 50, "barriers_added": 50}, [False] + [True] * 50)
+    expected = {"pipelines_shared": 50, "barriers_added": 50, "command_pools_created": 50}
+    assert (found, created) == (expected, [False] + [True] * 50)
 
 
 def test_another_compilation_of_the_same_shader_shares_the_pipeline(driver: Driver, kernel: Kernel) -> None:
     held = [bind(kernel, driver.empty(4, np.uint32))]
     other, buffer = driver.compile(glsl(STEP)), driver.empty(4, np.uint32)
     found = changes(driver, lambda: held.append(bind(other, buffer)))
-    found.pop("blobs_given", 0)
-    assert found == {"pipelines_shared": 1, "barriers_added": 1}
+    assert found == {"pipelines_shared": 1, "barriers_added": 1, "command_pools_created": 1}
 
 
 def test_a_pipeline_is_kept_for_a_while_when_nobody_uses_it(driver: Driver, kernel: Kernel) -> None:
     bind(kernel, driver.empty(4, np.uint32)).run()
     found = changes(driver, lambda: bind(kernel, driver.empty(4, np.uint32)))
     assert (found["pipelines_shared"], "pipelines_created" in found) == (1, False)
+
+
+def test_the_command_pools_of_recordings_that_went_are_taken_again_as_many_as_16(driver: Driver, kernel: Kernel) -> None:
+    buffers = [driver.empty(4, np.uint32) for _ in range(60)]
+    held = [bind(kernel, buffer) for buffer in buffers[:20]]
+    for buffer in buffers[:20]:
+        buffer.close()
+    held.clear()
+    found = changes(driver, lambda: held.extend(bind(kernel, buffer) for buffer in buffers[20:40]))
+    assert (found["command_pools_reused"], found["command_pools_created"]) == (16, 4)
+
+
+def test_what_a_taken_pool_had_recorded_before_is_not_run_again(driver: Driver, kernel: Kernel) -> None:
+    old, new = driver.zeros(4, np.uint32), driver.zeros(4, np.uint32)
+    held = [bind(kernel, old)]
+    held[0].run()
+    was = old.read().tolist()
+    kept = old[:]
+    old.close()
+    held.clear()
+    found = changes(driver, lambda: held.append(bind(kernel, new)))
+    held[0].run()
+    assert (found["command_pools_reused"], was, new.read().tolist()) == (1, [1] * 4, [1] * 4)
+    assert kept.is_closed
 
 
 def test_another_shader_gets_a_pipeline_of_its_own(driver: Driver, kernel: Kernel) -> None:

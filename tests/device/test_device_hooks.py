@@ -83,8 +83,8 @@ def test_the_counters_show_that_a_hook_is_off(off: tuple[str, ...]) -> None:
     """What only that hook does is never counted; what it does otherwise is."""
     with Driver() as driver:
         kernel = driver.compile(shipped_module("saxpy"))
-        for count in (100, 50, 100):
-            kernel(X[:count], X[:count], push_constants={"alpha": 2, "count": count})
+        for alpha, count in ((2, 100), (2, 50), (2, 100), (3, 100)):
+            kernel(X[:count], X[:count], push_constants={"alpha": alpha, "count": count})
         driver.compile(shipped_module("saxpy"))(X, X, push_constants=PUSH)
         driver.buffer(X).close()
         driver.buffer(X).close()
@@ -96,6 +96,7 @@ def test_the_counters_show_that_a_hook_is_off(off: tuple[str, ...]) -> None:
         "features": "features_enabled",
         "barriers": "barriers_added",
         "shared_pipelines": "pipelines_shared",
+        "command_pools": "command_pools_reused",
     }
     seen = {hook: counters.get(counter, 0) > 0 for hook, counter in counted.items()}
     assert seen == {hook: hook not in off for hook in counted}

@@ -14,7 +14,7 @@
 #define DEVICES_OF_A_THREAD 17 /* 136 in all: past twice what a table begins with */
 #define BUFFER_BYTES 1000
 #define MAILBOX 4
-#define ALL_HOOKS 0xFF
+#define ALL_HOOKS ((UINT32_C(1) << VYRE_HOOK_COUNT) - 1)
 #define CHECK(rule) \
   do { \
     if (!(rule)) { \

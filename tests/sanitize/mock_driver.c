@@ -413,6 +413,12 @@ PLAIN(pipeline_layout, PipelineLayout)
 PLAIN(cache, PipelineCache)
 PLAIN(descriptor_pool, DescriptorPool)
 
+static VkResult reset_descriptor_pool(VkDevice d, VkDescriptorPool pool, VkDescriptorPoolResetFlags flags) {
+  (void)d, (void)flags;
+  memset((void *)pool, 0, 16);
+  return VK_SUCCESS;
+}
+
 static void destroy_buffer(VkDevice d, VkBuffer buffer, const VkAllocationCallbacks *a) {
   (void)a;
   drop(buffer, DEVICE(d));
@@ -483,6 +489,15 @@ static void destroy_pool(VkDevice d, VkCommandPool handle, const VkAllocationCal
     free_commands(d, handle, 1, &first);
   }
   drop(pool, DEVICE(d));
+}
+
+static VkResult reset_pool(VkDevice d, VkCommandPool handle, VkCommandPoolResetFlags flags) {
+  (void)flags;
+  for (mock_commands *one = ((mock_pool *)handle)->first; one; one = one->next) {
+    check_idle(DEVICE(d), &one->pending, "a command pool is reset whose work is running");
+    one->copy_count = 0;
+  }
+  return VK_SUCCESS;
 }
 
 static VkResult begin_commands(VkCommandBuffer buffer, const VkCommandBufferBeginInfo *info) {
@@ -589,8 +604,10 @@ PFN_vkVoidFunction mock_device_proc(VkDevice device, const char *name) {
   NAMED(DestroyPipeline, destroy_pipeline)
   NAMED(CreateDescriptorPool, create_descriptor_pool)
   NAMED(DestroyDescriptorPool, destroy_descriptor_pool)
+  NAMED(ResetDescriptorPool, reset_descriptor_pool)
   NAMED(CreateCommandPool, create_pool)
   NAMED(DestroyCommandPool, destroy_pool)
+  NAMED(ResetCommandPool, reset_pool)
   NAMED(AllocateCommandBuffers, allocate_commands)
   NAMED(FreeCommandBuffers, free_commands)
   NAMED(BeginCommandBuffer, begin_commands)

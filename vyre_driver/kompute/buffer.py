@@ -111,7 +111,9 @@ class Buffer(NoArithmetic):
     @property
     def span(self) -> tuple[int, int, int]:
         """Which memory, and where in it the bytes begin and end; no memory and no bytes where it has no elements."""
-        return (id(self.memory), self.offset, self.offset + self.nbytes) if self.nbytes else (0, 0, 0)
+        if not self.nbytes:
+            return (0, 0, 0)
+        return (id(self._storage.memory or self.memory), self.offset, self.offset + self.nbytes)
 
     @property
     def memory(self) -> TensorBuffer:
@@ -122,10 +124,10 @@ class Buffer(NoArithmetic):
         DispatchFailed
             After ``close``, or if the device cannot be used; a subclass says why, as DeviceLost does.
         """
-        self.check_open()
         memory = self._storage.memory
+        self.device.check_usable()
         if memory is None:
-            self.check_open()  # closed since
+            self.check_open()
             raise InvalidInput(f"{self.described} has no elements, and no memory", fix="leave it out")
         return memory
 

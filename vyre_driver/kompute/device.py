@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from vyre_driver import settings
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, ForkError, UnsupportedFeature, VyreError
 from vyre_driver.kompute._kp import load_kompute
+from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.poller import Poller
 from vyre_driver.kompute.results import FIXES, VK_SUCCESS, failure_error, lost_error
 from vyre_driver.process.call_lock import refused
@@ -73,6 +74,7 @@ class KomputeDevice:
         self._pid = os.getpid()
         self._memory = _layer.MemoryCount()
         self.poller = Poller()
+        self.never = Deadline(None, physical.name)
         self._holders: set[weakref.ref[object]] = set()
         self._exports: set[weakref.ref[Export]] = set()
         heaps = physical.memory_heaps
@@ -83,7 +85,7 @@ class KomputeDevice:
         self.layer: _layer.LayerDevice | None = None
         self._is_lost_at_end = False
         self._manager: Any = self._open()
-        self.in_use = _layer.DeviceUse(self.layer, self.check_usable)
+        self.in_use = _layer.DeviceUse(self.layer, self._raise_why)
         if self.layer is None:
             self.hooks = ()
         self.features = frozenset(self._wanted_features())
@@ -157,6 +159,10 @@ class KomputeDevice:
         DispatchFailed
             If the device is closed.
         """
+        self.in_use.check_usable()
+
+    def _raise_why(self) -> None:
+        """Raise why the device cannot be used, if it cannot."""
         if os.getpid() != self._pid:
             raise ForkError(
                 f"{self.physical.name!r} was opened in process {self._pid} and is used in its fork {os.getpid()}",
@@ -199,7 +205,7 @@ class KomputeDevice:
             If the layer recorded that the device was lost.
         """
         with self.lock, self.in_use:
-            result, error, failure = _layer.call_and_note(call, self.manager)
+            result, error, failure = _layer.call_and_note(call, self._manager)
             if isinstance(error, VyreError):
                 raise error
             if failure is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -59,13 +60,8 @@ class BoundPipeline:
         self._pieces = pieces
         start = time.perf_counter_ns()
         # kompute turns constants into floats unless it is given both arrays, both of one integer type.
-        arguments = (
-            [buffer.tensor for buffer in pieces.memory],
-            source.code,
-            groups,
-            np.array(source.spec_words, np.uint32),
-            np.zeros(source.push_constant_bytes // 4, np.uint32),
-        )
+        pushed = (0,) * (source.push_constant_bytes // 4)
+        arguments = ([one.tensor for one in pieces.memory], source.code, groups, _words(source.spec_words), _words(pushed))
         self.algorithm, self.facts = device.call_kompute(
             "make a pipeline",
             lambda manager: _layer.create_pipeline(
@@ -83,9 +79,17 @@ class BoundPipeline:
 
     def dispatch(self, push_words: tuple[int, ...]) -> Any:  # noqa: ANN401 -- kp has no types
         """Return the operation that dispatches it with these push constants, to be recorded."""
-        operation = self.device.api.dispatch(self.algorithm, np.array(push_words, np.uint32))
-        around = self._pieces.before, self._pieces.after
-        return (operation, *around) if any(around) else operation
+        operation = self.device.api.dispatch(self.algorithm, _words(push_words))
+        pieces = self._pieces
+        return (operation, pieces.before, pieces.after) if pieces.kept else operation
+
+
+@functools.lru_cache(maxsize=256)
+def _words(values: tuple[int, ...]) -> NDArray[np.uint32]:
+    """Return words as kompute takes them, which copies them; the same few come again and again."""
+    words = np.array(values, np.uint32)
+    words.flags.writeable = False
+    return words
 
 
 class NoDispatch:

@@ -53,16 +53,16 @@ class Submission:
         self._device = device
         self._keep = keep
         self._generation = 0
-        self._never = Deadline(None, device.physical.name)
         self._lock = call_lock("the bound kernel")
-        groups = [[one for one in group if one is not None] for group in groups]
         sequences = [groups] if "barriers" in device.hooks else [[group] for group in groups]
         self._recorded: list[Any] = []  # the Sequences; their works hold them as long as they may run
 
         def record(manager: Any) -> list[_layer.Work | BlockingWork]:  # noqa: ANN401 -- kp has no types
             recorded = [_record(manager, part, device_only=device_only, timed=timed) for part in sequences]
             self._recorded = recorded if timed else []
-            return [_work(device, one.eval) for one in recorded]
+            if device.layer is None:
+                return [BlockingWork(device, one.eval) for one in recorded]
+            return [_layer.Work(device.layer, one.eval, manager) for one in recorded]
 
         self._works = device.call_kompute("record a dispatch", record)
         device.keep_holder(self)
@@ -78,7 +78,7 @@ class Submission:
     def submit(self) -> int:
         """Hand the work to the device; returns its generation, to ask about it later. Waits for an earlier one first."""
         with self._device.in_use, self._lock:
-            self._finish(self._never)
+            self._finish(self._device.never)
             self._submit()
             return self._generation
 
@@ -169,13 +169,13 @@ class Submission:
     def _deadline(self, timeout_s: float | Deadline | None) -> Deadline:
         if isinstance(timeout_s, Deadline):
             return timeout_s
-        return self._never if timeout_s is None else Deadline(timeout_s, self._device.physical.name)
+        return self._device.never if timeout_s is None else Deadline(timeout_s, self._device.physical.name)
 
     def _submit(self) -> None:
         """Submit all, when nothing of it runs any more; several Sequences one after the other."""
         for number, work in enumerate(self._works):
             if number:
-                self._finish(self._never)
+                self._finish(self._device.never)
             self._device.raise_failure(work.submit())
         self._generation += 1
 
@@ -250,10 +250,6 @@ class BlockingWork:
         return VK_SUCCESS
 
 
-def _work(device: KomputeDevice, evaluate: Callable[[], Any]) -> _layer.Work | BlockingWork:
-    return BlockingWork(device, evaluate) if device.layer is None else _layer.Work(device.layer, evaluate, device.manager)
-
-
 def _record(manager: Any, groups: Sequence[Sequence[Any]], *, device_only: bool, timed: bool) -> Any:  # noqa: ANN401 -- kp has no types
     sequence = manager.sequence(0, sum(map(len, groups))) if timed else manager.sequence()
     _layer.record(sequence, groups, device_only)
@@ -262,15 +258,17 @@ def _record(manager: Any, groups: Sequence[Sequence[Any]], *, device_only: bool,
 
 def record_alone(pipeline: BoundPipeline | NoDispatch, push_words: tuple[int, ...]) -> Submission:
     """Return one submission of one pipeline, which holds it, and nothing of what is bound to it, which holds the submission."""
-    device = pipeline.device
-    return Submission(device, [[pipeline.dispatch(push_words)]], keep=pipeline, device_only=not device.shares_memory)
+    device, operation = pipeline.device, pipeline.dispatch(push_words)
+    groups = [[]] if operation is None else [[operation]]
+    return Submission(device, groups, keep=pipeline, device_only=not device.shares_memory)
 
 
 def record_in_order(dispatches: Sequence[BoundKernel], *, timed: bool = False) -> Submission:
     """Return one submission of these: each waits for those before it whose results it needs, and the rest run side by side."""
     device = dispatches[0].pipeline.device
+    operations = [one.pipeline.dispatch(one.push_words) for one in dispatches]
     groups = [
-        [dispatches[place].pipeline.dispatch(dispatches[place].push_words) for place in group]
+        [operations[place] for place in group if operations[place] is not None]
         for group in dependency_groups([(one.reads, one.writes) for one in dispatches])
     ]
     return Submission(device, groups, keep=tuple(dispatches), device_only=not device.shares_memory, timed=timed)

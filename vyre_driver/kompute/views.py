@@ -8,8 +8,7 @@ Source: Vulkan 1.3, VkDescriptorBufferInfo and "Limits".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.kompute.memory import TensorBuffer
@@ -24,8 +23,7 @@ Region: TypeAlias = tuple[int, int, int, int, int]
 """A copy: from which VkBuffer and byte, to which VkBuffer and byte, how many bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pieces:
+class Pieces(NamedTuple):
     """The memory of each binding, the (offset, bytes) that is bound of it, and the copies around a dispatch.
 
     ``ranges`` is None where all of each is bound; ``kept`` is what the copies go to and from.
@@ -50,8 +48,9 @@ def pieces_of(device: KomputeDevice, buffers: Sequence[Buffer], writes: Sequence
     DeviceOutOfMemory
         If there is no memory for a copy.
     """
-    if all(one.offset == 0 and one.nbytes == one.memory.byte_len for one in buffers):
-        return Pieces(tuple([one.memory for one in buffers]))
+    whole = tuple([one.memory for one in buffers])
+    if [one.nbytes for one in buffers] == [one.byte_len for one in whole]:
+        return Pieces(whole)
     if device.layer is None:
         raise UnsupportedFeature(
             "a view of a buffer is bound, which only the vyre layer can do, and it is not active",

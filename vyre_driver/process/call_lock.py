@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING
 
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.process._lock import CallLock
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 def call_lock(what: str) -> CallLock:
     """Return a lock for calls of ``what``; the thread that holds it gets DispatchFailed 1005 where it asks for it again."""
-    return CallLock(partial(refused, what, "called", "another call of it"))
+    return CallLock(_refusal(what))
+
+
+@lru_cache(maxsize=16)
+def _refusal(what: str) -> Callable[[], DispatchFailed]:
+    """Return what makes the error; the same few are asked for again and again."""
+    return partial(refused, what, "called", "another call of it")
 
 
 def refused(what: str, done: str, within: str) -> DispatchFailed:

@@ -135,11 +135,9 @@ class RecentBindings:
         held = {"bound": bound}
         drop = functools.partial(held.pop, "bound")  # called with the reference, which pop returns where nothing is left
         self._entries[key] = held, [weakref.ref(lifetime, drop) for lifetime in lifetimes]
-        is_full = len(self._entries) > _MAX_RECENT
-        for one, (still_held, _) in list(self._entries.items()):
-            if not still_held:
+        too_many = len(self._entries) - _MAX_RECENT
+        if too_many > 0:
+            entries = list(self._entries.items())
+            emptied = [one for one, (still_held, _) in entries if not still_held]
+            for one in emptied or [oldest for oldest, _ in entries[:too_many]]:
                 self._entries.pop(one, None)
-            elif not is_full:  # those behind it are looked at when they are the oldest, or in the way
-                break
-        for oldest in list(self._entries)[:-_MAX_RECENT]:
-            self._entries.pop(oldest, None)

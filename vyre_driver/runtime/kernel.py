@@ -185,9 +185,7 @@ class Kernel:
             words = self._plain_words(named, push_constants) if invocations is None else None
             groups = None if workgroups is None else plain_workgroups(workgroups)
             if words is not None and (groups is None) is (workgroups is None):
-                bound = self._resident_calls.find(buffers, groups, words)
-                if bound is not None:
-                    return bound
+                return self._resident_calls.bind(buffers, groups, words)
             return self._bind(buffers, named, CallOptions(workgroups, invocations, push_constants))
         except Exception as error:
             self._context.events.failed(EventKind.DISPATCH, error, None, self._pipelines.key_hex)

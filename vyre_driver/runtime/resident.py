@@ -113,25 +113,17 @@ class ResidentCalls:
         self._proofs: dict[object, ProvenBinding] = {}
         self._writes = [one.role.produces_output for one in pipelines.source.plan.descriptors]
 
-    def find(
-        self, given: tuple[object, ...], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]
-    ) -> BoundKernel | None:
-        """Return what was recorded for these buffers, this grid and these push constants; None if that is not remembered."""
-        self._context.device.check_usable()
-        buffers = [one for one in given if type(one) is Buffer]
-        return self._recent.find(_form(buffers, groups, push_words)) if len(buffers) == len(given) else None
-
     def bind(self, given: tuple[object, ...], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]) -> BoundKernel:
         """Return what was recorded for these buffers, this grid and these push constants, recorded now if need be."""
         self._context.device.check_usable()
         buffers = [one for one in given if type(one) is Buffer]
-        lifetimes = [buffer.lifetime for buffer in buffers]  # as they were before: a buffer may be closed meanwhile
         if len(buffers) < len(given):
             check_buffers(self._context.device, given)
-        form = _form(buffers, groups, push_words)
+        form = (tuple([one.form for one in buffers]), groups, push_words)
         bound = self._recent.find(form)
         if bound is None:
             check_buffers(self._context.device, buffers)
+            lifetimes = [buffer.lifetime for buffer in buffers]  # as they are before: a buffer may be closed meanwhile
             bound = self._bind(self._proven(buffers, groups), buffers, push_words)
             self._recent.remember(form, bound, lifetimes)
         return bound
@@ -172,12 +164,13 @@ class ResidentCalls:
         return ProvenBinding(words, grid_of(self._source, limits, groups, arguments))
 
     def _bind(self, proven: ProvenBinding, buffers: Sequence[Buffer], push_words: tuple[int, ...]) -> BoundKernel:
-        for buffer in buffers:
-            buffer.check_open()
-        context, plan = self._context, self._source.plan
-        pipeline: BoundPipeline | NoDispatch = NoDispatch(context.device)
-        if proven.grid is not None:
-            grid = proven.grid
+        context, plan, grid = self._context, self._source.plan, proven.grid
+        pipeline: BoundPipeline | NoDispatch
+        if grid is None:
+            for buffer in buffers:
+                buffer.check_open()
+            pipeline = NoDispatch(context.device)
+        else:
             pipeline = self._pipelines.with_room(
                 lambda: self._pipelines.make(pieces_of(context.device, buffers, self._writes), grid)
             )
@@ -309,11 +302,6 @@ def check_unread(arguments: Sequence[BufferArgument], buffers: Sequence[Buffer],
                     fix=f"give out memory of its own, or {another.name!r} as a copy (copy.copy)",
                     bindings=(one.name, another.name),
                 )
-
-
-def _form(buffers: Sequence[Buffer], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]) -> object:
-    """Return what two bindings of the same have in common."""
-    return tuple([one.form for one in buffers]), groups, push_words
 
 
 def check_buffers(device: KomputeDevice, given: Sequence[object]) -> None:

@@ -132,11 +132,11 @@ COUNTERS = (
     "fences_created", "fences_reused", "waits_polled", "waits_blocked", "memory_allocated", "memory_reused",
     "memory_live_bytes", "memory_cached_bytes", "memory_peak_bytes", "memory_flushes", "barriers_added",
     "pipelines_created", "pipelines_shared", "blobs_given", "blobs_taken", "features_enabled", "work_pending",
-    "failures_recorded",
+    "failures_recorded", "command_pools_created", "command_pools_reused",
 )
 CALLS = ("none", "allocate", "map", "bind", "create_buffer", "submit", "wait", "create_pipeline")
 HOOKS = (
-    "pipeline_cache", "fences", "waits", "memory", "features", "results", "barriers", "shared_pipelines",
+    "pipeline_cache", "fences", "waits", "memory", "features", "results", "barriers", "shared_pipelines", "command_pools",
 )
 if (len(COUNTERS), len(CALLS), len(HOOKS)) != (VYRE_COUNTER_COUNT, VYRE_CALL_COUNT, VYRE_HOOK_COUNT):
     raise ImportError("counters, calls or hooks have not the names that layer.h counts")

@@ -1,4 +1,4 @@
-/* Our barriers in place of kompute's, and the flag that lets it record a command buffer again.
+/* Our barriers in place of kompute's.
 
    kompute puts a barrier for each buffer from transfer writes to shader reads before a dispatch, none between two dispatches, none
    before a shader write, and none to the host on the buffer that the host reads: too many for speed, too few to be right. Its
@@ -113,26 +113,15 @@ static VKAPI_ATTR void VKAPI_CALL cmd_write_timestamp(
   device->vk.CmdWriteTimestamp(buffer, stage, pool, query);
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL create_command_pool(
-    VkDevice handle, const VkCommandPoolCreateInfo *info, const VkAllocationCallbacks *allocator, VkCommandPool *out) {
-  vyre_device *device = vyre_find_device(handle);
-  VkCommandPoolCreateInfo changed = *info;
-  if (adds_barriers(device)) changed.flags |= VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
-  return device->vk.CreateCommandPool(handle, &changed, allocator, out);
-}
-
-static VKAPI_ATTR void VKAPI_CALL free_command_buffers(
-    VkDevice handle, VkCommandPool pool, uint32_t count, const VkCommandBuffer *buffers) {
-  vyre_device *device = vyre_find_device(handle);
+void vyre_forget_commands(vyre_device *device, VkCommandBuffer buffer) {
   uintptr_t group = 0;
-  for (uint32_t i = 0; i < count; i++) vyre_finish_work(device, buffers[i]);
-  pthread_mutex_lock(&device->command_lock);
-  for (uint32_t i = 0; i < count; i++) (void)vyre_map_take(&device->command_buffers, VYRE_HANDLE(buffers[i]), &group);
-  pthread_mutex_unlock(&device->command_lock);
-  device->vk.FreeCommandBuffers(handle, pool, count, buffers);
+  (void)vyre_map_take(&device->command_buffers, VYRE_HANDLE(buffer), &group);
 }
 
-void vyre_command_close(vyre_device *device) { vyre_map_free(&device->command_buffers); }
+void vyre_command_close(vyre_device *device) {
+  vyre_map_free(&device->command_buffers);
+  vyre_command_pools_close(device);
+}
 
 PFN_vkVoidFunction vyre_command_hook(const char *name) {
   static const vyre_hook HOOKS[] = {
@@ -142,8 +131,7 @@ PFN_vkVoidFunction vyre_command_hook(const char *name) {
     VYRE_HOOK("vkCmdCopyBuffer", cmd_copy_buffer),
     VYRE_HOOK("vkCmdPipelineBarrier", cmd_pipeline_barrier),
     VYRE_HOOK("vkCmdWriteTimestamp", cmd_write_timestamp),
-    VYRE_HOOK("vkCreateCommandPool", create_command_pool),
-    VYRE_HOOK("vkFreeCommandBuffers", free_command_buffers),
   };
-  return VYRE_FIND_HOOK(HOOKS, name);
+  PFN_vkVoidFunction found = VYRE_FIND_HOOK(HOOKS, name);
+  return found ? found : vyre_command_pool_hook(name);
 }

@@ -29,10 +29,11 @@ enum {
   VYRE_HOOK_RESULTS = 1 << 5,
   VYRE_HOOK_BARRIERS = 1 << 6,
   VYRE_HOOK_SHARED_PIPELINES = 1 << 7,
-  VYRE_HOOK_COUNT = 8,
+  VYRE_HOOK_COMMAND_POOLS = 1 << 8,
+  VYRE_HOOK_COUNT = 9,
 };
 
-_Static_assert(VYRE_HOOK_SHARED_PIPELINES == 1 << (VYRE_HOOK_COUNT - 1), "the hooks are counted");
+_Static_assert(VYRE_HOOK_COMMAND_POOLS == 1 << (VYRE_HOOK_COUNT - 1), "the hooks are counted");
 
 /* Calls whose VkResult kompute ignores, and which a failure may be injected into. */
 enum vyre_call {
@@ -66,6 +67,8 @@ enum vyre_counter {
   VYRE_FEATURES_ENABLED,
   VYRE_WORK_PENDING,
   VYRE_FAILURES_RECORDED,
+  VYRE_COMMAND_POOLS_CREATED,
+  VYRE_COMMAND_POOLS_REUSED,
   VYRE_COUNTER_COUNT,
 };
 
@@ -111,6 +114,7 @@ enum vyre_object {
   VYRE_PIPELINE_LAYOUT,
   VYRE_PIPELINE_CACHE,
   VYRE_DESCRIPTOR_POOL,
+  VYRE_PIPELINE,
 };
 
 #define VYRE_WATCHED 8
@@ -190,8 +194,8 @@ typedef struct vyre_device_calls {
   X(AllocateMemory) X(FreeMemory) X(MapMemory) X(UnmapMemory) X(CreateBuffer) X(DestroyBuffer) \
   X(GetBufferMemoryRequirements) X(BindBufferMemory) X(UpdateDescriptorSets) X(CreateShaderModule) X(DestroyShaderModule) \
   X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreatePipelineLayout) X(DestroyPipelineLayout) \
-  X(CreatePipelineCache) X(DestroyPipelineCache) X(CreateDescriptorPool) X(DestroyDescriptorPool) X(GetPipelineCacheData) X(CreateComputePipelines) X(DestroyPipeline) X(CreateCommandPool) \
-  X(DestroyCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdDispatch) X(CmdCopyBuffer) \
+  X(CreatePipelineCache) X(DestroyPipelineCache) X(CreateDescriptorPool) X(DestroyDescriptorPool) X(ResetDescriptorPool) X(GetPipelineCacheData) X(CreateComputePipelines) X(DestroyPipeline) X(CreateCommandPool) \
+  X(DestroyCommandPool) X(ResetCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdDispatch) X(CmdCopyBuffer) \
   X(CmdFillBuffer) X(CmdPipelineBarrier) X(CmdResetQueryPool) X(CmdWriteTimestamp)
 #define X(name) PFN_vk##name name;
   VYRE_DEVICE_CALLS(X)
@@ -213,11 +217,12 @@ struct vyre_instance {
 };
 
 typedef struct vyre_memory_block vyre_memory_block;
-typedef struct vyre_shared_pipeline vyre_shared_pipeline;
-typedef struct vyre_shared_layout vyre_shared_layout;
+typedef struct vyre_shared vyre_shared;
+typedef struct vyre_command_pool vyre_command_pool;
 
 #define VYRE_FENCE_POOL 64
 #define VYRE_IDLE_TRANSFERS 16
+#define VYRE_IDLE_COMMAND_POOLS 16
 #define VYRE_DEVICE_ONLY (UINT32_C(1) << 31) /* beside a group: no barrier to the host at the end */
 
 struct vyre_device {
@@ -253,14 +258,18 @@ struct vyre_device {
   uint32_t readback_types;               /* of host memory that the host reads through its caches */
 
   pthread_mutex_t pipeline_lock;
-  vyre_handle_map shader_modules;        /* VkShaderModule -> vyre_bytes */
-  vyre_handle_map set_layouts;           /* VkDescriptorSetLayout -> vyre_bytes */
-  vyre_handle_map pipeline_layouts;      /* VkPipelineLayout -> vyre_bytes */
-  vyre_shared_pipeline *pipelines;       /* most recently used first */
-  vyre_shared_layout *layouts;           /* the same */
+  vyre_shared *shader_modules;           /* each list the most recently used first */
+  vyre_shared *set_layouts;
+  vyre_shared *pipeline_layouts;
+  vyre_shared *descriptor_pools;
+  vyre_shared *pipelines;
+  uint64_t last_serial;                  /* of what is in them */
 
   pthread_mutex_t command_lock;
   vyre_handle_map command_buffers;       /* VkCommandBuffer -> the group of its last operation | VYRE_DEVICE_ONLY */
+  vyre_handle_map command_pools;         /* VkCommandPool -> vyre_command_pool, handed out */
+  vyre_command_pool *idle_command_pools; /* reset, most recently used first */
+  uint32_t idle_command_pool_count;
 
   PFN_vkSetDeviceLoaderData set_loader_data; /* makes what the layer allocates itself a dispatchable object of the loader's */
   pthread_mutex_t transfer_lock;
@@ -377,6 +386,11 @@ uint64_t vyre_buffer_bytes(vyre_device *device, VkBuffer buffer); /* 0: there is
 /* commands.c: what is recorded next sees what all work before has done; and the host sees it, once the work has ended. */
 void vyre_order(vyre_device *device, VkCommandBuffer buffer);
 void vyre_show_host(vyre_device *device, VkCommandBuffer buffer);
+void vyre_forget_commands(vyre_device *device, VkCommandBuffer buffer); /* under command_lock */
+
+/* command_pools.c */
+PFN_vkVoidFunction vyre_command_pool_hook(const char *name);
+void vyre_command_pools_close(vyre_device *device);
 
 /* transfer.c */
 const char *vyre_fault_of(vyre_device *device, const vyre_region *region); /* what is wrong with it, or NULL; inside vyre_enter */

@@ -1,212 +1,152 @@
-/* Layouts: what descriptor sets and pipelines have, byte for byte, and pipeline layouts that are equal are one.
+/* What kompute makes a pipeline of, but the code: layouts of descriptor sets and of pipelines, and descriptor pools.
 
-   kompute makes a pipeline layout for each set of buffers, which takes some drivers longer than all else that it makes for them.
-   Unused ones are kept, within a bound. */
+   Making a pipeline layout takes some drivers longer than all else. Layouts that are identically defined are compatible
+   (Vulkan 1.3, "Pipeline Layout Compatibility"). A descriptor pool has one user at a time, and is reset after each. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "layer.h"
-#include "layouts.h"
+#include "shared.h"
 
-#define MAX_IDLE_LAYOUTS 64
+#define MAX_BINDINGS 256 /* of a layout that is shared: it is described on the stack */
+#define MAX_POOL_SIZES 16
+#define MAX_SETS 16
+#define MAX_PUSH_RANGES 16
 
-struct vyre_shared_layout {
-  VkPipelineLayout handle;
-  uint32_t users;
-  vyre_bytes *bytes; /* as in the device's map, which has those of layouts that are not shared too */
-  vyre_shared_layout *next;
-};
-
-bool vyre_shares(const vyre_device *device) { return device->config.hooks & VYRE_HOOK_SHARED_PIPELINES; }
-
-void vyre_keep_bytes(vyre_device *device, vyre_handle_map *map, uint64_t key, vyre_bytes *bytes) {
-  if (!bytes) return;
-  pthread_mutex_lock(&device->pipeline_lock);
-  bool kept = vyre_map_put(map, key, (uintptr_t)bytes);
-  pthread_mutex_unlock(&device->pipeline_lock);
-  if (!kept) free(bytes);
+static VkResult make_set_layout(vyre_device *device, const void *info, const VkAllocationCallbacks *allocator, uint64_t *out) {
+  VkDescriptorSetLayout made = VK_NULL_HANDLE;
+  VkResult result = device->vk.CreateDescriptorSetLayout(device->handle, info, allocator, &made);
+  *out = VYRE_HANDLE(made);
+  return result;
 }
 
-void vyre_drop_bytes(vyre_device *device, vyre_handle_map *map, uint64_t key) {
-  uintptr_t found = 0;
-  pthread_mutex_lock(&device->pipeline_lock);
-  (void)vyre_map_take(map, key, &found);
-  pthread_mutex_unlock(&device->pipeline_lock);
-  free((void *)found);
+static void end_set_layout(vyre_device *device, uint64_t handle, const VkAllocationCallbacks *allocator) {
+  device->vk.DestroyDescriptorSetLayout(device->handle, (VkDescriptorSetLayout)(uintptr_t)handle, allocator);
 }
 
-const vyre_bytes *vyre_find_bytes(const vyre_handle_map *map, uint64_t key) {
-  uintptr_t found = 0;
-  return vyre_map_get(map, key, &found) ? (const vyre_bytes *)found : NULL;
-}
-
-vyre_bytes *vyre_new_bytes(size_t size) {
-  vyre_bytes *bytes = malloc(sizeof *bytes + size);
-  if (bytes) bytes->size = size;
-  return bytes;
-}
-
-/* Appends a length and that many bytes; returns the end. */
-unsigned char *vyre_append(unsigned char *at, const void *data, size_t size) {
-  uint64_t length = size;
-  memcpy(at, &length, sizeof length);
-  if (size) memcpy(at + sizeof length, data, size);
-  return at + sizeof length + size;
-}
-
-void vyre_free_map_of_bytes(vyre_handle_map *map) {
-  for (size_t i = 0; i < map->capacity; i++) {
-    if (map->keys[i]) free((void *)map->values[i]);
-  }
-  vyre_map_free(map);
-}
-
-static vyre_bytes *describe_set_layout(const VkDescriptorSetLayoutCreateInfo *info) {
-  if (info->pNext || info->flags) return NULL;
-  vyre_bytes *bytes = vyre_new_bytes(info->bindingCount * 4 * sizeof(uint32_t));
-  for (uint32_t i = 0; bytes && i < info->bindingCount; i++) {
-    const VkDescriptorSetLayoutBinding *binding = &info->pBindings[i];
-    if (binding->pImmutableSamplers) {
-      free(bytes);
-      return NULL;
-    }
-    uint32_t facts[4] = {
-        binding->binding, (uint32_t)binding->descriptorType, binding->descriptorCount, (uint32_t)binding->stageFlags};
-    memcpy(bytes->data + i * sizeof facts, facts, sizeof facts);
-  }
-  return bytes;
-}
+static const vyre_kind SET_LAYOUT = {VYRE_SET_LAYOUT, false, make_set_layout, end_set_layout};
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_set_layout(
     VkDevice handle, const VkDescriptorSetLayoutCreateInfo *info, const VkAllocationCallbacks *allocator,
     VkDescriptorSetLayout *out) {
   vyre_device *device = vyre_find_device(handle);
-  VkResult result = device->vk.CreateDescriptorSetLayout(handle, info, allocator, out);
-  if (result == VK_SUCCESS && vyre_shares(device)) {
-    vyre_keep_bytes(device, &device->set_layouts, VYRE_HANDLE(*out), describe_set_layout(info));
+  uint32_t facts[MAX_BINDINGS][4];
+  bool is_plain = vyre_shares(device) && !info->pNext && !info->flags && info->bindingCount <= MAX_BINDINGS;
+  for (uint32_t i = 0; is_plain && i < info->bindingCount; i++) {
+    const VkDescriptorSetLayoutBinding *one = &info->pBindings[i];
+    facts[i][0] = one->binding;
+    facts[i][1] = (uint32_t)one->descriptorType;
+    facts[i][2] = one->descriptorCount;
+    facts[i][3] = (uint32_t)one->stageFlags;
+    is_plain = !one->pImmutableSamplers;
   }
-  if (result == VK_SUCCESS) vyre_made(VYRE_SET_LAYOUT, VYRE_HANDLE(*out));
+  uint64_t made = 0;
+  VkResult result = vyre_share(
+      device, &device->set_layouts, &SET_LAYOUT, is_plain ? facts : NULL, info->bindingCount * sizeof *facts, info, allocator,
+      &made);
+  *out = (VkDescriptorSetLayout)(uintptr_t)made;
   return result;
 }
 
 static VKAPI_ATTR void VKAPI_CALL destroy_set_layout(
     VkDevice handle, VkDescriptorSetLayout layout, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
-  if (layout) vyre_drop_bytes(device, &device->set_layouts, VYRE_HANDLE(layout));
-  vyre_unmade(VYRE_SET_LAYOUT, VYRE_HANDLE(layout));
-  device->vk.DestroyDescriptorSetLayout(handle, layout, allocator);
+  vyre_unshare(device, &device->set_layouts, &SET_LAYOUT, VYRE_HANDLE(layout), allocator);
 }
 
-/* Under pipeline_lock. */
-static vyre_bytes *describe_pipeline_layout(const vyre_device *device, const VkPipelineLayoutCreateInfo *info) {
-  size_t push_bytes = info->pushConstantRangeCount * sizeof *info->pPushConstantRanges;
-  size_t size = sizeof(uint64_t) + push_bytes;
-  if (info->pNext || info->flags) return NULL;
-  for (uint32_t i = 0; i < info->setLayoutCount; i++) {
-    const vyre_bytes *set = vyre_find_bytes(&device->set_layouts, VYRE_HANDLE(info->pSetLayouts[i]));
-    if (!set) return NULL;
-    size += sizeof(uint64_t) + set->size;
-  }
-  vyre_bytes *bytes = vyre_new_bytes(size);
-  if (!bytes) return NULL;
-  unsigned char *at = vyre_append(bytes->data, info->pPushConstantRanges, push_bytes);
-  for (uint32_t i = 0; i < info->setLayoutCount; i++) {
-    const vyre_bytes *set = vyre_find_bytes(&device->set_layouts, VYRE_HANDLE(info->pSetLayouts[i]));
-    at = vyre_append(at, set->data, set->size);
-  }
-  return bytes;
+static VkResult make_pipeline_layout(vyre_device *device, const void *info, const VkAllocationCallbacks *allocator, uint64_t *out) {
+  VkPipelineLayout made = VK_NULL_HANDLE;
+  VkResult result = device->vk.CreatePipelineLayout(device->handle, info, allocator, &made);
+  *out = VYRE_HANDLE(made);
+  return result;
 }
 
-/* Under pipeline_lock. An equal layout moves to the front and gets a user. */
-static VkPipelineLayout take_equal(vyre_device *device, const vyre_bytes *bytes) {
-  for (vyre_shared_layout **at = &device->layouts; *at; at = &(*at)->next) {
-    vyre_shared_layout *layout = *at;
-    if (layout->bytes->size != bytes->size || memcmp(layout->bytes->data, bytes->data, bytes->size) != 0) continue;
-    *at = layout->next;
-    layout->next = device->layouts;
-    device->layouts = layout;
-    layout->users++;
-    return layout->handle;
-  }
-  return VK_NULL_HANDLE;
+static void end_pipeline_layout(vyre_device *device, uint64_t handle, const VkAllocationCallbacks *allocator) {
+  device->vk.DestroyPipelineLayout(device->handle, (VkPipelineLayout)(uintptr_t)handle, allocator);
 }
 
-/* Under pipeline_lock. Owns the bytes if it returns true. */
-static bool share(vyre_device *device, VkPipelineLayout handle, vyre_bytes *bytes) {
-  vyre_shared_layout *made = malloc(sizeof *made);
-  if (!made || !vyre_map_put(&device->pipeline_layouts, VYRE_HANDLE(handle), (uintptr_t)bytes)) {
-    free(made);
-    return false;
+static const vyre_kind PIPELINE_LAYOUT = {VYRE_PIPELINE_LAYOUT, false, make_pipeline_layout, end_pipeline_layout};
+
+static bool find_serials(vyre_device *device, const VkPipelineLayoutCreateInfo *info, uint64_t *serials) {
+  bool found = true;
+  pthread_mutex_lock(&device->pipeline_lock);
+  for (uint32_t i = 0; found && i < info->setLayoutCount; i++) {
+    const vyre_shared *set = vyre_shared_find(device->set_layouts, VYRE_HANDLE(info->pSetLayouts[i]));
+    found = set != NULL;
+    if (found) serials[i] = set->serial;
   }
-  *made = (vyre_shared_layout){.handle = handle, .users = 1, .bytes = bytes, .next = device->layouts};
-  device->layouts = made;
-  return true;
+  pthread_mutex_unlock(&device->pipeline_lock);
+  return found;
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_pipeline_layout(
     VkDevice handle, const VkPipelineLayoutCreateInfo *info, const VkAllocationCallbacks *allocator, VkPipelineLayout *out) {
   vyre_device *device = vyre_find_device(handle);
-  VkResult result = VK_SUCCESS;
-  pthread_mutex_lock(&device->pipeline_lock);
-  vyre_bytes *bytes = vyre_shares(device) ? describe_pipeline_layout(device, info) : NULL;
-  *out = bytes ? take_equal(device, bytes) : VK_NULL_HANDLE;
-  if (!*out) {
-    result = device->vk.CreatePipelineLayout(handle, info, allocator, out);
-    if (result == VK_SUCCESS && bytes && share(device, *out, bytes)) bytes = NULL;
+  size_t push_bytes = info->pushConstantRangeCount * sizeof *info->pPushConstantRanges;
+  uint64_t serials[MAX_SETS], made = 0;
+  unsigned char facts[2 * sizeof(uint64_t) + sizeof serials + MAX_PUSH_RANGES * sizeof *info->pPushConstantRanges];
+  unsigned char *end = facts;
+  bool is_plain = vyre_shares(device) && !info->pNext && !info->flags && info->setLayoutCount <= MAX_SETS &&
+                  info->pushConstantRangeCount <= MAX_PUSH_RANGES && find_serials(device, info, serials);
+  if (is_plain) {
+    end = vyre_append(facts, info->pPushConstantRanges, push_bytes);
+    end = vyre_append(end, serials, info->setLayoutCount * sizeof *serials);
   }
-  pthread_mutex_unlock(&device->pipeline_lock);
-  free(bytes);
-  if (result == VK_SUCCESS) vyre_made(VYRE_PIPELINE_LAYOUT, VYRE_HANDLE(*out));
+  VkResult result = vyre_share(
+      device, &device->pipeline_layouts, &PIPELINE_LAYOUT, is_plain ? facts : NULL, (size_t)(end - facts), info, allocator,
+      &made);
+  *out = (VkPipelineLayout)(uintptr_t)made;
   return result;
-}
-
-/* Under pipeline_lock. Takes the least recently used idle layout out when there are too many. */
-static vyre_shared_layout *cut_idle(vyre_device *device) {
-  uintptr_t bytes = 0;
-  size_t idle = 0;
-  vyre_shared_layout **last = NULL;
-  for (vyre_shared_layout **at = &device->layouts; *at; at = &(*at)->next) {
-    if ((*at)->users) continue;
-    idle++;
-    last = at;
-  }
-  if (idle <= MAX_IDLE_LAYOUTS) return NULL;
-  vyre_shared_layout *cut = *last;
-  *last = cut->next;
-  (void)vyre_map_take(&device->pipeline_layouts, VYRE_HANDLE(cut->handle), &bytes);
-  return cut;
 }
 
 static VKAPI_ATTR void VKAPI_CALL destroy_pipeline_layout(
     VkDevice handle, VkPipelineLayout layout, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
-  vyre_shared_layout *cut = NULL;
-  bool known = false;
-  if (!layout) return;
-  vyre_unmade(VYRE_PIPELINE_LAYOUT, VYRE_HANDLE(layout));
-  pthread_mutex_lock(&device->pipeline_lock);
-  for (vyre_shared_layout *at = device->layouts; at && !known; at = at->next) {
-    known = at->handle == layout;
-    if (known) at->users--;
-  }
-  if (known) cut = cut_idle(device);
-  pthread_mutex_unlock(&device->pipeline_lock);
-  if (!known) device->vk.DestroyPipelineLayout(handle, layout, allocator);
-  if (!cut) return;
-  device->vk.DestroyPipelineLayout(handle, cut->handle, NULL);
-  free(cut->bytes);
-  free(cut);
+  vyre_unshare(device, &device->pipeline_layouts, &PIPELINE_LAYOUT, VYRE_HANDLE(layout), allocator);
+}
+
+static VkResult make_descriptor_pool(vyre_device *device, const void *info, const VkAllocationCallbacks *allocator, uint64_t *out) {
+  VkDescriptorPool made = VK_NULL_HANDLE;
+  VkResult result = device->vk.CreateDescriptorPool(device->handle, info, allocator, &made);
+  *out = VYRE_HANDLE(made);
+  return result;
+}
+
+static void end_descriptor_pool(vyre_device *device, uint64_t handle, const VkAllocationCallbacks *allocator) {
+  device->vk.DestroyDescriptorPool(device->handle, (VkDescriptorPool)(uintptr_t)handle, allocator);
+}
+
+static const vyre_kind DESCRIPTOR_POOL = {VYRE_DESCRIPTOR_POOL, true, make_descriptor_pool, end_descriptor_pool};
+
+static VKAPI_ATTR VkResult VKAPI_CALL create_descriptor_pool(
+    VkDevice handle, const VkDescriptorPoolCreateInfo *info, const VkAllocationCallbacks *allocator, VkDescriptorPool *out) {
+  vyre_device *device = vyre_find_device(handle);
+  struct {
+    uint32_t flags, sets;
+    VkDescriptorPoolSize sizes[MAX_POOL_SIZES];
+  } facts = {.flags = info->flags, .sets = info->maxSets};
+  bool is_plain = vyre_shares(device) && !info->pNext && info->poolSizeCount <= MAX_POOL_SIZES;
+  size_t sizes_bytes = info->poolSizeCount * sizeof *info->pPoolSizes;
+  if (is_plain && sizes_bytes) memcpy(facts.sizes, info->pPoolSizes, sizes_bytes);
+  uint64_t made = 0;
+  VkResult result = vyre_share(
+      device, &device->descriptor_pools, &DESCRIPTOR_POOL, is_plain ? &facts : NULL,
+      offsetof(__typeof__(facts), sizes) + sizes_bytes, info, allocator, &made);
+  *out = (VkDescriptorPool)(uintptr_t)made;
+  return result;
+}
+
+static VKAPI_ATTR void VKAPI_CALL destroy_descriptor_pool(
+    VkDevice handle, VkDescriptorPool pool, const VkAllocationCallbacks *allocator) {
+  vyre_device *device = vyre_find_device(handle);
+  if (pool && vyre_shares(device)) (void)device->vk.ResetDescriptorPool(handle, pool, 0); /* it cannot fail */
+  vyre_unshare(device, &device->descriptor_pools, &DESCRIPTOR_POOL, VYRE_HANDLE(pool), allocator);
 }
 
 void vyre_layouts_close(vyre_device *device) {
-  while (device->layouts) {
-    vyre_shared_layout *layout = device->layouts;
-    device->layouts = layout->next;
-    device->vk.DestroyPipelineLayout(device->handle, layout->handle, NULL);
-    free(layout); /* its bytes go with the map */
-  }
-  vyre_free_map_of_bytes(&device->set_layouts);
-  vyre_free_map_of_bytes(&device->pipeline_layouts);
+  vyre_shared_close(device, &device->descriptor_pools, &DESCRIPTOR_POOL);
+  vyre_shared_close(device, &device->pipeline_layouts, &PIPELINE_LAYOUT);
+  vyre_shared_close(device, &device->set_layouts, &SET_LAYOUT);
 }
 
 PFN_vkVoidFunction vyre_layout_hook(const char *name) {
@@ -215,6 +155,8 @@ PFN_vkVoidFunction vyre_layout_hook(const char *name) {
     VYRE_HOOK("vkDestroyDescriptorSetLayout", destroy_set_layout),
     VYRE_HOOK("vkCreatePipelineLayout", create_pipeline_layout),
     VYRE_HOOK("vkDestroyPipelineLayout", destroy_pipeline_layout),
+    VYRE_HOOK("vkCreateDescriptorPool", create_descriptor_pool),
+    VYRE_HOOK("vkDestroyDescriptorPool", destroy_descriptor_pool),
   };
   return VYRE_FIND_HOOK(HOOKS, name);
 }

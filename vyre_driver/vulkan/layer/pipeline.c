@@ -1,45 +1,43 @@
-/* Pipelines: the saved blob goes in, the compiled one comes out, and equal pipelines are one (their layouts: layouts.c).
+/* Pipelines: the saved blob goes in, the compiled one comes out, and equal pipelines are one, as equal shader modules are.
 
    kompute makes an empty VkPipelineCache for each algorithm and a pipeline for each set of buffers. A pipeline is equal to another
-   when its SPIR-V, entry point, specialization and pipeline layout are equal byte for byte; layouts that are identically
-   defined are compatible (Vulkan 1.3, "Pipeline Layout Compatibility"). Unused ones are kept, within a bound. */
+   when its SPIR-V, entry point, specialization and pipeline layout are equal byte for byte; layouts: layouts.c. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "layer.h"
-#include "layouts.h"
+#include "shared.h"
 
-#define MAX_IDLE_PIPELINES 64
 #define CACHE_HEADER_BYTES 32 /* VkPipelineCacheHeaderVersionOne: such a blob holds nothing */
 
-struct vyre_shared_pipeline {
-  VkPipeline handle;
-  uint32_t users;
-  uint64_t hash;
-  vyre_bytes *signature;
-  vyre_shared_pipeline *next;
-};
+static VkResult make_shader_module(vyre_device *device, const void *info, const VkAllocationCallbacks *allocator, uint64_t *out) {
+  VkShaderModule made = VK_NULL_HANDLE;
+  VkResult result = device->vk.CreateShaderModule(device->handle, info, allocator, &made);
+  *out = result == VK_SUCCESS ? VYRE_HANDLE(made) : 0;
+  return result;
+}
+
+static void end_shader_module(vyre_device *device, uint64_t handle, const VkAllocationCallbacks *allocator) {
+  device->vk.DestroyShaderModule(device->handle, (VkShaderModule)(uintptr_t)handle, allocator);
+}
+
+static const vyre_kind SHADER_MODULE = {VYRE_SHADER_MODULE, false, make_shader_module, end_shader_module};
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(
     VkDevice handle, const VkShaderModuleCreateInfo *info, const VkAllocationCallbacks *allocator, VkShaderModule *out) {
   vyre_device *device = vyre_find_device(handle);
-  *out = VK_NULL_HANDLE;
-  VkResult result = device->vk.CreateShaderModule(handle, info, allocator, out);
-  if (result == VK_SUCCESS && vyre_shares(device) && info->flags == 0 && info->pNext == NULL) {
-    vyre_bytes *code = vyre_new_bytes(info->codeSize);
-    if (code) memcpy(code->data, info->pCode, info->codeSize);
-    vyre_keep_bytes(device, &device->shader_modules, VYRE_HANDLE(*out), code);
-  }
-  if (result == VK_SUCCESS) vyre_made(VYRE_SHADER_MODULE, VYRE_HANDLE(*out));
+  bool is_plain = vyre_shares(device) && !info->flags && !info->pNext;
+  uint64_t made = 0;
+  VkResult result = vyre_share(
+      device, &device->shader_modules, &SHADER_MODULE, is_plain ? info->pCode : NULL, info->codeSize, info, allocator, &made);
+  *out = (VkShaderModule)(uintptr_t)made;
   return vyre_record(device, VYRE_CALL_CREATE_PIPELINE, result, 0);
 }
 
 static VKAPI_ATTR void VKAPI_CALL destroy_shader_module(
     VkDevice handle, VkShaderModule module, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
-  if (module) vyre_drop_bytes(device, &device->shader_modules, VYRE_HANDLE(module));
-  vyre_unmade(VYRE_SHADER_MODULE, VYRE_HANDLE(module));
-  device->vk.DestroyShaderModule(handle, module, allocator);
+  vyre_unshare(device, &device->shader_modules, &SHADER_MODULE, VYRE_HANDLE(module), allocator);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_pipeline_cache(
@@ -63,52 +61,32 @@ static VkPipelineCache cache_of_blob(vyre_device *device) {
   return made;
 }
 
-/* Equal pipelines have equal signatures: layout, entry point, specialization, code, each with its length. */
-static vyre_bytes *sign(const vyre_device *device, const VkComputePipelineCreateInfo *info) {
-  const vyre_bytes *code = vyre_find_bytes(&device->shader_modules, VYRE_HANDLE(info->stage.module));
-  const vyre_bytes *layout = vyre_find_bytes(&device->pipeline_layouts, VYRE_HANDLE(info->layout));
+/* Equal pipelines have equal signatures: shader module, layout, entry point and specialization, the last two with their lengths.
+   Under pipeline_lock. NULL: it is not to be shared, or there is no memory for it. */
+static unsigned char *sign(const vyre_device *device, const VkComputePipelineCreateInfo *info, size_t *size) {
+  const vyre_shared *code = vyre_shared_find(device->shader_modules, VYRE_HANDLE(info->stage.module));
+  const vyre_shared *layout = vyre_shared_find(device->pipeline_layouts, VYRE_HANDLE(info->layout));
   const VkSpecializationInfo none = {0};
   const VkSpecializationInfo *spec = info->stage.pSpecializationInfo ? info->stage.pSpecializationInfo : &none;
   if (!code || !layout || info->flags || info->pNext || info->stage.flags || info->stage.pNext) return NULL;
+  uint64_t serials[2] = {code->serial, layout->serial};
   size_t name_bytes = strlen(info->stage.pName);
   size_t entry_bytes = spec->mapEntryCount * sizeof *spec->pMapEntries;
-  vyre_bytes *bytes =
-      vyre_new_bytes(5 * sizeof(uint64_t) + layout->size + name_bytes + entry_bytes + spec->dataSize + code->size);
-  if (!bytes) return NULL;
-  unsigned char *at = vyre_append(bytes->data, layout->data, layout->size);
-  at = vyre_append(at, info->stage.pName, name_bytes);
+  *size = sizeof serials + 3 * sizeof(uint64_t) + name_bytes + entry_bytes + spec->dataSize;
+  unsigned char *signature = malloc(*size);
+  if (!signature) return NULL;
+  memcpy(signature, serials, sizeof serials);
+  unsigned char *at = vyre_append(signature + sizeof serials, info->stage.pName, name_bytes);
   at = vyre_append(at, spec->pMapEntries, entry_bytes);
-  at = vyre_append(at, spec->pData, spec->dataSize);
-  vyre_append(at, code->data, code->size);
-  return bytes;
+  vyre_append(at, spec->pData, spec->dataSize);
+  return signature;
 }
 
-static uint64_t hash_bytes(const vyre_bytes *bytes) {
-  uint64_t hash = UINT64_C(0xCBF29CE484222325);
-  for (size_t i = 0; i < bytes->size; i++) hash = (hash ^ bytes->data[i]) * UINT64_C(0x100000001B3);
-  return hash;
+static void end_pipeline(vyre_device *device, uint64_t handle, const VkAllocationCallbacks *allocator) {
+  device->vk.DestroyPipeline(device->handle, (VkPipeline)(uintptr_t)handle, allocator);
 }
 
-/* Under pipeline_lock. An equal pipeline moves to the front and gets a user. */
-static VkPipeline take_equal(vyre_device *device, const vyre_bytes *signature, uint64_t hash) {
-  for (vyre_shared_pipeline **at = &device->pipelines; *at; at = &(*at)->next) {
-    vyre_shared_pipeline *pipeline = *at;
-    if (pipeline->hash != hash || pipeline->signature->size != signature->size) continue;
-    if (memcmp(pipeline->signature->data, signature->data, signature->size) != 0) continue;
-    *at = pipeline->next;
-    pipeline->next = device->pipelines;
-    device->pipelines = pipeline;
-    pipeline->users++;
-    return pipeline->handle;
-  }
-  return VK_NULL_HANDLE;
-}
-
-static void free_pipeline(vyre_device *device, vyre_shared_pipeline *pipeline) {
-  device->vk.DestroyPipeline(device->handle, pipeline->handle, NULL);
-  free(pipeline->signature);
-  free(pipeline);
-}
+static const vyre_kind PIPELINE = {VYRE_PIPELINE, false, NULL, end_pipeline};
 
 static void take_blob(vyre_device *device, VkPipelineCache cache) {
   vyre_thread *thread = vyre_this_thread();
@@ -175,13 +153,15 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(
   if (!infos->stage.module || !infos->layout) {
     return vyre_record(device, VYRE_CALL_CREATE_PIPELINE, VK_ERROR_INITIALIZATION_FAILED, 0);
   }
+  size_t size = 0;
   pthread_mutex_lock(&device->pipeline_lock);
-  vyre_bytes *signature = vyre_shares(device) ? sign(device, infos) : NULL;
-  uint64_t hash = signature ? hash_bytes(signature) : 0;
-  if (signature) *out = take_equal(device, signature, hash);
+  unsigned char *signature = vyre_shares(device) ? sign(device, infos, &size) : NULL;
+  const vyre_shared *equal = signature ? vyre_shared_take(&device->pipelines, signature, size) : NULL;
+  if (equal) *out = (VkPipeline)(uintptr_t)equal->handle;
   pthread_mutex_unlock(&device->pipeline_lock);
-  if (*out) {
+  if (equal) {
     free(signature);
+    vyre_made(VYRE_PIPELINE, VYRE_HANDLE(*out));
     thread->pipeline = (vyre_pipeline_facts){.created = true, .shared = true};
     vyre_count(device, VYRE_PIPELINES_SHARED, 1);
     return VK_SUCCESS;
@@ -189,17 +169,14 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(
   VkPipelineCache filled = cache_of_blob(device);
   if (filled) cache = filled;
   VkResult result = compile(device, cache, infos, allocator, out);
-  vyre_shared_pipeline *made = signature && result == VK_SUCCESS ? calloc(1, sizeof *made) : NULL;
-  if (made) {
-    *made = (vyre_shared_pipeline){.handle = *out, .users = 1, .hash = hash, .signature = signature};
+  if (result == VK_SUCCESS && signature) {
     pthread_mutex_lock(&device->pipeline_lock);
-    made->next = device->pipelines;
-    device->pipelines = made;
+    vyre_shared_add(device, &device->pipelines, signature, size, VYRE_HANDLE(*out));
     pthread_mutex_unlock(&device->pipeline_lock);
-  } else {
-    free(signature);
   }
+  free(signature);
   if (result == VK_SUCCESS) {
+    vyre_made(VYRE_PIPELINE, VYRE_HANDLE(*out));
     vyre_count(device, VYRE_PIPELINES_CREATED, 1);
     take_blob(device, cache);
   }
@@ -207,46 +184,15 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(
   return vyre_record(device, VYRE_CALL_CREATE_PIPELINE, result, 0);
 }
 
-/* Under pipeline_lock. Takes the least recently used idle pipeline out when there are too many. */
-static vyre_shared_pipeline *cut_idle(vyre_device *device) {
-  size_t idle = 0;
-  vyre_shared_pipeline **last = NULL;
-  for (vyre_shared_pipeline **at = &device->pipelines; *at; at = &(*at)->next) {
-    if ((*at)->users == 0) {
-      idle++;
-      last = at;
-    }
-  }
-  if (idle <= MAX_IDLE_PIPELINES) return NULL;
-  vyre_shared_pipeline *cut = *last;
-  *last = cut->next;
-  return cut;
-}
-
 static VKAPI_ATTR void VKAPI_CALL destroy_pipeline(
     VkDevice handle, VkPipeline pipeline, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
-  vyre_shared_pipeline *cut = NULL;
-  bool known = false;
-  if (!pipeline) return;
-  pthread_mutex_lock(&device->pipeline_lock);
-  for (vyre_shared_pipeline *at = device->pipelines; at && !known; at = at->next) {
-    known = at->handle == pipeline;
-    if (known) at->users--;
-  }
-  if (known) cut = cut_idle(device);
-  pthread_mutex_unlock(&device->pipeline_lock);
-  if (!known) device->vk.DestroyPipeline(handle, pipeline, allocator);
-  if (cut) free_pipeline(device, cut);
+  vyre_unshare(device, &device->pipelines, &PIPELINE, VYRE_HANDLE(pipeline), allocator);
 }
 
 void vyre_pipeline_close(vyre_device *device) {
-  while (device->pipelines) {
-    vyre_shared_pipeline *pipeline = device->pipelines;
-    device->pipelines = pipeline->next;
-    free_pipeline(device, pipeline);
-  }
-  vyre_free_map_of_bytes(&device->shader_modules);
+  vyre_shared_close(device, &device->pipelines, &PIPELINE);
+  vyre_shared_close(device, &device->shader_modules, &SHADER_MODULE);
   vyre_layouts_close(device);
 }
 

@@ -38,7 +38,8 @@ static void destroy(vyre_device *device, vyre_made_object made) {
     case VYRE_SET_LAYOUT: DESTROY(vyre_pipeline_hook, VkDescriptorSetLayout, DestroyDescriptorSetLayout); break;
     case VYRE_PIPELINE_LAYOUT: DESTROY(vyre_pipeline_hook, VkPipelineLayout, DestroyPipelineLayout); break;
     case VYRE_PIPELINE_CACHE: DESTROY(vyre_watch_hook, VkPipelineCache, DestroyPipelineCache); break;
-    case VYRE_DESCRIPTOR_POOL: DESTROY(vyre_watch_hook, VkDescriptorPool, DestroyDescriptorPool); break;
+    case VYRE_DESCRIPTOR_POOL: DESTROY(vyre_pipeline_hook, VkDescriptorPool, DestroyDescriptorPool); break;
+    case VYRE_PIPELINE: DESTROY(vyre_pipeline_hook, VkPipeline, DestroyPipeline); break;
   }
 }
 
@@ -46,19 +47,6 @@ void vyre_destroy_watched(vyre_device *device) {
   vyre_thread *thread = vyre_this_thread();
   thread->watched = false;
   while (thread->made_count) destroy(device, thread->made[--thread->made_count]);
-}
-
-static VKAPI_ATTR VkResult VKAPI_CALL create_descriptor_pool(
-    VkDevice handle, const VkDescriptorPoolCreateInfo *info, const VkAllocationCallbacks *allocator, VkDescriptorPool *out) {
-  VkResult result = vyre_find_device(handle)->vk.CreateDescriptorPool(handle, info, allocator, out);
-  if (result == VK_SUCCESS) vyre_made(VYRE_DESCRIPTOR_POOL, VYRE_HANDLE(*out));
-  return result;
-}
-
-static VKAPI_ATTR void VKAPI_CALL destroy_descriptor_pool(
-    VkDevice handle, VkDescriptorPool pool, const VkAllocationCallbacks *allocator) {
-  vyre_unmade(VYRE_DESCRIPTOR_POOL, VYRE_HANDLE(pool));
-  vyre_find_device(handle)->vk.DestroyDescriptorPool(handle, pool, allocator);
 }
 
 static VKAPI_ATTR void VKAPI_CALL destroy_pipeline_cache(
@@ -69,8 +57,6 @@ static VKAPI_ATTR void VKAPI_CALL destroy_pipeline_cache(
 
 PFN_vkVoidFunction vyre_watch_hook(const char *name) {
   static const vyre_hook HOOKS[] = {
-    VYRE_HOOK("vkCreateDescriptorPool", create_descriptor_pool),
-    VYRE_HOOK("vkDestroyDescriptorPool", destroy_descriptor_pool),
     VYRE_HOOK("vkDestroyPipelineCache", destroy_pipeline_cache),
   };
   return VYRE_FIND_HOOK(HOOKS, name);

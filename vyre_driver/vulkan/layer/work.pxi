@@ -166,6 +166,11 @@ cdef class DeviceUse:
     def __exit__(self, kind, error, traceback):
         vyre_use_end(&self.use)
 
+    def check_usable(self) -> None:
+        """Raise what keeps the device from being used now, as a use of it would."""
+        if self.use.closed or getpid() != self.process or (self.layer is not None and vyre_is_lost(self.layer.device)):
+            self.check()
+
     @property
     def closed(self) -> bool:
         """Whether ``close`` has been called."""

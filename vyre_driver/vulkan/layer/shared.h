@@ -1,0 +1,45 @@
+/* Vulkan objects that are handed out again: equal ones are one, or one after the other where they have a state. */
+#ifndef VYRE_SHARED_H
+#define VYRE_SHARED_H
+
+#include "layer.h"
+
+struct vyre_shared {
+  uint64_t handle;
+  uint64_t serial; /* of this object alone, where a handle may come again */
+  uint32_t users;  /* 0: kept for the next one */
+  vyre_shared *next;
+  size_t size;
+  unsigned char data[]; /* equal objects have equal bytes */
+};
+
+/* How the objects of one kind are made and destroyed; ``info`` is Vulkan's, as the hook got it. */
+typedef struct vyre_kind {
+  enum vyre_object object;
+  bool has_state; /* one user at a time */
+  VkResult (*make)(vyre_device *device, const void *info, const VkAllocationCallbacks *allocator, uint64_t *out);
+  void (*destroy)(vyre_device *device, uint64_t handle, const VkAllocationCallbacks *allocator);
+} vyre_kind;
+
+bool vyre_shares(const vyre_device *device); /* whether equal objects are to be one */
+unsigned char *vyre_append(unsigned char *at, const void *data, size_t size); /* a length and so many bytes; returns the end */
+
+/* Lists, most recently used first. Hands out an object of the list with equal bytes, or makes one; without data it is not shared. */
+VkResult vyre_share(
+    vyre_device *device, vyre_shared **list, const vyre_kind *kind, const void *data, size_t size, const void *info,
+    const VkAllocationCallbacks *allocator, uint64_t *out);
+/* One user less, or the object destroyed where it is not in the list; what nobody uses is kept, within a bound. */
+void vyre_unshare(
+    vyre_device *device, vyre_shared **list, const vyre_kind *kind, uint64_t handle, const VkAllocationCallbacks *allocator);
+void vyre_shared_close(vyre_device *device, vyre_shared **list, const vyre_kind *kind); /* at the end of the device */
+
+/* Under pipeline_lock. */
+const vyre_shared *vyre_shared_find(const vyre_shared *list, uint64_t handle);          /* NULL: it is not in the list */
+vyre_shared *vyre_shared_take(vyre_shared **list, const void *data, size_t size);       /* an equal one, with a user more, or NULL */
+void vyre_shared_add(vyre_device *device, vyre_shared **list, const void *data, size_t size, uint64_t handle); /* with one user */
+
+/* layouts.c */
+PFN_vkVoidFunction vyre_layout_hook(const char *name);
+void vyre_layouts_close(vyre_device *device);
+
+#endif

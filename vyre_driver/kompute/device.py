@@ -6,7 +6,7 @@ import itertools
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from vyre_driver import settings
 from vyre_driver.errors import DeviceOutOfMemory, DispatchFailed, ForkError, UnsupportedFeature, VyreError
@@ -76,6 +76,7 @@ class KomputeDevice:
         self.poller = Poller()
         self.never = Deadline(None, physical.name)
         self._holders: set[weakref.ref[object]] = set()
+        self._let_go = self._holders.discard
         self._exports: set[weakref.ref[Export]] = set()
         heaps = physical.memory_heaps
         self.shares_memory = physical.device_type in _SHARED_MEMORY
@@ -205,14 +206,14 @@ class KomputeDevice:
             If the layer recorded that the device was lost.
         """
         with self.lock, self.in_use:
-            result, error, failure = _layer.call_and_note(call, self._manager)
-            if isinstance(error, VyreError):
-                raise error
-            if failure is not None:
-                raise self._error_of(failure) from error
-            if error is not None:
-                raise refusal(f"kompute could not {what} on {self.physical.name!r} ({error})", fix=FIXES[refusal]) from error
-            return cast("_Made", result)
+            made, error, failure = _layer.call_and_note(call, self._manager)
+        if error is None and failure is None:
+            return made
+        if isinstance(error, VyreError):
+            raise error
+        if failure is not None:
+            raise self._error_of(failure) from error
+        raise refusal(f"kompute could not {what} on {self.physical.name!r} ({error})", fix=FIXES[refusal]) from error
 
     def raise_failure(self, failure: _layer.Failure | None) -> None:
         """Raise what the layer noted, if anything: DeviceOutOfMemory, DispatchFailed, DeviceLost."""
@@ -265,7 +266,7 @@ class KomputeDevice:
 
     def keep_holder(self, holder: object) -> None:
         """Remember what holds an object of kompute's, and never lets go of it, as long as it lives, for ``abandon``."""
-        self._holders.add(weakref.ref(holder, self._holders.discard))
+        self._holders.add(weakref.ref(holder, self._let_go))
 
     def note_export(self, export: Export) -> None:
         """Remember memory that others look at: it stays after ``close``, with the VkDevice, until they let go of it."""

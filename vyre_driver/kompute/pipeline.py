@@ -47,6 +47,8 @@ class BoundPipeline:
     ``facts`` tells how the pipeline came to be, ``pipeline_ns`` how long kompute took for it.
     """
 
+    __slots__ = ("__weakref__", "_pieces", "algorithm", "buffers", "device", "facts", "pipeline_ns")
+
     def __init__(
         self,
         device: KomputeDevice,

@@ -40,6 +40,8 @@ class Submission:
     device writes down its clock before and after each operation; only under the layer, which resets kompute's queries.
     """
 
+    __slots__ = ("__weakref__", "_device", "_generation", "_keep", "_lock", "_recorded", "_works")
+
     def __init__(
         self,
         device: KomputeDevice,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import weakref
 from typing import TYPE_CHECKING
 
@@ -25,28 +26,39 @@ if TYPE_CHECKING:
 _MAX_RECENT = 32
 
 
+class Observed:
+    """How the dispatches of one pipeline are recorded among a driver's events, and named in messages."""
+
+    __slots__ = ("failed", "replays", "what")
+
+    def __init__(self, events: Events, key: str) -> None:
+        """Record under this key of the cache."""
+        self.what = f"kernel {key[:16]}"
+        self.replays = events.replays(key)
+        self.failed = functools.partial(events.failed, EventKind.DISPATCH, key=key)
+
+
 class BoundKernel:
     """A kernel on resident buffers, recorded once. Their memory is held as long as it lives."""
 
-    def __init__(  # noqa: PLR0913 -- what it is made of
+    __slots__ = ("__weakref__", "_observed", "_plan", "_recordings", "_spans", "_submission", "pipeline", "push_words")
+
+    def __init__(
         self,
         pipeline: BoundPipeline | NoDispatch,
         plan: BindingPlan,
         push_words: tuple[int, ...],
         buffers: Sequence[Buffer],
-        events: Events,
-        key: str,
+        observed: Observed,
     ) -> None:
-        """Record it; made by ``Kernel.bind``. ``events`` record each run of the pipeline of this key."""
+        """Record it; made by ``Kernel.bind``."""
         self.pipeline = pipeline
         self.push_words = push_words
         self._plan = plan
         self._spans = [buffer.span for buffer in buffers]
         self._recordings = Recordings(functools.partial(record_alone, pipeline, push_words), "this kernel")
         self._submission = self._recordings.first
-        self._what = f"kernel {key[:16]}"
-        self._replays = events.replays(key)
-        self._failed = functools.partial(events.failed, EventKind.DISPATCH, key=key)
+        self._observed = observed
 
     @property
     def reads(self) -> frozenset[Span]:
@@ -62,17 +74,18 @@ class BoundKernel:
 
     def __repr__(self) -> str:
         """Return which kernel it is of, on one line."""
-        return one_line("BoundKernel", f"of {self._what}")
+        return one_line("BoundKernel", f"of {self._observed.what}")
 
     def run(self, timeout: float | None = None) -> None:
         """Run it and wait, ``timeout`` seconds with an earlier run of it that goes on; raises as ``DispatchFuture.result``."""
-        began = self._replays.now()
+        replays = self._observed.replays
+        began = replays.now()
         try:
             self._submission.run(timeout)
         except Exception as error:
-            self._failed(error, self._replays.now() - began)
+            self._observed.failed(error, replays.now() - began)
             raise
-        self._replays.ended(began)
+        replays.ended(began)
 
     def execute(self, timeout: float | Deadline | None) -> None:
         """Run it and wait as a part of a call, which tells of it itself; raises as ``run``."""
@@ -95,13 +108,14 @@ class BoundKernel:
         DispatchFailed
             If it cannot be handed over.
         """
+        observed = self._observed
         try:
             submission, generation = self._recordings.submit(block)
-            future = DispatchFuture(submission, generation, self._failed, self._what)
+            future = DispatchFuture(submission, generation, observed.failed, observed.what)
         except Exception as error:
-            self._failed(error)
+            observed.failed(error)
             raise
-        self._replays.handed_over()
+        observed.replays.handed_over()
         return future
 
 
@@ -113,16 +127,19 @@ class RecentBindings:
 
     def __init__(self) -> None:
         """Remember nothing."""
-        # No lock: a garbage collection, which may come anywhere, empties entries. Each step is one atomic operation of a dict.
-        self._entries: dict[object, tuple[dict[str, BoundKernel], list[weakref.ref[object]]]] = {}
+        # No lock: a garbage collection, which may come anywhere, ends lifetimes. Each step is one atomic operation of a dict,
+        # and what an interrupt or another thread leaves in one of the two alone is removed by the next ``remember``.
+        self._entries: dict[object, tuple[int, list[weakref.ref[object]]]] = {}
+        self._bound: dict[int, BoundKernel] = {}  # by the number in the entry
+        self._numbers = itertools.count()
 
     def find(self, key: object) -> BoundKernel | None:
         """Return the bound kernel of a key, None if it is not remembered."""
-        found = self._entries.pop(key, None)
-        if found is None:
-            return None
-        self._entries[key] = found
-        return found[0].get("bound")
+        entry = self._entries.pop(key, None)
+        bound = None if entry is None else self._bound.get(entry[0])
+        if entry is not None and bound is not None:
+            self._entries.setdefault(key, entry)  # as the one that was used last
+        return bound
 
     def remember(self, key: object, bound: BoundKernel, lifetimes: Sequence[Lifetime]) -> None:
         """Keep a bound kernel until one of its buffers is closed or collected, or others push it out.
@@ -130,14 +147,25 @@ class RecentBindings:
         ``lifetimes`` are those of the buffers from before they were bound, and held since: that of a buffer closed meanwhile
         ends with the caller's hold on it, and the entry with it.
         """
+        number = next(self._numbers)
+        self._bound[number] = bound
         # The end of a lifetime runs no bytecode of ours, in which Python would raise an interrupt only to print and lose it.
-        # What it empties is not the dict of all entries, which would then hold itself.
-        held = {"bound": bound}
-        drop = functools.partial(held.pop, "bound")  # called with the reference, which pop returns where nothing is left
-        self._entries[key] = held, [weakref.ref(lifetime, drop) for lifetime in lifetimes]
-        too_many = len(self._entries) - _MAX_RECENT
-        if too_many > 0:
-            entries = list(self._entries.items())
-            emptied = [one for one, (still_held, _) in entries if not still_held]
-            for one in emptied or [oldest for oldest, _ in entries[:too_many]]:
-                self._entries.pop(one, None)
+        # What it empties is not the dict of the references, which would then hold itself.
+        drop = functools.partial(self._bound.pop, number)  # called with the reference, which pop returns where nothing is left
+        self._entries[key] = number, [weakref.ref(lifetime, drop) for lifetime in lifetimes]
+        if len(self._bound) != len(self._entries):
+            self._forget_halves()
+        for oldest in list(self._entries)[: max(0, len(self._entries) - _MAX_RECENT)]:
+            self._bound.pop(self._entries.pop(oldest, _NOTHING)[0], None)
+
+    def _forget_halves(self) -> None:
+        """Forget entries whose bound kernel went, and bound kernels whose entry did."""
+        entries = list(self._entries.items())
+        for key, (number, _) in entries:
+            if number not in self._bound:
+                self._entries.pop(key, None)
+        for number in set(self._bound).difference([number for _, (number, _) in entries]):
+            self._bound.pop(number, None)
+
+
+_NOTHING: tuple[int, list[weakref.ref[object]]] = (-1, [])

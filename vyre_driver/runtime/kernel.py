@@ -185,7 +185,7 @@ class Kernel:
             words = self._plain_words(named, push_constants) if invocations is None else None
             groups = None if workgroups is None else plain_workgroups(workgroups)
             if words is not None and (groups is None) is (workgroups is None):
-                return self._resident_calls.bind(buffers, groups, words)
+                return self._bound(buffers, groups, words)
             return self._bind(buffers, named, CallOptions(workgroups, invocations, push_constants))
         except Exception as error:
             self._context.events.failed(EventKind.DISPATCH, error, None, self._pipelines.key_hex)
@@ -193,7 +193,12 @@ class Kernel:
 
     def _bind(self, buffers: tuple[object, ...], named: dict[str, object], options: CallOptions) -> BoundKernel:
         buffers, push_words = self._pushed(buffers, named, options)
-        groups = given_groups(self.source.workgroup, options.workgroups, options.invocations)
+        groups = given_groups(self.workgroup_size, options.workgroups, options.invocations)
+        return self._bound(buffers, groups, push_words)
+
+    def _bound(
+        self, buffers: tuple[object, ...], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]
+    ) -> BoundKernel:
         return self._resident_calls.bind(buffers, groups, push_words)
 
     @property

@@ -19,6 +19,8 @@ MOST_UNDER_WAY = 64
 class Recordings:
     """A ring of recordings: each can be handed over once at a time, and a new one is made when all are under way."""
 
+    __slots__ = ("_oldest", "_record", "_ring", "_what", "first")
+
     def __init__(self, record: Callable[[], Submission], what: str) -> None:
         """Record it once; ``what`` it is, for messages."""
         self._record = record

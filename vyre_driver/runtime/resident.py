@@ -16,7 +16,7 @@ from vyre_driver.kompute.elements import check_target
 from vyre_driver.kompute.pipeline import NoDispatch
 from vyre_driver.kompute.views import pieces_of
 from vyre_driver.runtime.array_calls import grid_of, runs_nothing
-from vyre_driver.runtime.bound import BoundKernel, RecentBindings
+from vyre_driver.runtime.bound import BoundKernel, Observed, RecentBindings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,29 +110,31 @@ class ResidentCalls:
         self._source = pipelines.source
         self._context = pipelines.context
         self._recent = RecentBindings()
+        self._observed = Observed(self._context.events, pipelines.key_hex)
         self._proofs: dict[object, ProvenBinding] = {}
         self._writes = [one.role.produces_output for one in pipelines.source.plan.descriptors]
 
     def bind(self, given: tuple[object, ...], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]) -> BoundKernel:
         """Return what was recorded for these buffers, this grid and these push constants, recorded now if need be."""
-        self._context.device.check_usable()
-        buffers = [one for one in given if type(one) is Buffer]
+        device = self._context.device
+        device.check_usable()
+        buffers = [one for one in given if type(one) is Buffer and one.device is device]
         if len(buffers) < len(given):
-            check_buffers(self._context.device, given)
+            check_buffers(device, given)
         form = (tuple([one.form for one in buffers]), groups, push_words)
         bound = self._recent.find(form)
         if bound is None:
-            check_buffers(self._context.device, buffers)
             lifetimes = [buffer.lifetime for buffer in buffers]  # as they are before: a buffer may be closed meanwhile
-            bound = self._bind(self._proven(buffers, groups), buffers, push_words)
+            proven = self._proven(buffers, groups, is_apart=len(set(lifetimes)) == len(lifetimes))
+            bound = self._bind(proven, buffers, push_words)
             self._recent.remember(form, bound, lifetimes)
         return bound
 
-    def _proven(self, buffers: Sequence[Buffer], groups: tuple[int, int, int] | None) -> ProvenBinding:
-        """Prove that buffers fit, or find that others of the same shapes and types did; not where one is given twice."""
+    def _proven(self, buffers: Sequence[Buffer], groups: tuple[int, int, int] | None, *, is_apart: bool) -> ProvenBinding:
+        """Prove that buffers fit, or find that others of the same shapes and types did, where each has memory of its own."""
         key = (tuple([(one.shape, one.dtype) for one in buffers]), groups)
         known = self._proofs.get(key)
-        if known is not None and len({id(one.lifetime) for one in buffers}) == len(buffers):
+        if known is not None and is_apart:
             return known
         arguments = self._source.plan.check_resident(buffers, allow_empty=True)
         self._check_overlaps(buffers)
@@ -174,7 +176,7 @@ class ResidentCalls:
             pipeline = self._pipelines.with_room(
                 lambda: self._pipelines.make(pieces_of(context.device, buffers, self._writes), grid)
             )
-        return BoundKernel(pipeline, plan, push_words + proven.words, buffers, context.events, self._pipelines.key_hex)
+        return BoundKernel(pipeline, plan, push_words + proven.words, buffers, self._observed)
 
     def run(
         self,

@@ -67,13 +67,15 @@ class TunedProgram(Kernel):
         """What the cache said of what ran last, and where the time of that call went."""
         return self._declared().trace if self._ran_as_declared else super().trace
 
-    def _bind(self, buffers: tuple[object, ...], named: dict[str, object], options: CallOptions) -> BoundKernel:
-        if options.workgroups is None and options.invocations is None:
+    def _bound(
+        self, buffers: tuple[object, ...], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]
+    ) -> BoundKernel:
+        if groups is None:
             try:
-                return super()._bind(buffers, named, options)
+                return super()._bound(buffers, None, push_words)
             except LimitExceeded:
                 pass
-        return self._declared()._bind(buffers, named, options)  # noqa: SLF001 -- its own class
+        return self._declared()._bound(buffers, groups, push_words)  # noqa: SLF001 -- its own class
 
     def _declared(self) -> Kernel:
         found = self._as_declared

@@ -13,7 +13,7 @@ from vyre_driver import Driver
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import TensorBuffer
 from vyre_driver.kompute.pipeline import BoundPipeline
-from vyre_driver.kompute.submission import Submission
+from vyre_driver.kompute.submission import record
 from vyre_driver.kompute.views import Pieces
 from vyre_driver.lowering.source import PipelineSource
 from vyre_driver.vulkan.layer import _layer
@@ -55,7 +55,7 @@ def bound(driver: Driver, text: str, buffers: list[TensorBuffer], ranges: Any = 
 
 
 def run(driver: Driver, *groups: list[Any]) -> None:
-    Submission(driver.context.device, groups, keep=groups).run(NEVER)
+    record(driver.context.device, groups, groups).run(NEVER)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 
 from vyre_driver.cli.progress import human_bytes, human_count, human_measure
 from vyre_driver.errors import InvalidInput
-from vyre_driver.kompute.pipeline import NoDispatch
+from vyre_driver.kompute.submission import NoDispatch
 from vyre_driver.kompute.timing import TimedDispatches
 
 if TYPE_CHECKING:

@@ -212,13 +212,13 @@ class KomputeDevice:
         if isinstance(error, VyreError):
             raise error
         if failure is not None:
-            raise self._error_of(failure) from error
+            raise self.error_of(failure) from error
         raise refusal(f"kompute could not {what} on {self.physical.name!r} ({error})", fix=FIXES[refusal]) from error
 
     def raise_failure(self, failure: _layer.Failure | None) -> None:
         """Raise what the layer noted, if anything: DeviceOutOfMemory, DispatchFailed, DeviceLost."""
         if failure is not None:
-            raise self._error_of(failure)
+            raise self.error_of(failure)
 
     def check_result(self, result: int) -> None:
         """Check that the VkResult of a wait is not a failure; raise DeviceLost or DispatchFailed otherwise."""
@@ -227,9 +227,10 @@ class KomputeDevice:
 
     def error_of_result(self, result: int) -> BackendError:
         """Return the error that a VkResult below 0 of a wait stands for."""
-        return self._error_of(_layer.Failure("wait", result, 0))
+        return self.error_of(_layer.Failure("wait", result, 0))
 
-    def _error_of(self, failure: _layer.Failure) -> BackendError:
+    def error_of(self, failure: _layer.Failure) -> BackendError:
+        """Return the error that a call stands for which the layer has seen fail."""
         return failure_error(failure, self.physical.name, self._available())
 
     def check_available(self, byte_len: int) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from vyre_driver.errors import LimitExceeded
 from vyre_driver.kompute.results import VK_TIMEOUT
-from vyre_driver.kompute.submission import Submission, wait_for_earlier_work
+from vyre_driver.kompute.submission import record, wait_for_earlier_work
 from vyre_driver.vulkan.layer import _layer
 
 if TYPE_CHECKING:
@@ -186,7 +186,7 @@ class TensorBuffer:
         self._moving = None
 
     def _sync(self, operation: Any, deadline: Deadline) -> None:  # noqa: ANN401 -- kp has no types
-        Submission(self._device, [[operation([self.tensor])]], keep=self).run(deadline)
+        record(self._device, [[operation([self.tensor])]], self).run(deadline)
 
     def visible(self, offset: int, byte_len: int) -> NDArray[np.uint8]:
         """Return the bytes themselves, of memory that host and device share."""

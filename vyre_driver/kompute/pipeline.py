@@ -12,7 +12,7 @@ import numpy as np
 from vyre_driver.errors import DispatchFailed, KernelCompileFailed
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import TensorBuffer, check_sizes, padded
-from vyre_driver.kompute.submission import Submission
+from vyre_driver.kompute.submission import record
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.vulkan.layer import _layer
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.arguments import BufferArgument
     from vyre_driver.kompute.device import KomputeDevice
+    from vyre_driver.kompute.submission import Submission
     from vyre_driver.kompute.views import Pieces
     from vyre_driver.lowering.source import PipelineSource
-    from vyre_driver.vulkan.layer._layer import PipelineFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class BoundPipeline:
     ``facts`` tells how the pipeline came to be, ``pipeline_ns`` how long kompute took for it.
     """
 
-    __slots__ = ("__weakref__", "_pieces", "algorithm", "buffers", "device", "facts", "pipeline_ns")
+    __slots__ = ("__weakref__", "_groups", "_handles", "_pieces", "algorithm", "buffers", "device", "facts", "pipeline_ns")
 
     def __init__(
         self,
@@ -60,11 +60,12 @@ class BoundPipeline:
         self.device = device
         self.buffers = pieces.memory
         self._pieces = pieces
+        self._groups = groups
         start = time.perf_counter_ns()
         # kompute turns constants into floats unless it is given both arrays, both of one integer type.
         pushed = (0,) * (source.push_constant_bytes // 4)
         arguments = ([one.tensor for one in pieces.memory], source.code, groups, _words(source.spec_words), _words(pushed))
-        self.algorithm, self.facts = device.call_kompute(
+        self.algorithm, self.facts, self._handles = device.call_kompute(
             "make a pipeline",
             lambda manager: _layer.create_pipeline(
                 device.layer, manager.algorithm, arguments, source.native or None, pieces.ranges
@@ -85,6 +86,30 @@ class BoundPipeline:
         pieces = self._pieces
         return (operation, pieces.before, pieces.after) if pieces.kept else operation
 
+    def recorded(self, layer: _layer.LayerDevice, push_words: tuple[int, ...]) -> _layer.Dispatch:
+        """Return its dispatch with these push constants in a command buffer of the layer's, which holds the pipeline.
+
+        Raises
+        ------
+        DispatchFailed
+            If it cannot be recorded, or the device is closed; DeviceLost, ForkError.
+        """
+        device, pieces = self.device, self._pieces
+        copies = (pieces.before, pieces.after) if pieces.kept else None
+        with device.in_use:
+            made = _layer.record_dispatch(
+                layer,
+                self._handles,
+                self._groups,
+                _push_bytes(push_words),
+                copies,
+                not device.shares_memory,
+                (device.manager, self),
+            )
+        if isinstance(made, _layer.Failure):
+            raise device.error_of(made)
+        return made
+
 
 @functools.lru_cache(maxsize=256)
 def _words(values: tuple[int, ...]) -> NDArray[np.uint32]:
@@ -94,18 +119,10 @@ def _words(values: tuple[int, ...]) -> NDArray[np.uint32]:
     return words
 
 
-class NoDispatch:
-    """In place of a pipeline where nothing is to run: a buffer has no elements, or the grid no invocations."""
-
-    facts: PipelineFacts | None = None
-    pipeline_ns = 0
-
-    def __init__(self, device: KomputeDevice) -> None:
-        """Remember the device."""
-        self.device = device
-
-    def dispatch(self, push_words: tuple[int, ...]) -> None:
-        """Return no operation."""
+@functools.lru_cache(maxsize=256)
+def _push_bytes(words: tuple[int, ...]) -> bytes:
+    """Return words as a device reads them."""
+    return _words(words).tobytes()
 
 
 def allocate(device: KomputeDevice, arguments: Sequence[BufferArgument]) -> list[TensorBuffer]:
@@ -215,14 +232,14 @@ class RecordedDispatch:
         buffers = [self._inputs[place] for place in places]
         tensors = [buffer.tensor for buffer in buffers if not buffer.is_shared]
         if tensors:
-            Submission(self._device, [[self._device.api.sync_local(tensors)]], keep=self.bound).run(deadline)
+            record(self._device, [[self._device.api.sync_local(tensors)]], self.bound).run(deadline)
         return [buffer.read((buffer.byte_len,), np.dtype(np.uint8)) for buffer in buffers]
 
     def _submission(self, stage: str) -> Submission:
         """Return a stage's submission, recorded when it is first wanted: kompute records the push constants' values."""
         found = self._submissions.get(stage)
         if found is None:
-            found = self._submissions[stage] = Submission(self._device, self._operations(stage), keep=self.bound)
+            found = self._submissions[stage] = record(self._device, self._operations(stage), self.bound)
         return found
 
     def _operations(self, stage: str) -> list[list[Any]]:

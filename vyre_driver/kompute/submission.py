@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from vyre_driver.kompute.device import KomputeDevice
-    from vyre_driver.kompute.pipeline import BoundPipeline, NoDispatch
+    from vyre_driver.kompute.pipeline import BoundPipeline
+    from vyre_driver.vulkan.layer._layer import PipelineFacts
+
+    Work: TypeAlias = "_layer.Work | _layer.Dispatch | BlockingWork"
     from vyre_driver.kompute.poller import Followed
     from vyre_driver.runtime.bound import BoundKernel
 
@@ -32,41 +35,36 @@ Span: TypeAlias = tuple[int, int, int]
 """Bytes of some memory: which, and where they begin and end."""
 
 
-class Submission:
-    """Groups of operations, recorded into one Sequence; operations of one group are independent of each other.
+class NoDispatch:
+    """In place of a pipeline where nothing is to run: a buffer has no elements, or the grid no invocations."""
 
-    Without the layer's barriers each group is a Sequence of its own, because kompute puts none between operations. ``keep`` is
-    held as long as the work may run. ``device_only`` says that the host reads nothing that the work writes. With ``timed`` the
-    device writes down its clock before and after each operation; only under the layer, which resets kompute's queries.
+    facts: PipelineFacts | None = None
+    pipeline_ns = 0
+
+    def __init__(self, device: KomputeDevice) -> None:
+        """Remember the device."""
+        self.device = device
+
+    def dispatch(self, push_words: tuple[int, ...]) -> None:
+        """Return no operation."""
+
+
+class Submission:
+    """Recorded work of one or several parts, which are handed to the device one after the other.
+
+    ``keep`` is held as long as the work may run. ``sequences`` are kompute's of work whose operations are timed.
     """
 
-    __slots__ = ("__weakref__", "_device", "_generation", "_keep", "_lock", "_recorded", "_works")
+    __slots__ = ("__weakref__", "_device", "_generation", "_keep", "_lock", "_sequences", "_works")
 
-    def __init__(
-        self,
-        device: KomputeDevice,
-        groups: Sequence[Sequence[Any]],
-        keep: object,
-        *,
-        device_only: bool = False,
-        timed: bool = False,
-    ) -> None:
-        """Record the operations; raises DispatchFailed with what recording failed with."""
+    def __init__(self, device: KomputeDevice, works: Sequence[Work], keep: object, *, sequences: Sequence[Any] = ()) -> None:
+        """Hand nothing over yet."""
         self._device = device
+        self._works = works
         self._keep = keep
         self._generation = 0
         self._lock = call_lock("the bound kernel")
-        sequences = [groups] if "barriers" in device.hooks else [[group] for group in groups]
-        self._recorded: list[Any] = []  # the Sequences; their works hold them as long as they may run
-
-        def record(manager: Any) -> list[_layer.Work | BlockingWork]:  # noqa: ANN401 -- kp has no types
-            recorded = [_record(manager, part, device_only=device_only, timed=timed) for part in sequences]
-            self._recorded = recorded if timed else []
-            if device.layer is None:
-                return [BlockingWork(device, one.eval) for one in recorded]
-            return [_layer.Work(device.layer, one.eval, manager) for one in recorded]
-
-        self._works = device.call_kompute("record a dispatch", record)
+        self._sequences = sequences
         device.keep_holder(self)
 
     def run(self, timeout: float | Deadline | None = None) -> None:
@@ -144,7 +142,7 @@ class Submission:
     def ticks(self) -> list[int]:
         """Return the device's clock before and after each operation of the last run, which has ended; empty if not timed."""
         with self._device.in_use, self._lock:
-            return [tick for one in self._recorded for tick in one.get_timestamps()]
+            return [tick for one in self._sequences for tick in one.get_timestamps()]
 
     def poll(self, generation: int, wait_ns: int = 0) -> Outcome | None:
         """Return how the work of that generation ended, None if it has not, nor in the next ``wait_ns``.
@@ -252,17 +250,39 @@ class BlockingWork:
         return VK_SUCCESS
 
 
-def _record(manager: Any, groups: Sequence[Sequence[Any]], *, device_only: bool, timed: bool) -> Any:  # noqa: ANN401 -- kp has no types
-    sequence = manager.sequence(0, sum(map(len, groups))) if timed else manager.sequence()
-    _layer.record(sequence, groups, device_only)
-    return sequence
+def record(
+    device: KomputeDevice, groups: Sequence[Sequence[Any]], keep: object, *, device_only: bool = False, timed: bool = False
+) -> Submission:
+    """Record groups of operations into kompute's Sequences; those of one group are independent of each other.
+
+    Without the layer's barriers each group is a Sequence of its own, because kompute puts none between operations.
+    ``device_only`` says that the host reads nothing that the work writes. With ``timed`` the device writes down its clock
+    before and after each operation; only under the layer, which resets kompute's queries. Raises DispatchFailed with what
+    recording failed with.
+    """
+    parts = [groups] if "barriers" in device.hooks else [[group] for group in groups]
+    sequences: list[Any] = []  # their works hold them as long as they may run
+
+    def record_parts(manager: Any) -> list[Work]:  # noqa: ANN401 -- kp has no types
+        for part in parts:
+            sequences.append(manager.sequence(0, sum(map(len, part))) if timed else manager.sequence())
+            _layer.record(sequences[-1], part, device_only)
+        if device.layer is None:
+            return [BlockingWork(device, one.eval) for one in sequences]
+        return [_layer.Work(device.layer, one.eval, manager) for one in sequences]
+
+    works = device.call_kompute("record a dispatch", record_parts)
+    return Submission(device, works, keep, sequences=sequences if timed else ())
 
 
 def record_alone(pipeline: BoundPipeline | NoDispatch, push_words: tuple[int, ...]) -> Submission:
     """Return one submission of one pipeline, which holds it, and nothing of what is bound to it, which holds the submission."""
-    device, operation = pipeline.device, pipeline.dispatch(push_words)
-    groups = [[]] if operation is None else [[operation]]
-    return Submission(device, groups, keep=pipeline, device_only=not device.shares_memory)
+    device = pipeline.device
+    if isinstance(pipeline, NoDispatch):
+        return Submission(device, (), pipeline)
+    if device.layer is not None and "barriers" in device.hooks:
+        return Submission(device, (pipeline.recorded(device.layer, push_words),), pipeline)
+    return record(device, [[pipeline.dispatch(push_words)]], pipeline, device_only=not device.shares_memory)
 
 
 def record_in_order(dispatches: Sequence[BoundKernel], *, timed: bool = False) -> Submission:
@@ -273,7 +293,7 @@ def record_in_order(dispatches: Sequence[BoundKernel], *, timed: bool = False) -
         [operations[place] for place in group if operations[place] is not None]
         for group in dependency_groups([(one.reads, one.writes) for one in dispatches])
     ]
-    return Submission(device, groups, keep=tuple(dispatches), device_only=not device.shares_memory, timed=timed)
+    return record(device, groups, tuple(dispatches), device_only=not device.shares_memory, timed=timed)
 
 
 def dependency_groups(accesses: Sequence[tuple[frozenset[Span], frozenset[Span]]]) -> Iterator[list[int]]:

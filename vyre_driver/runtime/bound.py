@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.kompute.buffer import Buffer, Lifetime
     from vyre_driver.kompute.deadline import Deadline
-    from vyre_driver.kompute.pipeline import BoundPipeline, NoDispatch
-    from vyre_driver.kompute.submission import Span
+    from vyre_driver.kompute.pipeline import BoundPipeline
+    from vyre_driver.kompute.submission import NoDispatch, Span
     from vyre_driver.telemetry.events import Events
 
 _MAX_RECENT = 32

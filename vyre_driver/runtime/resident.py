@@ -13,7 +13,7 @@ from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.elements import check_target
-from vyre_driver.kompute.pipeline import NoDispatch
+from vyre_driver.kompute.submission import NoDispatch
 from vyre_driver.kompute.views import pieces_of
 from vyre_driver.runtime.array_calls import grid_of, runs_nothing
 from vyre_driver.runtime.bound import BoundKernel, Observed, RecentBindings

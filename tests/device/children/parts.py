@@ -12,7 +12,7 @@ from vyre_driver.errors import DispatchTimeout
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import TensorBuffer
 from vyre_driver.kompute.pipeline import BoundPipeline
-from vyre_driver.kompute.submission import Submission
+from vyre_driver.kompute.submission import record
 from vyre_driver.kompute.views import Pieces
 from vyre_driver.lowering.source import PipelineSource
 
@@ -38,7 +38,7 @@ def parts_of_buffers() -> None:
     with Driver() as driver:
         a, b = (TensorBuffer(driver.context.device, 4 * WORDS, 4) for _ in range(2))
         expected = np.zeros(WORDS, np.uint32)
-        step = Submission(driver.context.device, [[step_of(driver, a).dispatch(PUSH)]], keep=a)
+        step = record(driver.context.device, [[step_of(driver, a).dispatch(PUSH)]], a)
         a.fill_range(0, 4 * WORDS, b"\0", NEVER)
         for turn in range(4):
             step.submit()
@@ -77,7 +77,7 @@ def parts_that_are_bound() -> None:
         here, there = a.handles[0], part.handles[0]
         outer: list[Any] = [step_of(driver, a, ((offset, 40),)).dispatch(PUSH) for offset in (0, least, 2 * least)]
         copied = (step_of(driver, part).dispatch(PUSH), [(here, 12, there, 0, 100)], [(there, 0, here, 12, 100)])
-        Submission(driver.context.device, [outer[:1], [copied], outer[1:], [copied, copied]], keep=(a, part)).run(NEVER)
+        record(driver.context.device, [outer[:1], [copied], outer[1:], [copied, copied]], (a, part)).run(NEVER)
         for first, count in ((0, 10), (3, 25), (least // 4, 10), (least // 2, 10), (3, 25), (3, 25)):
             values[first : first + count] = 3 * values[first : first + count] + 1
         np.testing.assert_array_equal(words_of(a), values)

@@ -38,6 +38,7 @@ cdef extern from "layer.h" nogil:
     ctypedef VkBuffer_T* VkBuffer
     enum: VK_SUCCESS
     enum: VK_TIMEOUT
+    enum: VK_ERROR_DEVICE_LOST
     enum: VYRE_COUNTER_COUNT
     enum: VYRE_CALL_COUNT
     enum: VYRE_CALL_NONE
@@ -68,6 +69,8 @@ cdef extern from "layer.h" nogil:
     ctypedef struct vyre_range:
         uint64_t offset
         uint64_t bytes
+    ctypedef struct vyre_bound:
+        pass
     ctypedef struct vyre_thread:
         VkResult refusal
         vyre_failure failure
@@ -90,6 +93,7 @@ cdef extern from "layer.h" nogil:
         void* blob_out
         size_t blob_out_bytes
         vyre_pipeline_facts pipeline
+        vyre_bound bound
     vyre_thread* vyre_this_thread()
     ctypedef struct vyre_use:
         c_bool closed
@@ -256,7 +260,9 @@ def leak(thing) -> None:
 
 
 def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes blob, ranges=None):
-    """Call ``make(*arguments)``, which creates one pipeline, with a saved blob at hand; returns its result and PipelineFacts.
+    """Call ``make(*arguments)``, which creates one pipeline, with a saved blob at hand.
+
+    Returns its result, PipelineFacts, and what it binds, for a Dispatch; that must not outlive the result.
 
     ``ranges``: (offset, bytes) for each binding, in order, of what the shader sees of the buffer there; None: all of each. The
     offsets are multiples of what the device wants. Nothing is left if ``make`` raises or a range does not fit (ValueError).
@@ -267,6 +273,7 @@ def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes bl
     cdef void* blob_out = NULL
     cdef size_t blob_out_bytes = 0
     cdef Ranges seen = None if ranges is None else Ranges(ranges)
+    cdef Bound bound = Bound()
     made = None
     vyre_begin_making(&outer)
     thread.want_blob = True
@@ -281,9 +288,9 @@ def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes bl
         made = make(*arguments)
         if seen is not None and (thread.ranges_missed or thread.ranges_written != seen.count):
             made = None
-            bound = thread.ranges_written + thread.ranges_missed
-            raise ValueError(f"{seen.count} ranges for {bound} buffers, of which {thread.ranges_written} have one within them")
-        facts = thread.pipeline
+            buffers = thread.ranges_written + thread.ranges_missed
+            raise ValueError(f"{seen.count} ranges for {buffers} buffers, of which {thread.ranges_written} have one within them")
+        facts, bound.handles = thread.pipeline, thread.bound
         blob_out, blob_out_bytes = thread.blob_out, thread.blob_out_bytes
         thread.blob_out = NULL
     finally:
@@ -296,7 +303,13 @@ def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes bl
     finally:
         free(blob_out)
     hit = facts.cache_hit and blob is not None if facts.feedback else None
-    return made, PipelineFacts(facts.created, facts.shared, hit, facts.compile_ns, taken)
+    return made, PipelineFacts(facts.created, facts.shared, hit, facts.compile_ns, taken), bound
+
+
+cdef class Bound:
+    """The handles of what an algorithm of kompute's binds."""
+
+    cdef vyre_bound handles
 
 
 cdef class LayerDevice:

@@ -149,6 +149,22 @@ typedef struct vyre_copies {
   uint32_t after_count;
 } vyre_copies;
 
+/* What an algorithm of kompute's binds; it destroys them. */
+typedef struct vyre_bound {
+  VkPipeline pipeline;
+  VkPipelineLayout layout;
+  VkDescriptorSet set;
+} vyre_bound;
+
+/* A dispatch of it, and the copies around that. */
+typedef struct vyre_dispatch {
+  vyre_bound bound;
+  uint32_t groups[3];
+  const void *push; /* the whole of the layout's range, from byte 0 on */
+  uint32_t push_bytes;
+  vyre_copies copies;
+} vyre_dispatch;
+
 /* State of one thread; Python reads and writes its own.
 
    A garbage collection may run finalizers at any allocation, and they may make buffers and pipelines while one is being made:
@@ -185,6 +201,7 @@ typedef struct vyre_thread {
   void *blob_out;                 /* malloc */
   size_t blob_out_bytes;
   vyre_pipeline_facts pipeline;
+  vyre_bound bound;               /* of the pipeline made last */
 } vyre_thread;
 
 typedef struct vyre_device_calls {
@@ -194,8 +211,8 @@ typedef struct vyre_device_calls {
   X(AllocateMemory) X(FreeMemory) X(MapMemory) X(UnmapMemory) X(CreateBuffer) X(DestroyBuffer) \
   X(GetBufferMemoryRequirements) X(BindBufferMemory) X(UpdateDescriptorSets) X(CreateShaderModule) X(DestroyShaderModule) \
   X(CreateDescriptorSetLayout) X(DestroyDescriptorSetLayout) X(CreatePipelineLayout) X(DestroyPipelineLayout) \
-  X(CreatePipelineCache) X(DestroyPipelineCache) X(CreateDescriptorPool) X(DestroyDescriptorPool) X(ResetDescriptorPool) X(GetPipelineCacheData) X(CreateComputePipelines) X(DestroyPipeline) X(CreateCommandPool) \
-  X(DestroyCommandPool) X(ResetCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdDispatch) X(CmdCopyBuffer) \
+  X(CreatePipelineCache) X(DestroyPipelineCache) X(CreateDescriptorPool) X(DestroyDescriptorPool) X(ResetDescriptorPool) X(AllocateDescriptorSets) X(GetPipelineCacheData) X(CreateComputePipelines) X(DestroyPipeline) X(CreateCommandPool) \
+  X(DestroyCommandPool) X(ResetCommandPool) X(AllocateCommandBuffers) X(FreeCommandBuffers) X(BeginCommandBuffer) X(EndCommandBuffer) X(CmdBindPipeline) X(CmdBindDescriptorSets) X(CmdPushConstants) X(CmdDispatch) X(CmdCopyBuffer) \
   X(CmdFillBuffer) X(CmdPipelineBarrier) X(CmdResetQueryPool) X(CmdWriteTimestamp)
 #define X(name) PFN_vk##name name;
   VYRE_DEVICE_CALLS(X)
@@ -394,6 +411,9 @@ void vyre_command_pools_close(vyre_device *device);
 
 /* transfer.c */
 const char *vyre_fault_of(vyre_device *device, const vyre_region *region); /* what is wrong with it, or NULL; inside vyre_enter */
+/* Records a dispatch to be submitted again and again; the same barriers as around kompute's. A failure is remembered, and leaves
+   *commands NULL. */
+VkResult vyre_record_dispatch(vyre_device *device, const vyre_dispatch *dispatch, bool device_only, VkCommandBuffer *commands);
 /* Records them where *commands is NULL, and submits what is recorded; the caller holds the GIL, as for vyre_submit_marker, and has
    seen the end of an earlier submission. *out is signalled at the end; a failure leaves it NULL, and *commands to be dropped. */
 VkResult vyre_transfer(

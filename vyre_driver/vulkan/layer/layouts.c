@@ -143,6 +143,13 @@ static VKAPI_ATTR void VKAPI_CALL destroy_descriptor_pool(
   vyre_unshare(device, &device->descriptor_pools, &DESCRIPTOR_POOL, VYRE_HANDLE(pool), allocator);
 }
 
+static VKAPI_ATTR VkResult VKAPI_CALL allocate_descriptor_sets(
+    VkDevice handle, const VkDescriptorSetAllocateInfo *info, VkDescriptorSet *out) {
+  VkResult result = vyre_find_device(handle)->vk.AllocateDescriptorSets(handle, info, out);
+  vyre_this_thread()->bound.set = result == VK_SUCCESS && info->descriptorSetCount == 1 ? out[0] : VK_NULL_HANDLE;
+  return result;
+}
+
 void vyre_layouts_close(vyre_device *device) {
   vyre_shared_close(device, &device->descriptor_pools, &DESCRIPTOR_POOL);
   vyre_shared_close(device, &device->pipeline_layouts, &PIPELINE_LAYOUT);
@@ -157,6 +164,7 @@ PFN_vkVoidFunction vyre_layout_hook(const char *name) {
     VYRE_HOOK("vkDestroyPipelineLayout", destroy_pipeline_layout),
     VYRE_HOOK("vkCreateDescriptorPool", create_descriptor_pool),
     VYRE_HOOK("vkDestroyDescriptorPool", destroy_descriptor_pool),
+    VYRE_HOOK("vkAllocateDescriptorSets", allocate_descriptor_sets),
   };
   return VYRE_FIND_HOOK(HOOKS, name);
 }

@@ -142,6 +142,13 @@ static VkResult compile(
   return result;
 }
 
+static void hand_out(const VkComputePipelineCreateInfo *info, VkPipeline pipeline) {
+  vyre_thread *thread = vyre_this_thread();
+  thread->bound.pipeline = pipeline;
+  thread->bound.layout = info->layout;
+  vyre_made(VYRE_PIPELINE, VYRE_HANDLE(pipeline));
+}
+
 static VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(
     VkDevice handle, VkPipelineCache cache, uint32_t count, const VkComputePipelineCreateInfo *infos,
     const VkAllocationCallbacks *allocator, VkPipeline *out) {
@@ -161,7 +168,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(
   pthread_mutex_unlock(&device->pipeline_lock);
   if (equal) {
     free(signature);
-    vyre_made(VYRE_PIPELINE, VYRE_HANDLE(*out));
+    hand_out(infos, *out);
     thread->pipeline = (vyre_pipeline_facts){.created = true, .shared = true};
     vyre_count(device, VYRE_PIPELINES_SHARED, 1);
     return VK_SUCCESS;
@@ -176,7 +183,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(
   }
   free(signature);
   if (result == VK_SUCCESS) {
-    vyre_made(VYRE_PIPELINE, VYRE_HANDLE(*out));
+    hand_out(infos, *out);
     vyre_count(device, VYRE_PIPELINES_CREATED, 1);
     take_blob(device, cache);
   }

@@ -1,6 +1,6 @@
-/* Copies and fills of parts of buffers: submissions of our own, and what goes with a dispatch of kompute's.
+/* What the layer records itself: copies and fills of parts of buffers, also beside a dispatch of kompute's, and single dispatches.
 
-   kompute copies whole buffers only. What is recorded here comes from a pool of our own on kompute's device, and goes to its queue
+   kompute copies whole buffers only, and makes a pool, a command buffer and an operation for each dispatch. What is recorded here comes from a pool of our own on kompute's device, and goes to its queue
    through the same fences as kompute's work. Each region waits for all before it, of whichever submission.
 
    A command buffer that the layer allocates has not passed through the loader, which keeps a pointer to its dispatch table in each:
@@ -89,24 +89,54 @@ static VkResult take_commands(vyre_device *device, VkCommandBuffer *out) {
   return result;
 }
 
-/* Under transfer_lock: recording takes memory of the pool. What fails leaves no command buffer taken. */
+static void record_dispatch(vyre_device *device, VkCommandBuffer commands, const vyre_dispatch *dispatch) {
+  const vyre_bound *bound = &dispatch->bound;
+  const uint32_t *groups = dispatch->groups;
+  vyre_record_regions(device, commands, dispatch->copies.before, dispatch->copies.before_count);
+  vyre_order(device, commands);
+  vyre_count(device, VYRE_BARRIERS_ADDED, 1);
+  device->vk.CmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, bound->pipeline);
+  if (bound->set) {
+    device->vk.CmdBindDescriptorSets(commands, VK_PIPELINE_BIND_POINT_COMPUTE, bound->layout, 0, 1, &bound->set, 0, NULL);
+  }
+  if (dispatch->push_bytes) {
+    device->vk.CmdPushConstants(
+        commands, bound->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, dispatch->push_bytes, dispatch->push);
+  }
+  device->vk.CmdDispatch(commands, groups[0], groups[1], groups[2]);
+  vyre_record_regions(device, commands, dispatch->copies.after, dispatch->copies.after_count);
+}
+
+/* Inside vyre_enter; recording takes memory of the pool. What fails is remembered, and leaves no command buffer taken. */
 static VkResult record(
-    vyre_device *device, const vyre_region *regions, uint32_t count, bool device_only, VkCommandBuffer *out) {
+    vyre_device *device, const vyre_dispatch *dispatch, const vyre_region *regions, uint32_t count, bool device_only,
+    VkCommandBuffer *out) {
   VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
   VkCommandBuffer commands;
+  pthread_mutex_lock(&device->transfer_lock);
   VkResult result = take_commands(device, &commands);
-  if (result != VK_SUCCESS) return result;
-  result = device->vk.BeginCommandBuffer(commands, &begin);
   if (result == VK_SUCCESS) {
-    vyre_record_regions(device, commands, regions, count);
-    if (!device_only) vyre_show_host(device, commands);
-    result = device->vk.EndCommandBuffer(commands);
+    result = device->vk.BeginCommandBuffer(commands, &begin);
+    if (result == VK_SUCCESS) {
+      if (dispatch) record_dispatch(device, commands, dispatch);
+      vyre_record_regions(device, commands, regions, count);
+      if (!device_only) vyre_show_host(device, commands);
+      result = device->vk.EndCommandBuffer(commands);
+    }
+    if (result == VK_SUCCESS) {
+      *out = commands;
+    } else {
+      put_back(device, commands);
+    }
   }
-  if (result == VK_SUCCESS) {
-    *out = commands;
-  } else {
-    put_back(device, commands);
-  }
+  pthread_mutex_unlock(&device->transfer_lock);
+  return vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
+}
+
+VkResult vyre_record_dispatch(vyre_device *device, const vyre_dispatch *dispatch, bool device_only, VkCommandBuffer *commands) {
+  if (!vyre_enter(device)) return VK_ERROR_DEVICE_LOST;
+  VkResult result = record(device, dispatch, NULL, 0, device_only, commands);
+  vyre_leave(device);
   return result;
 }
 
@@ -114,12 +144,7 @@ VkResult vyre_transfer(
     vyre_device *device, const vyre_region *regions, uint32_t count, bool device_only, VkCommandBuffer *commands, VkFence *out) {
   VkResult result = VK_SUCCESS;
   if (!vyre_enter(device)) return VK_ERROR_DEVICE_LOST;
-  if (!*commands) {
-    pthread_mutex_lock(&device->transfer_lock);
-    result = record(device, regions, count, device_only, commands);
-    pthread_mutex_unlock(&device->transfer_lock);
-    if (result != VK_SUCCESS) (void)vyre_record(device, VYRE_CALL_SUBMIT, result, 0);
-  }
+  if (!*commands) result = record(device, NULL, regions, count, device_only, commands);
   if (result == VK_SUCCESS) result = vyre_submit_commands(device, *commands, out);
   vyre_leave(device);
   return result;

@@ -16,6 +16,15 @@ cdef extern from "layer.h" nogil:
         uint32_t before_count
         const vyre_region* after
         uint32_t after_count
+    ctypedef struct vyre_dispatch:
+        vyre_bound bound
+        uint32_t[3] groups
+        const void* push
+        uint32_t push_bytes
+        vyre_copies copies
+    VkResult vyre_record_dispatch(
+        vyre_device* device, const vyre_dispatch* dispatch, c_bool device_only, VkCommandBuffer* commands)
+    VkResult vyre_submit_commands(vyre_device* device, VkCommandBuffer commands, VkFence* out)
     const char* vyre_fault_of(vyre_device* device, const vyre_region* region)
     c_bool vyre_enter(vyre_device* device)
     void vyre_leave(vyre_device* device)
@@ -90,7 +99,77 @@ cdef class Regions:
 
 
 @cython.no_gc_clear
-cdef class Transfer(Submitted):
+cdef class Recorded(Submitted):
+    """A command buffer of the layer's own. ``keep`` holds what it uses, and the Manager; the caller locks.
+
+    A submission that is not waited for to its end stays known, and the object waits for it before it goes, whatever the garbage
+    collector comes upon first.
+    """
+
+    cdef object keep
+    cdef VkCommandBuffer commands
+
+    def __dealloc__(self):
+        self.end()
+        if self.commands != NULL:
+            vyre_drop_transfer(self.owner.device, self.commands)
+
+
+@cython.no_gc_clear
+cdef class Dispatch(Recorded):
+    """A dispatch that ``record_dispatch`` recorded, to be submitted again and again.
+
+    It takes effect after all that was submitted before, and what is submitted later sees it; so does the host once it has ended,
+    unless it is ``device_only``.
+    """
+
+    def submit(self) -> Failure | None:
+        """Hand it to the device, for which nothing else is submitted meanwhile: the GIL is held. Returns what failed."""
+        cdef vyre_thread* thread = vyre_this_thread()
+        cdef vyre_failure before = thread.failure
+        cdef VkResult result = VK_ERROR_DEVICE_LOST
+        if self.commands == NULL or self.fence != NULL:
+            raise RuntimeError("a Dispatch is submitted once it is recorded, and again once it has ended")
+        if vyre_enter(self.owner.device):
+            result = vyre_submit_commands(self.owner.device, self.commands, &self.fence)
+            vyre_leave(self.owner.device)
+        thread.failure = before  # the result tells
+        return None if result >= VK_SUCCESS else Failure("submit", result, 0)
+
+
+def record_dispatch(
+    LayerDevice device not None, Bound bound not None, tuple groups not None, bytes push not None, copies, bint device_only, keep
+):
+    """Record a dispatch of ``groups`` workgroups of what an algorithm of kompute's binds.
+
+    Returns a Dispatch, or the Failure. ``push`` are the bytes of all its push constants; ``copies`` are the
+    regions, as a Transfer's, that are copied before it and those that are copied after it, or None; ValueError if they do not
+    fit. ``keep`` holds what it uses, and the Manager.
+    """
+    cdef Dispatch made = Dispatch()
+    cdef Regions before = Regions(copies[0]) if copies is not None else None
+    cdef Regions after = Regions(copies[1]) if copies is not None else None
+    cdef vyre_dispatch what
+    cdef VkResult result
+    cdef vyre_thread* thread = vyre_this_thread()
+    cdef vyre_failure outer = thread.failure
+    memset(&what, 0, sizeof(what))
+    what.bound = bound.handles
+    what.groups[0], what.groups[1], what.groups[2] = groups
+    what.push, what.push_bytes = PyBytes_AS_STRING(push), <uint32_t> PyBytes_GET_SIZE(push)
+    if copies is not None:
+        before.check(device)
+        after.check(device)
+        what.copies.before, what.copies.before_count = before.items, before.count
+        what.copies.after, what.copies.after_count = after.items, after.count
+    made.owner, made.keep = device, keep
+    result = vyre_record_dispatch(device.device, &what, device_only, &made.commands)
+    thread.failure = outer  # the result tells
+    return made if result >= VK_SUCCESS else Failure("submit", result, 0)
+
+
+@cython.no_gc_clear
+cdef class Transfer(Recorded):
     """Copies between buffers and fills of them, one after the other, to be submitted again and again.
 
     A region is (from, offset there, to, offset there, bytes), the buffers being handles of ``create_buffer``'s, or (None, word,
@@ -98,14 +177,10 @@ cdef class Transfer(Submitted):
     into its buffers or would be copied onto itself. It takes effect after all that was submitted before, and what is submitted
     later sees it; so does the host once it has ended, unless it is ``device_only``.
 
-    The caller locks; ``keep`` holds the buffers and the Manager. A submission that is not waited for to its end stays known,
-    and the object waits for it before it goes, whatever the garbage collector comes upon first.
     """
 
     cdef Regions regions
-    cdef object keep
     cdef bint device_only
-    cdef VkCommandBuffer commands
 
     def __init__(self, LayerDevice device not None, regions, keep=None, bint device_only=False):
         cdef Regions parsed = Regions(regions)
@@ -116,11 +191,6 @@ cdef class Transfer(Submitted):
         self.keep = keep
         self.device_only = device_only
         self.regions = parsed
-
-    def __dealloc__(self):
-        self.end()
-        if self.commands != NULL:
-            vyre_drop_transfer(self.owner.device, self.commands)
 
     def submit(self) -> Failure | None:
         """Hand it to the device, for which nothing else is submitted meanwhile: the GIL is held. Returns what failed."""

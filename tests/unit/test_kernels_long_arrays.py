@@ -184,16 +184,19 @@ REFUSED = {
         "x of inclusive_scan has one axis and got 2. Fix: pass array.reshape(-1).",
     ),
     "nothing": (
-        "reduce_sum",
+        "reduce_max",
         {"x": Operand((0,), FLOATS)},
         {},
-        "x of reduce_sum has 0 elements, and 1 to 1073741823 can be done. Fix: pass one element or more.",
+        (
+            "reduce_max got x with 0 elements, and a maximum has no identity: none is the largest of nothing. "
+            "Fix: pass one element or more."
+        ),
     ),
     "too much": (
         "histogram",
         {"x": Operand((MOST + 1,), WORDS)},
         {},
-        f"x of histogram has 1073741824 elements, and 1 to {MOST} can be done. Fix: pass parts of at most {MOST} elements.",
+        f"x of histogram has 1073741824 elements, and {MOST} can be done. Fix: pass parts of at most {MOST} elements.",
     ),
     "two lengths": (
         "saxpy",

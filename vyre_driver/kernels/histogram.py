@@ -23,6 +23,7 @@ from vyre_driver.kernels.long_arrays import (
     checked_count,
     over_shared_memory,
 )
+from vyre_driver.kernels.zeros import zeros_plan, zeros_step
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 _BANKS = 32  # of shared memory, on the GPUs that are; more copies than that do not help
 _USUAL, _SMALL = (512, 256, 1024), (128, 64)  # Vulkan promises 128 invocations
-_FILLING = 128  # the workgroup of shaders/fill_words.comp
-_MOST_FILLING = 1024
 
 
 def _rule(candidate: Candidate, limits: Limits) -> str | None:
@@ -44,7 +43,7 @@ def _rule(candidate: Candidate, limits: Limits) -> str | None:
 
 @dataclass(frozen=True)
 class Histogram(KernelDefinition):
-    """``histogram(x, bins=256)``: uint32 of shape (n,) to counts, uint32 of shape (bins,); both lengths from 1 to 2^30 - 1."""
+    """``histogram(x, bins=256)``: uint32 of shape (n,) to counts, uint32 of shape (bins,); both up to 2^30 - 1."""
 
     name = "histogram"
     inputs = ("x",)
@@ -84,18 +83,20 @@ class Histogram(KernelDefinition):
     def plan(self, call: Call) -> Plan:
         """Return two dispatches: zeros into the counts, so that each run counts anew, then the counting."""
         (count, bins), candidate = call.size, call.candidate
+        counts = Operand((bins,), np.dtype(np.uint32))
+        if not count:
+            return zeros_plan("counts", counts.shape, counts.dtype)
         padded = PaddedBuffers(count)
         buffers = padded.read("x", call.operands["x"]), "counts"
-        filling = min(-(-bins // _FILLING), _MOST_FILLING)
         groups = blocks(count, candidate)
         push_constants = {"count": count, "bins": bins, "copies": copies(bins, candidate["SHARED_WORDS"])}
         constants = dict(candidate.constants)
         steps = (
-            Step(shipped_module("fill_words"), ("counts",), (filling, 1, 1), push_constants={"count": bins, "value": 0}),
+            zeros_step("counts", bins),
             *padded.before,
             Step(shipped_module("histogram"), buffers, (groups, 1, 1), constants, push_constants),
         )
-        return Plan(steps, {"counts": Operand((bins,), np.dtype(np.uint32))}, padded.temporaries)
+        return Plan(steps, {"counts": counts}, padded.temporaries)
 
     def example(self, size: Size, seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return values that are all as likely, one in a hundred or more of them beyond the bins."""

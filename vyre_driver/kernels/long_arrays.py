@@ -56,7 +56,7 @@ def checked_count(kernel: str, name: str, operand: Operand, dtypes: Sequence[str
     Raises
     ------
     InvalidInput
-        If it has another shape or type, no elements, or more than ``MAX_COUNT``.
+        If it has another shape or type, or more than ``MAX_COUNT`` elements.
     """
     if operand.dtype not in [np.dtype(one) for one in dtypes]:
         raise InvalidInput(
@@ -70,10 +70,10 @@ def checked_count(kernel: str, name: str, operand: Operand, dtypes: Sequence[str
             f"{name} of {kernel} has one axis and got {len(operand.shape)}", fix="pass array.reshape(-1)", operand=name
         )
     count = operand.shape[0]
-    if not 1 <= count <= MAX_COUNT:
+    if count > MAX_COUNT:
         raise InvalidInput(
-            f"{name} of {kernel} has {count} elements, and 1 to {MAX_COUNT} can be done",
-            fix=f"pass parts of at most {MAX_COUNT} elements" if count else "pass one element or more",
+            f"{name} of {kernel} has {count} elements, and {MAX_COUNT} can be done",
+            fix=f"pass parts of at most {MAX_COUNT} elements",
             operand=name,
             count=count,
             limit=MAX_COUNT,

@@ -19,6 +19,7 @@ from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDef
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.errors import InvalidInput, UnsupportedFeature
 from vyre_driver.kernels.tiles import check_matrices, grid_of
+from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -104,8 +105,10 @@ class Matmul(KernelDefinition):
         return m, n, k
 
     def plan(self, call: Call) -> Plan:
-        """Return one dispatch."""
+        """Return one dispatch; of matrices without elements the one that makes zeros."""
         (m, n, k), constants = call.size, dict(call.candidate.constants)
+        if 0 in call.size:
+            return zeros_plan("c", (m, n), np.dtype(np.float32))
         module = self.modules(call.device)[n % _QUAD == 0]
         tiles = math.ceil(n / constants["TILE_X"]) * math.ceil(m / constants["TILE_Y"])
         groups = grid_of(tiles, call.device.physical.limits)

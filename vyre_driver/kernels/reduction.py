@@ -15,6 +15,7 @@ import numpy as np
 
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
+from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels.long_arrays import (
     BLOCKS,
     SIZES,
@@ -26,6 +27,7 @@ from vyre_driver.kernels.long_arrays import (
     over_shared_memory,
     variant,
 )
+from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ def _rule(candidate: Candidate, limits: Limits) -> str | None:
 
 
 class NumbersKernel(KernelDefinition):
-    """A kernel of one array of shape (n,), n from 1 to 2^30 - 1, of float32, uint32 or int32."""
+    """A kernel of one array of shape (n,), n to 2^30 - 1, of float32, uint32 or int32."""
 
     inputs = ("x",)
     sizes = SIZES
@@ -79,7 +81,10 @@ class NumbersKernel(KernelDefinition):
 
 @dataclass(frozen=True)
 class Reduction(NumbersKernel):
-    """An array of shape (n,), n from 1 to 2^30 - 1, of float32, uint32 or int32, to one number of its type, of shape ()."""
+    """An array of shape (n,), n to 2^30 - 1, of float32, uint32 or int32, to one number of its type, of shape ().
+
+    The sum of nothing is 0; a maximum of nothing is refused.
+    """
 
     name: str
     is_sum: bool
@@ -92,9 +97,23 @@ class Reduction(NumbersKernel):
         """Return 64 candidates, without those whose workgroups share more than the device has."""
         return TuningSpace(BLOCKWISE, _rule)
 
+    def size(self, operands: Mapping[str, Operand], parameters: Mapping[str, Any]) -> Size:
+        """Return (n,); raises InvalidInput."""
+        found = super().size(operands, parameters)
+        if found == (0,) and not self.is_sum:
+            raise InvalidInput(
+                f"{self.name} got x with 0 elements, and a maximum has no identity: none is the largest of nothing",
+                fix="pass one element or more",
+                operand="x",
+                count=0,
+            )
+        return found
+
     def plan(self, call: Call) -> Plan:
         """Return two dispatches, or one where one workgroup does it all."""
         (count,), x, candidate = call.size, call.operands["x"], call.candidate
+        if not count:
+            return zeros_plan("out", (), x.dtype)
         padded = PaddedBuffers(count)
         kinds = SUMS if self.is_sum else _MAXIMA
         specs = {**dict(candidate.constants), "KIND": kinds[x.dtype.name]}

@@ -17,6 +17,7 @@ from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDef
 from vyre_driver.autotune.search.space import Axis, TuningSpace
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kernels.long_arrays import SIZES, PaddedBuffers, check_parameters, checked_count, tiles
+from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Saxpy(KernelDefinition):
-    """``saxpy(x, y, alpha=1.0)``: float32 of one shape (n,), n from 1 to 2^30 - 1.
+    """``saxpy(x, y, alpha=1.0)``: float32 of one shape (n,), n to 2^30 - 1.
 
     ``out`` may be the buffer of ``x`` or ``y``: each number is read before it is written, by the invocation that writes it.
     """
@@ -67,6 +68,8 @@ class Saxpy(KernelDefinition):
     def plan(self, call: Call) -> Plan:
         """Return one dispatch, of a workgroup for each ``TURNS`` tiles as far as the device allows; the others go round."""
         (count,), operands, candidate = call.size, call.operands, call.candidate
+        if not count:
+            return zeros_plan("out", (0,), np.dtype(np.float32))
         padded = PaddedBuffers(count)
         out = Operand((count,), np.dtype(np.float32))
         buffers = padded.read("x", operands["x"]), padded.read("y", operands["y"]), padded.written("out", out)

@@ -21,6 +21,7 @@ from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand, 
 from vyre_driver.autotune.search.space import Candidate, Limits, TuningSpace
 from vyre_driver.kernels.long_arrays import VECTOR, PaddedBuffers, blocks, over_shared_memory, variant
 from vyre_driver.kernels.reduction import BLOCKWISE, SUMS, NumbersKernel, float_tolerance
+from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class InclusiveScan(NumbersKernel):
     def plan(self, call: Call) -> Plan:
         """Return three dispatches, or one where one workgroup does it all."""
         (count,), x, candidate = call.size, call.operands["x"], call.candidate
+        if not count:
+            return zeros_plan("out", (0,), x.dtype)
         padded = PaddedBuffers(count)
         specs = {**dict(candidate.constants), "KIND": SUMS[x.dtype.name]}
         module = variant("scan", call.device)

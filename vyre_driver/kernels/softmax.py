@@ -16,6 +16,7 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.kernels.tiles import check_matrices, grid_of
+from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ _SPACE = TuningSpace(
 
 @dataclass(frozen=True, slots=True)
 class Softmax(KernelDefinition):
-    """Rows of float32, of 1 to 2**20 numbers or more, to rows that sum to 1. A size is (rows, columns).
+    """Rows of float32, of 0 to 2**20 numbers or more, to rows that sum to 1. A size is (rows, columns).
 
     As numpy has it, a row with a NaN or a plus infinity in it becomes all NaN, and so does one of minus infinities alone;
     beside other numbers a minus infinity becomes 0.
@@ -94,6 +95,8 @@ class Softmax(KernelDefinition):
     def plan(self, call: Call) -> Plan:
         """Return one dispatch, or two for rows longer than the candidate's tile."""
         (rows, columns), candidate = call.size, call.candidate
+        if 0 in call.size:
+            return zeros_plan("y", call.size, call.operands["x"].dtype)
         several, alone, statistics, apply = zip(*[iter(self.modules(call.device))] * 2, strict=True)
         push, specs, is_wide = {"rows": rows, "columns": columns}, dict(candidate.constants), columns % _QUAD == 0
         parts = math.ceil(columns / candidate["TILE_X"])
@@ -117,6 +120,8 @@ class Softmax(KernelDefinition):
         """Return the formula in float64, rounded once; some rows at a time, for the memory that they take."""
         (x,) = arrays
         found = np.empty(x.shape, np.float32)
+        if not x.size:
+            return found
         step = max(_NUMBERS_AT_ONCE // x.shape[1], 1)
         with np.errstate(all="ignore"):
             for start in range(0, len(x), step):

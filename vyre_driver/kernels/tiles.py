@@ -35,7 +35,7 @@ def check_matrices(
     dtypes: Sequence[np.dtype[np.generic]],
     fix: str,
 ) -> None:
-    """Check that all are matrices of one of these types with at least one element, and that no parameters are given.
+    """Check that all are matrices of one of these types, and that no parameters are given.
 
     Raises
     ------
@@ -47,10 +47,9 @@ def check_matrices(
     *others, last = [one.name for one in dtypes]
     types = f"{', '.join(others)} or {last}" if others else last
     for name, one in operands.items():
-        if len(one.shape) != 2 or one.dtype not in dtypes or 0 in one.shape:
+        if len(one.shape) != 2 or one.dtype not in dtypes:
             raise InvalidInput(
-                f"{name} of {kernel} has the shape {one.shape} and the type {one.dtype}, and must be a matrix of {types} with "
-                "at least one element",
+                f"{name} of {kernel} has the shape {one.shape} and the type {one.dtype}, and must be a matrix of {types}",
                 fix=fix,
                 binding=name,
             )

@@ -11,6 +11,7 @@ import numpy as np
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, KernelDefinition, Operand, Plan, Size, Step
 from vyre_driver.autotune.search.space import Axis, Candidate, Limits, TuningSpace
 from vyre_driver.kernels.tiles import check_matrices, grid_of
+from vyre_driver.kernels.zeros import zeros_plan
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Transpose(KernelDefinition):
     def plan(self, call: Call) -> Plan:
         """Return one dispatch."""
         (m, n), constants = call.size, dict(call.candidate.constants)
+        if 0 in call.size:
+            return zeros_plan("b", (n, m), call.operands["a"].dtype)
         module = self.modules(call.device)[m % _QUAD == 0 and n % _QUAD == 0]
         tiles = math.ceil(n / constants["TILE_X"]) * math.ceil(m / constants["TILE_Y"])
         groups = grid_of(tiles, call.device.physical.limits)

@@ -111,7 +111,7 @@ def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
         If no candidate was right and timed within the budget, or as many as agree with the first give something else, where
         nothing else says what is right; no record is kept then.
     InvalidInput
-        If arrays or parameters do not fit the kernel, or it cannot be sent to a child process.
+        If arrays or parameters do not fit the kernel or have no elements, or it cannot be sent to a child process.
     DeviceOutOfMemory
         If the inputs cannot be uploaded.
     DispatchFailed
@@ -123,6 +123,7 @@ def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
     """
     definition = kernel.definition
     given = _inputs(definition, size, arrays, parameters)
+    _check_elements(definition, given)
     kernel.driver.tuning.will_be_made()
     checked, right = _checked_inputs(definition, given)
     with ExitStack() as stack:
@@ -194,6 +195,16 @@ def _inputs(
         raise InvalidInput(f"both the size {size} and arrays for {definition.name}", fix="give one of them", size=size)
     given, named = tuple(as_array(one) for one in arrays), dict(parameters or {})
     return _Inputs(definition.size(definition.operands(given), named), given, named, is_ours=False)
+
+
+def _check_elements(definition: KernelDefinition, given: _Inputs) -> None:
+    """Check that there is something to measure; raises InvalidInput."""
+    if any(not one.size for one in given.arrays):
+        raise InvalidInput(
+            f"{definition.name} is to be tuned on arrays without elements, which take no time",
+            fix="tune it on arrays as large as those of your calls",
+            kernel=definition.name,
+        )
 
 
 def _example(definition: KernelDefinition, size: Size) -> _Inputs:

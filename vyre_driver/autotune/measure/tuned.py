@@ -85,7 +85,7 @@ class TunedKernel:
         given = [as_array(array) for array in arrays]
         operands = self.definition.operands(given)
         size = self.definition.size(operands, parameters)
-        candidate = self._tuned(size)
+        candidate = self._tuned(operands, size)
         form = candidate, list(operands.values()), _typed(parameters)
 
         def run() -> NDArray[Any] | tuple[NDArray[Any], ...]:
@@ -118,7 +118,7 @@ class TunedKernel:
         check_buffers(self.driver.context.device, (*buffers, *outputs))
         operands = self.definition.operands(buffers)
         size = self.definition.size(operands, parameters)
-        chosen = self._tuned(size) if candidate is None else candidate
+        chosen = self._tuned(operands, size) if candidate is None else candidate
         plan = self.definition.plan(Call(operands, parameters, size, chosen, self.device))
         inputs = dict(zip(self.definition.inputs, buffers, strict=True))
         self._check_outputs(plan, inputs, outputs)
@@ -208,10 +208,10 @@ class TunedKernel:
                     fix=f"give the buffer of {name} as out too",
                 )
 
-    def _tuned(self, size: Size) -> Candidate:
-        """Return the candidate for a size, tuned first where the mode says so."""
+    def _tuned(self, operands: Mapping[str, Operand], size: Size) -> Candidate:
+        """Return the candidate for a size, tuned first where the mode says so and there is something to measure."""
         tuning = self.driver.tuning
-        if tuning.tunes_on_first_use:
+        if tuning.tunes_on_first_use and not any(0 in one.shape for one in operands.values()):
             with self._lock:
                 if tuning.claim(self.target, self.definition.size_class(size)):
                     from vyre_driver.autotune.measure.tune import tune_unasked, warned  # late: most never tune

@@ -23,6 +23,7 @@ from vyre_driver.driver import Driver
 from vyre_driver.errors import DeviceLost, DispatchFailed
 from vyre_driver.process._lock import Condition
 from vyre_driver.process.threads import start_all
+from vyre_driver.runtime.describe import DescribedByKernel
 from vyre_driver.telemetry.prometheus import labels_of, metrics_of
 from vyre_driver.vulkan.devices import PhysicalDevice, enumerate_devices
 from vyre_driver.vulkan.selection import select_device
@@ -332,8 +333,8 @@ class DriverPool:
             raise DispatchFailed("the pool is closed", fix="make a new one")
 
 
-class PooledKernel:
-    """A kernel on every device of a pool; made by ``DriverPool.compile``."""
+class PooledKernel(DescribedByKernel):
+    """A kernel on every device of a pool; made by ``DriverPool.compile``. It tells of itself what ``Kernel`` does."""
 
     def __init__(
         self,
@@ -347,6 +348,13 @@ class PooledKernel:
         self._module = module
         self._specs = constants
         self._kernels = kernels
+        (self._told_by,) = kernels.values()
+
+    def __repr__(self) -> str:
+        """Return its signature, its workgroup and for how many devices it is compiled, on one line."""
+        size = "x".join(map(str, self.workgroup_size))
+        where = f"compiled for {count(len(self._kernels), 'device')}"
+        return one_line("PooledKernel", self.signature, f"workgroups of {size}", where)
 
     def __call__(self, *arrays: object, **options: Any) -> Future[NDArray[Any] | tuple[NDArray[Any], ...]]:  # noqa: ANN401 -- Kernel's
         """Call the kernel on the device that has least to do; takes what ``Kernel.__call__`` takes.

@@ -13,7 +13,67 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.plan import Binding
     from vyre_driver.lowering.source import KernelSource
+    from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.spirv.layout import Member
+
+
+class SignatureProperty(property):
+    """The ``__signature__`` of objects that are called; their class has its own, that of its ``__init__``."""
+
+    def __get__(self, instance: Any, owner: type | None = None, /) -> Any:  # noqa: ANN401 -- property's
+        """Return an object's; raises AttributeError for the class."""
+        if instance is None:
+            raise AttributeError("__signature__")
+        return super().__get__(instance, owner)
+
+
+class DescribedByKernel:
+    """What stands for kernels on several devices and tells of itself what each of them does."""
+
+    _told_by: Kernel
+
+    @property
+    def name(self) -> str:
+        """The module's or the program's name."""
+        return self._told_by.name
+
+    @property
+    def signature(self) -> str:
+        """What a call takes, as ``Kernel.signature``."""
+        return self._told_by.signature
+
+    @SignatureProperty
+    def __signature__(self) -> inspect.Signature:
+        """What ``inspect.signature`` shows, as of a ``Kernel``."""
+        found: inspect.Signature = self._told_by.__signature__
+        return found
+
+    @property
+    def buffers(self) -> tuple[Binding, ...]:
+        """The buffers that a call takes, in binding order: name, role, type and size of each."""
+        return self._told_by.buffers
+
+    @property
+    def push_constants(self) -> tuple[Member, ...]:
+        """The push constants: name, offset in bytes and type of each."""
+        return self._told_by.push_constants
+
+    @property
+    def constants(self) -> dict[str, int | float | bool]:
+        """The value of each specialization constant by name, as ``Kernel.constants``."""
+        return self._told_by.constants
+
+    @property
+    def workgroup_size(self) -> tuple[int, int, int]:
+        """Invocations of a workgroup along x, y, z; what ``workgroups`` counts."""
+        return self._told_by.workgroup_size
+
+    def disassemble(self) -> str:
+        """Return the SPIR-V that runs as text, by spirv-dis; raises as ``Kernel.disassemble``."""
+        return self._told_by.disassemble()
+
+    def _repr_html_(self) -> str:
+        return self._told_by._repr_html_()
 
 
 def described_binding(binding: Binding) -> str:
@@ -57,6 +117,15 @@ def call_signature(
         empty = inspect.Parameter.empty
         found += _parameter(member.name, inspect.Parameter.KEYWORD_ONLY, empty, str(member.type), taken)
     return call.replace(parameters=[*found, *options])
+
+
+def tuned_signature(inputs: Sequence[str], parameters: Sequence[inspect.Parameter]) -> inspect.Signature:
+    """Return the signature of calls that take arrays by position, and parameters by keyword."""
+    found: list[inspect.Parameter] = []
+    taken: set[str] = set()
+    for name in inputs:
+        found += _parameter(name, inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.empty, np.ndarray, taken)
+    return inspect.Signature([*found, *parameters])
 
 
 def _parameter(name: str, kind: Any, default: Any, annotation: Any, taken: set[str]) -> list[inspect.Parameter]:  # noqa: ANN401 -- inspect's

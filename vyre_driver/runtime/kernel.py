@@ -16,7 +16,7 @@ from vyre_driver.display.line import one_line
 from vyre_driver.display.tables import table
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.runtime.array_calls import ArrayCalls
-from vyre_driver.runtime.describe import call_signature, described_binding, signature_text
+from vyre_driver.runtime.describe import SignatureProperty, call_signature, described_binding, signature_text
 from vyre_driver.runtime.kernel_pipelines import KernelPipelines
 from vyre_driver.runtime.options import CallOptions
 from vyre_driver.runtime.resident import ResidentCalls
@@ -211,7 +211,7 @@ class Kernel:
         """What a call takes, as a line: buffers with their types and access, then push constants."""
         return signature_text(self.source)
 
-    @property
+    @SignatureProperty
     def __signature__(self) -> inspect.Signature:
         """What ``inspect.signature`` shows: buffers and push constants by their names, and the options of every call."""
         return call_signature(self.buffers, self.push_constants, inspect.signature(Kernel.__call__))

@@ -6,6 +6,7 @@ A definition is stateless and knows no driver; ``TunedKernel`` runs it. To make 
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -108,6 +109,12 @@ class KernelDefinition(ABC):
     """The sizes that ``tune run`` takes without ``--size``, from small to large."""
     may_overwrite: bool = False
     """Whether an output may be the buffer of an input: each number is read before anybody writes its place."""
+
+    @property
+    def parameters(self) -> tuple[inspect.Parameter, ...]:
+        """What a call takes by keyword: that which ``expected`` names."""
+        named = inspect.signature(self.expected).parameters.values()
+        return tuple(one for one in named if one.kind is one.KEYWORD_ONLY)
 
     @abstractmethod
     def modules(self, device: DeviceFacts) -> tuple[SpirvModule, ...]:

@@ -7,14 +7,19 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand
+from vyre_driver.autotune.store.records import size_text
 from vyre_driver.binding.arguments import as_array
+from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import DispatchFailed, InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.process.call_lock import call_lock
+from vyre_driver.runtime.describe import SignatureProperty, tuned_signature
 from vyre_driver.runtime.resident import check_buffers
+from vyre_driver.spirv.disassembler import disassemble
 from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
+    import inspect
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
@@ -33,7 +38,10 @@ _MAX_CALLS = 4
 
 
 class TunedKernel:
-    """A kernel of :mod:`vyre_driver.kernels`, or of a definition of your own. May be called from several threads."""
+    """A kernel of :mod:`vyre_driver.kernels`, or of a definition of your own. May be called from several threads.
+
+    Which dispatches a call is made of depends on its size: buffers and push constants are those of each one in ``kernels``.
+    """
 
     def __init__(self, driver: Driver, definition: KernelDefinition) -> None:
         """Choose what the driver's device runs of it.
@@ -56,10 +64,60 @@ class TunedKernel:
         self.candidates = self.space.candidates(driver.device.limits)
         self._compiled: dict[object, tuple[SpirvModule | Program, Kernel]] = {}
         self._known: dict[Size, Candidate] = {}
+        self._latest: tuple[Size | None, Candidate] = None, self.candidates[0]
         self._calls: OrderedDict[object, _CallBuffers] = OrderedDict()  # the latest last
         self._lock = threading.RLock()  # of what is compiled and tuned
         self._calling = call_lock(definition.name)  # of the calls, their buffers and what is bound to them
         driver.context.room.add(self)
+
+    @property
+    def name(self) -> str:
+        """The definition's."""
+        return self.definition.name
+
+    @property
+    def signature(self) -> str:
+        """What a call takes, as a line: arrays in order, then parameters."""
+        named = [one.name if one.default is one.empty else f"{one.name}={one.default!r}" for one in self.definition.parameters]
+        return f"{self.name}({'; '.join(filter(None, (', '.join(self.definition.inputs), ', '.join(named))))})"
+
+    @SignatureProperty
+    def __signature__(self) -> inspect.Signature:
+        """What ``inspect.signature`` shows: arrays by position, parameters by keyword."""
+        return tuned_signature(self.definition.inputs, self.definition.parameters)
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """What was chosen for the size that was asked for last, by name; of the space's first candidate before that."""
+        return dict(self._latest[1].constants)
+
+    @property
+    def workgroup_size(self) -> tuple[int, int, int]:
+        """Invocations of a workgroup along x, y, z, as chosen for the size that was asked for last."""
+        return self._latest[1].workgroup_size
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels of the dispatches that calls have needed until now."""
+        return tuple(made for _, made in list(self._compiled.values()))
+
+    def disassemble(self) -> str:
+        """Return the SPIR-V of the modules that calls may run as text, one after the other, by spirv-dis.
+
+        Raises
+        ------
+        ToolUnavailable
+            If spirv-dis is not installed.
+        """
+        return "\n".join(disassemble(one.code, one.name) for one in self.definition.modules(self.device))
+
+    def __repr__(self) -> str:
+        """Return its signature, what may be tuned, and what was chosen last for which size, on one line."""
+        size, chosen = self._latest
+        axes = ", ".join(axis.constant for axis in self.space.axes)
+        space = f"{count(len(self.candidates), 'candidate')}{' of ' if axes else ''}{axes}"
+        told = f"chosen{f' for {size_text(size)}' if size else ''}: {chosen}"
+        return one_line("TunedKernel", self.signature, space, "nothing chosen yet" if size is None else told)
 
     def __call__(self, *arrays: object, **parameters: Any) -> NDArray[Any] | tuple[NDArray[Any], ...]:  # noqa: ANN401 -- what the definition takes
         """Run it on arrays, in the order of ``definition.inputs``; one array comes back, or a tuple.
@@ -131,6 +189,7 @@ class TunedKernel:
         found = known.get(at)
         if found is None:
             found = known[at] = self.target.known(self.driver.tuning, at) or self.candidates[0]
+        self._latest = size, found
         return found
 
     def forget(self) -> None:

@@ -10,12 +10,12 @@ import itertools
 import threading
 import time
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver import settings
 from vyre_driver.binding.arguments import as_array, check_switch
 from vyre_driver.cache.disk import DiskPipelineCache
+from vyre_driver.cache.root import given_directory
 from vyre_driver.display.line import one_line
 from vyre_driver.display.tables import facts
 from vyre_driver.errors import InvalidInput
@@ -38,7 +38,7 @@ from vyre_driver.vulkan.selection import select_device
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
 
     from numpy.typing import DTypeLike
@@ -116,7 +116,7 @@ class Driver:
             check_not_forked()  # before hardware's drivers are looked at
         wanted = settings.text(settings.DEVICE) if device is None else device
         self.device = select_device(enumerate_devices(), wanted, allow_software=allow_software)
-        self.cache = cache if isinstance(cache, DiskPipelineCache) else DiskPipelineCache.from_settings(_directory(cache))
+        self.cache = cache if isinstance(cache, DiskPipelineCache) else DiskPipelineCache.from_settings(given_directory(cache))
         self._autotune = autotune
         self._tuning: TuningRecords | None = None
         self._looking = threading.RLock()
@@ -240,19 +240,22 @@ class Driver:
     def tune(  # noqa: PLR0913 -- what a tuning can be told, by keyword
         self,
         code: SpirvModule | Program,
+        /,
         *arrays: object,
         space: TuningSpace | None = None,
         constants: Mapping[str, object] | SpecMap | None = None,
         config: DispatchConfig | None = None,
         workgroups: tuple[int, int, int] | Callable[[Candidate], tuple[int, int, int]] | None = None,
+        invocations: int | Sequence[int] | None = None,
         push_constants: Mapping[str, object] | None = None,
-        out_shapes: Mapping[str, int] | None = None,
+        out_shapes: Mapping[str, int | tuple[int, ...]] | None = None,
         tolerance: float = 0.0,
         seconds: float | None = None,
         budget: Budget | None = None,
         isolate: bool = False,
         replace: bool = True,
         on_progress: Callable[[Progress], None] | None = None,
+        **named: object,
     ) -> TuningResult:
         """Find the best constants of a module, or workgroup of a program, on a call with these arrays, and keep the record.
 
@@ -266,8 +269,11 @@ class Driver:
             What of a module may be tuned. A program has its workgroup's size, where nothing else depends on that.
         constants, config
             As ``compile``; constants that are given are not tuned.
-        workgroups, push_constants, out_shapes
-            As a call's; of a module ``workgroups`` may be a function of the candidate. A program's grid is its own.
+        workgroups, invocations
+            As a call's; of a module ``workgroups`` may be a function of the candidate, and one of them is needed where more
+            than the workgroup's size is tuned. A program's grid is its own.
+        push_constants, out_shapes, named
+            As a call's; arrays and push constants with the name of one of these keywords are given as there.
         tolerance
             How far the outputs of two candidates may be apart, relative to the largest magnitude in them.
         seconds, budget
@@ -279,22 +285,25 @@ class Driver:
         ------
         InvalidInput
             If what is given does not fit the code or leaves nothing to tune, or a program depends on its workgroup.
+        InvalidPushConstant
+            If a push constant is missing, unknown, or does not fit.
         InvalidTuningSpace
             As ``tune``.
         TuningFailed
             As ``tune``.
         """
-        self.context.device.check_usable()
         from vyre_driver.autotune.measure.calls import budget_of, tune_call
 
         return tune_call(
             self,
             code,
             arrays,
+            named,
             space=space,
             constants=constants,
             config=config,
             workgroups=workgroups,
+            invocations=invocations,
             push_constants=push_constants,
             out_shapes=out_shapes,
             tolerance=tolerance,
@@ -386,15 +395,3 @@ class Driver:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         """Close the driver."""
         self.close()
-
-
-def _directory(given: object) -> Path | None:
-    try:
-        place = None if given is None else Path(given)  # type: ignore[arg-type]
-    except TypeError as error:
-        raise InvalidInput(
-            f"cache is of type {type(given).__name__}", fix="pass a DiskPipelineCache, or a directory as text or Path"
-        ) from error
-    if place is not None and "\0" in str(place):
-        raise InvalidInput(f"the cache's directory {str(place)!r} holds a NUL character", fix="leave it out")
-    return place

@@ -166,7 +166,7 @@ def test_a_candidate_whose_grid_is_over_a_limit_failed_and_the_others_are_timed(
 def test_a_module_that_works_in_place_is_tuned_on_fresh_inputs_and_leaves_the_callers_alone(driver: Driver) -> None:
     module, x = glsl(IN_PLACE), X.copy()
     space = TuningSpace((Axis("TURNS", (20_000, 50)),))
-    result = driver.tune(module, x, space=space, budget=FEW)
+    result = driver.tune(module, x, space=space, invocations=COUNT, budget=FEW)
     found = driver.compile(module, space=space)(x)
     assert (x.tolist(), np.asarray(found).tolist()) == (X.tolist(), (3 * X + 1).tolist())
     # Without the layer only the host tells the time, and on a GPU most of it is kompute's own.

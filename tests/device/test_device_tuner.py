@@ -245,7 +245,7 @@ def test_a_module_of_ones_own_is_tuned_on_the_arrays_of_a_call(layered: Driver, 
     space = kernel.space(TunedKernel(layered, kernel).device)
     x = np.arange(20_000, dtype=np.uint32)
     how = {"out_shapes": {"y": 20_000}, "workgroups": (313, 1, 1), "budget": SHORT, "isolate": isolate}
-    result = tune_call(layered, kernel.module, (x,), space=space, **how)
+    result = tune_call(layered, kernel.module, (x,), {}, space=space, **how)
     assert (result.best.candidate["TURNS"], result.reference) == (BEST, Candidate((1, 1, 1), (("TURNS", 800),)))
 
 

@@ -154,7 +154,7 @@ def test_where_none_is_right_the_error_says_what_came_of_each() -> None:
     assert statuses(outcomes) == [Status.FAILED, Status.HUNG, Status.WRONG, Status.WRONG, Status.WRONG]
     assert caught.value.problem == (
         "none of 5 candidates was right and timed in 0.0 s of 1e+09 s (1 failed, 1 hung, 3 wrong): 1x1x1: ValueError: no; "
-        "2x1x1: it did not end. Fix: wait.; 3x1x1: [1, 2, 3, 4] is not [0, 1, 2, 3]"
+        "2x1x1: it did not end. Fix: wait; 3x1x1 and 2 more: [1, 2, 3, 4] is not [0, 1, 2, 3]"
     )
     assert all_closed_once(lab)
     assert pickle.loads(pickle.dumps(caught.value)).context == caught.value.context  # noqa: S301 -- our own

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 OPTIONS = frozenset({"workgroups", "invocations", "push_constants", "out", "out_shapes", "split", "timeout", "strict", "label"})
 """What a call's keywords mean whatever a shader declares: such a name is given by position, or in ``push_constants``."""
+TUNING_OPTIONS = frozenset(
+    {"space", "constants", "config", "tolerance", "seconds", "budget", "isolate", "replace", "on_progress"}
+)
+"""What ``Driver.tune`` takes besides a call's ``workgroups``, ``invocations``, ``push_constants`` and ``out_shapes``."""
 
 
 def split_named(

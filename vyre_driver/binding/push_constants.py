@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from vyre_driver.binding import _call_form
-from vyre_driver.binding.names import OPTIONS
+from vyre_driver.binding.names import OPTIONS, TUNING_OPTIONS
 from vyre_driver.binding.packing import Naming, ValueWriter, form_of
 from vyre_driver.errors import InvalidPushConstant
 from vyre_driver.spirv.layout import Scalar
@@ -63,7 +63,7 @@ def pack_push_constants(
 
 
 def _example(path: str, found: MemoryType) -> str:
-    if keyword.iskeyword(path) or path in OPTIONS:
+    if keyword.iskeyword(path) or path in OPTIONS | TUNING_OPTIONS:
         return f"give it in push_constants={{{path!r}: ...}}, {form_of(found)}"
     if isinstance(found, Scalar) and "." not in path:
         return f"give it, for example {path}=1, or --push {path}=1"

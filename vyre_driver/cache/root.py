@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import os
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vyre_driver.cache._read import Judged
+from vyre_driver.errors import InvalidInput
 from vyre_driver.process._opened import Opened
 
 if TYPE_CHECKING:
@@ -156,3 +158,22 @@ def _untrusted_ancestor_reason(path: str) -> str:
         if parent == os.path.dirname(parent):  # noqa: PTH120
             return ""
         parent = os.path.dirname(parent)  # noqa: PTH120
+
+
+def given_directory(given: object) -> Path | None:
+    """Return the directory that a caller names as text or Path, None if he names none.
+
+    Raises
+    ------
+    InvalidInput
+        If it is neither, or holds a NUL character.
+    """
+    try:
+        place = None if given is None else Path(given)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise InvalidInput(
+            f"cache is of type {type(given).__name__}", fix="pass a DiskPipelineCache, or a directory as text or Path"
+        ) from error
+    if place is not None and "\0" in str(place):
+        raise InvalidInput(f"the cache's directory {str(place)!r} holds a NUL character", fix="leave it out")
+    return place

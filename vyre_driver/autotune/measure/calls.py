@@ -13,11 +13,15 @@ from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, P
 from vyre_driver.autotune.measure.tune import tune, tune_unasked, warned
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.autotune.search.outcomes import Budget
+from vyre_driver.binding.grid import given_groups, local_size
+from vyre_driver.binding.names import in_binding_order, split_named
+from vyre_driver.binding.outputs import checked_arguments, wanted_shapes
 from vyre_driver.binding.plan import BindingPlan
+from vyre_driver.binding.push_constants import pack_push_constants
 from vyre_driver.errors import InvalidInput
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.lowering.program import prepare_for
-from vyre_driver.specialization.resolve import named_values
+from vyre_driver.specialization.resolve import named_values, specialize
 from vyre_driver.spirv.module import SpirvModule
 from vyre_driver.target.config import DispatchConfig
 
@@ -58,6 +62,7 @@ class CallKernel(KernelDefinition):
     constants: Mapping[str, object]
     config: DispatchConfig | None = None
     workgroups: Groups | Callable[[Candidate], Groups] | None = None
+    invocations: int | Sequence[int] | None = None
     push_constants: Mapping[str, object] = field(default_factory=dict)
     tolerated: float = 0.0
     sizes = ((),)
@@ -100,10 +105,18 @@ class CallKernel(KernelDefinition):
 
     def _step(self, buffers: tuple[str, ...], candidate: Candidate) -> Step:
         if isinstance(self.code, SpirvModule):
-            workgroups = self.workgroups(candidate) if callable(self.workgroups) else self.workgroups
-            return Step(self.code, buffers, workgroups, {**dict(candidate.constants), **self.constants}, self.push_constants)
+            constants = {**dict(candidate.constants), **self.constants}
+            return Step(self.code, buffers, self._workgroups(self.code, candidate, constants), constants, self.push_constants)
         config = replace(self.config or DispatchConfig(), workgroup_override=candidate.workgroup_size)
         return Step(self.code, buffers, None, self.constants, config=config)
+
+    def _workgroups(self, module: SpirvModule, candidate: Candidate, constants: Mapping[str, object]) -> Groups | None:
+        """Return what covers the invocations, where those are given, else the workgroups."""
+        if self.invocations is not None:
+            reflection = module.runnable.reflection
+            size = local_size(reflection, specialize(reflection.spec_constants, constants), self.at.device.limits)
+            return given_groups(size, None, self.invocations)
+        return self.workgroups(candidate) if callable(self.workgroups) else self.workgroups
 
     def example(self, _size: Size, _seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return the arrays of the call."""
@@ -129,60 +142,73 @@ def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
     driver: Driver,
     code: SpirvModule | Program,
     arrays: Sequence[object],
+    named: Mapping[str, object],
     *,
     space: TuningSpace | None = None,
     constants: Mapping[str, object] | SpecMap | None = None,
     config: DispatchConfig | None = None,
     workgroups: Groups | Callable[[Candidate], Groups] | None = None,
+    invocations: int | Sequence[int] | None = None,
     push_constants: Mapping[str, object] | None = None,
-    out_shapes: Mapping[str, int] | None = None,
+    out_shapes: Mapping[str, int | tuple[int, ...]] | None = None,
     tolerance: float = 0.0,
     **how: Any,  # noqa: ANN401 -- as tune
 ) -> TuningResult:
-    """Tune a module or a program on a call, and keep the record.
+    """Tune a module or a program on a call, and keep the record; parameters and errors are those of ``Driver.tune``.
 
-    Parameters
-    ----------
-    arrays
-        As a call's; none for a program makes some up, of the counts that it declares.
-    space
-        What of a module may be tuned. A program has its workgroup's size, where nothing else depends on that.
-    constants, config
-        As ``Driver.compile``; constants that are given are not tuned.
-    workgroups, push_constants, out_shapes
-        As a call's; of a module ``workgroups`` may be a function of the candidate. A program's grid is its own.
-    tolerance
-        How far the outputs of two candidates may be apart, relative to the largest magnitude in them.
-    how
-        ``budget``, ``isolate``, ``replace`` and ``on_progress``, as :func:`vyre_driver.autotune.measure.tune.tune`.
-
-    Raises
-    ------
-    InvalidInput
-        If what is given does not fit the code or leaves nothing to tune, or a program depends on its workgroup.
-    InvalidTuningSpace
-        As ``tune``.
-    TuningFailed
-        As ``tune``.
+    ``named`` are its arrays and push constants by keyword, ``how`` is what
+    :func:`vyre_driver.autotune.measure.tune.tune` takes.
     """
-    given, counts = {} if constants is None else named_values(constants), dict(out_shapes or {})
+    driver.context.device.check_usable()
+    given = {} if constants is None else named_values(constants)
     if isinstance(code, SpirvModule):
         target = _module_target(driver, code, space, given)
-        plan = BindingPlan.from_reflection(code.runnable.reflection)
+        _check_grid(code, target, given, workgroups, invocations)
+        plan, reflection = BindingPlan.from_reflection(code.runnable.reflection), code.runnable.reflection
+        by_name, pushed = split_named(plan, [one.name for one in reflection.push_constants], named, push_constants)
+        pack_push_constants(reflection.push_constants, reflection.push_constant_bytes, pushed)
     else:
-        wrong = {"space": space, "workgroups": workgroups, "push_constants": push_constants}
+        wrong = {"space": space, "workgroups": workgroups, "invocations": invocations, "push_constants": push_constants}
         unfit = [name for name, value in wrong.items() if value is not None]
         if unfit:
             raise InvalidInput(f"a program is to be tuned with {', '.join(unfit)}, which it has by itself", fix="leave it out")
         prepared = _tunable(driver, code, constants, config)
         plan, target = prepared.plan, program_target(prepared, config, driver.device)
-        if not arrays:
+        by_name, pushed = split_named(plan, (), named, None)
+        if not arrays and not by_name:
             arrays, made = example_arrays(plan, prepared.rules.predicates)
-            counts = made | counts
-    kernel = CallKernel(
-        code, plan.check_arguments(arrays, counts), target, given, config, workgroups, push_constants or {}, tolerance
-    )
+            out_shapes = {**made, **(out_shapes or {})}
+    if by_name:
+        arrays = in_binding_order(plan, tuple(arrays), by_name, wanted_shapes(plan, out_shapes, ()))
+    arguments = checked_arguments(plan, arrays, out_shapes)
+    kernel = CallKernel(code, arguments, target, given, config, workgroups, invocations, pushed, tolerance)
     return tune(TunedKernel(driver, kernel), **how)
+
+
+def _check_grid(
+    module: SpirvModule,
+    target: TuningTarget,
+    given: Mapping[str, object],
+    workgroups: Groups | Callable[[Candidate], Groups] | None,
+    invocations: int | Sequence[int] | None,
+) -> None:
+    """Check that the grid of each candidate is known; raises InvalidInput.
+
+    One invocation for each element is what a call without a grid has, whatever the workgroup's size. Where something else is
+    tuned, such as the elements of an invocation, that would time work that no call asks for, and its record would replace a
+    better one.
+    """
+    if not callable(workgroups) or invocations is not None:
+        given_groups((1, 1, 1), workgroups, invocations)  # type: ignore[arg-type] # a callable is refused beside invocations
+    others = [one.constant for one in target.space.axes if one.workgroup is None and one.constant not in given]
+    if others and workgroups is None and invocations is None:
+        raise InvalidInput(
+            f"{module.name} is to be tuned without a grid, and what is tuned ({', '.join(others)}) may change how many "
+            "workgroups a call needs",
+            fix="give workgroups as a function of the candidate (workgroups=lambda one: ...), or invocations=(x, y, z) where "
+            "they are the same for all",
+            constants=others,
+        )
 
 
 def budget_of(seconds: float | None, budget: Budget | None) -> Budget:

@@ -142,7 +142,7 @@ def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
                 kernel.candidates, maker.make, budget=budget, agrees=maker.agrees, expected=right, on_progress=on_progress
             )
         except TuningFailed as error:
-            said = f"{definition.name} of size {given.size} is not tuned: {error.problem}"
+            said = f"{_described(definition, given.size)} is not tuned: {error.problem}"
             raise TuningFailed(said, fix=error.fix, kernel=definition.name, **error.context) from None
     _check_agreement(definition, given.size, found)
     return _kept(kernel, given.size, found, replace=replace)
@@ -195,6 +195,10 @@ def _inputs(
         raise InvalidInput(f"both the size {size} and arrays for {definition.name}", fix="give one of them", size=size)
     given, named = tuple(as_array(one) for one in arrays), dict(parameters or {})
     return _Inputs(definition.size(definition.operands(given), named), given, named, is_ours=False)
+
+
+def _described(definition: KernelDefinition, size: Size) -> str:
+    return f"{definition.name} of size {size}" if size else definition.name
 
 
 def _check_elements(definition: KernelDefinition, given: _Inputs) -> None:
@@ -342,7 +346,7 @@ def _check_agreement(definition: KernelDefinition, size: Size, found: SearchResu
     agree = sum(one.status in {Status.TIMED, Status.DROPPED} for one in found.outcomes)
     if found.reference is not None and wrong >= agree:
         raise TuningFailed(
-            f"{definition.name} of size {size} is not tuned: {agree} candidates give what the first one that ran gives, "
+            f"{_described(definition, size)} is not tuned: {agree} candidates give what the first one that ran gives, "
             f"{wrong} give something else, and nothing says which is right",
             fix="let workgroups be a function of the candidate, so that the grid of each covers all elements",
             kernel=definition.name,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 import math
+import numbers
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -59,11 +60,11 @@ class Budget:
         """Check each number."""
         for name in ("seconds", "samples", "min_samples", "max_samples", "run_timeout", "make_timeout"):
             value = getattr(self, name)
-            if not value > 0:
-                raise InvalidInput(f"{name} of a tuning budget is {value}", fix="give a number above 0", field=name)
-        if not self.warm_up >= 0:
+            if not _is_real(value) or not value > 0:
+                raise InvalidInput(f"{name} of a tuning budget is {value!r}", fix="give a number above 0", field=name)
+        if not _is_real(self.warm_up) or not self.warm_up >= 0:
             raise InvalidInput(
-                f"warm_up of a tuning budget is {self.warm_up}", fix="give seconds, or 0 for none", field="warm_up"
+                f"warm_up of a tuning budget is {self.warm_up!r}", fix="give seconds, or 0 for none", field="warm_up"
             )
         if self.min_samples > self.max_samples:
             raise InvalidInput(
@@ -71,6 +72,10 @@ class Budget:
                 fix="give a min_samples of at most max_samples",
                 field="min_samples",
             )
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 class Status(enum.Enum):

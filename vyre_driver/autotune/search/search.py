@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.search.outcomes import Budget, Trial
+    from vyre_driver.autotune.search.outcomes import Budget, Outcome, Trial
     from vyre_driver.autotune.search.space import Candidate
 
     Outputs = Sequence[NDArray[Any]]
@@ -159,10 +159,9 @@ class _Search:
         if best is None:
             by_status = [(status, sum(one.status is status for one in outcomes)) for status in Status]
             counts = ", ".join(f"{count} {status.value}" for status, count in by_status if count)
-            said = "; ".join(f"{one.candidate}: {one.detail}" for one in outcomes[:_SHOWN])
             raise TuningFailed(
                 f"none of {len(outcomes)} candidates was right and timed in {self.seconds:.1f} s of {self.budget.seconds:g} s "
-                f"({counts or 'there are none'}): {said or 'nothing to try'}",
+                f"({counts or 'there are none'}): {_reasons(outcomes) or 'nothing to try'}",
                 fix="look at the outcomes, or give the tuner more time",
                 outcomes=outcomes,
             )
@@ -331,6 +330,15 @@ class _Search:
         if self.on_progress is not None:
             tried = sum(each.trial is not None or each.status is not None for each in self.entrants)
             self.on_progress(Progress(tried, len(self.entrants), len(self.left), self.samples, self.seconds, one.outcome))
+
+
+def _reasons(outcomes: Sequence[Outcome]) -> str:
+    """Return why candidates are out, each reason once, with the first that it befell and how many more there are."""
+    befallen: dict[str, list[Candidate]] = {}
+    for one in outcomes:
+        befallen.setdefault(one.detail.rstrip("."), []).append(one.candidate)
+    shown = [f"{ones[0]}{f' and {len(ones) - 1} more' if ones[1:] else ''}: {why}" for why, ones in befallen.items()]
+    return "; ".join(shown[:_SHOWN])
 
 
 def _close_quietly(one: Entrant) -> None:

@@ -104,6 +104,44 @@ def test_what_a_strict_call_returns_is_what_a_call_returns(compiled: CompileText
     assert compiled(COPY)(x, out_shapes={"y": 64}, strict=True).tolist() == x.tolist()
 
 
+VEC3 = """
+layout(binding = 0) readonly buffer X { float x[]; };
+layout(binding = 1) writeonly buffer Y { vec3 y[]; };
+#define POISON uintBitsToFloat(0x7FFA7FFAu)
+void main() { uint i = gl_GlobalInvocationID.x; if (i < x.length()) y[i] = vec3(x[i], 2.0 * x[i], POISON); }
+"""
+BLOCK = """
+struct Item { float a; vec2 b; vec3 c; };
+layout(binding = 0) readonly buffer X { float x[]; };
+layout(binding = 1) writeonly buffer Y { uint size; Item items[]; };
+void main() {
+    uint i = gl_GlobalInvocationID.x;
+    if (i == 0u) size = 1;
+    if (i < x.length()) { items[i].a = x[i]; items[i].b = vec2(x[i]); items[i].c = vec3(x[i]); }
+}
+"""
+
+
+def test_no_poison_stays_in_the_padding_of_what_comes_back(compiled: CompileText, driver: Driver) -> None:
+    kernel, x = compiled(VEC3), np.arange(1, 9, dtype=np.float32)
+    given = np.full((8, 4), 5, np.float32)
+    values = np.stack([x, 2 * x, np.full(8, 0x7FFA7FFA, np.uint32).view(np.float32)], 1)
+    buffers = [driver.buffer(given), driver.zeros((8, 16), np.uint8)]
+    for strict in (True, False):
+        arrays = [kernel(x, given, strict=strict), kernel(x, buffers[0], strict=strict), kernel(x, buffers[1], strict=strict)]
+        arrays += [buffers[0].read(), buffers[1].read()]
+        held = [one.view(np.float32) for one in arrays]
+        assert [one[:, :3].tobytes() == values.tobytes() for one in held] == [True] * 5
+        assert [one[:, 3:].tolist() for one in held] == [[[last]] * 8 for last in (5, 5, 0, 5, 0)]
+
+
+def test_no_poison_stays_between_the_members_of_structures_behind_a_header(compiled: CompileText) -> None:
+    kernel, x = compiled(BLOCK), np.arange(1, 9, dtype=np.float32)
+    for given in (np.zeros(16 + 32 * 8, np.uint8), np.full(16 + 32 * 8, 9, np.uint8)):
+        found = [kernel(x, given, strict=strict, workgroups=1) for strict in (True, False)]
+        assert (found[0].tobytes(), given[5] in found[0][5:16]) == (found[1].tobytes(), True)
+
+
 def test_too_few_workgroups_are_noticed(compiled: CompileText) -> None:
     _, context = not_written(compiled(COPY), np.ones(256, np.float32), out_shapes={"y": 256}, workgroups=(3,))
     assert context == {"binding": "y", "count": 64, "elements": 256, "first_index": 192}

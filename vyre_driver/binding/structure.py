@@ -72,6 +72,14 @@ class Elements:
             wanted[...] = inside
         return values
 
+    def padding(self) -> NDArray[np.bool_]:
+        """Return which bytes of an element no value lies in."""
+        memory = np.ones(self.stride, np.uint8)
+        values = np.zeros((1, *self.shape), self.dtype)
+        for inside, _ in _parts(self.type, memory, 0, ((1, self.stride),), values):
+            inside[...] = 0
+        return memory.astype(np.bool_)
+
     def _count(self, shape: tuple[int, ...]) -> int:
         return math.prod(shape[: len(shape) - len(self.shape)])
 
@@ -101,6 +109,15 @@ class BufferLayout:
             members=(*before, replace(last, type=array)),
             byte_len=self.header_bytes + count * self.elements.stride,
         )
+
+    def padding(self, byte_len: int) -> NDArray[np.bool_] | None:
+        """Return which bytes of a buffer of so many no value lies in; None where it has none but values."""
+        element = self.elements.padding()
+        first = self.whole(1) if self.header_bytes else None
+        header = np.zeros(self.header_bytes, np.bool_) if first is None else first.padding()[: self.header_bytes]
+        if not (element.any() or header.any()):
+            return None
+        return np.concatenate([header, np.tile(element, (byte_len - self.header_bytes) // self.elements.stride)])
 
     def whole(self, count: int) -> Elements | None:
         """Return the buffer with so many elements as one value; None if it is too large for a type of numpy."""

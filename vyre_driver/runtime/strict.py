@@ -82,6 +82,8 @@ class StrictCall:
                 if runs >= _runs_needed(self._bindings[place]):
                     raise _never_written(self._bindings[place], units)
             if not left:
+                for place in self._poisoned:
+                    self._clear_padding(place, results)
                 return results, stages
             again, _ = self._run_once(POISONS[runs], push_words, split=split, timeout_s=timeout_s)
             left = {place: units & self._poison_left(place, again, POISONS[runs]) for place, units in left.items()}
@@ -108,6 +110,14 @@ class StrictCall:
         same = held == _poison(held.nbytes, poison)
         units: NDArray[np.bool_] = same[binding.header_bytes :].reshape(-1, _unit_bytes(binding)).all(axis=1)
         return units
+
+    def _clear_padding(self, place: int, results: Sequence[NDArray[Any]]) -> None:
+        """Put what the caller gave, or zeros, where no value of an element lies: no shader writes over the poison there."""
+        binding, given = self._bindings[place], self._contents[place]
+        held = results[self._poisoned[place]].reshape(-1).view(np.uint8)
+        padding = None if binding.layout is None else binding.layout.padding(held.size)
+        if padding is not None:
+            held[padding] = 0 if given is None else given.reshape(-1).view(np.uint8)[padding]
 
 
 def _poison(byte_len: int, pattern: int) -> NDArray[np.uint8]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -302,3 +303,20 @@ def test_buffers_kept_for_earlier_sizes_make_room_for_new_ones(small: Kernel) ->
 
 def test_buffers_of_other_kernels_that_are_gone_leave_room(small_driver: Driver) -> None:
     assert [run_saxpy(small_driver.compile(shipped_module("saxpy")), 8000) for _ in range(5)] == [True] * 5
+
+
+def test_what_a_buffer_tells_of_itself_is_not_assigned(driver: Driver) -> None:
+    buffer = driver.buffer(np.arange(6, dtype=np.float32))
+    view = buffer.reshape(2, 3)
+    fixes = {"shape": "use reshape(), which gives a view", "dtype": "use view(), which gives a view"}
+    for one, name in itertools.product(
+        (buffer, view), ("shape", "dtype", "nbytes", "size", "name", "offset", "device", "_storage")
+    ):
+        for change in (lambda one=one, name=name: setattr(one, name, None), lambda one=one, name=name: delattr(one, name)):
+            with pytest.raises(AttributeError) as caught:
+                change()
+            assert str(caught.value) == f"{name} of a Buffer is read-only. Fix: {fixes.get(name, 'make another Buffer')}."
+    with pytest.raises(AttributeError) as caught:
+        buffer.label = "x"  # type: ignore[attr-defined]
+    assert str(caught.value) == "a Buffer has no attribute 'label', and takes none. Fix: keep the value elsewhere."
+    assert (buffer.shape, view.read().tolist()) == ((6,), [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from vyre_driver.display.line import count, one_line
 from vyre_driver.display.tables import facts
 from vyre_driver.errors import CopyNeeded, DispatchFailed, InvalidInput
 from vyre_driver.kompute.arithmetic import NoArithmetic
+from vyre_driver.kompute.attributes import ArrayFacts, put
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.elements import check_target, checked_dtype, checked_shape, element_bytes, reshaped
 from vyre_driver.kompute.exports import capsule_of, device_of
@@ -55,7 +55,7 @@ class _Storage:
             self.lifetime = _ENDED
 
 
-class Buffer(NoArithmetic):
+class Buffer(ArrayFacts, NoArithmetic):
     """A resident array, or a view of one: given to kernels as it is, read and written by copying.
 
     ``shape`` and ``dtype`` are what ``read`` gives back. Indexing with integers and slices, ``reshape`` and ``view`` give views
@@ -66,37 +66,17 @@ class Buffer(NoArithmetic):
     and reads.
     """
 
-    __slots__ = ("__weakref__", "_is_view", "_storage", "device", "dtype", "form", "name", "nbytes", "offset", "shape")
+    __slots__ = ("__weakref__", "_is_view", "_storage")
+    _is_view: bool
+    _storage: _Storage
 
     def __init__(self, device: KomputeDevice, shape: int | Iterable[int], dtype: DTypeLike, name: str = "") -> None:
         """Allocate it; made by ``Driver.buffer``, ``Driver.empty`` and ``Driver.zeros``."""
-        self.device = device
-        self.shape = checked_shape(shape)
-        self.dtype = checked_dtype(dtype)
-        self.name = name
-        self.offset = 0
-        """Bytes from the beginning of the memory; 0 unless it is a view."""
-        self.nbytes = math.prod(self.shape) * self.dtype.itemsize
+        self._set_facts(device, checked_shape(shape), checked_dtype(dtype), name, 0)
         check_sizes(device, [("a resident buffer", self.nbytes)])
-        self._is_view = False
-        self._storage = _Storage(TensorBuffer(device, self.nbytes, self.dtype.itemsize) if self.nbytes else None)
-        self.form: object = self._storage.number
-        """What tells it from all other buffers and views of this process."""
-
-    @property
-    def size(self) -> int:
-        """The number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self.shape)
-
-    @property
-    def itemsize(self) -> int:
-        """The bytes of an element."""
-        return self.dtype.itemsize
+        put(self, "_is_view", False)
+        put(self, "_storage", _Storage(TensorBuffer(device, self.nbytes, self.dtype.itemsize) if self.nbytes else None))
+        put(self, "form", self._storage.number)
 
     @property
     def is_closed(self) -> bool:
@@ -349,8 +329,8 @@ class Buffer(NoArithmetic):
         """
         closed = _Storage(None) if self._is_view else self._storage
         closed.close()
-        self._storage = closed
-        self.form = closed.number  # nothing is remembered of it
+        put(self, "_storage", closed)
+        put(self, "form", closed.number)  # nothing is remembered of it
 
     def __repr__(self) -> str:
         """Return its name, shape, type, bytes, device and state on one line."""
@@ -381,11 +361,10 @@ class Buffer(NoArithmetic):
     def _part(self, offset: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Buffer:
         """Return a view of so much from ``offset`` bytes on."""
         made = Buffer.__new__(Buffer)
-        made.device, made.shape, made.dtype, made.name = self.device, shape, dtype, self.name
-        made.offset = self.offset + offset
-        made.nbytes = math.prod(shape) * dtype.itemsize
-        made._is_view, made._storage = True, self._storage  # noqa: SLF001 -- its own class
-        made.form = (self._storage.number, made.offset, shape, dtype)
+        made._set_facts(self.device, shape, dtype, self.name, self.offset + offset)  # noqa: SLF001 -- its own class
+        put(made, "_is_view", True)
+        put(made, "_storage", self._storage)
+        put(made, "form", (self._storage.number, made.offset, shape, dtype))
         return made
 
     def _move(self, timeout: float | Deadline | None, move: Callable[[TensorBuffer, Deadline], object]) -> None:

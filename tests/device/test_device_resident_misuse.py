@@ -276,3 +276,34 @@ def test_a_time_out_may_be_any_number_however_large(driver: Driver, kernel: Kern
     bound.run(timeout=timeout)
     bound.submit().result(timeout=timeout)
     assert buffer.read().tolist() == [2] * 4
+
+
+BLUR = """
+layout(binding = 0) readonly buffer X { uint x[]; };
+layout(binding = 1) writeonly buffer Y { uint y[]; };
+void main() { uint i = gl_GlobalInvocationID.x; if (i < y.length()) y[i] = x[i] + x[(i + 1u) % x.length()]; }
+"""
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_out_that_is_read_is_right_for_an_array_and_refused_for_a_buffer(
+    driver: Driver,
+    compiled: CompileText,
+    strict: bool,  # noqa: FBT001 -- a case
+) -> None:
+    kernel, numbers = compiled(BLUR), np.arange(200, dtype=np.uint32)
+    array, buffer, other = numbers.copy(), driver.buffer(numbers), driver.zeros(200, np.uint32)
+    expected = (numbers + np.roll(numbers, -1)).tolist()
+    assert (kernel(array, out=array, strict=strict) is array, array.tolist()) == (True, expected)
+    for given, out in ((buffer, buffer), (buffer[:], buffer), (buffer[:100], buffer[:100]), (buffer[50:150], buffer[100:])):
+        with pytest.raises(InvalidInput) as caught:
+            kernel(given, out=out, strict=strict)
+        assert str(caught.value).partition(". Fix: ")[0] in {
+            "out for output 'y' shares memory with input 'x', which may be read after it was written",
+            "input 'x' and output 'y' share memory, and one is written",
+        }
+    assert buffer.read().tolist() == numbers.tolist()
+    assert kernel(buffer, out=other, strict=strict) is other
+    assert other.read().tolist() == expected
+    assert kernel(numbers, out=buffer, strict=strict) is buffer
+    assert buffer.read().tolist() == expected

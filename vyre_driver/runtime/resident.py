@@ -255,6 +255,7 @@ class ResidentCalls:
         check_apart([(one.binding, one.target) for one in results])
         check_aliases(self._source.plan, buffers)
         check_unread(arguments, buffers, contents)
+        check_out(arguments, buffers, targets)
         return tuple(buffers), contents, results
 
     def _buffer_of(self, argument: BufferArgument, source: object, target: object) -> Buffer:
@@ -303,6 +304,26 @@ def check_unread(arguments: Sequence[BufferArgument], buffers: Sequence[Buffer],
                     "is given, before the kernel has read it",
                     fix=f"give out memory of its own, or {another.name!r} as a copy (copy.copy)",
                     bindings=(one.name, another.name),
+                )
+
+
+def check_out(arguments: Sequence[BufferArgument], buffers: Sequence[Buffer], targets: Sequence[object]) -> None:
+    """Check that no buffer of ``out`` is one that the kernel reads in another place.
+
+    An array in ``out`` gets its result when all is read. Who gives one buffer for two arguments says that each invocation reads
+    only what it writes, which nobody can tell of a shader; ``out`` says nothing of the kind.
+    """
+    for one, buffer in zip(arguments, buffers, strict=True):
+        if not any(target is buffer for target in targets):
+            continue
+        for other, another in zip(arguments, buffers, strict=True):
+            if other is not one and other.binding.role.consumes_input and another.overlaps(buffer):
+                raise InvalidInput(
+                    f"out for {one.binding.described} shares memory with {other.binding.described}, which may be read after it "
+                    "was written",
+                    fix="give out memory of its own; where each invocation reads only what it writes, give the buffer for "
+                    f"{one.binding.name!r} as an argument too, and leave out= out",
+                    bindings=(one.binding.name, other.binding.name),
                 )
 
 

@@ -1,10 +1,12 @@
-"""Check the values that callers give: an integer in a range, or a sequence of values."""
+"""Check the values that callers give: an integer in a range, a sequence of values, or text."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
+
+from vyre_driver.errors import InvalidInput
 
 U8_MAX = 0xFF
 I32_MAX = 0x7FFF_FFFF
@@ -43,3 +45,9 @@ def items_of(value: object) -> list[object] | None:
         return list(value)
     except TypeError:  # an array without axes
         return None
+
+
+def check_text(name: str, given: object) -> None:
+    """Check that what is to be a name is text; raises InvalidInput."""
+    if not isinstance(given, str):
+        raise InvalidInput(f"{name} is of type {type(given).__name__}, and must be text", fix=f"give {name} as text")

@@ -22,6 +22,7 @@ from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.kompute.device import BACKEND_ID, KomputeDevice, check_not_forked
 from vyre_driver.lowering.module import module_source
+from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.batch import Batch
 from vyre_driver.runtime.compilation import compile_source
 from vyre_driver.runtime.context import Context
@@ -379,6 +380,8 @@ class Driver:
         A second call finishes what an interrupt kept the first from, and else does nothing.
         """
         self.context.device.close()
+
+    __reduce_ex__ = refuse_copies
 
     def __repr__(self) -> str:
         """Return its device and state on one line."""

@@ -22,6 +22,7 @@ from vyre_driver.display.line import count, one_line
 from vyre_driver.driver import Driver
 from vyre_driver.errors import DeviceLost, DispatchFailed
 from vyre_driver.process._lock import Condition
+from vyre_driver.process.copies import refuse_copies
 from vyre_driver.process.threads import start_all
 from vyre_driver.runtime.describe import DescribedByKernel
 from vyre_driver.telemetry.prometheus import labels_of, metrics_of
@@ -229,6 +230,8 @@ class DriverPool:
             raise DispatchFailed("the pool has no devices", fix="name one device or more")
         start_all(lane.thread for lane in self._lanes.lanes)
 
+    __reduce_ex__ = refuse_copies
+
     def __repr__(self) -> str:
         """Return its devices and what waits for them as one line."""
         lanes = list(self._lanes.lanes)
@@ -349,6 +352,8 @@ class PooledKernel(DescribedByKernel):
         self._specs = constants
         self._kernels = kernels
         (self._told_by,) = kernels.values()
+
+    __reduce_ex__ = refuse_copies
 
     def __repr__(self) -> str:
         """Return its signature, its workgroup and for how many devices it is compiled, on one line."""

@@ -271,9 +271,9 @@ def test_an_input_file_that_cannot_be_used_is_refused(
         (lambda _: b"abc", "it has 3 bytes, which is not a multiple of 4"),
         (lambda code: code[:-4], "its last function has no end, so the module was cut off"),
         (lambda code: code[:12], "it ends inside its five-word header"),
-        (lambda _: b"#version 450\nvoid main() {}\n\n\n\n\n", "its first word is not the SPIR-V magic number 0x07230203"),
+        (lambda _: b"#_ersion 450\nvoid maim() {}\n\n\n\n\n", "its first word is not the SPIR-V magic number 0x07230203"),
     ],
-    ids=["empty", "odd", "without its end", "only half a header", "GLSL text"],
+    ids=["empty", "odd", "without its end", "only half a header", "other text"],
 )
 def test_a_file_that_is_no_spirv_module_is_refused(
     refused: Refused, work: Path, change: Callable[[bytes], bytes], problem: str

@@ -25,7 +25,7 @@ RECORD = np.dtype([("id", "<u2"), ("weight", "<f4")])
 LONG_RECORD = np.dtype([("id", "<u4"), ("values", "<f8", (4,))])
 WHOLE = ("u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8")
 FILLS: list[tuple[str, object, object]] = [  # of a type: a value, and what numpy is to make of it
-    *[(kind, 7, 7) for kind in (*WHOLE, "f2", "f4", "f8", "c8", "c16", ">u4", ">f8")],
+    *[(kind, 7, 7) for kind in (*WHOLE, "f2", "f4", "f8", "c8", "c16")],
     *[(kind, np.iinfo(kind).min, np.iinfo(kind).min) for kind in WHOLE],
     *[(kind, np.iinfo(kind).max, np.iinfo(kind).max) for kind in WHOLE],
     ("f4", float("nan"), np.nan),
@@ -111,7 +111,7 @@ def test_records_are_filled_and_set_whole(driver: Driver, dtype: Any, value: Any
 
 
 def test_zeros_are_zeros_of_any_type(driver: Driver) -> None:
-    for dtype in ("?", "c16", "M8[s]", "m8[us]", "S3", "V33", RECORD, LONG_RECORD, "g"):
+    for dtype in ("?", "c16", "V33", RECORD, LONG_RECORD):
         assert driver.zeros(3, dtype).read().tobytes() == bytes(3 * np.dtype(dtype).itemsize), dtype
 
 
@@ -188,10 +188,10 @@ def test_a_shape_that_does_not_fit_is_refused(driver: Driver) -> None:
 
 def test_a_view_as_another_type_takes_whole_elements(driver: Driver) -> None:
     made = driver.buffer(np.arange(12, dtype=np.uint8).reshape(2, 6))
-    assert [(one.shape, one.dtype) for one in (made.view("i1"), made.view("<u2"), made.view("S6"), made.view(RECORD))] == [
+    assert [(one.shape, one.dtype) for one in (made.view("i1"), made.view("<u2"), made.view("V6"), made.view(RECORD))] == [
         ((2, 6), np.int8),
         ((2, 3), np.uint16),
-        ((2, 1), np.dtype("S6")),
+        ((2, 1), np.dtype("V6")),
         ((2, 1), RECORD),
     ]
     assert refusal(lambda: made.view(np.uint32)) == (

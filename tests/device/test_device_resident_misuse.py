@@ -24,6 +24,7 @@ pytestmark = pytest.mark.device
 
 PUSH = {"factor": 1, "summand": 1}
 NO_SHAPE = "which is not integers of at least 0. Fix: give the number of elements, or a tuple of such numbers."
+NO_NUMBERS = "which is not a type of numbers that shaders can have."
 NO_BOUND = "Fix: add what kernel.bind(...) returns."
 NO_TIME = "which is not a number of seconds of at least 0. Fix: give seconds, or None to wait for ever."
 NO_BUFFER = "and bind takes resident buffers. Fix: make one with driver.buffer(array), or call the kernel with arrays."
@@ -67,13 +68,37 @@ def test_a_shape_that_is_none_is_refused(driver: Driver, shape: Any, shown: str)
 
 @pytest.mark.parametrize("dtype", [None, object, "V0", "U3"])
 def test_a_type_that_is_none_of_numbers_is_refused(driver: Driver, dtype: Any) -> None:  # noqa: ANN401 -- what a caller may give
-    text = f"the type of a buffer is {dtype!r}, which is not a type of numbers. Fix: give a type such as numpy.float32."
+    text = f"the type of a buffer is {dtype!r}, {NO_NUMBERS} Fix: give a type such as numpy.float32."
     assert refusal(lambda: driver.empty(3, dtype)) == (InvalidInput, 2201, text)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fix"),
+    [
+        ("S4", "give numpy.uint8, and the number of bytes as the last axis of the buffer's shape"),
+        ("M8[s]", "give numpy.int64"),
+        ("m8[us]", "give numpy.int64"),
+        (">f4", "give float32"),
+        ("g", "give a type such as numpy.float32"),
+        ([("a", "f4"), ("b", [("c", "S2")])], "give a type such as numpy.float32"),
+        ([("a", ">f4")], "give a type such as numpy.float32"),
+    ],
+)
+def test_a_type_that_no_shader_has_is_refused_everywhere(driver: Driver, dtype: Any, fix: str) -> None:  # noqa: ANN401 -- the same
+    buffer, array = driver.zeros(48, np.uint8), np.zeros(3, dtype)
+    for make, given in (
+        (lambda: driver.empty(3, dtype), dtype),
+        (lambda: driver.zeros(0, dtype), dtype),
+        (lambda: buffer.view(dtype), dtype),
+        (lambda: driver.buffer(array), array.dtype),
+    ):
+        text = f"the type of a buffer is {given!r}, {NO_NUMBERS} Fix: {fix}."
+        assert refusal(make) == (InvalidInput, 2201, text)
 
 
 def test_a_type_that_is_an_array_of_its_own_is_refused_and_the_fix_says_what_stands_for_it(driver: Driver) -> None:
     text = (
-        "the type of a buffer is '(2,)f4', which is not a type of numbers. "
+        f"the type of a buffer is '(2,)f4', {NO_NUMBERS} "
         "Fix: give float32, and its shape (2,) as the last axes of the buffer's."
     )
     assert refusal(lambda: driver.empty(3, "(2,)f4")) == (InvalidInput, 2201, text)

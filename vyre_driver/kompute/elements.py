@@ -14,9 +14,17 @@ from vyre_driver.errors import InvalidInput
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-_TEXT = "U"
+# By numpy's kind the most bytes of a number: of those that shaders have, and of pairs and bytes that are views of such.
+_LONGEST = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}
 # The kinds of numbers that an element takes, by its own.
-_TAKEN = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc", "m": "m", "M": "M", "S": "S"}
+_TAKEN = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
+
+
+_INSTEAD = {
+    "S": "give numpy.uint8, and the number of bytes as the last axis of the buffer's shape",
+    "M": "give numpy.int64",
+    "m": "give numpy.int64",
+}
 
 
 def checked_shape(shape: object) -> tuple[int, ...]:
@@ -55,8 +63,8 @@ def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     Raises
     ------
     InvalidInput
-        If numpy does not know it, or it is none of numbers: text, Python's objects, an array of its own, or of no
-        bytes.
+        If numpy does not know it, or it is none of numbers that shaders can have, nor a structure of such: text, dates, C's
+        long double, another byte order, Python's objects, an array of its own, or of no bytes.
     """
     try:
         found = None if dtype is None else np.dtype(dtype)
@@ -64,12 +72,23 @@ def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
         raise InvalidInput(
             f"the type of a buffer is {dtype!r}, which numpy does not know ({error})", fix="give a type such as numpy.float32"
         ) from error
-    if found is None or found.hasobject or found.kind == _TEXT or found.subdtype is not None or not found.itemsize:
+    if found is None or not found.itemsize or found.subdtype is not None or not _is_of_numbers(found):
         fix = "give a type such as numpy.float32"
-        if found is not None and found.subdtype is not None:
-            fix = f"give {found.base}, and its shape {found.shape} as the last axes of the buffer's"
-        raise InvalidInput(f"the type of a buffer is {dtype!r}, which is not a type of numbers", fix=fix)
+        if found is not None:
+            fix = _INSTEAD.get(found.kind, fix) if found.isnative or found.names else f"give {found.newbyteorder('=')}"
+            if found.subdtype is not None:
+                fix = f"give {found.base}, and its shape {found.shape} as the last axes of the buffer's"
+        raise InvalidInput(f"the type of a buffer is {dtype!r}, which is not a type of numbers that shaders can have", fix=fix)
     return found
+
+
+def _is_of_numbers(dtype: np.dtype[Any]) -> bool:
+    """Whether a type is of numbers that shaders can have, or a structure of such."""
+    base = dtype.base
+    if base.names is not None:
+        return all(_is_of_numbers(base[name]) for name in base.names)
+    is_raw = base.kind == "V"  # bytes as they are, or numbers that numpy does not know, as bfloat16
+    return base.isnative and (is_raw or base.itemsize <= _LONGEST.get(base.kind, 0))
 
 
 def element_bytes(value: object, dtype: np.dtype[Any], what: str) -> bytes:

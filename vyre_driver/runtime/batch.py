@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.submission import record_in_order
+from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.bound import BoundKernel
 from vyre_driver.runtime.futures import DispatchFuture
 from vyre_driver.runtime.recordings import Recordings
@@ -32,6 +33,8 @@ class Batch:
         self._events = events
         self._bound: list[BoundKernel] = []
         self._recordings: Recordings | None = None
+
+    __reduce_ex__ = refuse_copies
 
     def __repr__(self) -> str:
         """Return how many dispatches it has as one line."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.display.line import one_line
 from vyre_driver.kompute.submission import record_alone
+from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.futures import DispatchFuture
 from vyre_driver.runtime.recordings import Recordings
 from vyre_driver.telemetry.events import EventKind
@@ -71,6 +72,8 @@ class BoundKernel:
         """The bytes of memory that it writes."""
         both = zip(self._spans, self._plan.descriptors, strict=True)
         return frozenset(span for span, binding in both if binding.role.produces_output)
+
+    __reduce_ex__ = refuse_copies
 
     def __repr__(self) -> str:
         """Return which kernel it is of, on one line."""

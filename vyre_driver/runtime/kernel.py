@@ -12,9 +12,11 @@ from vyre_driver.binding.grid import given_groups
 from vyre_driver.binding.names import in_binding_order, split_named
 from vyre_driver.binding.outputs import targets_of, wanted_shapes
 from vyre_driver.binding.push_constants import pack_push_constants, packer_of
+from vyre_driver.checks import check_text
 from vyre_driver.display.line import one_line
 from vyre_driver.display.tables import table
 from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.array_calls import ArrayCalls
 from vyre_driver.runtime.describe import SignatureProperty, call_signature, described_binding, signature_text
 from vyre_driver.runtime.kernel_pipelines import KernelPipelines
@@ -135,6 +137,8 @@ class Kernel:
         began = time.perf_counter_ns()
         try:
             again = None
+            if label is not None:
+                check_text("label", label)
             if strict is None and out is None and invocations is None:
                 again = self._again(arrays, named, workgroups, push_constants, out_shapes)
             if again is not None:
@@ -235,6 +239,8 @@ class Kernel:
             If spirv-dis is not installed.
         """
         return disassemble(self._pipelines.spirv, self.name)
+
+    __reduce_ex__ = refuse_copies
 
     def __repr__(self) -> str:
         """Return its signature and workgroup on one line."""

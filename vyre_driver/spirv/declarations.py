@@ -9,6 +9,7 @@ Source: SPIR-V 1.6, sections 2.3 (physical layout), 2.4 (logical layout) and 3.4
 from __future__ import annotations
 
 import array
+import re
 import sys
 from typing import NamedTuple
 
@@ -21,6 +22,10 @@ HEADER_WORDS = 5
 MAX_BOUND = 0x3FFFFF  # SPIR-V 2.17, universal limit on ids
 
 _REBUILD = "rebuild the shader with its compiler and pass the whole .spv file"
+
+_MAGICS = b"\x03\x02\x23\x07", b"\x07\x23\x02\x03"
+_GLSL = re.compile(rb"^\s*#version\b|\bvoid\s+main\s*\(", re.MULTILINE)
+_BEGINNING = 1 << 16
 
 _FAULTS = {
     1: "it ends inside its five-word header",
@@ -134,6 +139,12 @@ def _checked_code(module: bytes, source: str) -> tuple[bytes, int]:
     """Return the module in host byte order and the word of its first function; its framing is whole."""
     if not module:
         raise invalid(source, "it is empty")
+    if module[:4] not in _MAGICS and _GLSL.search(module[:_BEGINNING]):
+        raise InvalidModule(
+            f"{source} is not a valid SPIR-V module: it looks like GLSL source",
+            fix="compile it with SpirvModule.from_glsl; for the command line, name the file .comp",
+            source=source,
+        )
     if len(module) % 4:
         raise invalid(source, f"it has {len(module)} bytes, which is not a multiple of 4")
     fault, word, first_function, _ = _fast.scan_spirv(module)

@@ -14,6 +14,7 @@ from vyre_driver.spirv.includes import MAX_SOURCE_BYTES, gather
 
 TARGET = "vulkan1.1"  # what kompute's instance asks for
 _TIMEOUT_S = 120
+_PATH = re.compile(r"[^\n{}();#]+\.(comp|glsl|spv)")
 _DEFINE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -34,6 +35,8 @@ def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None
     InvalidInput
         If ``source`` is neither, or a name in ``defines`` is not an identifier.
     """
+    if isinstance(source, str):
+        _check_text(source)
     tool = find_tool(GLSLANG)
     if tool is None:
         raise not_installed(GLSLANG, "GLSL is compiled with it")
@@ -51,9 +54,22 @@ def compile_glsl(source: str | Path, defines: Mapping[str, object] | None = None
             f"a GLSL source of type {type(source).__name__} is neither text nor a path", fix="pass its text, or a Path"
         )
     flags = _define_flags(defines or {})
+    if not text.strip():
+        raise ShaderSyntaxError(f"{name} is empty", fix="give the source of a compute shader", source=name)
     # A definition of several lines can hold a directive.
     seen = b"\n".join([*(one.encode("utf-8", "replace") for one in flags), text])
     return _run(tool, text, name, gather(seen, name, directory), flags)
+
+
+def _check_text(source: str) -> None:
+    """Check that a text is not the path of a file; raises InvalidInput."""
+    path = source.strip()
+    if _PATH.fullmatch(path):
+        made = "SpirvModule.from_file" if path.endswith(".spv") else "SpirvModule.from_glsl"
+        given = repr(path) if path.endswith(".spv") else f"pathlib.Path({path!r})"
+        raise InvalidInput(
+            f"the GLSL source is {path!r}, which is the path of a file and not its text", fix=f"call {made}({given})"
+        )
 
 
 def _read(path: Path) -> bytes:

@@ -13,6 +13,7 @@ from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import DispatchFailed, InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.process.call_lock import call_lock
+from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.describe import SignatureProperty, tuned_signature
 from vyre_driver.runtime.resident import check_buffers
 from vyre_driver.spirv.disassembler import disassemble
@@ -110,6 +111,8 @@ class TunedKernel:
             If spirv-dis is not installed.
         """
         return "\n".join(disassemble(one.code, one.name) for one in self.definition.modules(self.device))
+
+    __reduce_ex__ = refuse_copies
 
     def __repr__(self) -> str:
         """Return its signature, what may be tuned, and what was chosen last for which size, on one line."""
@@ -296,6 +299,8 @@ class BoundPlan:
         except BaseException:
             self.close()
             raise
+
+    __reduce_ex__ = refuse_copies
 
     def run(self, timeout: float | None = None) -> None:
         """Run it and wait; raises as ``BoundKernel.run``, and DispatchFailed 1005 after ``close``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -217,3 +217,26 @@ def test_awaiting_with_a_time_out_is_asyncios_own_and_the_work_goes_on(spin: Spi
     with pytest.raises(asyncio.TimeoutError):
         asyncio.run(give_up())
     assert spin.runs() == 1
+
+
+def test_what_is_submitted_is_with_the_device_and_never_cancelled(opened: Driver, spin: Spin) -> None:
+    with opened.batch() as batch:
+        batch.add(spin.bound)
+    futures = [spin.bound.submit(), spin.bound.submit(), batch.submit(), spin.bound.submit(block=True)]
+    asked = [(future.cancel(), future.cancelled(), future.running()) for future in futures]
+    results = [future.result() for future in futures]
+    assert (asked, results, spin.runs()) == ([(False, False, True)] * 4, [None] * 4, 5)
+    assert [(future.cancel(), future.cancelled()) for future in futures] == [(False, False)] * 4
+
+
+def test_work_that_waits_for_its_turn_has_no_future_to_cancel(opened: Driver) -> None:
+    spin = Spin(opened, seconds=0.02)
+    futures = [spin.bound.submit() for _ in range(64)]
+    later: list[Future[None]] = []
+    waiting = threading.Thread(target=lambda: later.append(spin.bound.submit(block=True)))
+    waiting.start()
+    seen = len(later), [future.cancel() for future in futures]
+    waiting.join()
+    assert (seen, futures[0].done(), later[0].cancel()) == ((0, [False] * 64), True, False)
+    later[0].result()
+    assert spin.runs() == 65

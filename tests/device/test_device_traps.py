@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.device
 
 USES = ("call", "bind", "run", "submit", "result", "batch", "batch submit", "read", "write", "buffer", "empty")
-TYPES = ("float64", "float16", "int8", "uint8", "int16", "int64", "uint64", "bool", "complex128", "S3")
+TYPES = ("float64", "float16", "int8", "uint8", "int16", "int64", "uint64", "bool", "complex128", "V3")
 FLOAT64 = [
     "InvalidInput",
     ("input 'x' holds float32 and got an array of float64. Fix: convert it with .astype(numpy.float32)."),

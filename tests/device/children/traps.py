@@ -129,7 +129,7 @@ def types_that_kompute_converts() -> object:
     random = np.random.default_rng(0)
     kept = {}
     with Driver() as driver:
-        for name in ("float64", "float16", "int8", "uint8", "int16", "int64", "uint64", "bool", "complex128", "S3"):
+        for name in ("float64", "float16", "int8", "uint8", "int16", "int64", "uint64", "bool", "complex128", "V3"):
             array = random.integers(0, 2, 77).astype(bool) if name == "bool" else random.bytes(77 * np.dtype(name).itemsize)
             given = array if isinstance(array, np.ndarray) else np.frombuffer(array, name)
             got = driver.buffer(given).read()

@@ -9,16 +9,13 @@ holds nothing.
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import gc
-import threading
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 from interruption_files import FILE_SCENES
+from interruption_waits import WAITS
 from interruption_world import BYTES, ONCE, PUSH, TWICE, Stage, World, X, call, check, nothing
 from kernels import glsl
 
@@ -151,68 +148,6 @@ def submitted(world: World) -> Iterator[Stage]:
     yield Stage(world.driver, act, nothing)
 
 
-class Behind:
-    """Work on a buffer, submitted behind work that takes some milliseconds: it is still under way when it is waited for."""
-
-    def __init__(self, world: World) -> None:
-        kernel, self.buffer = world.driver.compile(world.module), world.driver.buffer(X)
-        self.work = kernel.bind(self.buffer, push_constants=PUSH)
-        self._slow = kernel.bind(world.driver.empty(1 << 21, np.uint32), push_constants=PUSH)
-
-    def begin(self) -> None:
-        self.buffer.write(X)
-        self._slow.submit()
-
-    def is_done_twice(self) -> None:
-        check(np.array_equal(self.buffer.read(), TWICE))
-
-    @staticmethod
-    def end() -> None:
-        """Return when no thread holds a future any more: it lets go of it a moment after it has told."""
-        while any(thread.name == "vyre_driver futures" for thread in threading.enumerate()):
-            time.sleep(0.001)
-
-
-def waited_for(world: World) -> Iterator[Stage]:
-    """Wait as concurrent.futures does, for new work and for what has been waited for before, with callbacks."""
-    behind = Behind(world)
-    called: list[object] = []
-
-    def act() -> None:
-        behind.begin()
-        futures = [behind.work.submit(), behind.work.submit(block=False)]
-        futures[0].add_done_callback(called.append)
-        check(concurrent.futures.wait(futures).done == set(futures))
-        check(len(list(concurrent.futures.as_completed(futures))) == 2)
-        check((futures[0].exception(), futures[1].running(), futures[1].result()) == (None, False, None))
-        behind.is_done_twice()
-        called.clear()
-
-    try:
-        yield Stage(world.driver, act, nothing)
-    finally:
-        behind.end()
-
-
-def awaited(world: World) -> Iterator[Stage]:
-    behind = Behind(world)
-    batch = world.driver.batch()
-    batch.add(behind.work)
-
-    async def both() -> None:
-        await asyncio.gather(behind.work.submit(), asyncio.wrap_future(batch.submit()))
-
-    def act() -> None:
-        behind.begin()
-        asyncio.run(both())
-        behind.is_done_twice()
-
-    try:
-        yield Stage(world.driver, act, nothing)
-    finally:
-        behind.end()
-
-
 def batched(world: World) -> Iterator[Stage]:
     kernel, buffer = world.driver.compile(world.module), world.driver.buffer(X)
     work = kernel.bind(buffer, push_constants=PUSH)
@@ -305,6 +240,8 @@ def pooled(world: World) -> Iterator[Stage]:
         with DriverPool([0, 0], cache=world.warm) as pool:
             for result in pool.compile(world.module).map([(X,), (X,), (X,)], push_constants=PUSH):
                 check(np.array_equal(result, ONCE))
+            name = pool.submit(lambda driver: driver.device.name)
+            check(name.result() == name.result())  # the second time it has surely ended
 
     yield Stage(world.driver, act, nothing)
 
@@ -322,8 +259,7 @@ INTERRUPTED = {
         called_with_many_sizes,
         bound,
         submitted,
-        waited_for,
-        awaited,
+        *WAITS,
         batched,
         buffers,
         parts,

@@ -9,11 +9,14 @@ import pytest
 from kernels import STEP, glsl
 from literals import refusal
 
-from vyre_driver import Driver
+from vyre_driver import DispatchConfig, Driver
+from vyre_driver.backends.kompute import KomputeBackend
+from vyre_driver.backends.reference import run
 from vyre_driver.errors import DispatchFailed, InvalidInput, LimitExceeded
+from vyre_driver.ir import BufferDecl, DataType, Program, gid_x, store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from conftest import CompileText
 
@@ -199,6 +202,25 @@ def test_closing_a_buffer_of_a_closed_driver_does_nothing(driver: Driver) -> Non
 def test_what_is_no_buffer_is_refused_by_bind(kernel: Kernel, given: Any, shown: str) -> None:  # noqa: ANN401 -- what a caller may give
     expected = InvalidInput, 2201, f"argument 1 of bind is of type {shown}, {NO_BUFFER}"
     assert refusal(lambda: kernel.bind(given, push_constants=PUSH)) == expected
+
+
+def test_a_buffer_is_refused_where_arrays_alone_are_taken(driver: Driver) -> None:
+    values = BufferDecl.read_write("values", 0, DataType.U32)
+    program = Program.wrapped([values], (64, 1, 1), [store("values", gid_x(), gid_x())])
+    here, backend = driver.buffer(np.arange(64, dtype=np.uint32)), KomputeBackend(driver)
+    calls: list[Callable[[], object]] = [
+        lambda: run(program, [here]),
+        lambda: backend.dispatch(program, [here]),
+        lambda: backend.load(program).dispatch_timed([here]),
+        lambda: backend.dispatch(program, [here], DispatchConfig(fixpoint_iterations=2)),
+        lambda: driver.tune(program, here),
+    ]
+    text = (
+        "input_output 'values' got a resident buffer, which a kernel's call and bind alone take. "
+        "Fix: pass buffer.read(), or call a kernel that the buffer's driver has compiled."
+    )
+    assert [refusal(call) for call in calls] == [(InvalidInput, 2201, text)] * len(calls)
+    assert here.read().tolist() == list(range(64))
 
 
 def test_a_buffer_of_another_driver_is_refused(driver: Driver, other: Driver, saxpy: Kernel) -> None:

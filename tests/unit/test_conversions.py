@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from literals import F32, U32, buffer, reflection
+from literals import F32, U32, buffer, reflection, refusal
 
 from vyre_driver.binding import BindingPlan
 from vyre_driver.errors import InvalidInput, with_article
@@ -65,6 +65,27 @@ def test_what_the_fix_says_is_taken_and_keeps_the_numbers() -> None:
         (argument,) = plan.check_arguments([made], {})
         assert argument.data is not None
         assert argument.data.tolist() == [0, 1, 2, 3]
+
+
+class Resident:
+    """What a resident buffer is known by, and what is asked of it."""
+
+    shape, dtype, nbytes, lifetime = (4,), np.dtype(np.float32), 16, None
+
+    def overlaps(self, _: object) -> bool:
+        return False
+
+
+def test_a_resident_buffer_is_taken_by_a_kernels_call_alone_and_never_for_zeros() -> None:
+    plan, given = plan_of(FLOATS), Resident()
+    message = (
+        "input_output 'x' got a resident buffer, which a kernel's call and bind alone take. "
+        "Fix: pass buffer.read(), or call a kernel that the buffer's driver has compiled."
+    )
+    for call in (lambda: plan.check_arguments([given], {}), lambda: plan.pack("x", given)):
+        assert refusal(call) == (InvalidInput, 2201, message)
+    (argument,) = plan.check_arguments([given], {}, of_kernel=True)
+    assert (argument.position, argument.data, argument.byte_len) == (0, None, 16)
 
 
 def test_words_stand_behind_the_article_that_is_heard() -> None:

@@ -274,7 +274,7 @@ EMPTY = [
 @pytest.mark.parametrize(("declared", "given"), EMPTY)
 def test_no_elements_are_taken_only_where_that_is_asked_for(declared: Struct, given: object) -> None:
     plan = plan_of(declared)
-    (found,) = plan.check_arguments([given], {}, allow_empty=True)
+    (found,) = plan.check_arguments([given], {}, of_kernel=True)
     assert (found.is_empty, found.byte_len) == (True, found.binding.header_bytes)
     if isinstance(given, np.ndarray):
         assert (found.shape, found.dtype) == (given.shape, given.dtype)
@@ -287,17 +287,17 @@ def test_no_elements_are_taken_only_where_that_is_asked_for(declared: Struct, gi
 
 def test_an_output_of_no_elements_is_taken_only_where_that_is_asked_for() -> None:
     plan = plan_of(VECTORS, "w")
-    (found,) = plan.check_arguments([], {"b": 0}, allow_empty=True)
+    (found,) = plan.check_arguments([], {"b": 0}, of_kernel=True)
     assert (found.is_empty, found.shape, found.dtype, found.byte_len) == (True, (0, 3), np.float32, 0)
     assert refusal(lambda: plan.check_arguments([], {"b": 0}))[2] == (
         "out_shapes gives 'b' 0 elements, and the shader wants 1 or more. Fix: give 1 or more."
     )
-    assert refusal(lambda: plan.check_arguments([], {"b": -1}, allow_empty=True))[2] == (
+    assert refusal(lambda: plan.check_arguments([], {"b": -1}, of_kernel=True))[2] == (
         "out_shapes gives 'b' -1 elements, and the shader wants 0 or more. Fix: give 0 or more."
     )
     fixed = plan_of(block(Member("y", 0, Array(F32, 4, 4))))
     with pytest.raises(InvalidInput, match="fixes it at 16 bytes"):
-        fixed.check_arguments([np.zeros(0, np.float32)], {}, allow_empty=True)
+        fixed.check_arguments([np.zeros(0, np.float32)], {}, of_kernel=True)
 
 
 def test_a_masked_array_is_refused_if_anything_is_masked() -> None:

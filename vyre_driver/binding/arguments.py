@@ -8,7 +8,6 @@ Source: Python's buffer protocol (PEP 3118), numpy's ``__array_interface__`` (ve
 
 from __future__ import annotations
 
-import itertools
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from vyre_driver.binding.aliases import check_aliases
 from vyre_driver.binding.conversions import check_dtype
 from vyre_driver.binding.faults import check_byte_len
 from vyre_driver.binding.packing import is_masked
 from vyre_driver.binding.padding import check_padding
-from vyre_driver.binding.values import fresh_form, packed_array, packed_items, raw_shape, refuse_values, result_form
+from vyre_driver.binding.values import fresh_form, packed_array, packed_items, refuse_values, result_form
 from vyre_driver.checks import integer, items_of
 from vyre_driver.errors import InvalidInput
 
@@ -189,13 +189,13 @@ def _speaks_numpy(given: object) -> bool:
 
 
 def check_arguments(
-    plan: BindingPlan, arrays: Sequence[object], out_shapes: Mapping[str, int], *, allow_empty: bool = False
+    plan: BindingPlan, arrays: Sequence[object], out_shapes: Mapping[str, int], *, of_kernel: bool = False
 ) -> tuple[BufferArgument, ...]:
     """Match arrays to bindings and prove that each fits; one argument a descriptor, in binding order.
 
-    ``arrays`` come in binding order, resident buffers among them. The array of an output may be left out when ``out_shapes``
-    gives its elements, or when the shader fixes them. ``allow_empty`` lets a shader's buffers have no elements where run time
-    decides their number: such a dispatch has nothing to run on.
+    ``arrays`` come in binding order. The array of an output may be left out when ``out_shapes`` gives its elements, or when
+    the shader fixes them. In a call ``of_kernel`` resident buffers may be among them, whose contents are not looked at, and
+    buffers may have no elements where run time decides their number: such a dispatch has nothing to run on.
 
     Raises
     ------
@@ -205,7 +205,7 @@ def check_arguments(
     arrays = listed_inputs(arrays)
     bindings = plan.descriptors
     _refuse_persistent(plan)
-    counts = _checked_counts(plan, out_shapes, least=0 if allow_empty else 1)
+    counts = _checked_counts(plan, out_shapes, least=0 if of_kernel else 1)
     takers = [place for place, binding in enumerate(bindings) if binding.name not in counts]
     if len(arrays) != len(takers):
         takers = [place for place in takers if not starts_empty(bindings[place]) or not bindings[place].element_count]
@@ -219,42 +219,11 @@ def check_arguments(
         )
     given = {place: position for position, place in enumerate(takers)}
     return tuple(
-        _check_array(binding, given[place], arrays[given[place]], allow_empty=allow_empty)
+        _check_given(binding, given[place], arrays[given[place]], of_kernel=of_kernel)
         if place in given
-        else _fresh_output(binding, counts.get(binding.name, binding.element_count))
+        else fresh_output(binding, counts.get(binding.name, binding.element_count))
         for place, binding in enumerate(bindings)
     )
-
-
-def pack(binding: Binding, values: object) -> NDArray[Any]:
-    """Return what a call would put into a buffer for these values, as an array that a resident buffer may be made of.
-
-    Of plain numbers it has their type; else it is of bytes, a row for each element, or one row if there is a header.
-
-    Raises
-    ------
-    InvalidInput
-        If they do not fit.
-    """
-    argument = _check_array(binding, 0, values, allow_empty=True)
-    array = np.asarray(argument.data)
-    if binding.dtype is not None:
-        return array
-    return array.reshape(-1).view(np.uint8).reshape(raw_shape(binding, argument.byte_len))
-
-
-def unpack(binding: Binding, memory: object) -> NDArray[Any]:
-    """Return the bytes of a buffer as the array that a call gives back which was given none; a copy.
-
-    Raises
-    ------
-    InvalidInput
-        If they are no whole elements.
-    """
-    array = np.ascontiguousarray(as_array(memory, binding.described)).reshape(-1).view(np.uint8)
-    check_byte_len(binding, array.nbytes, allow_empty=True)
-    form = _fresh_output(binding, (array.nbytes - binding.header_bytes) // binding.stride).result
-    return form.finish(array.copy().view(form.dtype).reshape(form.shape))
 
 
 def check_resident(plan: BindingPlan, buffers: Sequence[Resident], *, allow_empty: bool = False) -> tuple[BufferArgument, ...]:
@@ -278,28 +247,6 @@ def check_resident(plan: BindingPlan, buffers: Sequence[Resident], *, allow_empt
     return tuple(_check_resident(binding, buffer, allow_empty=allow_empty) for binding, buffer in both)
 
 
-def check_aliases(plan: BindingPlan, buffers: Sequence[Resident]) -> None:
-    """Check that no two of the buffers, one for each descriptor, are the same or overlap where the shader forbids that."""
-    for (one, first), (other, second) in itertools.combinations(zip(plan.descriptors, buffers, strict=True), 2):
-        if first is second:
-            _check_aliased(one, other, "are the same buffer")
-        elif hasattr(first, "overlaps") and first.overlaps(second):
-            _check_aliased(one, other, "share memory")
-
-
-def _check_aliased(one: Binding, other: Binding, how: str) -> None:
-    """Check that both may have the same memory: neither is written, or neither is declared ``restrict``."""
-    declared = next((binding for binding in (one, other) if binding.restrict), None)
-    if declared is not None and (one.role.produces_output or other.role.produces_output):
-        raise InvalidInput(
-            f"{one.described} (binding {one.binding}) and {other.described} (binding {other.binding}) {how}, and "
-            f"the {one.subject} declares {declared.name!r} restrict",
-            fix="bind a copy, or drop restrict from the shader",
-            binding=declared.name,
-            bindings=(one.binding, other.binding),
-        )
-
-
 def starts_empty(binding: Binding) -> bool:
     """Whether a call brings no contents of a buffer: what is only written."""
     return binding.role.produces_output and not binding.role.consumes_input
@@ -319,20 +266,30 @@ def _listed(bindings: Sequence[Binding]) -> str:
     return ", ".join(f"{binding.name!r} ({binding.role.value})" for binding in bindings)
 
 
-def _checked_counts(plan: BindingPlan, out_shapes: Mapping[str, int], least: int) -> dict[str, int]:
+def sized_outputs(plan: BindingPlan, out_shapes: object) -> dict[str, Binding]:
+    """Return the outputs that may have a shape in ``out_shapes``, by name, once nothing else has one there.
+
+    Raises InvalidInput if ``out_shapes`` is no mapping, or names another buffer.
+    """
     outputs = {binding.name: binding for binding in plan.descriptors if starts_empty(binding)}
     if not isinstance(out_shapes, Mapping):
         raise InvalidInput(
-            f"out_shapes is of type {type(out_shapes).__name__}, and counts are given by name",
-            fix="pass a dictionary from names to numbers of elements",
+            f"out_shapes is of type {type(out_shapes).__name__}, and shapes are given by name",
+            fix="pass a dictionary from names to shapes",
         )
-    for name, count in out_shapes.items():
+    for name in out_shapes:
         if name not in outputs:
             raise InvalidInput(
                 f"out_shapes names {name!r}, which is not a write-only buffer of the {plan.subject}",
                 fix=f"name one of {sorted(outputs)}" if outputs else "pass an array for every buffer",
                 binding=name,
             )
+    return outputs
+
+
+def _checked_counts(plan: BindingPlan, out_shapes: Mapping[str, int], least: int) -> dict[str, int]:
+    outputs = sized_outputs(plan, out_shapes)
+    for name, count in out_shapes.items():
         fixed = outputs[name].element_count
         number = integer(count)
         if number is None or number < least or (fixed and count != fixed):
@@ -346,7 +303,8 @@ def _checked_counts(plan: BindingPlan, out_shapes: Mapping[str, int], least: int
     return {name: operator.index(count) for name, count in out_shapes.items()}
 
 
-def _fresh_output(binding: Binding, count: int) -> BufferArgument:
+def fresh_output(binding: Binding, count: int) -> BufferArgument:
+    """Return the argument of an output of so many elements that brings no array; raises InvalidInput if they are too few."""
     size = binding.header_bytes + count * binding.stride
     if count and size < binding.view_byte_len:
         check_byte_len(binding, size)
@@ -367,9 +325,31 @@ def _check_resident(binding: Binding, buffer: Resident, *, allow_empty: bool) ->
     return BufferArgument(binding, None, None, buffer.nbytes, buffer.shape, buffer.dtype)
 
 
-def _check_array(binding: Binding, position: int, given: object, *, allow_empty: bool) -> BufferArgument:
-    if hasattr(type(given), "lifetime") and hasattr(type(given), "overlaps"):  # a Buffer, whose module needs this one
-        return replace(_check_resident(binding, given, allow_empty=allow_empty), position=position)  # type: ignore[arg-type]
+def _check_given(binding: Binding, position: int, given: object, *, of_kernel: bool) -> BufferArgument:
+    if not of_kernel:
+        refuse_resident(binding, given)
+    elif _is_resident(given):
+        return replace(_check_resident(binding, given, allow_empty=True), position=position)  # type: ignore[arg-type]
+    return check_array(binding, position, given, allow_empty=of_kernel)
+
+
+def _is_resident(given: object) -> bool:
+    """Whether it is a Buffer, whose module needs this one."""
+    return hasattr(type(given), "lifetime") and hasattr(type(given), "overlaps")
+
+
+def refuse_resident(binding: Binding, given: object) -> None:
+    """Check that it is no resident buffer: its contents are not looked at, and would be taken for zeros."""
+    if _is_resident(given):
+        raise InvalidInput(
+            f"{binding.described} got a resident buffer, which a kernel's call and bind alone take",
+            fix="pass buffer.read(), or call a kernel that the buffer's driver has compiled",
+            binding=binding.name,
+        )
+
+
+def check_array(binding: Binding, position: int, given: object, *, allow_empty: bool) -> BufferArgument:
+    """Prove that values or memory of the host fit a binding; raises InvalidInput otherwise."""
     is_array = isinstance(given, np.ndarray)
     packed = None if is_array else packed_items(binding, given)
     if packed is not None:

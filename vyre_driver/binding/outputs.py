@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.binding.arguments import starts_empty
+from vyre_driver.binding.arguments import sized_outputs
 from vyre_driver.checks import integer, items_of
 from vyre_driver.errors import InvalidInput
 
@@ -61,23 +61,11 @@ def wanted_shapes(plan: BindingPlan, out_shapes: object, targets: tuple[object, 
     InvalidInput
         If ``out_shapes`` is no mapping, names what the caller does not size, or gives what is no shape.
     """
-    outputs = {one.name: one for one in plan.descriptors if starts_empty(one)}
-    if out_shapes is not None and not isinstance(out_shapes, Mapping):
-        raise InvalidInput(
-            f"out_shapes is of type {type(out_shapes).__name__}, and shapes are given by name",
-            fix="pass a dictionary from names to shapes",
-        )
-    found = {}
-    for name, shape in (out_shapes or {}).items():
-        if name not in outputs:
-            raise InvalidInput(
-                f"out_shapes names {name!r}, which is not a write-only buffer of the {plan.subject}",
-                fix=f"name one of {sorted(outputs)}" if outputs else "pass an array for every buffer",
-                binding=name,
-            )
-        found[name] = _shape(outputs[name], shape)
+    given: Any = {} if out_shapes is None else out_shapes
+    outputs = sized_outputs(plan, given)
+    found = {name: _shape(outputs[name], shape) for name, shape in given.items()}
     written = [one for one in plan.descriptors if one.output_index is not None]
-    for binding, target in zip(written, targets, strict=False):
+    for binding, target in zip(written, targets or [None] * len(written), strict=True):
         # An array is as long as what comes back, which may be a part; a buffer is the whole.
         is_whole = binding.output_byte_range is None or not isinstance(target, np.ndarray)
         if target is not None and is_whole and binding.name in outputs and hasattr(target, "shape"):
@@ -113,7 +101,7 @@ def checked_arguments(plan: BindingPlan, arrays: Sequence[object], out_shapes: o
     shapes = wanted_shapes(plan, out_shapes, ())
     by_name = {one.name: one for one in plan.descriptors}
     counts = {name: count_of(by_name[name], shape) for name, shape in shapes.items()}
-    found = plan.check_arguments(arrays, counts, allow_empty=True)
+    found = plan.check_arguments(arrays, counts, of_kernel=True)
     return tuple(_reshaped(one, shapes.get(one.binding.name)) for one in found)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver import _fast
-from vyre_driver.binding import arguments
+from vyre_driver.binding import arguments, contents
 from vyre_driver.binding.faults import check_byte_len, lengths_error, plan_error
 from vyre_driver.binding.structure import layout_of
 from vyre_driver.checks import U64_MAX
@@ -343,10 +343,10 @@ class BindingPlan:
         return result
 
     def check_arguments(
-        self, arrays: Sequence[object], out_shapes: Mapping[str, int], *, allow_empty: bool = False
+        self, arrays: Sequence[object], out_shapes: Mapping[str, int], *, of_kernel: bool = False
     ) -> tuple[BufferArgument, ...]:
         """Match arrays to bindings and prove that each fits; see :func:`vyre_driver.binding.arguments.check_arguments`."""
-        return arguments.check_arguments(self, arrays, out_shapes, allow_empty=allow_empty)
+        return arguments.check_arguments(self, arrays, out_shapes, of_kernel=of_kernel)
 
     def check_resident(self, buffers: Sequence[Resident], *, allow_empty: bool = False) -> tuple[BufferArgument, ...]:
         """Prove that resident buffers fit; see :func:`vyre_driver.binding.arguments.check_resident`."""
@@ -358,12 +358,12 @@ class BindingPlan:
         return binding.dtype if binding.layout is None else binding.layout.elements.dtype
 
     def pack(self, name: str, values: object) -> NDArray[Any]:
-        """Return the memory of a buffer that holds these values, which are given as in a call; see ``arguments.pack``."""
-        return arguments.pack(self._named(name), values)
+        """Return the memory of a buffer that holds these values, which are given as in a call; see ``contents.pack``."""
+        return contents.pack(self._named(name), values)
 
     def unpack(self, name: str, memory: object) -> NDArray[Any]:
-        """Return the values in the bytes of a buffer; see ``arguments.unpack``."""
-        return arguments.unpack(self._named(name), memory)
+        """Return the values in the bytes of a buffer; see ``contents.unpack``."""
+        return contents.unpack(self._named(name), memory)
 
     def _named(self, name: str) -> Binding:
         found = next((one for one in self.bindings if one.name == name), None)

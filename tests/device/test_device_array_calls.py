@@ -326,28 +326,6 @@ def test_what_a_program_gives_back_of_an_output_is_what_its_target_takes(driver:
         assert refusal(lambda one=one: kernel(one, out=driver.zeros(2, np.uint32)))[0] is InvalidInput
 
 
-def test_empty_arrays_run_nothing_and_keep_their_shapes(driver: Driver, saxpy: Kernel, compiled: CompileText) -> None:
-    none, flat = np.zeros((0, 3), np.float32), np.zeros(0, np.float32)
-    push = {"alpha": 1, "count": 0}
-    before = driver.events.counts()[EventKind.DISPATCH]
-    for x in (flat, driver.buffer(flat)):
-        for y in (none, driver.buffer(none)):
-            for strict in (False, True):
-                assert np.asarray(saxpy(x, y, **push, strict=strict)).shape == (0, 3)
-                for target in (np.zeros((0, 3), np.float32), driver.zeros((0, 3), np.float32)):
-                    assert saxpy(x, y, **push, strict=strict, out=target) is target
-    kernel, empty, some = compiled(STEP), driver.zeros((2, 0), np.uint32), driver.buffer(X)
-    bound = kernel.bind(empty, **STEP_PUSH)
-    bound.run()
-    bound.submit().result()
-    with driver.batch() as batch:
-        for one in (bound, kernel.bind(some, **STEP_PUSH), bound, kernel.bind(empty[:, :], **STEP_PUSH)):
-            batch.add(one)
-    batch.submit().result()
-    assert lists((some, empty)) == [[7, 11, 15], [[], []]]
-    assert driver.events.counts()[EventKind.DISPATCH] == before + 24 + 2 + 2 * 4
-
-
 def test_a_call_waits_no_longer_than_it_may_and_leaves_buffers_usable(opened: Driver) -> None:
     spin, kernel = Spin(opened, 1.0), opened.compile(glsl(STEP))
     here = opened.buffer(X)

@@ -75,9 +75,13 @@ class Sender:
 
 
 def ignore(found: sys.UnraisableHookArgs) -> None:
-    """Print what Python ignores, but for a signal in a callback of the standard library: no code of ours has part in that."""
+    """Print what Python ignores, but for a signal in the standard library's own: no code of ours has part in that.
+
+    That is a callback, or an event loop whose ``close`` was interrupted, and that cannot be closed again when it goes.
+    """
     module = str(getattr(found.object, "__module__", "")).partition(".")[0]
-    if not (isinstance(found.exc_value, KeyboardInterrupt) and module in sys.stdlib_module_names):
+    is_loop = getattr(found.object, "__qualname__", "") == "BaseEventLoop.__del__"
+    if not (is_loop or (isinstance(found.exc_value, KeyboardInterrupt) and module in sys.stdlib_module_names)):
         sys.__unraisablehook__(found)
 
 

@@ -167,6 +167,7 @@ MATRIX = [
     Row("a NaN for the groups", lambda at: saxpy(at, X, X, workgroups=(float("nan"),)), InvalidInput),
     Row("a truth value for the groups", lambda at: saxpy(at, X, X, workgroups=(True,)), InvalidInput),
     Row("a float for the groups, after an equal number", groups_after_equal_ones, InvalidInput),
+    Row("a bare number for the workgroups", lambda at: saxpy(at, X, X, workgroups=3), None),
     Row("a fraction for the workgroups", lambda at: saxpy(at, X, X, workgroups=1.5), InvalidInput),
     Row("groups that wrap around 2**32", lambda at: saxpy(at, X, X, workgroups=(2**32 + 1,)), LimitExceeded),
     # Arrays.
@@ -178,6 +179,7 @@ MATRIX = [
         None,
     ),
     Row("one array twice", lambda at: saxpy(at, X, X), None),
+    Row("an array that is empty", lambda at: saxpy(at, X[:0], X), None),
     Row(
         "an output of more elements than there are numbers", lambda at: text(at, FRESH)(out_shapes={"y": 2**70}), LimitExceeded
     ),

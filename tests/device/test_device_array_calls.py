@@ -326,6 +326,21 @@ def test_what_a_program_gives_back_of_an_output_is_what_its_target_takes(driver:
         assert refusal(lambda one=one: kernel(one, out=driver.zeros(2, np.uint32)))[0] is InvalidInput
 
 
+def test_stages_of_a_call_with_buffers_are_not_told_apart(driver: Driver, saxpy: Kernel) -> None:
+    here = driver.buffer(ONES)
+    calls: list[Callable[[], object]] = [
+        lambda: saxpy(here, here, **SAXPY, split=True),
+        lambda: saxpy(FLOATS, here, **SAXPY, split=True),
+        lambda: saxpy(FLOATS, ONES, **SAXPY, split=True, out=here),
+    ]
+    message = (
+        "split=True is given, and a call with resident buffers has no upload, dispatch and read-back to tell apart. "
+        "Fix: leave split out, or call with arrays alone."
+    )
+    assert [refusal(call) for call in calls] == [(InvalidInput, 2201, message)] * 3
+    assert here.read().tolist() == [1] * 4
+
+
 def test_a_call_waits_no_longer_than_it_may_and_leaves_buffers_usable(opened: Driver) -> None:
     spin, kernel = Spin(opened, 1.0), opened.compile(glsl(STEP))
     here = opened.buffer(X)

@@ -49,6 +49,7 @@ WRONG: dict[str, tuple[Callable[[Kernel], object], type[Exception]]] = {
     "range": (lambda kernel: kernel(ones(), ones(), push_constants={"alpha": 2.0, "count": 2**32}), InvalidPushConstant),
     "overflow": (lambda kernel: kernel(ones(), ones(), push_constants={"alpha": 1e39, "count": 8}), InvalidPushConstant),
     "name": (lambda kernel: kernel(ones(), ones(), push_constants={"alpha": 2.0, "counts": 8}), InvalidPushConstant),
+    "switch": (lambda kernel: kernel(ones(), ones(), push_constants=PUSH, split="no"), InvalidInput),  # type: ignore[arg-type]
     "number of push constants": (
         lambda kernel: kernel(ones(), ones(), push_constants={**PUSH, "beta": 1}),
         InvalidPushConstant,

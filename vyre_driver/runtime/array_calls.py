@@ -77,15 +77,10 @@ class ArrayCalls:
         return call, _call_form.as_contiguous(arrays, call.positions, np.ascontiguousarray)
 
     def run_again(
-        self,
-        found: tuple[ProvenCall, list[NDArray[Any] | None]],
-        push_words: tuple[int, ...],
-        *,
-        split: bool,
-        timeout: float | None,
+        self, found: tuple[ProvenCall, list[NDArray[Any] | None]], push_words: tuple[int, ...], timeout: float | None
     ) -> list[NDArray[Any]]:
         """Run what ``find`` found."""
-        return self._run(*found, push_words, split, timeout, 0)
+        return self._run(*found, push_words, False, timeout, 0)
 
     def _run(  # noqa: PLR0913 -- a call, taken apart
         self,

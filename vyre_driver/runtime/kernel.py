@@ -85,7 +85,8 @@ class Kernel:
         arrays
             By position, in binding order: read-only buffers, read-write buffers, and write-only ones unless ``out``,
             ``out_shapes`` or the shader gives their size; those start with zeros. Each is a resident buffer of this driver, a
-            numpy array, bytes, or what :func:`vyre_driver.binding.arguments.as_array` reads.
+            numpy array, bytes, or what :func:`vyre_driver.binding.arguments.as_array` reads. For structures it is a mapping by
+            the names of the members, a list of such, or a structured array, which are packed as the shader lays them out.
         workgroups
             Workgroups of ``workgroup_size`` invocations along x, y, z.
         invocations
@@ -96,12 +97,14 @@ class Kernel:
         push_constants
             Push constants by name; most are given as keywords.
         out
-            What the output is written to, and returned: a contiguous array or a buffer of its shape and type; a tuple of them
-            or None where there are several outputs. It gives the shape of a write-only output.
+            What the output is written to, and returned: a contiguous array or a buffer of its shape and type. Where there are
+            several outputs, a tuple of them, None for a new one, or a mapping by name. It gives the shape of a write-only
+            output.
         out_shapes
             Shapes of write-only buffers by name, or their numbers of elements; the result has that shape.
         split
-            Submit upload, dispatch and read-back one by one, so that ``trace`` can tell them apart; not with buffers.
+            Submit upload, dispatch and read-back one by one, so that ``trace`` can tell them apart; refused with buffers, which
+            are neither uploaded nor read back.
         timeout
             Seconds to wait for the device, with calls of the same form on other threads, which come first; making the pipeline
             is not counted, and a strict call's runs count each. None waits for ever, and so does kompute without the layer.
@@ -139,10 +142,10 @@ class Kernel:
             again = None
             if label is not None:
                 check_text("label", label)
-            if strict is None and out is None and invocations is None:
+            if strict is None and out is None and invocations is None and split is False:
                 again = self._again(arrays, named, workgroups, push_constants, out_shapes)
             if again is not None:
-                outputs: list[Any] = self._array_calls.run_again(again[0], again[1], split=split, timeout=timeout)
+                outputs: list[Any] = self._array_calls.run_again(again[0], again[1], timeout)
             else:
                 check_switch("strict", strict)
                 check_switch("split", split)

@@ -187,6 +187,11 @@ class ResidentCalls:
         options: CallOptions,
     ) -> list[Buffer | NDArray[Any]]:
         """Run on the caller's buffers, and on new ones for what is not resident."""
+        if options.split:
+            raise InvalidInput(
+                "split=True is given, and a call with resident buffers has no upload, dispatch and read-back to tell apart",
+                fix="leave split out, or call with arrays alone",
+            )
         plan = self._source.plan
         given = [one for one in arrays if type(one) is Buffer]
         if len(given) == len(arrays) == len(plan.descriptors) and not (targets or options.strict or options.out_shapes):

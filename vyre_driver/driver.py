@@ -111,8 +111,7 @@ class Driver:
         check_switch("allow_software", allow_software)
         self.number = next(_numbers)
         """Which of this process's drivers it is, from 1 on; the metrics' label ``number``."""
-        if allow_software is None:
-            allow_software = settings.switch(settings.ALLOW_SOFTWARE)
+        allow_software = settings.switch(settings.ALLOW_SOFTWARE) if allow_software is None else allow_software
         if not allow_software:
             check_not_forked()  # before hardware's drivers are looked at
         wanted = settings.text(settings.DEVICE) if device is None else device
@@ -129,6 +128,7 @@ class Driver:
         device_opened = KomputeDevice(self.device, robust="the driver is strict" if self.strict else None)
         pipelines = FirstPipelines(self.cache, self.device, takes_blobs="pipeline_cache" in device_opened.hooks)
         self.context = Context(device_opened, self.cache, Room(), pipelines, self.events, self.strict)
+        device_opened.make_room = self.context.room.make
 
     @property
     def tuning(self) -> TuningRecords:

@@ -110,6 +110,15 @@ def test_records_are_filled_and_set_whole(driver: Driver, dtype: Any, value: Any
     assert made.read().tobytes() == twin.tobytes()
 
 
+def test_a_long_record_fills_more_than_the_host_gives_at_once(place: tuple[Driver, bool, bool]) -> None:
+    twin = np.zeros(10_000, LONG_RECORD)
+    made = place[0].buffer(twin)
+    made[1:-2].fill((3, (1, 2, 3, 4)))
+    twin[1:-2] = (3, (1, 2, 3, 4))
+    assert made.read().tobytes() == twin.tobytes()
+    assert made.nbytes > 3 << 16
+
+
 def test_zeros_are_zeros_of_any_type(driver: Driver) -> None:
     for dtype in ("?", "c16", "V33", RECORD, LONG_RECORD):
         assert driver.zeros(3, dtype).read().tobytes() == bytes(3 * np.dtype(dtype).itemsize), dtype

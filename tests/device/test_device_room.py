@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,13 @@ def recorded(kernel: Kernel, counts: Sequence[int]) -> list[int]:
     """Which of the counts a kernel was called with keep their buffers."""
     sizes = {4 * count: count for count in counts}
     return sorted(sizes[one.byte_len] for call in kernel._array_calls._calls._recorded.values() for one in call._inputs[:1])  # noqa: SLF001 -- nothing else tells
+
+
+def test_idle_buffers_of_a_kernel_make_room_for_the_copy_of_a_buffer(small_driver: Driver) -> None:
+    kernel, held = small_driver.compile(shipped_module("saxpy")), small_driver.buffer(np.ones(10_000, np.float32))
+    assert run_saxpy(kernel, 4000)  # 32,000 bytes are kept beside 40,000
+    assert copy.copy(held).read().sum() == 10_000
+    assert recorded(kernel, (4000,)) == []
 
 
 def test_what_was_not_called_for_longest_makes_room_first_whoever_keeps_it(small_driver: Driver) -> None:

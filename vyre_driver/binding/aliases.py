@@ -31,5 +31,5 @@ def _check_aliased(one: Binding, other: Binding, how: str) -> None:
             f"the {one.subject} declares {declared.name!r} restrict",
             fix="bind a copy, or drop restrict from the shader",
             binding=declared.name,
-            bindings=(one.binding, other.binding),
+            bindings=(one.name, other.name),
         )

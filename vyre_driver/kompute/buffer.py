@@ -15,7 +15,7 @@ from vyre_driver.errors import CopyNeeded, DispatchFailed, InvalidInput
 from vyre_driver.kompute.arithmetic import NoArithmetic
 from vyre_driver.kompute.attributes import ArrayFacts, put
 from vyre_driver.kompute.deadline import Deadline
-from vyre_driver.kompute.elements import check_target, checked_dtype, checked_shape, element_bytes, reshaped
+from vyre_driver.kompute.elements import check_target, checked_dtype, checked_shape, element_bytes, fill_by_copies, reshaped
 from vyre_driver.kompute.exports import capsule_of, device_of
 from vyre_driver.kompute.indexing import select
 from vyre_driver.kompute.memory import LONGEST_PATTERN, TensorBuffer, check_sizes
@@ -172,11 +172,8 @@ class Buffer(ArrayFacts, NoArithmetic):
     def fill(self, value: object, timeout: float | Deadline | None = None) -> None:
         """Set every element to one value of its type, after all work submitted before; raises as ``write``."""
         pattern = element_bytes(value, self.dtype, self.described)
-        if len(pattern) > LONGEST_PATTERN:
-            elements = np.frombuffer(pattern * self.size, np.uint8)
-            self._move(timeout, lambda memory, deadline: memory.write_range(self.offset, elements, deadline))
-            return
-        self._move(timeout, lambda memory, deadline: memory.fill_range(self.offset, self.nbytes, pattern, deadline))
+        fill = TensorBuffer.fill_range if len(pattern) <= LONGEST_PATTERN else fill_by_copies
+        self._move(timeout, lambda memory, deadline: fill(memory, self.offset, self.nbytes, pattern, deadline))
 
     def copy_to(self, target: Buffer, timeout: float | Deadline | None = None) -> None:
         """Copy it on the device into a buffer of the same shape and type, after all work submitted before.
@@ -268,7 +265,7 @@ class Buffer(ArrayFacts, NoArithmetic):
 
     def __copy__(self) -> Buffer:
         """Return a new buffer with the same contents, copied on the device."""
-        made = Buffer(self.device, self.shape, self.dtype, self.name)
+        made: Buffer = self.device.make_room(lambda: Buffer(self.device, self.shape, self.dtype, self.name))
         self.copy_to(made)
         return made
 

@@ -79,6 +79,8 @@ class KomputeDevice:
         self._let_go = self._holders.discard
         self._exports: set[weakref.ref[Export]] = set()
         heaps = physical.memory_heaps
+        self.make_room: Callable[[Callable[[], Any]], Any] = _make
+        """Returns what is made, once what others keep on this device has made room for it: its driver says how."""
         self.shares_memory = physical.device_type in _SHARED_MEMORY
         # One heap holds a buffer and its staging copy; with several the copy is elsewhere, with shared memory there is none.
         self._copies = 2 if len(heaps) == 1 and not self.shares_memory else 1
@@ -326,6 +328,10 @@ _numbers = itertools.count()
 
 # Processes, of this one and those it was forked from, that have opened a device.
 _opened_in: set[int] = set()
+
+
+def _make(make: Callable[[], _Made]) -> _Made:
+    return make()
 
 
 def check_not_forked(what: str = "a GPU's driver") -> None:

@@ -14,6 +14,10 @@ from vyre_driver.errors import InvalidInput
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
+    from vyre_driver.kompute.deadline import Deadline
+    from vyre_driver.kompute.memory import TensorBuffer
+
+_PIECE_BYTES = 1 << 16
 # By numpy's kind the most bytes of a number: of those that shaders have, and of pairs and bytes that are views of such.
 _LONGEST = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}
 # The kinds of numbers that an element takes, by its own.
@@ -122,6 +126,16 @@ def _as_element(given: NDArray[Any], dtype: np.dtype[Any]) -> bytes | None:
     if (is_exact and int(given) != int(found)) or (dtype.kind in "fc" and np.isfinite(given) and not np.isfinite(found)):
         return None
     return found.tobytes()
+
+
+def fill_by_copies(memory: TensorBuffer, offset: int, byte_len: int, pattern: bytes, deadline: Deadline) -> None:
+    """Fill with a pattern of any length as ``TensorBuffer.fill_range``: a piece of it from the host, which is doubled there."""
+    done = min(byte_len, max(1, _PIECE_BYTES // len(pattern)) * len(pattern))
+    memory.write_range(offset, np.frombuffer(pattern * (done // len(pattern)), np.uint8), deadline)
+    while done < byte_len:
+        length = min(done, byte_len - done)
+        memory.copy_range(memory, offset, offset + done, length, deadline)
+        done += length
 
 
 def check_target(out: object, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> None:

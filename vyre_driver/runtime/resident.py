@@ -48,17 +48,13 @@ class Result:
     target: NDArray[Any] | None
     is_array: bool
 
-    @property
-    def part(self) -> Buffer:
-        """What comes back of the buffer."""
-        return part_of(self.binding, self.buffer)
-
     def take(self, timeout: Timeout) -> Buffer | NDArray[Any]:
         """Return it, read back if need be."""
+        part = part_of(self.binding, self.buffer)
         if not self.is_array:
-            return self.part
+            return part
         if self.form.elements is None:
-            return self.part.read(timeout, out=self.target)
+            return part.read(timeout, out=self.target)
         found = self.form.finish(self.buffer.read(timeout))
         if self.target is None:
             return found
@@ -150,12 +146,13 @@ class ResidentCalls:
             for other, earlier in enumerate(buffers[:place]):
                 written = self._writes[place] + self._writes[other]
                 if written and one.overlaps(earlier) and (written == 2 or one.span != earlier.span):
-                    names = [self._source.plan.descriptors[at].described for at in (other, place)]
+                    first, second = (self._source.plan.descriptors[at] for at in (other, place))
                     raise InvalidInput(
-                        f"{names[0]} and {names[1]} share memory, and {'both are' if written == 2 else 'one is'} written",
+                        f"{first.described} and {second.described} share memory, and "
+                        f"{'both are' if written == 2 else 'one is'} written",
                         fix="give each memory of its own (copy.copy); a buffer that is written may be read too, where each "
                         "invocation reads only what it writes",
-                        bindings=(other, place),
+                        bindings=(first.name, second.name),
                     )
 
     def _prove(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int] | None) -> ProvenBinding:
@@ -228,7 +225,8 @@ class ResidentCalls:
             one.put(timeout)
         for result, output in zip(results, outputs, strict=True):
             is_packed = result.form.elements is not None
-            result.part.write(self._source.plan.pack(result.binding.name, output) if is_packed else output, timeout)
+            contained = self._source.plan.pack(result.binding.name, output) if is_packed else output
+            part_of(result.binding, result.buffer).write(contained, timeout)
 
     def _placed(
         self, arguments: Sequence[BufferArgument], arrays: Sequence[object], targets: Sequence[object]
@@ -265,33 +263,27 @@ class ResidentCalls:
 
     def _buffer_of(self, argument: BufferArgument, source: object, target: object) -> Buffer:
         """Return the buffer that a binding gets."""
-        if isinstance(target, Buffer):
-            self._check_buffer(target, argument)
-            if isinstance(source, Buffer):
-                self._check_buffer(source, argument)
-            return target
-        if isinstance(source, Buffer):
-            self._check_buffer(source, argument)
-            return source
-        device = self._context.device
-        form = argument.result
+        given = [one for one in (target, source) if isinstance(one, Buffer)]
+        for one in given:
+            self._check_device(one, argument)
+        form, device = argument.result, self._context.device
+        if isinstance(target, Buffer) and (target.shape != form.shape or target.dtype != form.dtype):
+            raise InvalidInput(
+                f"out has a {target.described} for {argument.binding.described}, which has shape {form.shape} and type "
+                f"{form.dtype}",
+                fix=f"give driver.empty({form.shape}, {str(form.dtype)!r})",
+                binding=argument.binding.name,
+            )
+        if given:
+            return given[0]
         return self._context.room.make(lambda: Buffer(device, form.shape, form.dtype, argument.binding.name))
 
-    def _check_buffer(self, buffer: Buffer, argument: BufferArgument) -> None:
-        name = argument.binding.name
+    def _check_device(self, buffer: Buffer, argument: BufferArgument) -> None:
         if buffer.device is not self._context.device:
             raise InvalidInput(
                 f"{argument.binding.described} got a buffer of another driver, on {buffer.device.physical.name!r}",
                 fix="make it with the driver that compiled the kernel",
-                binding=name,
-            )
-        form = argument.result
-        if buffer.shape != form.shape or buffer.dtype != form.dtype:
-            raise InvalidInput(
-                f"out has a {buffer.described} for {argument.binding.described}, which has shape {form.shape} and type "
-                f"{form.dtype}",
-                fix=f"give driver.empty({form.shape}, {str(form.dtype)!r})",
-                binding=name,
+                binding=argument.binding.name,
             )
 
 

@@ -154,10 +154,19 @@ def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
     tolerance: float = 0.0,
     **how: Any,  # noqa: ANN401 -- as tune
 ) -> TuningResult:
-    """Tune a module or a program on a call, and keep the record; parameters and errors are those of ``Driver.tune``.
+    """Tune a module or a program on a call, and keep the record: ``Driver.tune``, which says what is given.
 
-    ``named`` are its arrays and push constants by keyword, ``how`` is what
-    :func:`vyre_driver.autotune.measure.tune.tune` takes.
+    ``named`` are its arrays and push constants by keyword, ``how`` is ``budget``, ``isolate``, ``replace`` and ``on_progress``
+    of :func:`vyre_driver.autotune.measure.tune.tune`.
+
+    Raises
+    ------
+    InvalidInput
+        If what is given does not fit the code or leaves nothing to tune, or a program depends on its workgroup.
+    InvalidTuningSpace
+        As ``tune``.
+    TuningFailed
+        As ``tune``.
     """
     driver.context.device.check_usable()
     given = {} if constants is None else named_values(constants)

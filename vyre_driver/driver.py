@@ -238,7 +238,7 @@ class Driver:
         as_declared = partial(compile_source, self.context, declared)
         return TunedProgram(self.context, compile_source(self.context, source, began), declared.workgroup, as_declared)
 
-    def tune(  # noqa: PLR0913 -- what a tuning can be told, by keyword
+    def tune(  # noqa: PLR0913 -- what a tuning takes, by keyword
         self,
         code: SpirvModule | Program,
         /,

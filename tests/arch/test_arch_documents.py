@@ -115,26 +115,18 @@ def test_the_program_in_the_document_on_programs_prints_as_it_shows(root: Path, 
     assert f"\n    {shown}" in document.read_text("utf-8")
 
 
-def test_the_plan_in_the_document_on_binding_prints_as_it_shows(root: Path, run_python: RunChild) -> None:
-    document = root / "docs" / "binding.md"
-    done = run_python("-W", "error", "-c", python_blocks(document)[0])
-    assert (done.status, done.stdout.count("\n")) == (0, 2), done.stderr
-    assert "".join(f"    {line}\n" for line in done.stdout.splitlines()) in document.read_text("utf-8")
-
-
 @pytest.mark.device
-def test_the_structures_in_the_document_on_binding_print_as_it_shows(root: Path, run_python: RunChild) -> None:
-    document = root / "docs" / "binding.md"
-    done = run_python("-W", "error", "-c", python_blocks(document)[1])
-    assert (done.status, done.stdout.count("\n")) == (0, 2), done.stderr
-    assert "".join(f"    {line}\n" for line in done.stdout.splitlines()) in document.read_text("utf-8")
-
-
-@pytest.mark.device
-def test_the_example_in_the_document_on_futures_prints_as_it_shows(root: Path, run_python: RunChild) -> None:
-    document = root / "docs" / "futures.md"
-    done = run_python("-W", "error", "-c", python_blocks(document)[0])
-    assert (done.status, done.stdout.count("\n")) == (0, 3), done.stderr
+@pytest.mark.parametrize(("name", "number", "lines"), [("binding", 0, 2), ("binding", 1, 2), ("futures", 0, 3)])
+def test_an_example_prints_as_its_document_shows(
+    root: Path,
+    run_python: RunChild,
+    name: str,
+    number: int,
+    lines: int,
+) -> None:
+    document = root / "docs" / f"{name}.md"
+    done = run_python("-W", "error", "-c", python_blocks(document)[number])
+    assert (done.status, done.stdout.count("\n")) == (0, lines), done.stderr
     assert "".join(f"    {line}\n" for line in done.stdout.splitlines()) in document.read_text("utf-8")
 
 

@@ -267,7 +267,7 @@ def test_a_waiter_that_raises_keeps_the_others_from_nothing() -> None:
         first.end()
         second.end()
         assert (told.wait(SOON_S), first.future.done(), comes_true(lambda: pollers() == 0)) == (True, True, True)
-    assert messages == ["a future could not be told of its end"]
+    assert messages == ["a future could not be completed"]
 
 
 def test_after_a_fork_it_has_failed_and_its_callbacks_are_the_parents() -> None:

@@ -102,7 +102,7 @@ def result_form(
 
 
 def packed_array(binding: Binding, array: NDArray[Any]) -> Packed | None:
-    """Return an array of values packed; None for an array that is memory as it is, or that cannot be told.
+    """Return an array of values packed; None for an array that is memory as it is, or may be either.
 
     Raises
     ------

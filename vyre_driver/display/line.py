@@ -9,8 +9,8 @@ def one_line(kind: str, *parts: str) -> str:
     What makes the parts may be called at any time, of any thread, after ``close`` and from a debugger: it takes no lock, asks
     neither disk nor device, and raises nothing. Texts from outside go in by ``repr``, so that the line stays one.
     """
-    told = ", ".join(filter(None, parts))
-    return f"<vyre_driver.{kind} {told}>" if told else f"<vyre_driver.{kind}>"
+    shown = ", ".join(filter(None, parts))
+    return f"<vyre_driver.{kind} {shown}>" if shown else f"<vyre_driver.{kind}>"
 
 
 def count(number: int, what: str) -> str:

@@ -29,8 +29,8 @@ class Followed(NamedTuple):
 
     is_over: Callable[[int], bool]
     """Whether the work has ended, after waiting so many nanoseconds for it at most."""
-    tell: Callable[[], bool]
-    """Tell those who wait; returns whether they could be told."""
+    notify: Callable[[], bool]
+    """Notify those who wait; False where somebody holds the condition, and it has to be tried again."""
     forget: Callable[[], None]
     """In a forked child: know that the end will never be seen there."""
 
@@ -48,7 +48,7 @@ class Poller:
         self._serving = threading.Lock()  # held by the thread
 
     def follow(self, number: int, work: Followed) -> None:
-        """Have work told of when it has ended; ``number`` is its place in the order of submission.
+        """Notify those who wait for work when it has ended; ``number`` is its place in the order of submission.
 
         Raises
         ------
@@ -80,40 +80,40 @@ class Poller:
         serving = self._serving  # in a child forked by a callback it is another one
         while serving.acquire(blocking=False):
             try:
-                self._tell_all()
+                self._notify_all()
             except Exception:  # noqa: BLE001 -- such as MemoryError: the others are notified all the same
-                _LOG.exception("a future could not be told of its end")
+                _LOG.exception("a future could not be completed")
             finally:
                 serving.release()
             if not self._followed:  # who has begun to follow something since has seen this thread, and started none
                 return
 
-    def _tell_all(self) -> None:
+    def _notify_all(self) -> None:
         slice_ns = _SHORTEST_SLICE_NS
         while self._followed or self._is_woken(_LINGERS_S):
-            told, is_refused = self._tell_ended(slice_ns)
-            slice_ns = _SHORTEST_SLICE_NS if told else min(2 * slice_ns, _LONGEST_SLICE_NS)
+            notified, is_refused = self._notify_ended(slice_ns)
+            slice_ns = _SHORTEST_SLICE_NS if notified else min(2 * slice_ns, _LONGEST_SLICE_NS)
             if is_refused:
                 self._is_woken(_PAUSE_S)
 
-    def _tell_ended(self, slice_ns: int) -> tuple[int, bool]:
-        """Notify of what has ended, up to the first that has not; returns of how much, and whether somebody could not be told.
+    def _notify_ended(self, slice_ns: int) -> tuple[int, bool]:
+        """Notify of what has ended, up to the first that has not; returns of how much, and whether any has to be tried again.
 
         Work ends in the order of submission: the fence of a submission covers those before it (Vulkan, "Fences").
         """
-        told, is_refused = 0, False
+        notified, is_refused = 0, False
         for key in sorted(list(self._followed)):  # noqa: C414 -- a copy in one step
             work = self._followed.get(key)
             if work is None:
                 continue
             if not work.is_over(slice_ns):
                 break
-            if work.tell():
+            if work.notify():
                 self._followed.pop(key, None)
-                told += 1
+                notified += 1
             else:
                 is_refused = True
-        return told, is_refused
+        return notified, is_refused
 
     def _is_woken(self, within_s: float) -> bool:
         try:

@@ -66,7 +66,7 @@ class Batch:
         except Exception as error:
             self._events.failed(EventKind.DISPATCH, error, time.perf_counter_ns() - began)
             raise
-        self._tell(time.perf_counter_ns() - began)
+        self._report(time.perf_counter_ns() - began)
 
     def submit(self, *, block: bool | None = None) -> DispatchFuture:
         """Submit all and return at once, also while earlier submissions are under way; as ``BoundKernel.submit``."""
@@ -77,7 +77,7 @@ class Batch:
         except Exception as error:
             failed(error)
             raise
-        self._tell(None)
+        self._report(None)
         return future
 
     def __enter__(self) -> Batch:
@@ -89,7 +89,7 @@ class Batch:
         if error is None and self._bound:
             self.run()
 
-    def _tell(self, duration_ns: int | None) -> None:
+    def _report(self, duration_ns: int | None) -> None:
         self._events.dispatched(duration_ns, None, len(self._bound), "batch")
 
     def _recorded(self) -> Recordings:

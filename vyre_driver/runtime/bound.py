@@ -91,7 +91,7 @@ class BoundKernel:
         replays.ended(began)
 
     def execute(self, timeout: float | Deadline | None) -> None:
-        """Run it and wait as a part of a call, which tells of it itself; raises as ``run``."""
+        """Run it and wait as a part of a call, which reports it itself; raises as ``run``."""
         self._submission.run(timeout)
 
     def submit(self, *, block: bool | None = None) -> DispatchFuture:

@@ -1,7 +1,7 @@
 """Work under way, as a future of Python's.
 
-Whoever asks a future for its result waits on the device himself. Only where somebody waits by other means (a callback,
-``concurrent.futures.wait``, ``await``) does the device's poller follow the work and tell him.
+Whoever asks a future for its result waits on the device. Only where somebody waits by other means (a callback,
+``concurrent.futures.wait``, ``await``) does the device's poller follow the work and notify them.
 """
 
 from __future__ import annotations
@@ -211,8 +211,8 @@ class DispatchFuture(Future[None]):
         if audience is None:
             is_over = self.done()
             if not is_over:
-                # First: interrupted between the two, it would have an audience that nobody tells.
-                self._submission.follow(self._number, Followed(self._is_followed_over, self._tell, self._forget))
+                # First: interrupted between the two, it would have an audience that nobody notifies.
+                self._submission.follow(self._number, Followed(self._is_followed_over, self._notify, self._forget))
             audience = self._set_audience(_FINISHED if is_over else _RUNNING)
         return audience
 
@@ -243,8 +243,8 @@ class DispatchFuture(Future[None]):
             self._note((error,))
             return True
 
-    def _tell(self) -> bool:
-        """Tell those who wait, on the poller's thread, which no interrupt comes to; False if they hold the condition."""
+    def _notify(self) -> bool:
+        """Notify those who wait, on the poller's thread, which no interrupt comes to; False if they hold the condition."""
         audience = self._set_audience(_FINISHED)
         condition = audience.condition
         if not condition.acquire(blocking=False):

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Kernel:
-    """A compiled module or program. ``trace`` tells of the last call. May be called from several threads."""
+    """A compiled module or program. ``trace`` is that of the last call. May be called from several threads."""
 
     def __init__(self, context: Context, compiled: CompiledKernel) -> None:
         """Made by ``Driver.compile``."""
@@ -59,7 +59,7 @@ class Kernel:
         buffers = {one.name for one in self.plan.descriptors}
         self._has_shared_names = any(one.name in buffers for one in self.source.push_constants)
 
-    def __call__(  # noqa: PLR0913 -- what a call can be told, by keyword
+    def __call__(  # noqa: PLR0913 -- what a call takes, by keyword
         self,
         /,
         *arrays: object,

@@ -1,4 +1,4 @@
-"""What a call of a kernel can be told beside its arrays."""
+"""What a call of a kernel takes beside its arrays."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Trace:
     """Where the time of one call went, and what the cache said.
 
-    ``reason`` tells of a crash too that the entry was set aside for. ``compile_ns`` is ``Driver.compile`` as a whole,
+    ``reason`` names a crash too that the entry was set aside for. ``compile_ns`` is ``Driver.compile`` as a whole,
     ``lookup_ns`` the cache's part of it; ``pipeline_ns`` is 0 when the call replayed a pipeline already made. ``pipeline`` and
     ``stages`` are None before the first call; without the layer, ``pipeline`` tells nothing. A call on buffers has no stages.
     """

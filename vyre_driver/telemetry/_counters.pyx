@@ -139,7 +139,7 @@ cdef class Replays:
     cdef object _key
 
     def __cinit__(self, Counters tally not None, int kind, object key):
-        """Tell of nothing yet. Raises ValueError for a kind that the tally has not."""
+        """Report nothing yet. Raises ValueError for a kind that the tally has not."""
         check_kind(tally, kind)
         self._tally = tally
         self._kind = kind

@@ -98,13 +98,13 @@ class Events:
 
     def __repr__(self) -> str:
         """Return how many there were of each kind as one line."""
-        told = [f"{kind.value} {number}" for kind, number in self.counts().items() if number]
-        return one_line("Events", *told or ["none yet"], count(len(self._listeners), "listener"))
+        found = [f"{kind.value} {number}" for kind, number in self.counts().items() if number]
+        return one_line("Events", *found or ["none yet"], count(len(self._listeners), "listener"))
 
     def emit(
         self, kind: EventKind, duration_ns: int | None = None, key: str | None = None, count: int = 1, detail: str = ""
     ) -> None:
-        """Count an event that has just ended, keep it, tell the listeners, and log it."""
+        """Count an event that has just ended, keep it, call the listeners, and log it."""
         self._tally.add(_KINDS.index(kind), duration_ns, key, count, detail)
         _LOG.debug("%s %s: %s", kind.value, key, detail)
 
@@ -117,7 +117,7 @@ class Events:
         return Replays(self._tally, _DISPATCH, key)
 
     def failed(self, operation: EventKind, error: Exception, duration_ns: int | None = None, key: str | None = None) -> None:
-        """Count an error that is about to reach the caller, keep it, tell the listeners, and log it; each once."""
+        """Count an error that is about to reach the caller, keep it, call the listeners, and log it; each once."""
         if getattr(error, _REPORTED, False):
             return
         with contextlib.suppress(AttributeError):  # an error without attributes of its own
@@ -176,9 +176,9 @@ class Events:
 
     def _set_listeners(self, listeners: tuple[AnyListener, ...]) -> None:
         self._listeners = listeners
-        self._tally.hear = self._tell if listeners else None
+        self._tally.hear = self._report if listeners else None
 
-    def _tell(self, parts: Parts) -> None:
+    def _report(self, parts: Parts) -> None:
         event = _event(parts)
         for listener in self._listeners:
             try:

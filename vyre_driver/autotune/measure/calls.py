@@ -138,7 +138,7 @@ def _operand(argument: BufferArgument) -> Operand:
     return Operand(argument.result.shape, argument.result.dtype)
 
 
-def tune_call(  # noqa: PLR0913 -- what a call can be told, by keyword
+def tune_call(  # noqa: PLR0913 -- what a call takes, by keyword
     driver: Driver,
     code: SpirvModule | Program,
     arrays: Sequence[object],

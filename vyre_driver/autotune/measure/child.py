@@ -83,14 +83,14 @@ class _Tried:
 def _answered(step: Callable[[Mapping[str, Any]], object], message: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return {"value": step(message)}
-    except Exception as error:  # noqa: BLE001 -- told to who asked
-        told: BaseException = error
+    except Exception as error:  # noqa: BLE001 -- sent to who asked
+        reported: BaseException = error
         is_over = isinstance(error, Abandoned)
         if error.__cause__ is not None and is_over:
-            told = error.__cause__
-        said = f"{type(told).__name__}: {told}"
+            reported = error.__cause__
+        said = f"{type(reported).__name__}: {reported}"
         try:
-            whole = pickle.dumps(told)
+            whole = pickle.dumps(reported)
         except Exception:  # noqa: BLE001 -- any that an error's own parts raise
             whole = pickle.dumps(RuntimeError(said))
         return {"error": base64.b64encode(whole).decode(), "said": said, "is_over": is_over}

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 KERNEL_FILE = "kernel.pickle"
 OUTPUTS_FILE = "outputs.pickle"
 _START_S = 120.0
-_GRACE_S = 10.0  # a child tells of a time-out itself; this is for one that cannot
+_GRACE_S = 10.0  # a child reports a time-out itself; this is for one that cannot
 _CHILD = "vyre_driver.autotune.measure.child"
 
 
@@ -182,7 +182,7 @@ class IsolatedTrial:
     number: int
 
     def request(self, what: str) -> dict[str, Any]:
-        """Return what the child is told."""
+        """Return what is sent to the child."""
         return {"do": what, "trial": self.number, "candidate": asdict(self.candidate)}
 
     def outputs(self) -> list[NDArray[Any]]:
@@ -224,7 +224,7 @@ def _not_started(error: BaseException) -> BaseException:
 
 
 def _error(answer: Mapping[str, Any]) -> BaseException:
-    """Return the error that a child tells of."""
+    """Return the error that a child reports."""
     with suppress(Exception):
         found = pickle.loads(base64.b64decode(answer["error"]))  # noqa: S301 -- of our own child
         if isinstance(found, Exception):

@@ -60,7 +60,7 @@ def _unequal(right: NDArray[Any], given: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _apart(right: NDArray[Any], given: NDArray[Any], tolerance: float) -> NDArray[np.bool_]:
-    with np.errstate(all="ignore"):  # a signalling NaN, which a device may give, is told of by some CPUs when it is converted
+    with np.errstate(all="ignore"):  # some CPUs raise at a signalling NaN, which a device may give, when it is converted
         one, other = (array.reshape(-1).astype(np.float64) for array in (right, given))
         finite = np.isfinite(one)
         largest = float(np.abs(one[finite]).max(initial=0.0))

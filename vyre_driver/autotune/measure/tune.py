@@ -56,7 +56,7 @@ class TuningResult:
     """What came of the candidates, in the order of preference, which is the best, and the record that was kept.
 
     ``reference`` is the candidate that the others were compared with, None where numpy said what is right; ``samples`` are the
-    timed runs of all, ``seconds`` those of the search. ``ties`` are as fast as the best as far as can be told: of these the
+    timed runs of all, ``seconds`` those of the search. ``ties`` are as fast as the best as far as the times show: of these the
     first in the order of preference is taken, and another tuning may measure that another one is.
     """
 
@@ -79,7 +79,7 @@ class TuningResult:
         return one_line("TuningResult", f"of {self.kernel} {size_text(self.size)}".rstrip(), best, of, ties)
 
 
-def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
+def tune(  # noqa: PLR0913 -- what a tuning takes, by keyword
     kernel: TunedKernel,
     size: Size | None = None,
     *,
@@ -103,7 +103,7 @@ def tune(  # noqa: PLR0913 -- what tuning can be told, by keyword
     replace
         Whether the record takes the place of one that was timed more often.
     on_progress
-        Told of each candidate that is checked or out.
+        Called with each candidate that is checked or out.
 
     Raises
     ------

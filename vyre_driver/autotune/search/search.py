@@ -69,7 +69,7 @@ def search(  # noqa: PLR0913 -- what a search is made of, by keyword
         The right outputs. Without them those of the first candidate that has some are the right ones.
         Candidates are made in the order of ``spread``, the first one first.
     on_progress
-        Told of each candidate that is checked or out.
+        Called with each candidate that is checked or out.
     clock
         Seconds from any time on.
 
@@ -175,7 +175,7 @@ class _Search:
                 one.status = Status.NOT_TRIED
                 continue
             self._guarded(one, self._check)
-            self._tell(one)
+            self._report(one)
 
     def _race(self, precision: float) -> None:
         """Time the remaining candidates until they can be distinguished, or the budget is spent."""
@@ -227,7 +227,7 @@ class _Search:
             self._guarded(one, self._warm)
             if one.is_in:
                 return
-            self._tell(one)
+            self._report(one)
 
     def _warm(self, one: Entrant) -> None:
         """Run one until it becomes no faster. At first its times do not fall either, so that there is a least of seconds."""
@@ -289,7 +289,7 @@ class _Search:
             self.samples += 1
             self._guarded(one, Entrant.warm_up if warm_up else Entrant.sample)
             if not one.is_in:
-                self._tell(one)
+                self._report(one)
 
     def _drop_slow(self) -> None:
         left = self.left
@@ -297,7 +297,7 @@ class _Search:
         for place, one in enumerate(left):
             if place not in stay:
                 self._out(one, Status.DROPPED, _TOO_SLOW)
-                self._tell(one)
+                self._report(one)
 
     def _guarded(self, one: Entrant, step: Callable[[Entrant], None]) -> None:
         """Run one step of a candidate; an error in it removes only that candidate."""
@@ -326,7 +326,7 @@ class _Search:
             said = f"closing it failed: {_said(error)}"
             one.status, one.detail = Status.FAILED, f"{one.detail}; {said}" if one.detail else said
 
-    def _tell(self, one: Entrant) -> None:
+    def _report(self, one: Entrant) -> None:
         if self.on_progress is not None:
             tried = sum(each.trial is not None or each.status is not None for each in self.entrants)
             self.on_progress(Progress(tried, len(self.entrants), len(self.left), self.samples, self.seconds, one.outcome))
@@ -342,7 +342,7 @@ def _reasons(outcomes: Sequence[Outcome]) -> str:
 
 
 def _close_quietly(one: Entrant) -> None:
-    """Close what an interrupted search leaves open: the interrupt is what there is to tell."""
+    """Close what an interrupted search leaves open: the interrupt is what is raised."""
     with suppress(Exception):
         one.close()
 

@@ -32,6 +32,16 @@ void main() { if (gl_GlobalInvocationID.x % 2 == 0) y[gl_GlobalInvocationID.x] =
 """
 
 
+POINTS = """#version 450
+layout(local_size_x = 8, local_size_y = 8) in;
+layout(binding = 0) buffer P { vec3 points[]; };
+void main() {
+    uvec2 at = gl_GlobalInvocationID.xy;
+    if (at.x < 6 && at.y < 4) points[at.y * 6 + at.x] += 1.0;
+}
+"""
+
+
 def npy(array: np.ndarray) -> bytes:
     file = io.BytesIO()
     np.save(file, array)
@@ -244,6 +254,16 @@ def test_the_time_of_so_many_runs_is_told(run_cli: RunChild) -> None:
     done = run_cli("run", "saxpy", *MADE, "--time=5")
     assert done.stdout.splitlines()[-3] == "time: 5 runs, 96 bytes in and out"
     assert [line.partition(": median ")[0] for line in done.stdout.splitlines()[-2:]] == ["  whole call", "  on the device"]
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("shape", ["4x6x3", "4x6x4:float32"])
+def test_the_time_is_that_of_values_as_the_shader_lays_them_out(run_cli: RunChild, work: Path, shape: str) -> None:
+    (work / "points.comp").write_text(POINTS, "utf-8")
+    done = run_cli("run", "points.comp", "--in", f"points=random:{shape}", "--time=2", "--out", "points=points.npy")
+    assert (done.status, done.stdout.splitlines()[-3].partition(",")[0]) == (0, "time: 2 runs"), done.stderr
+    found = np.load(work / "points.npy")
+    assert (found.shape, (found[..., :3] >= 1).all()) == (tuple(map(int, shape.partition(":")[0].split("x"))), True)
 
 
 @pytest.mark.device

@@ -183,6 +183,19 @@ def test_an_axis_of_components_counts_no_invocations_and_what_lies_across_axes_i
         assert kernel(given, invocations=(16, 4)).reshape(4, 16, 4)[3, 15].tolist() == [16, 4, 15, 3]
 
 
+def test_axes_inside_of_values_that_are_packed_count_no_invocations(driver: Driver, compiled: CompileText) -> None:
+    vectors = compiled(PLACES % ("vec3", "vec3(size.xy, p.x)"))
+    matrices = compiled(PLACES % ("mat3x2", "mat3x2(size.xy, p.xy, 0.0, 0.0)"))
+    for kernel, inside in ((vectors, (3,)), (matrices, (2, 3))):
+        wanted = [16.0, 4.0, 15.0]
+        for found in (kernel(out_shapes={"dst": (4, 16, *inside)}), kernel(np.zeros((4, 16, *inside), np.float32))):
+            last = found[3, 15] if kernel is vectors else found[3, 15].T.ravel()
+            assert (found.shape, last[:3].tolist()) == ((4, 16, *inside), wanted)
+    packed = driver.buffer(vectors.plan.pack("dst", np.zeros((4, 16, 3), np.float32)).reshape(4, 16, 16))
+    vectors(packed)
+    assert vectors.plan.unpack("dst", packed.read())[-1].tolist() == [16, 4, 15]
+
+
 def test_outputs_of_shapes_that_differ_or_have_one_axis_give_no_grid(compiled: CompileText) -> None:
     kernel = compiled(TWO)
     shapes: dict[str, Any] = {"a": (4, 16), "b": (4, 16)}

@@ -128,9 +128,11 @@ def invocations_of_shapes(arguments: Sequence[BufferArgument], size: tuple[int, 
 
 def _places(argument: BufferArgument) -> tuple[int, ...]:
     """Return the shape of an argument in elements: without an axis that counts the components of one."""
-    shape, binding = argument.shape, argument.binding
-    has_components = bool(shape) and shape[-1] != 1 and shape[-1] * argument.dtype.itemsize == binding.stride
-    places = shape[:-1] if has_components else shape
+    shape, stride = argument.shape, argument.binding.stride
+    axes = int(bool(shape) and shape[-1] != 1 and shape[-1] * argument.dtype.itemsize == stride)
+    if argument.elements is not None:  # values that are packed
+        axes = len(argument.elements.shape)
+    places = shape[: len(shape) - axes]
     return places if math.prod(places) == argument.element_count else ()  # where elements lie across axes, nobody knows
 
 

@@ -61,6 +61,9 @@ def _shape(text: str, given: str) -> tuple[int, ...]:
 
 def _dtype(text: str, binding: Binding, given: str) -> np.dtype[Any]:
     if not text:
+        layout = binding.layout
+        if binding.dtype is None and layout is not None and not (layout.header_bytes or layout.elements.is_structure):
+            return layout.elements.dtype  # of vectors with gaps, or of matrices
         if binding.dtype is None:
             fix = f"add one, as in random:1000:uint8, or give a file: the elements of {binding.name!r} are no plain numbers"
             raise InvalidCommand(f"{given} has no type, and the shader's buffer tells none", fix=fix)

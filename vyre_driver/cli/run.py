@@ -160,14 +160,17 @@ def _check_shader(shader: str | None, inputs: Mapping[str, str], outputs: Mappin
 def _buffers(
     driver: Driver, plan: BindingPlan, arrays: Sequence[NDArray[Any]], results: Mapping[str, NDArray[Any]]
 ) -> list[Buffer]:
-    """Return resident buffers with what a call is given, in binding order."""
+    """Return resident buffers with what a call is given, in binding order; what is only written has its result."""
     left = iter(arrays)
-    return [
-        driver.empty(results[one.name].shape, results[one.name].dtype)
-        if one.role is BindingRole.OUTPUT
-        else driver.buffer(next(left))
-        for one in plan.bindings
-    ]
+    values = {one.name: results[one.name] if one.role is BindingRole.OUTPUT else next(left) for one in plan.bindings}
+    return [driver.buffer(_in_memory(plan, name, array)) for name, array in values.items()]
+
+
+def _in_memory(plan: BindingPlan, name: str, array: NDArray[Any]) -> NDArray[Any]:
+    """Return an array as the shader reads it, with the axes before its elements, which a grid may be guessed of."""
+    packed = plan.pack(name, array)
+    outer = [array.shape[:axes] for axes in range(array.ndim) if math.prod(array.shape[:axes]) == len(packed)]
+    return packed.reshape(*outer[-1], -1) if packed.dtype != array.dtype and outer else packed
 
 
 def _specs(reflection: Reflection, given: Mapping[str, str]) -> dict[str, object]:

@@ -116,7 +116,10 @@ def test_the_program_in_the_document_on_programs_prints_as_it_shows(root: Path, 
 
 
 @pytest.mark.device
-@pytest.mark.parametrize(("name", "number", "lines"), [("binding", 0, 2), ("binding", 1, 2), ("futures", 0, 3)])
+@pytest.mark.parametrize(
+    ("name", "number", "lines"),
+    [("binding", 0, 2), ("binding", 1, 2), ("futures", 0, 3), ("tuning", 0, 1), ("tuning", 1, 1)],
+)
 def test_an_example_prints_as_its_document_shows(
     root: Path,
     run_python: RunChild,

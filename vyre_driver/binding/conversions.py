@@ -32,7 +32,7 @@ def check_dtype(binding: Binding, dtype: np.dtype[Any], given: object = None) ->
 
 
 def _conversion(wanted: np.dtype[Any], dtype: np.dtype[Any], given: object) -> str:
-    """Say how to get the wanted type: by value, or by the bits where one stands for the other."""
+    """Return the words for how to get the wanted type: by value, or by the bits where one stands for the other."""
     if dtype.kind in _TEXT:
         return "pass an array of numbers"
     name = f"numpy.{wanted}" if wanted.isbuiltin != _USER_DEFINED else f"{wanted.type.__module__}.{wanted}"

@@ -148,7 +148,7 @@ class ValueWriter:
 
 
 def form_of(found: MemoryType) -> str:
-    """Say what is given for a type."""
+    """Return the words for what is given for a type."""
     numbers = numbers_of(found)
     if numbers is not None:
         return _described(numbers)

@@ -43,7 +43,7 @@ def timed(call: Callable[[], object], bound: BoundKernel, runs: int, moved_bytes
 
 
 def lines(found: dict[str, Any]) -> Iterator[str]:
-    """Tell what ``timed`` returned."""
+    """Yield the lines that show what ``timed`` returned."""
     yield f"time: {human_count(found['runs'], 'run')}, {human_bytes(found['bytes'])} in and out"
     for name, what in (("call", "whole call"), ("device", "on the device")):
         one = found[name]

@@ -28,7 +28,7 @@ def _row(tag: str, cells: Sequence[object]) -> str:
 
 
 def _escaped(value: object) -> str:
-    """Return a value as text in which a browser finds no markup, and a reader no character that he cannot see."""
+    """Return a value as text in which a browser finds no markup, and a reader no character that cannot be seen."""
     from html import escape  # late: its list of entities is long
 
     text = str(value)

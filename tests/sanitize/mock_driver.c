@@ -57,6 +57,7 @@ typedef struct mock_commands {
   struct mock_commands *next;
   bool pending;
   bool is_ordered; /* a barrier came since the last copy */
+  const void *pipeline, *set; /* bound, or NULL */
   uint32_t copy_count;
   mock_copy copies[MAX_COPIES];
 } mock_commands;
@@ -115,6 +116,9 @@ static void run(const mock_copy *copy) {
   for (VkDeviceSize i = 0; !copy->from && i < copy->region.size; i += 4) memcpy(to + i, &copy->word, 4);
 }
 
+/* Reads a byte of what must be there still. */
+static void touch(const void *thing) { (void)*(const volatile unsigned char *)thing; }
+
 static void *work(void *argument) {
   mock_device *device = argument;
   pthread_mutex_lock(&device->lock);
@@ -125,6 +129,10 @@ static void *work(void *argument) {
     device->first = job->next;
     if (!device->first) device->last = &device->first;
     pthread_mutex_unlock(&device->lock);
+    if (job->commands && job->commands->pipeline) {
+      touch(job->commands->pipeline);
+      touch(job->commands->set);
+    }
     for (uint32_t i = 0; job->commands && i < job->commands->copy_count; i++) run(&job->commands->copies[i]);
     pthread_mutex_lock(&device->lock);
     if (job->commands) job->commands->pending = false;
@@ -413,6 +421,13 @@ PLAIN(pipeline_layout, PipelineLayout)
 PLAIN(cache, PipelineCache)
 PLAIN(descriptor_pool, DescriptorPool)
 
+static VkResult allocate_sets(VkDevice d, const VkDescriptorSetAllocateInfo *info, VkDescriptorSet *out) {
+  (void)d;
+  CHECK(info->descriptorSetCount == 1, "one set comes from a pool");
+  *out = (VkDescriptorSet)info->descriptorPool;
+  return VK_SUCCESS;
+}
+
 static VkResult reset_descriptor_pool(VkDevice d, VkDescriptorPool pool, VkDescriptorPoolResetFlags flags) {
   (void)d, (void)flags;
   memset((void *)pool, 0, 16);
@@ -507,6 +522,7 @@ static VkResult begin_commands(VkCommandBuffer buffer, const VkCommandBufferBegi
   check_idle(commands->device, &commands->pending, "a command buffer is recorded that is in use");
   commands->copy_count = 0;
   commands->is_ordered = false;
+  commands->pipeline = commands->set = NULL;
   return VK_SUCCESS;
 }
 
@@ -515,7 +531,34 @@ static VkResult end_commands(VkCommandBuffer buffer) {
   return VK_SUCCESS;
 }
 
-static void dispatch(VkCommandBuffer buffer, uint32_t x, uint32_t y, uint32_t z) { (void)buffer, (void)x, (void)y, (void)z; }
+static void bind_pipeline(VkCommandBuffer buffer, VkPipelineBindPoint point, VkPipeline pipeline) {
+  CHECK(point == VK_PIPELINE_BIND_POINT_COMPUTE, "a pipeline is bound that is not for compute");
+  ((mock_commands *)buffer)->pipeline = (const void *)pipeline;
+  touch((const void *)pipeline);
+}
+
+static void bind_sets(
+    VkCommandBuffer buffer, VkPipelineBindPoint point, VkPipelineLayout layout, uint32_t first, uint32_t count,
+    const VkDescriptorSet *sets, uint32_t offset_count, const uint32_t *offsets) {
+  (void)offsets;
+  CHECK(point == VK_PIPELINE_BIND_POINT_COMPUTE && !first && count == 1 && !offset_count, "a set is bound elsewhere");
+  ((mock_commands *)buffer)->set = (const void *)*sets;
+  touch((const void *)layout);
+  touch((const void *)*sets);
+}
+
+static void push(
+    VkCommandBuffer buffer, VkPipelineLayout layout, VkShaderStageFlags stages, uint32_t offset, uint32_t size, const void *data) {
+  (void)buffer;
+  touch((const void *)layout);
+  CHECK(stages == VK_SHADER_STAGE_COMPUTE_BIT && !offset && size && size % 4 == 0, "push constants are not those of the layout");
+  for (uint32_t i = 0; i < size; i++) touch((const unsigned char *)data + i);
+}
+
+static void dispatch(VkCommandBuffer buffer, uint32_t x, uint32_t y, uint32_t z) {
+  CHECK(x && y && z, "a dispatch of nothing");
+  CHECK(!((mock_commands *)buffer)->pipeline || ((mock_commands *)buffer)->is_ordered, "a dispatch waits for nothing before it");
+}
 
 static void note(VkCommandBuffer buffer, mock_copy copy) {
   mock_commands *commands = (mock_commands *)buffer;
@@ -605,6 +648,10 @@ PFN_vkVoidFunction mock_device_proc(VkDevice device, const char *name) {
   NAMED(CreateDescriptorPool, create_descriptor_pool)
   NAMED(DestroyDescriptorPool, destroy_descriptor_pool)
   NAMED(ResetDescriptorPool, reset_descriptor_pool)
+  NAMED(AllocateDescriptorSets, allocate_sets)
+  NAMED(CmdBindPipeline, bind_pipeline)
+  NAMED(CmdBindDescriptorSets, bind_sets)
+  NAMED(CmdPushConstants, push)
   NAMED(CreateCommandPool, create_pool)
   NAMED(DestroyCommandPool, destroy_pool)
   NAMED(ResetCommandPool, reset_pool)

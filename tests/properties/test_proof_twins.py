@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -133,7 +134,6 @@ def test_plain_numbers_that_fit_are_packed(kinds: list[Scalar], data: st.DataObj
 @pytest.mark.parametrize(
     ("types", "byte_len"),
     [
-        ([], 0),
         ([Vector(Scalar("f", 32), 2)], 8),
         ([Scalar("f", 64)], 8),
         ([Scalar("u", 16)], 4),
@@ -142,6 +142,35 @@ def test_plain_numbers_that_fit_are_packed(kinds: list[Scalar], data: st.DataObj
 )
 def test_a_block_of_anything_else_is_left_to_the_plain_packing(types: list[MemoryType], byte_len: int) -> None:
     assert packer_of([Member("m", 0, one) for one in types], byte_len) is None
+
+
+@pytest.mark.parametrize(
+    ("named", "push_constants", "are_shared", "words"),
+    [
+        ({"n": 3}, None, False, (3,)),
+        ({"n": 3}, None, True, None),
+        ({}, {"n": 3}, False, (3,)),
+        ({}, {"n": 3}, True, (3,)),
+        ({"n": 3}, {"n": 3}, False, None),
+        ({"x": 1}, {"n": 3}, False, None),
+        ({}, MappingProxyType({"n": 3}), False, None),
+        ({}, None, False, None),
+        ({}, 5, False, None),
+    ],
+)
+def test_a_calls_numbers_are_packed_where_nothing_else_is_named(
+    named: dict[str, object], push_constants: object, *, are_shared: bool, words: tuple[int, ...] | None
+) -> None:
+    packer = packer_of([Member("n", 0, Scalar("u", 32))], 4)
+    assert packer is not None
+    assert packer.pack_call(named, push_constants, are_shared) == words
+
+
+@pytest.mark.parametrize(("push", "words"), [({}, ()), ({"n": 1}, None), (None, None)])
+def test_a_call_without_push_constants_has_no_words(push: object, words: tuple[int, ...] | None) -> None:
+    packer = packer_of([], 0)
+    assert packer is not None
+    assert (packer.pack(push), packer.pack_call({}, None, are_shared=False)) == (words, ())
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,16 @@ cdef class PushPacker:
             self._places[i] = offset // 4
             self._kinds[i] = {"u": UNSIGNED, "i": SIGNED, "f": FLOAT}[kind]
 
-    def pack(self, object given) -> tuple[int, ...] | None:
+    def pack_call(self, dict named not None, push_constants, bint are_shared) -> tuple[int, ...] | None:
+        """Return the block of a call as words: of its keywords, or of ``push_constants`` where those are not None.
+
+        None where anything else is named, or a name may be a buffer's as well (``are_shared``), and where ``pack`` gives None.
+        """
+        if push_constants is None:
+            return None if are_shared and named else self.pack(named)
+        return None if named else self.pack(push_constants)
+
+    cpdef tuple pack(self, object given):
         """Return the block as words; None unless ``given`` is a dict of just these names to plain numbers that fit."""
         cdef uint32_t[MOST_WORDS] words
         cdef PyObject* found

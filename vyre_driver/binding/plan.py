@@ -49,12 +49,12 @@ class BindingRole(enum.Enum):
     @property
     def consumes_input(self) -> bool:
         """Whether the caller provides its contents."""
-        return self in {BindingRole.INPUT, BindingRole.INPUT_OUTPUT, BindingRole.UNIFORM}
+        return self._value_ in ("input", "input_output", "uniform")  # a member's hash is a function of Python
 
     @property
     def produces_output(self) -> bool:
         """Whether the caller gets its contents back."""
-        return self in {BindingRole.OUTPUT, BindingRole.INPUT_OUTPUT}
+        return self._value_ in ("output", "input_output")
 
 
 _ROLES = tuple(BindingRole)  # in the order of vyre_binding_role

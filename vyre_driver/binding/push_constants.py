@@ -23,14 +23,14 @@ _MAX_PACKED_BYTES = 256  # what _call_form.PushPacker has room for
 
 
 def packer_of(members: Sequence[Member], byte_len: int) -> _call_form.PushPacker | None:
-    """Return the fast packer of a block of single 32-bit numbers, 256 bytes at most; None for any other block."""
+    """Return the fast packer of a block of single 32-bit numbers, 256 bytes at most, or of none; None for any other block."""
     scalars = [member.type for member in members if isinstance(member.type, Scalar)]
-    if not members or len(scalars) < len(members) or byte_len > _MAX_PACKED_BYTES:
+    if len(scalars) < len(members) or byte_len > _MAX_PACKED_BYTES:
         return None
     if any(scalar.bits != _WORD_BITS or scalar.kind == "b" for scalar in scalars):
         return None
     places = [(member.name, member.offset, scalar.kind) for member, scalar in zip(members, scalars, strict=True)]
-    return _call_form.PushPacker(tuple(places), byte_len // 4)
+    return _call_form.PushPacker(tuple(places), byte_len // 4 if members else 0)
 
 
 def pack_push_constants(

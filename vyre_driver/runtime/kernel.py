@@ -189,7 +189,10 @@ class Kernel:
             If the driver is closed, or the dispatch cannot be recorded.
         """
         try:
-            words = self._plain_words(named, push_constants) if invocations is None else None
+            packer = self._packer
+            words = None
+            if packer is not None and invocations is None:
+                words = packer.pack_call(named, push_constants, self._has_shared_names)
             groups = None if workgroups is None else plain_workgroups(workgroups)
             if words is not None and (groups is None) is (workgroups is None):
                 return self._bound(buffers, groups, words)
@@ -277,21 +280,13 @@ class Kernel:
         out_shapes: Mapping[str, int | tuple[int, ...]] | None,
     ) -> tuple[Again, tuple[int, ...]] | None:
         """Return the call that was proven before, and the push constants' words, if this one has its form and is all plain."""
-        words = self._plain_words(named, push_constants)
+        packer = self._packer
+        words = None if packer is None else packer.pack_call(named, push_constants, self._has_shared_names)
         groups = None if workgroups is None else plain_workgroups(workgroups)
         if words is None or self._context.is_strict or (groups is None) is not (workgroups is None):
             return None
         found = self._array_calls.find(arrays, groups, out_shapes)
         return None if found is None else (found, words)
-
-    def _plain_words(self, named: dict[str, object], push_constants: Mapping[str, object] | None) -> tuple[int, ...] | None:
-        """Return the push constants' words where all are plain numbers, and nothing else is named; else None."""
-        given = named if push_constants is None else push_constants
-        if type(given) is not dict or (named and (given is not named or self._has_shared_names)):
-            return None
-        if not given and not self.source.push_constants:
-            return ()
-        return None if self._packer is None else self._packer.pack(given)
 
     def _run(self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions) -> list[Buffer | NDArray[Any]]:
         plan = self.source.plan
@@ -311,7 +306,8 @@ class Kernel:
     ) -> tuple[tuple[object, ...], tuple[int, ...]]:
         """Return the arrays in binding order, and the push constants' words."""
         source, given = self.source, options.push_constants
-        words = self._plain_words(named, given)
+        packer = self._packer
+        words = None if packer is None else packer.pack_call(named, given, self._has_shared_names)
         if words is not None:
             return arrays, words
         if named:

@@ -288,8 +288,8 @@ def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes bl
         made = make(*arguments)
         if seen is not None and (thread.ranges_missed or thread.ranges_written != seen.count):
             made = None
-            buffers = thread.ranges_written + thread.ranges_missed
-            raise ValueError(f"{seen.count} ranges for {buffers} buffers, of which {thread.ranges_written} have one within them")
+            written, buffers = thread.ranges_written, thread.ranges_written + thread.ranges_missed
+            raise ValueError(f"{seen.count} ranges for {buffers} buffers, of which {written} have one within them")
         facts, bound.handles = thread.pipeline, thread.bound
         blob_out, blob_out_bytes = thread.blob_out, thread.blob_out_bytes
         thread.blob_out = NULL

@@ -119,8 +119,8 @@ cdef class Recorded(Submitted):
 cdef class Dispatch(Recorded):
     """A dispatch that ``record_dispatch`` recorded, to be submitted again and again.
 
-    It takes effect after all that was submitted before, and what is submitted later sees it; so does the host once it has ended,
-    unless it is ``device_only``.
+    It takes effect after all that was submitted before, and what is submitted later sees it; so does the host once it has
+    ended, unless it is ``device_only``.
     """
 
     def submit(self) -> Failure | None:
@@ -138,7 +138,8 @@ cdef class Dispatch(Recorded):
 
 
 def record_dispatch(
-    LayerDevice device not None, Bound bound not None, tuple groups not None, bytes push not None, copies, bint device_only, keep
+    LayerDevice device not None, Bound bound not None, tuple groups not None, bytes push not None, copies,
+    bint device_only, keep
 ):
     """Record a dispatch of ``groups`` workgroups of what an algorithm of kompute's binds.
 

@@ -13,7 +13,7 @@ from vyre_driver import Driver
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import TensorBuffer
 from vyre_driver.kompute.pipeline import BoundPipeline
-from vyre_driver.kompute.submission import record
+from vyre_driver.kompute.submission import record, record_alone
 from vyre_driver.kompute.views import Pieces
 from vyre_driver.lowering.source import PipelineSource
 from vyre_driver.vulkan.layer import _layer
@@ -145,6 +145,36 @@ def beside(x: TensorBuffer, part: TensorBuffer, offset: int) -> tuple[list[Any],
     """Copy a part of ``x``, that begins anywhere, to a buffer of its own, and back."""
     here, there = x.handles[0], part.handles[0]
     return [(here, offset, there, 0, part.byte_len)], [(there, 0, here, offset, part.byte_len)]
+
+
+def test_other_buffers_are_bound_to_a_pipeline_that_is_kept_and_outlives_what_it_was_made_for(opened: Driver) -> None:
+    x, y, z = (filled(opened, np.full(WORDS, value, np.uint32)) for value in (1, 10, 100))
+    made = bound(opened, ADD, [x, y])
+    kept = made.kept()
+    assert kept is not None
+    del made
+    source = PipelineSource(glsl(ADD).runnable.code, (), 0)
+    other = BoundPipeline(opened.context.device, source, Pieces((x, z)), (WORDS // 64, 1, 1), kept)
+    del kept
+    record_alone(other, ()).run(NEVER)
+    run(opened, [other.dispatch(())])  # of an algorithm of kompute's, made now
+    assert (words(y).tolist(), words(z).tolist()) == ([10] * WORDS, [102] * WORDS)
+
+
+@pytest.mark.parametrize(
+    "part", [(0, 0, 4), (1, 0, 4), (None, 0, 4 * WORDS + 1), (None, 8, 4 * WORDS), (None, 0, 0), (None, 2**64 - 4, 8)]
+)
+def test_parts_that_no_buffer_has_are_not_bound(opened: Driver, part: tuple[int | None, int, int]) -> None:
+    x = filled(opened, np.ones(WORDS, np.uint32))
+    kept, layer = bound(opened, ADD, [x, x]).kept(), opened.context.device.layer
+    assert kept is not None
+    assert layer is not None
+    handle = x.handles[0]
+    wrong = (handle if part[0] is None else part[0], *part[1:])
+    with pytest.raises(ValueError, match="buffer 1 has not"):
+        _layer.bind_buffers(layer, kept, ((handle, 0, 4), wrong))
+    with pytest.raises(ValueError, match="65 buffers are bound, and 64 are the most"):
+        _layer.bind_buffers(layer, kept, ((handle, 0, 4),) * 65)
 
 
 @pytest.mark.parametrize("grouped", [False, True])

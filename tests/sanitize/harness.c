@@ -190,7 +190,16 @@ static void dispatch_twice(app *a, uint32_t kind, const tensor *bound) {
       .bound = vyre_this_thread()->bound, .groups = {1, 2, 3}, .push = pushed, .push_bytes = kind & 1 ? sizeof pushed : 0};
   if (kind % 4 == 2) what.copies = (vyre_copies){copies, 1, copies + 1, 1};
   VkCommandBuffer commands = NULL;
-  VkResult result = vyre_record_dispatch(a->face, &what, kind % 2, &commands);
+  vyre_bound kept, other = {0};
+  CHECK(vyre_keep_bound(a->face, &what.bound, &kept));
+  const vyre_range_of part = {bound->buffer, {0, BUFFER_BYTES / 2}}, past = {bound->buffer, {8, UINT64_MAX}};
+  CHECK(vyre_part_fits(a->face, &part) && !vyre_part_fits(a->face, &past));
+  VkResult result = vyre_bind_buffers(a->face, &kept, &part, 1, &other);
+  CHECK((result == VK_SUCCESS) == (other.set != VK_NULL_HANDLE) && (other.set || a->may_fail));
+  vyre_drop_bound(a->face, &kept);
+  if (!other.set) return;
+  if (kind % 3) what.bound = other;
+  result = vyre_record_dispatch(a->face, &what, kind % 2, &commands);
   CHECK((result == VK_SUCCESS) == (commands != NULL) && (commands || a->may_fail));
   for (int turn = 0; turn < 2 && commands; turn++) {
     VkFence fence = VK_NULL_HANDLE;
@@ -202,6 +211,7 @@ static void dispatch_twice(app *a, uint32_t kind, const tensor *bound) {
     if (fence) vyre_give_fence_back(a->face, fence);
   }
   vyre_drop_transfer(a->face, commands);
+  vyre_drop_bound(a->face, &other);
 }
 
 /* One kompute algorithm: an entry's blob goes in, the new one comes out. Refused, it forgets all that it has made. */

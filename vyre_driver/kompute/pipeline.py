@@ -41,13 +41,28 @@ class StageTimes:
     readback_ns: int
 
 
+_SHARED = _layer.PipelineFacts(created=True, shared=True, cache_hit=None, compile_ns=0, blob=None)
+_MOST_PARTS = 64  # that the layer binds itself
+
+
 class BoundPipeline:
-    """One pipeline on buffers, for one grid; kompute gives them the binding numbers 0..n-1 of set 0, in their order.
+    """One pipeline on buffers, for one grid, which have the binding numbers 0..n-1 of set 0, in their order.
 
     ``facts`` tells how the pipeline came to be, ``pipeline_ns`` how long kompute took for it.
     """
 
-    __slots__ = ("__weakref__", "_groups", "_handles", "_pieces", "algorithm", "buffers", "device", "facts", "pipeline_ns")
+    __slots__ = (
+        "__weakref__",
+        "_algorithm",
+        "_groups",
+        "_handles",
+        "_pieces",
+        "_source",
+        "buffers",
+        "device",
+        "facts",
+        "pipeline_ns",
+    )
 
     def __init__(
         self,
@@ -55,34 +70,67 @@ class BoundPipeline:
         source: PipelineSource,
         pieces: Pieces,
         groups: tuple[int, int, int],
+        kept: _layer.Bound | None = None,
     ) -> None:
-        """Make the pipeline; raises KernelCompileFailed if the Vulkan driver refuses the module."""
+        """Make the pipeline, or bind the buffers to one of the same source that was ``kept``.
+
+        Raises KernelCompileFailed if the Vulkan driver refuses the module.
+        """
         self.device = device
         self.buffers = pieces.memory
+        self._source = source
         self._pieces = pieces
         self._groups = groups
+        self._algorithm: Any = None
+        self.facts, self.pipeline_ns = _SHARED, 0
+        if kept is None or device.layer is None:
+            self._algorithm, self.facts, self._handles, self.pipeline_ns = self._make()
+        else:
+            with device.in_use:
+                bound = _layer.bind_buffers(device.layer, kept, pieces.parts)
+            if isinstance(bound, _layer.Failure):
+                raise device.error_of(bound)
+            self._handles = bound
+        device.keep_holder(self)
+
+    def _make(self) -> tuple[Any, _layer.PipelineFacts, _layer.Bound, int]:
+        """Have kompute make an algorithm; returns it, its facts, what it binds, and the ns that it took."""
+        device, source, pieces = self.device, self._source, self._pieces
         start = time.perf_counter_ns()
         # kompute turns constants into floats unless it is given both arrays, both of one integer type.
-        pushed = (0,) * (source.push_constant_bytes // 4)
-        arguments = ([one.tensor for one in pieces.memory], source.code, groups, _words(source.spec_words), _words(pushed))
-        self.algorithm, self.facts, self._handles = device.call_kompute(
+        pushed = _words((0,) * (source.push_constant_bytes // 4))
+        arguments = ([one.tensor for one in pieces.memory], source.code, self._groups, _words(source.spec_words), pushed)
+        algorithm, facts, handles = device.call_kompute(
             "make a pipeline",
             lambda manager: _layer.create_pipeline(
                 device.layer, manager.algorithm, arguments, source.native or None, pieces.ranges
             ),
             KernelCompileFailed,
         )
-        self.pipeline_ns = time.perf_counter_ns() - start
-        if not self.algorithm.is_init():
+        pipeline_ns = time.perf_counter_ns() - start
+        if not algorithm.is_init():
             raise KernelCompileFailed(
                 f"the Vulkan driver of {device.physical.name!r} made no pipeline of the shader",
                 fix="run spirv-val on the module",
             )
-        device.keep_holder(self)
+        return algorithm, facts, handles, pipeline_ns
+
+    def kept(self) -> _layer.Bound | None:
+        """Return its pipeline, to bind other buffers to; None where the layer does not share it or record its dispatches."""
+        device = self.device
+        if device.layer is None or not {"barriers", "shared_pipelines"} <= set(device.hooks) or len(self.buffers) > _MOST_PARTS:
+            return None
+        with device.in_use:
+            found = _layer.keep_bound(device.layer, self._handles)
+        if found is not None:
+            device.keep_holder(found)
+        return found
 
     def dispatch(self, push_words: tuple[int, ...]) -> Any:  # noqa: ANN401 -- kp has no types
-        """Return the operation that dispatches it with these push constants, to be recorded."""
-        operation = self.device.api.dispatch(self.algorithm, _words(push_words))
+        """Return the operation that dispatches it with these push constants, for kompute to record."""
+        if self._algorithm is None:
+            self._algorithm = self._make()[0]
+        operation = self.device.api.dispatch(self._algorithm, _words(push_words))
         pieces = self._pieces
         return (operation, pieces.before, pieces.after) if pieces.kept else operation
 

@@ -35,6 +35,13 @@ class Pieces(NamedTuple):
     after: tuple[Region, ...] = ()
     kept: tuple[TensorBuffer, ...] = ()
 
+    @property
+    def parts(self) -> tuple[tuple[int, int, int], ...]:
+        """The VkBuffer, offset and bytes of each binding."""
+        if self.ranges is None:
+            return tuple([(one.handles[0], 0, one.byte_len) for one in self.memory])
+        return tuple([(one.handles[0], *part) for one, part in zip(self.memory, self.ranges, strict=True)])
+
 
 def pieces_of(device: KomputeDevice, buffers: Sequence[Buffer], writes: Sequence[bool]) -> Pieces:
     """Return what is bound of each buffer; ``writes`` says which of them the kernel writes.

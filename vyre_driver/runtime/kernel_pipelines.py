@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vyre_driver.lowering.source import KernelSource, PipelineSource
     from vyre_driver.runtime.context import Context
     from vyre_driver.runtime.trace import Trace
-    from vyre_driver.vulkan.layer._layer import PipelineFacts
+    from vyre_driver.vulkan.layer._layer import Bound, PipelineFacts
 
 
 _Made = TypeVar("_Made")
@@ -48,6 +48,7 @@ class KernelPipelines:
         self._last: tuple[int, PipelineFacts | None, StageTimes | None] = (0, None, None)
         self._pipeline_source = compiled.pipeline
         self._has_pipeline = False
+        self._kept: Bound | None = None
         self._untold: deque[tuple[int, str]] = deque()
 
     @property
@@ -90,6 +91,14 @@ class KernelPipelines:
         self._untold.append((first.made.pipeline_ns, first.reason))
         self._has_pipeline = True
         return first.made
+
+    def bind(self, pieces: Pieces, groups: tuple[int, int, int]) -> BoundPipeline:
+        """Bind buffers to a pipeline: the first is made, the others are bound to what it has, where the layer can."""
+        if self._kept is not None:
+            return BoundPipeline(self.context.device, self._pipeline_source, pieces, groups, self._kept)
+        made = self.make(pieces, groups)
+        self._kept = made.kept()
+        return made
 
     def _tell_compiled(self) -> None:
         """Report the pipelines made since; with no lock held, for a listener may call this kernel."""

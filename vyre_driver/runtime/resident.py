@@ -171,7 +171,7 @@ class ResidentCalls:
             pipeline = NoDispatch(context.device)
         else:
             pipeline = self._pipelines.with_room(
-                lambda: self._pipelines.make(pieces_of(context.device, buffers, self._writes), grid)
+                lambda: self._pipelines.bind(pieces_of(context.device, buffers, self._writes), grid)
             )
         return BoundKernel(pipeline, plan, push_words + proven.words, buffers, self._observed)
 

@@ -105,6 +105,7 @@ cdef extern from "layer.h" nogil:
     void vyre_use_close(vyre_use* use)
     c_bool vyre_use_wait(vyre_use* use, uint64_t timeout_ns)
     void vyre_wait_to_fork()
+    void vyre_drop_bound(vyre_device* device, const vyre_bound* bound)
     void vyre_begin_making(vyre_thread* outer)
     void vyre_end_making(const vyre_thread* outer)
     c_bool vyre_arm(const vyre_config* config)
@@ -306,10 +307,17 @@ def create_pipeline(LayerDevice device, make, tuple arguments not None, bytes bl
     return made, PipelineFacts(facts.created, facts.shared, hit, facts.compile_ns, taken), bound
 
 
+@cython.no_gc_clear
 cdef class Bound:
-    """The handles of what an algorithm of kompute's binds."""
+    """The handles of what a dispatch binds: an algorithm of kompute's, which destroys them, or the layer, with this object."""
 
+    cdef object __weakref__
+    cdef LayerDevice owner  # None: they are an algorithm's
     cdef vyre_bound handles
+
+    def __dealloc__(self):
+        if self.owner is not None:
+            vyre_drop_bound(self.owner.device, &self.handles)
 
 
 cdef class LayerDevice:

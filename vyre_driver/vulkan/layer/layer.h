@@ -131,6 +131,11 @@ typedef struct vyre_range {
   uint64_t bytes;
 } vyre_range;
 
+typedef struct vyre_range_of {
+  VkBuffer buffer;
+  vyre_range range;
+} vyre_range_of;
+
 /* Bytes copied, or filled with a 32-bit word. */
 typedef struct vyre_region {
   VkBuffer from; /* NULL: a fill */
@@ -153,7 +158,9 @@ typedef struct vyre_copies {
 typedef struct vyre_bound {
   VkPipeline pipeline;
   VkPipelineLayout layout;
+  VkDescriptorSetLayout set_layout;
   VkDescriptorSet set;
+  VkDescriptorPool pool; /* of a set of the layer's own */
 } vyre_bound;
 
 /* A dispatch of it, and the copies around that. */
@@ -404,6 +411,14 @@ uint64_t vyre_buffer_bytes(vyre_device *device, VkBuffer buffer); /* 0: there is
 void vyre_order(vyre_device *device, VkCommandBuffer buffer);
 void vyre_show_host(vyre_device *device, VkCommandBuffer buffer);
 void vyre_forget_commands(vyre_device *device, VkCommandBuffer buffer); /* under command_lock */
+
+/* bindings.c. What is bound is dropped before the device goes, or with it. */
+bool vyre_keep_bound(vyre_device *device, const vyre_bound *bound, vyre_bound *kept); /* without its set; false: not shared */
+void vyre_drop_bound(vyre_device *device, const vyre_bound *bound);
+bool vyre_part_fits(vyre_device *device, const vyre_range_of *part); /* whether the buffer has such bytes */
+/* Other buffers, by binding, for a pipeline that is kept; a failure is remembered, and leaves nothing. */
+VkResult vyre_bind_buffers(
+    vyre_device *device, const vyre_bound *like, const vyre_range_of *parts, uint32_t count, vyre_bound *out);
 
 /* command_pools.c */
 PFN_vkVoidFunction vyre_command_pool_hook(const char *name);

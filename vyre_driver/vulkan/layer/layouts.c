@@ -24,7 +24,7 @@ static void end_set_layout(vyre_device *device, uint64_t handle, const VkAllocat
   device->vk.DestroyDescriptorSetLayout(device->handle, (VkDescriptorSetLayout)(uintptr_t)handle, allocator);
 }
 
-static const vyre_kind SET_LAYOUT = {VYRE_SET_LAYOUT, false, make_set_layout, end_set_layout};
+const vyre_kind vyre_set_layout_kind = {VYRE_SET_LAYOUT, false, make_set_layout, end_set_layout};
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_set_layout(
     VkDevice handle, const VkDescriptorSetLayoutCreateInfo *info, const VkAllocationCallbacks *allocator,
@@ -42,7 +42,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_set_layout(
   }
   uint64_t made = 0;
   VkResult result = vyre_share(
-      device, &device->set_layouts, &SET_LAYOUT, is_plain ? facts : NULL, info->bindingCount * sizeof *facts, info, allocator,
+      device, &device->set_layouts, &vyre_set_layout_kind, is_plain ? facts : NULL, info->bindingCount * sizeof *facts, info, allocator,
       &made);
   *out = (VkDescriptorSetLayout)(uintptr_t)made;
   return result;
@@ -51,7 +51,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_set_layout(
 static VKAPI_ATTR void VKAPI_CALL destroy_set_layout(
     VkDevice handle, VkDescriptorSetLayout layout, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
-  vyre_unshare(device, &device->set_layouts, &SET_LAYOUT, VYRE_HANDLE(layout), allocator);
+  vyre_unshare(device, &device->set_layouts, &vyre_set_layout_kind, VYRE_HANDLE(layout), allocator);
 }
 
 static VkResult make_pipeline_layout(vyre_device *device, const void *info, const VkAllocationCallbacks *allocator, uint64_t *out) {
@@ -65,7 +65,7 @@ static void end_pipeline_layout(vyre_device *device, uint64_t handle, const VkAl
   device->vk.DestroyPipelineLayout(device->handle, (VkPipelineLayout)(uintptr_t)handle, allocator);
 }
 
-static const vyre_kind PIPELINE_LAYOUT = {VYRE_PIPELINE_LAYOUT, false, make_pipeline_layout, end_pipeline_layout};
+const vyre_kind vyre_pipeline_layout_kind = {VYRE_PIPELINE_LAYOUT, false, make_pipeline_layout, end_pipeline_layout};
 
 static bool find_serials(vyre_device *device, const VkPipelineLayoutCreateInfo *info, uint64_t *serials) {
   bool found = true;
@@ -93,7 +93,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_pipeline_layout(
     end = vyre_append(end, serials, info->setLayoutCount * sizeof *serials);
   }
   VkResult result = vyre_share(
-      device, &device->pipeline_layouts, &PIPELINE_LAYOUT, is_plain ? facts : NULL, (size_t)(end - facts), info, allocator,
+      device, &device->pipeline_layouts, &vyre_pipeline_layout_kind, is_plain ? facts : NULL, (size_t)(end - facts), info, allocator,
       &made);
   *out = (VkPipelineLayout)(uintptr_t)made;
   return result;
@@ -102,7 +102,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_pipeline_layout(
 static VKAPI_ATTR void VKAPI_CALL destroy_pipeline_layout(
     VkDevice handle, VkPipelineLayout layout, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
-  vyre_unshare(device, &device->pipeline_layouts, &PIPELINE_LAYOUT, VYRE_HANDLE(layout), allocator);
+  vyre_unshare(device, &device->pipeline_layouts, &vyre_pipeline_layout_kind, VYRE_HANDLE(layout), allocator);
 }
 
 static VkResult make_descriptor_pool(vyre_device *device, const void *info, const VkAllocationCallbacks *allocator, uint64_t *out) {
@@ -116,44 +116,55 @@ static void end_descriptor_pool(vyre_device *device, uint64_t handle, const VkAl
   device->vk.DestroyDescriptorPool(device->handle, (VkDescriptorPool)(uintptr_t)handle, allocator);
 }
 
-static const vyre_kind DESCRIPTOR_POOL = {VYRE_DESCRIPTOR_POOL, true, make_descriptor_pool, end_descriptor_pool};
+const vyre_kind vyre_descriptor_pool_kind = {VYRE_DESCRIPTOR_POOL, true, make_descriptor_pool, end_descriptor_pool};
+
+typedef struct pool_facts {
+  uint32_t flags, sets;
+  VkDescriptorPoolSize sizes[MAX_POOL_SIZES];
+} pool_facts;
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_descriptor_pool(
     VkDevice handle, const VkDescriptorPoolCreateInfo *info, const VkAllocationCallbacks *allocator, VkDescriptorPool *out) {
   vyre_device *device = vyre_find_device(handle);
-  struct {
-    uint32_t flags, sets;
-    VkDescriptorPoolSize sizes[MAX_POOL_SIZES];
-  } facts = {.flags = info->flags, .sets = info->maxSets};
+  pool_facts facts = {.flags = info->flags, .sets = info->maxSets};
   bool is_plain = vyre_shares(device) && !info->pNext && info->poolSizeCount <= MAX_POOL_SIZES;
   size_t sizes_bytes = info->poolSizeCount * sizeof *info->pPoolSizes;
   if (is_plain && sizes_bytes) memcpy(facts.sizes, info->pPoolSizes, sizes_bytes);
   uint64_t made = 0;
   VkResult result = vyre_share(
-      device, &device->descriptor_pools, &DESCRIPTOR_POOL, is_plain ? &facts : NULL,
-      offsetof(__typeof__(facts), sizes) + sizes_bytes, info, allocator, &made);
+      device, &device->descriptor_pools, &vyre_descriptor_pool_kind, is_plain ? &facts : NULL,
+      offsetof(pool_facts, sizes) + sizes_bytes, info, allocator, &made);
   *out = (VkDescriptorPool)(uintptr_t)made;
   return result;
+}
+
+VkResult vyre_take_descriptor_pool(vyre_device *device, uint32_t buffers, VkDescriptorPool *out) {
+  VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, buffers};
+  VkDescriptorPoolCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO, .maxSets = 1, .poolSizeCount = 1, .pPoolSizes = &size};
+  return create_descriptor_pool(device->handle, &info, NULL, out);
 }
 
 static VKAPI_ATTR void VKAPI_CALL destroy_descriptor_pool(
     VkDevice handle, VkDescriptorPool pool, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
   if (pool && vyre_shares(device)) (void)device->vk.ResetDescriptorPool(handle, pool, 0); /* it cannot fail */
-  vyre_unshare(device, &device->descriptor_pools, &DESCRIPTOR_POOL, VYRE_HANDLE(pool), allocator);
+  vyre_unshare(device, &device->descriptor_pools, &vyre_descriptor_pool_kind, VYRE_HANDLE(pool), allocator);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL allocate_descriptor_sets(
     VkDevice handle, const VkDescriptorSetAllocateInfo *info, VkDescriptorSet *out) {
   VkResult result = vyre_find_device(handle)->vk.AllocateDescriptorSets(handle, info, out);
-  vyre_this_thread()->bound.set = result == VK_SUCCESS && info->descriptorSetCount == 1 ? out[0] : VK_NULL_HANDLE;
+  bool is_one = result == VK_SUCCESS && info->descriptorSetCount == 1;
+  vyre_this_thread()->bound.set = is_one ? out[0] : VK_NULL_HANDLE;
+  vyre_this_thread()->bound.set_layout = is_one ? info->pSetLayouts[0] : VK_NULL_HANDLE;
   return result;
 }
 
 void vyre_layouts_close(vyre_device *device) {
-  vyre_shared_close(device, &device->descriptor_pools, &DESCRIPTOR_POOL);
-  vyre_shared_close(device, &device->pipeline_layouts, &PIPELINE_LAYOUT);
-  vyre_shared_close(device, &device->set_layouts, &SET_LAYOUT);
+  vyre_shared_close(device, &device->descriptor_pools, &vyre_descriptor_pool_kind);
+  vyre_shared_close(device, &device->pipeline_layouts, &vyre_pipeline_layout_kind);
+  vyre_shared_close(device, &device->set_layouts, &vyre_set_layout_kind);
 }
 
 PFN_vkVoidFunction vyre_layout_hook(const char *name) {

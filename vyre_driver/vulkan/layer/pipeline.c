@@ -86,7 +86,7 @@ static void end_pipeline(vyre_device *device, uint64_t handle, const VkAllocatio
   device->vk.DestroyPipeline(device->handle, (VkPipeline)(uintptr_t)handle, allocator);
 }
 
-static const vyre_kind PIPELINE = {VYRE_PIPELINE, false, NULL, end_pipeline};
+const vyre_kind vyre_pipeline_kind = {VYRE_PIPELINE, false, NULL, end_pipeline};
 
 static void take_blob(vyre_device *device, VkPipelineCache cache) {
   vyre_thread *thread = vyre_this_thread();
@@ -194,11 +194,11 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_compute_pipelines(
 static VKAPI_ATTR void VKAPI_CALL destroy_pipeline(
     VkDevice handle, VkPipeline pipeline, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
-  vyre_unshare(device, &device->pipelines, &PIPELINE, VYRE_HANDLE(pipeline), allocator);
+  vyre_unshare(device, &device->pipelines, &vyre_pipeline_kind, VYRE_HANDLE(pipeline), allocator);
 }
 
 void vyre_pipeline_close(vyre_device *device) {
-  vyre_shared_close(device, &device->pipelines, &PIPELINE);
+  vyre_shared_close(device, &device->pipelines, &vyre_pipeline_kind);
   vyre_shared_close(device, &device->shader_modules, &SHADER_MODULE);
   vyre_layouts_close(device);
 }

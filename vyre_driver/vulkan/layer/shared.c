@@ -32,7 +32,7 @@ static vyre_shared *take(vyre_shared **list, const void *data, size_t size, bool
 
 vyre_shared *vyre_shared_take(vyre_shared **list, const void *data, size_t size) { return take(list, data, size, false); }
 
-const vyre_shared *vyre_shared_find(const vyre_shared *list, uint64_t handle) {
+vyre_shared *vyre_shared_find(vyre_shared *list, uint64_t handle) {
   while (list && list->handle != handle) list = list->next;
   return list;
 }
@@ -77,11 +77,9 @@ VkResult vyre_share(
   return result;
 }
 
-void vyre_unshare(
+static void release(
     vyre_device *device, vyre_shared **list, const vyre_kind *kind, uint64_t handle, const VkAllocationCallbacks *allocator) {
   vyre_shared *cut = NULL;
-  if (!handle) return;
-  vyre_unmade(kind->object, handle);
   pthread_mutex_lock(&device->pipeline_lock);
   vyre_shared *one = *list;
   while (one && one->handle != handle) one = one->next;
@@ -90,6 +88,17 @@ void vyre_unshare(
   if (!one) kind->destroy(device, handle, allocator);
   if (cut) kind->destroy(device, cut->handle, NULL);
   free(cut);
+}
+
+void vyre_unshare(
+    vyre_device *device, vyre_shared **list, const vyre_kind *kind, uint64_t handle, const VkAllocationCallbacks *allocator) {
+  if (!handle) return;
+  vyre_unmade(kind->object, handle);
+  release(device, list, kind, handle, allocator);
+}
+
+void vyre_release_shared(vyre_device *device, vyre_shared **list, const vyre_kind *kind, uint64_t handle) {
+  release(device, list, kind, handle, NULL);
 }
 
 void vyre_shared_close(vyre_device *device, vyre_shared **list, const vyre_kind *kind) {

@@ -31,14 +31,21 @@ VkResult vyre_share(
 /* One user less, or the object destroyed where it is not in the list; what nobody uses is kept, within a bound. */
 void vyre_unshare(
     vyre_device *device, vyre_shared **list, const vyre_kind *kind, uint64_t handle, const VkAllocationCallbacks *allocator);
+void vyre_release_shared(vyre_device *device, vyre_shared **list, const vyre_kind *kind, uint64_t handle); /* of those, one the less */
 void vyre_shared_close(vyre_device *device, vyre_shared **list, const vyre_kind *kind); /* at the end of the device */
 
 /* Under pipeline_lock. */
-const vyre_shared *vyre_shared_find(const vyre_shared *list, uint64_t handle);          /* NULL: it is not in the list */
+vyre_shared *vyre_shared_find(vyre_shared *list, uint64_t handle);                      /* NULL: it is not in the list */
 vyre_shared *vyre_shared_take(vyre_shared **list, const void *data, size_t size);       /* an equal one, with a user more, or NULL */
 void vyre_shared_add(vyre_device *device, vyre_shared **list, const void *data, size_t size, uint64_t handle); /* with one user */
 
+extern const vyre_kind vyre_pipeline_kind;        /* pipeline.c */
+extern const vyre_kind vyre_set_layout_kind;      /* layouts.c, */
+extern const vyre_kind vyre_pipeline_layout_kind;
+extern const vyre_kind vyre_descriptor_pool_kind;
+
 /* layouts.c */
+VkResult vyre_take_descriptor_pool(vyre_device *device, uint32_t buffers, VkDescriptorPool *out); /* for one set of so many */
 PFN_vkVoidFunction vyre_layout_hook(const char *name);
 void vyre_layouts_close(vyre_device *device);
 

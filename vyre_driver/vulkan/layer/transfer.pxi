@@ -16,6 +16,13 @@ cdef extern from "layer.h" nogil:
         uint32_t before_count
         const vyre_region* after
         uint32_t after_count
+    ctypedef struct vyre_range_of:
+        VkBuffer buffer
+        vyre_range range
+    c_bool vyre_keep_bound(vyre_device* device, const vyre_bound* bound, vyre_bound* kept)
+    c_bool vyre_part_fits(vyre_device* device, const vyre_range_of* part)
+    VkResult vyre_bind_buffers(
+        vyre_device* device, const vyre_bound* like, const vyre_range_of* parts, uint32_t count, vyre_bound* out)
     ctypedef struct vyre_dispatch:
         vyre_bound bound
         uint32_t[3] groups
@@ -32,6 +39,10 @@ cdef extern from "layer.h" nogil:
         vyre_device* device, const vyre_region* regions, uint32_t count, c_bool device_only, VkCommandBuffer* commands,
         VkFence* out)
     void vyre_drop_transfer(vyre_device* device, VkCommandBuffer commands)
+
+
+cdef enum:
+    MOST_PARTS = 64
 
 
 cdef class Ranges:
@@ -113,6 +124,44 @@ cdef class Recorded(Submitted):
         self.end()
         if self.commands != NULL:
             vyre_drop_transfer(self.owner.device, self.commands)
+
+
+def keep_bound(LayerDevice device not None, Bound bound not None) -> Bound | None:
+    """Return the pipeline that is bound, kept on its own, for ``bind_buffers``; None if it is not shared."""
+    cdef Bound kept = Bound()
+    if not vyre_keep_bound(device.device, &bound.handles, &kept.handles):
+        return None
+    kept.owner = device
+    return kept
+
+
+def bind_buffers(LayerDevice device not None, Bound like not None, tuple parts not None):
+    """Bind other buffers to a pipeline that is kept: ``parts`` are (VkBuffer, offset, bytes), by binding from 0 on.
+
+    Returns what is bound, or the Failure; ValueError if a buffer has not those bytes.
+    """
+    cdef vyre_range_of[MOST_PARTS] found
+    cdef Bound made = Bound()
+    cdef vyre_thread outer
+    cdef uint64_t handle
+    cdef VkResult result
+    cdef uint32_t i
+    cdef uint32_t count = <uint32_t> len(parts)
+    if count > MOST_PARTS:
+        raise ValueError(f"{count} buffers are bound, and {MOST_PARTS} are the most")
+    for i in range(count):
+        handle, found[i].range.offset, found[i].range.bytes = parts[i]
+        found[i].buffer = <VkBuffer> handle
+        if not vyre_part_fits(device.device, &found[i]):
+            raise ValueError(f"buffer {i} has not {found[i].range.bytes} bytes from byte {found[i].range.offset} on")
+    vyre_begin_making(&outer)
+    result = vyre_bind_buffers(device.device, &like.handles, found, count, &made.handles)
+    vyre_end_making(&outer)
+    vyre_this_thread().failure = outer.failure  # the result tells
+    if result < VK_SUCCESS:
+        return Failure("create_pipeline", result, 0)
+    made.owner = device
+    return made
 
 
 @cython.no_gc_clear

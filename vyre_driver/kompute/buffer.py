@@ -41,6 +41,8 @@ _numbers = itertools.count(1)
 class _Storage:
     """The memory that a buffer and its views share."""
 
+    __slots__ = ("is_closed", "lifetime", "lock", "memory", "number")
+
     def __init__(self, memory: TensorBuffer | None) -> None:
         self.memory = memory
         self.number = next(_numbers)

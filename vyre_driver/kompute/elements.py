@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _PIECE_BYTES = 1 << 16
 # By numpy's kind the most bytes of a number: of those that shaders have, and of pairs and bytes that are views of such.
 _LONGEST = {"b": 1, "i": 8, "u": 8, "f": 8, "c": 16}
+_PLAIN: dict[object, np.dtype[Any]] = {np.dtype(one).type: np.dtype(one) for one in "bBhHiIqQefd"}
 # The kinds of numbers that an element takes, by its own.
 _TAKEN = {"b": "biu", "i": "biu", "u": "biu", "f": "biuf", "c": "biufc"}
 
@@ -70,6 +71,9 @@ def checked_dtype(dtype: DTypeLike) -> np.dtype[Any]:
         If numpy does not know it, or it is none of numbers that shaders can have, nor a structure of such: text, dates, C's
         long double, another byte order, Python's objects, an array of its own, or of no bytes.
     """
+    plain = _PLAIN.get(dtype) if type(dtype) is type else None
+    if plain is not None:
+        return plain
     try:
         found = None if dtype is None else np.dtype(dtype)
     except (TypeError, ValueError, SyntaxError) as error:

@@ -35,7 +35,7 @@ class ArrayCalls:
         """Have proven none."""
         self._pipelines = pipelines
         self._source = pipelines.source
-        self._calls = ProvenCalls(pipelines.context.room)
+        self.calls = ProvenCalls(pipelines.context.room)
 
     def run(
         self,
@@ -54,32 +54,16 @@ class ArrayCalls:
         if not options.strict:
             outputs = self._run(call, contents, push_words, options.split, options.timeout, pipeline_ns)
             return written(targets, outputs)
-        self._calls.use(call.recorded)
+        self.calls.use(call.recorded)
         watched = StrictCall(call.recorded, self._source.plan, contents, call.outputs)
         raw, stages = watched.run(push_words + call.counts, split=options.split, timeout_s=options.timeout)
         self._pipelines.note_call(pipeline_ns, call.recorded.bound.facts, stages)
         return written(targets, self._finished(call, raw))
 
-    def find(
-        self,
-        arrays: tuple[object, ...],
-        groups: tuple[int, int, int] | None,
-        out_shapes: Mapping[str, int | tuple[int, ...]] | None,
-    ) -> tuple[ProvenCall, list[NDArray[Any] | None]] | None:
-        """Return the call of this form that was proven before, and the contents of its buffers; None if there is none."""
-        call = self._calls.find_latest(arrays, groups, out_shapes)
-        if call is None:
-            form = _call_form.call_form(arrays, groups, out_shapes, np.ndarray)
-            call = self._calls.find(form)
-            if call is None:
-                return None
-            self._calls.remember(form, call)
-        return call, _call_form.as_contiguous(arrays, call.positions, np.ascontiguousarray)
-
     def run_again(
         self, found: tuple[ProvenCall, list[NDArray[Any] | None]], push_words: tuple[int, ...], timeout: float | None
     ) -> list[NDArray[Any]]:
-        """Run what ``find`` found."""
+        """Run what ``calls.find`` found."""
         return self._run(*found, push_words, False, timeout, 0)
 
     def _run(  # noqa: PLR0913 -- a call, taken apart
@@ -92,7 +76,7 @@ class ArrayCalls:
         pipeline_ns: int,
     ) -> list[NDArray[Any]]:
         recorded: RecordedDispatch = call.recorded  # type: ignore[assignment] # something runs
-        self._calls.use(recorded)
+        self.calls.use(recorded)
         raw, stages, _ = recorded.run(contents, call.outputs, push_words + call.counts, split=split, timeout_s=timeout)
         self._pipelines.note_call(pipeline_ns, recorded.bound.facts, stages)
         return self._finished(call, raw)
@@ -108,12 +92,12 @@ class ArrayCalls:
         out_shapes: Mapping[str, int | tuple[int, ...]] | None,
     ) -> tuple[ProvenCall, list[NDArray[Any] | None], int]:
         """Prove a call, or find that it has the form of one that was proven; returns also the contents of its buffers."""
-        found = self.find(arrays, groups, out_shapes)
+        found = self.calls.find(arrays, groups, out_shapes)
         if found is not None:
             return (*found, 0)
         call, contents, pipeline_ns, is_packed = self._prepare(arrays, groups, out_shapes)
         if not is_packed:  # values have to be packed again, of the same types and shapes too
-            self._calls.remember(_call_form.call_form(arrays, groups, out_shapes, np.ndarray), call)
+            self.calls.remember(_call_form.call_form(arrays, groups, out_shapes, np.ndarray), call)
         return call, contents, pipeline_ns
 
     def _prepare(
@@ -146,7 +130,7 @@ class ArrayCalls:
             buffers = allocate(self._pipelines.context.device, arguments)
             return RecordedDispatch(self._pipelines.make(Pieces(tuple(buffers)), groups), arguments)
 
-        return self._calls.recorded(shape, record)
+        return self.calls.recorded(shape, record)
 
     def _outputs(self) -> list[tuple[int, Binding]]:
         """Return what is read back, with its place among the buffers."""

@@ -14,6 +14,8 @@ from vyre_driver.process.call_lock import call_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from vyre_driver.binding.structure import ResultForm
     from vyre_driver.kompute.pipeline import RecordedDispatch
     from vyre_driver.runtime.room import Room
@@ -53,18 +55,21 @@ class ProvenCalls:
         self._recorded: dict[object, RecordedDispatch] = {}
         room.add(self)
 
-    def find_latest(
+    def find(
         self, arrays: tuple[object, ...], groups: Sequence[int] | None, out_shapes: Mapping[str, int | tuple[int, ...]] | None
-    ) -> ProvenCall | None:
-        """Return the call that was found last if this one has its form."""
+    ) -> tuple[ProvenCall, list[NDArray[Any] | None]] | None:
+        """Return the call of this form that was proven before, and the contents of its buffers; None if there is none."""
         latest = self._latest
         if latest is not None and _call_form.matches(latest[0], arrays, groups, out_shapes, np.ndarray):
-            return latest[1]
-        return None
-
-    def find(self, form: _call_form.Form | None) -> ProvenCall | None:
-        """Return the call of a form."""
-        return self._calls.get(form)
+            call = latest[1]
+        else:
+            form = _call_form.call_form(arrays, groups, out_shapes, np.ndarray)
+            found = self._calls.get(form)
+            if found is None:
+                return None
+            self.remember(form, found)
+            call = found
+        return call, _call_form.as_contiguous(arrays, call.positions, np.ascontiguousarray)
 
     def remember(self, form: _call_form.Form | None, call: ProvenCall) -> None:
         """Keep a proven call: another with arrays of the same types and shapes needs no proof."""

@@ -285,7 +285,7 @@ class Kernel:
         groups = None if workgroups is None else plain_workgroups(workgroups)
         if words is None or self._context.is_strict or (groups is None) is not (workgroups is None):
             return None
-        found = self._array_calls.find(arrays, groups, out_shapes)
+        found = self._array_calls.calls.find(arrays, groups, out_shapes)
         return None if found is None else (found, words)
 
     def _run(self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions) -> list[Buffer | NDArray[Any]]:

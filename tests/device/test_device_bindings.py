@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from kernels import SHIFT, STEP
+from kernels import SHIFT, STEP, glsl
 
+from vyre_driver.kompute.pipeline import BoundPipeline
 from vyre_driver.runtime.bound import BoundKernel
 
 if TYPE_CHECKING:
@@ -79,6 +80,27 @@ def test_a_remembered_binding_goes_with_its_buffer(driver: Driver, compiled: Com
         del gone, cycle
         gc.collect()
     assert (bound(), memory()) == (None, None)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_what_work_in_a_cycle_uses_goes_after_its_end(layered: Driver, number: int) -> None:
+    layer = layered.context.device.layer
+    assert layer is not None
+    kernel, push = layered.compile(glsl(STEP)), {"factor": 1, "summand": 1}
+    # kompute makes the pipeline of the first buffer, the layer binds the others to it.
+    bound = [kernel.bind(layered.empty(4, np.uint32), push_constants=push) for _ in range(2)][number]
+    pipeline = bound.pipeline
+    assert isinstance(pipeline, BoundPipeline)
+    used = [pipeline.buffers[0].tensor, *([] if number else [pipeline._algorithm])]  # noqa: SLF001
+    pending: list[int] = []
+    watched = [weakref.ref(one, lambda _: pending.append(layer.counters()["work_pending"])) for one in used]
+    cycle: list[object] = [bound.submit(), bound, kernel]
+    cycle.append(cycle)
+    del bound, pipeline, used, kernel
+    assert layer.counters()["work_pending"] == 1
+    del cycle
+    gc.collect()
+    assert pending == [0] * len(watched)
 
 
 def test_a_bound_kernel_outlives_what_was_remembered_of_it(driver: Driver, compiled: CompileText) -> None:

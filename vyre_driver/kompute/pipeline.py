@@ -135,7 +135,7 @@ class BoundPipeline:
         return (operation, pieces.before, pieces.after) if pieces.kept else operation
 
     def recorded(self, layer: _layer.LayerDevice, push_words: tuple[int, ...]) -> _layer.Dispatch:
-        """Return its dispatch with these push constants in a command buffer of the layer's, which holds the pipeline.
+        """Return its dispatch with these push constants in a command buffer of the layer's, which holds what is bound.
 
         Raises
         ------
@@ -144,6 +144,8 @@ class BoundPipeline:
         """
         device, pieces = self.device, self._pieces
         copies = (pieces.before, pieces.after) if pieces.kept else None
+        # Not this object: the collector takes apart what a cycle holds before the work that uses it has waited for its end.
+        tensors = [one.tensor for one in pieces.memory + pieces.kept]
         with device.in_use:
             made = _layer.record_dispatch(
                 layer,
@@ -152,7 +154,7 @@ class BoundPipeline:
                 _push_bytes(push_words),
                 copies,
                 not device.shares_memory,
-                (device.manager, self),
+                (device.manager, self._algorithm, self._handles, *tensors),
             )
         if isinstance(made, _layer.Failure):
             raise device.error_of(made)

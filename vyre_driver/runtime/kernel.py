@@ -140,17 +140,19 @@ class Kernel:
         began = time.perf_counter_ns()
         try:
             again = None
-            if label is not None:
-                check_text("label", label)
             if strict is None and out is None and invocations is None and split is False:
                 again = self._again(arrays, named, workgroups, push_constants, out_shapes)
             if again is not None:
+                if label is not None:
+                    check_text("label", label)
                 outputs: list[Any] = self._array_calls.run_again(again[0], again[1], timeout)
             else:
                 check_switch("strict", strict)
                 check_switch("split", split)
                 is_strict = self._context.is_strict if strict is None else bool(strict)
-                options = CallOptions(workgroups, invocations, push_constants, out, out_shapes, split, timeout, is_strict)
+                options = CallOptions(
+                    workgroups, invocations, push_constants, out, out_shapes, split, timeout, is_strict, label
+                )
                 outputs = self._run(arrays, named, options)
         except Exception as error:
             self._context.events.failed(EventKind.DISPATCH, error, time.perf_counter_ns() - began, self._pipelines.key_hex)
@@ -294,6 +296,8 @@ class Kernel:
         if targets:
             options = options._replace(out_shapes=wanted_shapes(plan, options.out_shapes, targets))
         arrays, push_words = self._pushed(arrays, named, options)
+        if options.label is not None:  # after the push constants, of which one may have that name
+            check_text("label", options.label)
         groups = given_groups(self.source.workgroup, options.workgroups, options.invocations)
         calls: ArrayCalls | ResidentCalls = self._array_calls
         for one in (*arrays, *targets):

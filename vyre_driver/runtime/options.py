@@ -19,3 +19,4 @@ class CallOptions(NamedTuple):
     split: bool = False
     timeout: float | None = None
     strict: bool = False
+    label: object = None

@@ -189,7 +189,7 @@ def tune_call(  # noqa: PLR0913 -- what a call takes, by keyword
             out_shapes = {**made, **(out_shapes or {})}
     if by_name:
         arrays = in_binding_order(plan, tuple(arrays), by_name, wanted_shapes(plan, out_shapes, ()))
-    arguments = checked_arguments(plan, arrays, out_shapes)
+    arguments = checked_arguments(plan, arrays, out_shapes, of_kernel=False)
     kernel = CallKernel(code, arguments, target, given, config, workgroups, invocations, pushed, tolerance)
     return tune(TunedKernel(driver, kernel), **how)
 

@@ -3,7 +3,10 @@
    It looks at what the extension modules of vyre_driver ask for, themselves or through Python's C interface, on the thread that
    watches. Where in them that is, is the site: up to SITE_DEPTH return addresses in one module, from the inside out. What other
    libraries or Python code ask for that they call is not theirs. For all objects of Python's to be asked for here, PYTHONMALLOC
-   has to be malloc. */
+   has to be malloc.
+
+   The kompute in vyre_driver/kompute/bundled is such a library too: pybind11's make_new_instance and kompute's setPushConstants use
+   what they get without a look, and end the process. */
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <link.h>
@@ -46,7 +49,7 @@ static int note_module(struct dl_phdr_info *info, size_t size, void *unused) {
   (void)size, (void)unused;
   const char *slash = strrchr(info->dlpi_name, '/');
   const char *name = slash ? slash + 1 : info->dlpi_name;
-  bool is_ours = strstr(info->dlpi_name, "/vyre_driver/") != NULL;
+  bool is_ours = strstr(info->dlpi_name, "/vyre_driver/") && !strstr(info->dlpi_name, "/vyre_driver/kompute/bundled/");
   bool is_between = !*name || strncmp(name, "libpython", 9) == 0 || strncmp(name, "libc.", 5) == 0 || strstr(name, "failing_malloc");
   if (!is_ours && !is_between) return 0;
   if ((is_ours ? module_count : between_count) == MOST_MODULES) return 1;

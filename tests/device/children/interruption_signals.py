@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -125,6 +126,8 @@ class Round:
 
 def main(seed: int, seconds: float) -> None:
     sys.unraisablehook = ignore
+    # Those of asyncio.run's own that it was kept from awaiting.
+    warnings.filterwarnings("ignore", r"coroutine 'BaseEventLoop\..*' was never awaited", RuntimeWarning)
     dice, sender = random.Random(seed), Sender()  # noqa: S311 -- not for secrets
     played = dict.fromkeys(INTERRUPTED, 0)
     interrupted = dict.fromkeys(INTERRUPTED, 0)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
-from interruption_world import PUSH, TWICE, Stage, World, X, check, nothing
+from interruption_world import PUSH, TWICE, Stage, World, X, check
 
 from vyre_driver.kompute import submission
 from vyre_driver.kompute.results import VK_TIMEOUT
@@ -97,7 +97,8 @@ class Gate:
 class Behind:
     """Work on a buffer, submitted behind work that takes some milliseconds."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, gate: Gate) -> None:
+        self._gate = gate
         kernel, self.buffer = world.driver.compile(world.module), world.driver.buffer(X)
         self.work = kernel.bind(self.buffer, push_constants=PUSH)
         self._slow = kernel.bind(world.driver.empty(1 << 21, np.uint32), push_constants=PUSH)
@@ -115,9 +116,12 @@ class Behind:
         while not self._poller._serving.locked():  # noqa: SLF001 -- nobody else can tell
             time.sleep(0.0005)
 
-    @staticmethod
-    def end() -> None:
-        """Return when no thread holds a future any more: it lets go of it a moment after it has notified."""
+    def end(self) -> None:
+        """Return when no thread holds a future any more: it lets go of it a moment after it has notified.
+
+        Work that is submitted before would be recorded a second time, beside what that thread holds.
+        """
+        self._gate.open()  # an interrupt on the way out of its block leaves it closed
         while any(thread.name == "vyre_driver futures" for thread in threading.enumerate()):
             time.sleep(0.001)
 
@@ -128,7 +132,7 @@ def waited_for(world: World) -> Iterator[Stage]:
     called: list[object] = []
 
     with gate.in_place():
-        behind = Behind(world)
+        behind = Behind(world, gate)
 
         def act() -> None:
             with gate.closed():
@@ -147,7 +151,7 @@ def waited_for(world: World) -> Iterator[Stage]:
             called.clear()
 
         try:
-            yield Stage(world.driver, act, nothing)
+            yield Stage(world.driver, act, behind.end)
         finally:
             behind.end()
 
@@ -157,14 +161,16 @@ def awaited(world: World) -> Iterator[Stage]:
     gate = Gate()
 
     with gate.in_place():
-        behind = Behind(world)
+        behind = Behind(world, gate)
         batch = world.driver.batch()
         batch.add(behind.work)
 
-        async def open_behind(future: Any) -> None:  # noqa: ANN401 -- what is asked is no part of its interface
-            while future._audience is None:  # noqa: ASYNC110, SLF001 -- nothing else tells that somebody waits
-                await asyncio.sleep(0)
-            gate.open()
+        # Not a coroutine: Python warns of one that a signal keeps from being awaited.
+        def open_behind(loop: asyncio.AbstractEventLoop, future: Any) -> None:  # noqa: ANN401 -- what is asked is no part of its interface
+            if future._audience is None:  # noqa: SLF001 -- nothing else tells that somebody waits
+                loop.call_soon(open_behind, loop, future)
+            else:
+                gate.open()
 
         def passed_on(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
             # asyncio.run raises what a signal raised in its task, and has that logged as an exception that nobody has seen.
@@ -172,19 +178,25 @@ def awaited(world: World) -> Iterator[Stage]:
                 loop.default_exception_handler(context)
 
         async def both() -> None:
-            asyncio.get_running_loop().set_exception_handler(passed_on)
+            loop = asyncio.get_running_loop()
+            loop.set_exception_handler(passed_on)
             future, of_batch = behind.work.submit(), asyncio.wrap_future(batch.submit())
             behind.is_served()
-            await asyncio.gather(future, of_batch, open_behind(future))
+            open_behind(loop, future)
+            await asyncio.gather(future, of_batch)
 
         def act() -> None:
             with gate.closed():
                 behind.begin()
-                asyncio.run(both())
+                working = both()
+                try:
+                    asyncio.run(working)
+                finally:
+                    working.close()  # a signal may have come before its first step, and Python warns of that
             behind.holds(TWICE)
 
         try:
-            yield Stage(world.driver, act, nothing)
+            yield Stage(world.driver, act, behind.end)
         finally:
             behind.end()
 

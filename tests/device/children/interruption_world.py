@@ -63,7 +63,9 @@ class World:
         self.driver = Driver(cache=self.warm)
         for source in (self.module, self.program):
             call(self.driver.compile(source), source is self.module)
-        glsl(BYTES)  # kept for the process's life
+        # Kept for the process's life: the layout of a buffer that was bound, and what was compiled.
+        self.driver.compile(self.module).bind(self.driver.buffer(X), push_constants=PUSH)
+        glsl(BYTES)
         self.count_threads()
 
     def count_threads(self) -> None:

@@ -64,7 +64,7 @@ def test_idle_buffers_of_any_kernel_make_room_for_another_kernel_and_for_a_buffe
 def recorded(kernel: Kernel, counts: Sequence[int]) -> list[int]:
     """Which of the counts a kernel was called with keep their buffers."""
     sizes = {4 * count: count for count in counts}
-    return sorted(sizes[one.byte_len] for call in kernel._array_calls._calls._recorded.values() for one in call._inputs[:1])  # noqa: SLF001 -- nothing else tells
+    return sorted(sizes[one.byte_len] for call in kernel._array_calls.calls._recorded.values() for one in call._inputs[:1])  # noqa: SLF001 -- nothing else tells
 
 
 def test_idle_buffers_of_a_kernel_make_room_for_the_copy_of_a_buffer(small_driver: Driver) -> None:
@@ -107,5 +107,5 @@ def test_buffers_that_a_call_is_using_do_not_make_room(layered_spin: Spin, monke
     with pytest.raises(DeviceOutOfMemory):
         context.room.make(lambda: Buffer(context.device, 1000, np.float32))
     monkeypatch.undo()
-    assert len(kernel._array_calls._calls._recorded) == 1  # noqa: SLF001 -- nothing else tells
+    assert len(kernel._array_calls.calls._recorded) == 1  # noqa: SLF001 -- nothing else tells
     assert call() == layered_spin.groups

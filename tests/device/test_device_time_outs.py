@@ -34,7 +34,7 @@ def test_a_call_waits_for_another_thread_s_call_of_its_kind_no_longer_than_it_wa
     found = [call()]
     busy = threading.Thread(target=lambda: found.append(call()))
     busy.start()
-    while not spin.kernel._array_calls._calls._latest[1].recorded._submissions["all"]._works[-1].is_pending:  # type: ignore[index] # noqa: SLF001
+    while not spin.kernel._array_calls.calls._latest[1].recorded._submissions["all"]._works[-1].is_pending:  # type: ignore[index] # noqa: SLF001
         pass
     with pytest.raises(DispatchTimeout) as caught:
         call(timeout=0.05)

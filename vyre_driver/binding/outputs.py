@@ -96,14 +96,12 @@ def _shape(binding: Binding, given: object) -> tuple[int, ...]:
     return tuple(map(int, axes))  # type: ignore[arg-type] # none is None
 
 
-def checked_arguments(
-    plan: BindingPlan, arrays: Sequence[object], out_shapes: object, *, of_kernel: bool = True
-) -> tuple[BufferArgument, ...]:
+def checked_arguments(plan: BindingPlan, arrays: Sequence[object], out_shapes: object) -> tuple[BufferArgument, ...]:
     """Match arrays to bindings as ``check_arguments``, with the outputs of the shapes that are wanted."""
     shapes = wanted_shapes(plan, out_shapes, ())
     by_name = {one.name: one for one in plan.descriptors}
     counts = {name: count_of(by_name[name], shape) for name, shape in shapes.items()}
-    found = plan.check_arguments(arrays, counts, of_kernel=of_kernel)
+    found = plan.check_arguments(arrays, counts, of_kernel=True)
     return tuple(_reshaped(one, shapes.get(one.binding.name)) for one in found)
 
 

@@ -13,6 +13,7 @@ from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, P
 from vyre_driver.autotune.measure.tune import tune, tune_unasked, warned
 from vyre_driver.autotune.measure.tuned import TunedKernel
 from vyre_driver.autotune.search.outcomes import Budget
+from vyre_driver.binding.arguments import refuse_resident
 from vyre_driver.binding.grid import given_groups, local_size
 from vyre_driver.binding.names import in_binding_order, split_named
 from vyre_driver.binding.outputs import checked_arguments, wanted_shapes
@@ -189,9 +190,18 @@ def tune_call(  # noqa: PLR0913 -- what a call takes, by keyword
             out_shapes = {**made, **(out_shapes or {})}
     if by_name:
         arrays = in_binding_order(plan, tuple(arrays), by_name, wanted_shapes(plan, out_shapes, ()))
-    arguments = checked_arguments(plan, arrays, out_shapes, of_kernel=False)
+    arguments = _of_arrays(plan, arrays, out_shapes)
     kernel = CallKernel(code, arguments, target, given, config, workgroups, invocations, pushed, tolerance)
     return tune(TunedKernel(driver, kernel), **how)
+
+
+def _of_arrays(plan: BindingPlan, arrays: Sequence[object], out_shapes: object) -> tuple[BufferArgument, ...]:
+    """Prove that arrays fit, none of them a resident buffer: the tuner makes its own; raises InvalidInput."""
+    arguments = checked_arguments(plan, arrays, out_shapes)
+    for one in arguments:
+        if one.position is not None:
+            refuse_resident(one.binding, arrays[one.position])
+    return arguments
 
 
 def _check_grid(

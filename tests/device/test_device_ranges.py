@@ -10,6 +10,7 @@ import pytest
 from kernels import SHIFT, glsl
 
 from vyre_driver import Driver
+from vyre_driver.errors import DeviceLost, DeviceOutOfMemory
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.memory import TensorBuffer
 from vyre_driver.kompute.pipeline import BoundPipeline
@@ -159,6 +160,20 @@ def test_other_buffers_are_bound_to_a_pipeline_that_is_kept_and_outlives_what_it
     record_alone(other, ()).run(NEVER)
     run(opened, [other.dispatch(())])  # of an algorithm of kompute's, made now
     assert (words(y).tolist(), words(z).tolist()) == ([10] * WORDS, [102] * WORDS)
+
+
+@pytest.mark.parametrize(("result", "error"), [(-1, DeviceOutOfMemory), (-1000069000, DeviceOutOfMemory), (-4, DeviceLost)])
+def test_a_binding_that_the_device_refuses_leaves_nothing(opened: Driver, result: int, error: type[Exception]) -> None:
+    x, y = filled(opened, np.ones(WORDS, np.uint32)), filled(opened, np.zeros(WORDS, np.uint32))
+    kept = bound(opened, ADD, [x, y]).kept()
+    source = PipelineSource(glsl(ADD).runnable.code, (), 0)
+    _layer.inject("bind_buffers", 1, result)
+    with pytest.raises(error):
+        BoundPipeline(opened.context.device, source, Pieces((x, y)), (WORDS // 64, 1, 1), kept)
+    if error is not DeviceLost:
+        other = BoundPipeline(opened.context.device, source, Pieces((x, y)), (WORDS // 64, 1, 1), kept)
+        record_alone(other, ()).run(NEVER)
+        assert words(y).sum() == WORDS
 
 
 @pytest.mark.parametrize(

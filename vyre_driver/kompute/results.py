@@ -16,7 +16,7 @@ _VK_ERROR_OUT_OF_DEVICE_MEMORY = -2
 _VK_ERROR_DEVICE_LOST = -4
 _VK_ERROR_TOO_MANY_OBJECTS = -10
 _OUT_OF_MEMORY = frozenset({_VK_ERROR_OUT_OF_HOST_MEMORY, _VK_ERROR_OUT_OF_DEVICE_MEMORY, _VK_ERROR_TOO_MANY_OBJECTS})
-_MEMORY_CALLS = frozenset({"allocate", "map", "bind", "create_buffer"})
+_MEMORY_CALLS = frozenset({"allocate", "map", "bind", "create_buffer", "bind_buffers"})
 FIXES: dict[type[BackendError], str] = {
     KernelCompileFailed: "run spirv-val on the module, and report it with the driver's version if it passes",
     DispatchFailed: "run the shader under the Khronos validation layer",

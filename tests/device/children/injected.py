@@ -164,8 +164,14 @@ def lost(call: str) -> dict[str, object]:
     asked = uses(driver)
     mandelbrot = driver.compile(shipped_module("mandelbrot"), {"MAX_ITERATIONS": 2})
     view = {"left": 0, "top": 0, "step": 1, "width": 4, "height": 4}
+    kernel = driver.compile(shipped_module("saxpy"))
+    kept = bound(driver, kernel)
     _layer.inject(call, 1, -4)
-    first = failure_of(lambda: mandelbrot(push_constants=view, workgroups=(1, 1), out_shapes={"escape": 16}))
+    if call == "bind_buffers":  # to the pipeline of the first binding
+        first = failure_of(lambda: bound(driver, kernel))
+    else:
+        first = failure_of(lambda: mandelbrot(push_constants=view, workgroups=(1, 1), out_shapes={"escape": 16}))
+    del kept
     said = {use: repr(failure_of(action)) for use, action in asked.items()}
     said["close"] = repr(failure_of(driver.close))
     said["close again"] = repr(failure_of(driver.close))

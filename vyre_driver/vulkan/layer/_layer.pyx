@@ -139,7 +139,7 @@ COUNTERS = (
     "pipelines_created", "pipelines_shared", "blobs_given", "blobs_taken", "features_enabled", "work_pending",
     "failures_recorded", "command_pools_created", "command_pools_reused",
 )
-CALLS = ("none", "allocate", "map", "bind", "create_buffer", "submit", "wait", "create_pipeline")
+CALLS = ("none", "allocate", "map", "bind", "create_buffer", "submit", "wait", "create_pipeline", "bind_buffers")
 HOOKS = (
     "pipeline_cache", "fences", "waits", "memory", "features", "results", "barriers", "shared_pipelines", "command_pools",
 )

@@ -48,7 +48,7 @@ void vyre_drop_bound(vyre_device *device, const vyre_bound *bound) {
 }
 
 static VkResult fill(vyre_device *device, const vyre_range_of *parts, uint32_t count, vyre_bound *bound) {
-  VkResult result = vyre_injected(VYRE_CALL_CREATE_PIPELINE);
+  VkResult result = vyre_injected(VYRE_CALL_BIND_BUFFERS);
   if (result == VK_SUCCESS) result = vyre_take_descriptor_pool(device, count, &bound->pool);
   if (result != VK_SUCCESS) return result;
   VkDescriptorSetAllocateInfo info = {
@@ -89,5 +89,5 @@ VkResult vyre_bind_buffers(
     }
   }
   vyre_leave(device);
-  return vyre_record(device, VYRE_CALL_CREATE_PIPELINE, result, 0);
+  return vyre_record(device, VYRE_CALL_BIND_BUFFERS, result, 0);
 }

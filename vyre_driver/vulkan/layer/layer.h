@@ -45,6 +45,7 @@ enum vyre_call {
   VYRE_CALL_SUBMIT,
   VYRE_CALL_WAIT,
   VYRE_CALL_CREATE_PIPELINE,
+  VYRE_CALL_BIND_BUFFERS, /* the layer's own: bindings.c */
   VYRE_CALL_COUNT,
 };
 

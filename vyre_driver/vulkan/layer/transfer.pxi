@@ -159,7 +159,7 @@ def bind_buffers(LayerDevice device not None, Bound like not None, tuple parts n
     vyre_end_making(&outer)
     vyre_this_thread().failure = outer.failure  # the result tells
     if result < VK_SUCCESS:
-        return Failure("create_pipeline", result, 0)
+        return Failure("bind_buffers", result, 0)
     made.owner = device
     return made
 

@@ -337,7 +337,7 @@ class DriverPool:
 
 
 class PooledKernel(DescribedByKernel):
-    """A kernel on every device of a pool; made by ``DriverPool.compile``. It tells of itself what ``Kernel`` does."""
+    """A kernel on every device of a pool; made by ``DriverPool.compile``. It has the attributes of a ``Kernel``."""
 
     def __init__(
         self,
@@ -351,7 +351,7 @@ class PooledKernel(DescribedByKernel):
         self._module = module
         self._specs = constants
         self._kernels = kernels
-        (self._told_by,) = kernels.values()
+        (self._described_by,) = kernels.values()
 
     __reduce_ex__ = refuse_copies
 

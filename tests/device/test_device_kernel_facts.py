@@ -1,4 +1,4 @@
-"""What a tuned kernel and a pool's tell of themselves, as a kernel does."""
+"""The attributes that a tuned kernel and a pool's kernel share with a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tuning is told: arrays and push constants by name, its grid, its time; and what is refused at once."""
+"""What a tuning takes: arrays and push constants by name, its grid, its time; and what is refused at once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_arrays_and_push_constants_are_given_by_name_as_in_a_call(driver: Driver
     assert found.tolist() == (4 * X + 1).tolist()
 
 
-def test_what_is_missing_unknown_or_given_twice_is_told_before_anything_is_timed(driver: Driver) -> None:
+def test_what_is_missing_unknown_or_given_twice_is_refused_before_anything_is_timed(driver: Driver) -> None:
     calls: dict[str, Any] = {
         "no push constants": lambda: driver.tune(MODULE, X, X, **CALL),
         "one left": lambda: driver.tune(MODULE, X, X, factor=3, **CALL),
@@ -152,7 +152,7 @@ def test_seconds_are_a_number_above_0(driver: Driver, seconds: Any) -> None:  # 
     )
 
 
-def test_where_all_fail_for_one_reason_it_is_told_once(driver: Driver) -> None:
+def test_where_all_fail_for_one_reason_it_is_reported_once(driver: Driver) -> None:
     with pytest.raises(TuningFailed) as caught:
         driver.tune(MODULE, X, X, workgroups=lambda _: (1, 2, 3, 4), push_constants=PUSHED, **CALL)
     problem = caught.value.problem

@@ -1,4 +1,4 @@
-"""What a buffer tells of itself, and nobody assigns: its shape changes with its memory only, and a mistyped name is told."""
+"""The attributes of a buffer, which are read-only: its shape does not change, and a mistyped name is refused."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ class TensorBuffer:
     def copy_range(self, source: TensorBuffer, source_offset: int, offset: int, byte_len: int, deadline: Deadline) -> None:
         """Copy bytes of another buffer of the device, or of this one, to ``offset``.
 
-        Ranges of one buffer that overlap are the caller's to refuse: the device cannot copy them, and ValueError tells of it.
+        Ranges of one buffer that overlap are the caller's to refuse: the device cannot copy them, and ValueError is raised.
         """
         if not byte_len:
             return

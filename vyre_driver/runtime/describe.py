@@ -28,52 +28,52 @@ class SignatureProperty(property):
 
 
 class DescribedByKernel:
-    """What stands for kernels on several devices and tells of itself what each of them does."""
+    """The attributes of a ``Kernel``, for what stands for equal kernels on several devices."""
 
-    _told_by: Kernel
+    _described_by: Kernel
 
     @property
     def name(self) -> str:
         """The module's or the program's name."""
-        return self._told_by.name
+        return self._described_by.name
 
     @property
     def signature(self) -> str:
         """What a call takes, as ``Kernel.signature``."""
-        return self._told_by.signature
+        return self._described_by.signature
 
     @SignatureProperty
     def __signature__(self) -> inspect.Signature:
         """What ``inspect.signature`` shows, as of a ``Kernel``."""
-        found: inspect.Signature = self._told_by.__signature__
+        found: inspect.Signature = self._described_by.__signature__
         return found
 
     @property
     def buffers(self) -> tuple[Binding, ...]:
         """The buffers that a call takes, in binding order: name, role, type and size of each."""
-        return self._told_by.buffers
+        return self._described_by.buffers
 
     @property
     def push_constants(self) -> tuple[Member, ...]:
         """The push constants: name, offset in bytes and type of each."""
-        return self._told_by.push_constants
+        return self._described_by.push_constants
 
     @property
     def constants(self) -> dict[str, int | float | bool]:
         """The value of each specialization constant by name, as ``Kernel.constants``."""
-        return self._told_by.constants
+        return self._described_by.constants
 
     @property
     def workgroup_size(self) -> tuple[int, int, int]:
         """Invocations of a workgroup along x, y, z; what ``workgroups`` counts."""
-        return self._told_by.workgroup_size
+        return self._described_by.workgroup_size
 
     def disassemble(self) -> str:
         """Return the SPIR-V that runs as text, by spirv-dis; raises as ``Kernel.disassemble``."""
-        return self._told_by.disassemble()
+        return self._described_by.disassemble()
 
     def _repr_html_(self) -> str:
-        return self._told_by._repr_html_()
+        return self._described_by._repr_html_()
 
 
 def described_binding(binding: Binding) -> str:

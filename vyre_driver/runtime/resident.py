@@ -308,7 +308,7 @@ def check_out(arguments: Sequence[BufferArgument], buffers: Sequence[Buffer], ta
     """Check that no buffer of ``out`` is one that the kernel reads in another place.
 
     An array in ``out`` gets its result when all is read. Who gives one buffer for two arguments says that each invocation reads
-    only what it writes, which nobody can tell of a shader; ``out`` says nothing of the kind.
+    only what it writes, which no inspection of a shader finds out; ``out`` says nothing of the kind.
     """
     for one, buffer in zip(arguments, buffers, strict=True):
         if not any(target is buffer for target in targets):

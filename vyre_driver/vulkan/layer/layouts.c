@@ -13,18 +13,7 @@
 #define MAX_SETS 16
 #define MAX_PUSH_RANGES 16
 
-static VkResult make_set_layout(vyre_device *device, const void *info, const VkAllocationCallbacks *allocator, uint64_t *out) {
-  VkDescriptorSetLayout made = VK_NULL_HANDLE;
-  VkResult result = device->vk.CreateDescriptorSetLayout(device->handle, info, allocator, &made);
-  *out = VYRE_HANDLE(made);
-  return result;
-}
-
-static void end_set_layout(vyre_device *device, uint64_t handle, const VkAllocationCallbacks *allocator) {
-  device->vk.DestroyDescriptorSetLayout(device->handle, (VkDescriptorSetLayout)(uintptr_t)handle, allocator);
-}
-
-const vyre_kind vyre_set_layout_kind = {VYRE_SET_LAYOUT, false, make_set_layout, end_set_layout};
+VYRE_KIND(vyre_set_layout_kind, VYRE_SET_LAYOUT, false, DescriptorSetLayout)
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_set_layout(
     VkDevice handle, const VkDescriptorSetLayoutCreateInfo *info, const VkAllocationCallbacks *allocator,
@@ -54,18 +43,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_set_layout(
   vyre_unshare(device, &device->set_layouts, &vyre_set_layout_kind, VYRE_HANDLE(layout), allocator);
 }
 
-static VkResult make_pipeline_layout(vyre_device *device, const void *info, const VkAllocationCallbacks *allocator, uint64_t *out) {
-  VkPipelineLayout made = VK_NULL_HANDLE;
-  VkResult result = device->vk.CreatePipelineLayout(device->handle, info, allocator, &made);
-  *out = VYRE_HANDLE(made);
-  return result;
-}
-
-static void end_pipeline_layout(vyre_device *device, uint64_t handle, const VkAllocationCallbacks *allocator) {
-  device->vk.DestroyPipelineLayout(device->handle, (VkPipelineLayout)(uintptr_t)handle, allocator);
-}
-
-const vyre_kind vyre_pipeline_layout_kind = {VYRE_PIPELINE_LAYOUT, false, make_pipeline_layout, end_pipeline_layout};
+VYRE_KIND(vyre_pipeline_layout_kind, VYRE_PIPELINE_LAYOUT, false, PipelineLayout)
 
 static bool find_serials(vyre_device *device, const VkPipelineLayoutCreateInfo *info, uint64_t *serials) {
   bool found = true;
@@ -105,18 +83,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_pipeline_layout(
   vyre_unshare(device, &device->pipeline_layouts, &vyre_pipeline_layout_kind, VYRE_HANDLE(layout), allocator);
 }
 
-static VkResult make_descriptor_pool(vyre_device *device, const void *info, const VkAllocationCallbacks *allocator, uint64_t *out) {
-  VkDescriptorPool made = VK_NULL_HANDLE;
-  VkResult result = device->vk.CreateDescriptorPool(device->handle, info, allocator, &made);
-  *out = VYRE_HANDLE(made);
-  return result;
-}
-
-static void end_descriptor_pool(vyre_device *device, uint64_t handle, const VkAllocationCallbacks *allocator) {
-  device->vk.DestroyDescriptorPool(device->handle, (VkDescriptorPool)(uintptr_t)handle, allocator);
-}
-
-const vyre_kind vyre_descriptor_pool_kind = {VYRE_DESCRIPTOR_POOL, true, make_descriptor_pool, end_descriptor_pool};
+VYRE_KIND(vyre_descriptor_pool_kind, VYRE_DESCRIPTOR_POOL, true, DescriptorPool)
 
 typedef struct pool_facts {
   uint32_t flags, sets;

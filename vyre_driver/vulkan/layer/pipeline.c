@@ -10,18 +10,7 @@
 
 #define CACHE_HEADER_BYTES 32 /* VkPipelineCacheHeaderVersionOne: such a blob holds nothing */
 
-static VkResult make_shader_module(vyre_device *device, const void *info, const VkAllocationCallbacks *allocator, uint64_t *out) {
-  VkShaderModule made = VK_NULL_HANDLE;
-  VkResult result = device->vk.CreateShaderModule(device->handle, info, allocator, &made);
-  *out = result == VK_SUCCESS ? VYRE_HANDLE(made) : 0;
-  return result;
-}
-
-static void end_shader_module(vyre_device *device, uint64_t handle, const VkAllocationCallbacks *allocator) {
-  device->vk.DestroyShaderModule(device->handle, (VkShaderModule)(uintptr_t)handle, allocator);
-}
-
-static const vyre_kind SHADER_MODULE = {VYRE_SHADER_MODULE, false, make_shader_module, end_shader_module};
+VYRE_KIND(vyre_shader_module_kind, VYRE_SHADER_MODULE, false, ShaderModule)
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(
     VkDevice handle, const VkShaderModuleCreateInfo *info, const VkAllocationCallbacks *allocator, VkShaderModule *out) {
@@ -29,7 +18,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(
   bool is_plain = vyre_shares(device) && !info->flags && !info->pNext;
   uint64_t made = 0;
   VkResult result = vyre_share(
-      device, &device->shader_modules, &SHADER_MODULE, is_plain ? info->pCode : NULL, info->codeSize, info, allocator, &made);
+      device, &device->shader_modules, &vyre_shader_module_kind, is_plain ? info->pCode : NULL, info->codeSize, info, allocator, &made);
   *out = (VkShaderModule)(uintptr_t)made;
   return vyre_record(device, VYRE_CALL_CREATE_PIPELINE, result, 0);
 }
@@ -37,7 +26,7 @@ static VKAPI_ATTR VkResult VKAPI_CALL create_shader_module(
 static VKAPI_ATTR void VKAPI_CALL destroy_shader_module(
     VkDevice handle, VkShaderModule module, const VkAllocationCallbacks *allocator) {
   vyre_device *device = vyre_find_device(handle);
-  vyre_unshare(device, &device->shader_modules, &SHADER_MODULE, VYRE_HANDLE(module), allocator);
+  vyre_unshare(device, &device->shader_modules, &vyre_shader_module_kind, VYRE_HANDLE(module), allocator);
 }
 
 static VKAPI_ATTR VkResult VKAPI_CALL create_pipeline_cache(
@@ -199,7 +188,7 @@ static VKAPI_ATTR void VKAPI_CALL destroy_pipeline(
 
 void vyre_pipeline_close(vyre_device *device) {
   vyre_shared_close(device, &device->pipelines, &vyre_pipeline_kind);
-  vyre_shared_close(device, &device->shader_modules, &SHADER_MODULE);
+  vyre_shared_close(device, &device->shader_modules, &vyre_shader_module_kind);
   vyre_layouts_close(device);
 }
 

@@ -21,6 +21,19 @@ typedef struct vyre_kind {
   void (*destroy)(vyre_device *device, uint64_t handle, const VkAllocationCallbacks *allocator);
 } vyre_kind;
 
+/* A kind whose functions of Vulkan's are Create and Destroy of this type. */
+#define VYRE_KIND(name, object, has_state, Type) \
+  static VkResult make_##Type(vyre_device *device, const void *info, const VkAllocationCallbacks *allocator, uint64_t *out) { \
+    Vk##Type made = VK_NULL_HANDLE; \
+    VkResult result = device->vk.Create##Type(device->handle, info, allocator, &made); \
+    *out = result == VK_SUCCESS ? VYRE_HANDLE(made) : 0; \
+    return result; \
+  } \
+  static void end_##Type(vyre_device *device, uint64_t handle, const VkAllocationCallbacks *allocator) { \
+    device->vk.Destroy##Type(device->handle, (Vk##Type)(uintptr_t)handle, allocator); \
+  } \
+  const vyre_kind name = {object, has_state, make_##Type, end_##Type};
+
 bool vyre_shares(const vyre_device *device); /* whether equal objects are to be one */
 unsigned char *vyre_append(unsigned char *at, const void *data, size_t size); /* a length and so many bytes; returns the end */
 
@@ -39,7 +52,8 @@ vyre_shared *vyre_shared_find(vyre_shared *list, uint64_t handle);              
 vyre_shared *vyre_shared_take(vyre_shared **list, const void *data, size_t size);       /* an equal one, with a user more, or NULL */
 void vyre_shared_add(vyre_device *device, vyre_shared **list, const void *data, size_t size, uint64_t handle); /* with one user */
 
-extern const vyre_kind vyre_pipeline_kind;        /* pipeline.c */
+extern const vyre_kind vyre_pipeline_kind;        /* pipeline.c, */
+extern const vyre_kind vyre_shader_module_kind;
 extern const vyre_kind vyre_set_layout_kind;      /* layouts.c, */
 extern const vyre_kind vyre_pipeline_layout_kind;
 extern const vyre_kind vyre_descriptor_pool_kind;

@@ -274,7 +274,6 @@ def test_the_time_is_data_with_json_and_the_result_that_of_one_run(run_cli: RunC
     for one in (found["call"], found["device"]):
         assert 0 < one["min_ns"] <= one["median_ns"]
         assert one["bytes_per_s"] == pytest.approx(96e9 / one["median_ns"], rel=0.01)
-    assert found["device"]["median_ns"] < found["call"]["median_ns"]
     assert np.load(work / "y.npy").tolist() == EXPECTED.tolist()
 
 

@@ -161,16 +161,16 @@ def test_a_block_of_anything_else_is_left_to_the_plain_packing(types: list[Memor
 def test_a_calls_numbers_are_packed_where_nothing_else_is_named(
     named: dict[str, object], push_constants: object, *, are_shared: bool, words: tuple[int, ...] | None
 ) -> None:
-    packer = packer_of([Member("n", 0, Scalar("u", 32))], 4)
+    packer = packer_of([Member("n", 0, Scalar("u", 32))], 4, ["n"] if are_shared else ["x"])
     assert packer is not None
-    assert packer.pack_call(named, push_constants, are_shared) == words
+    assert packer.pack_call(named, push_constants) == words
 
 
 @pytest.mark.parametrize(("push", "words"), [({}, ()), ({"n": 1}, None), (None, None)])
 def test_a_call_without_push_constants_has_no_words(push: object, words: tuple[int, ...] | None) -> None:
     packer = packer_of([], 0)
     assert packer is not None
-    assert (packer.pack(push), packer.pack_call({}, None, are_shared=False)) == (words, ())
+    assert (packer.pack(push), packer.pack_call({}, None)) == (words, ())
 
 
 @pytest.mark.parametrize(

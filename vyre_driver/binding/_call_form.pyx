@@ -137,20 +137,23 @@ def as_contiguous(tuple arrays not None, tuple positions not None, object copied
 cdef class PushPacker:
     """Packs push constants that are all single numbers of 32 bits, at multiples of 4 bytes.
 
-    ``members`` are (name, byte offset, ``u``, ``i`` or ``f``); ``word_count`` is the block's length, at most 64.
+    ``members`` are (name, byte offset, ``u``, ``i`` or ``f``); ``word_count`` is the block's length, at most 64. ``are_shared``
+    says that a name may be a buffer's as well.
     """
 
     cdef tuple _names
     cdef uint32_t[MOST_WORDS] _places
     cdef int[MOST_WORDS] _kinds
     cdef Py_ssize_t _word_count
+    cdef bint _are_shared
 
-    def __cinit__(self, tuple members not None, Py_ssize_t word_count):
+    def __cinit__(self, tuple members not None, Py_ssize_t word_count, bint are_shared=False):
         cdef Py_ssize_t i
         if not 0 <= word_count <= MOST_WORDS or len(members) > MOST_WORDS:
             raise ValueError(f"{len(members)} push constants in {word_count} words, and there are {MOST_WORDS} at most")
         self._names = tuple([name for name, _, _ in members])
         self._word_count = word_count
+        self._are_shared = are_shared
         for i in range(len(members)):
             _, offset, kind = members[i]
             if offset % 4 or not 0 <= offset // 4 < word_count:
@@ -158,13 +161,13 @@ cdef class PushPacker:
             self._places[i] = offset // 4
             self._kinds[i] = {"u": UNSIGNED, "i": SIGNED, "f": FLOAT}[kind]
 
-    def pack_call(self, dict named not None, push_constants, bint are_shared) -> tuple[int, ...] | None:
+    def pack_call(self, dict named not None, push_constants) -> tuple[int, ...] | None:
         """Return the block of a call as words: of its keywords, or of ``push_constants`` where those are not None.
 
-        None where anything else is named, or a name may be a buffer's as well (``are_shared``), and where ``pack`` gives None.
+        None where anything else is named, or a name may be a buffer's as well, and where ``pack`` gives None.
         """
         if push_constants is None:
-            return None if are_shared and named else self.pack(named)
+            return None if self._are_shared and named else self.pack(named)
         return None if named else self.pack(push_constants)
 
     cpdef tuple pack(self, object given):

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -47,8 +46,7 @@ class Resident(Protocol):
     dtype: np.dtype[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class BufferArgument:
+class BufferArgument(NamedTuple):
     """A checked argument of one dispatch.
 
     ``given`` is exactly ``byte_len`` bytes, contiguous or not, or None for a fresh output or a resident buffer; ``position`` is
@@ -329,13 +327,14 @@ def _check_given(binding: Binding, position: int, given: object, *, of_kernel: b
     if not of_kernel:
         refuse_resident(binding, given)
     elif _is_resident(given):
-        return replace(_check_resident(binding, given, allow_empty=True), position=position)  # type: ignore[arg-type]
+        return _check_resident(binding, given, allow_empty=True)._replace(position=position)  # type: ignore[arg-type]
     return check_array(binding, position, given, allow_empty=of_kernel)
 
 
 def _is_resident(given: object) -> bool:
     """Whether it is a Buffer, whose module needs this one."""
-    return hasattr(type(given), "lifetime") and hasattr(type(given), "overlaps")
+    kind = type(given)
+    return kind is not np.ndarray and hasattr(kind, "lifetime") and hasattr(kind, "overlaps")
 
 
 def refuse_resident(binding: Binding, given: object) -> None:

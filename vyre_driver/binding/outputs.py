@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,7 +108,7 @@ def _reshaped(argument: BufferArgument, shape: tuple[int, ...] | None) -> Buffer
     """Return an output with the shape that is wanted, where its elements have one: not of bytes, nor behind a header."""
     if shape is None or math.prod(shape) != math.prod(argument.shape):
         return argument
-    return replace(argument, shape=shape)
+    return argument._replace(shape=shape)
 
 
 def _element_axes(binding: Binding) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from vyre_driver.errors import InvalidPushConstant
 from vyre_driver.spirv.layout import Scalar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from vyre_driver.spirv.layout import Member, MemoryType
 
@@ -22,15 +22,19 @@ _WORD_BITS = 32
 _MAX_PACKED_BYTES = 256  # what _call_form.PushPacker has room for
 
 
-def packer_of(members: Sequence[Member], byte_len: int) -> _call_form.PushPacker | None:
-    """Return the fast packer of a block of single 32-bit numbers, 256 bytes at most, or of none; None for any other block."""
+def packer_of(members: Sequence[Member], byte_len: int, buffers: Collection[str] = ()) -> _call_form.PushPacker | None:
+    """Return the fast packer of a block of single 32-bit numbers, 256 bytes at most, or of none; None for any other block.
+
+    ``buffers`` are the names of the kernel's buffers, which its keywords may mean as well.
+    """
     scalars = [member.type for member in members if isinstance(member.type, Scalar)]
     if len(scalars) < len(members) or byte_len > _MAX_PACKED_BYTES:
         return None
     if any(scalar.bits != _WORD_BITS or scalar.kind == "b" for scalar in scalars):
         return None
     places = [(member.name, member.offset, scalar.kind) for member, scalar in zip(members, scalars, strict=True)]
-    return _call_form.PushPacker(tuple(places), byte_len // 4 if members else 0)
+    are_shared = any(member.name in buffers for member in members)
+    return _call_form.PushPacker(tuple(places), byte_len // 4 if members else 0, are_shared)
 
 
 def pack_push_constants(

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.options import CallOptions
     from vyre_driver.vulkan.devices import DeviceLimits
 
+    Contents = list[NDArray[Any] | None]
+
 
 class ArrayCalls:
     """The calls of one kernel that bring arrays alone."""
@@ -61,10 +63,10 @@ class ArrayCalls:
         return written(targets, self._finished(call, raw))
 
     def run_again(
-        self, found: tuple[ProvenCall, list[NDArray[Any] | None]], push_words: tuple[int, ...], timeout: float | None
+        self, call: ProvenCall, contents: Contents, push_words: tuple[int, ...], timeout: float | None
     ) -> list[NDArray[Any]]:
-        """Run what ``calls.find`` found."""
-        return self._run(*found, push_words, False, timeout, 0)
+        """Run what ``calls.find`` found, with other contents."""
+        return self._run(call, contents, push_words, False, timeout, 0)
 
     def _run(  # noqa: PLR0913 -- a call, taken apart
         self,
@@ -90,11 +92,11 @@ class ArrayCalls:
         arrays: tuple[object, ...],
         groups: tuple[int, int, int] | None,
         out_shapes: Mapping[str, int | tuple[int, ...]] | None,
-    ) -> tuple[ProvenCall, list[NDArray[Any] | None], int]:
+    ) -> tuple[ProvenCall, Contents, int]:
         """Prove a call, or find that it has the form of one that was proven; returns also the contents of its buffers."""
         found = self.calls.find(arrays, groups, out_shapes)
         if found is not None:
-            return (*found, 0)
+            return found, _call_form.as_contiguous(arrays, found.positions, np.ascontiguousarray), 0
         call, contents, pipeline_ns, is_packed = self._prepare(arrays, groups, out_shapes)
         if not is_packed:  # values have to be packed again, of the same types and shapes too
             self.calls.remember(_call_form.call_form(arrays, groups, out_shapes, np.ndarray), call)
@@ -105,7 +107,7 @@ class ArrayCalls:
         arrays: tuple[object, ...],
         groups: tuple[int, int, int] | None,
         out_shapes: Mapping[str, int | tuple[int, ...]] | None,
-    ) -> tuple[ProvenCall, list[NDArray[Any] | None], int, bool]:
+    ) -> tuple[ProvenCall, Contents, int, bool]:
         """Prove that the call fits; returns it, the contents, the ns its pipeline took if made now, and if it is packed."""
         arguments = checked_arguments(self._source.plan, arrays, out_shapes)
         counts = self._source.rules.push_words(arguments)

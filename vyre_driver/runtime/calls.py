@@ -14,8 +14,6 @@ from vyre_driver.process.call_lock import call_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from numpy.typing import NDArray
-
     from vyre_driver.binding.structure import ResultForm
     from vyre_driver.kompute.pipeline import RecordedDispatch
     from vyre_driver.runtime.room import Room
@@ -57,19 +55,16 @@ class ProvenCalls:
 
     def find(
         self, arrays: tuple[object, ...], groups: Sequence[int] | None, out_shapes: Mapping[str, int | tuple[int, ...]] | None
-    ) -> tuple[ProvenCall, list[NDArray[Any] | None]] | None:
-        """Return the call of this form that was proven before, and the contents of its buffers; None if there is none."""
+    ) -> ProvenCall | None:
+        """Return the call of this form that was proven before, None if there is none."""
         latest = self._latest
         if latest is not None and _call_form.matches(latest[0], arrays, groups, out_shapes, np.ndarray):
-            call = latest[1]
-        else:
-            form = _call_form.call_form(arrays, groups, out_shapes, np.ndarray)
-            found = self._calls.get(form)
-            if found is None:
-                return None
+            return latest[1]
+        form = _call_form.call_form(arrays, groups, out_shapes, np.ndarray)
+        found = self._calls.get(form)
+        if found is not None:
             self.remember(form, found)
-            call = found
-        return call, _call_form.as_contiguous(arrays, call.positions, np.ascontiguousarray)
+        return found
 
     def remember(self, form: _call_form.Form | None, call: ProvenCall) -> None:
         """Keep a proven call: another with arrays of the same types and shapes needs no proof."""

@@ -6,7 +6,9 @@ import inspect
 import time
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.binding._call_form import plain_workgroups
+import numpy as np
+
+from vyre_driver.binding._call_form import as_contiguous, plain_workgroups
 from vyre_driver.binding.arguments import check_switch
 from vyre_driver.binding.grid import given_groups
 from vyre_driver.binding.names import in_binding_order, split_named
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.binding.plan import Binding
+    from vyre_driver.runtime.array_calls import Contents
     from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.calls import ProvenCall
     from vyre_driver.runtime.context import Context
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.trace import Trace
     from vyre_driver.spirv.layout import Member
 
-    Again = tuple[ProvenCall, list[NDArray[Any] | None]]
+    Again = tuple[ProvenCall, Contents, tuple[int, ...]]
 
 
 class Kernel:
@@ -55,9 +58,9 @@ class Kernel:
         self._pipelines = KernelPipelines(context, compiled)
         self._array_calls = ArrayCalls(self._pipelines)
         self._resident_calls = ResidentCalls(self._pipelines, self._array_calls)
-        self._packer = packer_of(self.source.push_constants, self.source.push_constant_bytes)
-        buffers = {one.name for one in self.plan.descriptors}
-        self._has_shared_names = any(one.name in buffers for one in self.source.push_constants)
+        self._proven = None if context.is_strict else self._array_calls.calls  # each strict call is checked anew
+        names = {one.name for one in self.plan.descriptors}
+        self._packer = packer_of(self.source.push_constants, self.source.push_constant_bytes, names)
 
     def __call__(  # noqa: PLR0913 -- what a call takes, by keyword
         self,
@@ -145,7 +148,7 @@ class Kernel:
             if again is not None:
                 if label is not None:
                     check_text("label", label)
-                outputs: list[Any] = self._array_calls.run_again(again[0], again[1], timeout)
+                outputs: list[Any] = self._array_calls.run_again(*again, timeout)
             else:
                 check_switch("strict", strict)
                 check_switch("split", split)
@@ -194,7 +197,7 @@ class Kernel:
             packer = self._packer
             words = None
             if packer is not None and invocations is None:
-                words = packer.pack_call(named, push_constants, self._has_shared_names)
+                words = packer.pack_call(named, push_constants)
             groups = None if workgroups is None else plain_workgroups(workgroups)
             if words is not None and (groups is None) is (workgroups is None):
                 return self._bound(buffers, groups, words)
@@ -280,15 +283,19 @@ class Kernel:
         workgroups: int | Sequence[int] | None,
         push_constants: Mapping[str, object] | None,
         out_shapes: Mapping[str, int | tuple[int, ...]] | None,
-    ) -> tuple[Again, tuple[int, ...]] | None:
-        """Return the call that was proven before, and the push constants' words, if this one has its form and is all plain."""
-        packer = self._packer
-        words = None if packer is None else packer.pack_call(named, push_constants, self._has_shared_names)
-        groups = None if workgroups is None else plain_workgroups(workgroups)
-        if words is None or self._context.is_strict or (groups is None) is not (workgroups is None):
+    ) -> Again | None:
+        """Return the call that was proven before, if this one has its form and is all plain; with contents and push words."""
+        packer, proven = self._packer, self._proven
+        words = None if packer is None else packer.pack_call(named, push_constants)
+        if words is None or proven is None:
             return None
-        found = self._array_calls.calls.find(arrays, groups, out_shapes)
-        return None if found is None else (found, words)
+        groups = None
+        if workgroups is not None:
+            groups = plain_workgroups(workgroups)
+            if groups is None:
+                return None
+        found = proven.find(arrays, groups, out_shapes)
+        return None if found is None else (found, as_contiguous(arrays, found.positions, np.ascontiguousarray), words)
 
     def _run(self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions) -> list[Buffer | NDArray[Any]]:
         plan = self.source.plan
@@ -311,7 +318,7 @@ class Kernel:
         """Return the arrays in binding order, and the push constants' words."""
         source, given = self.source, options.push_constants
         packer = self._packer
-        words = None if packer is None else packer.pack_call(named, given, self._has_shared_names)
+        words = None if packer is None else packer.pack_call(named, given)
         if words is not None:
             return arrays, words
         if named:

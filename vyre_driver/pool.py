@@ -364,7 +364,8 @@ class PooledKernel(DescribedByKernel):
     def __call__(self, *arrays: object, **options: Any) -> Future[NDArray[Any] | tuple[NDArray[Any], ...]]:  # noqa: ANN401 -- Kernel's
         """Call the kernel on the device that has least to do; takes what ``Kernel.__call__`` takes.
 
-        The arrays must stay as they are until the future is done. What the call returns or raises is the future's.
+        The arrays, also those of ``out``, must stay as they are until the future is done. What the call returns or raises is
+        the future's.
         """
         return self._pool.submit(lambda driver: self._kernel(driver)(*arrays, **options))
 

@@ -42,10 +42,10 @@ def test_a_tuned_kernels_signature_is_that_of_its_calls(layered: Driver) -> None
         made.name: [(one.name, one.kind.name, one.default) for one in inspect.signature(made).parameters.values()]
         for made in (kernels.matmul(layered), kernels.histogram(layered))
     }
-    position = "POSITIONAL_ONLY"
+    position, out = "POSITIONAL_ONLY", ("out", "KEYWORD_ONLY", None)
     assert found == {
-        "matmul": [("a", position, inspect.Parameter.empty), ("b", position, inspect.Parameter.empty)],
-        "histogram": [("x", position, inspect.Parameter.empty), ("bins", "KEYWORD_ONLY", 256)],
+        "matmul": [("a", position, inspect.Parameter.empty), ("b", position, inspect.Parameter.empty), out],
+        "histogram": [("x", position, inspect.Parameter.empty), ("bins", "KEYWORD_ONLY", 256), out],
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -19,17 +19,33 @@ if TYPE_CHECKING:
     from vyre_driver.binding.plan import Binding, BindingPlan
 
 
-def targets_of(plan: BindingPlan, out: object) -> tuple[object, ...]:
-    """Return what each output is written to, in binding order: what ``out`` gives, None for a new array.
+class Named(Protocol):
+    """What is written, as messages have it."""
 
-    Raises InvalidInput if ``out`` gives another number than there are outputs.
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def described(self) -> str:
+        """What it is, with its name."""
+
+
+def targets_of(plan: BindingPlan, out: object) -> tuple[object, ...]:
+    """Return what each output is written to, in binding order; as ``named_targets``."""
+    return named_targets([one.name for one in plan.descriptors if one.output_index is not None], out, f"the {plan.subject}")
+
+
+def named_targets(names: Sequence[str], out: object, subject: str) -> tuple[object, ...]:
+    """Return what each of these outputs is written to, in their order: what ``out`` gives, None for a new array.
+
+    Raises InvalidInput if ``out`` gives another number than the ``subject`` has outputs, or something that is no target.
     """
-    names = [one.name for one in plan.descriptors if one.output_index is not None]
     if isinstance(out, Mapping):
         unknown = [name for name in out if name not in names]
         if unknown:
             raise InvalidInput(
-                f"out names {unknown[0]!r}, which the {plan.subject} does not write",
+                f"out names {unknown[0]!r}, which {subject} does not write",
                 fix=f"name {', '.join(map(repr, names))}",
                 name=unknown[0],
             )
@@ -37,8 +53,8 @@ def targets_of(plan: BindingPlan, out: object) -> tuple[object, ...]:
     found = out if isinstance(out, tuple | list) else (out,)
     if len(found) != len(names):
         raise InvalidInput(
-            f"out gives {len(found)} array(s), and the {plan.subject} writes {len(names)}: {', '.join(map(repr, names))}",
-            fix="give a tuple with an array, a buffer or None for each, in binding order",
+            f"out gives {len(found)} array(s), and {subject} writes {len(names)}: {', '.join(map(repr, names))}",
+            fix="give a tuple with an array, a buffer or None for each, in that order",
             expected=len(names),
             received=len(found),
         )
@@ -132,7 +148,7 @@ def returned_form(
     return (length // dtype.itemsize,), dtype
 
 
-def check_apart(written: Sequence[tuple[Binding, object]]) -> None:
+def check_apart(written: Sequence[tuple[Named, object]]) -> None:
     """Check that no two outputs share memory, arrays or buffers: nobody knows which of them would be last."""
     for place, (one, target) in enumerate(written):
         for other, earlier in written[:place]:

@@ -1,7 +1,7 @@
 """Ready-made tunable kernels: call them on arrays, with the best known constants for the device and the size.
 
-Each function returns a ``TunedKernel`` on a driver: called with numpy arrays, or bound to resident buffers. All are right for
-every size, and refuse by name what they do not take. ``KERNELS`` has their definitions by name (docs/kernels.md).
+Each function returns a ``TunedKernel`` on a driver: called with numpy arrays and resident buffers, or bound to buffers. All are
+right for every size, and refuse by name what they do not take. ``KERNELS`` has their definitions by name (docs/kernels.md).
 """
 
 from __future__ import annotations

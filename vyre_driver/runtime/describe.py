@@ -120,12 +120,13 @@ def call_signature(
 
 
 def tuned_signature(inputs: Sequence[str], parameters: Sequence[inspect.Parameter]) -> inspect.Signature:
-    """Return the signature of calls that take arrays by position, and parameters by keyword."""
+    """Return the signature of calls that take arrays by position, parameters by keyword, and ``out``."""
     found: list[inspect.Parameter] = []
     taken: set[str] = set()
     for name in inputs:
         found += _parameter(name, inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.empty, np.ndarray, taken)
-    return inspect.Signature([*found, *parameters])
+    out = inspect.Parameter("out", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=object)
+    return inspect.Signature([*found, *parameters, out])
 
 
 def _parameter(name: str, kind: Any, default: Any, annotation: Any, taken: set[str]) -> list[inspect.Parameter]:  # noqa: ANN401 -- inspect's

@@ -19,7 +19,7 @@ from interruption_waits import WAITS
 from interruption_world import BYTES, ONCE, PUSH, TWICE, Stage, World, X, call, check, nothing
 from kernels import glsl
 
-from vyre_driver import Driver, DriverPool, SpirvModule
+from vyre_driver import Driver, DriverPool, SpirvModule, kernels
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.ir import Program
 from vyre_driver.kompute.deadline import Deadline
@@ -88,6 +88,21 @@ def called_with_many_sizes(world: World) -> Iterator[Stage]:
     def act() -> None:
         for size in (20, 1):
             check(np.array_equal(kernel(X[:size], push_constants=PUSH), ONCE[:size]))
+
+    yield Stage(world.driver, act, nothing)
+
+
+def tuned(world: World) -> Iterator[Stage]:
+    """Call a kernel of several dispatches with what is kept for arrays, and with what is made for a call with buffers."""
+    kernel, given, total = kernels.reduce_sum(world.driver), np.arange(20_000, dtype=np.uint32), 20_000 * 19_999 // 2
+    out, here = np.empty((), np.uint32), world.driver.buffer(given)
+    there = world.driver.empty((), np.uint32)
+    kernel(given)
+
+    def act() -> None:
+        check(kernel(given, out=out) is out and out == total)
+        check(kernel(here).read() == total)
+        check(kernel(given, out=there) is there and there.read() == total)
 
     yield Stage(world.driver, act, nothing)
 
@@ -257,6 +272,7 @@ INTERRUPTED = {
         program_warm,
         called,
         called_with_many_sizes,
+        tuned,
         bound,
         submitted,
         *WAITS,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Operand
+from vyre_driver.autotune.measure.definition import Call, DeviceFacts
+from vyre_driver.autotune.measure.placement import CallBuffers, ResidentCall, bind_plan
 from vyre_driver.autotune.store.records import size_text
 from vyre_driver.binding.arguments import as_array
 from vyre_driver.display.line import count, one_line
-from vyre_driver.errors import DispatchFailed, InvalidInput
+from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.process.call_lock import call_lock
 from vyre_driver.process.copies import refuse_copies
@@ -21,17 +23,15 @@ from vyre_driver.telemetry.events import EventKind
 
 if TYPE_CHECKING:
     import inspect
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from vyre_driver.autotune.measure.definition import KernelDefinition, Plan, Size, Step
+    from vyre_driver.autotune.measure.bound_plan import BoundPlan
+    from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Size, Step
     from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
-    from vyre_driver.runtime.batch import Batch
-    from vyre_driver.runtime.bound import BoundKernel
-    from vyre_driver.runtime.futures import DispatchFuture
     from vyre_driver.runtime.kernel import Kernel
     from vyre_driver.spirv.module import SpirvModule
 
@@ -66,7 +66,7 @@ class TunedKernel:
         self._compiled: dict[object, tuple[SpirvModule | Program, Kernel]] = {}
         self._known: dict[Size, Candidate] = {}
         self._latest: tuple[Size | None, Candidate] = None, self.candidates[0]
-        self._calls: OrderedDict[object, _CallBuffers] = OrderedDict()  # the latest last
+        self._calls: OrderedDict[object, CallBuffers] = OrderedDict()  # the latest last
         self._lock = threading.RLock()  # of what is compiled and tuned
         self._calling = call_lock(definition.name)  # of the calls, their buffers and what is bound to them
         driver.context.room.add(self)
@@ -122,42 +122,59 @@ class TunedKernel:
         told = f"chosen{f' for {size_text(size)}' if size else ''}: {chosen}"
         return one_line("TunedKernel", self.signature, space, "nothing chosen yet" if size is None else told)
 
-    def __call__(self, *arrays: object, **parameters: Any) -> NDArray[Any] | tuple[NDArray[Any], ...]:  # noqa: ANN401 -- what the definition takes
+    def __call__(self, *arrays: object, out: object = None, **parameters: Any) -> Any:  # noqa: ANN401 -- an array, a buffer, or a tuple of them
         """Run it on arrays, in the order of ``definition.inputs``; one array comes back, or a tuple.
 
-        The buffers of the last four shapes are kept, for calls with arrays like those; they go where memory is wanted.
+        Each is a resident buffer of this driver, or what a ``Kernel`` takes. The results are numpy arrays, or buffers where
+        every array given is a buffer. A buffer that the kernel works on in place is updated; a numpy array is written only
+        where ``out`` has it.
+
+        The buffers of the last four shapes are kept, for calls with numpy arrays like those; they go where memory is wanted. A
+        call with a buffer keeps none, and takes new ones for what is not resident.
+
+        Parameters
+        ----------
+        out
+            What the output is written to, and returned: a contiguous array or a buffer of its shape and type. Where there are
+            several outputs, a tuple of them, None for a new one, or a mapping by name. A buffer that one of the other arguments
+            shares is refused, unless the definition ``may_overwrite`` it.
 
         Raises
         ------
         InvalidInput
-            If the arrays or parameters do not fit the kernel.
+            If the arrays, parameters or ``out`` do not fit the kernel; nothing has run then.
         DeviceOutOfMemory
             As a call of a ``Kernel``.
         DispatchFailed
-            As a call of a ``Kernel``.
+            As a call of a ``Kernel``, or if a buffer is closed.
         """
         try:
-            return self._called(arrays, parameters)
+            results = self._called(arrays, parameters, out)
         except Exception as error:
             self.driver.events.failed(EventKind.DISPATCH, error)
             raise
+        return results[0] if len(results) == 1 else results
 
-    def _called(self, arrays: tuple[object, ...], parameters: dict[str, Any]) -> NDArray[Any] | tuple[NDArray[Any], ...]:
-        given = [as_array(array) for array in arrays]
+    def _called(self, arrays: tuple[object, ...], parameters: dict[str, Any], out: object) -> tuple[NDArray[Any] | Buffer, ...]:
+        given = [one if isinstance(one, Buffer) else as_array(one) for one in arrays]
         operands = self.definition.operands(given)
         size = self.definition.size(operands, parameters)
-        candidate = self._tuned(operands, size)
-        form = candidate, list(operands.values()), _typed(parameters)
+        call = Call(operands, parameters, size, self._tuned(operands, size), self.device)
+        named = dict(zip(self.definition.inputs, given, strict=True))
+        targets = out.values() if isinstance(out, Mapping) else out if isinstance(out, (tuple, list)) else (out,)
+        if any(isinstance(one, Buffer) for one in (*given, *targets)):
+            return ResidentCall(self, self.definition.plan(call), named, out).run()
+        return self.driver.context.room.make(lambda: self._run(call, named, out))
 
-        def run() -> NDArray[Any] | tuple[NDArray[Any], ...]:
-            with self._calling:
-                call = next(reversed(self._calls.values()), None)
-                if call is None or call.form != form:
-                    call = self._prepared(form, Call(operands, parameters, size, candidate, self.device))
-                call.used = next(self.driver.context.room.uses)
-                return call.run(self.definition.inputs, given)
-
-        return self.driver.context.room.make(run)
+    def _run(self, wanted: Call, given: Mapping[str, Any], out: object) -> tuple[NDArray[Any], ...]:
+        """Run a call of arrays alone, in the buffers of the last one if it was like this."""
+        form = wanted.candidate, list(wanted.operands.values()), _typed(wanted.parameters)
+        with self._calling:
+            call = next(reversed(self._calls.values()), None)
+            if call is None or call.form != form:
+                call = self._prepared(form, wanted)
+            call.used = next(self.driver.context.room.uses)
+            return call.run(self.name, given, out)
 
     def bind(
         self,
@@ -181,10 +198,12 @@ class TunedKernel:
         size = self.definition.size(operands, parameters)
         chosen = self._tuned(operands, size) if candidate is None else candidate
         plan = self.definition.plan(Call(operands, parameters, size, chosen, self.device))
-        inputs = dict(zip(self.definition.inputs, buffers, strict=True))
-        self._check_outputs(plan, inputs, outputs)
-        named = inputs | dict(zip(plan.outputs, outputs, strict=True))
-        return self.driver.context.room.make(lambda: BoundPlan(self, plan, named))
+        if len(outputs) != len(plan.outputs):
+            raise InvalidInput(
+                f"{self.definition.name} writes {len(plan.outputs)} buffers and got {len(outputs)} as out",
+                fix=f"give {', '.join(plan.outputs)}",
+            )
+        return bind_plan(self, plan, dict(zip(self.definition.inputs, buffers, strict=True)), outputs)
 
     def candidate(self, size: Size) -> Candidate:
         """Return what a call of this size runs with: the best known, else the space's first."""
@@ -215,7 +234,7 @@ class TunedKernel:
             while self._calls:
                 self._calls.popitem()[1].close()
 
-    def _prepared(self, form: object, wanted: Call) -> _CallBuffers:
+    def _prepared(self, form: object, wanted: Call) -> CallBuffers:
         """Return buffers to which a call's plan is bound; under the lock, where those of earlier calls stay."""
         plan = self.definition.plan(wanted)
         memory = {**wanted.operands, **plan.outputs}
@@ -224,7 +243,7 @@ class TunedKernel:
         while len(self._calls) >= _MAX_CALLS:
             self._calls.popitem(last=False)[1].close()
         try:
-            call = call or _CallBuffers(self.driver, memory)
+            call = call or CallBuffers(self.driver, memory)
             call.bind(self, plan, form)
         except BaseException:
             if call is not None:
@@ -245,31 +264,6 @@ class TunedKernel:
                 return True
         return False
 
-    def _check_outputs(self, plan: Plan, inputs: Mapping[str, Buffer], outputs: tuple[Buffer, ...]) -> None:
-        if len(outputs) != len(plan.outputs):
-            raise InvalidInput(
-                f"{self.definition.name} writes {len(plan.outputs)} buffers and got {len(outputs)} as out",
-                fix=f"give {', '.join(plan.outputs)}",
-            )
-        for (name, wanted), buffer in zip(plan.outputs.items(), outputs, strict=True):
-            if (buffer.shape, buffer.dtype) != (wanted.shape, wanted.dtype):
-                raise InvalidInput(
-                    f"{name} of {self.definition.name} has shape {wanted.shape} and type {wanted.dtype}, and the buffer "
-                    f"has {buffer.shape} and {buffer.dtype}",
-                    fix="give a buffer of that shape and type",
-                )
-            over = next((one for one, given in inputs.items() if given is buffer), name)
-            if over != name and not self.definition.may_overwrite:
-                raise InvalidInput(
-                    f"{self.definition.name} reads {over} after it began to write {name}, and both are one buffer",
-                    fix="give another buffer as out",
-                )
-            if inputs.get(name, buffer) is not buffer:
-                raise InvalidInput(
-                    f"{self.definition.name} works on {name} in place, and out is another buffer than {name}",
-                    fix=f"give the buffer of {name} as out too",
-                )
-
     def _tuned(self, operands: Mapping[str, Operand], size: Size) -> Candidate:
         """Return the candidate for a size, tuned first where the mode says so and there is something to measure."""
         tuning = self.driver.tuning
@@ -281,104 +275,6 @@ class TunedKernel:
                     with warned():
                         tune_unasked(self, size)
         return self.candidate(size)
-
-
-class BoundPlan:
-    """A plan on resident buffers, recorded once; it holds the temporaries, and all memory as long as it lives."""
-
-    def __init__(self, kernel: TunedKernel, plan: Plan, buffers: Mapping[str, Buffer]) -> None:
-        """Make the temporaries and bind each step; made by ``TunedKernel.bind``."""
-        self.plan = plan
-        self._name = kernel.definition.name
-        self._temporaries: list[Buffer] = []
-        self.bound: tuple[BoundKernel, ...] = ()
-        """The dispatches, in order."""
-        self._batch: Batch | None = None
-        try:
-            self._bind(kernel, plan, dict(buffers))
-        except BaseException:
-            self.close()
-            raise
-
-    __reduce_ex__ = refuse_copies
-
-    def run(self, timeout: float | None = None) -> None:
-        """Run it and wait; raises as ``BoundKernel.run``, and DispatchFailed 1005 after ``close``."""
-        self._whole().run(timeout)
-
-    def submit(self, *, block: bool | None = None) -> DispatchFuture:
-        """Hand the work to the device and return at once, as ``BoundKernel.submit``; DispatchFailed 1005 after ``close``."""
-        return self._whole().submit(block=block)
-
-    def close(self) -> None:
-        """Give the temporaries back once nothing runs; a second call does nothing."""
-        self.bound, self._batch = (), None
-        while self._temporaries:
-            self._temporaries.pop().close()
-
-    def _bind(self, kernel: TunedKernel, plan: Plan, named: dict[str, Buffer]) -> None:
-        for name, one in plan.temporaries.items():
-            named[name] = Buffer(kernel.driver.context.device, one.shape, one.dtype)
-            self._temporaries.append(named[name])
-        self.bound = tuple(
-            kernel.compiled(step).bind(
-                *(named[name] for name in step.buffers), workgroups=step.workgroups, push_constants=step.push_constants or None
-            )
-            for step in plan.steps
-        )
-        if len(self.bound) > 1:
-            self._batch = kernel.driver.batch()
-            for bound in self.bound:
-                self._batch.add(bound)
-
-    def _whole(self) -> Batch | BoundKernel:
-        if not self.bound:
-            raise DispatchFailed(f"the bound {self._name} is closed", fix="bind it again")
-        return self._batch or self.bound[0]
-
-
-class _CallBuffers:
-    """Buffers for arrays of one shape, and the plan that was bound to them last.
-
-    It does not hold the kernel, which holds it: the buffers go with the last who uses that, and wait for no garbage collection.
-    """
-
-    def __init__(self, driver: Driver, memory: Mapping[str, Operand]) -> None:
-        self.used = 0  # by the kernel: when it was last called
-        self.form: object = None  # what calls have to be like that the plan is for
-        self._buffers: dict[str, Buffer] = {}
-        self._bound: BoundPlan | None = None
-        try:
-            for name, one in memory.items():
-                self._buffers[name] = Buffer(driver.context.device, one.shape, one.dtype)
-        except BaseException:
-            self.close()
-            raise
-
-    def bind(self, kernel: TunedKernel, plan: Plan, form: object) -> None:
-        """Bind a plan, in the place of another one: with another candidate, or of a call with other parameters."""
-        if self.form != form:
-            self._unbind()
-            self._bound = BoundPlan(kernel, plan, self._buffers)
-            self.form = form
-
-    def run(self, names: Sequence[str], arrays: Sequence[NDArray[Any]]) -> NDArray[Any] | tuple[NDArray[Any], ...]:
-        assert self._bound is not None  # noqa: S101 -- the kernel binds before it runs
-        for name, array in zip(names, arrays, strict=True):
-            self._buffers[name].write(array)
-        self._bound.run()
-        outputs = tuple(self._buffers[name].read() for name in self._bound.plan.outputs)
-        return outputs[0] if len(outputs) == 1 else outputs
-
-    def close(self) -> None:
-        self._unbind()
-        while self._buffers:
-            self._buffers.popitem()[1].close()
-
-    def _unbind(self) -> None:
-        bound, self._bound = self._bound, None
-        if bound is not None:
-            bound.close()
 
 
 def _typed(values: Mapping[str, object]) -> list[tuple[str, type, str]]:

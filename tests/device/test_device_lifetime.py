@@ -180,6 +180,7 @@ def test_a_second_close_does_nothing(driver: Driver) -> None:
         "forked_child_compiles_and_calls",
         "forked_while_another_thread_calls",
         "forked_while_other_threads_open_drivers_and_look_for_devices",
+        "forked_with_a_handler_that_another_library_registered",
         "forked_child_is_refused_before_hardware_is_looked_at",
     ],
 )

@@ -359,7 +359,7 @@ def _abandon_all() -> None:
             device.abandon()
 
 
-os.register_at_fork(before=_layer.wait_to_fork, after_in_child=_abandon_all)
+os.register_at_fork(before=_layer.prepare_fork, after_in_parent=_layer.end_fork, after_in_child=_abandon_all)
 
 
 def _hooks() -> tuple[str, ...]:

@@ -20,7 +20,7 @@ static void make_guard(void) {
 }
 
 static void before_fork(void) {
-  if (depth) return; /* the thread itself keeps them out, and forks all the same */
+  if (depth || forks) return; /* the thread itself keeps them out, and forks all the same; or it is prepared already */
   pthread_rwlock_wrlock(&guard);
   forks = true;
 }
@@ -51,9 +51,9 @@ void vyre_let_forks_in(void) {
   if (--depth == 0) pthread_rwlock_unlock(&guard);
 }
 
-void vyre_wait_to_fork(void) {
-  if (depth) return;
+void vyre_prepare_fork(void) {
   pthread_once(&once, begin);
-  pthread_rwlock_wrlock(&guard);
-  pthread_rwlock_unlock(&guard);
+  before_fork();
 }
+
+void vyre_end_fork(void) { after_in_parent(); }

@@ -1,12 +1,15 @@
 /* Keeps fork() out of calls that let the GIL go and take locks of the Vulkan loader's or of a driver's: in the child nobody would
    ever release those. With the GIL there is no need: a fork of Python's holds it.
 
-   Each shared object that this is linked into has a guard of its own, and fork() waits for all of them. */
+   Each shared object that this is linked into has a guard of its own, and fork() waits for all of them. A fork of Python's is
+   prepared before it calls fork(): there the handlers that a driver registered after ours run first, and NVIDIA's takes a lock
+   that a thread in a call of the driver's may be waiting for, while it keeps forks out. */
 #ifndef VYRE_FORK_GUARD_H
 #define VYRE_FORK_GUARD_H
 
 void vyre_keep_forks_out(void);    /* from here on, on this thread, */
 void vyre_let_forks_in(void);      /* to here; may be nested, and must not need the GIL to get there */
-void vyre_wait_to_fork(void);      /* without the GIL: returns when no other thread keeps forks out */
+void vyre_prepare_fork(void);      /* before fork(), without the GIL: returns when no thread keeps forks out, and lets none begin to */
+void vyre_end_fork(void);          /* where the fork that was prepared did not happen; fork() itself does this otherwise */
 
 #endif

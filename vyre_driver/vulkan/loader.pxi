@@ -6,7 +6,8 @@ import os
 cdef extern from "fork_guard.h" nogil:
     void vyre_keep_forks_out()
     void vyre_let_forks_in()
-    void vyre_wait_to_fork()
+    void vyre_prepare_fork()
+    void vyre_end_fork()
 
 
 class LoaderMissing(OSError):
@@ -121,10 +122,18 @@ cdef void keep_instance(Loader* vk, VkInstance instance) noexcept:
         vk.destroy_instance(before, NULL)
 
 
-def wait_to_fork():
-    """Return, without the GIL meanwhile, when no other thread is in a call of the loader's that a fork has to wait for."""
+def prepare_fork():
+    """Return, without the GIL meanwhile, when no other thread is in a call of the loader's.
+
+    None gets into one until the fork.
+    """
     with nogil:
-        vyre_wait_to_fork()
+        vyre_prepare_fork()
+
+
+def end_fork():
+    """In the parent: let other threads call the loader again, also where there was no fork."""
+    vyre_end_fork()
 
 
 def forget_instance():
@@ -132,4 +141,4 @@ def forget_instance():
     __atomic_exchange_n(<void**> &kept_instance, NULL, __ATOMIC_SEQ_CST)
 
 
-os.register_at_fork(before=wait_to_fork, after_in_child=forget_instance)
+os.register_at_fork(before=prepare_fork, after_in_parent=end_fork, after_in_child=forget_instance)

@@ -5,15 +5,18 @@ Usage: lifetime_forks.py CASE
 
 from __future__ import annotations
 
+import ctypes
 import dataclasses
 import gc
 import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from typing import TYPE_CHECKING
 
+import numpy as np
 from lifetime import HANGS_AFTER_S, check, kept, long_copy, used
 
 import vyre_driver.driver
@@ -207,6 +210,46 @@ def forked_while_other_threads_open_drivers_and_look_for_devices() -> None:
         ends.set()
         for thread in threads:
             thread.join()
+
+
+def forked_with_a_handler_that_another_library_registered() -> None:
+    """It runs before ours, and may take a lock that a thread in a call of that library's waits for: none may be in one by then.
+
+    NVIDIA's driver has such a handler.
+    """
+    driver, _ = used()
+    kernel = driver.compile(shipped_module("byte_histogram"))
+    memory = [driver.zeros(one.element_count or 64, one.dtype or np.uint8) for one in kernel.buffers]
+    numbers = {one.name: 1 for one in kernel.push_constants}
+    lets_go = driver.context.device.layer is not None  # else kompute compiles with the GIL
+    looked, made, begins = threading.Event(), threading.Event(), threading.Event()
+    got_in: list[bool] = []
+
+    def look() -> None:
+        begins.wait()
+        enumerate_devices()
+        looked.set()
+
+    def make() -> None:
+        begins.wait()
+        kernel.bind(*memory, push_constants=numbers, workgroups=1)
+        made.set()
+
+    def prepare() -> None:
+        begins.set()
+        time.sleep(1)  # without the GIL
+        got_in.append(looked.is_set() or (made.is_set() and lets_go))
+
+    handler = ctypes.CFUNCTYPE(None)(prepare)
+    threads = [threading.Thread(target=target) for target in (look, make)]
+    for thread in threads:
+        thread.start()
+    ctypes.CDLL(None)["__register_atfork"](handler, None, None, None)
+    fork_and_wait(lambda: os._exit(0))
+    for thread in threads:
+        thread.join()
+    if (got_in, looked.is_set(), made.is_set()) != ([False], True, True):
+        sys.exit(f"a thread got into a call of the driver's during the fork, or did not end: {got_in}, {looked}, {made}")
 
 
 def forked_child_is_refused_before_hardware_is_looked_at() -> None:

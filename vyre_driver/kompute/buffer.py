@@ -13,7 +13,7 @@ from vyre_driver.display.line import count, one_line
 from vyre_driver.display.tables import facts
 from vyre_driver.errors import CopyNeeded, DispatchFailed, InvalidInput
 from vyre_driver.kompute.arithmetic import NoArithmetic
-from vyre_driver.kompute.attributes import ArrayFacts, put
+from vyre_driver.kompute.attributes import ArrayFacts, setter
 from vyre_driver.kompute.deadline import Deadline
 from vyre_driver.kompute.elements import check_target, checked_dtype, checked_shape, element_bytes, fill_by_copies, reshaped
 from vyre_driver.kompute.exports import capsule_of, device_of
@@ -76,9 +76,9 @@ class Buffer(ArrayFacts, NoArithmetic):
         """Allocate it; made by ``Driver.buffer``, ``Driver.empty`` and ``Driver.zeros``."""
         self._set_facts(device, checked_shape(shape), checked_dtype(dtype), name, 0)
         check_sizes(device, [("a resident buffer", self.nbytes)])
-        put(self, "_is_view", False)
-        put(self, "_storage", _Storage(TensorBuffer(device, self.nbytes, self.dtype.itemsize) if self.nbytes else None))
-        put(self, "form", self._storage.number)
+        _set_is_view(self, False)
+        _set_storage(self, _Storage(TensorBuffer(device, self.nbytes, self.dtype.itemsize) if self.nbytes else None))
+        _set_form(self, self._storage.number)
 
     @property
     def is_closed(self) -> bool:
@@ -328,8 +328,8 @@ class Buffer(ArrayFacts, NoArithmetic):
         """
         closed = _Storage(None) if self._is_view else self._storage
         closed.close()
-        put(self, "_storage", closed)
-        put(self, "form", closed.number)  # nothing is remembered of it
+        _set_storage(self, closed)
+        _set_form(self, closed.number)  # nothing is remembered of it
 
     def __repr__(self) -> str:
         """Return its name, shape, type, bytes, device and state on one line."""
@@ -361,9 +361,9 @@ class Buffer(ArrayFacts, NoArithmetic):
         """Return a view of so much from ``offset`` bytes on."""
         made = Buffer.__new__(Buffer)
         made._set_facts(self.device, shape, dtype, self.name, self.offset + offset)  # noqa: SLF001 -- its own class
-        put(made, "_is_view", True)
-        put(made, "_storage", self._storage)
-        put(made, "form", (self._storage.number, made.offset, shape, dtype))
+        _set_is_view(made, True)
+        _set_storage(made, self._storage)
+        _set_form(made, (self._storage.number, made.offset, shape, dtype))
         return made
 
     def _move(self, timeout: float | Deadline | None, move: Callable[[TensorBuffer, Deadline], object]) -> None:
@@ -373,3 +373,6 @@ class Buffer(ArrayFacts, NoArithmetic):
             self.check_open()
             if self.nbytes:
                 move(self.memory, deadline)
+
+
+_set_is_view, _set_storage, _set_form = setter(Buffer, "_is_view"), setter(Buffer, "_storage"), setter(Buffer, "form")

@@ -242,6 +242,24 @@ def run_cli(run_python: RunChild) -> RunChild:
     return functools.partial(run_python, "-m", "vyre_driver")
 
 
+@pytest.fixture
+def run_here(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> RunChild:
+    """Run the command line in this process, for what needs none of its own, which takes half a second to start."""
+    from vyre_driver.cli import main
+
+    def run(*arguments: str, env: Mapping[str, str | None] | None = None) -> Finished:
+        with monkeypatch.context() as patch:
+            for variable, value in (env or {}).items():
+                patch.delenv(variable, raising=False) if value is None else patch.setenv(variable, value)
+            try:
+                status = main(arguments)
+            except SystemExit as ended:  # --help and --version
+                status = int(ended.code or 0)
+        return Finished(status, *capsys.readouterr())
+
+    return run
+
+
 @pytest.fixture(scope="session")
 def cli_at_home() -> Callable[[Path], RunChild]:
     """Return a ``run_cli`` for a user with this home, for fixtures that outlive a test."""

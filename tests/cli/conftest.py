@@ -41,16 +41,22 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def refused(run_cli: RunChild, work: Path) -> Refused:
     """Run in ``work``: exit status 2, nothing on stdout, one line on stderr, and no file made or changed."""
+    return functools.partial(refused_by, run_cli, work)
 
-    def run(*arguments: str, env: Mapping[str, str | None] | None = None) -> str:
-        before = snapshot(work)
-        done = run_cli(*arguments, env=env)
-        assert (done.status, done.stdout, snapshot(work)) == (2, "", before), done.stderr
-        complaint = "\n".join(done.complaint)
-        assert "\n" not in complaint, complaint
-        return complaint.removeprefix("vyre-driver: error ")
 
-    return run
+@pytest.fixture
+def refused_here(run_here: RunChild, work: Path) -> Refused:
+    """The same in this process."""
+    return functools.partial(refused_by, run_here, work)
+
+
+def refused_by(run: RunChild, work: Path, *arguments: str, env: Mapping[str, str | None] | None = None) -> str:
+    before = snapshot(work)
+    done = run(*arguments, env=env)
+    assert (done.status, done.stdout, snapshot(work)) == (2, "", before), done.stderr
+    complaint = "\n".join(done.complaint)
+    assert "\n" not in complaint, complaint
+    return complaint.removeprefix("vyre-driver: error ")
 
 
 def snapshot(directory: Path) -> dict[str, object]:
@@ -58,9 +64,18 @@ def snapshot(directory: Path) -> dict[str, object]:
     return {path.name: path.read_bytes() if path.is_file() else path.lstat().st_mode for path in directory.iterdir()}
 
 
+SAXPY = ("run", "saxpy.spv", "--in", "x=x.npy", "--in", "y=y.npy", "--push", "alpha=2", "--push", "count=8")
+
+
 @pytest.fixture
 def run_saxpy(run_cli: RunChild, work: Path) -> RunChild:
     """Run saxpy.spv in ``work`` on x.npy and y.npy with alpha 2; arguments are added."""
     assert (work / "saxpy.spv").exists()
-    given = ("--in", "x=x.npy", "--in", "y=y.npy", "--push", "alpha=2", "--push", "count=8")
-    return functools.partial(run_cli, "run", "saxpy.spv", *given)
+    return functools.partial(run_cli, *SAXPY)
+
+
+@pytest.fixture
+def run_saxpy_here(run_here: RunChild, work: Path) -> RunChild:
+    """The same in this process."""
+    assert (work / "saxpy.spv").exists()
+    return functools.partial(run_here, *SAXPY)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,12 +12,13 @@ from PIL import Image
 
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry
+from vyre_driver.cli import demo, demo_jobs
+from vyre_driver.errors import FileUnusable, InvalidInput
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags
 from vyre_driver.spirv.shipped import shipped_module
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from conftest import Finished, Refused, RunChild
 
@@ -95,11 +97,14 @@ def test_the_picture_is_1024_by_1024_in_colour(report: dict[str, Any], place: Pa
 
 
 def test_without_pillow_the_demo_runs_and_leaves_the_picture_out(
-    tmp_path: Path, cli_at_home: Callable[[Path], RunChild]
+    tmp_path: Path, run_here: RunChild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "hidden").mkdir()
     (tmp_path / "hidden" / "PIL.py").write_text("raise ModuleNotFoundError(name=__name__)")
-    done = cli_at_home(tmp_path / "home")("demo", *prepare(tmp_path), env={"PYTHONPATH": str(tmp_path / "hidden")})
+    monkeypatch.syspath_prepend(tmp_path / "hidden")  # of the children too
+    monkeypatch.setattr(demo, "JOBS", ("mandelbrot",))
+    monkeypatch.setattr(demo, "_PROCESSES", (1,))
+    done = run_here("demo", *prepare(tmp_path))
     last = done.stdout.splitlines()[-1]
     assert (done.status, last, list((tmp_path / "out").iterdir())) == (
         0,
@@ -173,8 +178,11 @@ def test_a_demo_that_cannot_run_is_refused_in_one_line(refused: Refused, argumen
     assert refused("demo", "--npy", "y.npy", *arguments) == line
 
 
-def worker(npy: str) -> tuple[str, ...]:
-    return ("demo", "--worker", "saxpy", "--npy", npy)
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
+    """What each job of the demo opens in its process."""
+    with Driver(cache=tmp_path_factory.mktemp("cache"), allow_software=True) as opened:
+        yield opened
 
 
 @pytest.mark.parametrize(
@@ -186,10 +194,11 @@ def worker(npy: str) -> tuple[str, ...]:
     ],
     ids=["of another type", "of two dimensions", "empty"],
 )
-def test_an_array_that_saxpy_does_not_take_is_refused(refused: Refused, work: Path, content: Any, problem: str) -> None:  # noqa: ANN401 -- any array
+def test_an_array_that_saxpy_does_not_take_is_refused(driver: Driver, work: Path, content: Any, problem: str) -> None:  # noqa: ANN401 -- any array
     np.save(work / "bad.npy", content)
-    line = f"2201: bad.npy {problem}. Fix: save a one-dimensional float32 array with elements."
-    assert refused(*worker("bad.npy")) == line
+    with pytest.raises(InvalidInput) as caught:
+        demo_jobs.saxpy(driver, Path("bad.npy"))
+    assert str(caught.value) == f"bad.npy {problem}. Fix: save a one-dimensional float32 array with elements."
 
 
 @pytest.mark.parametrize(
@@ -205,16 +214,21 @@ def test_an_array_that_saxpy_does_not_take_is_refused(refused: Refused, work: Pa
     ],
     ids=["missing", "empty", "garbage", "half a zip file", "a zip file", "half a header", "too large an array"],
 )
-def test_a_file_that_is_no_npy_file_is_refused_by_the_demo(refused: Refused, work: Path, content: bytes | None) -> None:
+def test_a_file_that_is_no_npy_file_is_refused_by_the_demo(driver: Driver, work: Path, content: bytes | None) -> None:
     if content is not None:
         (work / "bad.npy").write_bytes(content)
-    line = refused(*worker("bad.npy"))
-    ends = line.startswith("2202: cannot read bad.npy ("), line.endswith("). Fix: name a .npy file.")
-    assert ends == (True, True), line
+    with pytest.raises(FileUnusable, match=r"^cannot read bad\.npy \(.*\)\. Fix: name a \.npy file\.$"):
+        demo_jobs.saxpy(driver, Path("bad.npy"))
 
 
-def test_a_picture_that_cannot_be_written_is_told(refused: Refused, work: Path) -> None:
-    (work / "mandelbrot.png").mkdir()
-    assert refused("demo", "--worker", "mandelbrot") == (
-        f"2202: cannot write {work / 'mandelbrot.png'} (Is a directory). Fix: give --out-dir a writable directory."
-    )
+def test_a_job_in_a_process_of_its_own_is_refused_in_one_line(refused: Refused) -> None:
+    line = "2202: cannot read bad.npy (No such file or directory). Fix: name a .npy file."
+    assert refused("demo", "--worker", "saxpy", "--npy", "bad.npy") == line
+
+
+def test_a_picture_that_cannot_be_written_is_told(driver: Driver, tmp_path: Path) -> None:
+    picture = tmp_path / "mandelbrot.png"
+    picture.mkdir()
+    with pytest.raises(FileUnusable) as caught:
+        demo_jobs.mandelbrot(driver, tmp_path)
+    assert str(caught.value) == f"cannot write {picture} (Is a directory). Fix: give --out-dir a writable directory."

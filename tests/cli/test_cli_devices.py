@@ -89,25 +89,25 @@ def listed(devices: tuple[PhysicalDevice, ...]) -> str:
 
 @pytest.mark.device
 @pytest.mark.parametrize("wanted", ["name:nobody has this", "99", "uuid:00", "pci:ff:ff.7", "type:none", "9" * 5000])
-def test_a_device_that_is_not_there_is_refused_with_those_that_are(refused: Refused, wanted: str) -> None:
+def test_a_device_that_is_not_there_is_refused_with_those_that_are(refused_here: Refused, wanted: str) -> None:
     devices = enumerate_devices()
-    assert refused(*RUN, "--device", wanted) == (
+    assert refused_here(*RUN, "--device", wanted) == (
         f"2002: {wanted!r} names no device; there are {len(devices)} ({listed(devices)}). Fix: name one of those."
     )
 
 
 @pytest.mark.device
 @pytest.mark.parametrize("wanted", ["llvmpipe", "-1", "name:", "colour:red"])
-def test_a_text_that_does_not_say_which_device_is_refused(refused: Refused, wanted: str) -> None:
-    assert refused(*RUN, f"--device={wanted}") == (
+def test_a_text_that_does_not_say_which_device_is_refused(refused_here: Refused, wanted: str) -> None:
+    assert refused_here(*RUN, f"--device={wanted}") == (
         f"2002: {wanted!r} does not say which device. Fix: write uuid:, pci:, name: or type: and a value, or an index."
     )
 
 
 @pytest.mark.device
-def test_an_unknown_device_in_the_environment_is_refused(refused: Refused) -> None:
+def test_an_unknown_device_in_the_environment_is_refused(refused_here: Refused) -> None:
     devices = enumerate_devices()
-    assert refused(*RUN, env={"VYRE_DEVICE": "99"}) == (
+    assert refused_here(*RUN, env={"VYRE_DEVICE": "99"}) == (
         f"2002: '99' names no device; there are {len(devices)} ({listed(devices)}). Fix: name one of those."
     )
 
@@ -123,8 +123,8 @@ def cpu() -> PhysicalDevice:
 
 @pytest.mark.device
 @pytest.mark.parametrize("value", [None, "", "0"])
-def test_a_cpu_device_that_nobody_allowed_is_refused(refused: Refused, cpu: PhysicalDevice, value: str | None) -> None:
-    line = refused(*RUN, "--device", str(cpu.index), env={"VYRE_ALLOW_SOFTWARE": value})
+def test_a_cpu_device_that_nobody_allowed_is_refused(refused_here: Refused, cpu: PhysicalDevice, value: str | None) -> None:
+    line = refused_here(*RUN, "--device", str(cpu.index), env={"VYRE_ALLOW_SOFTWARE": value})
     assert line == (
         f"2003: the only device that fits, {cpu.name!r}, is a CPU (software) device and none was allowed. "
         "Fix: pass allow_software=True, give --allow-software, or set VYRE_ALLOW_SOFTWARE=1."
@@ -132,8 +132,8 @@ def test_a_cpu_device_that_nobody_allowed_is_refused(refused: Refused, cpu: Phys
 
 
 @pytest.mark.device
-def test_a_cpu_device_that_the_option_allows_is_used(run_saxpy: RunChild, cpu: PhysicalDevice) -> None:
-    done = run_saxpy("--device", str(cpu.index), "--allow-software", "--json", env={"VYRE_ALLOW_SOFTWARE": None})
+def test_a_cpu_device_that_the_option_allows_is_used(run_saxpy_here: RunChild, cpu: PhysicalDevice) -> None:
+    done = run_saxpy_here("--device", str(cpu.index), "--allow-software", "--json", env={"VYRE_ALLOW_SOFTWARE": None})
     report = json.loads(done.stdout)
     assert (done.status, report["device"], report["is_software"]) == (0, cpu.name, True)
 

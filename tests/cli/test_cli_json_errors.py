@@ -70,7 +70,7 @@ def test_a_warning_is_an_object_of_its_own(monkeypatch: pytest.MonkeyPatch, caps
 
 @pytest.mark.device
 def test_the_error_of_a_child_of_demo_is_told_so_too(run_cli: RunChild) -> None:
-    done = run_cli("demo", "--json", "--npy", PATH)
+    done = run_cli("demo", "--json", "--files", PATH, "--npy", PATH)
     assert (done.status, done.stdout, json.loads(done.complaint[-1])["error"]["attributes"]) == (2, "", {"path": PATH})
 
 

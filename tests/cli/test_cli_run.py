@@ -48,23 +48,23 @@ def test_a_shader_of_either_form_runs_on_npy_files(run_cli: RunChild, work: Path
     np.testing.assert_array_equal(np.load(work / "out.npy"), EXPECTED, strict=True)
 
 
-def test_raw_files_serve_as_input_and_output(run_cli: RunChild, work: Path) -> None:
+def test_raw_files_serve_as_input_and_output(run_here: RunChild, work: Path) -> None:
     np.load(work / "x.npy").tofile(work / "x.bin")
     np.load(work / "y.npy").tofile(work / "y.bin")
     push = ("--push", "alpha=2", "--push", "count=8")
-    run_cli("run", "saxpy.spv", "--in", "x=x.bin", "--in", "y=y.bin", *push, "--out", "y=out.bin")
+    run_here("run", "saxpy.spv", "--in", "x=x.bin", "--in", "y=y.bin", *push, "--out", "y=out.bin")
     assert (work / "out.bin").read_bytes() == EXPECTED.tobytes()
 
 
-def test_the_shape_of_a_npy_file_is_kept(run_cli: RunChild, work: Path) -> None:
+def test_the_shape_of_a_npy_file_is_kept(run_here: RunChild, work: Path) -> None:
     for name in ("x", "y"):
         np.save(work / f"{name}.npy", np.load(work / f"{name}.npy").reshape(2, 4))
-    run_cli("run", "saxpy.spv", *X_AND_PUSH, "--in", "y=y.npy", "--out", "y=out.npy")
+    run_here("run", "saxpy.spv", *X_AND_PUSH, "--in", "y=y.npy", "--out", "y=out.npy")
     np.testing.assert_array_equal(np.load(work / "out.npy"), EXPECTED.reshape(2, 4), strict=True)
 
 
-def test_text_output_names_device_cache_and_result(run_saxpy: RunChild, physical_device: PhysicalDevice) -> None:
-    done = run_saxpy("--out", "y=out.npy")
+def test_text_output_names_device_cache_and_result(run_saxpy_here: RunChild, physical_device: PhysicalDevice) -> None:
+    done = run_saxpy_here("--out", "y=out.npy")
     driver = f"{physical_device.driver_name} {physical_device.driver_info}".strip()
     software = ", a software device" if physical_device.is_software else ""
     assert done.stdout.splitlines() == [
@@ -74,14 +74,14 @@ def test_text_output_names_device_cache_and_result(run_saxpy: RunChild, physical
     ]
 
 
-def test_text_output_says_when_a_result_is_not_written(run_saxpy: RunChild) -> None:
-    assert run_saxpy().stdout.splitlines()[-1] == "y: float32 [8] -> not written (no --out)"
+def test_text_output_says_when_a_result_is_not_written(run_saxpy_here: RunChild) -> None:
+    assert run_saxpy_here().stdout.splitlines()[-1] == "y: float32 [8] -> not written (no --out)"
 
 
 def test_json_output_is_one_document_with_device_cache_and_outputs(
-    run_saxpy: RunChild, physical_device: PhysicalDevice
+    run_saxpy_here: RunChild, physical_device: PhysicalDevice
 ) -> None:
-    found = json.loads(run_saxpy("--out", "y=out.npy", "--json").stdout)
+    found = json.loads(run_saxpy_here("--out", "y=out.npy", "--json").stdout)
     key, layer = found["cache"].pop("key"), found.pop("layer")
     assert (found, len(bytes.fromhex(key)), list(layer)) == (
         {
@@ -105,16 +105,16 @@ def test_the_second_process_has_a_hit(run_saxpy: RunChild) -> None:
     assert verdicts == ["MISS", "HIT"]
 
 
-def test_count_starts_a_buffer_with_zeros(run_cli: RunChild, work: Path) -> None:
-    done = run_cli("run", "saxpy.spv", *X_AND_PUSH, "--count", "y=8", "--out", "y=out.npy")
+def test_count_starts_a_buffer_with_zeros(run_here: RunChild, work: Path) -> None:
+    done = run_here("run", "saxpy.spv", *X_AND_PUSH, "--count", "y=8", "--out", "y=out.npy")
     assert done.complaint == []
     np.testing.assert_array_equal(np.load(work / "out.npy"), EXPECTED - 1, strict=True)
 
 
-def test_constants_vectors_and_several_outputs_reach_the_files(run_cli: RunChild, work: Path) -> None:
+def test_constants_vectors_and_several_outputs_reach_the_files(run_here: RunChild, work: Path) -> None:
     (work / "fill.comp").write_text(FILL)
     given = ("--spec", "STEP=-3", "--push", "start=0x10,-2", "--count", "y=4")
-    run_cli("run", "fill.comp", *given, "--out", "y=y.bin", "--out", "z=z.npy")
+    run_here("run", "fill.comp", *given, "--out", "y=y.bin", "--out", "z=z.npy")
     found = np.fromfile(work / "y.bin", np.int32).tolist(), np.load(work / "z.npy").tolist()
     assert found == ([16, 13, 10, 7], [-2, -2])
 
@@ -130,17 +130,17 @@ def test_constants_vectors_and_several_outputs_reach_the_files(run_cli: RunChild
         ("--invocations=0", 0),
     ],
 )
-def test_workgroups_and_invocations_set_the_grid(run_cli: RunChild, work: Path, given: str, written: int) -> None:
+def test_workgroups_and_invocations_set_the_grid(run_here: RunChild, work: Path, given: str, written: int) -> None:
     (work / "fill.comp").write_text(FILL)
-    run_cli("run", "fill.comp", "--push", "start=1,1", "--count", "y=200", given, "--out", "y=y.bin")
+    run_here("run", "fill.comp", "--push", "start=1,1", "--count", "y=200", given, "--out", "y=y.bin")
     assert int((np.fromfile(work / "y.bin", np.int32) != 0).sum()) == written
 
 
-def test_the_time_is_that_of_the_grid_and_nothing_is_not_timed(run_cli: RunChild, work: Path) -> None:
+def test_the_time_is_that_of_the_grid_and_nothing_is_not_timed(run_here: RunChild, work: Path) -> None:
     (work / "fill.comp").write_text(FILL)
     given = ("run", "fill.comp", "--push", "start=1,1", "--count", "y=200", "--time=2", "--out", "y=y.bin")
-    assert run_cli(*given, "--invocations", "200").status == 0
-    done = run_cli(*given, "--invocations", "0")
+    assert run_here(*given, "--invocations", "200").status == 0
+    done = run_here(*given, "--invocations", "0")
     assert (done.status, done.complaint[-1:]) == (
         2,
         [
@@ -152,20 +152,20 @@ def test_the_time_is_that_of_the_grid_and_nothing_is_not_timed(run_cli: RunChild
     )
 
 
-def test_an_existing_output_is_replaced(run_saxpy: RunChild, work: Path) -> None:
+def test_an_existing_output_is_replaced(run_saxpy_here: RunChild, work: Path) -> None:
     (work / "out.npy").write_bytes(b"old")
-    run_saxpy("--out", "y=out.npy")
+    run_saxpy_here("--out", "y=out.npy")
     np.testing.assert_array_equal(np.load(work / "out.npy"), EXPECTED, strict=True)
 
 
-def test_a_file_may_be_input_and_output(run_saxpy: RunChild, work: Path) -> None:
-    run_saxpy("--out", "y=y.npy")
+def test_a_file_may_be_input_and_output(run_saxpy_here: RunChild, work: Path) -> None:
+    run_saxpy_here("--out", "y=y.npy")
     np.testing.assert_array_equal(np.load(work / "y.npy"), EXPECTED, strict=True)
 
 
-def test_only_the_outputs_are_left_in_the_directory(run_saxpy: RunChild, work: Path) -> None:
+def test_only_the_outputs_are_left_in_the_directory(run_saxpy_here: RunChild, work: Path) -> None:
     before = names(work)
-    run_saxpy("--out", "y=out.npy")
+    run_saxpy_here("--out", "y=out.npy")
     assert names(work) - before == {"out.npy"}
 
 
@@ -198,13 +198,13 @@ def test_only_the_outputs_are_left_in_the_directory(run_saxpy: RunChild, work: P
     ids=["over the limit of workgroups", "no workgroups", "unknown push constant", "unknown constant"],
 )
 def test_what_only_the_device_can_judge_leaves_an_existing_output_as_it_was(
-    refused: Refused, work: Path, physical_device: PhysicalDevice, arguments: tuple[str, ...], line: str
+    refused_here: Refused, work: Path, physical_device: PhysicalDevice, arguments: tuple[str, ...], line: str
 ) -> None:
     (work / "out.npy").write_bytes(b"old")
     below = physical_device.limits.max_compute_work_group_count[2]
     filled = [text.replace("LIMIT", str(below + 1)).replace("BELOW", str(below)) for text in (line, *arguments)]
     given = ("run", "saxpy.spv", *X_AND_PUSH, "--in", "y=y.npy", "--out", "y=out.npy")
-    assert refused(*given, *filled[1:]) == filled[0]
+    assert refused_here(*given, *filled[1:]) == filled[0]
 
 
 @pytest.mark.parametrize(
@@ -229,21 +229,21 @@ def test_what_only_the_device_can_judge_leaves_an_existing_output_as_it_was(
     ],
     ids=["missing", "out of range", "too many values", "too large"],
 )
-def test_a_push_constant_that_does_not_fit_is_refused(refused: Refused, given: tuple[str, ...], line: str) -> None:
-    assert refused("run", "saxpy.spv", "--in", "x=x.npy", "--in", "y=y.npy", *given) == line
+def test_a_push_constant_that_does_not_fit_is_refused(refused_here: Refused, given: tuple[str, ...], line: str) -> None:
+    assert refused_here("run", "saxpy.spv", "--in", "x=x.npy", "--in", "y=y.npy", *given) == line
 
 
-def test_a_npy_file_of_another_type_is_refused(refused: Refused, work: Path) -> None:
+def test_a_npy_file_of_another_type_is_refused(refused_here: Refused, work: Path) -> None:
     np.save(work / "x.npy", np.arange(8))
-    assert refused("run", "saxpy.spv", *X_AND_PUSH, "--in", "y=y.npy") == (
+    assert refused_here("run", "saxpy.spv", *X_AND_PUSH, "--in", "y=y.npy") == (
         "2201: input 'x' holds float32 and got an array of int64. Fix: convert it with .astype(numpy.float32)."
     )
 
 
 @pytest.mark.parametrize("name", ["full", "full.npy"])
-def test_a_full_disk_is_told(refused: Refused, work: Path, name: str) -> None:
+def test_a_full_disk_is_told(refused_here: Refused, work: Path, name: str) -> None:
     (work / name).symlink_to("/dev/full")
-    assert refused("run", "saxpy.spv", *X_AND_PUSH, "--in", "y=y.npy", "--out", f"y={name}") == (
+    assert refused_here("run", "saxpy.spv", *X_AND_PUSH, "--in", "y=y.npy", "--out", f"y={name}") == (
         f"2202: cannot write {name} (No space left on device). Fix: name a file in a writable directory."
     )
 
@@ -299,9 +299,9 @@ def test_an_interrupt_ends_it_with_130_and_leaves_no_file(work: Path) -> None:
     assert found == (130, "", "vyre-driver: interrupted\n", b"old")
 
 
-def test_names_in_square_brackets_are_no_markup(run_saxpy: RunChild, work: Path) -> None:
+def test_names_in_square_brackets_are_no_markup(run_saxpy_here: RunChild, work: Path) -> None:
     blocked = work / "[bold]"
     blocked.write_bytes(b"")
-    done = run_saxpy(env={"VYRE_CACHE_DIR": str(blocked / "[/x]")})
+    done = run_saxpy_here(env={"VYRE_CACHE_DIR": str(blocked / "[/x]")})
     reason = f"no entry (memory only: {blocked}/[/x] is not used, Not a directory)"
     assert (done.status, done.stdout.splitlines()[1]) == (0, f"cache: miss ({reason})")

@@ -155,8 +155,8 @@ def test_what_cannot_be_used_of_standard_input_is_told(arguments: tuple[str, ...
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_cannot_be_meant_is_refused(refused: Refused, arguments: tuple[str, ...], line: str) -> None:
-    assert refused(*arguments) == line
+def test_what_cannot_be_meant_is_refused(refused_here: Refused, arguments: tuple[str, ...], line: str) -> None:
+    assert refused_here(*arguments) == line
 
 
 @pytest.mark.device
@@ -188,9 +188,9 @@ def test_an_output_that_cannot_be_written_is_an_error(device: str, status: int) 
 
 
 @pytest.mark.device
-def test_an_included_shader_needs_no_file(run_cli: RunChild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_included_shader_needs_no_file(run_here: RunChild, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    done = run_cli("run", "saxpy", *MADE, "--out", "y=out.npy")
+    done = run_here("run", "saxpy", *MADE, "--out", "y=out.npy")
     assert (done.status, np.load("out.npy").tolist()) == (0, EXPECTED.tolist())
 
 
@@ -203,18 +203,18 @@ def test_an_included_shader_needs_no_file(run_cli: RunChild, tmp_path: Path, mon
     ],
     ids=["shader", "included", "input"],
 )
-def test_what_has_a_directory_is_a_file(refused: Refused, arguments: tuple[str, ...], line: str) -> None:
-    assert refused(*arguments) == line
+def test_what_has_a_directory_is_a_file(refused_here: Refused, arguments: tuple[str, ...], line: str) -> None:
+    assert refused_here(*arguments) == line
 
 
-def test_a_file_goes_before_an_included_shader(refused: Refused, work: Path) -> None:
+def test_a_file_goes_before_an_included_shader(refused_here: Refused, work: Path) -> None:
     (work / "saxpy").write_text("#version 450\nnonsense\n")
-    assert refused("spirv", "saxpy").startswith("2302: saxpy does not compile")
+    assert refused_here("spirv", "saxpy").startswith("2302: saxpy does not compile")
 
 
-def test_the_list_has_every_included_shader(run_cli: RunChild) -> None:
-    lines = run_cli("run", "--list").stdout.splitlines()
-    found = json.loads(run_cli("run", "--list", "--json").stdout)["shaders"]
+def test_the_list_has_every_included_shader(run_here: RunChild) -> None:
+    lines = run_here("run", "--list").stdout.splitlines()
+    found = json.loads(run_here("run", "--list", "--json").stdout)["shaders"]
     assert [one["signature"] for one in found] == lines
     assert [one["name"] for one in found] == [line.partition("(")[0] for line in lines] == list(shipped_names())
     assert "saxpy(x: f32[n] in, y: f32[n] inout; push: alpha f32, count u32)" in lines
@@ -250,25 +250,25 @@ def test_a_file_of_such_a_name_is_named_by_its_directory() -> None:
 
 
 @pytest.mark.device
-def test_the_time_of_so_many_runs_is_told(run_cli: RunChild) -> None:
-    done = run_cli("run", "saxpy", *MADE, "--time=5")
+def test_the_time_of_so_many_runs_is_told(run_here: RunChild) -> None:
+    done = run_here("run", "saxpy", *MADE, "--time=5")
     assert done.stdout.splitlines()[-3] == "time: 5 runs, 96 bytes in and out"
     assert [line.partition(": median ")[0] for line in done.stdout.splitlines()[-2:]] == ["  whole call", "  on the device"]
 
 
 @pytest.mark.device
 @pytest.mark.parametrize("shape", ["4x6x3", "4x6x4:float32"])
-def test_the_time_is_that_of_values_as_the_shader_lays_them_out(run_cli: RunChild, work: Path, shape: str) -> None:
+def test_the_time_is_that_of_values_as_the_shader_lays_them_out(run_here: RunChild, work: Path, shape: str) -> None:
     (work / "points.comp").write_text(POINTS, "utf-8")
-    done = run_cli("run", "points.comp", "--in", f"points=random:{shape}", "--time=2", "--out", "points=points.npy")
+    done = run_here("run", "points.comp", "--in", f"points=random:{shape}", "--time=2", "--out", "points=points.npy")
     assert (done.status, done.stdout.splitlines()[-3].partition(",")[0]) == (0, "time: 2 runs"), done.stderr
     found = np.load(work / "points.npy")
     assert (found.shape, (found[..., :3] >= 1).all()) == (tuple(map(int, shape.partition(":")[0].split("x"))), True)
 
 
 @pytest.mark.device
-def test_the_time_is_data_with_json_and_the_result_that_of_one_run(run_cli: RunChild, work: Path) -> None:
-    done = run_cli("run", "saxpy", "--time", *MADE, "--json", "--out", "y=y.npy")
+def test_the_time_is_data_with_json_and_the_result_that_of_one_run(run_here: RunChild, work: Path) -> None:
+    done = run_here("run", "saxpy", "--time", *MADE, "--json", "--out", "y=y.npy")
     found = json.loads(done.stdout)["time"]
     assert (found["runs"] >= 3, found["bytes"], list(found)) == (True, 96, ["runs", "bytes", "call", "device"])
     for one in (found["call"], found["device"]):
@@ -278,8 +278,8 @@ def test_the_time_is_data_with_json_and_the_result_that_of_one_run(run_cli: RunC
 
 
 @pytest.mark.device
-def test_strict_finds_what_was_left_unwritten(run_cli: RunChild, work: Path) -> None:
+def test_strict_finds_what_was_left_unwritten(run_here: RunChild, work: Path) -> None:
     (work / "half.comp").write_text(HALF)
-    done = [run_cli("run", "half.comp", "--count", "y=64", *more) for more in ((), ("--strict",))]
+    done = [run_here("run", "half.comp", "--count", "y=64", *more) for more in ((), ("--strict",))]
     assert [one.status for one in done] == [0, 2]
     assert "error 2008: " in done[1].complaint[0]

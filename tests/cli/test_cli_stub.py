@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from conftest import Refused, RunChild
 
 
-def test_the_stub_lies_beside_the_shader(run_cli: RunChild, work: Path) -> None:
-    done = run_cli("stub", "saxpy.spv")
+def test_the_stub_lies_beside_the_shader(run_here: RunChild, work: Path) -> None:
+    done = run_here("stub", "saxpy.spv")
     assert (done.status, done.stdout) == (0, "saxpy.pyi\n")
     assert (work / "saxpy.pyi").read_text() == stub_of(SpirvModule.from_file("saxpy.spv"))
 
 
-def test_the_stub_goes_where_it_is_told_in_place_of_what_was_there(run_cli: RunChild, work: Path) -> None:
+def test_the_stub_goes_where_it_is_told_in_place_of_what_was_there(run_here: RunChild, work: Path) -> None:
     (work / "kernel.pyi").write_text("old")
-    done = run_cli("stub", "saxpy.comp", "--out", "kernel.pyi", "--json")
+    done = run_here("stub", "saxpy.comp", "--out", "kernel.pyi", "--json")
     assert json.loads(done.stdout) == {"schema": 1, "shader": "saxpy.comp", "stub": "kernel.pyi"}
     assert (work / "kernel.pyi").read_text().startswith('"""saxpy.comp: kernel(')
 
@@ -32,7 +32,7 @@ def test_a_dash_prints_it(run_cli: RunChild, work: Path) -> None:
     assert (done.stdout, list(work.glob("*.pyi"))) == (stub_of(SpirvModule.from_file("saxpy.spv")), [])
 
 
-def test_a_place_that_cannot_be_written_is_refused(refused: Refused) -> None:
-    assert refused("stub", "saxpy.spv", "--out", "nowhere/saxpy.pyi") == (
+def test_a_place_that_cannot_be_written_is_refused(refused_here: Refused) -> None:
+    assert refused_here("stub", "saxpy.spv", "--out", "nowhere/saxpy.pyi") == (
         "2202: cannot write nowhere/saxpy.pyi (No such file or directory). Fix: name a file in a writable directory."
     )

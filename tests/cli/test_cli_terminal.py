@@ -23,15 +23,15 @@ def test_only_what_a_terminal_might_obey_is_escaped() -> None:
     assert printable(f"\u00e9{ESCAPE}'\\ \udcff\r\n") == f"\u00e9{ESCAPED}'\\ \\udcff\\r\\n"
 
 
-def test_an_error_shows_the_escapes_of_a_file_name_as_text(refused: Refused) -> None:
-    assert refused("spirv", f"a{ESCAPE}.spv") == (
+def test_an_error_shows_the_escapes_of_a_file_name_as_text(refused_here: Refused) -> None:
+    assert refused_here("spirv", f"a{ESCAPE}.spv") == (
         f"2202: cannot read a{ESCAPED}.spv (No such file or directory). Fix: name a .spv file."
     )
 
 
-def test_an_error_shows_the_escapes_of_a_source_as_text(refused: Refused, work: Path) -> None:
+def test_an_error_shows_the_escapes_of_a_source_as_text(refused_here: Refused, work: Path) -> None:
     (work / "loud.comp").write_text(f"#version 450\n#error {ESCAPE}\n")
-    assert "\x1b" not in refused("run", "loud.comp")
+    assert "\x1b" not in refused_here("run", "loud.comp")
 
 
 @pytest.mark.device

@@ -70,9 +70,9 @@ def test_the_list_has_a_line_for_each_record_in_columns_and_the_file(run_cli: Ru
     )
 
 
-def test_the_list_and_a_record_as_json_are_all_that_the_file_says(run_cli: RunChild, path: Path) -> None:
-    listed = json.loads(run_cli("tune", "list", "--json").stdout)
-    shown = json.loads(run_cli("tune", "show", "matmul", "--json").stdout)
+def test_the_list_and_a_record_as_json_are_all_that_the_file_says(run_here: RunChild, path: Path) -> None:
+    listed = json.loads(run_here("tune", "list", "--json").stdout)
+    shown = json.loads(run_here("tune", "show", "matmul", "--json").stdout)
     matmul = {**asdict(MATMUL), "workgroup_size": [16, 8, 1], "tile": [128, 64, 8], "key": "11" * 16, "adapter": "gpu"}
     expected = {"schema": 1, "records": [{"id": "cd" * 32, **matmul}]}
     assert (shown, listed["file"], listed["records"][1], len(listed["records"])) == (
@@ -83,9 +83,9 @@ def test_the_list_and_a_record_as_json_are_all_that_the_file_says(run_cli: RunCh
     )
 
 
-def test_a_file_that_is_not_there_has_no_records_and_is_not_made(run_cli: RunChild, tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_has_no_records_and_is_not_made(run_here: RunChild, tmp_path: Path) -> None:
     default = tmp_path / "home" / "state" / "vyre" / "autotune.toml"
-    listed, cleared = run_cli("tune", "list"), run_cli("tune", "clear")
+    listed, cleared = run_here("tune", "list"), run_here("tune", "clear")
     assert (listed.stdout, cleared.stdout, default.parent.exists()) == (
         f"0 records in {default}, which is not there yet\n",
         f"0 records removed from {default}\n",
@@ -93,18 +93,18 @@ def test_a_file_that_is_not_there_has_no_records_and_is_not_made(run_cli: RunChi
     )
 
 
-def test_the_file_may_be_named_before_and_behind_the_action(run_cli: RunChild, path: Path, tmp_path: Path) -> None:
+def test_the_file_may_be_named_before_and_behind_the_action(run_here: RunChild, path: Path, tmp_path: Path) -> None:
     other = saved(tmp_path / "other.toml", SAXPY)
     found = [
-        json.loads(run_cli("tune", *arguments, "--json").stdout)["file"]
+        json.loads(run_here("tune", *arguments, "--json").stdout)["file"]
         for arguments in (("list",), ("--file", str(other), "list"), ("list", "--file", str(other)))
     ]
     assert found == [str(path), str(other), str(other)]
 
 
-def test_a_record_is_shown_by_its_kernel_or_the_beginning_of_its_id(run_cli: RunChild, path: Path) -> None:
+def test_a_record_is_shown_by_its_kernel_or_the_beginning_of_its_id(run_here: RunChild, path: Path) -> None:
     assert path.exists()
-    by_kernel, by_id = run_cli("tune", "show", "matmul"), run_cli("tune", "show", "cdc")
+    by_kernel, by_id = run_here("tune", "show", "matmul"), run_here("tune", "show", "cdc")
     lines = by_kernel.stdout.splitlines()
     assert (by_id.stdout, lines[0], lines[1], len(lines)) == (
         by_kernel.stdout,
@@ -131,10 +131,10 @@ def test_a_name_that_may_mean_several_records_or_none_removes_nothing(
     assert (status, out, told, path.read_bytes()) == expected
 
 
-def test_what_is_cleared_is_all_or_what_is_named(run_cli: RunChild, path: Path) -> None:
-    first = run_cli("tune", "clear", "saxpy", "cd")
+def test_what_is_cleared_is_all_or_what_is_named(run_here: RunChild, path: Path) -> None:
+    first = run_here("tune", "clear", "saxpy", "cd")
     rest = left(path)
-    second = json.loads(run_cli("tune", "clear", "--json").stdout)
+    second = json.loads(run_here("tune", "clear", "--json").stdout)
     assert (first.stdout, rest, second, left(path)) == (
         f"3 records removed from {path}\n",
         [""],
@@ -143,12 +143,14 @@ def test_what_is_cleared_is_all_or_what_is_named(run_cli: RunChild, path: Path) 
     )
 
 
-def test_records_are_pinned_into_a_new_file_and_into_one_that_has_others(run_cli: RunChild, path: Path, tmp_path: Path) -> None:
+def test_records_are_pinned_into_a_new_file_and_into_one_that_has_others(
+    run_here: RunChild, path: Path, tmp_path: Path
+) -> None:
     pinned = tmp_path / "pinned.toml"
-    first = run_cli("tune", "pin", str(pinned), "ab")
+    first = run_here("tune", "pin", str(pinned), "ab")
     saved(path, replace(SAXPY, unroll=8, samples=500))
     saved(pinned, replace(MATMUL, size="1x1x1", identity="ee" * 32))
-    second = json.loads(run_cli("tune", "pin", str(pinned), "saxpy", "--json").stdout)
+    second = json.loads(run_here("tune", "pin", str(pinned), "saxpy", "--json").stdout)
     found = AutotuneStore.load(pinned)
     best = found.get(KEY, SAXPY.identity)
     assert (first.stdout, second, len(found), best and best.unroll) == (
@@ -159,28 +161,31 @@ def test_records_are_pinned_into_a_new_file_and_into_one_that_has_others(run_cli
     )
 
 
-def test_what_is_pinned_takes_the_place_of_a_better_measured_one(run_cli: RunChild, path: Path, tmp_path: Path) -> None:
+def test_what_is_pinned_takes_the_place_of_a_better_measured_one(run_here: RunChild, path: Path, tmp_path: Path) -> None:
     assert path.exists()
     pinned = saved(tmp_path / "pinned.toml", replace(SAXPY, unroll=8, samples=900))
-    assert (run_cli("tune", "pin", str(pinned), "ab").status, AutotuneStore.load(pinned).get(KEY, SAXPY.identity)) == (0, SAXPY)
+    assert (run_here("tune", "pin", str(pinned), "ab").status, AutotuneStore.load(pinned).get(KEY, SAXPY.identity)) == (
+        0,
+        SAXPY,
+    )
 
 
-def test_where_nothing_is_known_nothing_is_pinned(refused: Refused, work: Path) -> None:
-    assert refused("tune", "pin", "pinned.toml") == (
+def test_where_nothing_is_known_nothing_is_pinned(refused_here: Refused, work: Path) -> None:
+    assert refused_here("tune", "pin", "pinned.toml") == (
         "2501: there is no record to pin. Fix: find some with vyre-driver tune run KERNEL."
     )
     assert not (work / "pinned.toml").exists()
 
 
-def test_of_two_files_the_better_measured_record_stays(run_cli: RunChild, path: Path, tmp_path: Path) -> None:
+def test_of_two_files_the_better_measured_record_stays(run_here: RunChild, path: Path, tmp_path: Path) -> None:
     better, worse = replace(SAXPY, unroll=8, samples=500), replace(MATMUL, unroll=8, samples=1)
     new = replace(SAXPY, identity="ff" * 32, size="64")
     one, two = saved(tmp_path / "one.toml", better, worse), saved(tmp_path / "two.toml", replace(better, samples=450), new)
-    done = run_cli("tune", "merge", str(one), str(two))
+    done = run_here("tune", "merge", str(one), str(two))
     store = AutotuneStore.load(path)
     found = [store.get(KEY, record.identity) for record in (SAXPY, MATMUL, new)]
     assert (done.stdout, found, len(store)) == (f"2 records taken into {path}\n", [better, MATMUL, new], 5)
-    again = json.loads(run_cli("tune", "merge", str(one), str(two), "--json").stdout)
+    again = json.loads(run_here("tune", "merge", str(one), str(two), "--json").stdout)
     assert again == {"schema": 1, "file": str(path), "taken": 0}
 
 
@@ -192,19 +197,19 @@ def test_of_two_files_the_better_measured_record_stays(run_cli: RunChild, path: 
     ],
 )
 def test_a_file_that_is_none_is_not_merged_nor_are_others_with_it(
-    refused: Refused, path: Path, work: Path, text: str | None, complaint: str
+    refused_here: Refused, path: Path, work: Path, text: str | None, complaint: str
 ) -> None:
     if text is not None:
         (work / "other.toml").write_text(text)
     new = saved(path.with_name("new.toml"), replace(SAXPY, identity="ff" * 32))
     before = path.read_bytes()
-    assert refused("tune", "merge", str(new), "other.toml").startswith(complaint)
+    assert refused_here("tune", "merge", str(new), "other.toml").startswith(complaint)
     assert path.read_bytes() == before
 
 
-def test_a_damaged_file_is_refused_and_stays_as_it_is(refused: Refused, path: Path) -> None:
+def test_a_damaged_file_is_refused_and_stays_as_it_is(refused_here: Refused, path: Path) -> None:
     path.write_text("no = [toml")
-    assert [refused("tune", verb).partition(":")[0] for verb in ("list", "clear")] == ["2209", "2209"]
+    assert [refused_here("tune", verb).partition(":")[0] for verb in ("list", "clear")] == ["2209", "2209"]
     assert path.read_text() == "no = [toml"
 
 
@@ -215,27 +220,29 @@ def test_a_record_that_cannot_be_meant_is_told_in_one_line_and_the_others_are_li
     assert done.complaint[0].startswith(f"vyre-driver: warning: a record of {path} is left out, and kept in the file: unroll")
 
 
-def test_the_file_of_a_newer_version_is_listed_and_not_written_to(run_cli: RunChild, refused: Refused, path: Path) -> None:
+def test_the_file_of_a_newer_version_is_listed_and_not_written_to(
+    run_here: RunChild, refused_here: Refused, path: Path
+) -> None:
     path.write_text(path.read_text().replace("schema = 1", "schema = 2"))
     before = path.read_bytes()
-    listed = run_cli("tune", "list")
-    complaints = [refused("tune", *verb) for verb in (("clear",), ("run", "saxpy", "--size", "64"))]
+    listed = run_here("tune", "list")
+    complaints = [refused_here("tune", *verb) for verb in (("clear",), ("run", "saxpy", "--size", "64"))]
     problem = f"2209: {path} has schema 2, and this version writes schema 1"
     assert (listed.status, [one.partition(". Fix")[0] for one in complaints], path.read_bytes()) == (0, [problem] * 2, before)
 
 
-def test_text_from_a_file_cannot_steer_a_terminal(run_cli: RunChild, path: Path) -> None:
+def test_text_from_a_file_cannot_steer_a_terminal(run_here: RunChild, path: Path) -> None:
     store = AutotuneStore()
     store.put(AutotuneKey(HOSTILE, HOSTILE), OTHERS)
     store.put(KEY, replace(SAXPY, kernel=HOSTILE, device=HOSTILE, driver=HOSTILE, recorded_at=HOSTILE))
     path.unlink()
     store.save_if_dirty(path)
-    listed, shown = run_cli("tune", "list"), run_cli("tune", "show", "ab", HOSTILE[:3])
+    listed, shown = run_here("tune", "list"), run_here("tune", "show", "ab", HOSTILE[:3])
     for done in (listed, shown):
         assert (done.status, done.complaint) == (0, [])
         assert [line for line in done.stdout.splitlines() if not line.isprintable()] == []
     assert len(listed.stdout.splitlines()) == 3
-    assert len(run_cli("tune", "show", "abab").stdout.splitlines()) == 15
+    assert len(run_here("tune", "show", "abab").stdout.splitlines()) == 15
 
 
 def test_without_a_home_a_file_has_to_be_named(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -271,17 +278,17 @@ def test_what_cannot_be_meant_is_refused_before_a_device_is_opened(
     assert (status, out, told.count("\n"), told.startswith(f"vyre-driver: error {complaint}")) == (2, "", 1, True)
 
 
-def test_a_cpu_device_has_to_be_accepted(refused: Refused, run_cli: RunChild) -> None:
-    with_gpu = [one for one in json.loads(run_cli("devices", "--json").stdout)["devices"] if not one["is_software"]]
+def test_a_cpu_device_has_to_be_accepted(refused_here: Refused, run_here: RunChild) -> None:
+    with_gpu = [one for one in json.loads(run_here("devices", "--json").stdout)["devices"] if not one["is_software"]]
     if not with_gpu:
-        assert refused("tune", "run", "saxpy", "--size", "64").partition(":")[0] in {"2001", "2002", "2003"}
+        assert refused_here("tune", "run", "saxpy", "--size", "64").partition(":")[0] in {"2001", "2002", "2003"}
 
 
-RUN = ("tune", "run", "reduce_sum", "--size", "5000", "--seconds", "4")
+RUN = ("tune", "run", "reduce_sum", "--size", "5000", "--seconds", "2")
 
 
 @pytest.mark.device
-def test_a_kernel_is_measured_once_and_again_when_that_is_asked_for(run_cli: RunChild, path: Path) -> None:
+def test_a_kernel_is_measured_once_and_again_when_that_is_asked_for(run_cli: RunChild, run_here: RunChild, path: Path) -> None:
     path.unlink()
     first = run_cli(*RUN, "--size", "4000000000")
     assert (first.status, first.complaint) == (1, [])
@@ -293,7 +300,7 @@ def test_a_kernel_is_measured_once_and_again_when_that_is_asked_for(run_cli: Run
     (record,) = AutotuneStore.load(path).records().values()
     assert (record.kernel, record.size, record.samples > 0) == ("reduce_sum", "4096", True)
 
-    second = run_cli(*RUN)
+    second = run_here(*RUN)
     assert (second.status, second.stdout) == (
         0,
         "reduce_sum 5000: skipped: sizes about 4096 have a record, which --force replaces\n",
@@ -303,7 +310,7 @@ def test_a_kernel_is_measured_once_and_again_when_that_is_asked_for(run_cli: Run
     (key, _) = next(iter(store.records()))
     store.put(key, better)
     store.save_if_dirty(path)
-    forced = run_cli(*RUN, "--force", "--json")
+    forced = run_here(*RUN, "--force", "--json")
     told = json.loads(forced.stdout)
     (again,) = AutotuneStore.load(path).records().values()
     (tuned,) = told["tuned"]
@@ -325,9 +332,9 @@ def test_candidates_are_tried_in_a_child_process_where_that_is_asked_for(run_cli
 
 
 @pytest.mark.device
-def test_where_no_candidate_is_timed_the_others_are_told_of_and_the_status_is_1(run_cli: RunChild, path: Path) -> None:
+def test_where_no_candidate_is_timed_the_others_are_told_of_and_the_status_is_1(run_here: RunChild, path: Path) -> None:
     before = path.read_bytes()
-    done = run_cli("tune", "run", "saxpy", "reduce_sum", "--size", "64", "--seconds", "1e-9", "--json")
+    done = run_here("tune", "run", "saxpy", "reduce_sum", "--size", "64", "--seconds", "1e-9", "--json")
     told = json.loads(done.stdout)["tuned"]
     assert (done.status, [(one["kernel"], one["size"]) for one in told], path.read_bytes()) == (
         1,
@@ -352,7 +359,7 @@ def test_a_bar_is_shown_on_a_terminal_only(run_cli: RunChild, path: Path) -> Non
 
 @pytest.mark.device
 def test_of_all_kernels_those_that_the_device_cannot_run_are_left_out(
-    run_cli: RunChild, refused: Refused, path: Path, monkeypatch: pytest.MonkeyPatch
+    run_here: RunChild, refused_here: Refused, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VYRE_LAYER", "0")  # without features, and so without 16-bit numbers in buffers
     store = AutotuneStore()
@@ -363,7 +370,7 @@ def test_of_all_kernels_those_that_the_device_cannot_run_are_left_out(
                 at = size_text(kernel.definition.size_class(size))
                 store.put(kernel.target.key, kernel.target.record(kernel.candidates[0], 9, 100, at))
     store.save_if_dirty(path)
-    done = run_cli("tune", "run", "all", "--json")
+    done = run_here("tune", "run", "all", "--json")
     told: dict[str, Any] = {}
     for one in json.loads(done.stdout)["tuned"]:
         told.setdefault(one["kernel"], []).append(one["skipped"])
@@ -372,11 +379,11 @@ def test_of_all_kernels_those_that_the_device_cannot_run_are_left_out(
         name: len(one.sizes) for name, one in KERNELS.items() if name != "matmul_f16"
     }
     assert "storageBuffer16BitAccess" in told["matmul_f16"][0]
-    assert refused("tune", "run", "matmul_f16").startswith("1002: ")
+    assert refused_here("tune", "run", "matmul_f16").startswith("1002: ")
 
 
-def test_the_actions_and_kernels_are_in_the_help(run_cli: RunChild) -> None:
-    verb, run = run_cli("tune", "--help").stdout, run_cli("tune", "run", "--help").stdout
+def test_the_actions_and_kernels_are_in_the_help(run_here: RunChild) -> None:
+    verb, run = run_here("tune", "--help").stdout, run_here("tune", "run", "--help").stdout
     missing = [one for one in ("run", "list", "show", "pin", "merge", "clear", "--file") if one not in verb]
     missing += [one for one in (*KERNELS, "all", "--size", "--seconds", "--isolate", "--force") if one not in run]
     assert missing == []

@@ -50,17 +50,19 @@ def test_a_job_gives_what_the_same_process_would(python: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "why"),
+    ("what", "timeout_s", "why"),
     [
-        ("os.abort()", "the process ended with signal 6 (SIGABRT)"),
-        ("os._exit(3)", "the process ended with status 3: "),
-        ("time.sleep(600)", "no answer in 10 s"),
+        ("os.abort()", 60, "the process ended with signal 6 (SIGABRT)"),
+        ("os._exit(3)", 60, "the process ended with status 3: "),
+        ("time.sleep(600)", 4, "no answer in 4 s"),
     ],
 )
-def test_a_case_that_ends_or_stops_its_process_fails_and_the_others_are_asked(python: Path, what: str, why: str) -> None:
+def test_a_case_that_ends_or_stops_its_process_fails_and_the_others_are_asked(
+    python: Path, what: str, timeout_s: float, why: str
+) -> None:
     python.write_text(SPOILED.format(what=what))
     failed = {"case": "seed 42", "why": why, "grid": [], "program": "", "text": f"seed 42: {why}"}
-    assert run_job(SEEDS, timeout_s=10) == Tally(asked=5, agreed=4, failed=[failed])
+    assert run_job(SEEDS, timeout_s=timeout_s) == Tally(asked=5, agreed=4, failed=[failed])
 
 
 # From seed 42 on the device of that process is gone, whatever is asked of it.
@@ -151,7 +153,7 @@ def test_a_journal_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 
 def test_workers_side_by_side_find_what_one_finds_in_the_order_of_the_jobs(python: Path, tmp_path: Path) -> None:
     """The first job ends last."""
-    python.write_text(SPOILED_TWICE.format(what="time.sleep(2) if case.name == 'seed 42' else os._exit(4); os._exit(3)"))
+    python.write_text(SPOILED_TWICE.format(what="time.sleep(1) if case.name == 'seed 42' else os._exit(4); os._exit(3)"))
     journal = tmp_path / "done.jsonl"
     found = run_batches(batches(SEEDS, 2), workers=3, journal=journal)
     why = {"seed 42": "the process ended with status 3: ", "seed 44": "the process ended with status 4: "}

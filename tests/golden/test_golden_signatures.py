@@ -91,14 +91,18 @@ def test_the_signatures_of_several_entry_points_are_a_line_each(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("path", SHADERS, ids=[path.stem for path in SHADERS])
-def test_a_shader_is_summed_up_as_it_was(path: Path, run_cli: RunChild) -> None:
-    done = run_cli("spirv", path.name, cwd=TEXT)
+def test_a_shader_is_summed_up_as_it_was(path: Path, run_here: RunChild, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(TEXT)
+    done = run_here("spirv", path.name)
     assert (done.status, done.stdout) == (0, path.with_suffix(".spirv.txt").read_text("utf-8"))
 
 
 @pytest.mark.parametrize("path", SHADERS, ids=[path.stem for path in SHADERS])
-def test_a_shader_is_summed_up_as_the_same_data_as_before(path: Path, run_cli: RunChild) -> None:
-    done = run_cli("spirv", path.name, "--json", cwd=TEXT)
+def test_a_shader_is_summed_up_as_the_same_data_as_before(
+    path: Path, run_here: RunChild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(TEXT)
+    done = run_here("spirv", path.name, "--json")
     found = json.loads(done.stdout)
     varying = {"generator": found.pop("generator"), "byte_len": found.pop("byte_len")}  # of the compiler
     assert all(isinstance(value, int) for value in varying.values())

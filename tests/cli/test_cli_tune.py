@@ -143,9 +143,7 @@ def test_what_is_cleared_is_all_or_what_is_named(run_here: RunChild, path: Path)
     )
 
 
-def test_records_are_pinned_into_a_new_file_and_into_one_that_has_others(
-    run_here: RunChild, path: Path, tmp_path: Path
-) -> None:
+def test_records_are_pinned_into_a_new_file_and_one_that_has_others(run_here: RunChild, path: Path, tmp_path: Path) -> None:
     pinned = tmp_path / "pinned.toml"
     first = run_here("tune", "pin", str(pinned), "ab")
     saved(path, replace(SAXPY, unroll=8, samples=500))
@@ -164,10 +162,8 @@ def test_records_are_pinned_into_a_new_file_and_into_one_that_has_others(
 def test_what_is_pinned_takes_the_place_of_a_better_measured_one(run_here: RunChild, path: Path, tmp_path: Path) -> None:
     assert path.exists()
     pinned = saved(tmp_path / "pinned.toml", replace(SAXPY, unroll=8, samples=900))
-    assert (run_here("tune", "pin", str(pinned), "ab").status, AutotuneStore.load(pinned).get(KEY, SAXPY.identity)) == (
-        0,
-        SAXPY,
-    )
+    done = run_here("tune", "pin", str(pinned), "ab")
+    assert (done.status, AutotuneStore.load(pinned).get(KEY, SAXPY.identity)) == (0, SAXPY)
 
 
 def test_where_nothing_is_known_nothing_is_pinned(refused_here: Refused, work: Path) -> None:
@@ -220,9 +216,7 @@ def test_a_record_that_cannot_be_meant_is_told_in_one_line_and_the_others_are_li
     assert done.complaint[0].startswith(f"vyre-driver: warning: a record of {path} is left out, and kept in the file: unroll")
 
 
-def test_the_file_of_a_newer_version_is_listed_and_not_written_to(
-    run_here: RunChild, refused_here: Refused, path: Path
-) -> None:
+def test_a_newer_versions_file_is_listed_and_not_written_to(run_here: RunChild, refused_here: Refused, path: Path) -> None:
     path.write_text(path.read_text().replace("schema = 1", "schema = 2"))
     before = path.read_bytes()
     listed = run_here("tune", "list")

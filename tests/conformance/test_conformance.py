@@ -96,11 +96,13 @@ def test_a_seed_gives_the_same_program_everywhere() -> None:
     assert [case_digest(generate(7, options)) for options in several] == GOLDEN_OF_OPTIONS
 
 
-def test_the_reference_gives_the_same_whether_invocations_run_together_or_alone() -> None:
+@pytest.mark.parametrize(("seed", "count"), [(0, 100), pytest.param(100, 200, marks=pytest.mark.thorough)])
+def test_the_reference_gives_the_same_whether_invocations_run_together_or_alone(seed: int, count: int) -> None:
     """Programs of full size: tests/properties/test_reference_twin.py, and ``make conform``."""
-    report = run(run_reference_sequentially, seed=0, count=300, options=Options(subgroups=True, statements=6, depth=3))
+    options = Options(subgroups=True, statements=6, depth=3)
+    report = run(run_reference_sequentially, seed=seed, count=count, options=options)
     by_hand = len(list(hand_written(EVERYTHING)))
-    assert (report.asked, report.agreed, report.failures) == (300 + by_hand, 300 + by_hand, [])
+    assert (report.asked, report.agreed, report.failures) == (count + by_hand, count + by_hand, [])
 
 
 def test_generated_programs_are_valid_and_do_not_depend_on_the_order_of_invocations() -> None:

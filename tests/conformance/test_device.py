@@ -53,27 +53,34 @@ def test_the_hand_written_cases_agree_and_what_is_refused_is_known(kompute: RunP
     assert [name for name, reason in REFUSED.items() if reason not in str(refused[name])] == []
 
 
-@pytest.mark.parametrize("seed", range(0, 300, 100))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (100, 200))])
 def test_random_programs_agree_bit_for_bit_but_for_quotients_and_functions(kompute: RunProgram, seed: int) -> None:
     report = ask(kompute, (replace(case, tolerance=EXACT) for case in random_cases(seed, 100)))
     assert (report.agreed, report.failures) == (100, []), told(report)
 
 
-def test_what_is_lowered_for_a_device_without_features_agrees(
-    monkeypatch: pytest.MonkeyPatch, physical_device: PhysicalDevice
-) -> None:
-    """64-bit integers as pairs of words, and elements of 8 and 16 bits in words that others write to.
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunProgram]:
+    """A device without features, since without the layer none is switched on.
 
-    Without the layer no feature is switched on.
+    There are 64-bit integers as pairs of words, and elements of 8 and 16 bits in words that others write to.
     """
     monkeypatch.setenv("VYRE_LAYER", "0")
     with ExitStack() as stack:
-        bare = open_backend("kompute", stack, allow_software=True)
-        by_hand = ask(bare, hand_written(Options()))
-        random = ask(bare, random_cases(300, 60, Options(fma=False)))
-    assert (by_hand.failures, random.failures, random.agreed) == ([], [], 60), told(by_hand) + told(random)
-    refused = by_hand.unsupported.total()  # also four of an fma, where the device's own rounds twice
+        yield open_backend("kompute", stack, allow_software=True)
+
+
+def test_the_hand_written_cases_agree_on_a_device_without_features(bare: RunProgram, physical_device: PhysicalDevice) -> None:
+    report = ask(bare, hand_written(Options()))
+    assert report.failures == [], told(report)
+    refused = report.unsupported.total()  # also four of an fma, where the device's own rounds twice
     assert refused == len(REFUSED) + (0 if physical_device.driver_id == NVIDIA else 4)
+
+
+@pytest.mark.parametrize(("seed", "count"), [(300, 20), pytest.param(320, 40, marks=pytest.mark.thorough)])
+def test_random_programs_agree_on_a_device_without_features(bare: RunProgram, seed: int, count: int) -> None:
+    report = ask(bare, random_cases(seed, count, Options(fma=False)))
+    assert (report.failures, report.agreed) == ([], count), told(report)
 
 
 def test_subgroups_agree_in_the_size_that_the_device_has(kompute: RunProgram) -> None:

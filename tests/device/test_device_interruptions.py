@@ -7,11 +7,10 @@ from interruptions import Child, drawn, summary
 
 pytestmark = pytest.mark.device
 
-DRAWN = 300
 
-
-def test_after_an_interrupt_at_any_bytecode_all_goes_on_and_nothing_is_left() -> None:
+@pytest.mark.parametrize("count", [100, pytest.param(300, marks=pytest.mark.thorough)])
+def test_after_an_interrupt_at_any_bytecode_all_goes_on_and_nothing_is_left(count: int) -> None:
     child = Child("interruption.py")
-    points = drawn(child.points(), DRAWN)
+    points = drawn(child.points(), count)
     wrong, reached = child.complaints(points)
-    assert (wrong, reached) == ({}, DRAWN), summary(wrong)
+    assert (wrong, reached) == ({}, count), summary(wrong)

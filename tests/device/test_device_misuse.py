@@ -126,12 +126,20 @@ def without_numbers_of_the_compiler(message: str) -> str:
     return re.sub(r"(?<=at word )\d+|(?<=has )\d+(?= bytes, which is not a multiple)", "N", message)
 
 
-@pytest.mark.parametrize(("case", "error", "message"), ALL_REFUSED, ids=[case for case, _, _ in ALL_REFUSED])
-def test_it_is_refused_and_the_driver_works_on_when(  # noqa: PLR0913 -- three fixtures and a row of the table
-    run_python: RunChild, children: Path, physical_device: PhysicalDevice, case: str, error: str, message: str
+def test_each_is_refused_and_the_drivers_of_the_process_work_on(
+    run_python: RunChild, children: Path, physical_device: PhysicalDevice
 ) -> None:
-    done = run_python(str(children / "misuse.py"), case)
+    done = run_python(str(children / "misuse.py"), *(case for case, _, _ in ALL_REFUSED))
+    lines = without_numbers_of_the_compiler(done.stdout).splitlines()
+    found = {case: json.loads(line) for (case, _, _), line in zip(ALL_REFUSED, lines, strict=False)}
     limit = physical_device.limits.max_compute_work_group_count[1]
-    message = message.replace("LIMIT + 1", str(limit + 1)).replace("LIMIT", str(limit)).replace("DEVICE", physical_device.name)
-    found = json.loads(without_numbers_of_the_compiler(done.stdout))
-    assert (done.status, found) == (0, {"error": error, "message": message, "right afterwards": True})
+    known = {"LIMIT + 1": str(limit + 1), "LIMIT": str(limit), "DEVICE": physical_device.name}
+    expected = {
+        case: {
+            "error": error,
+            "message": re.sub(r"LIMIT \+ 1|LIMIT|DEVICE", lambda word: known[word[0]], message),
+            "right afterwards": True,
+        }
+        for case, error, message in ALL_REFUSED
+    }
+    assert (done.status, found) == (0, expected), done.stderr

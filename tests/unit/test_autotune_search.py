@@ -256,6 +256,7 @@ def all_over(count: int, rolls: random.Random) -> list[float]:
     return [1e5 * math.exp(rolls.uniform(0, math.log(4))) for _ in range(count)]
 
 
+@pytest.mark.parametrize("repeats", [range(20), pytest.param(range(50), marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(
     ("shape", "count", "most_samples"),
     [
@@ -268,14 +269,14 @@ def all_over(count: int, rolls: random.Random) -> list[float]:
     ],
 )
 def test_two_searches_with_different_noise_agree(
-    shape: Callable[[int, random.Random], list[float]], count: int, most_samples: int
+    shape: Callable[[int, random.Random], list[float]], count: int, most_samples: int, repeats: range
 ) -> None:
     """In 94 of 100 searches at least, and in 99 up to ties; what they agree on is within 3.5 % of the optimum.
 
     With 3 % of noise, and 5 % of spikes. ``most_samples`` is of a candidate, on average; 800 would be all.
     """
     differ, untold, samples, worst = 0, 0, 0, 1.0
-    for repeat in range(50):
+    for repeat in repeats:
         costs = shape(count, random.Random(repeat))  # noqa: S311 -- made-up costs
         results = [found(Lab(costs, noise_seed=1000 * seed + repeat, gauss=0.03, spikes=0.05)) for seed in (1, 2)]
         best = {result.best.candidate for result in results}
@@ -283,7 +284,7 @@ def test_two_searches_with_different_noise_agree(
         untold += sum(not best <= {result.best.candidate, *result.ties} for result in results)
         samples += sum(result.samples for result in results)
         worst = max(worst, *[costs[place_of(one)] / min(costs) for one in best])
-    assert differ <= 3
-    assert untold <= 1
+    assert differ <= 3 * len(repeats) // 50
+    assert untold <= len(repeats) // 50
     assert worst <= 1.035
-    assert samples / 100 / count <= most_samples
+    assert samples / 2 / len(repeats) / count <= most_samples

@@ -1,9 +1,9 @@
-"""Arguments that end the interpreter when kompute gets them; test_device_misuse.py runs each in a process of its own.
+"""Arguments that end the interpreter when kompute gets them; test_device_misuse.py runs this in a process of its own.
 
-Usage: misuse.py CASE
+Usage: misuse.py CASE...
 
-Prints as JSON the error's class and message, and whether the same driver, or after one that was closed a new one, computes
-right afterwards.
+Prints for each as a line of JSON the error's class and message, and whether the same driver, or after one that was closed a new
+one, computes right afterwards.
 """
 
 from __future__ import annotations
@@ -74,17 +74,23 @@ CASES = {
 }
 
 
-def main() -> None:
+def misuse(case: str) -> dict[str, object]:
     driver = Driver()
     error = None
     try:
-        CASES[sys.argv[1]](driver)
+        CASES[case](driver)
     except VyreError as raised:
         error = raised
-    if sys.argv[1] == "the driver is closed":
+    if case == "the driver is closed":
         driver = Driver()
     right = np.array_equal(driver.compile(shipped_module("saxpy"))(X, X, push_constants=PUSH), 3 * X)
-    json.dump({"error": type(error).__name__, "message": str(error), "right afterwards": bool(right)}, sys.stdout)
+    return {"error": type(error).__name__, "message": str(error), "right afterwards": bool(right)}
+
+
+def main() -> None:
+    for case in sys.argv[1:]:
+        sys.stdout.write(json.dumps(misuse(case)) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The misuse matrix: what ends the interpreter, hangs, or silently computes garbage when kompute gets it.
 
 A row is what is wrong, the misuse as code (misuses.py), and the error it must end in; None where the driver makes it work.
-test_device_misuse_matrix.py runs each in a process of its own, the rows of ``MORE`` in ``make stress`` only.
+test_device_misuse_matrix.py runs them in a process of their own, the rows of ``MORE`` in ``make stress`` only.
 """
 
 from __future__ import annotations

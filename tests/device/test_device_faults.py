@@ -123,19 +123,17 @@ def test_every_call_that_can_fail_fails_with_its_error_and_the_driver_works_on(
         assert (one["again"], one["memory is back"]) == ([again, again], True), one["failing"]
 
 
-@pytest.mark.parametrize("call", _layer.CALLS[1:])
 def test_a_device_lost_in_any_call_stays_lost_and_a_new_driver_works(
-    run_python: RunChild, children: Path, physical_device: PhysicalDevice, call: str
+    run_python: RunChild, children: Path, physical_device: PhysicalDevice
 ) -> None:
-    done = run_python(str(children / "injected.py"), "lost", call)
+    calls = _layer.CALLS[1:]
+    done = run_python(str(children / "injected.py"), "lost", *calls)
     assert (done.status, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     said = f'DeviceLost("{lost(physical_device)}")'
-    uses = [use for use in found["then"] if not use.startswith("close")]
-    assert (len(uses), found) == (
-        16,
-        {"first": said, "then": {**dict.fromkeys(uses, said), "close": "None", "close again": "None"}},
-    )
+    uses = [use for use in found["wait"]["then"] if not use.startswith("close")]
+    expected = {"first": said, "then": {**dict.fromkeys(uses, said), "close": "None", "close again": "None"}}
+    assert (len(uses), found) == (16, dict.fromkeys(calls, expected))
 
 
 def test_a_failed_allocation_drops_the_buffers_of_earlier_sizes_and_is_tried_again() -> None:

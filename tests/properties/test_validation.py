@@ -31,13 +31,9 @@ def root_of(program: Program) -> Any:  # noqa: ANN401 -- the root region
 
 
 @given(valid_programs())
-def test_a_program_that_breaks_no_rule_passes(made: Made) -> None:
+def test_a_program_that_breaks_no_rule_passes_also_in_canonical_form_and_from_the_wire(made: Made) -> None:
     assert examine(made.program, ABLE).problems == ()
     assert validate(made.program, ABLE) is made.program
-
-
-@given(valid_programs())
-def test_what_passes_also_passes_in_canonical_form_and_from_the_wire(made: Made) -> None:
     assert examine(made.program.canonical(), ABLE).problems == ()
     assert examine(Program.from_wire(made.program.canonical_wire_bytes()), ABLE).problems == ()
 

@@ -46,7 +46,7 @@ def has_steps(shape: tuple[int, ...], keys: tuple[object, ...]) -> bool:
 
 
 @given(shapes_and_keys())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_an_index_selects_what_numpy_selects_if_that_is_one_piece(case: tuple[tuple[int, ...], tuple[Any, ...]]) -> None:
     shape, keys = case
     everything = places_of(shape)

@@ -1,9 +1,9 @@
 """Failures put under kompute, one at a time; test_device_faults.py runs this in processes of its own.
 
-Usage: injected.py failures WAY | injected.py lost CALL
+Usage: injected.py failures WAY | injected.py lost CALL...
 
 ``failures`` makes the first, second, ... of each kind of Vulkan call fail with each VkResult until none is left to fail, and
-prints as JSON what became of each. ``lost`` loses the device in a call and prints what each later use of it says.
+prints as JSON what became of each. ``lost`` loses a device in each of these calls and prints what its later uses say.
 """
 
 from __future__ import annotations
@@ -181,4 +181,5 @@ def lost(call: str) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    json.dump({"failures": failures, "lost": lost}[sys.argv[1]](sys.argv[2]), sys.stdout)
+    what, *which = sys.argv[1:]
+    json.dump(failures(which[0]) if what == "failures" else {call: lost(call) for call in which}, sys.stdout)

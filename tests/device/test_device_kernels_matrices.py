@@ -87,7 +87,7 @@ CASES = (
     *((TRANSPOSE, one, TRANSPOSE_SIZES) for one in TRANSPOSE_CANDIDATES),
     *((SOFTMAX, one, SOFTMAX_SIZES) for one in SOFTMAX_CANDIDATES),
 )
-# A device that takes all of those has nothing else to show with these.
+# On a device that takes all of those, these find nothing else.
 SMALL_CASES = (
     *((MATMUL_F16, one, MATMUL_SIZES) for one in MATMUL_CANDIDATES[1:2]),
     *((MATMUL, one, MATMUL_SIZES[1::4]) for one in SMALL_MATMUL_CANDIDATES),

@@ -19,6 +19,7 @@ from vyre_driver.ir import (
     Program,
     assign,
     binop,
+    block,
     buf_len,
     gid_x,
     if_,
@@ -32,6 +33,8 @@ from vyre_driver.ir import (
     u32,
     var,
 )
+from vyre_driver.ir.expressions import Load
+from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.validation.validate import validate
 
 if TYPE_CHECKING:
@@ -103,7 +106,7 @@ class RandomPrograms:
 
     def statement(self, depth: int) -> Any:  # noqa: ANN401 -- a node
         roll = self.roll
-        match roll.randrange(9 if depth else 5):
+        match roll.randrange(10 if depth else 5):
             case 0 | 1:
                 self.count += 1
                 made = let(f"v{self.count}", self.word())
@@ -124,7 +127,25 @@ class RandomPrograms:
                 return turns
             case 8:
                 return if_(self.condition(), [return_()])
+            case 9:
+                return self.turns_until(depth)
         return store(roll.choice([FIXED, OPEN]), self.word(), self.word(1))
+
+    def turns_until(self, depth: int) -> Any:  # noqa: ANN401 -- a node
+        """A loop that ends when its condition first fails, which it does after some turns; counted or not."""
+        self.count += 1
+        left, name = var(f"left{self.count}", U32), f"k{self.count}"
+        bound = self.roll.choice([2**32 - 1, 2**32 - 1, 1 << 20, 3])
+        going = self.condition()
+        if any(isinstance(one, Load) for one in terms_within(going)):
+            going = binop(BinOp.GE, left, u32(self.roll.randrange(4)))
+        self.names.append(left.name)
+        inside = [assign(left, left - 1), *self.body(depth - 1)]
+        self.names.remove(left.name)
+        if self.roll.random() < 0.3:
+            inside.append(store(OPEN, var(name, U32), u32(1)))
+        turns = loop(name, 0, bound, [if_(binop(BinOp.GT, left, u32(0)).and_(going), inside)])
+        return block(let(left, u32(self.roll.randrange(12))), turns)
 
     def program(self) -> Program:
         near = [binop(self.roll.choice(OPERATORS[:10]), gid_x(), u32(self.roll.randrange(1, 9))) for _ in range(4)]

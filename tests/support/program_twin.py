@@ -74,7 +74,10 @@ class Invocation:
         yield from self.body(node.then if self.value(node.cond)[1] else node.otherwise)
 
     def do_loop(self, node: Any) -> Iterator[None]:
+        ending = ending_condition(node)
         for turn in range(self.value(node.start)[1], self.value(node.stop)[1]):
+            if ending is not None and not self.value(ending)[1]:
+                return
             yield from self.body(node.body, **{node.var: ("U32", turn)})
 
     def do_block(self, node: Any) -> Iterator[None]:
@@ -159,6 +162,32 @@ class Invocation:
         op = expr.op.name
         words[index] = (value if old == expected else old) if op == "COMPARE_EXCHANGE" else ATOMICS[op](old, value)
         return "U32", old
+
+
+SETTLED = {"LitU32", "LitI32", "LitF32", "LitBool", "Var", "BufLen", "InvocationId", "WorkgroupId", "LocalId"}
+COMPOSED = {
+    "Binary": "left right",
+    "Unary": "operand",
+    "Cast": "value",
+    "Fma": "a b c",
+    "Select": "cond true_value false_value",
+}
+
+
+def ending_condition(loop: Any) -> Any:
+    """The condition of a loop that ends when it first fails, or None."""
+    if len(loop.body) != 1 or type(loop.body[0]).__name__ != "If" or loop.body[0].otherwise:
+        return None
+    waiting = [loop.body[0].cond]
+    for part in waiting:
+        name = type(part).__name__
+        if name == "Var" and part.name == loop.var:
+            return None
+        if name in COMPOSED:
+            waiting += [getattr(part, field) for field in COMPOSED[name].split()]
+        elif name not in SETTLED and not (name == "OpaqueExpr" and part.kind.startswith("vyre.literal.")):
+            return None
+    return loop.body[0].cond
 
 
 def elements(data: np.ndarray, name: str) -> list[Any]:

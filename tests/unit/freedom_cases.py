@@ -102,6 +102,14 @@ def turns(*nodes: Node) -> Asked:
     return Asked([OUT, IN], nodes, [ZEROS, ONES])
 
 
+UNTIL_FOUND = [
+    ir.let(limit, ir.u32(1) - GIVEN),  # nothing is left where 1 is given
+    ir.let(j, 0),
+    ir.loop("k", 0, 9999, [ir.if_((j < 9999).and_(limit > 0), [ir.assign(j, j + 1)])]),
+    STORED,
+]
+
+
 def many(*before: Node) -> Node:
     return ir.loop("k", 0, 9999, [*before, STORED])
 
@@ -199,6 +207,7 @@ DIFFERENT = {
     "turns after a return in turns": turns(
         ir.if_(LENGTH > 3, [ir.block(ir.if_(GIVEN.eq(1), [ir.block(ir.return_())]))]), many()
     ),
+    "turns until a condition fails": turns(*UNTIL_FOUND),
     "turns in turns up to what is loaded": turns(ir.loop("k", 0, 2, lambda k: [ir.loop("m", 0, GIVEN - 1 + k - k, [STORED])])),
 }
 
@@ -285,6 +294,8 @@ FREE = {
     ),
     "as many turns for all under a condition of all": Asked([OUT], [ir.if_(LENGTH > 3, [ir.loop("k", 0, LENGTH, [STORED])])]),
     "turns that a load counts, guarded": Asked([OUT, IN], [ir.if_(BELOW, [ir.loop("k", 0, GIVEN, [STORED])])], [ZEROS, ONES]),
+    "turns until a condition fails, guarded": Asked([OUT, IN], [ir.if_(BELOW, UNTIL_FOUND)], [ZEROS, ONES]),
+    "turns until a condition of all fails": Asked([OUT], [ir.forever([ir.if_(LENGTH < 3, [])]), STORED]),
     "turns until a return, guarded": Asked(
         [OUT, IN], [ALREADY, ir.loop("k", 0, 9999, [ir.if_(GIVEN.eq(1), [ir.return_()]), STORED])], [ZEROS, ONES]
     ),

@@ -171,6 +171,21 @@ CASES: list[tuple[str, list[Node], list[str]]] = [
         [],
     ),
     (
+        "turns until a condition that all have fails",
+        [let("x", u32(9)), loop("i", 0, 2**32 - 1, [if_(x > 0, [barrier(), assign("x", x - 1)])]), barrier()],
+        [],
+    ),
+    (
+        "turns until a condition fails that not all have",
+        [let("x", gid_x()), loop("i", 0, 2**32 - 1, [if_(x > 0, [barrier(), assign("x", x - 1)])]), barrier()],
+        ["body[1].body[0].then[0]"],
+    ),
+    (
+        "turns until a condition fails that a turn makes differ",
+        [let("x", u32(9)), loop("i", 0, 2**32 - 1, [if_(x > 0, [barrier(), assign("x", load("in", 0))])]), barrier(GRID)],
+        ["body[1].body[0].then[0]"],
+    ),
+    (
         "a barrier of the grid wants the same in every workgroup",
         [if_(wid_x() < 5, [barrier(), barrier(GRID)]), if_(buf_len("in") < 5, [barrier(GRID)]), barrier(GRID)],
         ["body[0].then[1]"],

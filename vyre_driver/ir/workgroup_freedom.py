@@ -25,6 +25,7 @@ from vyre_driver.ir.buffers import BufferAccess, MemoryKind
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Atomic, BufLen, Cast, Fma, InvocationId, Load, Select
 from vyre_driver.ir.literal_types import WIDE_LITERALS
+from vyre_driver.ir.loop_ends import ending_if
 from vyre_driver.ir.nodes import Assign, Block, If, Let, Loop, Region, Return, Store
 from vyre_driver.ir.operators import AtomicOp, BinOp, OpaqueOp, UnOp
 from vyre_driver.ir.stats import ProgramCapability
@@ -231,9 +232,10 @@ class _DataFlow:
     def _loop(self, node: Loop, path: _Path) -> _Path:
         """Walk a loop. Surplus invocations may not take more turns than others: they could hold the dispatch up for ever."""
         self._look(path, node.start, node.stop)
-        alike = self._value(node.start).alike and self._value(node.stop).alike
+        alike, ending = self._value(node.start).alike and self._value(node.stop).alike, ending_if(node)
         returns, outside = self._returns, dict(self._scope)
         self._scope[node.var] = _AbstractValue(alike=alike)
+        alike = alike and (ending is None or self._value(ending.cond).alike)
         self._body(node.body, path)
         self._scope = outside
         if not path.below_n and (self._returns != returns or not (alike and path.alike)):

@@ -5,6 +5,7 @@ Source: spec items 1.5 and 1.7.
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,11 +17,12 @@ from vyre_driver.errors import Trapped
 from vyre_driver.ir import nodes as nd
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Atomic, Var
+from vyre_driver.ir.loop_ends import ending_if, is_uncounted
 from vyre_driver.ir.terms import Traits, terms_within
 from vyre_driver.ir.walks import OPERANDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 
     from vyre_driver.backends.reference.expressions import Evaluate
     from vyre_driver.backends.reference.invocations import InvocationBatch, Places
@@ -160,20 +162,45 @@ class StatementCompiler:
         return run
 
     def loop(self, node: nd.Loop, path: str) -> Statement:
-        """Run a body as often as the bounds say, which are evaluated once."""
+        """Run a body as often as the bounds say, which are evaluated once; or until a condition fails that ends the loop."""
         evaluate, _ = self._evaluated(node.start, node.stop)
         slot, outside = self._new_slot(), dict(self._expressions.scope)
         self._expressions.scope[node.var] = Variable(slot, DataType.U32)
-        body = self.body(node.body, f"{path}.body")
+        ending = ending_if(node)
+        has_last_turn = ending is None or not is_uncounted(node)
+        body = self.body(node.body, f"{path}.body") if ending is None else self._turn(ending, f"{path}.body[0]")
         self._expressions.scope = outside
 
         def run(batch: InvocationBatch) -> Steps:
             before = batch.active
             start, stop = evaluate(batch)
             if len(start) == len(stop) == 1:
-                yield from _turns(batch, slot, int(start[0]), int(stop[0]), body)
+                turns = range(int(start[0]), int(stop[0])) if has_last_turn else repeat(0)
+                yield from _turns(batch, slot, turns, body)
             else:
                 yield from _own_turns(batch, slot, start, stop, body)
+            batch.active = batch.remaining(before)
+
+        return run
+
+    def _turn(self, node: nd.If, path: str) -> Callable[[InvocationBatch], Steps]:
+        """Make a turn of a loop ready, which only those go on after whose condition held."""
+        place, cost = len(self.paths), _cost(node)
+        self.paths.append(path)
+        (cond,) = self._expressions.joint(node.cond)
+        holds = truth_of(cond)
+        then = self.body(node.then, f"{path}.then")
+
+        def run(batch: InvocationBatch) -> Steps:
+            batch.place = place
+            batch.memo.clear()
+            batch.spend(cost)
+            stays = spread(holds(batch), batch.active_count)
+            if not stays.all():
+                batch.active = batch.lanes[stays]
+            before = batch.active
+            if batch.active_count:
+                yield from then(batch)
             batch.active = batch.remaining(before)
 
         return run
@@ -264,11 +291,9 @@ def _cost(node: Node) -> int:
     return 1 if all(root.traits & Traits.NO_WRITES for root in roots) else sum(root.term_count for root in roots)
 
 
-def _turns(batch: InvocationBatch, slot: int, start: int, stop: int, body: Callable[[InvocationBatch], Steps]) -> Steps:
-    """Run turns that all active invocations take alike."""
-    before = batch.active
-    for turn in range(start, stop):
-        batch.active = batch.remaining(before)
+def _turns(batch: InvocationBatch, slot: int, turns: Iterable[int], body: Callable[[InvocationBatch], Steps]) -> Steps:
+    """Run turns that all active invocations take alike, as long as they go on."""
+    for turn in turns:
         if not batch.active_count:
             return
         batch.spend()
@@ -279,14 +304,12 @@ def _turns(batch: InvocationBatch, slot: int, start: int, stop: int, body: Calla
 def _own_turns(
     batch: InvocationBatch, slot: int, start: Values, stop: Values, body: Callable[[InvocationBatch], Steps]
 ) -> Steps:
-    """Run turns that each active invocation counts for itself."""
+    """Run turns that each active invocation counts for itself, as long as it goes on."""
     lanes: Places = batch.lanes
     turn = spread(start, len(lanes)).astype(np.int64)
     last = spread(stop, len(lanes)).astype(np.int64)
     while True:
         stays = turn < last
-        if batch.ended is not None:
-            stays &= ~batch.ended[lanes]
         if not stays.all():
             lanes, turn, last = lanes[stays], turn[stays], last[stays]
         if not len(lanes):
@@ -295,6 +318,9 @@ def _own_turns(
         batch.spend()
         batch.variables[slot] = batch.declared(turn.astype(np.uint32))
         yield from body(batch)
+        if batch.active_count < len(lanes):
+            kept = np.searchsorted(lanes, batch.lanes)  # both in order
+            lanes, turn, last = lanes[kept], turn[kept], last[kept]
         turn = turn + 1
 
 

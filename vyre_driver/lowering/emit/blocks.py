@@ -1,4 +1,4 @@
-"""Structured blocks for emitted code: a branch, a counting loop, a loop until something succeeds.
+"""Structured blocks for emitted code: a branch, loops that count, loops that do not, a loop until something succeeds.
 
 Source: SPIR-V 1.6, 2.11 (structured control flow).
 """
@@ -31,8 +31,8 @@ def when(code: Code, condition: int) -> Iterator[None]:
 
 
 @contextmanager
-def counting(code: Code, start: int, stop: int, step: int | None = None) -> Iterator[int]:
-    """Repeat what is emitted inside with a u32 from ``start`` while below ``stop``; gives its id.
+def counting(code: Code, start: int, stop: int, step: int | None = None) -> Iterator[tuple[int, int]]:
+    """Repeat what is emitted inside with a u32 from ``start`` while below ``stop``; gives its id, and the block after the loop.
 
     With the default step of 1 it cannot pass the greatest u32; for another the caller proves that.
     """
@@ -52,12 +52,37 @@ def counting(code: Code, start: int, stop: int, step: int | None = None) -> Iter
         code.label(body)
         code.narrow(index, code.range_of(start)[0], U32_MAX)
         code.know_below(index, stop)
-        yield index
+        yield index, merge
     code.branch(follow)
     code.label(follow)
     code.words += [5 << 16 | Ins.IAdd, code.u32, following, index, code.const(1) if step is None else step]
     code.branch(header)
     code.label(merge)
+
+
+@contextmanager
+def repeating(code: Code) -> Iterator[int]:
+    """Repeat what is emitted inside until it leaves; gives the block after the loop."""
+    header, body, follow, merge = (code.module.new_id() for _ in range(4))
+    code.branch(header)
+    code.label(header)
+    code.effect(Ins.LoopMerge, merge, follow, LOOP_CONTROL_NONE)
+    code.branch(body)
+    code.label(body)
+    with code.scope():
+        yield merge
+    code.branch(follow)
+    code.label(follow)
+    code.branch(header)
+    code.label(merge)
+
+
+def leave_unless(code: Code, condition: int, merge: int) -> None:
+    """Leave the loop that ends at ``merge`` unless a condition holds, which is known in the rest of the turn."""
+    stay = code.module.new_id()
+    code.effect(Ins.BranchConditional, condition, stay, merge)
+    code.label(stay)
+    code.assume(condition, holds=True)
 
 
 @contextmanager

@@ -145,7 +145,7 @@ class _Emitter:
         x, y, z = self._size
         step = code.op(Ins.IMul, code.u32, code.op(Ins.IMul, code.u32, x, y), z)
         for buffer in self._memory.buffers.shared:
-            with counting(code, own, code.const(buffer.count), step) as index:
+            with counting(code, own, code.const(buffer.count), step) as (index, _):
                 self._memory.clear(buffer, index)
         self._memory.barrier()
 

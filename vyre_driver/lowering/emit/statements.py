@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.ir.loop_ends import ending_if, is_uncounted
 from vyre_driver.ir.nodes import Assign, Barrier, Block, If, Let, Loop, Region, Return, Store
 from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.program import ROOT_GENERATOR
-from vyre_driver.lowering.emit.blocks import counting
+from vyre_driver.lowering.emit.blocks import counting, leave_unless, repeating
 from vyre_driver.lowering.emit.code import Code, Value, cannot
 from vyre_driver.lowering.emit.hiding import hide_f32
 from vyre_driver.lowering.emit.kinds import F32, U32
@@ -139,16 +140,33 @@ class Statements:
         return left
 
     def _loop(self, node: Loop) -> None:
-        code = self._code
-        start = self._expressions.value(node.start)
-        stop = self._expressions.value(node.stop)
+        code, ending = self._code, ending_if(node)
+        with self._variables.scope():
+            if ending is not None and is_uncounted(node):
+                self._forget()
+                with repeating(code) as merge:
+                    self._turn(node, ending, merge)
+            else:
+                start, stop = self._expressions.value(node.start), self._expressions.value(node.stop)
+                self._forget()
+                with counting(code, start.id, stop.id) as (index, merge):
+                    self._variables.declare(node.var, Value(index, U32))
+                    self._turn(node, ending, merge)
         self._forget()
-        code.loops += 1
-        with self._variables.scope(), counting(code, start.id, stop.id) as index:
-            self._variables.declare(node.var, Value(index, U32))
+
+    def _turn(self, node: Loop, ending: If | None, merge: int) -> None:
+        """Emit a turn of a loop, which ends where the condition of ``ending`` fails."""
+        self._code.loops += 1
+        if ending is None:
             self._body("body", node.body)
-        code.loops -= 1
-        self._forget()
+        else:
+            self._frames.append(("body", 0))
+            self.node = ending
+            self._expressions.forget()
+            leave_unless(self._code, self._expressions.condition(ending.cond), merge)
+            self._body("then", ending.then)
+            self._frames.pop()
+        self._code.loops -= 1
 
     def _forget(self) -> None:
         self._variables.forget()

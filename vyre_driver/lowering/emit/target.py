@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability
 
-EMITTER_VERSION = 13
+EMITTER_VERSION = 14
 """In every key. Whatever changes the bytes of a program must raise it; a golden digest holds this."""
 
 FLUSH = FEATURE_OF_CAPABILITY[Capability.DenormFlushToZero]

@@ -79,6 +79,7 @@ def as_declared(one: twins.Declared) -> SimpleNamespace:
         kind=SimpleNamespace(_value_=one.kind),
         is_output=one.is_output,
         pipeline_live_out=one.pipeline_live_out,
+        is_pushed=one.kind == 6,
         output_byte_range=(1, 2),
     )
 
@@ -94,6 +95,7 @@ def compiled_plan(declared: Sequence[twins.Declared], lengths: Sequence[int]) ->
         tuple(one.buffer_index for one in found if one.role == twins.SHARED),
     ]
     assert {(one.name, one.header_bytes, one.element, one.output_byte_range) for one in found} <= {("b", 0, None, (1, 2))}
+    assert [one.is_pushed for one in found] == [buffers[one.buffer_index].is_pushed for one in found]
     assert [one.data_type for one in found] == [buffers[one.buffer_index].element for one in found]
     return status, [twins.Planned(*(getattr(one, field.name) for field in fields(twins.Planned))) for one in found]
 

@@ -97,7 +97,7 @@ def test_arrays_are_in_one_piece_as_the_twins_are(arrays: list[Any], data: st.Da
         )
 
 
-KINDS = [Scalar("u", 32), Scalar("i", 32), Scalar("f", 32)]
+KINDS = [Scalar("u", 32), Scalar("i", 32), Scalar("f", 32), Scalar("b", 32)]
 VALUES = (
     st.integers(-(2**33), 2**33)
     | st.floats(width=32)
@@ -123,7 +123,12 @@ def test_what_is_packed_is_what_the_plain_packing_gives(kinds: list[Scalar], dat
 
 @given(st.lists(st.sampled_from(KINDS), min_size=1, max_size=6), st.data())
 def test_plain_numbers_that_fit_are_packed(kinds: list[Scalar], data: st.DataObject) -> None:
-    fitting = {"u": st.integers(0, 2**32 - 1), "i": st.integers(-(2**31), 2**31 - 1), "f": st.floats(width=32, allow_nan=False)}
+    fitting = {
+        "u": st.integers(0, 2**32 - 1),
+        "i": st.integers(-(2**31), 2**31 - 1),
+        "f": st.floats(width=32, allow_nan=False),
+        "b": st.booleans(),
+    }
     members = [Member(f"m{at}", 4 * at, kind) for at, kind in enumerate(kinds)]
     push = {one.name: data.draw(fitting[kind.kind]) for one, kind in zip(members, kinds, strict=True)}
     packer = packer_of(members, 4 * len(members))

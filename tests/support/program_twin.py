@@ -38,7 +38,10 @@ class Ended(Exception):
 class Invocation:
     """One invocation; ``memory`` holds lists of plain values."""
 
-    def __init__(self, memory: dict[str, list[Any]], types: dict[str, str], ids: dict[str, tuple[int, ...]]) -> None:
+    def __init__(
+        self, memory: dict[str, list[Any]], types: dict[str, str], ids: dict[str, tuple[int, ...]], pushed: set[str]
+    ) -> None:
+        self.pushed = pushed
         self.memory = memory
         self.types = types
         self.ids = ids
@@ -74,7 +77,7 @@ class Invocation:
         yield from self.body(node.then if self.value(node.cond)[1] else node.otherwise)
 
     def do_loop(self, node: Any) -> Iterator[None]:
-        ending = ending_condition(node)
+        ending = ending_condition(node, self.pushed)
         for turn in range(self.value(node.start)[1], self.value(node.stop)[1]):
             if ending is not None and not self.value(ending)[1]:
                 return
@@ -174,7 +177,7 @@ COMPOSED = {
 }
 
 
-def ending_condition(loop: Any) -> Any:
+def ending_condition(loop: Any, pushed: set[str]) -> Any:
     """The condition of a loop that ends when it first fails, or None."""
     if len(loop.body) != 1 or type(loop.body[0]).__name__ != "If" or loop.body[0].otherwise:
         return None
@@ -183,7 +186,9 @@ def ending_condition(loop: Any) -> Any:
         name = type(part).__name__
         if name == "Var" and part.name == loop.var:
             return None
-        if name in COMPOSED:
+        if name == "Load" and part.buffer in pushed:
+            waiting.append(part.index)
+        elif name in COMPOSED:
             waiting += [getattr(part, field) for field in COMPOSED[name].split()]
         elif name not in SETTLED and not (name == "OpaqueExpr" and part.kind.startswith("vyre.literal.")):
             return None
@@ -233,10 +238,12 @@ def run_slowly(program: Program, inputs: Sequence[np.ndarray], grid: tuple[int, 
 
 def _run_group(program: Program, memory: dict[str, list[Any]], types: dict[str, str], group: tuple[int, ...]) -> None:
     waiting = []
+    pushed = {one.name for one in program.buffers if one.kind.name == "PUSH"}
     for local in product(*(range(size) for size in reversed(program.workgroup_size))):
         own = local[::-1]
         at = tuple(one * size + place for one, size, place in zip(group, program.workgroup_size, own, strict=True))
-        waiting.append(Invocation(memory, types, {"invocation": at, "workgroup": group, "local": own}).run(program.entry))
+        ids = {"invocation": at, "workgroup": group, "local": own}
+        waiting.append(Invocation(memory, types, ids, pushed).run(program.entry))
     while waiting:
         stopped = [one for one in waiting if next(one, waiting) is not waiting]
         assert len(stopped) in {0, len(waiting)}

@@ -104,7 +104,7 @@ class Machine:
     def run(self, index: int, size: int, buffers: dict[str, list[int]], counts: list[int]) -> None:
         """Run the invocation ``index``; ``counts`` are what is pushed."""
         self.values: dict[int, Any] = dict(self.constants)
-        self.memory: dict[Any, list[int]] = {"counts": counts, LOCAL: [index % size], GLOBAL: [index], **buffers}
+        self.memory: dict[Any, list[int]] = {"pushed": counts, LOCAL: [index % size], GLOBAL: [index], **buffers}
         block, came = self.first, 0
         while block:
             block, came = self._block(block, came), block

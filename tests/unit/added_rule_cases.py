@@ -16,7 +16,7 @@ from rule_programs import (
 )
 
 from vyre_driver.ir.arithmetic import f32
-from vyre_driver.ir.buffers import BufferDecl, LinearType
+from vyre_driver.ir.buffers import BufferAccess, BufferDecl, LinearType
 from vyre_driver.ir.builders import (
     assign,
     atomic,
@@ -353,5 +353,26 @@ ADDED = [
         "body[0].value",
         "'deep' calls 33 deep, over the limit of 32",
         operations=SIGNATURES,
+    ),
+    Case(
+        Rule.PUSHED,
+        declaring(OUT, BufferDecl.push("n", 1, DataType.F64, 4)),
+        declaring(OUT, BufferDecl.push("n", 1, DataType.F64, 0)),
+        "buffers[1].count",
+        "push buffer 'n' has no count",
+    ),
+    Case(
+        Rule.PUSHED,
+        declaring(OUT, BufferDecl.push("n", 1, DataType.U32)),
+        declaring(OUT, BufferDecl.push("n", 1, DataType.U16)),
+        "buffers[1].element",
+        "push buffer 'n' holds u16, which is not pushed",
+    ),
+    Case(
+        Rule.PUSHED,
+        declaring(OUT, BufferDecl.push("n", 1, DataType.U32)),
+        declaring(OUT, replace(BufferDecl.push("n", 1, DataType.U32), access=BufferAccess.READ_ONLY)),
+        "buffers[1].access",
+        "push buffer 'n' is READ_ONLY, and is pushed before the program runs",
     ),
 ]

@@ -102,6 +102,7 @@ def turns(*nodes: Node) -> Asked:
     return Asked([OUT, IN], nodes, [ZEROS, ONES])
 
 
+COUNTS_ONE = BufferDecl.read_write("counts", 0, U32).with_count(1)
 UNTIL_FOUND = [
     ir.let(limit, ir.u32(1) - GIVEN),  # nothing is left where 1 is given
     ir.let(j, 0),
@@ -181,6 +182,11 @@ DIFFERENT = {
     "memory of the workgroup": Asked(
         [OUT, SHARED], [ir.if_(i.eq(0), [ir.store(SHARED, 0, 5)]), ir.barrier(), ir.store(OUT, i, ir.load(SHARED, 0))]
     ),
+    "a guard of the count of what is pushed": Asked(
+        [COUNTS_ONE, BufferDecl.push("many", 1, U32, 40)],
+        [ir.if_(i < ir.buf_len("many"), [count(0, i + 1, COUNTS_ONE)])],
+        [np.zeros(1, np.uint32), np.zeros(40, np.uint32)],
+    ),
     "a sum over the subgroup": Asked([OUT], [ir.store(OUT, i, ir.subgroup_add(i))]),
     "a quotient of i32": Asked([OUT, SIGNED], [ir.store(OUT, i, QUOTIENT)], [ZEROS, NUMBERS]),
     "a quotient of i32 in an index": Asked([OUT, SIGNED], [ir.let(j, ir.load(OUT, QUOTIENT)), STORED], [ZEROS, NUMBERS]),
@@ -218,6 +224,7 @@ NARROW = BufferDecl.read_write("narrow", 0, DataType.U16)
 PART = BufferDecl.output("part", 0, U32).with_count(5).with_output_byte_range((4, 12))
 SIZED = OUT.with_shape_predicate(AtLeast(3))
 CONDITION = ir.var("condition", DataType.Bool)
+SCALAR = BufferDecl.push("scalar", 9, U32)
 ALREADY = ir.if_(i >= LENGTH, RETURNS)
 
 FREE = {
@@ -305,6 +312,10 @@ FREE = {
         [COUNTS, IN],
         [ir.if_(i < ir.buf_len(IN), [count(modulo(GIVEN, 3), 1, COUNTS)])],
         [np.zeros(3, np.uint32), np.arange(40, dtype=np.uint32)],
+    ),
+    "what is pushed": Asked([OUT, SCALAR], [ir.loop("k", 0, ir.load(SCALAR, 0), [STORED])], [ZEROS, np.array([3], np.uint32)]),
+    "turns until a condition of what is pushed fails": Asked(
+        [OUT, SCALAR], [ir.forever([ir.if_(ir.load(SCALAR, 0) < 3, [])]), STORED], [ZEROS, np.array([3], np.uint32)]
     ),
     "wide literals": Asked(
         [BufferDecl.read_write("wide", 0, DataType.U64)], [ir.store("wide", i, ir.u64(7))], [np.zeros(5, np.uint64)]

@@ -54,12 +54,18 @@ CHANGES: dict[str, Expr] = {
 @pytest.mark.parametrize("name", STAYS)
 def test_a_loop_ends_by_what_only_its_body_changes(name: str) -> None:
     one = ir.if_(STAYS[name], [SHORTER])
-    assert ending_if(ir.loop("k", 0, 9, [one])) is one
+    assert ending_if(ir.loop("k", 0, 9, [one]), ()) is one
 
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_no_loop_ends_by_what_may_hold_again_in_a_later_turn(name: str) -> None:
-    assert ending_if(ir.loop("k", 0, 9, [ir.if_(CHANGES[name], [SHORTER])])) is None
+    assert ending_if(ir.loop("k", 0, 9, [ir.if_(CHANGES[name], [SHORTER])]), ()) is None
+
+
+@pytest.mark.parametrize(("index", "ends"), [(ir.u32(0), True), (left, True), (k, False), (ir.load(WORDS, 1), True)])
+def test_a_loop_ends_by_what_is_pushed_at_an_index_that_stays(index: Expr, *, ends: bool) -> None:
+    made = ir.loop("k", 0, 9, [ir.if_(left < ir.load(WORDS, index), [SHORTER])])
+    assert (ending_if(made, {"words"}) is not None, ending_if(made, {"others"})) == (ends, None)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +73,7 @@ def test_no_loop_ends_by_what_may_hold_again_in_a_later_turn(name: str) -> None:
     [[], [SHORTER], [ir.if_(left > 0, [SHORTER]), SHORTER], [ir.if_(left > 0, [SHORTER], [SHORTER])], [ir.block(SHORTER)]],
 )
 def test_no_loop_ends_by_an_if_that_is_not_all_of_its_body(body: list[Node]) -> None:
-    assert ending_if(ir.loop("k", 0, 9, body)) is None
+    assert ending_if(ir.loop("k", 0, 9, body), ()) is None
 
 
 ONE = WORDS.with_count(1)  # whose only element needs no check

@@ -47,13 +47,15 @@ def test_an_fma_is_the_devices_own_where_that_was_tried_and_atomics_keep_their_o
     assert found == [LoweringTarget(strict=strict, fuses=fuses, fences=fences) for strict in (True, True, False)]
 
 
-@pytest.mark.parametrize("buffers", [[], [BufferDecl.workgroup("tile", 4, DataType.U32)]])
+@pytest.mark.parametrize(
+    "buffers", [[], [BufferDecl.workgroup("tile", 4, DataType.U32)], [BufferDecl.push("n", 0, DataType.U32)]]
+)
 def test_a_program_that_binds_nothing_is_refused_by_name(buffers: list[BufferDecl]) -> None:
     profile = DeviceProfile.from_physical_device(device(), (), backend="kompute")
     with pytest.raises(UnsupportedFeature) as refused:
         prepare(Program.wrapped(buffers, (1, 1, 1), []), None, None, profile, LoweringTarget())
     assert str(refused.value) == (
         "the program cannot run through kompute, which makes no pipeline without a buffer: "
-        f"it declares {len(buffers)}, and 0 of them outside workgroup memory. Fix: add an output buffer."
+        f"it declares {len(buffers)}, and 0 of them outside workgroup memory and push constants. Fix: add an output buffer."
     )
     assert refused.value.code == 1002

@@ -68,7 +68,6 @@ BOUND = {
         "buffer 'in' is shared memory",
     ),
     "memory of its own": (bound(PLACED, buffers=[FIXED, IN.with_kind(MemoryKind.LOCAL)]), "buffer 'in' is local memory"),
-    "pushed memory": (bound(PLACED, buffers=[FIXED, IN.with_kind(MemoryKind.PUSH)]), "buffer 'in' is push memory"),
     "a barrier": (bound(PLACED, ir.barrier()), "it uses Barrier"),
     "an index in the workgroup": (bound(ir.store(FIXED, i, ir.lid_y())), "it uses LocalId"),
     "an index of the workgroup": (bound(ir.store(FIXED, i, ir.wid_z())), "it uses WorkgroupId"),

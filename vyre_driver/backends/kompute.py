@@ -265,6 +265,7 @@ class KomputeArtifact(LoadedArtifact):
         kernel = self.kernel_for(chosen)
         if (chosen.fixpoint_iterations or 1) > 1 and not self.backend.driver.strict:
             return self.dispatch_timed(inputs, chosen, push_constants=push_constants).outputs
+        inputs, push_constants = _split(kernel, inputs, push_constants)
         check_output_bytes(chosen, output_byte_len(kernel.plan.check_arguments(inputs, {})))
         return _run_calls(kernel, inputs, chosen, push_constants)
 
@@ -279,6 +280,7 @@ class KomputeArtifact(LoadedArtifact):
         began = time.perf_counter_ns()
         chosen = self.config if config is None else config
         kernel = self.kernel_for(chosen)
+        inputs, push_constants = _split(kernel, inputs, push_constants)
         arguments = kernel.plan.check_arguments(inputs, {})
         check_output_bytes(chosen, output_byte_len(arguments))
         if self.backend.driver.strict:
@@ -319,6 +321,18 @@ def _size_constants(module: SpirvModule, size: tuple[int, int, int] | None) -> d
     names = {one.spec_id: one.name for one in reflection.spec_constants}
     axes = zip(reflection.local_size, size, strict=True)
     return {names[axis.spec_id]: wanted for axis, wanted in axes if axis.spec_id is not None and axis.formula is None}
+
+
+def _split(
+    kernel: Kernel, inputs: Sequence[object], push_constants: Mapping[str, object] | None
+) -> tuple[Sequence[object], Mapping[str, object] | None]:
+    """Return the arrays and the push constants of a dispatch; what a program pushes is among its inputs."""
+    if kernel.plan.subject != "program":
+        return inputs, push_constants
+    from vyre_driver.binding.pushed import check_unnamed, split_inputs  # late: most users need no programs
+
+    check_unnamed(kernel.plan, push_constants)
+    return split_inputs(kernel.plan, inputs)
 
 
 def _contents(argument: BufferArgument) -> NDArray[Any]:

@@ -22,6 +22,7 @@ cdef enum:
     UNSIGNED = 0
     SIGNED = 1
     FLOAT = 2
+    BOOL = 3
 
 
 cdef bint are_plain(object counts) noexcept:
@@ -135,10 +136,10 @@ def as_contiguous(tuple arrays not None, tuple positions not None, object copied
 
 
 cdef class PushPacker:
-    """Packs push constants that are all single numbers of 32 bits, at multiples of 4 bytes.
+    """Packs push constants that are all single numbers of 32 bits or bools, at multiples of 4 bytes.
 
-    ``members`` are (name, byte offset, ``u``, ``i`` or ``f``); ``word_count`` is the block's length, at most 64. ``are_shared``
-    says that a name may be a buffer's as well.
+    ``members`` are (name, byte offset, ``u``, ``i``, ``f`` or ``b``); ``word_count`` is the block's length, at most 64.
+    ``are_shared`` says that a name may be a buffer's as well.
     """
 
     cdef tuple _names
@@ -159,7 +160,7 @@ cdef class PushPacker:
             if offset % 4 or not 0 <= offset // 4 < word_count:
                 raise ValueError(f"{self._names[i]!r} is at byte {offset} of {4 * word_count}")
             self._places[i] = offset // 4
-            self._kinds[i] = {"u": UNSIGNED, "i": SIGNED, "f": FLOAT}[kind]
+            self._kinds[i] = {"u": UNSIGNED, "i": SIGNED, "f": FLOAT, "b": BOOL}[kind]
 
     def pack_call(self, dict named not None, push_constants) -> tuple[int, ...] | None:
         """Return the block of a call as words: of its keywords, or of ``push_constants`` where those are not None.
@@ -202,6 +203,9 @@ cdef bint packed(object value, int kind, uint32_t* word) except -1:
     cdef int overflow = 0
     cdef double wide
     cdef float narrow
+    if kind == BOOL:
+        word[0] = value is True
+        return type(value) is bool
     if kind != FLOAT:
         if type(value) is not int:
             return False

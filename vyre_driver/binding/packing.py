@@ -141,10 +141,11 @@ class ValueWriter:
             array = _converted(values, scalar) if isinstance(values, np.ndarray) else None
             if array is None:
                 encoded = [scalar.encode(one) for one in (values.tolist() if isinstance(values, np.ndarray) else values)]
-                array = np.array(encoded, f"<u{scalar.byte_len}").view(str(scalar.dtype))
+                array = np.array(encoded, f"<u{scalar.byte_len}").view(scalar.stored.dtype)
         except (TypeError, OverflowError) as error:
             raise self._naming.misfit(path, f"is {what}, and {error}", f"give {what}", value=value) from error
-        view_of(self._memory, start, found, numbers)[...] = array.reshape(numbers.shape)
+        stored = Numbers(scalar.stored, numbers.shape)
+        view_of(self._memory, start, found, stored)[...] = array.reshape(numbers.shape)
 
 
 def form_of(found: MemoryType) -> str:
@@ -202,6 +203,8 @@ def field_misfit(path: str, wrong: Misfit, naming: Naming) -> VyreError:
 
 def _converted(values: NDArray[Any], scalar: Scalar) -> NDArray[Any] | None:
     """Return an array's numbers in the type of a member, as ``Scalar.encode`` takes each; None to have it look at each."""
+    if scalar.kind == "b":
+        return None
     wanted, kind = np.dtype(scalar.dtype), values.dtype.kind
     if values.dtype == wanted and not is_masked(values):
         return values

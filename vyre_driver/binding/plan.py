@@ -68,8 +68,8 @@ class Binding:
     ``static_byte_len`` is None then. ``input_index`` and ``output_index`` are its places among inputs and outputs, None without
     one. A shader's buffer has its ``element``, and ``header_bytes`` before the first one; ``view_byte_len`` is what the largest
     of several variables takes at least that share it, and ``restrict`` as the shader declares it; ``block`` is its structure,
-    None where the variables that share it have different ones. A program's has its
-    ``data_type``, and ``output_byte_range`` as (start, end) where only so much is read back.
+    None where the variables that share it have different ones. A program's has its ``data_type``, ``output_byte_range`` as
+    (start, end) where only so much is read back, and ``is_pushed`` where it is a push constant, without a descriptor.
     """
 
     name: str
@@ -89,6 +89,7 @@ class Binding:
     view_byte_len: int = 0
     restrict: bool = False
     block: Struct | None = field(default=None, compare=False, repr=False)
+    is_pushed: bool = False
 
     @property
     def least_byte_len(self) -> int:
@@ -276,8 +277,8 @@ class BindingPlan:
 
     @property
     def descriptors(self) -> tuple[Binding, ...]:
-        """The buffers that descriptors stand for, without workgroup memory; the place of each is its dense slot."""
-        return tuple([one for one in self.bindings if one.role is not BindingRole.SHARED])
+        """The buffers without workgroup memory and what is pushed; the place of each descriptor is its dense slot."""
+        return tuple([one for one in self.bindings if one.role is not BindingRole.SHARED and not one.is_pushed])
 
     def descriptor_slots(self) -> dict[int, int]:
         """Return the dense slot, from 0, of each binding number that has a descriptor.
@@ -303,8 +304,7 @@ class BindingPlan:
     def validate_inputs(self, inputs: Iterable[object]) -> None:
         """Prove that the inputs have the right number and sizes; ``check_arguments`` checks their types.
 
-        ``inputs`` come in the order of the bindings that take one: bytes, arrays, or whatever holds bytes as ``as_array`` of
-        :mod:`vyre_driver.binding.arguments` reads it.
+        ``inputs`` come in the order of the bindings that take one: bytes, arrays, or what ``arguments.as_array`` reads.
 
         Raises
         ------

@@ -30,7 +30,7 @@ def packer_of(members: Sequence[Member], byte_len: int, buffers: Collection[str]
     scalars = [member.type for member in members if isinstance(member.type, Scalar)]
     if len(scalars) < len(members) or byte_len > _MAX_PACKED_BYTES:
         return None
-    if any(scalar.bits != _WORD_BITS or scalar.kind == "b" for scalar in scalars):
+    if any(scalar.bits != _WORD_BITS for scalar in scalars):
         return None
     places = [(member.name, member.offset, scalar.kind) for member, scalar in zip(members, scalars, strict=True)]
     are_shared = any(member.name in buffers for member in members)
@@ -42,7 +42,7 @@ def pack_push_constants(
 ) -> tuple[int, ...]:
     """Return the push-constant block of ``byte_len`` bytes as 32-bit words; every member must be given.
 
-    ``subject`` is what declares them, in messages: ``shader`` or ``program``, which has none that a caller gives.
+    ``subject`` is what declares them, in messages: ``shader`` or ``program``.
 
     Raises
     ------
@@ -54,15 +54,15 @@ def pack_push_constants(
             f"push constants came as {type(given).__name__}, and are given by name",
             fix="pass a dictionary from names to values",
         )
-    if subject == "program" and given:
+    if subject == "program" and given and not members:
         name = str(next(iter(given)))
         raise InvalidPushConstant(
             f"a program has no push constants, and {name!r} was given",
-            fix="leave it out; give values as constants of compile, or in a buffer",
+            fix="leave it out; declare it with BufferDecl.push, or give it as a constant of compile",
             constant=name,
         )
     block = bytearray(byte_len)
-    ValueWriter(memoryview(block), _NAMING).write_members(0, "", members, given)
+    ValueWriter(memoryview(block), _OF_PROGRAM if subject == "program" else _OF_SHADER).write_members(0, "", members, given)
     return struct.unpack(f"<{byte_len // 4}I", block)
 
 
@@ -74,8 +74,15 @@ def _example(path: str, found: MemoryType) -> str:
     return f"give it, {form_of(found)}"
 
 
+def _example_of_program(path: str, found: MemoryType) -> str:
+    if isinstance(found, Scalar) and path not in OPTIONS | TUNING_OPTIONS and path.isidentifier():
+        return f"give it, for example {path}={'True' if found.kind == 'b' else 1}"
+    return f"give it in push_constants={{{path!r}: ...}}, {form_of(found)}"
+
+
 def _refused(message: str, fix: str, path: str, **data: object) -> InvalidPushConstant:
     return InvalidPushConstant(message, fix=fix, constant=path, **data)
 
 
-_NAMING = Naming("push constant", "the shader", "", _refused, _example)
+_OF_SHADER = Naming("push constant", "the shader", "", _refused, _example)
+_OF_PROGRAM = Naming("push constant", "the program", "", _refused, _example_of_program)

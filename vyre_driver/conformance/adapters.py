@@ -11,6 +11,7 @@ from vyre_driver.backends.reference import BACKEND_ID as REFERENCE
 from vyre_driver.backends.reference.dispatch import interpret
 from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
 from vyre_driver.binding.plan import BindingPlan
+from vyre_driver.binding.pushed import split_inputs, with_pushed_inputs
 from vyre_driver.identity.keys import PipelineFeatureFlags
 from vyre_driver.process.tools import SPIRV_DIS, find_tool
 from vyre_driver.target.config import DispatchConfig
@@ -62,7 +63,9 @@ class DriverBackend:
         element_counts: Mapping[str, int],
     ) -> Sequence[NDArray[Any]]:
         """Compile and run it."""
-        result = self._driver.compile(program)(*inputs, workgroups=grid, out_shapes=dict(element_counts))
+        arrays, pushed = split_inputs(BindingPlan.build(program), inputs, element_counts)
+        kernel = self._driver.compile(program)
+        result = kernel(*arrays, workgroups=grid, push_constants=pushed, out_shapes=dict(element_counts))
         return (result,) if isinstance(result, np.ndarray) else tuple(result)
 
     def assembly(self, program: Program) -> str:
@@ -96,7 +99,7 @@ class AcquiredBackend:
         """Dispatch it; an output whose count is left to run time has an array of that size among the inputs."""
         left = iter(inputs)
         given: list[NDArray[Any]] = []
-        for one in BindingPlan.build(program).descriptors:
+        for one in with_pushed_inputs(BindingPlan.build(program)).descriptors:
             if one.role.consumes_input:
                 given.append(next(left))
             elif one.name in element_counts:

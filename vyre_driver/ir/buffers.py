@@ -55,6 +55,9 @@ class MemoryKind(enum.Enum):
 
 _KIND_TAGS: Mapping[MemoryKind, int] = {MemoryKind.PUSH: 5, MemoryKind.PERSISTENT: 6}
 
+PUSHED_TYPES = (DataType.U32, DataType.I32, DataType.F32, DataType.Bool, DataType.U64, DataType.I64, DataType.F64)
+"""What a push buffer holds."""
+
 _KIND_OF_ACCESS = {
     BufferAccess.READ_ONLY: MemoryKind.READONLY,
     BufferAccess.UNIFORM: MemoryKind.UNIFORM,
@@ -171,6 +174,11 @@ class BufferDecl:
         return cls(name, binding, BufferAccess.UNIFORM, MemoryKind.UNIFORM, element)
 
     @classmethod
+    def push(cls, name: str, binding: int, element: DataType, count: int = 1) -> BufferDecl:
+        """Declare numbers of the launch: push constants, which every invocation reads alike; the first is at index 0."""
+        return cls(name, binding, BufferAccess.UNIFORM, MemoryKind.PUSH, element, count)
+
+    @classmethod
     def workgroup(cls, name: str, count: int, element: DataType) -> BufferDecl:
         """Declare memory that the invocations of one workgroup share, zero at its start."""
         return cls(name, 0, BufferAccess.WORKGROUP, MemoryKind.SHARED, element, count)
@@ -211,6 +219,11 @@ class BufferDecl:
     def is_writable(self) -> bool:
         """Whether a program may store to it."""
         return self.access in {BufferAccess.READ_WRITE, BufferAccess.WRITE_ONLY, BufferAccess.WORKGROUP}
+
+    @property
+    def is_pushed(self) -> bool:
+        """Whether it is a push constant: a uniform buffer of kind PUSH."""
+        return self.kind is MemoryKind.PUSH and self.access is BufferAccess.UNIFORM
 
     def static_byte_len(self) -> int | None:
         """Return the bytes of ``count`` packed elements, or None when count or element size is left to run time."""

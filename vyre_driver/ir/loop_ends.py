@@ -1,8 +1,8 @@
 """Find the loops that end when their condition first fails, and those that count nothing.
 
-A loop whose only statement is an if without else ends when that condition first fails, where it reads no memory and not the
-loop's variable: nothing ran then that could change it, so that it would be false in every later turn. That is how the language
-says ``while``, and ``break``.
+A loop whose only statement is an if without else ends when that condition first fails, where it reads no memory but what is
+pushed, and not the loop's variable: nothing ran then that could change it, so that it would be false in every later turn. That
+is how the language says ``while``, and ``break``.
 """
 
 from __future__ import annotations
@@ -11,25 +11,30 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.ir.arithmetic import LITERALS, Binary, LitU32, OpaqueExpr, Unary, Var
-from vyre_driver.ir.expressions import BufLen, Cast, Fma, InvocationId, LocalId, Select, WorkgroupId
+from vyre_driver.ir.expressions import BufLen, Cast, Fma, InvocationId, Load, LocalId, Select, WorkgroupId
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.nodes import If
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.walks import expressions_within
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.nodes import Loop
 
 _WITHOUT_MEMORY = (*LITERALS, Var, BufLen, InvocationId, WorkgroupId, LocalId, Binary, Unary, Select, Cast, Fma)
 
 
-def ending_if(loop: Loop) -> If | None:
-    """Return the if whose condition ends a loop when it first fails; None where each turn runs."""
+def ending_if(loop: Loop, pushed: Collection[str]) -> If | None:
+    """Return the if whose condition ends a loop when it first fails; None where each turn runs.
+
+    ``pushed`` names the push buffers, which nothing changes.
+    """
     sole = loop.body[0] if len(loop.body) == 1 else None
     if not isinstance(sole, If) or sole.otherwise:
         return None
-    return sole if all(_stays(term, loop.var) for term in expressions_within(sole.cond)) else None
+    return sole if all(_stays(term, loop.var, pushed) for term in expressions_within(sole.cond)) else None
 
 
 def is_uncounted(loop: Loop) -> bool:
@@ -42,8 +47,10 @@ def is_uncounted(loop: Loop) -> bool:
     return not any(isinstance(term, Var) and term.name == loop.var for term in terms_within(*loop.body))
 
 
-def _stays(term: Expr, variable: str) -> bool:
+def _stays(term: Expr, variable: str, pushed: Collection[str]) -> bool:
     """Return whether a part of a condition is the same in the next turn, if the body did not run in between."""
     if isinstance(term, Var):
         return term.name != variable
+    if isinstance(term, Load):
+        return term.buffer in pushed
     return isinstance(term, _WITHOUT_MEMORY) or (isinstance(term, OpaqueExpr) and term.kind in WIDE_LITERALS)

@@ -44,7 +44,7 @@ _UNDERSTOOD: tuple[type[Term], ...] = (
     *(*_STATEMENTS, *LITERALS, Var, Load, BufLen, InvocationId),
     *(Binary, Unary, Select, Cast, Fma, Atomic),
 )
-_KINDS = frozenset({MemoryKind.GLOBAL, MemoryKind.READONLY, MemoryKind.UNIFORM, MemoryKind.PERSISTENT})
+_KINDS = frozenset({MemoryKind.GLOBAL, MemoryKind.READONLY, MemoryKind.UNIFORM, MemoryKind.PERSISTENT, MemoryKind.PUSH})
 _ACROSS_LANES = frozenset({BinOp.SHUFFLE, BinOp.BALLOT, BinOp.WAVE_REDUCE, BinOp.WAVE_BROADCAST})
 _COMMUTING = frozenset({AtomicOp.ADD, AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR, AtomicOp.MIN, AtomicOp.MAX})
 _DIVISIONS = frozenset({BinOp.DIV, BinOp.MOD})
@@ -156,6 +156,7 @@ class _DataFlow:
         terms = list(terms_within(*program.entry))
         self._entry = program.entry
         self._buffers = {one.name: one for one in program.buffers}
+        self._pushed = {one.name for one in program.buffers if one.is_pushed}
         self._assigned = {term.name for term in terms if isinstance(term, Assign)}
         self._read = {term.name for term in terms if isinstance(term, Var)}
         self._written = {term.buffer for term in terms if isinstance(term, Store | Atomic)}
@@ -164,7 +165,8 @@ class _DataFlow:
         self._values: dict[int, _AbstractValue] = {}  # of the expressions of the statement at hand, by id
         self._returns = 0
         has_atomics = bool(program.stats().capabilities & ProgramCapability.ATOMICS)
-        counted = [one for one in program.buffers if (has_atomics or _is_output(one)) and _has_whole_elements(one.element)]
+        asked = [one for one in program.buffers if _is_output(one) or (has_atomics and not one.is_pushed)]
+        counted = [one for one in asked if _has_whole_elements(one.element)]
         self._at_most_n = {one.name for one in counted}
         self._least_n = max([1, *(one.count for one in counted)])
 
@@ -232,7 +234,7 @@ class _DataFlow:
     def _loop(self, node: Loop, path: _Path) -> _Path:
         """Walk a loop. Surplus invocations may not take more turns than others: they could hold the dispatch up for ever."""
         self._look(path, node.start, node.stop)
-        alike, ending = self._value(node.start).alike and self._value(node.stop).alike, ending_if(node)
+        alike, ending = self._value(node.start).alike and self._value(node.stop).alike, ending_if(node, self._pushed)
         returns, outside = self._returns, dict(self._scope)
         self._scope[node.var] = _AbstractValue(alike=alike)
         alike = alike and (ending is None or self._value(ending.cond).alike)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.binding.launch import ProgramRules
 from vyre_driver.binding.plan import BindingPlan
+from vyre_driver.binding.pushed import end_of, pushed_members
 from vyre_driver.errors import InvalidInput, LimitExceeded, UnsupportedFeature
 from vyre_driver.identity.keys import program_digest
 from vyre_driver.ir.program import Program
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.specialization.values import SpecMap
+    from vyre_driver.spirv.layout import Member
     from vyre_driver.target.config import DispatchConfig
     from vyre_driver.vulkan.devices import DeviceLimits, PhysicalDevice
 
@@ -54,9 +56,19 @@ class ProgramSource:
     rules: ProgramRules
 
     @property
-    def push_constant_bytes(self) -> int:
-        """The bytes of the counts that are pushed."""
+    def push_constants(self) -> tuple[Member, ...]:
+        """What a caller pushes."""
+        return pushed_members(self.plan)
+
+    @property
+    def count_bytes(self) -> int:
+        """The bytes of the counts that are pushed behind it."""
         return 4 * len(self.rules.counted_slots)
+
+    @property
+    def push_constant_bytes(self) -> int:
+        """The bytes of both."""
+        return end_of(self.push_constants) + self.count_bytes
 
     def kernel_source(self, limits: DeviceLimits, config: DispatchConfig | None) -> KernelSource:
         """Return what a driver makes a kernel of; ``config`` is the one that it was prepared with."""
@@ -66,8 +78,9 @@ class ProgramSource:
             digest=program_digest(self.program),
             plan=self.plan,
             workgroup=self.rules.workgroup,
-            push_constants=(),
+            push_constants=self.push_constants,
             push_constant_bytes=self.push_constant_bytes,
+            count_bytes=self.count_bytes,
             specialization=self.specialization,
             constants={one.name: one.value for one in self.specialization.constants if one.name in named},
             rules=self.rules,
@@ -132,7 +145,7 @@ def prepare(
     if not plan.descriptors:
         raise UnsupportedFeature(
             "the program cannot run through kompute, which makes no pipeline without a buffer: it declares "
-            f"{len(program.buffers)}, and 0 of them outside workgroup memory",
+            f"{len(program.buffers)}, and 0 of them outside workgroup memory and push constants",
             fix="add an output buffer",
         )
     names = () if specs is None else tuple(named_values(specs))
@@ -171,9 +184,10 @@ def target_for(
 
 def check_limits(source: ProgramSource, limits: DeviceLimits) -> None:
     """Check that the device can bind so many buffers and push so many bytes; raise LimitExceeded otherwise."""
+    push_fix = "push fewer: hold some in a uniform buffer" if source.push_constants else "declare some of the counts"
     wanted = [
         ("buffers", len(source.plan.descriptors), limits.max_per_stage_descriptor_storage_buffers, "use fewer buffers"),
-        ("bytes of counts to push", source.push_constant_bytes, limits.max_push_constants_size, "declare some of the counts"),
+        ("bytes to push", source.push_constant_bytes, limits.max_push_constants_size, push_fix),
     ]
     for what, value, limit, fix in wanted:
         if value > limit:

@@ -45,7 +45,8 @@ class KernelSource:
     """A module or a program that a device can run, with its constants.
 
     ``digest`` is that of the code as the caller gave it, ``features`` are those that the key names. ``target`` is what SPIR-V
-    is emitted for, None of a finished module. ``lower`` returns the SPIR-V in host byte order; it is asked on a miss.
+    is emitted for, None of a finished module. Of ``push_constant_bytes`` the last ``count_bytes`` are those of the counts that
+    the kernel pushes by itself. ``lower`` returns the SPIR-V in host byte order; it is asked on a miss.
     """
 
     name: str
@@ -63,6 +64,12 @@ class KernelSource:
     capabilities: Collection[int] = ()
     config: DispatchConfig | None = None
     target: LoweringTarget | None = None
+    count_bytes: int = 0
+
+    @property
+    def named_push_bytes(self) -> int:
+        """The bytes of the push constants that a caller gives, which come first."""
+        return self.push_constant_bytes - self.count_bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class Kernel:
         self._resident_calls = ResidentCalls(self._pipelines, self._array_calls)
         self._proven = None if context.is_strict else self._array_calls.calls  # each strict call is checked anew
         names = {one.name for one in self.plan.descriptors}
-        self._packer = packer_of(self.source.push_constants, self.source.push_constant_bytes, names)
+        self._packer = packer_of(self.source.push_constants, self.source.named_push_bytes, names)
 
     def __call__(  # noqa: PLR0913 -- what a call takes, by keyword
         self,
@@ -328,4 +328,4 @@ class Kernel:
                 left_out = wanted_shapes(source.plan, options.out_shapes, ())
                 arrays = in_binding_order(source.plan, arrays, by_name, left_out)
         given = {} if given is None else given
-        return arrays, pack_push_constants(source.push_constants, source.push_constant_bytes, given, source.plan.subject)
+        return arrays, pack_push_constants(source.push_constants, source.named_push_bytes, given, source.plan.subject)

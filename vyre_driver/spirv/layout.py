@@ -44,6 +44,11 @@ class Scalar:
         """The numpy type string of the scalar in a buffer, or None where numpy has none (bool has no layout)."""
         return None if self.kind == "b" else f"<{self.kind}{self.bits // 8}"
 
+    @property
+    def stored(self) -> Scalar:
+        """What it is in memory: a bool that a program pushes is a word."""
+        return Scalar("u", self.bits) if self.kind == "b" else self
+
     def encode(self, value: object) -> int:
         """Return the bits that stand for ``value``.
 

@@ -19,6 +19,7 @@ from vyre_driver.binding.names import in_binding_order, split_named
 from vyre_driver.binding.outputs import checked_arguments, wanted_shapes
 from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.push_constants import pack_push_constants
+from vyre_driver.binding.pushed import end_of
 from vyre_driver.errors import InvalidInput
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.lowering.program import prepare_for
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
     from vyre_driver.lowering.program import ProgramSource
     from vyre_driver.specialization.values import SpecMap
+    from vyre_driver.spirv.layout import Member
 
 Groups = tuple[int, int, int]
 
@@ -109,7 +111,7 @@ class CallKernel(KernelDefinition):
             constants = {**dict(candidate.constants), **self.constants}
             return Step(self.code, buffers, self._workgroups(self.code, candidate, constants), constants, self.push_constants)
         config = replace(self.config or DispatchConfig(), workgroup_override=candidate.workgroup_size)
-        return Step(self.code, buffers, None, self.constants, config=config)
+        return Step(self.code, buffers, None, self.constants, self.push_constants, config)
 
     def _workgroups(self, module: SpirvModule, candidate: Candidate, constants: Mapping[str, object]) -> Groups | None:
         """Return what covers the invocations, where those are given, else the workgroups."""
@@ -175,16 +177,16 @@ def tune_call(  # noqa: PLR0913 -- what a call takes, by keyword
         target = _module_target(driver, code, space, given)
         _check_grid(code, target, given, workgroups, invocations)
         plan, reflection = BindingPlan.from_reflection(code.runnable.reflection), code.runnable.reflection
-        by_name, pushed = split_named(plan, [one.name for one in reflection.push_constants], named, push_constants)
-        pack_push_constants(reflection.push_constants, reflection.push_constant_bytes, pushed)
+        members, end = reflection.push_constants, reflection.push_constant_bytes
+        by_name, pushed = _named(plan, members, end, named, push_constants)
     else:
-        wrong = {"space": space, "workgroups": workgroups, "invocations": invocations, "push_constants": push_constants}
+        wrong = {"space": space, "workgroups": workgroups, "invocations": invocations}
         unfit = [name for name, value in wrong.items() if value is not None]
         if unfit:
             raise InvalidInput(f"a program is to be tuned with {', '.join(unfit)}, which it has by itself", fix="leave it out")
         prepared = _tunable(driver, code, constants, config)
         plan, target = prepared.plan, program_target(prepared, config, driver.device)
-        by_name, pushed = split_named(plan, (), named, None)
+        by_name, pushed = _named(plan, prepared.push_constants, end_of(prepared.push_constants), named, push_constants)
         if not arrays and not by_name:
             arrays, made = example_arrays(plan, prepared.rules.predicates)
             out_shapes = {**made, **(out_shapes or {})}
@@ -193,6 +195,19 @@ def tune_call(  # noqa: PLR0913 -- what a call takes, by keyword
     arguments = _of_arrays(plan, arrays, out_shapes)
     kernel = CallKernel(code, arguments, target, given, config, workgroups, invocations, pushed, tolerance)
     return tune(TunedKernel(driver, kernel), **how)
+
+
+def _named(
+    plan: BindingPlan,
+    members: Sequence[Member],
+    byte_len: int,
+    named: Mapping[str, object],
+    given: Mapping[str, object] | None,
+) -> tuple[dict[str, object], dict[str, object]]:
+    """Return the arrays and the push constants of a call by name, of which the latter fit; raises as ``Kernel.__call__``."""
+    by_name, pushed = split_named(plan, [one.name for one in members], named, given)
+    pack_push_constants(members, byte_len, pushed, plan.subject)
+    return by_name, pushed
 
 
 def _of_arrays(plan: BindingPlan, arrays: Sequence[object], out_shapes: object) -> tuple[BufferArgument, ...]:
@@ -246,6 +261,8 @@ def tune_program_unasked(
 ) -> None:
     """Tune a program that is compiled, if its workgroup is free and the mode says so; what goes wrong is a warning."""
     target = program_target(prepared, config, driver.device)
+    if prepared.push_constants:  # nobody knows what a call will push, such as the elements that it is about
+        return
     if len(target.space.candidates(driver.device.limits)) == 1 or not driver.tuning.claim(target):
         return
     with warned():

@@ -16,7 +16,7 @@ from vyre_driver.backends.reference.invocations import SUBGROUP_LANES
 from vyre_driver.backends.reference.statements import INTERPRETED_NODES
 from vyre_driver.backends.validate import validate_program
 from vyre_driver.binding.plan import BindingPlan
-from vyre_driver.binding.push_constants import pack_push_constants
+from vyre_driver.binding.pushed import check_unnamed, with_pushed_inputs
 from vyre_driver.checks import U32_MAX
 from vyre_driver.errors import DispatchFailed
 from vyre_driver.ir.program import Program
@@ -94,9 +94,10 @@ class ReferenceBackend(Backend):
             self.refuse("way to keep timeout: an interpreter is not stopped", "leave timeout out; a step budget bounds it")
         if not isinstance(artifact, Program):
             self.refuse(f"way to run something of type {type(artifact).__name__}", "give a Program")
-        pack_push_constants((), 0, {} if push_constants is None else push_constants, "program")  # which has none: refuses any
         program = validate_program(self, artifact, chosen)
-        check_output_bytes(chosen, output_byte_len(BindingPlan.build(program).check_arguments(inputs, {})))
+        plan = BindingPlan.build(program)
+        check_unnamed(plan, push_constants)
+        check_output_bytes(chosen, output_byte_len(with_pushed_inputs(plan).check_arguments(inputs, {})))
         iterations = chosen.fixpoint_iterations or 1
         found = interpret(program, inputs, constants=constants, grid=chosen.grid_override, iterations=iterations)
         self.dispatched += 1

@@ -17,6 +17,7 @@ from vyre_driver.backends.reference.schedule import LOCKSTEP_INVOCATIONS, Schedu
 from vyre_driver.backends.reference.values import layout_of
 from vyre_driver.binding.launch import ProgramRules
 from vyre_driver.binding.plan import BindingPlan
+from vyre_driver.binding.pushed import with_pushed_inputs
 from vyre_driver.checks import U32_MAX, is_whole
 from vyre_driver.errors import InvalidInput
 from vyre_driver.ir.validation.validate import validate
@@ -128,11 +129,13 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     compiled = compile_program(program, constants)
     plan = BindingPlan.build(program)
     plan.descriptor_slots()  # refuses two descriptors of one number
-    arguments = plan.check_arguments(inputs, element_counts or {})
+    given = with_pushed_inputs(plan).check_arguments(inputs, element_counts or {})
+    pushed = {one.name for one in plan.bindings if one.is_pushed}
+    arguments = [one for one in given if one.binding.name not in pushed]  # what a kernel's call would bring
     rules = ProgramRules.of(program, plan)
     rules.check_counts(arguments)
     shape = Grid(program.workgroup_size, rules.groups(arguments) if grid is None else _given(grid), subgroup_lanes)
-    memory = _memory(compiled, plan, arguments)
+    memory = _memory(compiled, given)
     order_mattered = stores_met = False
     for turn in range(iterations):
         memory = [None if one is None else one.without_history() for one in memory] if turn else memory
@@ -155,13 +158,13 @@ def _given(grid: Sequence[int]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _memory(compiled: CompiledProgram, plan: BindingPlan, arguments: Sequence[BufferArgument]) -> list[BufferMemory | None]:
+def _memory(compiled: CompiledProgram, arguments: Sequence[BufferArgument]) -> list[BufferMemory | None]:
     """Return the buffers of the dispatch, in the order of the declarations; None for workgroup memory."""
-    given = {one.binding.buffer_index: one for one in arguments}
     found: list[BufferMemory | None] = [None] * len(compiled.buffers)
-    for binding in plan.descriptors:
+    for argument in arguments:
+        binding = argument.binding
         declared = compiled.buffers[binding.buffer_index]
-        argument, layout = given[binding.buffer_index], layout_of(declared.element)
+        layout = layout_of(declared.element)
         data = np.zeros(argument.byte_len, np.uint8)
         if binding.role.consumes_input and argument.data is not None:
             data[:] = argument.data.reshape(-1).view(np.uint8)

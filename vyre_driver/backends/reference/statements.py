@@ -47,6 +47,7 @@ class StatementCompiler:
         self._specialized = specialized
         self._expressions = ExpressionCompiler(buffers)
         self._buffers = buffers
+        self._pushed = {name for name, (_, one) in buffers.items() if one.is_pushed}
         self.variable_count = 0
         self.paths: list[str] = []
         self.read = {term.name for term in terms_within(*program.entry) if isinstance(term, Var)}
@@ -166,7 +167,7 @@ class StatementCompiler:
         evaluate, _ = self._evaluated(node.start, node.stop)
         slot, outside = self._new_slot(), dict(self._expressions.scope)
         self._expressions.scope[node.var] = Variable(slot, DataType.U32)
-        ending = ending_if(node)
+        ending = ending_if(node, self._pushed)
         has_last_turn = ending is None or not is_uncounted(node)
         body = self.body(node.body, f"{path}.body") if ending is None else self._turn(ending, f"{path}.body[0]")
         self._expressions.scope = outside

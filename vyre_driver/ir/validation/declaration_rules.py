@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidProgram, with_article
 from vyre_driver.ir import dtypes, walks
-from vyre_driver.ir.buffers import BufferAccess
+from vyre_driver.ir.buffers import PUSHED_TYPES, BufferAccess, MemoryKind
 from vyre_driver.ir.nodes import Region
 from vyre_driver.ir.validation.rules import Rule, quoted, spelled
 
@@ -84,7 +84,26 @@ def check_buffers(program: Program, findings: Findings) -> dict[str, BufferDecl]
                 findings.add(Rule.OUTPUTS, path, text, "mark one, and declare the others read_write")
             output = output or buffer
         _check_element(buffer, path, findings)
+        if buffer.kind is MemoryKind.PUSH:
+            _check_pushed(buffer, path, findings)
     return known
+
+
+def _check_pushed(buffer: BufferDecl, path: str, findings: Findings) -> None:
+    name = quoted(buffer.name)
+    if buffer.access is not BufferAccess.UNIFORM:
+        text = f"push buffer {name} is {buffer.access.name}, and is pushed before the program runs"
+        findings.add(Rule.PUSHED, f"{path}.access", text, "use BufferDecl.push, or another kind of memory")
+    if buffer.is_output or buffer.pipeline_live_out:
+        text = f"push buffer {name} is marked as {'an output' if buffer.is_output else 'living on'}, and nothing is read back"
+        findings.add(Rule.PUSHED, path, text, "use BufferDecl.output for what comes back")
+    if not buffer.count:
+        findings.add(Rule.PUSHED, f"{path}.count", f"push buffer {name} has no count", "give it the number of its elements")
+    if buffer.element not in PUSHED_TYPES:
+        text = f"push buffer {name} holds {spelled(buffer.element)}, which is not pushed"
+        findings.add(
+            Rule.PUSHED, f"{path}.element", text, f"use one of {', '.join(map(str, PUSHED_TYPES))}, or a uniform buffer"
+        )
 
 
 def _check_element(buffer: BufferDecl, path: str, findings: Findings) -> None:

@@ -89,6 +89,8 @@ class Rule(enum.Enum):
     DEVICE_TYPE = ("R030", "values of a type that the device does not have")
     DEVICE_OPERATION = ("R031", "indirect dispatch or a trap on a device that has none")
 
+    PUSHED = ("R032", "a push buffer that is no uniform, is an output, has no count, or holds a type that is not pushed")
+
     NARROWING = ("V035", "nothing: an integer cast that drops bits is a warning")
 
     def __init__(self, code: str, refuses: str) -> None:

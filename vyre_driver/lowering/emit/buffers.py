@@ -1,4 +1,4 @@
-"""The buffers of a program as variables of the module: storage blocks, workgroup arrays, and pushed counts.
+"""The buffers of a program as variables of the module: storage blocks, workgroup arrays, and what is pushed.
 
 Source: SPIR-V 1.6, 3.20 (decorations); Vulkan 1.3, "Standard Storage Buffer Layout", "Resource Interface"; what kompute binds
 (docs/kompute.md).
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.binding.plan import BindingRole
 from vyre_driver.lowering.emit.code import cannot
 from vyre_driver.lowering.emit.kinds import Form, Kind, kind_of
-from vyre_driver.spirv.instructions import Ins
+from vyre_driver.lowering.emit.pushed import PushBlock
 from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability, Decoration, Op, StorageClass
 
 if TYPE_CHECKING:
@@ -44,13 +44,14 @@ class BufferVariable:
     stride: int = 0
     pointer: int = 0
     variable: int = 0
+    is_pushed: bool = False
 
 
 class Buffers:
     """The buffers of one program by name."""
 
     def __init__(self, code: Code, plan: BindingPlan) -> None:
-        """Declare every descriptor, the workgroup memory that is used, and the block of counts."""
+        """Declare every descriptor, and the workgroup memory that is used."""
         self._code = code
         self._uses = uses = code.uses
         self._epoch = 0
@@ -63,9 +64,12 @@ class Buffers:
         for binding in plan.bindings:
             if binding.role is BindingRole.SHARED and binding.name in used:
                 self._workgroup(binding)
-        left = [one.name for one in plan.descriptors if not one.static_byte_len]
-        self._counts = {name: place for place, name in enumerate(left)}
-        self._push = 0
+        self.push_block = PushBlock(code, plan)
+        for one in plan.bindings:
+            if one.is_pushed and one.data_type is not None:
+                made = BufferVariable(one.name, kind_of(one.data_type), one.element_count, is_shared=False, writable=False)
+                made.is_pushed = True
+                self.by_name[one.name] = made
 
     def _measured(self, plan: BindingPlan) -> int:
         """Return the variable of a buffer whose length is not 0, or 0.
@@ -96,29 +100,7 @@ class Buffers:
         """Return the elements of a buffer (u32)."""
         found = self.by_name.get(name)
         count = found.count if found is not None else 0
-        return self._code.const(count) if count else self._pushed(name)
-
-    def _pushed(self, name: str) -> int:
-        code = self._code
-        known = code.recall(("count", name))
-        if known is not None:
-            return known
-        pointer = code.module.type(Op.TypePointer, StorageClass.PUSH_CONSTANT, code.u32)
-        at = code.const(self._counts[name])
-        place = code.early(("place of count", name), Ins.AccessChain, pointer, self._push_block(), at)
-        return code.early(("count", name), Ins.Load, code.u32, place)
-
-    def _push_block(self) -> int:
-        if not self._push:
-            module = self._code.module
-            struct = module.name(module.struct_type(*(self._code.u32,) * len(self._counts)), "Counts")
-            module.decorate(struct, Decoration.BLOCK)
-            for name, place in self._counts.items():
-                module.member_name(struct, place, f"count_{name}")
-                module.member_decorate(struct, place, Decoration.OFFSET, 4 * place)
-            pointer = module.type(Op.TypePointer, StorageClass.PUSH_CONSTANT, struct)
-            self._push = module.name(module.global_variable(pointer, StorageClass.PUSH_CONSTANT), "counts")
-        return self._push
+        return self._code.const(count) if count else self.push_block.count(name)
 
     def _storage(self, slot: int, binding: Binding) -> None:
         module = self._code.module

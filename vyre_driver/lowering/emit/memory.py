@@ -118,7 +118,10 @@ class Memory:
         code = self._code
         if buffer.packed:
             return self._unpack(buffer, kind, index)
-        result = code.result(Ins.Load, buffer.element, self._place(buffer, index))
+        if buffer.is_pushed:
+            result = self.buffers.push_block.element(buffer.name, index)
+        else:
+            result = code.result(Ins.Load, buffer.element, self._place(buffer, index))
         if kind.form is Form.BOOL:
             return code.op(Ins.INotEqual, code.bool, result, code.const(0))
         if kind.bits < 32 and not buffer.is_shared:

@@ -140,7 +140,7 @@ class Statements:
         return left
 
     def _loop(self, node: Loop) -> None:
-        code, ending = self._code, ending_if(node)
+        code, ending = self._code, ending_if(node, self._code.uses.pushed)
         with self._variables.scope():
             if ending is not None and is_uncounted(node):
                 self._forget()

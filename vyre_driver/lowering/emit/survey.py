@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 class Survey:
     """Names: of variables that are assigned, of those that may get an f32 that nothing computed; of buffers by their uses.
 
-    ``floats`` are the buffers of f32, ``copied`` those of which something else than arithmetic takes what was loaded.
+    ``floats`` are the buffers of f32, ``pushed`` the push buffers, ``copied`` those of f32 of which something else than
+    arithmetic takes what was loaded.
     """
 
     floats: frozenset[str] = frozenset()
+    pushed: frozenset[str] = frozenset()
     copied: set[str] = field(default_factory=set)
     assigned: set[str] = field(default_factory=set)
     uncomputed: set[str] = field(default_factory=set)
@@ -53,7 +55,10 @@ _NO_F32 = (*_ARITHMETIC, LitU32, LitI32, LitBool, InvocationId, WorkgroupId, Loc
 
 def survey(program: Program) -> Survey:
     """Walk every different term of a program once."""
-    found = Survey(frozenset(one.name for one in program.buffers if one.element == DataType.F32))
+    found = Survey(
+        floats=frozenset(one.name for one in program.buffers if one.element == DataType.F32),
+        pushed=frozenset(one.name for one in program.buffers if one.is_pushed),
+    )
     seen: set[int] = set()
     waiting: list[Term] = list(program.entry)
     while waiting:

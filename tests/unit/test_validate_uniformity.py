@@ -9,6 +9,7 @@ from rule_programs import program
 
 from vyre_driver.ir import examine
 from vyre_driver.ir.arithmetic import f32
+from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.builders import (
     assign,
     barrier,
@@ -207,6 +208,49 @@ CASES: list[tuple[str, list[Node], list[str]]] = [
 @pytest.mark.parametrize(("nodes", "refused"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_ways_through_a_program(nodes: list[Node], refused: list[str]) -> None:
     assert barriers_refused(*nodes) == refused
+
+
+N_PUSHED, MANY = BufferDecl.push("n", 8, N), BufferDecl.push("many", 9, N, 4)
+UPSTREAM = "what is pushed decides who reaches this barrier, and upstream's validator refuses that"
+
+
+def judged(*nodes: Node) -> tuple[list[str], list[str]]:
+    """The barriers that are refused, and those of which is said that upstream refuses them."""
+    found = examine(program(*nodes, buffers=(*program().buffers, N_PUSHED, MANY)))
+    assert {(one.rule, one.message) for one in found.warnings} <= {("R033", UPSTREAM)}
+    return [one.path for one in found.problems], [one.path for one in found.warnings]
+
+
+@pytest.mark.parametrize(
+    ("cond", "refused", "warned"),
+    [
+        (load(N_PUSHED, 0), False, True),
+        (load(MANY, wid_x()) + load(N_PUSHED, 0) * 2, False, True),
+        (load(MANY, load(N_PUSHED, 0)), False, True),
+        (buf_len(MANY), False, False),
+        (load(MANY, gid_x()), True, False),
+        (load(N_PUSHED, 0) + gid_x(), True, False),
+        (load("in", load(N_PUSHED, 0)), True, False),
+    ],
+)
+def test_what_is_pushed_is_as_alike_as_its_index_and_examine_says_where_upstream_differs(
+    cond: Expr, *, refused: bool, warned: bool
+) -> None:
+    paths = ["body[0].body[0]", "body[1].then[0]"]
+    assert judged(loop("i", 0, cond, [barrier()]), if_(cond < one, [barrier()]), barrier()) == (
+        paths if refused else [],
+        paths if warned else [],
+    )
+
+
+def test_what_is_pushed_is_the_same_in_the_grid_unless_a_workgroup_chooses_it() -> None:
+    nodes = [if_(load(N_PUSHED, 0) < 5, [barrier(GRID)]), if_(load(MANY, wid_x()) < 5, [barrier(GRID)])]
+    assert judged(*nodes) == (["body[1].then[0]"], ["body[0].then[0]"])
+
+
+def test_turns_end_by_what_is_pushed_for_all_alike() -> None:
+    turns = loop("i", 0, 2**32 - 1, [if_(x < load(N_PUSHED, 0), [barrier(), assign("x", x + 1)])])
+    assert judged(let("x", zero), turns) == ([], ["body[1].body[0].then[0]"])
 
 
 def test_a_variable_that_is_not_declared_is_no_reason_of_its_own() -> None:

@@ -92,6 +92,7 @@ class Rule(enum.Enum):
     PUSHED = ("R032", "a push buffer that is no uniform, is an output, has no count, or holds a type that is not pushed")
 
     NARROWING = ("V035", "nothing: an integer cast that drops bits is a warning")
+    PUSHED_BARRIER = ("R033", "nothing: a barrier that is reached by all because of what is pushed is a warning")
 
     def __init__(self, code: str, refuses: str) -> None:
         """Keep both by name."""

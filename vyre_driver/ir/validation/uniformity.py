@@ -9,7 +9,10 @@ a loop a variable that the body assigns gets a version which also depends on tha
 turn would see counts in the first. A return is a variable of its own: where it happened on a path that is not the same for all,
 no path after it is.
 
-Source: spec item 1.8 (uniformity, V010); what is stricter than upstream: docs/decisions/0006-holes-of-the-validator.md.
+A load of a push buffer is as alike as its index; upstream takes every load for one that differs.
+
+Source: spec item 1.8 (uniformity, V010); what is stricter than upstream: docs/decisions/0006-holes-of-the-validator.md, what is
+not: docs/decisions/0033-loops-end-early-and-what-is-pushed-is-alike.md.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.ir.arithmetic import LITERALS, Binary, OpaqueExpr, Unary, Var
-from vyre_driver.ir.expressions import BufLen, Cast, Fma, Select, WorkgroupId
+from vyre_driver.ir.expressions import BufLen, Cast, Fma, Load, Select, WorkgroupId
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.nodes import Assign, Barrier, If, Let, Loop, Return
 from vyre_driver.ir.operators import MemoryOrdering
@@ -52,25 +55,33 @@ def check_barriers(program: Program, assigned_in: Mapping[int, set[Name]], findi
 
     ``assigned_in`` says for each loop, by its id, what is assigned anywhere in its body, RETURNED where that returns.
     """
-    graph = _Graph()
-    tracer = _Tracer(program, assigned_in, graph)
-    tracer.walk()
-    graph.solve()
-    levels = [graph.levels[path] for _, path in tracer.barriers]
-    if all(level >= _wanted(barrier) for level, (barrier, _) in zip(levels, tracer.barriers, strict=True)):
+    pushed = frozenset(one.name for one in program.buffers if one.is_pushed)
+    found = _levels(program, assigned_in, pushed)
+    upstreams = _levels(program, assigned_in, frozenset()) if pushed else found
+    if all(level >= _wanted(barrier) for barrier, level in upstreams):
         return
-    reached = iter(levels)
+    reached = zip(found, upstreams, strict=True)
     walk = NodeWalk(program)  # the same walk again, for the paths
     for _, node in walk.steps():
         if isinstance(node, Barrier):
-            _judge(node, next(reached), walk, findings)
+            (_, level), (_, upstreams_level) = next(reached)
+            _judge(node, level, upstreams_level, walk, findings)
+
+
+def _levels(program: Program, assigned_in: Mapping[int, set[Name]], pushed: frozenset[str]) -> list[tuple[Barrier, int]]:
+    """Return the barriers in the order of the walk, each with how alike the path to it is."""
+    graph = _Graph()
+    tracer = _Tracer(program, assigned_in, graph, pushed)
+    tracer.walk()
+    graph.solve()
+    return [(barrier, graph.levels[path]) for barrier, path in tracer.barriers]
 
 
 def _wanted(barrier: Barrier) -> int:
     return IN_GRID if barrier.ordering is MemoryOrdering.GRID_SYNC else IN_WORKGROUP
 
 
-def _judge(barrier: Barrier, level: int, walk: NodeWalk, findings: Findings) -> None:
+def _judge(barrier: Barrier, level: int, upstreams: int, walk: NodeWalk, findings: Findings) -> None:
     if level == DIVERGENT:
         text = "not every invocation of a workgroup is known to reach this barrier"
         fix = "move it out of the if, loop or early return that not all take, and guard the work instead"
@@ -78,6 +89,11 @@ def _judge(barrier: Barrier, level: int, walk: NodeWalk, findings: Findings) -> 
     elif level < _wanted(barrier):
         text = "not every workgroup is known to reach this barrier of the whole grid"
         findings.add(Rule.DIVERGENT_BARRIER, walk.path, text, "move it to where no workgroup index decides")
+    elif upstreams < _wanted(barrier):
+        text = "what is pushed decides who reaches this barrier, and upstream's validator refuses that"
+        findings.warn(
+            Rule.PUSHED_BARRIER, walk.path, text, "decide by a literal or a length, if other vyre tools have to take it"
+        )
 
 
 class _Graph:
@@ -123,7 +139,8 @@ class _Open(NamedTuple):
 class _Tracer:
     """Builds the graph of one program."""
 
-    def __init__(self, program: Program, assigned_in: Mapping[int, set[Name]], graph: _Graph) -> None:
+    def __init__(self, program: Program, assigned_in: Mapping[int, set[Name]], graph: _Graph, pushed: frozenset[str]) -> None:
+        self._pushed = pushed
         self.barriers: list[tuple[Barrier, int]] = []  # in the order of the walk, each with its path
         self._graph = graph
         self._walk = NodeWalk(program)
@@ -188,14 +205,14 @@ class _Tracer:
 
     def _value(self, expr: Expr, *depends_on: int) -> int:
         """Return a number for the value of an expression, which depends on more besides."""
-        level, names = _uses(expr)
+        level, names = _uses(expr, self._pushed)
         versions = [self._versions[name] for name in names if name in self._versions]
         if level == IN_GRID and len(versions) + len(depends_on) == 1:
             return (*versions, *depends_on)[0]
         return self._graph.add(level, *versions, *depends_on)
 
 
-def _uses(expr: Expr) -> tuple[int, list[str]]:
+def _uses(expr: Expr, pushed: frozenset[str]) -> tuple[int, list[str]]:
     """Return how alike an expression is apart from its variables, and these."""
     level = IN_GRID
     names = []
@@ -207,6 +224,8 @@ def _uses(expr: Expr) -> tuple[int, list[str]]:
             level = min(level, own)
         elif isinstance(term, Var):
             names.append(term.name)
+        elif isinstance(term, Load) and term.buffer in pushed:
+            continue
         elif not isinstance(term, OpaqueExpr) or term.kind not in WIDE_LITERALS:
             return DIVERGENT, []
     return level, names

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.trace import Trace
     from vyre_driver.specialization import SpecMap, SpecValue
     from vyre_driver.spirv import SpirvModule
-    from vyre_driver.target.config import DispatchConfig
+    from vyre_driver.target.config import DispatchConfig, ProgramConfig
 
 __all__ = [
     "Batch",
@@ -45,6 +45,7 @@ __all__ = [
     "DriverPool",
     "Kernel",
     "Program",
+    "ProgramConfig",
     "SpecMap",
     "SpecValue",
     "SpirvModule",
@@ -98,7 +99,7 @@ def _home(name: str) -> "ModuleType":  # noqa: C901, PLR0912 -- a case a module
             from vyre_driver.kompute import buffer as home
         case "DataType" | "Program":
             from vyre_driver import ir as home
-        case "DispatchConfig":
+        case "DispatchConfig" | "ProgramConfig":
             from vyre_driver.target import config as home
         case "DispatchFuture":
             from vyre_driver.runtime import futures as home

@@ -8,13 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from blake3 import blake3
+
 from vyre_driver.autotune.search.space import Axis, TuningSpace
 from vyre_driver.autotune.target import TuningTarget
 from vyre_driver.errors import InvalidInput
 from vyre_driver.identity.keys import layout_digest, program_digest
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.specialization.resolve import specialize
-from vyre_driver.target.config import DispatchConfig
+from vyre_driver.target.config import DispatchConfig, ProgramConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -75,15 +77,15 @@ def tuned_specs(
     return {**({} if known is None else dict(known.constants)), **dict(constants or {})}
 
 
-def program_space(program: Program) -> TuningSpace:
-    """Return the workgroup sizes that a valid program may have: the size it declares first.
+def program_space(program: Program, *, is_checked: bool = True) -> TuningSpace:
+    """Return the workgroup sizes that a valid program may have: the size it declares first; ``is_checked`` as for its freedom.
 
     A program that is bound to its workgroup has one: its own. Axes stand for no specialization constants here: the program of
     a candidate is ``program.with_workgroup_size(candidate.workgroup_size)``, lowered for itself, since the bounds checks that
     a lowering leaves out are proven for one size. ``candidates(limits)`` leaves out what the device does not take.
     """
     declared = program.workgroup_size
-    if why_workgroup_is_fixed(program) is None:
+    if why_workgroup_is_fixed(program, is_checked=is_checked) is None:
         others = tuple(size for size in _SIZES if size != declared[0])
         return TuningSpace((_axis("x", (declared[0], *others)),))
     return TuningSpace(tuple(_axis(along, (size,)) for along, size in zip(_ALONG, declared, strict=True)))
@@ -95,9 +97,13 @@ def program_target(prepared: ProgramSource, config: DispatchConfig | None, devic
     One that depends on its workgroup has but the size it declares: whatever a file says, a record never makes a program run
     otherwise.
     """
-    space = program_space(prepared.program)
+    space = program_space(prepared.program, is_checked=prepared.target.checks)
     budget = 0 if config is None else config.ulp_budget or 0
     digest, layout = program_digest(prepared.program), layout_digest(prepared.plan)
+    if isinstance(config, ProgramConfig):
+        modes = config.float_mode, config.bounds
+        if modes != ("device" if budget else "exact", "checked"):
+            digest = blake3(digest + " ".join(modes).encode()).digest()
     return TuningTarget("program", digest, layout, space, device, prepared.specialization.typed_values(), budget)
 
 

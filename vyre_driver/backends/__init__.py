@@ -32,7 +32,7 @@ from vyre_driver.backends.registry import (
     registered_backends_by_precedence,
     unregister_backend,
 )
-from vyre_driver.target.config import DispatchConfig, PersistentThreadMode, SpeculationMode
+from vyre_driver.target.config import DispatchConfig, PersistentThreadMode, ProgramConfig, SpeculationMode
 from vyre_driver.target.profile import DeviceProfile, DeviceTimingQuality
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "DispatchConfig",
     "LoadedArtifact",
     "PersistentThreadMode",
+    "ProgramConfig",
     "SpeculationMode",
     "TimedDispatch",
     "acquire",

@@ -25,7 +25,7 @@ from vyre_driver.kompute.elements import checked_dtype
 from vyre_driver.kompute.timing import run_timed
 from vyre_driver.specialization.resolve import named_values
 from vyre_driver.spirv.module import SpirvModule
-from vyre_driver.target.config import DispatchConfig
+from vyre_driver.target.config import DispatchConfig, ProgramConfig
 from vyre_driver.target.config_check import check_config, check_output_bytes, output_byte_len
 from vyre_driver.target.profile import DeviceProfile
 from vyre_driver.vulkan.devices import enumerate_devices
@@ -229,6 +229,12 @@ class KomputeArtifact(LoadedArtifact):
         artifact, size = self._artifact, config.workgroup_override
         is_module = isinstance(artifact, SpirvModule)
         decides = DispatchConfig(workgroup_override=size, ulp_budget=None if is_module else config.ulp_budget)
+        if isinstance(config, ProgramConfig):
+            if is_module:
+                self.backend.refuse("way to lower a module, whose code is finished", "give a DispatchConfig")
+            decides = ProgramConfig(
+                workgroup_override=size, ulp_budget=decides.ulp_budget, floats=config.floats, bounds=config.bounds
+            )
         if decides not in self._kernels:
             result = (
                 self._of_module(artifact, size) if isinstance(artifact, SpirvModule) else self._of_program(artifact, decides)

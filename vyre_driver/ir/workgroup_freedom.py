@@ -51,17 +51,17 @@ _DIVISIONS = frozenset({BinOp.DIV, BinOp.MOD})
 _OWN, _ANY = "own", "any"  # which elements an access reaches: that of the invocation's index, or whichever
 
 
-def why_workgroup_is_fixed(program: Program) -> str | None:
+def why_workgroup_is_fixed(program: Program, *, is_checked: bool = True) -> str | None:
     """Return why the outputs of a valid program may depend on its workgroup's size along x; None if they never do.
 
     None is a promise for every input, every count of elements and the grid that covers them; text is for people. A grid of the
-    caller's own counts workgroups, and there the promise ends.
+    caller's own counts workgroups, and there the promise ends. ``is_checked`` says that a write out of range does nothing.
     """
     found = _of_program(program) or _of_buffers(program) or _of_terms(program)
     if found is not None:
         return found
     try:
-        _DataFlow(program).check()
+        _DataFlow(program, is_checked=is_checked).check()
     except _Bound as bound:
         return str(bound)
     if ProgramCapability.GRID_AXES in program.stats().capabilities:
@@ -151,10 +151,11 @@ def _has_whole_elements(dtype: DataType) -> bool:
 class _DataFlow:
     """A walk along the paths through one program, with what is known of its variables."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, *, is_checked: bool) -> None:
         """Look at the whole program for what is assigned, read and written."""
         terms = list(terms_within(*program.entry))
         self._entry = program.entry
+        self._is_checked = is_checked
         self._buffers = {one.name: one for one in program.buffers}
         self._pushed = {one.name for one in program.buffers if one.is_pushed}
         self._assigned = {term.name for term in terms if isinstance(term, Assign)}
@@ -280,7 +281,7 @@ class _DataFlow:
         buffer = self._buffers.get(name)
         if buffer is None or not _has_whole_elements(buffer.element):
             raise _Bound(f"elements of {name!r} may share bytes")
-        if not path.below_n and not (is_own and name in self._at_most_n):
+        if not path.below_n and not (self._is_checked and is_own and name in self._at_most_n):
             raise _Bound(f"invocations past the last element may write to {name!r}")
         use = (_OWN if is_own else _ANY) if op is None else op.name
         self._uses.setdefault(name, set()).add(use)

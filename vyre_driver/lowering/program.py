@@ -21,6 +21,7 @@ from vyre_driver.lowering.emit.specialized import spec_constants
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget
 from vyre_driver.lowering.source import KernelSource
 from vyre_driver.specialization.resolve import Specialization, named_values, specialize
+from vyre_driver.target.config import ProgramConfig
 from vyre_driver.target.config_check import check_supported_fields
 from vyre_driver.target.profile import DeviceProfile
 from vyre_driver.vulkan.version import API_1_2
@@ -41,7 +42,8 @@ _FUSING = frozenset({4})
 # VK_DRIVER_ID_MESA_LLVMPIPE: a memory barrier, which the order of an atomic becomes, makes the invocations wait as one of the
 # workgroup does, and those that do not come there, or come less often, never go on.
 _LLVMPIPE = 13
-_KEPT = frozenset({"ulp_budget", "workgroup_override"})
+_KEPT = frozenset({"ulp_budget", "workgroup_override", "floats", "bounds"})
+_ROBUST = "robustBufferAccess"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,14 +174,29 @@ def target_for(
     """Return the lowering target of a device that is open with these features for this packed Vulkan version.
 
     None is the device's own version. A ulp budget gives up what would cost instructions. Float controls are Vulkan's own from
-    1.2 on.
+    1.2 on. Raises UnsupportedFeature if bounds are left to the device, and it is not open with robustBufferAccess.
     """
-    strict = config is None or not config.ulp_budget
+    asked = (
+        config if isinstance(config, ProgramConfig) else ProgramConfig(ulp_budget=None if config is None else config.ulp_budget)
+    )
+    if asked.bounds == "robust" and _ROBUST not in features:
+        raise UnsupportedFeature(
+            f"the configuration asks for bounds = 'robust', and {_ROBUST} is not on for {device.name!r}",
+            fix="set VYRE_ROBUST_ACCESS=1 before the driver is opened, or leave bounds at 'checked'",
+            feature=_ROBUST,
+        )
     version = device.api_version if api_version is None else api_version
     has = device.float_controls if version >= API_1_2 else frozenset()
     controls = {name for name, beside in _CONTROLS.items() if name in has and beside in has}
     fuses, fences = device.driver_id in _FUSING, device.driver_id != _LLVMPIPE
-    return LoweringTarget(frozenset(features) | controls, strict=strict, fuses=fuses, fences=fences)
+    return LoweringTarget(
+        frozenset(features) | controls,
+        strict=asked.float_mode == "exact",
+        fuses=fuses,
+        fences=fences,
+        contracts=asked.float_mode == "fast",
+        checks=asked.bounds == "checked",
+    )
 
 
 def check_limits(source: ProgramSource, limits: DeviceLimits) -> None:

@@ -96,6 +96,28 @@ class DispatchConfig:
         return cls(profile, ulp_budget, timeout, label)
 
 
+@dataclass(frozen=True, slots=True)
+class ProgramConfig(DispatchConfig):
+    """A configuration that also says how the floats and the bounds of a program are lowered (docs/lowering.md).
+
+    ``floats``: ``"exact"`` gives what the reference gives, bit for bit; ``"device"`` each operation as the device has it, with
+    its subnormals and its fma; ``"fast"`` lets the device join a product and a sum into one operation too. None is ``"device"``
+    with a ``ulp_budget``, else ``"exact"``.
+
+    ``bounds``: with ``"checked"`` a load out of range is zero, and a store and an atomic do nothing; with ``"robust"`` the
+    device sees to it that no other memory is touched (robustBufferAccess): such a load gives anything of its buffer, and such
+    a store may change anything in it.
+    """
+
+    floats: str | None = None
+    bounds: str = "checked"
+
+    @property
+    def float_mode(self) -> str:
+        """How floats are lowered."""
+        return self.floats or ("device" if self.ulp_budget else "exact")
+
+
 def _of_kind(name: str, value: object, *, kind: type) -> object:
     if not isinstance(value, kind):
         _refuse(name, value, f"is not a {kind.__name__}", f"give a {kind.__name__}")
@@ -114,6 +136,12 @@ def _three(name: str, value: object) -> tuple[int, ...]:
     if len(axes) != 3:
         _refuse(name, value, "is not 3 numbers", "give (x, y, z)")
     return tuple(_whole(name, axis, low=1, high=U32_MAX) for axis in axes)
+
+
+def _one_of(name: str, value: object, *, known: tuple[str, ...]) -> object:
+    if value not in known:
+        _refuse(name, value, f"is none of {', '.join(map(repr, known))}", "give one of them")
+    return value
 
 
 def _seconds(name: str, value: object) -> float:
@@ -139,4 +167,6 @@ _CHECKS: dict[str, Callable[[str, object], object]] = {
     "speculation": partial(_of_kind, kind=SpeculationMode),
     "persistent_thread": partial(_of_kind, kind=PersistentThreadMode),
     "cooperative": partial(_of_kind, kind=bool),
+    "floats": partial(_one_of, known=("exact", "device", "fast")),
+    "bounds": partial(_one_of, known=("checked", "robust")),
 }

@@ -54,7 +54,7 @@ def check_config(backend: Backend, config: DispatchConfig) -> None:
         check_axes("grid_override", "workgroups", config.grid_override, backend.max_grid)
 
 
-def check_supported_fields(config: object, kept: Collection[str], what: str) -> None:
+def check_supported_fields(config: DispatchConfig | None, kept: Collection[str], what: str) -> None:
     """Check that a configuration given to compile asks only for fields in ``kept``; None asks for nothing.
 
     Raises
@@ -67,7 +67,7 @@ def check_supported_fields(config: object, kept: Collection[str], what: str) -> 
     if config is None:
         return
     _check_type(config)
-    for one in fields(DispatchConfig):
+    for one in fields(config):
         value = getattr(config, one.name)
         if value != one.default and one.name not in kept:
             raise UnsupportedFeature(

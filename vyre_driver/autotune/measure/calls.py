@@ -291,7 +291,7 @@ def _tunable(
             fix="leave workgroup_override out",
         )
     prepared = prepare_for(driver.context.device, program, constants, config)
-    why = why_workgroup_is_fixed(prepared.program)
+    why = why_workgroup_is_fixed(prepared.program, is_checked=prepared.target.checks)
     if why is not None:
         raise InvalidInput(f"the program has nothing that can be tuned: {why}", fix="leave its workgroup as it is declared")
     return prepared

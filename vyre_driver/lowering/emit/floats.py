@@ -2,7 +2,7 @@
 
 The IR's results have no subnormals. Where the device flushes them on request (DenormFlushToZero) nothing is emitted for that;
 elsewhere operands and results are flushed by their bits, as long as the target is strict. A product and a sum stay two
-roundings (NoContraction), an fma is one.
+roundings (NoContraction) unless the target contracts, an fma is one.
 
 Source: spec item 1.7 (floats); SPIR-V 1.6, 3.20 (NoContraction); "SPIR-V Extended Instructions for GLSL", section 2.
 """
@@ -57,7 +57,10 @@ def exact(code: Code, opcode: int, type_id: int, *operands: int) -> int:
 
 def arithmetic(code: Code, opcode: int, *operands: int) -> int:
     """Return the result of FAdd, FSub, FMul or FDiv."""
-    return flushed(code, exact(code, opcode, code.f32, *(flushed(code, one) for one in operands)))
+    clean = [flushed(code, one) for one in operands]
+    if code.target.contracts:
+        return flushed(code, code.op(opcode, code.f32, *clean))
+    return flushed(code, exact(code, opcode, code.f32, *clean))
 
 
 def kept(code: Code, made: int, *operands: int) -> int:

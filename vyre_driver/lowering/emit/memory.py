@@ -1,7 +1,8 @@
 """Loads, stores and atomics, each inside its buffer: out of range a load gives zero, a store and an atomic do nothing.
 
 A check is left out where the index is certainly below the count: by the ranges of both, or because a condition on the way here
-compared just these two.
+compared just these two. A target that does without checks keeps those that robustBufferAccess does not do: of workgroup memory
+and of what is pushed.
 
 Source: spec item 1.7 (memory); SPIR-V 1.6, 3.25 (memory semantics); Vulkan 1.3, "Memory Model".
 """
@@ -100,7 +101,10 @@ class Memory:
         It is hidden before: NVIDIA's compiler (580.159.04 on an H200) takes the value that is stored, or the operand of an
         atomic, for -1 where the index tells that it is 0. Indexes of atomics are hidden whatever they are made of.
         """
-        code, length = self._code, self.buffers.length(name)
+        code, buffer = self._code, self.buffers.by_name[name]
+        if not (code.target.checks or buffer.is_shared or buffer.is_pushed):
+            return index, None
+        length = self.buffers.length(name)
         if code.is_below(index, length):
             return index, None
         known, index = index, hide(code, index) if is_atomic else hide_flag(code, index)

@@ -20,14 +20,17 @@ class LoweringTarget:
 
     ``features`` are the device features that are switched on, by Vulkan's names, and the float controls that may be used.
     ``strict`` keeps the semantics of floats where they cost instructions: results without subnormals, an fma that rounds once;
-    without it they are the device's own. ``fuses`` says that the device's own fma rounds once, ``fences`` that atomics with an
-    order may stand where only some invocations come.
+    without it they are the device's own. ``contracts`` lets the device join a product and a sum. ``fuses`` says that the
+    device's own fma rounds once, ``fences`` that atomics with an order may stand where only some invocations come. ``checks``
+    keeps indices inside of bound buffers; without it the device does.
     """
 
     features: frozenset[str] = frozenset()
     strict: bool = True
     fuses: bool = True
     fences: bool = True
+    contracts: bool = False
+    checks: bool = True
 
     @property
     def emitter_version(self) -> int:
@@ -36,7 +39,8 @@ class LoweringTarget:
 
     def options(self) -> dict[str, int]:
         """Return the options besides the features that change the code, for a key."""
-        return {"strict": int(self.strict), "fuses": int(self.fuses), "fences": int(self.fences)}
+        names = ("strict", "fuses", "fences", "contracts", "checks")
+        return {name: int(getattr(self, name)) for name in names}
 
 
 @dataclass(frozen=True, slots=True)

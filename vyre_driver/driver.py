@@ -152,8 +152,8 @@ class Driver:
 
         ``constants`` gives values by name: plain ones, or typed ones (``SpecValue``), which must be of the declared type; of a
         program they take the place of the literals of the lets with these names. Of ``config`` a program's ulp budget lets
-        floats be the device's own, what a ``ProgramConfig`` says of floats and bounds holds, and its workgroup override replaces
-        the program's size; all else is refused. A program is lowered only when the cache has no entry (docs/lowering.md).
+        floats be the device's own, what a ``ProgramConfig`` says of them and of bounds holds, and its workgroup override
+        replaces the program's size; all else is refused. It is lowered only when the cache has no entry (docs/lowering.md).
 
         ``space`` says which constants of a module may be tuned: those that ``constants`` leaves out take the best values known
         (``tune`` finds them, docs/tuning.md).

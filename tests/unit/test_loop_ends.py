@@ -17,7 +17,7 @@ from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.loop_ends import ending_if, is_uncounted
 from vyre_driver.ir.operators import BinOp, OpaqueOp
 from vyre_driver.ir.program import Program
-from vyre_driver.spirv.instructions import Ins
+from vyre_driver.spirv.instructions import LOOP_CONTROL_UNROLL, Ins
 
 if TYPE_CHECKING:
     from conftest import Lower
@@ -151,6 +151,37 @@ def test_a_loop_that_does_not_end_by_its_condition_keeps_its_turns(lower: Lower)
 
 OWN = [ir.let(left, I * 2), ir.let(n, 0)]
 ONE_EACH = [SHORTER, ir.assign("n", n + 1)]
+
+
+WORK = [ir.assign("n", n + 1)]
+
+
+def unrolled(code: bytes) -> list[bool]:
+    """Whether each loop of the code is to be unrolled."""
+    return [bool(operands[2] & LOOP_CONTROL_UNROLL) for opcode, operands in decoded(code) if opcode == Ins.LoopMerge]
+
+
+@pytest.mark.parametrize(
+    ("node", "hints"),
+    [
+        (ir.loop("k", 0, 16, WORK), [True]),
+        (ir.loop("k", 100, 116, WORK), [True]),
+        (ir.loop("k", 0, 17, WORK), [False]),
+        (ir.loop("k", 4, 4, WORK), [False]),
+        (ir.loop("k", 5, 4, WORK), [False]),
+        (ir.loop("k", 0, n, WORK), [False]),
+        (ir.loop("k", 0, ir.buf_len(ONE), WORK), [False]),
+        (ir.loop("k", 0, 4, [ir.if_(left > 0, WORK)]), [True]),
+        (ir.forever([ir.if_(left > 0, [SHORTER])]), [False]),
+        (ir.loop("k", 0, 8, [ir.if_(k < 5, [ir.block(ir.loop("m", 0, 8, WORK))])]), [True, True]),
+        (ir.loop("k", 0, 8, [ir.loop("m", 0, 9, WORK)]), [False, True]),
+        (ir.loop("k", 0, 4, [ir.loop("m", 0, n, WORK)]), [False, False]),
+        (ir.loop("k", 0, 4, [ir.loop("m", 0, 16, WORK), ir.loop("o", 0, 2, WORK)]), [True, True, True]),
+    ],
+)
+def test_a_loop_of_few_turns_by_literals_is_to_be_unrolled(lower: Lower, node: Node, hints: list[bool]) -> None:
+    made = Program.wrapped([ONE], (1, 1, 1), [ir.let(left, 1), ir.let(n, 0), node, ir.store(ONE, 0, n)])
+    assert unrolled(lower(made).code) == hints
 
 
 @pytest.mark.parametrize("lockstep", [0, 1 << 16])

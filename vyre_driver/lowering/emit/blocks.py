@@ -31,10 +31,12 @@ def when(code: Code, condition: int) -> Iterator[None]:
 
 
 @contextmanager
-def counting(code: Code, start: int, stop: int, step: int | None = None) -> Iterator[tuple[int, int]]:
+def counting(
+    code: Code, start: int, stop: int, step: int | None = None, control: int = LOOP_CONTROL_NONE
+) -> Iterator[tuple[int, int]]:
     """Repeat what is emitted inside with a u32 from ``start`` while below ``stop``; gives its id, and the block after the loop.
 
-    With the default step of 1 it cannot pass the greatest u32; for another the caller proves that.
+    With the default step of 1 it cannot pass the greatest u32; for another the caller proves that. ``control`` is a hint.
     """
     header, test, body, follow, merge = (code.module.new_id() for _ in range(5))
     index, following = code.module.new_id(), code.module.new_id()
@@ -42,7 +44,7 @@ def counting(code: Code, start: int, stop: int, step: int | None = None) -> Iter
     code.branch(header)
     code.label(header)
     code.words += [7 << 16 | Ins.Phi, code.u32, index, start, before, following, follow]
-    code.effect(Ins.LoopMerge, merge, follow, LOOP_CONTROL_NONE)
+    code.effect(Ins.LoopMerge, merge, follow, control)
     code.branch(test)
     code.label(test)
     with code.scope():

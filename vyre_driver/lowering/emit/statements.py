@@ -7,23 +7,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.ir.arithmetic import LitU32
 from vyre_driver.ir.loop_ends import ending_if, is_uncounted
 from vyre_driver.ir.nodes import Assign, Barrier, Block, If, Let, Loop, Region, Return, Store
 from vyre_driver.ir.operators import MemoryOrdering
 from vyre_driver.ir.program import ROOT_GENERATOR
+from vyre_driver.ir.walks import BODY_FIELDS
 from vyre_driver.lowering.emit.blocks import counting, leave_unless, repeating
 from vyre_driver.lowering.emit.code import Code, Value, cannot
 from vyre_driver.lowering.emit.hiding import hide_f32
 from vyre_driver.lowering.emit.kinds import F32, U32
-from vyre_driver.spirv.instructions import Ins
+from vyre_driver.spirv.instructions import LOOP_CONTROL_NONE, LOOP_CONTROL_UNROLL, Ins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
     from vyre_driver.lowering.emit.expressions import Expressions
 
+_MOST_TURNS, _MOST_COPIES = 16, 64  # of what is to be unrolled
 _NEEDS = {
     "IndirectDispatch": "a dispatch whose grid the device reads, which kompute does not record",
     "AsyncLoad": "copies that run beside the invocations",
@@ -149,7 +152,8 @@ class Statements:
             else:
                 start, stop = self._expressions.value(node.start), self._expressions.value(node.stop)
                 self._forget()
-                with counting(code, start.id, stop.id) as (index, merge):
+                control = LOOP_CONTROL_UNROLL if 0 < _copies([node]) <= _MOST_COPIES else LOOP_CONTROL_NONE
+                with counting(code, start.id, stop.id, control=control) as (index, merge):
                     self._variables.declare(node.var, Value(index, U32))
                     self._turn(node, ending, merge)
         self._forget()
@@ -176,3 +180,18 @@ class Statements:
         if node.ordering is MemoryOrdering.GRID_SYNC:
             cannot(None, "a barrier of the whole grid", "a dispatch whose workgroups are all resident at once")
         self._memory.barrier()
+
+
+def _copies(nodes: Sequence[Node]) -> int:
+    """Return how often a statement would stand in the code with all loops of these unrolled; 0 where one has many turns."""
+    most = 1
+    for node in nodes:
+        inside = [_copies(getattr(node, field)) for field in BODY_FIELDS.get(type(node), ())]
+        if isinstance(node, Loop):
+            start, stop = node.start, node.stop
+            turns = stop.value - start.value if isinstance(start, LitU32) and isinstance(stop, LitU32) else 0
+            inside = [turns * inside[0] if 0 < turns <= _MOST_TURNS else 0]
+        most = max([most, *inside]) if all(inside) else 0
+        if not most:
+            break
+    return most

@@ -10,8 +10,9 @@ from vyre_driver.ir import arithmetic, expressions, nodes
 from vyre_driver.ir.arithmetic import Binary, Expr, OpaqueExpr, Unary
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Atomic, Cast, InvocationId, Load, LocalId, WorkgroupId
+from vyre_driver.ir.extensions import EXTENSIONS, application
 from vyre_driver.ir.nodes import Barrier, Node
-from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, UnOp
+from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering, OpaqueOp, UnOp
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.ir.validation.operator_types import Mismatch, binary_type, is_castable, unary_type
 
@@ -77,7 +78,7 @@ def test_every_expression_is_asked_or_has_no_result() -> None:
 
 
 def operators(kind: type) -> set[object]:
-    return {term.op for term in TERMS if isinstance(term, kind)}
+    return {term.op for term in TERMS if isinstance(term, kind) and not isinstance(term.op, OpaqueOp)}
 
 
 def test_every_operator_is_asked_or_refused_by_the_semantics() -> None:
@@ -96,6 +97,14 @@ def test_every_operator_is_asked_of_every_type_that_the_validator_lets_it_take()
     names = {case.name for case in CASES}
     assert (of_two - names, of_one - names, len(of_two) > 90, len(of_one) > 35) == (set(), set(), True, True)
     assert isinstance(binary_type(BinOp.ADD, DataType.Bool, DataType.Bool), Mismatch)
+
+
+def test_every_operator_of_ours_is_asked_of_every_combination_of_types_that_it_takes() -> None:
+    wanted = {
+        f"{one.name} of {' and '.join(map(str, types))}" for one in EXTENSIONS.values() for types in product(*one.operands)
+    }
+    assert (wanted - {case.name for case in CASES}, wanted != set()) == (set(), True)
+    assert {found.operator.name for term in TERMS if isinstance(term, Cast) and (found := application(term))} == set(EXTENSIONS)
 
 
 def test_every_cast_of_the_table_is_asked() -> None:

@@ -14,7 +14,7 @@ from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.program import Program
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -109,3 +109,22 @@ def case_of_each(
     stores = [ir.store(out, i * len(terms) + place, term) for place, term in enumerate(terms)]
     body = [ir.if_(i < (count if limit is None else limit), [*lets, *stores])]
     return case_of(name, [*buffers, out], body, *arrays, size=(32, 1, 1), grid=(-(-count // 32), 1, 1))
+
+
+def elementwise(  # noqa: PLR0913 -- the parts of a case
+    name: str,
+    types: Sequence[DataType],
+    arrays: Sequence[NDArray[Any]],
+    make: Callable[..., Expr],
+    result: DataType,
+    *,
+    tolerance: Tolerance = EXACT,
+) -> Case:
+    """Return the case of one expression for each element; ``make`` takes what stands there in each input."""
+    count = len(arrays[0])
+    inputs = [BufferDecl.read(f"in{place}", place, one) for place, one in enumerate(types)]
+    out = BufferDecl.output("out", len(inputs), result).with_count(count)
+    i = ir.gid_x()
+    body = [ir.if_(i < ir.buf_len(out), [ir.store(out, i, make(*[ir.load(one, i) for one in inputs]))])]
+    program = Program.wrapped([*inputs, out], (32, 1, 1), body)
+    return Case(name, program, tuple(arrays), (-(-count // 32), 1, 1), tolerance)

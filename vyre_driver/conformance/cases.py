@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vyre_driver.conformance.case import EXACT, Case, Tolerance
+from vyre_driver.conformance.added_operator_cases import added_operator_cases
+from vyre_driver.conformance.case import EXACT, Case, elementwise
 from vyre_driver.conformance.constant_cases import constant_cases
 from vyre_driver.conformance.driver_cases import driver_cases
 from vyre_driver.conformance.extension_cases import extension_cases
@@ -23,19 +24,14 @@ from vyre_driver.conformance.patterns import NUMPY, edges, scalar_types
 from vyre_driver.conformance.tolerances import TOLERANCES
 from vyre_driver.conformance.variant_cases import variant_cases
 from vyre_driver.ir import builders as ir
-from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import BinOp, UnOp
-from vyre_driver.ir.program import Program
 from vyre_driver.ir.validation.operator_types import Mismatch, binary_type, is_castable, unary_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterator
 
     from vyre_driver.conformance.options import Options
-    from vyre_driver.ir.arithmetic import Expr
 
 _F32, _I32 = DataType.F32, DataType.I32
 _VECTORS = {DataType.Vec2U32: 2, DataType.Vec4U32: 4}
@@ -62,31 +58,13 @@ def _every_case(options: Options) -> Iterator[Case]:
     yield from _unary_cases(options)
     yield from _cast_cases(options)
     yield from _choice_cases()
+    yield from added_operator_cases(options)
     yield from flow_cases(options)
     yield from node_cases(options)
     yield from constant_cases()
     yield from extension_cases(options)
     yield from driver_cases(options)
     yield from variant_cases(options)
-
-
-def elementwise(  # noqa: PLR0913 -- the parts of a case
-    name: str,
-    types: Sequence[DataType],
-    arrays: Sequence[NDArray[Any]],
-    make: Callable[..., Expr],
-    result: DataType,
-    *,
-    tolerance: Tolerance = EXACT,
-) -> Case:
-    """Return the case of one expression for each element; ``make`` takes what stands there in each input."""
-    count = len(arrays[0])
-    inputs = [BufferDecl.read(f"in{place}", place, one) for place, one in enumerate(types)]
-    out = BufferDecl.output("out", len(inputs), result).with_count(count)
-    i = ir.gid_x()
-    body = [ir.if_(i < ir.buf_len(out), [ir.store(out, i, make(*[ir.load(one, i) for one in inputs]))])]
-    program = Program.wrapped([*inputs, out], (32, 1, 1), body)
-    return Case(name, program, tuple(arrays), (-(-count // 32), 1, 1), tolerance)
 
 
 def _binary_cases(options: Options) -> Iterator[Case]:

@@ -74,6 +74,7 @@ from vyre_driver.ir.builders import (
 )
 from vyre_driver.ir.dtypes import DataType, extension_id
 from vyre_driver.ir.expressions import *  # noqa: F403 -- every expression
+from vyre_driver.ir.extension_builders import bitcast
 from vyre_driver.ir.nodes import *  # noqa: F403 -- every node
 from vyre_driver.ir.numpy_types import ElementForm, NumpyElement, numpy_element
 from vyre_driver.ir.operators import (
@@ -162,6 +163,7 @@ __all__ = [
     "atomic_xor",
     "barrier",
     "binop",
+    "bitcast",
     "block",
     "boolean",
     "buf_len",

@@ -10,6 +10,7 @@ import numpy as np
 
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.extensions import application
 from vyre_driver.ir.literal_types import canonical_f32_bits
 from vyre_driver.ir.operators import BinOp, MemoryOrdering, OpaqueOp, UnOp
 
@@ -136,7 +137,8 @@ def _call_pieces(term: Expr) -> Pieces:
         case ex.Call():
             return _call(f"call {spelled(term.op_id)}", *term.args)
         case ex.Cast():
-            return _call(f"cast<{term.target}>", term.value)
+            found = application(term)
+            return _call(f"cast<{term.target}>", term.value) if found is None else _call(found.operator.name, *found.operands)
     return _call(_CALLS[type(term)], *term.children)
 
 

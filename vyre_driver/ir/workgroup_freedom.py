@@ -24,6 +24,7 @@ from vyre_driver.ir.arithmetic import LITERALS, Binary, LitI32, LitU32, OpaqueEx
 from vyre_driver.ir.buffers import BufferAccess, MemoryKind
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Atomic, BufLen, Cast, Fma, InvocationId, Load, Select
+from vyre_driver.ir.extensions import known_operator
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.loop_ends import ending_if
 from vyre_driver.ir.nodes import Assign, Block, If, Let, Loop, Region, Return, Store
@@ -103,7 +104,7 @@ def _of_terms(program: Program) -> str | None:
             continue
         if not isinstance(term, _UNDERSTOOD):
             return f"it uses {type(term).__name__}"
-        if isinstance(op, OpaqueOp):
+        if isinstance(op, OpaqueOp) and known_operator(op) is None:
             return "it uses an operator of an extension"
         if op in _ACROSS_LANES:
             return f"it uses {op.name}, which reaches other lanes"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 
 from vyre_driver.backends.reference import floats, integers
+from vyre_driver.backends.reference.extensions import FUNCTIONS
 from vyre_driver.backends.reference.invocations import ballot, shuffled, subgroup_sum
 from vyre_driver.backends.reference.memory import SUPPORTED_ATOMICS
 from vyre_driver.backends.reference.values import INTEGERS, VECTORS, cast, truth, word_of
@@ -18,6 +19,7 @@ from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expression_text import operator_text
+from vyre_driver.ir.extensions import application
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.operators import UNPACKING, AtomicOp, BinOp, UnOp
 from vyre_driver.ir.terms import Traits
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from vyre_driver.backends.reference.values import Values
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
+    from vyre_driver.ir.extensions import Application
 
     Evaluate = Callable[[InvocationBatch], Values]
 
@@ -188,12 +191,21 @@ class ExpressionCompiler:
         return Value(run, first.dtype, first.is_canonical and second.is_canonical)
 
     def cast(self, expr: ex.Cast) -> Value:
-        """Return a value as another type."""
+        """Return a value as another type, or an operator of ours."""
+        found = application(expr)
+        if found is not None:
+            return self._extension(found)
         inner, target = self._value(expr.value), expr.target
         if inner.dtype == target:
             return inner
         run, source = inner.run, inner.dtype
         return Value(lambda batch: cast(run(batch), source, target), target, is_canonical=True)
+
+    def _extension(self, found: Application) -> Value:
+        """Return what an operator of ours makes of its operands, whose f32 may be any bits."""
+        function = FUNCTIONS[found.operator.name]
+        runs = [self._value(one).run for one in found.operands]
+        return Value(lambda batch: function(*(run(batch) for run in runs)), found.operator.result)
 
     def atomic(self, expr: ex.Atomic) -> Value:
         """Return what an atomic found."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vyre_driver.ir.arithmetic import LITERALS, Binary, Expr, LitBool, LitF32, LitI32, LitU32, OpaqueExpr, Unary, Var
-from vyre_driver.ir.buffers import BufferAccess, BufferDecl
 from vyre_driver.ir.dtypes import BYTES, DataType
 from vyre_driver.ir.expressions import (
     Atomic,
@@ -27,16 +26,27 @@ from vyre_driver.ir.expressions import (
     SubgroupSize,
     WorkgroupId,
 )
+from vyre_driver.ir.extensions import has_form, known_operator
 from vyre_driver.ir.literal_types import WIDE_LITERALS
-from vyre_driver.ir.operators import AtomicOp, BinOp, MemoryOrdering
+from vyre_driver.ir.operators import BinOp
 from vyre_driver.ir.validation import call_rules
-from vyre_driver.ir.validation.operator_types import Mismatch, binary_type, is_castable, narrows, unary_type
+from vyre_driver.ir.validation.atomic_rules import atomic_problems
+from vyre_driver.ir.validation.operator_types import (
+    Mismatch,
+    binary_type,
+    extension_type,
+    is_castable,
+    narrows,
+    unary_type,
+)
 from vyre_driver.ir.validation.rules import Rule, quoted, spelled
 from vyre_driver.ir.walks import MAX_EXPRESSION_DEPTH, OPERANDS, operand_paths
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from vyre_driver.ir.buffers import BufferDecl
+    from vyre_driver.ir.extensions import ExtensionOperator
     from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.validation.call_rules import OperationSignature
     from vyre_driver.ir.validation.rules import Findings
@@ -47,7 +57,6 @@ _CONDITIONS = frozenset({_U32, _BOOL})
 _SUMMABLE = frozenset({_U32, _I32, _F32, DataType.U64.wire_tag})
 _NOT_EVERYWHERE = frozenset(one.wire_tag for one in (DataType.U64, DataType.I64, DataType.F16, DataType.BF16))
 _DIVISIONS = frozenset({BinOp.DIV.wire_tag, BinOp.MOD.wire_tag})
-_EXPECTING = frozenset({AtomicOp.COMPARE_EXCHANGE, AtomicOp.COMPARE_EXCHANGE_WEAK})
 _UNSEEN: Any = object()
 
 
@@ -230,29 +239,10 @@ class ExpressionChecker:
         self._want_u32(term.value, Rule.ATOMIC_OPERAND, "the value of an atomic")
         if term.expected is not None:
             self._want_u32(term.expected, Rule.ATOMIC_OPERAND, "the expected value of an atomic")
-        if isinstance(term.op, AtomicOp) and (term.op in _EXPECTING) != (term.expected is not None):
-            text = f"{term.op.name} {'has no' if term.expected is None else 'has an'} expected value"
-            self._note(term, Rule.ATOMIC_OPERAND, text, "give one to the compare-exchanges, and to no other")
-        if term.ordering is MemoryOrdering.GRID_SYNC:
-            text = "an atomic cannot be ordered GRID_SYNC"
-            self._note(term, Rule.ATOMIC_ORDERING, text, "use RELAXED, ACQUIRE, RELEASE, ACQ_REL or SEQ_CST")
         buffer = self._buffer(term)
-        if buffer is not None:
-            self._atomic_buffer(term, buffer)
+        for problem in atomic_problems(term, buffer):
+            self._note(term, *problem)
         return DataType.U32
-
-    def _atomic_buffer(self, term: Atomic, buffer: BufferDecl) -> None:
-        name = quoted(buffer.name)
-        if buffer.access is BufferAccess.WORKGROUP:
-            self._note(term, Rule.ATOMIC_WORKGROUP, f"{name} is workgroup memory", "use a read-write buffer")
-        elif buffer.access is not BufferAccess.READ_WRITE:
-            text = f"{name} is {buffer.access.name}, and an atomic wants READ_WRITE"
-            self._note(term, Rule.ATOMIC_ACCESS, text, "declare it read-write")
-        if buffer.element.wire_tag == BYTES:
-            self._note(term, Rule.BYTES_ELEMENT, f"{name} holds bytes, which have no atomics", "use a buffer of u32")
-        elif buffer.element.wire_tag != _U32:
-            text = f"{name} holds {spelled(buffer.element)}, and atomics work on u32"
-            self._note(term, Rule.ATOMIC_ELEMENT, text, "use a buffer of u32")
 
     def _binary(self, term: Binary) -> DataType | None:
         types = self._types
@@ -260,6 +250,19 @@ class ExpressionChecker:
         if term.op.wire_tag in _DIVISIONS and is_zero(term.right):
             name = "division" if term.op is BinOp.DIV else "remainder"
             self._note(term.right, Rule.ZERO_DIVISOR, f"the divisor of a {name} is the literal 0", "divide by something else")
+        if isinstance(result, Mismatch):
+            self._note(term, Rule.OPERAND, result.message, result.fix)
+            return None
+        extension = known_operator(term.op) if result is None else None
+        return result if extension is None else self._extension(term, extension)
+
+    def _extension(self, term: Binary, operator: ExtensionOperator) -> DataType | None:
+        if not has_form(operator, term):
+            text = f"{operator.name} takes one operand, and got a second one that is not the literal 0"
+            self._note(term.right, Rule.OPERAND, text, "give u32(0) in its place")
+            return operator.result
+        operands = (term.left, term.right)[: len(operator.operands)]
+        result = extension_type(operator, [self._types[id(one)] for one in operands])
         if isinstance(result, Mismatch):
             self._note(term, Rule.OPERAND, result.message, result.fix)
             return None

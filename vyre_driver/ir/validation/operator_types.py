@@ -8,11 +8,16 @@ Source: spec items 1.8 (operator typing) and 1.9 (casts); where upstream checks 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import PREDICATES, UNPACKING, BinOp, OpaqueOp, UnOp
 from vyre_driver.ir.validation.rules import spelled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vyre_driver.ir.extensions import ExtensionOperator
 
 _BOOL, _U32, _I32, _U64, _F32 = (
     one.wire_tag for one in (DataType.Bool, DataType.U32, DataType.I32, DataType.U64, DataType.F32)
@@ -104,6 +109,20 @@ def unary_type(op: UnOp | OpaqueOp, operand: DataType | None) -> DataType | Mism
     if operand.wire_tag not in takes[0]:
         return Mismatch(f"{_name(op)} takes {takes[1]}, and got {spelled(operand)}", _fix(op, operand))
     return DataType.Bool if tag in _PREDICATES else operand
+
+
+def extension_type(operator: ExtensionOperator, types: Sequence[DataType | None]) -> DataType | Mismatch:
+    """Return the type of an operator of ours on operands of these types, or why there is none."""
+    pairs = zip(operator.operands, types, strict=True)
+    if all(got is None or got in takes for takes, got in pairs):
+        return operator.result
+    takes = " and ".join(_either(one) for one in operator.operands)
+    return Mismatch(f"{operator.name} takes {takes}, and got {' and '.join(map(spelled, types))}", _CAST)
+
+
+def _either(types: tuple[DataType, ...]) -> str:
+    names = [str(one) for one in types]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _name(op: BinOp | UnOp | OpaqueOp) -> str:

@@ -25,9 +25,10 @@ from vyre_driver.ir.expressions import (
     SubgroupSize,
     WorkgroupId,
 )
+from vyre_driver.ir.extensions import application
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.terms import Traits
-from vyre_driver.lowering.emit import casts, floats, folding, integers, operators, subgroups, wide
+from vyre_driver.lowering.emit import casts, extensions, floats, folding, integers, operators, subgroups, wide
 from vyre_driver.lowering.emit.code import Code, Value, cannot
 from vyre_driver.lowering.emit.hiding import hide_number
 from vyre_driver.lowering.emit.kinds import BOOL, F32, I32, U32, Form, kind_of
@@ -180,6 +181,9 @@ class Expressions:
         return Value(result, yes.kind)
 
     def _cast(self, term: Cast) -> Value:
+        found = application(term)
+        if found is not None:
+            return extensions.apply(self._code, found.operator, [self.value(one) for one in found.operands])
         target = kind_of(term.target)
         value = self.value(term.value)
         if target is None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.ir.arithmetic import Binary, LitBool, LitF32, LitI32, LitU32, Unary
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Atomic, BufLen, Cast, Fma, InvocationId, Load, LocalId, WorkgroupId
+from vyre_driver.ir.extensions import application
 from vyre_driver.ir.nodes import Assign, Barrier, Let, Store
+from vyre_driver.ir.operators import OpaqueOp
 from vyre_driver.ir.walks import BODY_FIELDS, OPERANDS
 
 if TYPE_CHECKING:
@@ -49,7 +51,7 @@ class Survey:
 
 
 _MAGNITUDE, _LEAST_NORMAL = 0x7FFF_FFFF, 0x0080_0000
-_ARITHMETIC = (Binary, Unary, Fma)  # which takes subnormals for zeros, and gives none
+_ARITHMETIC = (Binary, Unary, Fma)
 _NO_F32 = (*_ARITHMETIC, LitU32, LitI32, LitBool, InvocationId, WorkgroupId, LocalId, BufLen, Atomic)
 
 
@@ -73,11 +75,16 @@ def survey(program: Program) -> Survey:
         if operands is not None:
             parts = operands(term)
             waiting.extend(parts)
-            if found.floats and not isinstance(term, _ARITHMETIC):
+            if found.floats and not _is_arithmetic(term):
                 found.copied.update(one.buffer for one in parts if isinstance(one, Load))
         for field_name in bodies:
             waiting.extend(getattr(term, field_name))
     return found
+
+
+def _is_arithmetic(term: Term) -> bool:
+    """Return whether a term takes subnormals for zeros, and gives none: not what takes or gives the bits of an f32."""
+    return isinstance(term, _ARITHMETIC) and not (isinstance(term, Binary) and isinstance(term.op, OpaqueOp))
 
 
 def _assigned(found: Survey, term: Assign) -> None:
@@ -91,9 +98,11 @@ def _given(found: Survey, term: Assign | Let) -> None:
         is_computed = not 0 < value.bits & _MAGNITUDE < _LEAST_NORMAL
     elif isinstance(value, Cast):  # of an f32 it is what it was
         inner = value.value
-        is_computed = isinstance(inner, _NO_F32) or (isinstance(inner, Load) and inner.buffer not in found.floats)
+        is_computed = application(value) is None and (
+            isinstance(inner, _NO_F32) or (isinstance(inner, Load) and inner.buffer not in found.floats)
+        )
     else:
-        is_computed = isinstance(value, _ARITHMETIC)
+        is_computed = _is_arithmetic(value)
     if not is_computed:
         found.uncomputed.add(term.name)
 

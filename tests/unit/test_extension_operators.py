@@ -1,0 +1,120 @@
+"""The operators that the package adds to the IR: their form, their types, their text, and what is refused."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from vyre_driver.backends.reference import run
+from vyre_driver.backends.reference.extensions import FUNCTIONS
+from vyre_driver.errors import InvalidProgram, UnsupportedFeature
+from vyre_driver.ir import BufferDecl, DataType, Program, binop, bitcast, boolean, f32, gid_x, load, store, u32
+from vyre_driver.ir.arithmetic import Binary, LitU32
+from vyre_driver.ir.dtypes import extension_id
+from vyre_driver.ir.expressions import Cast
+from vyre_driver.ir.extensions import EXTENSIONS, application, extension, known_operator
+from vyre_driver.ir.operators import OpaqueOp
+from vyre_driver.ir.validation.validate import examine, validate
+from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
+from vyre_driver.lowering.emit.extensions import LOWERED
+
+if TYPE_CHECKING:
+    from conftest import Lower
+
+    from vyre_driver.ir.expressions import Expr
+    from vyre_driver.ir.nodes import Node
+
+U32, I32, F32 = DataType.U32, DataType.I32, DataType.F32
+WORDS = BufferDecl.read("words", 0, U32).with_count(4)
+FLOATS = BufferDecl.read("floats", 1, F32).with_count(4)
+OUT = BufferDecl.output("out", 2, U32).with_count(4)
+
+
+def program(*nodes: Node) -> Program:
+    return Program.wrapped([WORDS, FLOATS, OUT], (4, 1, 1), nodes)
+
+
+def stored(value: Expr) -> Program:
+    return program(store(OUT, gid_x(), value))
+
+
+def test_an_operator_of_ours_is_an_opaque_one_under_the_cast_to_its_type() -> None:
+    op = OpaqueOp(extension_id("vyre_driver.bitcast<u32>"))
+    made = bitcast(U32, f32(1.0))
+    assert made == Cast(U32, Binary(op, f32(1.0), LitU32(0)))
+    assert application(made) == (EXTENSIONS["bitcast<u32>"], (f32(1.0),))
+    assert known_operator(op) is EXTENSIONS["bitcast<u32>"]
+    assert made.dtype == U32
+
+
+def test_no_two_operators_have_one_number() -> None:
+    numbers = {one.op.extension_id for one in EXTENSIONS.values()}
+    assert (len(numbers), min(numbers) >= 1 << 31) == (len(EXTENSIONS), True)
+
+
+def test_every_operator_is_computed_by_the_reference_and_lowered() -> None:
+    assert (set(FUNCTIONS), set(LOWERED)) == (set(EXTENSIONS), set(EXTENSIONS))
+
+
+def test_format_4_carries_it_and_the_text_shows_its_name() -> None:
+    made = stored(bitcast(U32, load(FLOATS, gid_x())))
+    assert Program.from_wire(made.to_wire()) == made
+    assert str(made).splitlines()[-1].strip() == "out[gid.x] = bitcast<u32>(floats[gid.x])"
+    bare = stored(Binary(EXTENSIONS["bitcast<u32>"].op, u32(1), u32(0)))
+    assert (
+        str(bare).splitlines()[-1].strip() == f"out[gid.x] = extension_{EXTENSIONS['bitcast<u32>'].op.extension_id:08x}(1, 0)"
+    )
+
+
+REFUSED = [
+    (extension("bitcast<u32>", boolean(True)), "value", "bitcast<u32> takes u32, i32 or f32, and got bool"),
+    (
+        Cast(U32, Binary(EXTENSIONS["bitcast<u32>"].op, f32(1.0), u32(1))),
+        "value.right",
+        "bitcast<u32> takes one operand, and got a second one that is not the literal 0",
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "place", "message"), REFUSED, ids=[one[2] for one in REFUSED])
+def test_the_validator_asks_what_it_takes(value: Expr, place: str, message: str) -> None:
+    (problem,) = examine(stored(value)).problems
+    assert (problem.rule, problem.path, problem.message) == ("R015", f"body[0].value.{place}", message)
+
+
+def test_its_type_is_known_to_the_validator() -> None:
+    (problem,) = examine(stored(bitcast(F32, u32(1)))).problems
+    assert (problem.rule, problem.message) == ("V045", "buffer 'out' holds u32, and is given f32")
+    bare = binop(EXTENSIONS["bitcast<f32>"].op, u32(1), u32(0))  # whose cast would be no cast
+    assert [one.rule for one in examine(stored(bare)).problems] == ["V045"]
+
+
+def test_there_is_no_bitcast_to_other_types() -> None:
+    with pytest.raises(InvalidProgram, match=r"there is no bitcast to u64\. Fix: give DataType\.U32, I32 or F32"):
+        bitcast(DataType.U64, u32(1))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        Binary(EXTENSIONS["bitcast<u32>"].op, f32(1.0), u32(0)),
+        Cast(U32, Binary(EXTENSIONS["bitcast<i32>"].op, f32(1.0), u32(0))),
+    ],
+    ids=["without its cast", "under another cast"],
+)
+def test_an_operator_that_does_not_stand_under_its_cast_is_one_of_an_extension(lower: Lower, value: Expr) -> None:
+    made = validate(stored(value))
+    inner = value.value if isinstance(value, Cast) else value
+    name = f"opaque operator {inner.op.extension_id:#010x}"  # type: ignore[union-attr]
+    with pytest.raises(UnsupportedFeature, match=f"cannot be lowered to SPIR-V: {name}"):
+        lower(made)
+    with pytest.raises(UnsupportedFeature, match=f"does not run the {name}"):
+        run(made, [np.zeros(4, np.uint32), np.zeros(4, np.float32)])
+
+
+def test_it_leaves_a_program_free_of_its_workgroup() -> None:
+    assert why_workgroup_is_fixed(stored(bitcast(U32, load(FLOATS, gid_x())))) is None
+    unknown = stored(Cast(U32, Binary(OpaqueOp(0x8000_0001), u32(1), u32(0))))
+    assert why_workgroup_is_fixed(unknown) == "it uses an operator of an extension"

@@ -1,0 +1,87 @@
+"""The operators that this package adds to the IR, and how they stand in a program.
+
+Format 4 has a place for an operator of an extension, and upstream's validator takes one of two operands as it is: its type is
+unknown there, and a cast to the type that it has gives that back. So ``bitcast<f32>`` of ``x`` is
+
+    Cast(F32, Binary(OpaqueOp(extension_id("vyre_driver.bitcast<f32>")), x, LitU32(0)))
+
+where the literal 0 stands for the operand that an operator of one does not have. Without its cast such an operator is one of an
+extension that nobody knows. :func:`extension` makes the form, and :func:`application` recognizes it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from vyre_driver.ir.arithmetic import Binary, Expr, LitU32
+from vyre_driver.ir.dtypes import DataType, extension_id
+from vyre_driver.ir.expressions import Cast
+from vyre_driver.ir.operators import OpaqueOp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_U32, _I32, _F32 = DataType.U32, DataType.I32, DataType.F32
+
+
+class ExtensionOperator(NamedTuple):
+    """An operator: its name, the types that each operand may have, and the type of its result.
+
+    The name is what the text of a program shows, and what the number on the wire is made of.
+    """
+
+    name: str
+    operands: tuple[tuple[DataType, ...], ...]
+    result: DataType
+
+    @property
+    def op(self) -> OpaqueOp:
+        """The operator on the wire."""
+        return OpaqueOp(extension_id(f"vyre_driver.{self.name}"))
+
+
+class Application(NamedTuple):
+    """An operator with its operands, as it stands in a program."""
+
+    operator: ExtensionOperator
+    operands: tuple[Expr, ...]
+
+
+def _operators() -> Iterator[ExtensionOperator]:
+    words = (_U32, _I32, _F32)
+    for target in words:
+        yield ExtensionOperator(f"bitcast<{target}>", (words,), target)
+
+
+EXTENSIONS = {one.name: one for one in _operators()}
+"""All of them by name."""
+
+_BY_NUMBER = {one.op.extension_id: one for one in EXTENSIONS.values()}
+_NO_OPERAND = LitU32(0)
+
+
+def extension(name: str, *operands: Expr) -> Cast:
+    """Return an operator on its operands; whether it takes their types, the validator asks."""
+    operator = EXTENSIONS[name]
+    left, right = operands if len(operands) > 1 else (*operands, _NO_OPERAND)
+    return Cast(operator.result, Binary(operator.op, left, right))
+
+
+def known_operator(op: object) -> ExtensionOperator | None:
+    """Return which of ours an operator is, None if it is none."""
+    return _BY_NUMBER.get(op.extension_id) if isinstance(op, OpaqueOp) else None
+
+
+def application(term: Cast) -> Application | None:
+    """Return what a cast is the form of, None where it is just a cast."""
+    inner = term.value
+    operator = known_operator(inner.op) if isinstance(inner, Binary) else None
+    if operator is None or not isinstance(inner, Binary) or term.target != operator.result:
+        return None
+    operands = (inner.left, inner.right)[: len(operator.operands)]
+    return Application(operator, operands) if has_form(operator, inner) else None
+
+
+def has_form(operator: ExtensionOperator, term: Binary) -> bool:
+    """Return whether what stands for an operand that the operator does not have is the literal 0."""
+    return len(operator.operands) > 1 or term.right == _NO_OPERAND

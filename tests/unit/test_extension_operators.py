@@ -10,9 +10,26 @@ import pytest
 from vyre_driver.backends.reference import run
 from vyre_driver.backends.reference.extensions import FUNCTIONS
 from vyre_driver.errors import InvalidProgram, UnsupportedFeature
-from vyre_driver.ir import BufferDecl, DataType, Program, binop, bitcast, boolean, f32, gid_x, load, store, u32
+from vyre_driver.ir import (
+    BufferDecl,
+    DataType,
+    Program,
+    binop,
+    bitcast,
+    boolean,
+    convert,
+    f32,
+    gid_x,
+    load,
+    pack_bf16,
+    pack_f16,
+    store,
+    u32,
+    var,
+)
 from vyre_driver.ir.arithmetic import Binary, LitU32
 from vyre_driver.ir.dtypes import extension_id
+from vyre_driver.ir.expression_text import expression_pieces
 from vyre_driver.ir.expressions import Cast
 from vyre_driver.ir.extensions import EXTENSIONS, application, extension, known_operator
 from vyre_driver.ir.operators import OpaqueOp
@@ -21,6 +38,8 @@ from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.lowering.emit.extensions import LOWERED
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from conftest import Lower
 
     from vyre_driver.ir.expressions import Expr
@@ -94,6 +113,61 @@ def test_its_type_is_known_to_the_validator() -> None:
 def test_there_is_no_bitcast_to_other_types() -> None:
     with pytest.raises(InvalidProgram, match=r"there is no bitcast to u64\. Fix: give DataType\.U32, I32 or F32"):
         bitcast(DataType.U64, u32(1))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "made"),
+    [
+        (DataType.F16, F32, "f16_to_f32(x)"),
+        (F32, DataType.BF16, "f32_to_bf16(x)"),
+        (I32, F32, "cast<f32>(x)"),
+        (F32, F32, "x"),
+    ],
+)
+def test_a_conversion_is_a_cast_where_the_ir_has_one(source: DataType, target: DataType, made: str) -> None:
+    assert "".join(expression_pieces(convert(target, var("x", source)))) == made
+
+
+def test_what_cannot_be_converted_is_refused() -> None:
+    with pytest.raises(InvalidProgram, match=r"the type of what is converted is not known here\. Fix: say it"):
+        convert(F32, var("x"))
+    with pytest.raises(InvalidProgram, match=r"there is no conversion from f16 to u32\. Fix: convert it by way of"):
+        convert(U32, var("x", DataType.F16))
+
+
+F16_OF_F32 = {
+    -0.0: 0x8000,
+    65504.0: 0x7BFF,
+    65519.0: 0x7BFF,
+    65520.0: 0x7C00,
+    -1e30: 0xFC00,
+    2.0**-24: 0x0001,
+    2.0**-25: 0x0000,  # half way to 0, which is even
+    -(2.0**-25 + 2.0**-40): 0x8001,
+    -1.5 * 2.0**-24: 0x8002,
+    2.0**-14 - 2.0**-25: 0x0400,  # rounds up to the least normal
+    1 + 2.0**-11: 0x3C00,
+    1 + 3 * 2.0**-11: 0x3C02,
+    1e-45: 0x0000,
+    float("nan"): 0x7E00,
+}
+BF16_OF_F32 = {
+    1.0: 0x3F80,
+    1 + 2.0**-8: 0x3F80,
+    1 + 3 * 2.0**-8: 0x3F82,
+    3.4e38: 0x7F80,
+    2.0**-133: 0x0001,
+    float("nan"): 0x7FC0,
+}
+
+
+@pytest.mark.parametrize(("pack", "wanted"), [(pack_f16, F16_OF_F32), (pack_bf16, BF16_OF_F32)], ids=["f16", "bf16"])
+def test_a_half_is_the_nearest_one_and_of_two_the_even_one(pack: Callable[[Expr], Expr], wanted: dict[float, int]) -> None:
+    given = np.array(list(wanted), np.float32)
+    floats, out = FLOATS.with_count(len(given)), OUT.with_count(len(given))
+    made = Program.wrapped([floats, out], (len(given), 1, 1), [store(out, gid_x(), pack(load(floats, gid_x())))])
+    (found,) = run(made, [given])
+    assert [hex(one) for one in found] == [hex(one) for one in wanted.values()]
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ def added_operator_cases(options: Options) -> Iterator[Case]:
             title = f"{name} of {' and '.join(map(str, types))}"
             yield elementwise(title, types, arrays, partial(extension, name), operator.result)
     yield _kept_bits()
+    yield from _half_cases()
 
 
 def _has(options: Options, dtype: DataType) -> bool:
@@ -61,3 +62,17 @@ def _kept_bits() -> Case:
     kept = [x, y, ir.load(shared, i ^ 1), ir.load(floats, i ^ 1)]
     body += [ir.store(out, i * 4 + place, bitcast(U32, one)) for place, one in enumerate(kept)]
     return case_of("bits of f32 in every place", [words, floats, out, shared], body, bits, np.zeros(8, np.float32))
+
+
+def _half_cases() -> Iterator[Case]:
+    """Yield the cases of all bits of f16 and bf16, and of the f32 half way between two neighbours and beside that."""
+    every = np.arange(1 << 16, dtype=np.uint32)
+    finite = every[(every & 0x7FFF) < 0x7C00].astype(np.uint16).view(np.float16).astype(np.float32)
+    between = finite.view(np.uint32) + np.uint32(1 << 12)  # half a step of f16, where that is normal
+    small = np.concatenate([(np.arange(1 << 12) - 2048.0) * 2.0**-26]).astype(np.float32).view(np.uint32)
+    near = np.concatenate([between, small, (every << np.uint32(16)) + np.uint32(1 << 15)])
+    around = np.concatenate([near - np.uint32(1), near, near + np.uint32(1)])
+    for half in ("f16", "bf16"):
+        unpacked = partial(extension, f"unpack_{half}")
+        yield elementwise(f"all bits of {half}", [U32], [every], lambda x, make=unpacked: bitcast(U32, make(x)), U32)
+        yield elementwise(f"f32 between two {half}", [F32], [around.view(np.float32)], partial(extension, f"pack_{half}"), U32)

@@ -24,11 +24,13 @@ I32_EDGES = (0, 1, -1, 2, -2, 7, -7, 2**31 - 1, -(2**31), -(2**31) + 1, 65536, -
 U64_EDGES = (0, 1, 2**32 - 1, 2**32, 2**32 + 1, 2**63 - 1, 2**63, 2**64 - 1, 0xDEADBEEFCAFEF00D, 0xAAAAAAAA55555555)
 F32_EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.25, -100.0, 8388607.5, 16777216.0, 2147483648.0, -2147483648.0)
 F32_SPECIAL = (float("inf"), float("-inf"), float("nan"), 3.4028234663852886e38, 1.1754943508222875e-38, 4294967296.0, -1e30)
+BF16_BITS = (0x0000, 0x8000, 0x3F80, 0xC000, 0x7F7F, 0x0001, 0x807F, 0x7F80, 0xFF80, 0x7FC0, 0x7FA5)
 F16_BITS = (0x0000, 0x8000, 0x3C00, 0xC000, 0x7BFF, 0x0001, 0x83FF, 0x7C00, 0xFC00, 0x7E00)
 
 NUMPY: dict[DataType, np.dtype[Any]] = {
     **INTEGERS,
     DataType.F16: np.dtype(np.float16),
+    DataType.BF16: np.dtype(np.uint16),
     DataType.F32: np.dtype(np.float32),
     DataType.Bool: np.dtype(np.uint32),
 }
@@ -52,6 +54,8 @@ def edges(dtype: DataType) -> NDArray[Any]:
         return np.array(known[dtype], NUMPY[dtype])
     if dtype == DataType.F16:
         return np.array(F16_BITS, np.uint16).view(np.float16)
+    if dtype == DataType.BF16:
+        return np.array(BF16_BITS, np.uint16)
     limits = np.iinfo(NUMPY[dtype])
     return np.array([0, 1, 2, limits.max, limits.max - 1, limits.min, limits.min + 1], NUMPY[dtype])
 

@@ -74,7 +74,7 @@ from vyre_driver.ir.builders import (
 )
 from vyre_driver.ir.dtypes import DataType, extension_id
 from vyre_driver.ir.expressions import *  # noqa: F403 -- every expression
-from vyre_driver.ir.extension_builders import bitcast
+from vyre_driver.ir.extension_builders import bitcast, convert, pack_bf16, pack_f16, unpack_bf16, unpack_f16
 from vyre_driver.ir.nodes import *  # noqa: F403 -- every node
 from vyre_driver.ir.numpy_types import ElementForm, NumpyElement, numpy_element
 from vyre_driver.ir.operators import (
@@ -170,6 +170,7 @@ __all__ = [
     "call",
     "call_region",
     "cast",
+    "convert",
     "cos",
     "examine",
     "exp",
@@ -194,6 +195,8 @@ __all__ = [
     "maximum",
     "minimum",
     "numpy_element",
+    "pack_bf16",
+    "pack_f16",
     "region",
     "return_",
     "saturating_sub",
@@ -210,6 +213,8 @@ __all__ = [
     "u32",
     "u64",
     "unop",
+    "unpack_bf16",
+    "unpack_f16",
     "validate",
     "var",
     "wid_x",

@@ -21,7 +21,7 @@ from vyre_driver.ir.operators import OpaqueOp
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_U32, _I32, _F32 = DataType.U32, DataType.I32, DataType.F32
+_U32, _I32, _F32, _F16, _BF16 = DataType.U32, DataType.I32, DataType.F32, DataType.F16, DataType.BF16
 
 
 class ExtensionOperator(NamedTuple):
@@ -51,6 +51,15 @@ def _operators() -> Iterator[ExtensionOperator]:
     words = (_U32, _I32, _F32)
     for target in words:
         yield ExtensionOperator(f"bitcast<{target}>", (words,), target)
+    for half in (_F16, _BF16):
+        yield _conversion(half, _F32)
+        yield _conversion(_F32, half)
+        yield ExtensionOperator(f"unpack_{half}", ((_U32,),), _F32)
+        yield ExtensionOperator(f"pack_{half}", ((_F32,),), _U32)
+
+
+def _conversion(source: DataType, target: DataType) -> ExtensionOperator:
+    return ExtensionOperator(f"{source}_to_{target}", ((source,),), target)
 
 
 EXTENSIONS = {one.name: one for one in _operators()}

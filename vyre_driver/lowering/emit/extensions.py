@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vyre_driver.lowering.emit import halves, integers
 from vyre_driver.lowering.emit.code import Value
-from vyre_driver.lowering.emit.kinds import F32, I32, U32, Form, Kind
+from vyre_driver.lowering.emit.kinds import BF16, F16, F32, I32, U32, Form, Kind
 from vyre_driver.spirv.instructions import Ins
 
 if TYPE_CHECKING:
@@ -56,9 +57,27 @@ def _constant(code: Code, target: Kind, bits: int) -> int:
     return code.const_i32(bits) if target is I32 else code.const(bits)
 
 
+def _of_word(function: Callable[[Code, int], int], target: Kind) -> Callable[[Code, Value], Value]:
+    """Return what makes a value of this kind of another."""
+    return lambda code, value: Value(function(code, value.id), target)
+
+
+def _of_low_half(function: Callable[[Code, int], int]) -> Callable[[Code, Value], Value]:
+    """Return what makes an f32 of the lower half of a word."""
+    return lambda code, value: Value(function(code, integers.bit_and(code, value.id, code.const(0xFFFF))), F32)
+
+
 LOWERED: dict[str, Callable[..., Value]] = {
     "bitcast<u32>": _bitcast(U32),
     "bitcast<i32>": _bitcast(I32),
     "bitcast<f32>": _bitcast(F32),
+    "f16_to_f32": _of_word(halves.from_f16, F32),
+    "bf16_to_f32": _of_word(halves.from_bf16, F32),
+    "f32_to_f16": _of_word(halves.to_f16, F16),
+    "f32_to_bf16": _of_word(halves.to_bf16, BF16),
+    "unpack_f16": _of_low_half(halves.from_f16),
+    "unpack_bf16": _of_low_half(halves.from_bf16),
+    "pack_f16": _of_word(halves.to_f16, U32),
+    "pack_bf16": _of_word(halves.to_bf16, U32),
 }
 """What lowers each, by its name."""

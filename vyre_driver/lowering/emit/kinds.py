@@ -45,6 +45,8 @@ U64 = Kind("u64", Form.WIDE, 64, computes=True, compares=True)
 I64 = Kind("i64", Form.WIDE, 64, signed=True, compares=True)
 VEC2 = Kind("vec2<u32>", Form.UVEC2, 64, compares=True)
 VEC4 = Kind("vec4<u32>", Form.UVEC4, 128, compares=True)
+F16 = Kind("f16", Form.U32, 16)
+BF16 = Kind("bf16", Form.U32, 16)
 
 _KINDS: dict[DataType, Kind] = {
     DataType.U32: U32,
@@ -59,8 +61,8 @@ _KINDS: dict[DataType, Kind] = {
     DataType.U16: Kind("u16", Form.U32, 16, compares=True),
     DataType.I8: Kind("i8", Form.I32, 8, signed=True, compares=True),
     DataType.I16: Kind("i16", Form.I32, 16, signed=True, compares=True),
-    DataType.F16: Kind("f16", Form.U32, 16),
-    DataType.BF16: Kind("bf16", Form.U32, 16),
+    DataType.F16: F16,
+    DataType.BF16: BF16,
     DataType.F8E4M3: Kind("f8e4m3", Form.U32, 8),
     DataType.F8E5M2: Kind("f8e5m2", Form.U32, 8),
     DataType.F64: Kind("f64", Form.WIDE, 64),

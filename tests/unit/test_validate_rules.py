@@ -70,7 +70,7 @@ def test_a_rule_accepts_what_is_right(case: Case) -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {case.rule for case in CASES} == set(Rule) - {Rule.NARROWING, Rule.PUSHED_BARRIER}
+    assert {case.rule for case in CASES} == set(Rule) - {Rule.NARROWING, Rule.PUSHED_BARRIER, Rule.ATOMIC_WORKGROUP}
 
 
 def test_a_narrowing_integer_cast_is_a_warning() -> None:
@@ -81,6 +81,41 @@ def test_a_narrowing_integer_cast_is_a_warning() -> None:
     assert report.warnings == (
         Problem("V035", "body[0].value", "the cast from u32 to u8 drops the upper bits", "mask the value, if that is meant"),
     )
+
+
+def test_atomics_that_upstream_refuses_are_warnings() -> None:
+    body = [let(name, atomic_add(name, 0, 1)) for name in ("out", "shared", "signed", "floats")]
+    more = program(*body)
+    assert validate(more) is more
+    fix = "use {}, if the program is for others too"
+    assert examine(more).warnings == (
+        Problem(
+            "V025",
+            "body[1].value",
+            "'shared' is workgroup memory, on which upstream's validator refuses atomics",
+            fix.format("a read-write buffer"),
+        ),
+        Problem(
+            "V014",
+            "body[2].value",
+            "'signed' holds i32, on which upstream's validator refuses atomics",
+            fix.format("a buffer of u32"),
+        ),
+        Problem(
+            "V014",
+            "body[3].value",
+            "'floats' holds f32, on which upstream's validator refuses atomics",
+            fix.format("a buffer of u32"),
+        ),
+    )
+
+
+def test_atomics_and_plain_uses_of_workgroup_memory_want_a_barrier_between() -> None:
+    found = atomic_add("shared", 0, 1)
+    fine = program(let("x", found), barrier(), let("y", load("shared", 0)))
+    assert validate(fine) is fine
+    (problem,) = examine(program(let("x", found), let("y", load("shared", 0)))).problems
+    assert (problem.rule, problem.path) == ("R020", "body[1]")
 
 
 def test_all_problems_are_told_at_once_in_the_order_they_stand_in() -> None:
@@ -196,6 +231,9 @@ def test_the_document_lists_every_rule_with_the_words_of_its_first_example() -> 
     examples[Rule.NARROWING] = "body[0].value: the cast from u32 to u8 drops the upper bits"
     upstreams = "what is pushed decides who reaches this barrier, and upstream's validator refuses that"
     examples[Rule.PUSHED_BARRIER] = f"body[0].body[0]: {upstreams}"
+    examples[Rule.ATOMIC_WORKGROUP] = (
+        "body[0].value: 'shared' is workgroup memory, on which upstream's validator refuses atomics"
+    )
     expected = [f"| {rule.code} | {rule.refuses} | {examples[rule]} |" for rule in Rule]
     assert documented_rows(Path(__file__).parents[2] / "docs" / "validation-rules.md") == expected
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from rule_programs import (
     ABLE,
+    BUFFERS,
     SIGNATURES,
     Case,
     X,
@@ -21,6 +22,7 @@ from vyre_driver.ir.builders import (
     assign,
     atomic,
     atomic_add,
+    atomic_xor,
     barrier,
     block,
     boolean,
@@ -106,9 +108,23 @@ UPSTREAM = [
     Case(
         Rule.ATOMIC_ELEMENT,
         program(let("x", atomic_add("out", 0, 1))),
-        program(let("x", atomic_add("floats", 0, 1))),
+        program(let("x", atomic_xor("floats", 0, 1))),
         "body[0].value",
-        "'floats' holds f32, and atomics work on u32",
+        "'floats' holds f32, and XOR works on u32 and i32",
+    ),
+    Case(
+        Rule.ATOMIC_ELEMENT,
+        program(let("x", atomic(AtomicOp.FETCH_NAND, "signed", 0, 1))),
+        program(let("x", atomic(AtomicOp.LRU_UPDATE, "signed", 0, 1))),
+        "body[0].value",
+        "'signed' holds i32, and LRU_UPDATE works on u32",
+    ),
+    Case(
+        Rule.ATOMIC_ELEMENT,
+        program(let("x", atomic_add("floats", 0, 1))),
+        program(let("x", atomic_add("flags", 0, 1)), buffers=(*BUFFERS, BufferDecl.read_write("flags", 9, DataType.Bool))),
+        "body[0].value",
+        "'flags' holds bool, and atomics work on u32, i32 and f32",
     ),
     Case(
         Rule.UNKNOWN_CALL,
@@ -163,13 +179,6 @@ UPSTREAM = [
         program(let("x", cast(DataType.Bytes, X))),
         "body[0].value",
         "there is no cast from u32 to bytes",
-    ),
-    Case(
-        Rule.ATOMIC_WORKGROUP,
-        program(let("x", atomic_add("out", 0, 1))),
-        program(let("x", atomic_add("shared", 0, 1))),
-        "body[0].value",
-        "'shared' is workgroup memory",
     ),
     Case(
         Rule.ATOMIC_INDEX,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.conformance.added_operator_cases import added_operator_cases
+from vyre_driver.conformance.atomic_cases import atomic_cases
 from vyre_driver.conformance.case import EXACT, Case, elementwise
 from vyre_driver.conformance.constant_cases import constant_cases
 from vyre_driver.conformance.driver_cases import driver_cases
@@ -59,6 +60,8 @@ def _every_case(options: Options) -> Iterator[Case]:
     yield from _cast_cases(options)
     yield from _choice_cases()
     yield from added_operator_cases(options)
+    if options.atomics:
+        yield from atomic_cases(shared=options.shared)
     yield from flow_cases(options)
     yield from node_cases(options)
     yield from constant_cases()

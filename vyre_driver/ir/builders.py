@@ -258,7 +258,7 @@ def atomic(  # noqa: PLR0913 -- the fields of an atomic; the rare ones by keywor
     expected: Value | None = None,
     ordering: MemoryOrdering = MemoryOrdering.SEQ_CST,
 ) -> Atomic:
-    """Return the value at ``index`` before ``op``; numbers are u32, which atomics work on."""
+    """Return the value at ``index`` before ``op``; of i32 and f32 too operands and result are u32, their bits."""
     wanted = None if expected is None else literal(expected, DataType.U32)
     name, at = _buffer_name(buffer), literal(index, DataType.U32)
     return Atomic(op, ordering, name, at, wanted, literal(value, DataType.U32))

@@ -274,6 +274,9 @@ class _DataFlow:
         """Note an atomic whose result is unused."""
         if not isinstance(expr.op, AtomicOp) or expr.op not in _COMMUTING:
             raise _Bound(f"what is left in {expr.buffer!r} depends on the order of its atomics")
+        buffer = self._buffers.get(expr.buffer)
+        if expr.op is AtomicOp.ADD and buffer is not None and buffer.element == DataType.F32:
+            raise _Bound(f"the sums in {expr.buffer!r} are rounded in the order of its atomics")
         self._effect(expr.buffer, expr.index, path, expr.op)
 
     def _effect(self, name: str, index: Expr, path: _Path, op: AtomicOp | None) -> None:

@@ -86,7 +86,9 @@ class Ins:
     AtomicExchange = 229
     AtomicCompareExchange = 230
     AtomicIAdd = 234
+    AtomicSMin = 236
     AtomicUMin = 237
+    AtomicSMax = 238
     AtomicUMax = 239
     AtomicAnd = 240
     AtomicOr = 241
@@ -104,6 +106,7 @@ class Ins:
     GroupNonUniformShuffle = 345
     GroupNonUniformIAdd = 349
     GroupNonUniformFAdd = 350
+    AtomicFAdd = 6035
 
 
 class Glsl:

@@ -40,7 +40,8 @@ class Interpretation(NamedTuple):
     """What a dispatch gave: arrays in the order of the outputs' bindings.
 
     ``order_mattered``: an invocation touched what another one wrote, with no barrier between, so that a device, which has no
-    order, may give something else. Atomics of one statement do not count, though what each finds depends on the order too.
+    order, may give something else. Atomics of one statement do not count, though what each finds depends on the order too, but
+    for sums of f32: each is rounded, so that what is left depends on it.
 
     ``stores_met``: a statement stored different values to one element; the last stays here, and any of them on a device. Where
     order mattered, this was not watched throughout.

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import numpy as np
 
 from vyre_driver.backends.reference import floats, integers
+from vyre_driver.backends.reference.atomics import SUPPORTED_ATOMICS
 from vyre_driver.backends.reference.extensions import FUNCTIONS
 from vyre_driver.backends.reference.invocations import ballot, shuffled, subgroup_sum
-from vyre_driver.backends.reference.memory import SUPPORTED_ATOMICS
 from vyre_driver.backends.reference.values import INTEGERS, VECTORS, cast, truth, word_of
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import expressions as ex

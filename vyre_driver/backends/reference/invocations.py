@@ -63,7 +63,8 @@ class InvocationBatch:
 
     ``active`` holds the numbers within the batch of those that run the statement at hand, None for all. ``buffers`` and
     ``variables`` are in the order of the program. ``watched``: accesses are checked against the order. ``stores_met``: a
-    statement stored different values to one element, and one of them stayed. ``since`` and ``began``
+    statement stored different values to one element, and one of them stayed. ``sums_met``: those of one statement added f32 to
+    one element, each sum rounded. ``since`` and ``began``
     bound the phases (:mod:`vyre_driver.backends.reference.order`) that an access may clash with, and of what is rolled back.
     """
 
@@ -79,6 +80,7 @@ class InvocationBatch:
         self.active: Places | None = None
         self.watched = False
         self.stores_met = False
+        self.sums_met = False
         self.since = self.began = 1
         self.place = 0
         self.memo: dict[int, Values] = {}

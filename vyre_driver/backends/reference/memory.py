@@ -2,55 +2,28 @@
 
 A load out of range gives zero, a store nothing, an atomic 0 and no effect.
 
-Source: spec items 1.2 and 1.7, memory (LruUpdate behaves as max; CompareExchangeWeak and FetchNand are not supported).
+Source: spec item 1.7, memory.
 """
 
 from __future__ import annotations
 
-import operator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_driver.backends.reference.atomics import commuting_kind, updated, updated_unused
 from vyre_driver.backends.reference.order import AccessLog
 from vyre_driver.backends.reference.values import layout_of, spread
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import AtomicOp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import NDArray
 
     from vyre_driver.backends.reference.invocations import InvocationBatch
     from vyre_driver.backends.reference.values import Values
 
     Places = NDArray[np.int64]
-    Words = NDArray[np.uint32]
-
-_U32 = 0xFFFF_FFFF
-
-# Atomics that commute when the result is unused, with a kind of its own; the number is that of order.AccessLog.
-_COMMUTING: dict[AtomicOp, tuple[int, np.ufunc]] = {
-    AtomicOp.ADD: (1, np.add),
-    AtomicOp.OR: (2, np.bitwise_or),
-    AtomicOp.AND: (3, np.bitwise_and),
-    AtomicOp.XOR: (4, np.bitwise_xor),
-    AtomicOp.MIN: (5, np.minimum),
-    AtomicOp.MAX: (6, np.maximum),
-    AtomicOp.LRU_UPDATE: (6, np.maximum),
-}
-_ONE_BY_ONE: dict[AtomicOp, Callable[[int, int], int]] = {
-    AtomicOp.ADD: lambda old, value: (old + value) & _U32,
-    AtomicOp.OR: operator.or_,
-    AtomicOp.AND: operator.and_,
-    AtomicOp.XOR: operator.xor,
-    AtomicOp.MIN: min,
-    AtomicOp.MAX: max,
-    AtomicOp.LRU_UPDATE: max,
-    AtomicOp.EXCHANGE: lambda _old, value: value,
-}
-SUPPORTED_ATOMICS = frozenset({*_ONE_BY_ONE, AtomicOp.COMPARE_EXCHANGE})
 
 
 class BufferMemory:
@@ -119,15 +92,16 @@ class BufferMemory:
         count = len(inside)
         result = np.zeros(count, np.uint32)
         values = spread(values, count)[inside]
-        kind, combine = (0, None) if is_used else _COMMUTING.get(op, (0, None))
+        kind = 0 if is_used else commuting_kind(op, self.data)
         if self._log is not None and batch.watched:
             self._keep(self._log, batch, places)
             self._log.writing(batch, lanes, places, kind)
-        if combine is not None:
-            combine.at(self.data, places, values)
-        else:
-            wanted = None if expected is None else spread(expected, count)[inside]
-            result[inside] = _updated(self.data, op, places, values, wanted)
+        if kind and updated_unused(self.data, op, places, values):
+            return result
+        if batch.watched and self.dtype == DataType.F32 and op is AtomicOp.ADD:
+            batch.sums_met |= len(np.unique(places)) < len(places)
+        wanted = None if expected is None else spread(expected, count)[inside]
+        result[inside] = updated(self.data, op, places, values, wanted)
         return result
 
     def load_bytes(self, index: Values) -> Values:
@@ -176,29 +150,3 @@ class BufferMemory:
             return lanes, np.ones(count, np.bool_), places
         inside = spread(inside, count)
         return lanes[inside], inside, places[inside]
-
-
-def _updated(data: Words, op: AtomicOp, places: Places, values: Words, expected: Words | None) -> Words:
-    """Apply ``op`` in the order of the arrays, and return what stood at each place before."""
-    if len(places) == len(np.unique(places)):
-        old = data[places]
-        data[places] = _combined(op, old, values, expected)
-        return old
-    found: dict[int, int] = {}
-    before = []
-    wanted = [None] * len(places) if expected is None else expected.tolist()
-    combine = _ONE_BY_ONE.get(op)
-    for place, value, want in zip(places.tolist(), values.tolist(), wanted, strict=True):
-        old_word = found[place] if place in found else int(data[place])
-        before.append(old_word)
-        found[place] = combine(old_word, value) if combine is not None else value if old_word == want else old_word
-    data[list(found)] = np.array(list(found.values()), np.uint32)
-    return np.array(before, np.uint32)
-
-
-def _combined(op: AtomicOp, old: Words, values: Words, expected: Words | None) -> Words:
-    if op is AtomicOp.EXCHANGE:
-        return values
-    if op is AtomicOp.COMPARE_EXCHANGE:
-        return np.where(old == expected, values, old)
-    return np.asarray(_COMMUTING[op][1](old, values))

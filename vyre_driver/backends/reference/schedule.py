@@ -33,8 +33,8 @@ LOCKSTEP_INVOCATIONS = 1 << 16
 class Schedule:
     """One dispatch of a compiled program over the buffers of a call.
 
-    ``order_mattered`` tells whether invocations had to be run apart, ``stores_met`` whether those of one statement stored
-    different values to one element.
+    ``order_mattered`` tells whether invocations had to be run apart, or added f32 to one element; ``stores_met`` whether those
+    of one statement stored different values to one element.
     """
 
     def __init__(
@@ -125,6 +125,7 @@ class Schedule:
                 if buffer is not None:
                     buffer.commit()
             self.stores_met |= batch.stores_met
+            self.order_mattered |= batch.sums_met
             return True
         for buffer in self._buffers:
             if buffer is not None:

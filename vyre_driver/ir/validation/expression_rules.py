@@ -73,6 +73,7 @@ class _Found(NamedTuple):
     rule: Rule
     message: str
     fix: str
+    is_warning: bool
 
 
 class ExpressionChecker:
@@ -179,11 +180,14 @@ class ExpressionChecker:
         order = {key: place for place, key in enumerate(places)}
         for one in sorted(found, key=lambda one: order[id(one.term)]):
             path = f"{here}.{places[id(one.term)]}{one.suffix}"
-            note = self._findings.warn if one.rule is Rule.NARROWING else self._findings.add
+            note = self._findings.warn if one.is_warning else self._findings.add
             note(one.rule, path, one.message, one.fix)
 
     def _note(self, term: Expr, rule: Rule, message: str, fix: str, suffix: str = "") -> None:
-        self._found.append(_Found(term, suffix, rule, message, fix))
+        self._found.append(_Found(term, suffix, rule, message, fix, is_warning=False))
+
+    def _warn(self, term: Expr, rule: Rule, message: str, fix: str) -> None:
+        self._found.append(_Found(term, "", rule, message, fix, is_warning=True))
 
     def _want(self, term: Expr, wanted: frozenset[int], rule: Rule, what: str, fix: str) -> None:
         """Note an operand of a known type that is none of ``wanted``."""
@@ -240,8 +244,8 @@ class ExpressionChecker:
         if term.expected is not None:
             self._want_u32(term.expected, Rule.ATOMIC_OPERAND, "the expected value of an atomic")
         buffer = self._buffer(term)
-        for problem in atomic_problems(term, buffer):
-            self._note(term, *problem)
+        for one in atomic_problems(term, buffer):
+            (self._warn if one.is_warning else self._note)(term, one.rule, one.message, one.fix)
         return DataType.U32
 
     def _binary(self, term: Binary) -> DataType | None:
@@ -306,7 +310,7 @@ class ExpressionChecker:
             self._note(term, rule, text, "cast by way of u32, or load elements of the type")
         elif narrows(source, target):
             text = f"the cast from {spelled(source)} to {spelled(target)} drops the upper bits"
-            self._note(term, Rule.NARROWING, text, "mask the value, if that is meant")
+            self._warn(term, Rule.NARROWING, text, "mask the value, if that is meant")
         return target
 
     def _fma(self, term: Fma) -> DataType | None:

@@ -31,7 +31,7 @@ class Rule(enum.Enum):
     LOOP_VARIABLE = ("V011", "an assignment to the variable of a loop")
     CAST = ("V012", "a cast that is not in the cast table")
     BYTES_ELEMENT = ("V013", "a load or store of a bytes buffer without bytes_extraction, and any atomic on one")
-    ATOMIC_ELEMENT = ("V014", "an atomic on elements that are not u32")
+    ATOMIC_ELEMENT = ("V014", "an atomic on elements that do not have it: u32, i32 and f32 have some")
     UNKNOWN_CALL = ("V016", "a call of an operation that the given signatures do not name")
     NESTING = ("V018", "nodes that nest more than 64 deep")
     NODE_COUNT = ("V019", "more than 8192 nodes")
@@ -40,7 +40,6 @@ class Rule(enum.Enum):
     CALL_ARGUMENT = ("V022", "a call with an argument of another type than its signature has")
     OUTPUTS = ("V022", "more than one buffer marked is_output")
     CAST_TO_BYTES = ("V023", "a cast of another type to bytes")
-    ATOMIC_WORKGROUP = ("V025", "an atomic on workgroup memory")
     ATOMIC_INDEX = ("V027", "an atomic's index that is not u32")
     FMA = ("V028", "an operand of fma that is not f32")
     SELECT_ARMS = ("V029", "a select between values of different types")
@@ -91,6 +90,7 @@ class Rule(enum.Enum):
 
     PUSHED = ("R032", "a push buffer that is no uniform, is an output, has no count, or holds a type that is not pushed")
 
+    ATOMIC_WORKGROUP = ("V025", "nothing: an atomic on workgroup memory, which upstream refuses, is a warning")
     NARROWING = ("V035", "nothing: an integer cast that drops bits is a warning")
     PUSHED_BARRIER = ("R033", "nothing: a barrier that is reached by all because of what is pushed is a warning")
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vyre_driver.binding.plan import BindingRole
+from vyre_driver.ir.operators import AtomicOp
 from vyre_driver.lowering.emit.code import cannot
 from vyre_driver.lowering.emit.kinds import Form, Kind, kind_of
 from vyre_driver.lowering.emit.pushed import PushBlock
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _STORAGE = {8: Capability.StorageBuffer8BitAccess, 16: Capability.StorageBuffer16BitAccess}
 _WORD_BITS = 32
+_ATOMIC_ADD = frozenset({FEATURE_OF_CAPABILITY[Capability.AtomicFloat32AddEXT]})
+_SHARED_ATOMIC_ADD = "shaderSharedFloat32AtomicAdd"
 
 
 @dataclass(slots=True)
@@ -60,7 +63,7 @@ class Buffers:
         for slot, one in enumerate(plan.descriptors):
             self._storage(slot, one)
         code.measured = self._measured(plan)
-        used = uses.loaded | uses.stored | uses.measured
+        used = uses.loaded | uses.stored | uses.measured | uses.atomic.keys()
         for binding in plan.bindings:
             if binding.role is BindingRole.SHARED and binding.name in used:
                 self._workgroup(binding)
@@ -108,7 +111,9 @@ class Buffers:
         count = binding.element_count if binding.static_byte_len else 0
         writable = name in self._uses.stored or name in self._uses.atomic
         result = BufferVariable(name, kind, count, is_shared=False, writable=writable)
-        result.element, result.stride = self._element(result, used=name in self._uses.loaded | self._uses.stored)
+        result.element, result.stride = self._element(
+            result, used=name in self._uses.loaded | self._uses.stored | self._uses.atomic.keys()
+        )
         array = module.array_type(Op.TypeRuntimeArray, result.element, stride=result.stride)
         struct = module.name(module.struct_type(array), f"Buffer_{name}")
         module.member_name(struct, 0, "elements")
@@ -131,7 +136,7 @@ class Buffers:
         if kind is None or not used:
             return code.u32, 4
         if kind.bits >= _WORD_BITS:
-            return self._register_type(kind), kind.bits // 8
+            return self._element_type(made.name, kind, is_shared=False), kind.bits // 8
         capability = _STORAGE[kind.bits]
         if FEATURE_OF_CAPABILITY[capability] not in code.target.features:
             made.packed = True
@@ -141,8 +146,21 @@ class Buffers:
             code.module.extension("SPV_KHR_8bit_storage")  # in SPIR-V itself from 1.5 on
         return code.module.type(Op.TypeInt, kind.bits, 0), kind.bits // 8
 
-    def _register_type(self, kind: Kind) -> int:
-        return self._code.u32 if kind.form is Form.BOOL else self._code.type_of(kind.form)
+    def _element_type(self, name: str, kind: Kind, *, is_shared: bool) -> int:
+        """Return the type of elements of at least 32 bits; f32 with atomics are words, unless the device adds to them itself.
+
+        It may round and flush as it likes then, which a strict target does not allow.
+        """
+        code, ops = self._code, self._uses.atomic.get(name)
+        if kind.form is Form.BOOL:
+            return code.u32
+        if kind.form is not Form.F32 or not ops:
+            return code.type_of(kind.form)
+        features = _ATOMIC_ADD | {_SHARED_ATOMIC_ADD} if is_shared else _ATOMIC_ADD
+        if ops != {AtomicOp.ADD} or code.target.strict or not features <= code.target.features:
+            return code.u32
+        code.features |= features
+        return code.f32
 
     def _workgroup(self, binding: Binding) -> None:
         code, module = self._code, self._code.module
@@ -152,8 +170,9 @@ class Buffers:
             self.by_name[result.name] = result
             return
         # Arithmetic, which is all that sees its floats, would flush them at each load; a store is seldom repeated as often.
-        result.canonical = kind.form is Form.F32 and result.name not in self._uses.copied
-        result.element = self._register_type(kind)
+        uses = self._uses
+        result.canonical = kind.form is Form.F32 and result.name not in uses.copied | uses.atomic.keys()
+        result.element = self._element_type(result.name, kind, is_shared=True)
         array = module.array_type(Op.TypeArray, result.element, code.const(result.count))
         result.pointer = module.type(Op.TypePointer, StorageClass.WORKGROUP, result.element)
         pointer = module.type(Op.TypePointer, StorageClass.WORKGROUP, array)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.ir.operators import AtomicOp, MemoryOrdering, OpaqueOp
 from vyre_driver.lowering.emit import floats
-from vyre_driver.lowering.emit.blocks import retrying, when
+from vyre_driver.lowering.emit.atomics import Atomics
+from vyre_driver.lowering.emit.blocks import when
 from vyre_driver.lowering.emit.buffers import Buffers
 from vyre_driver.lowering.emit.casts import as_number
 from vyre_driver.lowering.emit.code import Code, Value, cannot
@@ -28,26 +28,6 @@ if TYPE_CHECKING:
     from vyre_driver.ir.terms import Term
     from vyre_driver.lowering.emit.buffers import BufferVariable
 
-_ATOMICS = {
-    AtomicOp.ADD: Ins.AtomicIAdd,
-    AtomicOp.OR: Ins.AtomicOr,
-    AtomicOp.AND: Ins.AtomicAnd,
-    AtomicOp.XOR: Ins.AtomicXor,
-    AtomicOp.MIN: Ins.AtomicUMin,
-    AtomicOp.MAX: Ins.AtomicUMax,
-    AtomicOp.LRU_UPDATE: Ins.AtomicUMax,
-    AtomicOp.EXCHANGE: Ins.AtomicExchange,
-    AtomicOp.COMPARE_EXCHANGE: Ins.AtomicCompareExchange,
-    AtomicOp.COMPARE_EXCHANGE_WEAK: Ins.AtomicCompareExchange,  # which may fail without a reason, and need not
-    AtomicOp.FETCH_NAND: Ins.AtomicCompareExchange,
-}
-_ORDERS = {
-    MemoryOrdering.ACQUIRE: Semantics.ACQUIRE,
-    MemoryOrdering.RELEASE: Semantics.RELEASE,
-    MemoryOrdering.ACQ_REL: Semantics.ACQUIRE_RELEASE,
-    MemoryOrdering.SEQ_CST: Semantics.ACQUIRE_RELEASE,  # Vulkan has nothing stronger
-}
-
 
 class Memory:
     """The accesses of the code to its buffers."""
@@ -56,7 +36,7 @@ class Memory:
         """Declare the buffers of the plan."""
         self._code = code
         self.buffers = Buffers(code, plan)
-        self._orders: list[tuple[int, int]] = []  # where in the words an atomic's semantics stand, and in how many loops
+        self._atomics = Atomics(code, self.buffers)
 
     def load(self, term: Term, name: str, index: int) -> Value:
         """Return an element."""
@@ -128,6 +108,8 @@ class Memory:
             result = code.result(Ins.Load, buffer.element, self._place(buffer, index))
         if kind.form is Form.BOOL:
             return code.op(Ins.INotEqual, code.bool, result, code.const(0))
+        if kind.form is Form.F32 and buffer.element == code.u32:
+            return floats.of_bits(code, result)
         if kind.bits < 32 and not buffer.is_shared:
             return code.op(Ins.SConvert, code.i32, result) if kind.signed else code.op(Ins.UConvert, code.u32, result)
         return result
@@ -136,6 +118,8 @@ class Memory:
         code, result = self._code, value.id
         if value.kind.form is Form.BOOL:
             result = as_number(code, result)
+        elif value.kind.form is Form.F32 and buffer.element == code.u32:
+            result = code.bits(result)
         if value.kind.bits < 32 and not buffer.is_shared:
             word = code.bits(result) if value.kind.form is Form.I32 else result
             if buffer.packed:
@@ -176,12 +160,9 @@ class Memory:
         code.result(Ins.AtomicOr, code.u32, place, device, relaxed, bits)
 
     def atomic(self, term: Atomic, index: int, expected: int | None, value: int) -> Value:
-        """Return the value at an index before an operation on it."""
+        """Return the value at an index before an operation on it, as its bits."""
         code, buffer = self._code, self.buffers.named(term.buffer, term)
-        opcode = None if isinstance(term.op, OpaqueOp) else _ATOMICS.get(term.op)
-        if opcode is None:
-            name = "an opaque operator" if isinstance(term.op, OpaqueOp) else term.op.name
-            cannot(term, f"{name} as an atomic", "one of " + ", ".join(op.name for op in _ATOMICS))
+        self._atomics.check(term)
         index, inside = self._check(term.buffer, index, is_atomic=True)
         before, merge = code.block, code.module.new_id()
         if inside is not None:
@@ -189,11 +170,7 @@ class Memory:
             code.split(inside, branch, merge, merge)
             code.label(branch)
         with code.scope():
-            place = self._place(buffer, index)
-            if term.op is AtomicOp.FETCH_NAND:
-                result = self._fetch_nand(term, place, value)
-            else:
-                result = self._modify(term, opcode, place, expected, value)
+            result = self._atomics.apply(term, buffer, self._place(buffer, index), expected, value)
         if inside is not None:
             end = code.block
             code.branch(merge)
@@ -202,47 +179,9 @@ class Memory:
         self.buffers.changed(buffer)
         return Value(result, U32)
 
-    def _modify(self, term: Atomic, opcode: int, place: int, expected: int | None, value: int) -> int:
-        code = self._code
-        scope = code.const(Scope.DEVICE)
-        order = code.const(self._semantics(term.ordering))
-        if opcode != Ins.AtomicCompareExchange:
-            result = code.result(opcode, code.u32, place, scope, order, value)
-            self._orders.append((len(code.words) - 2, code.loops))
-            return result
-        return self._compare_exchange(term, place, code.const(0) if expected is None else expected, value)
-
-    def _compare_exchange(self, term: Atomic, place: int, expected: int, value: int) -> int:
-        code = self._code
-        orders = term.ordering, MemoryOrdering.ACQUIRE if term.ordering in _ORDERS else MemoryOrdering.RELAXED
-        taken, failed = (code.const(self._semantics(one)) for one in orders)
-        result = code.result(
-            Ins.AtomicCompareExchange, code.u32, place, code.const(Scope.DEVICE), taken, failed, value, expected
-        )
-        self._orders += [(len(code.words) - 4, code.loops), (len(code.words) - 3, code.loops)]
-        return result
-
-    def _fetch_nand(self, term: Atomic, place: int, value: int) -> int:
-        """Replace what is there by its negated conjunction with a value, trying anew as long as others were faster."""
-        code = self._code
-        relaxed = code.const(Semantics.RELAXED)
-        first = code.result(Ins.AtomicLoad, code.u32, place, code.const(Scope.DEVICE), relaxed)
-        with retrying(code, first) as (before, leave):
-            both = code.op(Ins.BitwiseAnd, code.u32, before, value)
-            found = self._compare_exchange(term, place, before, code.op(Ins.Not, code.u32, both))
-            leave(code.op(Ins.IEqual, code.bool, found, before), found)
-        return before
-
-    def _semantics(self, ordering: MemoryOrdering) -> int:
-        order = _ORDERS.get(ordering)
-        if order is None or not self._code.target.fences:
-            return Semantics.RELAXED
-        return order | Semantics.UNIFORM_MEMORY | (Semantics.WORKGROUP_MEMORY if self.buffers.shared else 0)
-
     def relax(self) -> None:
-        """Take the order off an atomic that has nothing to order: the only one of its invocation, beside no plain store."""
-        if len(self._orders) == 1 and not self._orders[0][1] and not self._code.uses.stored:
-            self._code.words[self._orders[0][0]] = self._code.const(Semantics.RELAXED)
+        """Take the order off an atomic that has nothing to order."""
+        self._atomics.relax()
 
     def barrier(self) -> None:
         """Wait for the workgroup; what its invocations wrote is visible to all of them after that, whatever the order."""

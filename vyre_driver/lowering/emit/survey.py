@@ -10,7 +10,7 @@ from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Atomic, BufLen, Cast, Fma, InvocationId, Load, LocalId, WorkgroupId
 from vyre_driver.ir.extensions import application
 from vyre_driver.ir.nodes import Assign, Barrier, Let, Store
-from vyre_driver.ir.operators import OpaqueOp
+from vyre_driver.ir.operators import AtomicOp, OpaqueOp
 from vyre_driver.ir.walks import BODY_FIELDS, OPERANDS
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Survey:
     """Names: of variables that are assigned, of those that may get an f32 that nothing computed; of buffers by their uses.
 
     ``floats`` are the buffers of f32, ``pushed`` the push buffers, ``copied`` those of f32 of which something else than
-    arithmetic takes what was loaded.
+    arithmetic takes what was loaded; ``atomic`` has the operators of those with atomics.
     """
 
     floats: frozenset[str] = frozenset()
@@ -35,7 +35,7 @@ class Survey:
     uncomputed: set[str] = field(default_factory=set)
     loaded: set[str] = field(default_factory=set)
     stored: set[str] = field(default_factory=set)
-    atomic: set[str] = field(default_factory=set)
+    atomic: dict[str, set[AtomicOp | OpaqueOp]] = field(default_factory=dict)
     measured: set[str] = field(default_factory=set)
     has_barrier: bool = False
 
@@ -47,7 +47,7 @@ class Survey:
     def is_shared_between_invocations(self, name: str) -> bool:
         """Return whether some invocations may read of a buffer what others wrote while the program runs."""
         reads = name in self.loaded or name in self.atomic
-        return self.orders and reads and name in self.stored | self.atomic and name in self.loaded | self.stored
+        return self.orders and reads and name in self.stored | self.atomic.keys() and name in self.loaded | self.stored
 
 
 _MAGNITUDE, _LEAST_NORMAL = 0x7FFF_FFFF, 0x0080_0000
@@ -114,7 +114,7 @@ def _waits(found: Survey, _: Barrier) -> None:
 _NOTES: dict[type[Term], Callable[[Survey, Any], None]] = {
     Load: lambda found, term: found.loaded.add(term.buffer),
     Store: lambda found, term: found.stored.add(term.buffer),
-    Atomic: lambda found, term: found.atomic.add(term.buffer),
+    Atomic: lambda found, term: found.atomic.setdefault(term.buffer, set()).add(term.op),
     BufLen: lambda found, term: found.measured.add(term.buffer),
     Assign: _assigned,
     Let: _given,

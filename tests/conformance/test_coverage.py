@@ -47,7 +47,7 @@ SCALARS = [
     *(DataType.Bool, DataType.F32),
 ]
 VECTORS = [DataType.Vec2U32, DataType.Vec4U32]
-MOVED = [DataType.F16, DataType.BF16]  # converted and copied
+MOVED = [DataType.F16, DataType.BF16, DataType.F64]  # which operators of ours alone compute with
 ORDERS = {BinOp.LT, BinOp.GT, BinOp.LE, BinOp.GE}  # of vectors, which the reference refuses
 
 

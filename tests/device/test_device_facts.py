@@ -145,6 +145,7 @@ def test_lavapipe_gives_this_profile(lavapipe: PhysicalDevice) -> None:
         supports_subgroup_ops=True,
         supports_specialization_constants=True,
         supports_f16=True,
+        supports_f64=True,
         has_mul_high=True,
         has_subgroup_shuffle=True,
         has_shared_memory=True,
@@ -166,12 +167,8 @@ def test_without_the_layer_a_profile_has_no_types_that_need_a_feature(monkeypatc
     monkeypatch.setenv("VYRE_LAYER", "0")
     with Driver() as opened:
         found = DeviceProfile.from_physical_device(opened.device, opened.context.device.features)
-    assert (found.supports_f16, found.supports_bf16, found.supports_tensor_cores, found.max_native_int_width) == (
-        False,
-        False,
-        False,
-        32,
-    )
+    asked = (found.supports_f16, found.supports_bf16, found.supports_f64, found.supports_tensor_cores)
+    assert (asked, found.max_native_int_width) == ((False,) * 4, 32)
 
 
 def test_features_of_an_extension_are_switched_on_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

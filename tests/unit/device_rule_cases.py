@@ -16,13 +16,16 @@ from rule_programs import (
 
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl
 from vyre_driver.ir.builders import (
+    f64,
     let,
     store,
     u32,
     u64,
 )
 from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.extension_builders import operation
 from vyre_driver.ir.nodes import IndirectDispatch, Trap
+from vyre_driver.ir.operators import UnOp
 from vyre_driver.ir.validation.rules import Rule
 
 DEVICES = [
@@ -81,6 +84,14 @@ DEVICES = [
         "body[0].value",
         "the device has no 64-bit integers",
         profile=replace(ABLE, max_native_int_width=32),
+    ),
+    Case(
+        Rule.DEVICE_TYPE,
+        program(let("x", f64(1.0))),
+        program(let("x", operation(UnOp.SQRT, DataType.F64, f64(2.0)))),
+        "body[0].value",
+        "the device has no 64-bit floats, and so no sqrt<f64>",
+        profile=replace(ABLE, supports_f64=False),
     ),
     Case(
         Rule.DEVICE_OPERATION,

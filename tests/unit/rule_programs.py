@@ -39,6 +39,7 @@ ABLE = DeviceProfile(
     supports_distributed_collectives=True,
     supports_f16=True,
     supports_bf16=True,
+    supports_f64=True,
     supports_trap_propagation=True,
     has_shared_memory=True,
     max_native_int_width=64,

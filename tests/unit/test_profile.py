@@ -52,6 +52,7 @@ CONSERVATIVE = {
     "ideal_workgroup_tile": (0, 0, 0),
     "shared_memory_bank_count": 0,
     "shared_memory_bank_width_bytes": 0,
+    "supports_f64": False,
 }
 NUMERIC = {
     "max_native_int_width": 64,
@@ -108,6 +109,7 @@ def test_a_device_with_all_features_on_gives_this_profile() -> None:
         supports_specialization_constants=True,
         supports_f16=True,
         supports_bf16=True,
+        supports_f64=True,
         supports_tensor_cores=True,
         has_mul_high=True,
         has_subgroup_shuffle=True,
@@ -127,7 +129,14 @@ def test_a_device_with_all_features_on_gives_this_profile() -> None:
 
 def test_features_that_are_not_switched_on_do_not_count() -> None:
     everything = DeviceProfile.from_physical_device(FULL, ALL_FEATURES)
-    nothing = replace(everything, supports_f16=False, supports_bf16=False, supports_tensor_cores=False, max_native_int_width=32)
+    nothing = replace(
+        everything,
+        supports_f16=False,
+        supports_bf16=False,
+        supports_f64=False,
+        supports_tensor_cores=False,
+        max_native_int_width=32,
+    )
     assert DeviceProfile.from_physical_device(FULL) == nothing
 
 

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.conformance.case import Case, case_of, elementwise, output
-from vyre_driver.conformance.patterns import edges
+from vyre_driver.conformance.patterns import NUMPY, edges
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.extension_builders import bitcast
 from vyre_driver.ir.extensions import EXTENSIONS, extension
+from vyre_driver.ir.operators import BinOp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from vyre_driver.conformance.options import Options
 
 U32, F32 = DataType.U32, DataType.F32
+COMPARISONS = (BinOp.EQ, BinOp.NE, BinOp.LT, BinOp.LE, BinOp.GT, BinOp.GE)
+_MASKS = {one: np.uint64(2**64 - 1) for one in (DataType.U64, DataType.I64)} | {U32: np.uint64(127)}
 
 
 def added_operator_cases(options: Options) -> Iterator[Case]:
@@ -30,10 +33,13 @@ def added_operator_cases(options: Options) -> Iterator[Case]:
         for types in product(*operator.operands):
             if not all(_has(options, one) for one in (*types, operator.result)):
                 continue
-            every = [edges(one) for one in types]
+            every = [edges(one)[:: 3 if len(types) == 3 else 1] for one in types]
             arrays = [np.array(side, many.dtype) for side, many in zip(zip(*product(*every), strict=True), every, strict=True)]
             title = f"{name} of {' and '.join(map(str, types))}"
             yield elementwise(title, types, arrays, partial(extension, name), operator.result)
+    if options.u64:
+        yield from _wide_cases()
+    yield from _comparisons()
     yield _kept_bits()
     yield from _half_cases()
 
@@ -64,15 +70,35 @@ def _kept_bits() -> Case:
     return case_of("bits of f32 in every place", [words, floats, out, shared], body, bits, np.zeros(8, np.float32))
 
 
+def _comparisons() -> Iterator[Case]:
+    every = edges(DataType.F64)
+    arrays = [np.array(side, every.dtype) for side in zip(*product(every, every), strict=True)]
+    for op in COMPARISONS:
+        yield elementwise(f"{op.name} of f64", [DataType.F64] * 2, arrays, partial(ir.binop, op), DataType.Bool)
+
+
+def _wide_cases() -> Iterator[Case]:
+    """Yield the cases of numbers of 64 bits of every length, beside which another of every length stands."""
+    place = np.arange(64 * 7, dtype=np.uint64)
+    left = (place + np.uint64(1)) * np.uint64(0x9E37_79B9_7F4A_7C15) >> place % np.uint64(64)
+    right = (place + np.uint64(3)) * np.uint64(0xC2B2_AE3D_27D4_EB4F) >> place * np.uint64(29) % np.uint64(64)
+    for name, operator in EXTENSIONS.items():
+        (first, *others) = (types[0] for types in operator.operands)
+        if first in {DataType.U64, DataType.I64}:
+            arrays = [left.view(NUMPY[first]), *((right & _MASKS[one]).astype(NUMPY[one]) for one in others)]
+            types = [first, *others]
+            yield elementwise(f"{name} of every length", types, arrays, partial(extension, name), operator.result)
+
+
 def _half_cases() -> Iterator[Case]:
-    """Yield the cases of all bits of f16 and bf16, and of the f32 half way between two neighbours and beside that."""
-    every = np.arange(1 << 16, dtype=np.uint32)
+    """Yield the cases of f16 and bf16 throughout their range, and of the f32 half way between two neighbours and beside it."""
+    every = np.arange(0, 1 << 16, 61, np.uint32)
     finite = every[(every & 0x7FFF) < 0x7C00].astype(np.uint16).view(np.float16).astype(np.float32)
     between = finite.view(np.uint32) + np.uint32(1 << 12)  # half a step of f16, where that is normal
-    small = np.concatenate([(np.arange(1 << 12) - 2048.0) * 2.0**-26]).astype(np.float32).view(np.uint32)
+    small = (np.arange(-64, 64) * 2.0**-26).astype(np.float32).view(np.uint32)
     near = np.concatenate([between, small, (every << np.uint32(16)) + np.uint32(1 << 15)])
     around = np.concatenate([near - np.uint32(1), near, near + np.uint32(1)])
     for half in ("f16", "bf16"):
         unpacked = partial(extension, f"unpack_{half}")
-        yield elementwise(f"all bits of {half}", [U32], [every], lambda x, make=unpacked: bitcast(U32, make(x)), U32)
+        yield elementwise(f"bits of {half}", [U32], [every], lambda x, make=unpacked: bitcast(U32, make(x)), U32)
         yield elementwise(f"f32 between two {half}", [F32], [around.view(np.float32)], partial(extension, f"pack_{half}"), U32)

@@ -1,7 +1,8 @@
 """Whether a backend's outputs are those of the reference.
 
-Everything but f32 is equal bit for bit. f32 are within the tolerance of the case; NaN is NaN, whatever its bits, unless strict;
-the sign of a zero does not count; where a backend says that it keeps subnormals, they count as zeros.
+Everything but floats is equal bit for bit, f64 but for the sign of zeros and the bits of NaNs. f32 are within the tolerance of
+the case; NaN is NaN, whatever its bits, unless strict; the sign of a zero does not count; where a backend says that it keeps
+subnormals, they count as zeros.
 
 Source: spec item 8; one of upstream's harnesses counts -0 and +0 one step apart, the other none: none here.
 """
@@ -63,16 +64,22 @@ def difference(
         if np.asarray(got).nbytes != wanted.nbytes:
             return Difference(binding.name, 0, f"{wanted.nbytes} bytes", f"{np.asarray(got).nbytes} bytes", 1)
         is_float = binding.data_type == DataType.F32 and wanted.nbytes % 4 == 0
-        width = 4 if is_float or wanted.nbytes % 4 == 0 else 1
+        width = 8 if binding.data_type == DataType.F64 else 4 if is_float or wanted.nbytes % 4 == 0 else 1
         one, other = _words(wanted, width), _words(got, width)
         tolerance = case.tolerances.get(binding.name, case.tolerance)
         wrong = float_differences(one, other, tolerance, rules) if is_float else one != other
+        if width == 8:
+            wrong &= _are_numbers_that_differ(one.view(np.float64), other.view(np.float64))
         if wrong.any():
             place = int(np.argmax(wrong))
             element = place * width // max(1, binding.stride)
             should, found = (_spelled(words[place], is_float=is_float) for words in (one, other))
             return Difference(binding.name, element, should, found, int(wrong.sum()))
     return None
+
+
+def _are_numbers_that_differ(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.bool_]:
+    return np.asarray((one != other) & ~(np.isnan(one) & np.isnan(other)))
 
 
 def _words(array: NDArray[Any], width: int) -> NDArray[Any]:

@@ -22,8 +22,10 @@ WITNESS = (0, 1, 2, 3, 2**32 - 1, 2**32 - 2, 1 << 31, 2**31 - 1, 0xAAAAAAAA, 0x5
 U32_EDGES = (*WITNESS, 31, 32, 33, 63, 64, 255, 256, 65535, 65536)
 I32_EDGES = (0, 1, -1, 2, -2, 7, -7, 2**31 - 1, -(2**31), -(2**31) + 1, 65536, -65536)
 U64_EDGES = (0, 1, 2**32 - 1, 2**32, 2**32 + 1, 2**63 - 1, 2**63, 2**64 - 1, 0xDEADBEEFCAFEF00D, 0xAAAAAAAA55555555)
+I64_EDGES = (0, 1, -1, 7, -7, 2**32 - 1, 2**32, -(2**32) - 1, 2**63 - 1, -(2**63), -(2**63) + 1, 0x1EADBEEFCAFEF00D)
 F32_EDGES = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.25, -100.0, 8388607.5, 16777216.0, 2147483648.0, -2147483648.0)
 F32_SPECIAL = (float("inf"), float("-inf"), float("nan"), 3.4028234663852886e38, 1.1754943508222875e-38, 4294967296.0, -1e30)
+F64_EDGES = (0.1, -1e300, 2.0**-1022, 1 + 2.0**-52, 2.0**53, 2.0**63, -(2.0**63), 2.0**64, 4294967295.5, -2147483649.0, 1e-40)
 BF16_BITS = (0x0000, 0x8000, 0x3F80, 0xC000, 0x7F7F, 0x0001, 0x807F, 0x7F80, 0xFF80, 0x7FC0, 0x7FA5)
 F16_BITS = (0x0000, 0x8000, 0x3C00, 0xC000, 0x7BFF, 0x0001, 0x83FF, 0x7C00, 0xFC00, 0x7E00)
 
@@ -32,6 +34,7 @@ NUMPY: dict[DataType, np.dtype[Any]] = {
     DataType.F16: np.dtype(np.float16),
     DataType.BF16: np.dtype(np.uint16),
     DataType.F32: np.dtype(np.float32),
+    DataType.F64: np.dtype(np.float64),
     DataType.Bool: np.dtype(np.uint32),
 }
 
@@ -49,7 +52,9 @@ def edges(dtype: DataType) -> NDArray[Any]:
         return np.array([*F32_EDGES, *F32_SPECIAL], np.float32)
     if dtype == DataType.Bool:
         return np.array([0, 1, 2, 1 << 31], np.uint32)
-    known = {DataType.U32: U32_EDGES, DataType.I32: I32_EDGES, DataType.U64: U64_EDGES}
+    if dtype == DataType.F64:
+        return np.array([*F32_EDGES, *F32_SPECIAL, *F64_EDGES], np.float64)
+    known = {DataType.U32: U32_EDGES, DataType.I32: I32_EDGES, DataType.U64: U64_EDGES, DataType.I64: I64_EDGES}
     if dtype in known:
         return np.array(known[dtype], NUMPY[dtype])
     if dtype == DataType.F16:

@@ -74,7 +74,17 @@ from vyre_driver.ir.builders import (
 )
 from vyre_driver.ir.dtypes import DataType, extension_id
 from vyre_driver.ir.expressions import *  # noqa: F403 -- every expression
-from vyre_driver.ir.extension_builders import bitcast, convert, pack_bf16, pack_f16, unpack_bf16, unpack_f16
+from vyre_driver.ir.extension_builders import (
+    bitcast,
+    convert,
+    floor_divide,
+    floor_modulo,
+    operation,
+    pack_bf16,
+    pack_f16,
+    unpack_bf16,
+    unpack_f16,
+)
 from vyre_driver.ir.nodes import *  # noqa: F403 -- every node
 from vyre_driver.ir.numpy_types import ElementForm, NumpyElement, numpy_element
 from vyre_driver.ir.operators import (
@@ -177,6 +187,8 @@ __all__ = [
     "extension_id",
     "f32",
     "f64",
+    "floor_divide",
+    "floor_modulo",
     "fma",
     "forever",
     "gid_x",
@@ -195,6 +207,7 @@ __all__ = [
     "maximum",
     "minimum",
     "numpy_element",
+    "operation",
     "pack_bf16",
     "pack_f16",
     "region",

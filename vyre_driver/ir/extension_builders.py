@@ -5,16 +5,21 @@ Every function raises InvalidProgram (1006) for what is not valid.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from vyre_driver.ir.arithmetic import literal
+from vyre_driver.ir.arithmetic import Binary, Unary, literal
+from vyre_driver.ir.builders import select
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast
 from vyre_driver.ir.extensions import EXTENSIONS, extension
 from vyre_driver.ir.fields import refuse
+from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.ir.validation.operator_types import is_castable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.literal_types import Number
 
@@ -63,3 +68,56 @@ def unpack_bf16(word: Expr | Number) -> Expr:
 def pack_bf16(value: Expr | Number) -> Expr:
     """Return the bits of the bf16 nearest to an f32 as a u32: ties to even, subnormals kept, NaN as 7FC0 hex."""
     return extension("pack_bf16", literal(value, DataType.F32))
+
+
+def operation(op: BinOp | UnOp, dtype: DataType, *operands: Expr | Number) -> Expr:
+    """Return an operator on operands of a type: the IR's, or ours where the IR has none for u64, i64 and f64.
+
+    Counts of shifts are u32. Of 64-bit integers a quotient or remainder by 0 is 0; quotients are rounded to zero, and a
+    remainder has the sign of the dividend.
+    """
+    types = [DataType.U32 if place and op in _SHIFTS else dtype for place in range(len(operands))]
+    given = [literal(one, wanted) for one, wanted in zip(operands, types, strict=True)]
+    name = f"{op.name.lower()}<{dtype}>"
+    if name in EXTENSIONS:
+        return extension(name, *given)
+    made = _MADE.get((op, dtype))
+    if made is not None:
+        return made(*given)
+    return Unary(op, *given) if isinstance(op, UnOp) else Binary(op, *given)
+
+
+def floor_divide(dtype: DataType, left: Expr | Number, right: Expr | Number) -> Expr:
+    """Return the quotient of two u64 or i64, rounded down as numpy does; 0 by 0."""
+    quotient = operation(BinOp.DIV, dtype, left, right)
+    if dtype != DataType.I64:
+        return quotient
+    return select(_is_off(left, right), operation(BinOp.SUB, dtype, quotient, literal(1, dtype)), quotient)
+
+
+def floor_modulo(dtype: DataType, left: Expr | Number, right: Expr | Number) -> Expr:
+    """Return the remainder of two u64 or i64 with the sign of the divisor, as numpy does; 0 by 0."""
+    rest = operation(BinOp.MOD, dtype, left, right)
+    return rest if dtype != DataType.I64 else select(_is_off(left, right), operation(BinOp.ADD, dtype, rest, right), rest)
+
+
+def _is_off(left: Expr | Number, right: Expr | Number) -> Expr:
+    """Return whether a quotient of i64 was rounded up: there is a rest, of another sign than the divisor."""
+    rest, zero = operation(BinOp.MOD, DataType.I64, left, right), literal(0, DataType.I64)
+    return rest.ne(zero).and_(operation(BinOp.BIT_XOR, DataType.I64, rest, right) < zero)
+
+
+def _negated(dtype: DataType) -> Callable[[Expr], Expr]:
+    return lambda operand: operation(BinOp.SUB, dtype, literal(0, dtype), operand)
+
+
+_SHIFTS = frozenset({BinOp.SHL, BinOp.SHR})
+_MADE: dict[tuple[BinOp | UnOp, DataType], Callable[..., Expr]] = {
+    (BinOp.ADD, DataType.U64): partial(Binary, BinOp.WRAPPING_ADD),
+    (BinOp.SUB, DataType.U64): partial(Binary, BinOp.WRAPPING_SUB),
+    (UnOp.NEGATE, DataType.U64): _negated(DataType.U64),
+    (UnOp.NEGATE, DataType.I64): _negated(DataType.I64),
+    (UnOp.BIT_NOT, DataType.I64): lambda one: operation(BinOp.BIT_XOR, DataType.I64, one, literal(-1, DataType.I64)),
+    (UnOp.ABS, DataType.I64): lambda one: operation(BinOp.MAX, DataType.I64, one, _negated(DataType.I64)(one)),
+}
+"""What is made of others, since neither the IR nor we have an operator for it."""

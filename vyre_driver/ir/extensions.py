@@ -5,8 +5,9 @@ unknown there, and a cast to the type that it has gives that back. So ``bitcast<
 
     Cast(F32, Binary(OpaqueOp(extension_id("vyre_driver.bitcast<f32>")), x, LitU32(0)))
 
-where the literal 0 stands for the operand that an operator of one does not have. Without its cast such an operator is one of an
-extension that nobody knows. :func:`extension` makes the form, and :func:`application` recognizes it.
+where the literal 0 stands for the operand that an operator of one does not have. Of three operands the first two stand under an
+opaque operator ``vyre_driver.operands`` of their own. Without its cast such an operator is one of an extension that nobody
+knows. :func:`extension` makes the form, and :func:`application` recognizes it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _U32, _I32, _F32, _F16, _BF16 = DataType.U32, DataType.I32, DataType.F32, DataType.F16, DataType.BF16
+_U64, _I64, _F64 = DataType.U64, DataType.I64, DataType.F64
 
 
 class ExtensionOperator(NamedTuple):
@@ -33,6 +35,11 @@ class ExtensionOperator(NamedTuple):
     name: str
     operands: tuple[tuple[DataType, ...], ...]
     result: DataType
+
+    @property
+    def needs_f64(self) -> bool:
+        """Whether it computes with f64, which not every device has."""
+        return self.result == _F64 or any(_F64 in types for types in self.operands)
 
     @property
     def op(self) -> OpaqueOp:
@@ -52,10 +59,23 @@ def _operators() -> Iterator[ExtensionOperator]:
     for target in words:
         yield ExtensionOperator(f"bitcast<{target}>", (words,), target)
     for half in (_F16, _BF16):
-        yield _conversion(half, _F32)
-        yield _conversion(_F32, half)
+        yield from (_conversion(half, _F32), _conversion(_F32, half))
         yield ExtensionOperator(f"unpack_{half}", ((_U32,),), _F32)
         yield ExtensionOperator(f"pack_{half}", ((_F32,),), _U32)
+    for wide in (_U64, _I64):
+        names = ("mul", "div", "mod", "bit_and", "bit_or", "bit_xor", "min", "max")
+        yield from (_of(name, wide, wide, wide) for name in (("add", "sub", *names) if wide == _I64 else names))
+        yield from (_of(name, wide, wide, _U32) for name in ("shl", "shr"))
+        yield from (_conversion(wide, _F32), _conversion(_F32, wide))
+    yield from (_of(name, _F64, _F64, _F64) for name in ("add", "sub", "mul", "div", "min", "max"))
+    yield from (_of(name, _F64, _F64) for name in ("negate", "abs", "sqrt", "floor", "ceil", "trunc"))
+    yield _of("fma", _F64, _F64, _F64, _F64)
+    for other in (_F32, _U32, _I32, _U64, _I64):
+        yield from (_conversion(other, _F64), _conversion(_F64, other))
+
+
+def _of(name: str, result: DataType, *operands: DataType) -> ExtensionOperator:
+    return ExtensionOperator(f"{name}<{result}>", tuple((one,) for one in operands), result)
 
 
 def _conversion(source: DataType, target: DataType) -> ExtensionOperator:
@@ -67,13 +87,20 @@ EXTENSIONS = {one.name: one for one in _operators()}
 
 _BY_NUMBER = {one.op.extension_id: one for one in EXTENSIONS.values()}
 _NO_OPERAND = LitU32(0)
+_TWO_OPERANDS = OpaqueOp(extension_id("vyre_driver.operands"))
 
 
 def extension(name: str, *operands: Expr) -> Cast:
     """Return an operator on its operands; whether it takes their types, the validator asks."""
     operator = EXTENSIONS[name]
-    left, right = operands if len(operands) > 1 else (*operands, _NO_OPERAND)
-    return Cast(operator.result, Binary(operator.op, left, right))
+    match operands:
+        case (left,):
+            inner = Binary(operator.op, left, _NO_OPERAND)
+        case (left, right):
+            inner = Binary(operator.op, left, right)
+        case (first, second, third):
+            inner = Binary(operator.op, Binary(_TWO_OPERANDS, first, second), third)
+    return Cast(operator.result, inner)
 
 
 def known_operator(op: object) -> ExtensionOperator | None:
@@ -87,10 +114,16 @@ def application(term: Cast) -> Application | None:
     operator = known_operator(inner.op) if isinstance(inner, Binary) else None
     if operator is None or not isinstance(inner, Binary) or term.target != operator.result:
         return None
-    operands = (inner.left, inner.right)[: len(operator.operands)]
-    return Application(operator, operands) if has_form(operator, inner) else None
+    operands = operands_of(operator, inner)
+    return None if operands is None else Application(operator, operands)
 
 
-def has_form(operator: ExtensionOperator, term: Binary) -> bool:
-    """Return whether what stands for an operand that the operator does not have is the literal 0."""
-    return len(operator.operands) > 1 or term.right == _NO_OPERAND
+def operands_of(operator: ExtensionOperator, term: Binary) -> tuple[Expr, ...] | None:
+    """Return the operands of an operator of ours, None where they do not stand as they have to."""
+    count = len(operator.operands)
+    if count == 2:
+        return (term.left, term.right)
+    if count == 1:
+        return (term.left,) if term.right == _NO_OPERAND else None
+    first = term.left
+    return (first.left, first.right, term.right) if isinstance(first, Binary) and first.op == _TWO_OPERANDS else None

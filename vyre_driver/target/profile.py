@@ -56,6 +56,7 @@ class DeviceProfile:
     supports_specialization_constants True: core since Vulkan 1.0
     supports_f16                      features shaderFloat16 and storageBuffer16BitAccess
     supports_bf16                     features shaderBFloat16Type (VK_KHR_shader_bfloat16) and storageBuffer16BitAccess
+    supports_f64                      feature shaderFloat64
     supports_trap_propagation         False: SPIR-V has no trap that the host learns of
     supports_tensor_cores             feature cooperativeMatrix, for the compute stage, with at least one shape
     has_mul_high                      True: OpUMulExtended and OpSMulExtended are core SPIR-V
@@ -117,6 +118,7 @@ class DeviceProfile:
     ideal_workgroup_tile: tuple[int, int, int] = (0, 0, 0)
     shared_memory_bank_count: int = 0
     shared_memory_bank_width_bytes: int = 0
+    supports_f64: bool = False
 
     @classmethod
     def conservative(cls, backend: str = "unknown") -> DeviceProfile:
@@ -146,6 +148,7 @@ class DeviceProfile:
             supports_specialization_constants=True,
             supports_f16=PipelineFeatureFlags.F16 in flags,
             supports_bf16=PipelineFeatureFlags.BF16 in flags,
+            supports_f64="shaderFloat64" in features,
             supports_tensor_cores=PipelineFeatureFlags.TENSOR_CORES in flags,
             has_mul_high=True,
             has_subgroup_shuffle=device.has_subgroup_operations(_SUBGROUP_BASIC | _SUBGROUP_SHUFFLE),

@@ -55,6 +55,7 @@ class ReferenceBackend(Backend):
             supports_specialization_constants=True,
             supports_f16=True,
             supports_bf16=True,
+            supports_f64=True,
             supports_trap_propagation=True,
             has_mul_high=True,
             has_subgroup_shuffle=True,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from vyre_driver.backends.reference import floats, integers
+from vyre_driver.backends.reference import doubles, floats, integers
 from vyre_driver.backends.reference.atomics import SUPPORTED_ATOMICS
 from vyre_driver.backends.reference.extensions import FUNCTIONS
 from vyre_driver.backends.reference.invocations import ballot, shuffled, subgroup_sum
@@ -342,6 +342,8 @@ def _comparison(op: BinOp, left: Value, right: Value) -> Evaluate:
         return _of_two(compare, _flushed(left), _flushed(right))
     if dtype in INTEGERS or dtype == DataType.Bool:
         return _of_two(compare, left.run, right.run)
+    if dtype == DataType.F64:
+        return _of_two(lambda one, other: compare(doubles.numbers(one), doubles.numbers(other)), left.run, right.run)
     if dtype not in VECTORS or op not in {BinOp.EQ, BinOp.NE}:
         refuse(f"{op.name} of {dtype}")
     differ = _of_two(lambda one, other: (one != other).any(axis=1), left.run, right.run)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from vyre_driver.backends.reference.doubles import DOUBLES, cut
 from vyre_driver.backends.reference.floats import NAN
 
 if TYPE_CHECKING:
@@ -46,6 +47,54 @@ def _as_words(function: Callable[[Values], Values]) -> Callable[[Values], Values
     return lambda values: function(values).astype(np.uint32)
 
 
+def _quotient(left: Values, right: Values) -> Values:
+    """Return quotients rounded to zero, 0 where the divisor is zero; the least number by -1 wraps."""
+    rest = _remainder(left, right)
+    return np.where(right == 0, np.zeros(1, left.dtype), (left - rest) // _safe(left, right))
+
+
+def _remainder(left: Values, right: Values) -> Values:
+    """Return remainders with the sign of the dividend, 0 where the divisor is zero."""
+    return np.where(right == 0, np.zeros(1, left.dtype), np.fmod(left, _safe(left, right)))
+
+
+def _safe(left: Values, right: Values) -> Values:
+    """Return divisors that every dividend has a quotient by: 1 for 0, and for -1 under the least number, which it is itself."""
+    least = np.iinfo(left.dtype).min
+    wraps = (left == least) & (right == -1) if least else np.zeros(1, np.bool_)
+    return np.where((right == 0) | wraps, np.ones(1, left.dtype), right)
+
+
+def _shifted_left(left: Values, right: Values) -> Values:
+    count = right.astype(np.uint64) & np.uint64(63)
+    return (left.view(np.uint64) << count).view(left.dtype)
+
+
+def _shifted_right(left: Values, right: Values) -> Values:
+    return np.asarray(left >> (right & np.uint32(63)).astype(left.dtype))
+
+
+def _nearest_f32(values: Values) -> Values:
+    return values.astype(np.float32)
+
+
+def _to_whole(dtype: type[np.uint64 | np.int64]) -> Callable[[Values], Values]:
+    whole = cut(dtype)
+    return lambda values: whole(values.astype(np.float64))
+
+
+_OF_WIDE: dict[str, Callable[..., Values]] = {
+    "mul": np.multiply,
+    "div": _quotient,
+    "mod": _remainder,
+    "bit_and": np.bitwise_and,
+    "bit_or": np.bitwise_or,
+    "bit_xor": np.bitwise_xor,
+    "min": np.minimum,
+    "max": np.maximum,
+    "shl": _shifted_left,
+    "shr": _shifted_right,
+}
 FUNCTIONS: dict[str, Callable[..., Values]] = {
     "bitcast<u32>": _bits_as("<u4"),
     "bitcast<i32>": _bits_as("<i4"),
@@ -58,5 +107,13 @@ FUNCTIONS: dict[str, Callable[..., Values]] = {
     "unpack_bf16": _from_bf16,
     "pack_f16": _as_words(_to_f16),
     "pack_bf16": _as_words(_to_bf16),
+    **{f"{name}<{wide}>": function for wide in ("u64", "i64") for name, function in _OF_WIDE.items()},
+    "add<i64>": np.add,
+    "sub<i64>": np.subtract,
+    "u64_to_f32": _nearest_f32,
+    "i64_to_f32": _nearest_f32,
+    "f32_to_u64": _to_whole(np.uint64),
+    "f32_to_i64": _to_whole(np.int64),
+    **DOUBLES,
 }
 """What computes each, by its name."""

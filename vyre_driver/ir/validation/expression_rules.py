@@ -26,7 +26,7 @@ from vyre_driver.ir.expressions import (
     SubgroupSize,
     WorkgroupId,
 )
-from vyre_driver.ir.extensions import has_form, known_operator
+from vyre_driver.ir.extensions import known_operator, operands_of
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.ir.validation import call_rules
@@ -261,12 +261,9 @@ class ExpressionChecker:
         return result if extension is None else self._extension(term, extension)
 
     def _extension(self, term: Binary, operator: ExtensionOperator) -> DataType | None:
-        if not has_form(operator, term):
-            text = f"{operator.name} takes one operand, and got a second one that is not the literal 0"
-            self._note(term.right, Rule.OPERAND, text, "give u32(0) in its place")
-            return operator.result
-        operands = (term.left, term.right)[: len(operator.operands)]
-        result = extension_type(operator, [self._types[id(one)] for one in operands])
+        self.asks_device = self.asks_device or operator.needs_f64
+        operands = operands_of(operator, term)
+        result = extension_type(operator, None if operands is None else [self._types[id(one)] for one in operands])
         if isinstance(result, Mismatch):
             self._note(term, Rule.OPERAND, result.message, result.fix)
             return None

@@ -15,7 +15,7 @@ from vyre_driver.ir.operators import PREDICATES, UNPACKING, BinOp, OpaqueOp, UnO
 from vyre_driver.ir.validation.rules import spelled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from vyre_driver.ir.extensions import ExtensionOperator
 
@@ -111,13 +111,21 @@ def unary_type(op: UnOp | OpaqueOp, operand: DataType | None) -> DataType | Mism
     return DataType.Bool if tag in _PREDICATES else operand
 
 
-def extension_type(operator: ExtensionOperator, types: Sequence[DataType | None]) -> DataType | Mismatch:
-    """Return the type of an operator of ours on operands of these types, or why there is none."""
+def extension_type(operator: ExtensionOperator, types: Sequence[DataType | None] | None) -> DataType | Mismatch:
+    """Return the type of an operator of ours on operands of these types (None: they are misplaced), or why there is none."""
+    if types is None:
+        return Mismatch(*_MISPLACED[len(operator.operands)](operator.name))
     pairs = zip(operator.operands, types, strict=True)
     if all(got is None or got in takes for takes, got in pairs):
         return operator.result
     takes = " and ".join(_either(one) for one in operator.operands)
     return Mismatch(f"{operator.name} takes {takes}, and got {' and '.join(map(spelled, types))}", _CAST)
+
+
+_MISPLACED: dict[int, Callable[[str], tuple[str, str]]] = {
+    1: lambda name: (f"{name} takes one operand, and got a second one that is not the literal 0", "give u32(0) in its place"),
+    3: lambda name: (f"{name} takes three operands, and got two", f"make it with extension({name!r}, a, b, c)"),
+}
 
 
 def _either(types: tuple[DataType, ...]) -> str:

@@ -14,6 +14,7 @@ from vyre_driver.ir.arithmetic import OpaqueExpr
 from vyre_driver.ir.buffers import BufferAccess
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import SUBGROUP_EXPRESSIONS, Cast
+from vyre_driver.ir.extensions import application
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.nodes import COLLECTIVES, IndirectDispatch, Resume, Trap
 from vyre_driver.ir.validation.rules import Rule, quoted
@@ -41,6 +42,7 @@ class DeviceCapabilities(NamedTuple):
     max_native_int_width: int
     supports_f16: bool
     supports_bf16: bool
+    supports_f64: bool
     supports_subgroup_ops: bool
     supports_indirect_dispatch: bool
     supports_trap_propagation: bool
@@ -152,6 +154,9 @@ def _problem(term: Term, capabilities: DeviceCapabilities) -> tuple[Rule, str] |
     if isinstance(term, SUBGROUP_EXPRESSIONS):
         return None if capabilities.supports_subgroup_ops else (Rule.SUBGROUP, "the device has no subgroup operations")
     if isinstance(term, Cast):
+        found = application(term)
+        if found is not None and found.operator.needs_f64 and not capabilities.supports_f64:
+            return Rule.DEVICE_TYPE, f"the device has no 64-bit floats, and so no {found.operator.name}"
         lacking = capabilities.lacks(term.target)
         return None if lacking is None else (Rule.CAST_TARGET, f"the device has no {lacking}, and so no {term.target}")
     if isinstance(term, OpaqueExpr) and term.kind in WIDE_LITERALS:

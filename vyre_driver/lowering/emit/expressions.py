@@ -183,7 +183,7 @@ class Expressions:
     def _cast(self, term: Cast) -> Value:
         found = application(term)
         if found is not None:
-            return extensions.apply(self._code, found.operator, [self.value(one) for one in found.operands])
+            return extensions.apply(self._code, term, found.operator, [self.value(one) for one in found.operands])
         target = kind_of(term.target)
         value = self.value(term.value)
         if target is None:

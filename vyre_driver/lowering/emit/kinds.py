@@ -47,6 +47,7 @@ VEC2 = Kind("vec2<u32>", Form.UVEC2, 64, compares=True)
 VEC4 = Kind("vec4<u32>", Form.UVEC4, 128, compares=True)
 F16 = Kind("f16", Form.U32, 16)
 BF16 = Kind("bf16", Form.U32, 16)
+F64 = Kind("f64", Form.WIDE, 64)
 
 _KINDS: dict[DataType, Kind] = {
     DataType.U32: U32,
@@ -65,7 +66,7 @@ _KINDS: dict[DataType, Kind] = {
     DataType.BF16: BF16,
     DataType.F8E4M3: Kind("f8e4m3", Form.U32, 8),
     DataType.F8E5M2: Kind("f8e5m2", Form.U32, 8),
-    DataType.F64: Kind("f64", Form.WIDE, 64),
+    DataType.F64: F64,
 }
 _RAW = {32: Form.U32, 64: Form.UVEC2, 128: Form.UVEC4}
 

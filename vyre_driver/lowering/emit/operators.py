@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.operators import BinOp, OpaqueOp, UnOp
-from vyre_driver.lowering.emit import casts, floats, folding, integers, wide
+from vyre_driver.lowering.emit import casts, doubles, floats, folding, integers, wide
 from vyre_driver.lowering.emit.code import Value, cannot
 from vyre_driver.lowering.emit.hiding import hide_flag
-from vyre_driver.lowering.emit.kinds import BOOL, F32, Form
+from vyre_driver.lowering.emit.kinds import BOOL, F32, F64, Form
 from vyre_driver.spirv.instructions import Glsl, Ins
 
 if TYPE_CHECKING:
@@ -196,6 +196,9 @@ def binary(code: Code, term: Term, op: BinOp | OpaqueOp, left: Value, right: Val
 
 def _compare(code: Code, term: Term, op: BinOp, left: Value, right: Value) -> int:
     form, opcode = left.kind.form, _COMPARE[op].get(left.kind.form)
+    if left.kind is F64 and right.kind is F64:
+        doubles.require(code, term, f"{op.name} of f64")
+        return doubles.compare(code, _COMPARE[op][Form.F32], left.id, right.id)
     is_whole = form in _WHOLE and op in {BinOp.EQ, BinOp.NE}
     if left.kind != right.kind or not left.kind.compares or not (opcode or is_whole or form is Form.WIDE):
         return cannot(term, f"{op.name} of {left.kind.name} and {right.kind.name}", _COMPARABLE)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from vyre_driver.lowering.emit.code import Code
 
 _WORD = 0xFFFF_FFFF
+_SHIFT_MASK = 63
 
 
 def constant(code: Code, bits: int) -> int:
@@ -61,6 +62,16 @@ def sub(code: Code, left: int, right: int) -> int:
     return joined(code, rest, upper)
 
 
+def mul(code: Code, left: int, right: int) -> int:
+    """Return the wrapped product."""
+    if code.has_wide:
+        return code.op(Ins.IMul, code.u64, left, right)
+    (low, high), (least, most) = halves(code, left), halves(code, right)
+    bottom, carried = integers.wide_product(code, low, least)
+    crossed = code.op(Ins.IAdd, code.u32, code.op(Ins.IMul, code.u32, high, least), code.op(Ins.IMul, code.u32, low, most))
+    return joined(code, bottom, code.op(Ins.IAdd, code.u32, crossed, carried))
+
+
 def mul_high(code: Code, left: int, right: int) -> int:
     """Return the high 64 bits of a product, of four products of words."""
     (low, high), (least, most) = halves(code, left), halves(code, right)
@@ -101,6 +112,85 @@ def less(code: Code, left: int, right: int, *, signed: bool) -> int:
         code.op(order, code.bool, high, most),
         code.op(Ins.LogicalAnd, code.bool, same, below),
     )
+
+
+def bitwise(code: Code, opcode: int, left: int, right: int) -> int:
+    """Return what an instruction makes of each pair of bits."""
+    return code.op(opcode, code.type_of(Form.WIDE), left, right)
+
+
+def choose(code: Code, left: int, right: int, *, signed: bool, lesser: bool) -> int:
+    """Return the lesser of two, or the greater."""
+    below = less(code, left, right, signed=signed)
+    return code.select(Form.WIDE, below, *((left, right) if lesser else (right, left)))
+
+
+def shift_left(code: Code, operand: int, right: int) -> int:
+    """Return 64 bits shifted up by the count (u32) modulo 64."""
+    count = integers.bit_and(code, right, code.const(_SHIFT_MASK))
+    if code.has_wide:
+        return code.op(Ins.ShiftLeftLogical, code.u64, operand, count)
+    low, high = halves(code, operand)
+    within, rest, is_whole = _counts(code, count)
+    moved = code.op(Ins.ShiftLeftLogical, code.u32, low, within)
+    half = code.op(Ins.ShiftRightLogical, code.u32, low, code.const(1))
+    over = code.op(Ins.ShiftRightLogical, code.u32, half, rest)
+    upper = code.op(Ins.BitwiseOr, code.u32, code.op(Ins.ShiftLeftLogical, code.u32, high, within), over)
+    bottom = code.op(Ins.Select, code.u32, is_whole, code.const(0), moved)
+    return joined(code, bottom, code.op(Ins.Select, code.u32, is_whole, moved, upper))
+
+
+def shift_right(code: Code, operand: int, right: int, *, signed: bool) -> int:
+    """Return 64 bits shifted down by the count (u32) modulo 64, filled with zeros or, of a signed number, with its sign."""
+    count = integers.bit_and(code, right, code.const(_SHIFT_MASK))
+    if code.has_wide:
+        return code.op(Ins.ShiftRightArithmetic if signed else Ins.ShiftRightLogical, code.u64, operand, count)
+    low, high = halves(code, operand)
+    within, rest, is_whole = _counts(code, count)
+    moved = _shifted_word(code, high, within, signed=signed)
+    filled = sign_word(code, high) if signed else code.const(0)
+    twice = code.op(Ins.ShiftLeftLogical, code.u32, high, code.const(1))
+    over = code.op(Ins.ShiftLeftLogical, code.u32, twice, rest)
+    lower = code.op(Ins.BitwiseOr, code.u32, code.op(Ins.ShiftRightLogical, code.u32, low, within), over)
+    bottom = code.op(Ins.Select, code.u32, is_whole, moved, lower)
+    return joined(code, bottom, code.op(Ins.Select, code.u32, is_whole, filled, moved))
+
+
+def _counts(code: Code, count: int) -> tuple[int, int, int]:
+    """Return a count modulo 32, 31 less that, and whether the count is 32 or more."""
+    within = integers.bit_and(code, count, code.const(31))
+    rest = code.op(Ins.ISub, code.u32, code.const(31), within)
+    return within, rest, code.op(Ins.UGreaterThanEqual, code.bool, count, code.const(32))
+
+
+def _shifted_word(code: Code, word: int, count: int, *, signed: bool) -> int:
+    if not signed:
+        return code.op(Ins.ShiftRightLogical, code.u32, word, count)
+    number = code.op(Ins.Bitcast, code.i32, word)
+    return code.bits(code.op(Ins.ShiftRightArithmetic, code.i32, number, count))
+
+
+def sign_word(code: Code, high: int) -> int:
+    """Return a word of the sign of 64 bits, by their high word: all ones below 0."""
+    return _shifted_word(code, high, code.const(31), signed=True)
+
+
+def negated_where(code: Code, operand: int, sign: int) -> int:
+    """Return 64 bits, negated where a sign word is all ones, without an instruction that negates."""
+    flipped = bitwise(code, Ins.BitwiseXor, operand, joined(code, sign, sign))
+    return add(code, flipped, joined(code, integers.bit_and(code, sign, code.const(1)), code.const(0)))
+
+
+def magnitude(code: Code, operand: int) -> tuple[int, int]:
+    """Return the distance of an i64 from 0, and its sign word."""
+    sign = sign_word(code, halves(code, operand)[1])
+    return negated_where(code, operand, sign), sign
+
+
+def is_zero(code: Code, operand: int) -> int:
+    """Return whether no bit is set."""
+    low, high = halves(code, operand)
+    return code.op(Ins.IEqual, code.bool, code.op(Ins.BitwiseOr, code.u32, low, high), code.const(0))
 
 
 def invert(code: Code, operand: int) -> int:

@@ -41,6 +41,7 @@ from vyre_driver.ir import (
     unop,
     var,
 )
+from vyre_driver.ir.extensions import EXTENSIONS, extension
 from vyre_driver.lowering.emit import EMITTER_VERSION, LoweringTarget
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN
 from vyre_driver.spirv.instructions import Ins
@@ -155,3 +156,16 @@ def test_the_bytes_of_programs_change_with_the_emitter_version_only(lower: Lower
     """When this fails, raise EMITTER_VERSION with the digest: caches hold what the old one emitted."""
     first, second = ([lower(one, (), target).code for one in programs() for target in TARGETS] for _ in range(2))
     assert (EMITTER_VERSION, blake3(b"".join(first)).hexdigest()[:16], first == second) == (14, "fa874afae7dfd93c", True)
+
+
+def test_the_code_of_every_operator_of_ours_is_what_it_was(lower: Lower) -> None:
+    """When this fails, raise EMITTER_VERSION with the digest: the bodies of functions are part of what emits them."""
+    code = []
+    for name, operator in EXTENSIONS.items():
+        types = [one[0] for one in operator.operands]
+        given = [BufferDecl.read(f"given{place}", place, one) for place, one in enumerate(types)]
+        out = BufferDecl.output("out", len(given), operator.result).with_count(64)
+        value = extension(name, *(load(one, gid_x()) for one in given))
+        target = LoweringTarget(frozenset({"shaderFloat64"}))
+        code.append(lower(Program.wrapped([*given, out], (64, 1, 1), [store(out, gid_x(), value)]), (), target).code)
+    assert blake3(b"".join(code)).hexdigest()[:16] == "8d0de3b76ce4111b"

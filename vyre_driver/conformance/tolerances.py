@@ -39,6 +39,13 @@ TOLERANCES: dict[object, Tolerance] = {
     UnOp.SINH: Tolerance(128, 2.0**-20),
     UnOp.COSH: TRANSCENDENTAL,
     UnOp.TANH: Tolerance(128, 2.0**-20),
+    # Functions of ours whose bodies divide or take a root, by name; the others are exact.
+    "power": ELEMENTARY,
+    "atan2": Tolerance(8),
+    "hypot": Tolerance(8),
+    "asinh": Tolerance(16),
+    "acosh": Tolerance(16),
+    "atanh": Tolerance(16),
 }
 
 # Between which numbers the functions are asked, where their tolerance does not hold everywhere or their value is huge.

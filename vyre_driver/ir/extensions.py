@@ -70,6 +70,10 @@ def _operators() -> Iterator[ExtensionOperator]:
     yield from (_of(name, _F64, _F64, _F64) for name in ("add", "sub", "mul", "div", "min", "max"))
     yield from (_of(name, _F64, _F64) for name in ("negate", "abs", "sqrt", "floor", "ceil", "trunc"))
     yield _of("fma", _F64, _F64, _F64, _F64)
+    for name in ("power", "atan2", "hypot", "copysign", "fmod"):
+        yield ExtensionOperator(name, ((_F32,), (_F32,)), _F32)
+    for name in ("round_half_even", "log10", "log1p", "expm1", "exp10", "cbrt", "erf", "asinh", "acosh", "atanh"):
+        yield ExtensionOperator(name, ((_F32,),), _F32)
     for other in (_F32, _U32, _I32, _U64, _I64):
         yield from (_conversion(other, _F64), _conversion(_F64, other))
 

@@ -112,6 +112,7 @@ class Ins:
 class Glsl:
     """Instructions of ``GLSL.std.450``."""
 
+    RoundEven = 2
     Trunc = 3
     FAbs = 4
     Floor = 8

@@ -12,6 +12,7 @@ import numpy as np
 
 from vyre_driver.backends.reference import doubles, floats, integers
 from vyre_driver.backends.reference.atomics import SUPPORTED_ATOMICS
+from vyre_driver.backends.reference.bodies import BodyRun
 from vyre_driver.backends.reference.extensions import FUNCTIONS
 from vyre_driver.backends.reference.invocations import ballot, shuffled, subgroup_sum
 from vyre_driver.backends.reference.values import INTEGERS, VECTORS, cast, truth, word_of
@@ -20,6 +21,7 @@ from vyre_driver.ir import expressions as ex
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expression_text import operator_text
 from vyre_driver.ir.extensions import application
+from vyre_driver.ir.functions.bodies import body_of
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.operators import UNPACKING, AtomicOp, BinOp, UnOp
 from vyre_driver.ir.terms import Traits
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.extensions import Application
+    from vyre_driver.ir.functions.bodies import Body
 
     Evaluate = Callable[[InvocationBatch], Values]
 
@@ -203,9 +206,24 @@ class ExpressionCompiler:
 
     def _extension(self, found: Application) -> Value:
         """Return what an operator of ours makes of its operands, whose f32 may be any bits."""
+        operands = [self._value(one) for one in found.operands]
+        body = body_of(found.operator.name)
+        if body is not None:
+            return self._body(body, operands)
+        runs = [one.run for one in operands]
         function = FUNCTIONS[found.operator.name]
-        runs = [self._value(one).run for one in found.operands]
         return Value(lambda batch: function(*(run(batch) for run in runs)), found.operator.result)
+
+    def _body(self, body: Body, operands: list[Value]) -> Value:
+        """Return what evaluates the body of a function: its operands, and then each part from those before."""
+        whole = BodyRun([one.run for one in operands])
+        known = {id(one): Value(whole.at(place), DataType.F32) for place, one in enumerate(body.parameters)}
+        outside, self._known = self._known, known
+        for part in body.parts:
+            made = _HANDLERS[type(part)](self, part)
+            known[id(part)] = made._replace(run=whole.add(made.run))
+        self._known = outside
+        return Value(whole, DataType.F32)
 
     def atomic(self, expr: ex.Atomic) -> Value:
         """Return what an atomic found."""

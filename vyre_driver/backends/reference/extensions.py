@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.backends.reference.doubles import DOUBLES, cut
-from vyre_driver.backends.reference.floats import NAN
+from vyre_driver.backends.reference.floats import NAN, canonical, flushed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,6 +114,8 @@ FUNCTIONS: dict[str, Callable[..., Values]] = {
     "i64_to_f32": _nearest_f32,
     "f32_to_u64": _to_whole(np.uint64),
     "f32_to_i64": _to_whole(np.int64),
+    "round_half_even": lambda values: canonical(np.rint(flushed(values))),
+    "fmod": lambda left, right: canonical(np.fmod(flushed(left), flushed(right))),
     **DOUBLES,
 }
-"""What computes each, by its name."""
+"""What computes each but for those that have a body, by its name."""

@@ -26,6 +26,7 @@ from vyre_driver.ir.expressions import (
     WorkgroupId,
 )
 from vyre_driver.ir.extensions import application
+from vyre_driver.ir.functions.bodies import body_of
 from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.terms import Traits
 from vyre_driver.lowering.emit import casts, extensions, floats, folding, integers, operators, subgroups, wide
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.ir.expressions import Expr
+    from vyre_driver.ir.extensions import Application
     from vyre_driver.lowering.emit.memory import Memory
 
 _IDS = {
@@ -183,12 +185,25 @@ class Expressions:
     def _cast(self, term: Cast) -> Value:
         found = application(term)
         if found is not None:
-            return extensions.apply(self._code, term, found.operator, [self.value(one) for one in found.operands])
+            return self._extension(term, found)
         target = kind_of(term.target)
         value = self.value(term.value)
         if target is None:
             cannot(term, f"a cast to {term.target}", "a type of 8, 16, 32, 64 or 128 bits")
         return casts.cast(self._code, term, value, target)
+
+    def _extension(self, term: Cast, found: Application) -> Value:
+        """Return an operator of ours: by its body, with its operands in the place of the parameters, or by itself."""
+        operands = [self.value(one) for one in found.operands]
+        body = body_of(found.operator.name)
+        if body is None:
+            return extensions.apply(self._code, term, found.operator, operands)
+        self._memo.update(zip(map(id, body.parameters), operands, strict=True))
+        for part in body.parts:
+            result = self.value(part)
+        for one in (*body.parameters, *body.parts):  # they stand for other values the next time
+            del self._memo[id(one)]
+        return result
 
     def _fma(self, term: Fma) -> Value:
         operands = [self.value(one).id for one in (term.a, term.b, term.c)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.lowering.emit import doubles, halves, integers, wide, wide_division, wide_floats
+from vyre_driver.lowering.emit import doubles, float_remainder, floats, halves, integers, wide, wide_division, wide_floats
 from vyre_driver.lowering.emit.code import Value, cannot
 from vyre_driver.lowering.emit.kinds import BF16, F16, F32, F64, I32, I64, U32, U64, Form, Kind
 from vyre_driver.spirv.instructions import Glsl, Ins
@@ -164,5 +164,9 @@ _DOUBLES: dict[str, Lowering] = {
     "f64_to_u64": doubles.to_unsigned,
     "f64_to_i64": doubles.to_signed,
 }
-LOWERED = {**_HALVES, **_WIDE, **_DOUBLES}
-"""What lowers each, but for bit casts, by its name."""
+_FLOATS: dict[str, Lowering] = {
+    "round_half_even": lambda code, operand: floats.extended(code, Glsl.RoundEven, operand),
+    "fmod": float_remainder.fmod,
+}
+LOWERED = {**_FLOATS, **_HALVES, **_WIDE, **_DOUBLES}
+"""What lowers each, but for bit casts and what has a body, by its name."""

@@ -23,7 +23,9 @@ MAGNITUDE, SIGN, INFINITY, LEAST_NORMAL = 0x7FFF_FFFF, 0x8000_0000, 0x7F80_0000,
 ONE, HALF, QUIET_NAN = 0x3F80_0000, 0x3F00_0000, 0x7FC0_0000
 
 # What gives no subnormals, whatever it is given.
-_NEVER_SUBNORMAL = frozenset({Glsl.Floor, Glsl.Ceil, Glsl.Trunc, Glsl.Sqrt, Glsl.InverseSqrt, Glsl.Cosh, Glsl.Cos, Glsl.Acos})
+_NEVER_SUBNORMAL = frozenset(
+    {*(Glsl.RoundEven, Glsl.Floor, Glsl.Ceil, Glsl.Trunc, Glsl.Sqrt, Glsl.InverseSqrt), *(Glsl.Cosh, Glsl.Cos, Glsl.Acos)}
+)
 
 
 def of_bits(code: Code, operand: int) -> int:

@@ -38,6 +38,7 @@ from vyre_driver.ir.expressions import (
     SubgroupShuffle,
     SubgroupSize,
 )
+from vyre_driver.ir.extensions import EXTENSIONS, application
 from vyre_driver.ir.nodes import Assign, Barrier, If, Loop, Return
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.ir.program import Program
@@ -53,31 +54,36 @@ if TYPE_CHECKING:
 
 EVERYTHING = Options(subgroups=True)
 OUT = BufferDecl.output("out", 0, DataType.F32).with_count(1)
+# Operators of ours that random programs leave out: those that tell zeros apart, divide, or take bf16.
+BY_HAND = {
+    *("power", "atan2", "hypot", "copysign", "asinh", "acosh", "atanh"),
+    *("f16_to_f32", "f32_to_f16", "bf16_to_f32", "f32_to_bf16", "i64_to_f32"),
+}
 
 # BLAKE3 of program, inputs and grid of a seed: the same everywhere, or a reported seed would mean nothing.
 GOLDEN = [
-    "98dc60268edd8ffe",
-    "0196845b9ac6efed",
-    "e019d338f29c051b",
-    "b9036edb7602dfe4",
-    "a49ed8ffc7aec4d4",
-    "56854b1285cf6386",
-    "0d580299aa588642",
-    "657101170370840c",
-    "5449a933de9f207f",
-    "db9502452fdcfee3",
-    "7d146f659c47ec26",
-    "686c00d128fdaf31",
-    "e5a73445f8391ae7",
-    "de4fc5746cba4277",
-    "2eaef4e8e58cba9a",
-    "59ff0ab83789de80",
-    "24128c5177228dbd",
-    "27cc81c392f48907",
-    "3a5c8c127bb58eae",
-    "f1fe9d02d012a3d7",
+    "9d45c27ca0aa25c3",
+    "f8c738afc87af23e",
+    "5ce0f7367f5778da",
+    "2003e9e78e03ab67",
+    "2ded4b5361e48971",
+    "334680242b26b52a",
+    "deae9a5847f32b30",
+    "045208c23be25e5c",
+    "2503ff4c2932749e",
+    "894780b2d77612e6",
+    "913e29fe742b1d39",
+    "c69e3be098f4eb72",
+    "9f1e14fba9c6bc85",
+    "4e48de69dd34bfc7",
+    "58ea4fc971fb78db",
+    "81a830370acd50f6",
+    "944debc340f6d938",
+    "28a81e65f315256b",
+    "82b9b9c29a09afd3",
+    "40dbe361a33d01ce",
 ]
-GOLDEN_OF_OPTIONS = ["ba291b86ea45083a", "5de7abf6e99fb3c3", "42c5435b933b00e0"]
+GOLDEN_OF_OPTIONS = ["966a61f70895e1f5", "ec004e7641a4983b", "6ec4b8f0066c0bb0"]
 
 
 def case_digest(case: Case) -> str:
@@ -91,7 +97,7 @@ def case_digest(case: Case) -> str:
 
 def test_a_seed_gives_the_same_program_everywhere() -> None:
     """When this fails, raise GENERATOR_VERSION with the digests: seeds of before mean other programs."""
-    assert (GENERATOR_VERSION, [case_digest(generate(seed)) for seed in range(20)]) == (2, GOLDEN)
+    assert (GENERATOR_VERSION, [case_digest(generate(seed)) for seed in range(20)]) == (3, GOLDEN)
     several = (EVERYTHING, Options(constants=True), Options(u64=False, narrow=False))
     assert [case_digest(generate(7, options)) for options in several] == GOLDEN_OF_OPTIONS
 
@@ -113,7 +119,7 @@ def test_generated_programs_are_valid_and_do_not_depend_on_the_order_of_invocati
 
 
 def test_generated_programs_hold_every_kind_of_statement_and_operator() -> None:
-    terms = [term for case in random_cases(0, 200, EVERYTHING) for term in terms_within(*case.program.entry)]
+    terms = [term for case in random_cases(0, 400, EVERYTHING) for term in terms_within(*case.program.entry)]
     kinds = {type(term) for term in terms}
     operators = {term.op for term in terms if hasattr(term, "op")}
     types = {term.dtype for term in terms if isinstance(term, Load)}
@@ -122,7 +128,10 @@ def test_generated_programs_hold_every_kind_of_statement_and_operator() -> None:
     assert set(BinOp) - operators == waves
     assert {UnOp.SQRT, UnOp.ROUND, UnOp.CLZ, UnOp.IS_NAN, UnOp.REVERSE_BITS} <= operators
     assert {SubgroupAdd, SubgroupBallot, SubgroupShuffle, SubgroupLocalId, SubgroupSize} <= kinds
-    assert types == {*NUMPY}
+    assert types == {*NUMPY} - {DataType.BF16, DataType.F64}
+    found = {one.operator.name for term in terms if isinstance(term, Cast) and (one := application(term))}
+    assert {name for name in EXTENSIONS if "f64" not in name} - found == BY_HAND
+    assert {"counters", "tally"} == {term.buffer for term in terms if isinstance(term, Atomic)}
 
 
 def test_programs_about_constants_divide_by_positive_and_negative_ones_and_take_minima_of_it() -> None:
@@ -221,7 +230,8 @@ def test_a_device_that_is_lost_while_a_case_is_shrunk_ends_that_and_the_smaller_
     (failure,) = report.failures
     assert failure.lost_with is not None
     assert (failure.lost_with.program, len(backend.lost_with)) == (backend.lost_with[0], 1)
-    assert 6 <= failure.smallest.program.stats().node_count < generate(0).program.stats().node_count
+    before = generate(int(failure.name.removeprefix("seed "))).program.stats().node_count
+    assert 6 <= failure.smallest.program.stats().node_count < before
     assert uses(failure.smallest.program, BinOp.ROTATE_LEFT)
     head, _, last = failure.describe().rpartition("the device was lost with this smaller one, in a grid of ")
     assert (str(failure.smallest.program) in head, str(failure.lost_with.program) in last) == (True, True)

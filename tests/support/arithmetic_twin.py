@@ -13,7 +13,7 @@ from vyre_driver.ir.dtypes import DataType
 INTEGERS = {"U8": (8, False), "U16": (16, False), "U32": (32, False), "U64": (64, False)}
 INTEGERS |= {"I8": (8, True), "I16": (16, True), "I32": (32, True), "I64": (64, True)}
 NAMES = {getattr(DataType, name): name for name in (*INTEGERS, "F32", "Bool", "Vec2U32", "Vec4U32")}
-NAMES |= {DataType.F16: "U16", DataType.F64: "U64"}  # moved by their bits, and nothing is computed of them
+NAMES |= {DataType.F16: "U16", DataType.BF16: "U16", DataType.F64: "F64"}  # held as their bits
 NAN = 0x7FC00000
 
 
@@ -143,7 +143,9 @@ def binary(op: str, name: str, left: Any, right: Any, other: str) -> tuple[str, 
         return "Bool", all(sides) if op == "AND" else any(sides)
     assert name == other
     if op in COMPARE:
-        sides = (number(left), number(right)) if name == "F32" else (left, right)
+        sides = (left, right)
+        if name in {"F32", "F64"}:
+            sides = tuple(number(one) if name == "F32" else struct.unpack("<d", struct.pack("<Q", one))[0] for one in sides)
         return "Bool", COMPARE[op](*sides)
     return name, of_f32(op, left, right) if name == "F32" else of_integers(op, name, left, right)
 

@@ -11,24 +11,16 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from arithmetic_twin import INTEGERS, NAMES, Fault, binary, cast, fused, number, unary
+from arithmetic_twin import INTEGERS, NAMES, Fault, binary, cast, fused, number, unary, wrap
+from extension_twin import MASK, exchanged, extended
+
+from vyre_driver.ir.extensions import application
+from vyre_driver.ir.functions.bodies import body_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from vyre_driver.ir.program import Program
-
-
-ATOMICS = {
-    "ADD": lambda old, new: (old + new) & 0xFFFFFFFF,
-    "OR": lambda old, new: old | new,
-    "AND": lambda old, new: old & new,
-    "XOR": lambda old, new: old ^ new,
-    "MIN": min,
-    "MAX": max,
-    "LRU_UPDATE": max,
-    "EXCHANGE": lambda _old, new: new,
-}
 
 
 class Ended(Exception):
@@ -46,6 +38,7 @@ class Invocation:
         self.types = types
         self.ids = ids
         self.scopes: list[dict[str, Any]] = []
+        self.known: dict[int, tuple[str, Any]] = {}  # parts of the body of a function that is being evaluated
 
     def run(self, nodes: Sequence[Any]) -> Iterator[None]:
         try:
@@ -98,7 +91,8 @@ class Invocation:
         raise Fault(node.tag)
 
     def value(self, expr: Any) -> tuple[str, Any]:
-        return getattr(self, f"of_{type(expr).__name__.lower()}")(expr)
+        known = self.known.get(id(expr))
+        return getattr(self, f"of_{type(expr).__name__.lower()}")(expr) if known is None else known
 
     def of_litu32(self, expr: Any) -> tuple[str, Any]:
         return "U32", expr.value
@@ -113,7 +107,7 @@ class Invocation:
         return "F32", expr.bits
 
     def of_opaqueexpr(self, expr: Any) -> tuple[str, Any]:
-        name = expr.kind.rpartition(".")[2].upper().replace("F64", "U64")
+        name = expr.kind.rpartition(".")[2].upper()
         return name, int.from_bytes(expr.payload, "little", signed=name == "I64")
 
     def of_var(self, expr: Any) -> tuple[str, Any]:
@@ -149,8 +143,22 @@ class Invocation:
         return one if chosen[1] else other
 
     def of_cast(self, expr: Any) -> tuple[str, Any]:
+        found = application(expr)
+        if found is not None:
+            return self.of_extension(found)
         name, value = self.value(expr.value)
         return NAMES[expr.target], cast(name, NAMES[expr.target], value)
+
+    def of_extension(self, found: Any) -> tuple[str, Any]:
+        operands = [self.value(one) for one in found.operands]
+        body = body_of(found.operator.name)
+        if body is None:
+            return NAMES[found.operator.result], extended(found.operator.name, [value for _, value in operands])
+        outside, self.known = self.known, {id(one): value for one, value in zip(body.parameters, operands, strict=True)}
+        for part in body.parts:
+            self.known[id(part)] = self.value(part)
+        result, self.known = self.known[id(body.parts[-1])], outside
+        return result
 
     def of_fma(self, expr: Any) -> tuple[str, Any]:
         return "F32", fused(*(number(self.value(part)[1]) for part in (expr.a, expr.b, expr.c)))
@@ -161,9 +169,10 @@ class Invocation:
         value, words = self.value(expr.value)[1], self.memory[expr.buffer]
         if index >= len(words):
             return "U32", 0
-        old = words[index]
-        op = expr.op.name
-        words[index] = (value if old == expected else old) if op == "COMPARE_EXCHANGE" else ATOMICS[op](old, value)
+        name, op = self.types[expr.buffer], expr.op.name
+        old = words[index] & MASK
+        left = (value if old == expected else old) if op == "COMPARE_EXCHANGE" else exchanged(op, name, old, value)
+        words[index] = wrap(left, "I32") if name == "I32" else left
         return "U32", old
 
 
@@ -196,7 +205,8 @@ def ending_condition(loop: Any, pushed: set[str]) -> Any:
 
 
 def elements(data: np.ndarray, name: str) -> list[Any]:
-    """The elements of a buffer's array as plain values."""
+    """The elements of a buffer's array as plain values; f64 are their bits."""
+    name = name.replace("F64", "U64")
     raw = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
     if name.startswith("Vec"):
         return [tuple(row) for row in raw.view(np.uint32).reshape(-1, int(name[3])).tolist()]
@@ -208,6 +218,7 @@ def elements(data: np.ndarray, name: str) -> list[Any]:
 
 def packed(values: list[Any], name: str) -> bytes:
     """Plain values as the bytes of a buffer."""
+    name = name.replace("F64", "U64")
     if name.startswith("Vec"):
         return np.array(values, np.uint32).tobytes()
     kind = "u4" if name in {"F32", "Bool"} else f"{'i' if INTEGERS[name][1] else 'u'}{INTEGERS[name][0] // 8}"

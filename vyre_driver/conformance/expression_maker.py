@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from vyre_driver.conformance.added_operator_maker import ADDED, added
 from vyre_driver.conformance.constant_maker import TYPES, ConstantMaker
 from vyre_driver.conformance.patterns import F32_EDGES, I32_EDGES, U32_EDGES, U64_EDGES
 from vyre_driver.conformance.tolerances import RANGES
@@ -57,7 +58,7 @@ UNARY = {
 }
 INEXACT = (UnOp.SQRT, UnOp.RECIPROCAL, UnOp.INVERSE_SQRT)
 SOURCES = {U32: (I32, F32, BOOL), I32: (U32, F32, BOOL), F32: (U32, I32, BOOL), U64: (U32, I32, BOOL), BOOL: (U32, I32, F32)}
-MOVED = (DataType.U8, DataType.I8, DataType.U16, DataType.I16, DataType.I64)  # compared and cast, and nothing computed of them
+MOVED = (DataType.U8, DataType.I8, DataType.U16, DataType.I16, DataType.I64)  # compared and cast; of i64 ours compute
 COMPARISONS = (BinOp.EQ, BinOp.NE, BinOp.LT, BinOp.GT, BinOp.LE, BinOp.GE)
 
 
@@ -99,10 +100,12 @@ class ExpressionMaker:
         if dtype in TYPES and self.rng.chance(about_constants):
             return ConstantMaker(self.rng, self.make).make(dtype, left - 1)
         ways = [self._binary, self._binary, self._binary, self._unary, self._select, self._cast, self._special]
+        if dtype in ADDED:
+            ways.append(self._added)
         if dtype == DataType.F16:
             ways = [self._select]
         elif dtype in self.moved:
-            ways = [self._select, self._cast]
+            ways = [self._select, self._cast, *([self._added] if dtype in ADDED else [])]
         return self.rng.pick(ways)(dtype, left - 1)
 
     def inexact(self) -> Expr:
@@ -218,6 +221,9 @@ class ExpressionMaker:
         if self.options.u64 and dtype not in {F32, U64}:
             sources.append(U64)
         return ir.cast(dtype, self.make(self.rng.pick(sources), left))
+
+    def _added(self, dtype: DataType, left: int) -> Expr:
+        return added(self.rng, self.make, dtype, left, wide=self.options.u64)
 
     def _special(self, dtype: DataType, left: int) -> Expr:
         rng = self.rng

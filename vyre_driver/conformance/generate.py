@@ -33,6 +33,7 @@ _FLAT_SIZES = tuple(size for size in _SIZES if size[1:] == (1, 1))
 _GRIDS = ((1, 1, 1), (1, 1, 1), (2, 1, 1), (3, 1, 1), (2, 2, 1), (1, 2, 2))
 _NARROW = (DataType.U8, DataType.I8, DataType.U16, DataType.I16, DataType.F16)
 _COUNTING = (AtomicOp.ADD, AtomicOp.MIN, AtomicOp.MAX, AtomicOp.AND, AtomicOp.OR, AtomicOp.XOR)
+_ORDERLESS = (AtomicOp.MIN, AtomicOp.MAX)  # of f32, whose sums depend on the order
 _INEXACT = "quotients"
 _NAMES = {
     U32: "words",
@@ -48,7 +49,7 @@ _NAMES = {
     DataType.F16: "halves",
 }
 
-GENERATOR_VERSION = 2
+GENERATOR_VERSION = 3
 """What a seed means; whatever changes the programs of seeds must raise it. A golden digest holds this."""
 
 
@@ -108,12 +109,14 @@ def made_with(rng: RandomSource, options: Options, name: str) -> Case:
         outputs.setdefault(F32, []).append(buffers.written(_INEXACT, F32, total))
     counters = _counters(rng, options, buffers)
     shared = _shared(rng, options, size, moved)
-    writer = StatementMaker(rng, options, expressions, own, outputs, shared, counters, moved)
+    tally = _tally(rng, options)
+    writer = StatementMaker(rng, options, expressions, own, outputs, shared, counters, tally, moved)
     x, y, _ = size
     nodes = writer.top()
     if shared:
         nodes = [ir.let("own_place", ir.lid_x() + ir.lid_y() * x + ir.lid_z() * (x * y)), *nodes]
-    program = Program.new([*buffers.declared, *shared.values()], size, [ir.region(ROOT_GENERATOR, *nodes)])
+    inside = [*shared.values(), *(one for one, _ in tally)]
+    program = Program.new([*buffers.declared, *inside], size, [ir.region(ROOT_GENERATOR, *nodes)])
     inexact = {_INEXACT: tolerance_of(program)}
     return Case(name, program, tuple(buffers.inputs), grid, tolerances=inexact, subgroup_lanes=options.subgroup_lanes)
 
@@ -139,8 +142,16 @@ def _moved(rng: RandomSource, options: Options) -> list[DataType]:
 def _counters(rng: RandomSource, options: Options, buffers: _Buffers) -> list[tuple[BufferDecl, AtomicOp]]:
     if not options.atomics or rng.chance(50):
         return []
-    result = BufferDecl.read_write("counters", len(buffers.declared), U32).with_count(rng.between(1, 9))
-    return [(buffers.with_input(result, result.count), rng.pick(_COUNTING))]
+    dtype = rng.pick((U32, I32, F32))
+    result = BufferDecl.read_write("counters", len(buffers.declared), dtype).with_count(rng.between(1, 9))
+    return [(buffers.with_input(result, result.count), rng.pick(_ORDERLESS if dtype == F32 else _COUNTING))]
+
+
+def _tally(rng: RandomSource, options: Options) -> list[tuple[BufferDecl, AtomicOp]]:
+    if not (options.atomics and options.shared) or rng.chance(70):
+        return []
+    dtype = rng.pick((U32, I32, F32))
+    return [(BufferDecl.workgroup("tally", rng.between(1, 9), dtype), rng.pick(_ORDERLESS if dtype == F32 else _COUNTING))]
 
 
 def _shared(

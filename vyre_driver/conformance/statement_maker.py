@@ -1,8 +1,8 @@
 """Random statements whose result does not depend on the order of invocations.
 
 An invocation stores to its own element of an output, and loads that element only. Workgroup memory is exchanged: each
-invocation stores its own element, all meet at a barrier, each loads any element, all meet again. A buffer of counters knows one
-kind of atomic, whose results are unused. Nothing returns before the last barrier.
+invocation stores its own element, all meet at a barrier, each loads any element, all meet again. A buffer of counters, outside
+of workgroup memory and in it, knows one kind of atomic, whose results are unused. Nothing returns before the last barrier.
 
 Source: spec items 1.7 and 1.8 (V010, R020).
 """
@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.conformance.expression_maker import BOOL, I32, U32, U64, Known, computed_types
+from vyre_driver.conformance.expression_maker import BOOL, F32, I32, U32, U64, Known, computed_types
 from vyre_driver.ir import builders as ir
+from vyre_driver.ir.extension_builders import bitcast
 from vyre_driver.ir.operators import MemoryOrdering
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class StatementMaker:
     outputs: dict[DataType, list[BufferDecl]]
     shared: dict[DataType, BufferDecl]
     counters: list[tuple[BufferDecl, AtomicOp]]
+    tally: list[tuple[BufferDecl, AtomicOp]]
     moved: Sequence[DataType]
 
     def __post_init__(self) -> None:
@@ -89,6 +91,8 @@ class StatementMaker:
             ways.append(self._atomic)
         if self.shared and is_uniform:
             ways += [self._exchange, self._exchange]
+        if self.tally and is_uniform:
+            ways += [self._counted, self._counted]
         if self.options.subgroups and is_uniform:
             ways += [self._subgroup, self._subgroup]
         if nesting < 3:
@@ -132,13 +136,30 @@ class StatementMaker:
     def _atomic(self) -> list[Node]:
         buffer, op = self.rng.pick(self.counters)
         index = self.expressions.make(U32, 2) % 12
-        value = self.expressions.make(U32, 2)
+        value = self._operand(buffer)
         name = self._name()
         node = ir.let(name, ir.atomic(op, buffer, index, value))
         if self.options.unordered:
             self.expressions.variables.append(Known(name, U32))
             return [node]
         return [ir.if_(self.expressions.condition(), [node])] if self.rng.chance(50) else [node]
+
+    def _operand(self, buffer: BufferDecl) -> Expr:
+        """Return the value of an atomic: a word, or the bits of an f32."""
+        if buffer.element != F32:
+            return self.expressions.make(U32, 2)
+        return bitcast(U32, self.expressions.make(F32, 2))
+
+    def _counted(self) -> list[Node]:
+        """Apply atomics to workgroup memory, some of an if, and load an element behind a barrier."""
+        rng, expressions = self.rng, self.expressions
+        buffer, op = rng.pick(self.tally)
+        node: Node = ir.let(self._name(), ir.atomic(op, buffer, expressions.make(U32, 2) % 12, self._operand(buffer)))
+        node = ir.if_(expressions.condition(), [node]) if rng.chance(50) else node
+        name, place = self._name(), expressions.make(U32, 1) % 10
+        expressions.variables.append(Known(name, buffer.element))
+        expressions.forget()
+        return [node, ir.barrier(rng.pick(_ORDERINGS)), ir.let(name, ir.load(buffer, place)), ir.barrier()]
 
     def _exchange(self) -> list[Node]:
         rng, expressions = self.rng, self.expressions

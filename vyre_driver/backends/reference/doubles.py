@@ -1,4 +1,4 @@
-"""Operators on f64, which are carried as words of their bits: IEEE 754's, with subnormals, each result rounded once.
+"""Operators on f64, which are carried as words of their bits: IEEE 754's, with subnormals and one NaN, each rounded once.
 
 Source: docs/ir.md, "Operators of this package".
 """
@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.backends.reference import floats
+from vyre_driver.ir.operators import BinOp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.backends.reference.values import Values
+_NAN = np.uint64(0x7FF8 << 48)
 
 
 def numbers(bits: Values) -> Values:
@@ -25,7 +27,12 @@ def numbers(bits: Values) -> Values:
 
 
 def _on_numbers(function: Callable[..., Values]) -> Callable[..., Values]:
-    return lambda *bits: np.ascontiguousarray(function(*map(numbers, bits))).view(np.uint64)
+    return lambda *bits: _held(function(*map(numbers, bits)))
+
+
+def _held(values: Values) -> Values:
+    """Return the words of f64, of NaNs those of the one NaN."""
+    return np.where(np.isnan(values), _NAN, np.ascontiguousarray(values).view(np.uint64))
 
 
 def _fma(a: Values, b: Values, c: Values) -> Values:
@@ -68,7 +75,7 @@ def _cut_bits(dtype: type[np.uint32 | np.int32 | np.uint64 | np.int64]) -> Calla
 
 
 def _from(values: Values) -> Values:
-    return values.astype(np.float64).view(np.uint64)
+    return _held(values.astype(np.float64))
 
 
 DOUBLES: dict[str, Callable[..., Values]] = {
@@ -76,8 +83,8 @@ DOUBLES: dict[str, Callable[..., Values]] = {
     "sub<f64>": _on_numbers(np.subtract),
     "mul<f64>": _on_numbers(np.multiply),
     "div<f64>": _on_numbers(np.divide),
-    "min<f64>": _on_numbers(np.fmin),
-    "max<f64>": _on_numbers(np.fmax),
+    "min<f64>": _on_numbers(floats.BINARY[BinOp.MIN]),
+    "max<f64>": _on_numbers(floats.BINARY[BinOp.MAX]),
     "negate<f64>": _on_numbers(np.negative),
     "abs<f64>": _on_numbers(np.abs),
     "sqrt<f64>": _on_numbers(np.sqrt),

@@ -40,7 +40,7 @@ def _remainder(code: Code, size: int, divisor: int) -> int:
     fraction, by = _fraction(code, size), _fraction(code, divisor)
     exponents = [code.op(Ins.ShiftRightLogical, code.u32, one, code.const(_SHIFT)) for one in (size, divisor)]
     is_more = code.op(Ins.UGreaterThan, code.bool, *exponents)
-    steps = code.op(Ins.Select, code.u32, is_more, code.op(Ins.ISub, code.u32, *exponents), code.const(0))
+    steps = code.op(Ins.Select, code.u32, is_more, integers.sub(code, *exponents), code.const(0))
     rest = code.variable(code.u32)
     code.effect(Ins.Store, rest, code.op(Ins.UMod, code.u32, fraction, by))
     turns = code.op(Ins.ShiftRightLogical, code.u32, steps, code.const(_A_TURN))
@@ -65,9 +65,9 @@ def _fraction(code: Code, size: int) -> int:
 def _normalized(code: Code, rest: int, divisor: int) -> int:
     """Return the bits of a rest in units of the divisor's last place; 0 of one below the least normal number."""
     exponent = code.op(Ins.ShiftRightLogical, code.u32, divisor, code.const(_SHIFT))
-    zeros = code.op(Ins.ISub, code.u32, integers.clz(code, rest), code.const(8))
+    zeros = integers.sub(code, integers.clz(code, rest), code.const(8))
     is_normal = code.op(Ins.UGreaterThan, code.bool, exponent, zeros)
-    upper = code.op(Ins.ShiftLeftLogical, code.u32, code.op(Ins.ISub, code.u32, exponent, zeros), code.const(_SHIFT))
+    upper = code.op(Ins.ShiftLeftLogical, code.u32, integers.sub(code, exponent, zeros), code.const(_SHIFT))
     shift = integers.bit_and(code, zeros, code.const(31))
     below = code.op(Ins.BitwiseAnd, code.u32, code.op(Ins.ShiftLeftLogical, code.u32, rest, shift), code.const(_FRACTION))
     found = code.op(Ins.BitwiseOr, code.u32, upper, below)

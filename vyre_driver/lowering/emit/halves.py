@@ -46,7 +46,7 @@ def to_f16(code: Code, operand: int) -> int:
     """Return the bits of the nearest f16, of two equally near ones the even one; of a NaN those of the one NaN."""
     bits = code.bits(operand)
     size = code.op(Ins.BitwiseAnd, code.u32, bits, code.const(floats.MAGNITUDE))
-    normal = _rounded(code, code.op(Ins.ISub, code.u32, size, code.const(_BIAS)), code.const(_DROPPED))
+    normal = _rounded(code, integers.sub(code, size, code.const(_BIAS)), code.const(_DROPPED))
     found = code.op(Ins.Select, code.u32, _below(code, size, _SMALL), _subnormal(code, size), normal)
     found = code.op(Ins.Select, code.u32, _below(code, size, _OVERFLOW), found, code.const(_INFINITY))
     upper = code.op(Ins.ShiftRightLogical, code.u32, bits, code.const(16))
@@ -59,7 +59,7 @@ def to_f16(code: Code, operand: int) -> int:
 def _subnormal(code: Code, size: int) -> int:
     """Return the bits of an f16 below its least normal: the fraction, with its upper bit, in steps of 2^-24."""
     exponent = code.op(Ins.ShiftRightLogical, code.u32, size, code.const(23))
-    wanted = code.op(Ins.ISub, code.u32, code.const(126), exponent)
+    wanted = integers.sub(code, code.const(126), exponent)
     shift = code.glsl(Glsl.UMin, code.u32, wanted, code.const(_MOST_SHIFTED))
     fraction = code.op(Ins.BitwiseAnd, code.u32, size, code.const(_FRACTION))
     return _rounded(code, code.op(Ins.BitwiseOr, code.u32, fraction, code.const(_IMPLICIT)), shift)
@@ -72,9 +72,9 @@ def _rounded(code: Code, word: int, shift: int) -> int:
     """
     kept = code.op(Ins.ShiftRightLogical, code.u32, word, shift)
     odd = code.op(Ins.BitwiseAnd, code.u32, kept, code.const(1))
-    before = code.op(Ins.ISub, code.u32, shift, code.const(1))
+    before = integers.sub(code, shift, code.const(1))
     half = code.op(Ins.ShiftLeftLogical, code.u32, code.const(1), before)
-    less = code.op(Ins.ISub, code.u32, half, code.const(1))
+    less = integers.sub(code, half, code.const(1))
     total = code.op(Ins.IAdd, code.u32, code.op(Ins.IAdd, code.u32, word, less), odd)
     return code.op(Ins.ShiftRightLogical, code.u32, total, shift)
 

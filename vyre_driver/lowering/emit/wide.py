@@ -159,7 +159,7 @@ def shift_right(code: Code, operand: int, right: int, *, signed: bool) -> int:
 def _counts(code: Code, count: int) -> tuple[int, int, int]:
     """Return a count modulo 32, 31 less that, and whether the count is 32 or more."""
     within = integers.bit_and(code, count, code.const(31))
-    rest = code.op(Ins.ISub, code.u32, code.const(31), within)
+    rest = integers.sub(code, code.const(31), within)
     return within, rest, code.op(Ins.UGreaterThanEqual, code.bool, count, code.const(32))
 
 

@@ -29,7 +29,7 @@ def from_unsigned(code: Code, operand: int) -> int:
     more = code.op(Ins.INotEqual, code.bool, rest, code.const(0))
     sticky = code.op(Ins.Select, code.u32, more, code.const(1), code.const(0))
     number = code.op(Ins.ConvertUToF, code.f32, code.op(Ins.BitwiseOr, code.u32, top, sticky))
-    exponent = code.op(Ins.ISub, code.u32, code.const(_EXPONENT_OF_TWO_TO_32), zeros)
+    exponent = integers.sub(code, code.const(_EXPONENT_OF_TWO_TO_32), zeros)
     scale = floats.of_bits(code, code.op(Ins.ShiftLeftLogical, code.u32, exponent, code.const(23)))
     return code.normal(floats.exact(code, Ins.FMul, code.f32, number, scale))
 

@@ -38,6 +38,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "vyre_driver.errors": (),
     "vyre_driver.identity": (),
     "vyre_driver.ir": (),
+    "vyre_driver.ir.functions": (),
     "vyre_driver.kernels": (),
     "vyre_driver.specialization": (),
 }

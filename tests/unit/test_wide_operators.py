@@ -13,9 +13,24 @@ import pytest
 from vyre_driver.backends.reference import run
 from vyre_driver.backends.reference.doubles import DOUBLES
 from vyre_driver.errors import UnsupportedFeature
-from vyre_driver.ir import BufferDecl, DataType, Program, convert, floor_divide, floor_modulo, gid_x, load, operation, store
+from vyre_driver.ir import (
+    BufferDecl,
+    DataType,
+    Program,
+    convert,
+    floor_divide,
+    floor_modulo,
+    fma,
+    gid_x,
+    load,
+    operation,
+    select,
+    sqrt,
+    store,
+    var,
+)
 from vyre_driver.ir.extensions import extension
-from vyre_driver.ir.operators import BinOp, UnOp
+from vyre_driver.ir.operators import BinOp, TernaryOp, UnOp
 from vyre_driver.lowering.emit import LoweringTarget
 
 if TYPE_CHECKING:
@@ -132,11 +147,20 @@ def test_a_whole_number_becomes_the_nearest_float_and_a_float_is_cut(source: Dat
     assert computed(lambda a: convert(source, a), source, a=(target, given)) == whole_ones
 
 
+def test_an_operation_is_the_irs_own_where_it_has_one() -> None:
+    a, b = var("a", F32), var("b", F32)
+    assert operation(BinOp.ADD, F32, a, 2.0) == a + 2.0
+    assert operation(UnOp.SQRT, F32, a) == sqrt(a)
+    assert operation(TernaryOp.FMA, F32, a, b, 1.0) == fma(a, b, 1.0)
+    assert operation(TernaryOp.SELECT, F32, a < b, a, b) == select(a < b, a, b)
+    assert operation(BinOp.LT, U64, var("c", U64), 3) == (var("c", U64) < 3)
+
+
 def test_an_fma_of_f64_rounds_once() -> None:
     near = 1 + 2.0**-52
     cases = [(near, near, -(1 + 2.0**-51), 2.0**-104), (1e308, 10.0, -math.inf, -math.inf), (1e308, 10.0, 0.0, math.inf)]
     columns = {name: (F64, [case[place] for case in cases]) for place, name in enumerate("abc")}
-    found = computed(lambda a, b, c: extension("fma<f64>", a, b, c), F64, **columns)
+    found = computed(lambda a, b, c: operation(TernaryOp.FMA, F64, a, b, c), F64, **columns)
     assert found == [case[3] for case in cases]
 
 

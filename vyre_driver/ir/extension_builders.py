@@ -9,12 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.arithmetic import Binary, Unary, literal
-from vyre_driver.ir.builders import select
+from vyre_driver.ir.builders import fma, select
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast
 from vyre_driver.ir.extensions import EXTENSIONS, extension
 from vyre_driver.ir.fields import refuse
-from vyre_driver.ir.operators import BinOp, UnOp
+from vyre_driver.ir.operators import BinOp, TernaryOp, UnOp
 from vyre_driver.ir.validation.operator_types import is_castable
 
 if TYPE_CHECKING:
@@ -70,17 +70,21 @@ def pack_bf16(value: Expr | Number) -> Expr:
     return extension("pack_bf16", literal(value, DataType.F32))
 
 
-def operation(op: BinOp | UnOp, dtype: DataType, *operands: Expr | Number) -> Expr:
+def operation(op: BinOp | UnOp | TernaryOp, dtype: DataType, *operands: Expr | Number) -> Expr:
     """Return an operator on operands of a type: the IR's, or ours where the IR has none for u64, i64 and f64.
 
     Counts of shifts are u32. Of 64-bit integers a quotient or remainder by 0 is 0; quotients are rounded to zero, and a
     remainder has the sign of the dividend.
     """
     types = [DataType.U32 if place and op in _SHIFTS else dtype for place in range(len(operands))]
+    if op is TernaryOp.SELECT:
+        types[0] = DataType.Bool
     given = [literal(one, wanted) for one, wanted in zip(operands, types, strict=True)]
     name = f"{op.name.lower()}<{dtype}>"
     if name in EXTENSIONS:
         return extension(name, *given)
+    if isinstance(op, TernaryOp):
+        return fma(*given) if op is TernaryOp.FMA else select(*given)
     made = _MADE.get((op, dtype))
     if made is not None:
         return made(*given)

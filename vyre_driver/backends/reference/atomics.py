@@ -9,7 +9,9 @@ docs/ir.md, "Atomics" (i32 and f32).
 
 from __future__ import annotations
 
+import math
 import operator
+import struct
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
 SUPPORTED_ATOMICS = frozenset({*AtomicOp} - {AtomicOp.COMPARE_EXCHANGE_WEAK, AtomicOp.FETCH_NAND})
 
 _U32 = 0xFFFF_FFFF
-_SIGN = 0x8000_0000
+_SIGN, _MAGNITUDE, _INFINITY, _NAN = 0x8000_0000, 0x7FFF_FFFF, 0x7F80_0000, 0x7FC0_0000
+_FLOAT, _WORD = struct.Struct("<f"), struct.Struct("<I")
 # The number of those that commute when the result is unused, for order.AccessLog.
 _COMMUTING = {
     AtomicOp.ADD: 1,
@@ -98,9 +101,8 @@ def updated(data: NDArray[Any], op: AtomicOp, places: Places, values: Words, exp
 
 
 def _combining(op: AtomicOp, dtype: np.dtype[Any]) -> Callable[[int, int], int] | None:
-    if dtype == np.float32 and op in _OF_FLOATS:
-        function = _OF_FLOATS[op]
-        return lambda old, value: int(function(np.array([old], np.uint32), np.array([value], np.uint32))[0])
+    if dtype == np.float32 and op in _ONE_BY_ONE_OF_FLOATS:
+        return _ONE_BY_ONE_OF_FLOATS[op]
     return (_OF_SIGNED if dtype == np.int32 else _ONE_BY_ONE).get(op, _ONE_BY_ONE.get(op))
 
 
@@ -132,6 +134,40 @@ def _chosen(is_better: Callable[[Words, Words], Any]) -> Callable[[Words, Words]
     return choose
 
 
+def _sum_of_one(old: int, value: int) -> int:
+    """Return what :func:`_sum` does of two, without arrays: the sum of two f32 in f64 is rounded to f32 as if at once."""
+    left, right = (_number(word if word & _INFINITY else word & _SIGN) for word in (old, value))
+    total = left + right
+    if math.isnan(total):
+        return _NAN
+    try:
+        word = int(_WORD.unpack(_FLOAT.pack(total))[0])
+    except OverflowError:
+        return _INFINITY | (_SIGN if total < 0 else 0)
+    return word if word & _INFINITY else word & _SIGN
+
+
+def _number(word: int) -> float:
+    return float(_FLOAT.unpack(_WORD.pack(word))[0])
+
+
+def _chosen_of_one(sign: int) -> Callable[[int, int], int]:
+    """Return what :func:`_chosen` gives does of two: the lesser for 1, the greater for -1."""
+
+    def choose(old: int, value: int) -> int:
+        if value & _MAGNITUDE > _INFINITY:
+            return old
+        ranks = [word ^ _U32 if word & _SIGN else word | _SIGN for word in (old, value)]
+        return value if old & _MAGNITUDE > _INFINITY or sign * ranks[1] < sign * ranks[0] else old
+
+    return choose
+
+
+_ONE_BY_ONE_OF_FLOATS: dict[AtomicOp, Callable[[int, int], int]] = {
+    AtomicOp.ADD: _sum_of_one,
+    AtomicOp.MIN: _chosen_of_one(1),
+    AtomicOp.MAX: _chosen_of_one(-1),
+}
 _OF_FLOATS: dict[AtomicOp, Callable[[Words, Words], Words]] = {
     AtomicOp.ADD: _sum,
     AtomicOp.MIN: _chosen(np.less),

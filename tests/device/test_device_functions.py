@@ -20,7 +20,7 @@ pytestmark = pytest.mark.device
 
 U32, F32 = DataType.U32, DataType.F32
 COUNT = 1 << 14
-DIVIDING = frozenset({"power", "atan2", "hypot", "asinh", "acosh", "atanh"})
+DIVIDING = frozenset({"power", "atan2", "hypot", "asinh", "acosh", "atanh", "floor_divide"})
 """Of which a device may be a few steps farther off: Vulkan allows quotients 2.5, and roots as many."""
 
 

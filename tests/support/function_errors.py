@@ -40,6 +40,11 @@ def _positive(rng: np.random.Generator, count: int) -> Floats:
     return np.abs(_bits(rng, count))
 
 
+def _moderate(rng: np.random.Generator, count: int) -> Floats:
+    """Numbers of every size whose remainders are not subnormals, which are 0 here."""
+    return np.ldexp(rng.uniform(-2, 2, count), rng.integers(-60, 60, count)).astype(np.float32)
+
+
 def _between(low: float, high: float) -> Callable[[np.random.Generator, int], Floats]:
     return lambda rng, count: rng.uniform(low, high, count).astype(np.float32)
 
@@ -72,6 +77,8 @@ FUNCTIONS = {
     "atan2": Function(np.arctan2, 1.8, ((_bits, _bits), (_UNIT, _UNIT))),
     "hypot": Function(np.hypot, 1.2, ((_bits, _bits), (_UNIT, _UNIT))),
     "fmod": Function(np.fmod, 0.0, ((_bits, _bits), (_between(-1000, 1000), _UNIT))),
+    "remainder": Function(np.remainder, 0.5, ((_moderate, _moderate), (_between(-1000, 1000), _UNIT))),
+    "floor_divide": Function(np.floor_divide, 2.0, ((_moderate, _moderate), (_between(-1000, 1000), _UNIT))),
     "copysign": Function(np.copysign, 0.0, ((_bits, _bits),)),
     "round_half_even": _of_one(np.rint, 0.0, _between(-100, 100)),
     "log10": _of_one(np.log10, 1.9, _between(0.5, 2)),

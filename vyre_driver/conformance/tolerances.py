@@ -43,6 +43,7 @@ TOLERANCES: dict[object, Tolerance] = {
     "power": ELEMENTARY,
     "atan2": Tolerance(8),
     "hypot": Tolerance(8),
+    "floor_divide": Tolerance(8),
     "asinh": Tolerance(16),
     "acosh": Tolerance(16),
     "atanh": Tolerance(16),

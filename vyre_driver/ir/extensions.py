@@ -27,24 +27,22 @@ _U64, _I64, _F64 = DataType.U64, DataType.I64, DataType.F64
 
 
 class ExtensionOperator(NamedTuple):
-    """An operator: its name, the types that each operand may have, and the type of its result.
+    """An operator: its name, the types that each operand may have, the type of its result, and what it is on the wire.
 
-    The name is what the text of a program shows, and what the number on the wire is made of.
+    The name is what the text of a program shows, and what the number on the wire is made of. ``needs_f64``: it computes with
+    f64, which not every device has.
     """
 
     name: str
     operands: tuple[tuple[DataType, ...], ...]
     result: DataType
+    op: OpaqueOp
+    needs_f64: bool
 
-    @property
-    def needs_f64(self) -> bool:
-        """Whether it computes with f64, which not every device has."""
-        return self.result == _F64 or any(_F64 in types for types in self.operands)
 
-    @property
-    def op(self) -> OpaqueOp:
-        """The operator on the wire."""
-        return OpaqueOp(extension_id(f"vyre_driver.{self.name}"))
+def _operator(name: str, operands: tuple[tuple[DataType, ...], ...], result: DataType) -> ExtensionOperator:
+    needs_f64 = result == _F64 or any(_F64 in types for types in operands)
+    return ExtensionOperator(name, operands, result, OpaqueOp(extension_id(f"vyre_driver.{name}")), needs_f64)
 
 
 class Application(NamedTuple):
@@ -57,11 +55,11 @@ class Application(NamedTuple):
 def _operators() -> Iterator[ExtensionOperator]:
     words = (_U32, _I32, _F32)
     for target in words:
-        yield ExtensionOperator(f"bitcast<{target}>", (words,), target)
+        yield _operator(f"bitcast<{target}>", (words,), target)
     for half in (_F16, _BF16):
         yield from (_conversion(half, _F32), _conversion(_F32, half))
-        yield ExtensionOperator(f"unpack_{half}", ((_U32,),), _F32)
-        yield ExtensionOperator(f"pack_{half}", ((_F32,),), _U32)
+        yield _operator(f"unpack_{half}", ((_U32,),), _F32)
+        yield _operator(f"pack_{half}", ((_F32,),), _U32)
     for wide in (_U64, _I64):
         names = ("mul", "div", "mod", "bit_and", "bit_or", "bit_xor", "min", "max")
         yield from (_of(name, wide, wide, wide) for name in (("add", "sub", *names) if wide == _I64 else names))
@@ -70,20 +68,20 @@ def _operators() -> Iterator[ExtensionOperator]:
     yield from (_of(name, _F64, _F64, _F64) for name in ("add", "sub", "mul", "div", "min", "max"))
     yield from (_of(name, _F64, _F64) for name in ("negate", "abs", "sqrt", "floor", "ceil", "trunc"))
     yield _of("fma", _F64, _F64, _F64, _F64)
-    for name in ("power", "atan2", "hypot", "copysign", "fmod"):
-        yield ExtensionOperator(name, ((_F32,), (_F32,)), _F32)
+    for name in ("power", "atan2", "hypot", "copysign", "fmod", "remainder", "floor_divide"):
+        yield _operator(name, ((_F32,), (_F32,)), _F32)
     for name in ("round_half_even", "log10", "log1p", "expm1", "exp10", "cbrt", "erf", "asinh", "acosh", "atanh"):
-        yield ExtensionOperator(name, ((_F32,),), _F32)
+        yield _operator(name, ((_F32,),), _F32)
     for other in (_F32, _U32, _I32, _U64, _I64):
         yield from (_conversion(other, _F64), _conversion(_F64, other))
 
 
 def _of(name: str, result: DataType, *operands: DataType) -> ExtensionOperator:
-    return ExtensionOperator(f"{name}<{result}>", tuple((one,) for one in operands), result)
+    return _operator(f"{name}<{result}>", tuple((one,) for one in operands), result)
 
 
 def _conversion(source: DataType, target: DataType) -> ExtensionOperator:
-    return ExtensionOperator(f"{source}_to_{target}", ((source,),), target)
+    return _operator(f"{source}_to_{target}", ((source,),), target)
 
 
 EXTENSIONS = {one.name: one for one in _operators()}

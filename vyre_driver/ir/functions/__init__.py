@@ -26,11 +26,13 @@ __all__ = [
     "erf",
     "exp10",
     "expm1",
+    "floor_divide",
     "fmod",
     "hypot",
     "log1p",
     "log10",
     "power",
+    "remainder",
     "round_half_even",
 ]
 
@@ -57,6 +59,16 @@ def hypot(x: Expr | Number, y: Expr | Number) -> Expr:
 def fmod(x: Expr | Number, y: Expr | Number) -> Expr:
     """Return the remainder of x by y with the sign of x; exact, NaN by 0."""
     return _of_f32("fmod", x, y)
+
+
+def remainder(x: Expr | Number, y: Expr | Number) -> Expr:
+    """Return the remainder of x by y with the sign of y, as Python's ``%``; NaN by 0."""
+    return _of_f32("remainder", x, y)
+
+
+def floor_divide(x: Expr | Number, y: Expr | Number) -> Expr:
+    """Return the quotient rounded down, as Python's ``//``; by 0 an infinity, or NaN."""
+    return _of_f32("floor_divide", x, y)
 
 
 def copysign(x: Expr | Number, y: Expr | Number) -> Expr:

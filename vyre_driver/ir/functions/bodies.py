@@ -9,7 +9,7 @@ from vyre_driver.ir.arithmetic import Var
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast
 from vyre_driver.ir.extensions import EXTENSIONS, application
-from vyre_driver.ir.functions import angles, exponentials, logarithms, powers
+from vyre_driver.ir.functions import angles, exponentials, logarithms, powers, quotients
 from vyre_driver.ir.walks import OPERANDS
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ _BODIES: dict[str, Callable[..., Expr]] = {
     "atan2": angles.atan2,
     "hypot": angles.hypot,
     "copysign": angles.copysign,
+    "remainder": quotients.remainder,
+    "floor_divide": quotients.floor_divide,
     "cbrt": angles.cbrt,
     "log10": logarithms.log10,
     "log1p": logarithms.log1p,

@@ -1,9 +1,10 @@
 """What a warm call spends on proof: all that a kernel does with its arguments before it runs, and what binding again takes.
 
 "proof" is all of a call but running it: push constants checked and packed, types, shapes, groups and counts compared with the
-call proven last, arrays looked at for gaps; "keywords" is the same with push constants as keyword arguments. "other form" is
-the same where calls of two forms take turns, "anew" the proof from the ground up, which the first call of a form gets besides.
-"plain" is the plain-Python twin of the compiled part.
+call proven last, arrays looked at for gaps; "keywords" is the same with push constants as keyword arguments. "out" is the same
+with the last array as ``out`` too, which has to be like the one proven, writable and without gaps. "other form" is the same
+where calls of two forms take turns, "anew" the proof from the ground up, which the first call of a form gets besides. "plain"
+is the plain-Python twin of the compiled part. "whole call, out" has no new array for the result.
 """
 
 from __future__ import annotations
@@ -68,11 +69,15 @@ def cases(driver: Driver, number: int) -> dict[str, Mapping[str, Callable[[], fl
     members = module.reflection.push_constants
 
     def prove(given: tuple[Any, ...]) -> object:
-        found = kernel._again(given, {}, None, _PUSH, None)  # noqa: SLF001 -- a call without its run
+        found = kernel._again(given, {}, None, _PUSH, None, None)  # noqa: SLF001 -- a call without its run
         return found or prove_other(given)
 
+    def prove_out(given: tuple[Any, ...]) -> object:
+        found = kernel._again(given, {}, None, _PUSH, None, given[-1])  # noqa: SLF001 -- the same
+        return found or kernel(*given, push_constants=_PUSH, out=given[-1])
+
     def prove_named(given: tuple[Any, ...], **named: object) -> object:
-        return kernel._again(given, named, None, None, None)  # noqa: SLF001 -- the same
+        return kernel._again(given, named, None, None, None, None)  # noqa: SLF001 -- the same
 
     def prove_other(given: tuple[Any, ...]) -> object:
         options = CallOptions(push_constants=_PUSH)
@@ -93,10 +98,12 @@ def cases(driver: Driver, number: int) -> dict[str, Mapping[str, Callable[[], fl
         "call with 4 arrays, 2 push constants": {
             "proof": loop(lambda: prove(first), number),
             "keywords": loop(lambda: prove_named(first, alpha=2.0, count=256), number),
+            "out": loop(lambda: prove_out(first), number),
             "other form": loop(lambda: prove(next(turns)), number),
             "anew": loop(prove_anew, number),
             "plain": loop(prove_plainly, number),
             "whole call": loop(lambda: kernel(*first, push_constants=_PUSH), max(number // 20, 5)),
+            "whole call, out": loop(lambda: kernel(*first, push_constants=_PUSH, out=first[-1]), max(number // 20, 5)),
         },
         "4 resident buffers, 2 push constants": {
             "bind again": loop(lambda: kernel.bind(*buffers, push_constants=_PUSH), number),

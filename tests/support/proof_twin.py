@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def call_form(arrays: tuple[Any, ...], groups: Any, out_shapes: Any) -> tuple[Any, Any, Any] | None:  # noqa: ANN401 -- any call
+def call_form(arrays: tuple[Any, ...], groups: Any, out_shapes: Any, out: Any = None) -> tuple[Any, Any, Any, Any] | None:  # noqa: ANN401 -- any call
     """What decides whether a call fits; None when something is of an unusual type."""
     if not all(type(array) is np.ndarray for array in arrays):
         return None
@@ -18,17 +19,31 @@ def call_form(arrays: tuple[Any, ...], groups: Any, out_shapes: Any) -> tuple[An
         return None
     if out_shapes and not (type(out_shapes) is dict and all(map(_is_plain, out_shapes.values()))):
         return None
+    targets = out if type(out) is tuple else (out,)
+    if not all(one is None or type(one) is np.ndarray for one in targets):
+        return None
     forms = tuple((array.dtype, array.shape) for array in arrays)
-    return forms, None if groups is None else tuple(groups), tuple(out_shapes.items()) if out_shapes else None
+    wanted = None if out is None else tuple(None if one is None else (one.dtype, one.shape) for one in targets)
+    return forms, None if groups is None else tuple(groups), tuple(out_shapes.items()) if out_shapes else None, wanted
 
 
 def _is_plain(count: object) -> bool:
     return type(count) is int or (type(count) is tuple and all(type(one) is int for one in count))
 
 
-def matches(form: object, arrays: tuple[Any, ...], groups: object, out_shapes: object) -> bool:
+def matches(form: object, arrays: tuple[Any, ...], groups: object, out_shapes: object, out: object = None) -> bool:
     """Whether a call has that form."""
-    return call_form(arrays, groups, out_shapes) == form
+    return call_form(arrays, groups, out_shapes, out) == form
+
+
+def as_targets(out: Any) -> tuple[Any, ...] | None:  # noqa: ANN401 -- an array, or a tuple of arrays and None
+    """The targets as a tuple; None where one cannot be written to as it is, two share memory, or there are more than 16."""
+    targets = out if type(out) is tuple else (out,)
+    arrays = [one for one in targets if one is not None]
+    if len(targets) > 16 or not all(one.flags.c_contiguous and one.flags.writeable for one in arrays):
+        return None
+    pairs = itertools.combinations(arrays, 2)
+    return None if any(np.shares_memory(one, other) for one, other in pairs) else targets
 
 
 def as_contiguous(

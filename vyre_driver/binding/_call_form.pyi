@@ -3,13 +3,14 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-Form: TypeAlias = tuple[object, object, object]
+Form: TypeAlias = tuple[object, object, object, object]
 
 def call_form(
     arrays: tuple[object, ...],
     groups: Sequence[int] | None,
     out_shapes: Mapping[str, int | tuple[int, ...]] | None,
     array_type: type,
+    out: object = None,
 ) -> Form | None: ...
 def matches(
     form: Form,
@@ -17,7 +18,9 @@ def matches(
     groups: Sequence[int] | None,
     out_shapes: Mapping[str, int | tuple[int, ...]] | None,
     array_type: type,
+    out: object = None,
 ) -> bool: ...
+def as_targets(out: object) -> tuple[NDArray[Any] | None, ...] | None: ...
 def plain_workgroups(given: object) -> tuple[int, int, int] | None: ...
 def as_contiguous(
     arrays: tuple[object, ...], positions: tuple[int | None, ...], copied: Callable[[Any], NDArray[Any]]

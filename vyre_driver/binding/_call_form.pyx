@@ -5,7 +5,9 @@ What is out of the ordinary is left to the plain code, which proves it from the 
 Nothing here imports the rest of the package. Plain twins stand in tests/support/proof_twin.py.
 """
 
+from cpython.buffer cimport PyBuffer_Release
 from cpython.dict cimport PyDict_GetItemWithError
+from cpython.exc cimport PyErr_Clear
 from cpython.float cimport PyFloat_AS_DOUBLE
 from cpython.object cimport Py_EQ, PyObject, PyObject_RichCompareBool
 from cpython.ref cimport Py_INCREF
@@ -17,7 +19,11 @@ from libc.string cimport memcpy, memset
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
 
+    int get_buffer "PyObject_GetBuffer"(object exporter, Py_buffer* view, int flags)
+    const int PyBUF_WRITABLE
+
 cdef enum:
+    MOST_TARGETS = 16
     MOST_WORDS = 64
     UNSIGNED = 0
     SIGNED = 1
@@ -54,41 +60,83 @@ cdef object plain_counts(object out_shapes):
     return tuple((<dict> out_shapes).items()) if out_shapes else None
 
 
-def call_form(tuple arrays not None, object groups, object out_shapes, type array_type not None) -> tuple | None:
-    """Return what decides whether a call fits, to be compared: (dtype, shape) of each array, groups, counts.
+cdef object target_forms(object out, type array_type):
+    """Return (dtype, shape) of each array in ``out``, None of None, False of anything else."""
+    cdef object one
+    cdef list forms = []
+    if out is None:
+        return None
+    for one in <tuple> out if type(out) is tuple else (out,):
+        if one is not None and type(one) is not array_type:
+            return False
+        forms.append(None if one is None else (one.dtype, one.shape))
+    return tuple(forms)
+
+
+def call_form(
+    tuple arrays not None, object groups, object out_shapes, type array_type not None, object out=None
+) -> tuple | None:
+    """Return what decides whether a call fits, to be compared: (dtype, shape) of each array, groups, counts, targets likewise.
 
     None when something is of an unusual type: 1.0 equals 1, and is not a number of workgroups.
     """
-    cdef object array, counts
+    cdef object array, counts, targets
     cdef list forms = []
     if groups is not None and not are_plain(groups):
         return None
     counts = plain_counts(out_shapes)
-    if counts is False:
+    targets = target_forms(out, array_type)
+    if counts is False or targets is False:
         return None
     for array in arrays:
         if type(array) is not array_type:
             return None
         forms.append((array.dtype, array.shape))
-    return tuple(forms), None if groups is None else tuple(groups), counts
+    return tuple(forms), None if groups is None else tuple(groups), counts, targets
 
 
-def matches(tuple form not None, tuple arrays not None, object groups, object out_shapes, type array_type not None) -> bool:
+cdef inline bint is_like(object array, tuple form, type array_type) except -1:
+    """Whether it is an array of this (dtype, shape)."""
+    cdef object held
+    if type(array) is not array_type:
+        return False
+    held = array.dtype
+    if held is not form[0] and not PyObject_RichCompareBool(held, form[0], Py_EQ):
+        return False
+    return PyObject_RichCompareBool(array.shape, form[1], Py_EQ)
+
+
+cdef bint are_like(object out, object forms, type array_type) except -1:
+    """Whether the targets of a call have these forms, which ``target_forms`` gave for an earlier one."""
+    cdef object one, form
+    cdef Py_ssize_t i
+    if out is None or forms is None:
+        return out is forms
+    if type(out) is not tuple:
+        return len(<tuple> forms) == 1 and (<tuple> forms)[0] is not None and is_like(out, (<tuple> forms)[0], array_type)
+    if len(<tuple> out) != len(<tuple> forms):
+        return False
+    for i in range(len(<tuple> out)):
+        one, form = (<tuple> out)[i], (<tuple> forms)[i]
+        if one is None or form is None:
+            if one is not form:
+                return False
+        elif not is_like(one, <tuple> form, array_type):
+            return False
+    return True
+
+
+def matches(
+    tuple form not None, tuple arrays not None, object groups, object out_shapes, type array_type not None, object out=None
+) -> bool:
     """Whether a call has this form, which ``call_form`` gave for an earlier one."""
     cdef tuple forms = <tuple> form[0]
-    cdef tuple one
-    cdef object array, held
+    cdef object held
     cdef Py_ssize_t i
-    if len(arrays) != len(forms):
+    if len(arrays) != len(forms) or not are_like(out, form[3], array_type):
         return False
     for i in range(len(arrays)):
-        array, one = arrays[i], <tuple> forms[i]
-        if type(array) is not array_type:
-            return False
-        held = array.dtype
-        if held is not one[0] and not PyObject_RichCompareBool(held, one[0], Py_EQ):
-            return False
-        if not PyObject_RichCompareBool(array.shape, one[1], Py_EQ):
+        if not is_like(arrays[i], <tuple> forms[i], array_type):
             return False
     if groups is None or form[1] is None:
         if groups is not form[1]:
@@ -133,6 +181,36 @@ def as_contiguous(tuple arrays not None, tuple positions not None, object copied
         array = arrays[<Py_ssize_t> place]
         found.append(array if array.flags.c_contiguous and array.ndim else copied(array))
     return found
+
+
+def as_targets(object out) -> tuple | None:
+    """Return an array, or the arrays and Nones in a tuple, as a tuple that results are copied into.
+
+    None where one of them cannot be written to or has gaps, two share memory, or there are many: what is wrong, if anything
+    is, the plain code says.
+    """
+    cdef tuple targets = <tuple> out if type(out) is tuple else (out,)
+    cdef Py_buffer view
+    cdef char* begins[MOST_TARGETS]
+    cdef char* ends[MOST_TARGETS]
+    cdef Py_ssize_t i, count = 0
+    cdef object one
+    if len(targets) > MOST_TARGETS:
+        return None
+    for one in targets:
+        if one is None:
+            continue
+        if get_buffer(one, &view, PyBUF_WRITABLE) < 0:  # which promises memory without gaps
+            PyErr_Clear()
+            return None
+        begins[count] = <char*> view.buf
+        ends[count] = <char*> view.buf + view.len
+        PyBuffer_Release(&view)
+        for i in range(count):
+            if begins[i] < ends[count] and begins[count] < ends[i]:
+                return None
+        count += 1
+    return targets
 
 
 cdef class PushPacker:

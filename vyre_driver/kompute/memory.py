@@ -86,9 +86,12 @@ class TensorBuffer:
         target = self._host if self._mapped is None else self._mapped
         target[:] = 0 if array is None else array.reshape(-1).view(np.uint8)
 
-    def read(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Return a new array holding the ``byte_len`` bytes."""
-        return self._host.copy().view(dtype).reshape(shape)
+    def read(self, shape: tuple[int, ...], dtype: np.dtype[Any], out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return an array holding the ``byte_len`` bytes: ``out``, a contiguous one of this shape and type, or a new one."""
+        if out is None:
+            return self._host.copy().view(dtype).reshape(shape)
+        np.asarray(out).reshape(-1).view(np.uint8)[:] = self._host
+        return out
 
     def read_range(
         self, offset: int, byte_len: int, deadline: Deadline, out: NDArray[np.uint8] | None = None

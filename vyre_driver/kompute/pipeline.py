@@ -222,10 +222,13 @@ class RecordedDispatch:
         push_words: tuple[int, ...],
         looked_at: Sequence[int] = (),
         *,
+        into: Sequence[NDArray[Any] | None] = (),
         split: bool = False,
         timeout_s: float | None = None,
     ) -> tuple[list[NDArray[Any]], StageTimes, list[NDArray[np.uint8]]]:
         """Upload, dispatch, and return the outputs in the shapes and types given; all in binding order.
+
+        Each is in its array of ``into``, contiguous and of that shape and type, where there is one, else in a new one.
 
         What comes back last are the bytes that the buffers at the places ``looked_at`` hold afterwards.
 
@@ -248,15 +251,16 @@ class RecordedDispatch:
         """
         deadline = Deadline(timeout_s, self._device.physical.name)
         with self._device.in_use, deadline.holding(self._lock):
-            results, stages = self._run(contents, outputs, push_words, deadline, split=split)
+            results, stages = self._run(contents, outputs, push_words, deadline, into, split=split)
             return results, stages, self._bytes_of(looked_at, deadline) if looked_at else []
 
-    def _run(
+    def _run(  # noqa: PLR0913 -- as run
         self,
         contents: Sequence[NDArray[Any] | None],
         outputs: Sequence[tuple[tuple[int, ...], np.dtype[Any]]],
         push_words: tuple[int, ...],
         deadline: Deadline,
+        into: Sequence[NDArray[Any] | None],
         *,
         split: bool,
     ) -> tuple[list[NDArray[Any]], StageTimes]:
@@ -274,7 +278,11 @@ class RecordedDispatch:
         dispatched = time.perf_counter_ns()
         if split and self._read_back:
             self._submission("readback").run(deadline)
-        results = [buffer.read(*form) for buffer, form in zip(self._outputs, outputs, strict=True)]
+        if into:
+            read = zip(self._outputs, outputs, into, strict=True)
+            results = [buffer.read(*form, target) for buffer, form, target in read]
+        else:
+            results = [buffer.read(*form) for buffer, form in zip(self._outputs, outputs, strict=True)]
         ended = time.perf_counter_ns()
         return results, StageTimes(uploaded - began, dispatched - uploaded, ended - dispatched)
 

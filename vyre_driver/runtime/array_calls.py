@@ -37,6 +37,7 @@ class ArrayCalls:
         """Have proven none."""
         self._pipelines = pipelines
         self._source = pipelines.source
+        self._cuts = any(one.output_byte_range is not None for one in self._source.plan.descriptors)
         self.calls = ProvenCalls(pipelines.context.room)
 
     def run(
@@ -48,14 +49,16 @@ class ArrayCalls:
         options: CallOptions,
     ) -> Sequence[NDArray[Any]]:
         """Upload, run and read back; the results are written to the targets where there are some."""
-        call, contents, pipeline_ns = self.prove(arrays, groups, options.out_shapes)
+        call, contents, pipeline_ns = self.prove(arrays, groups, options.shapes)
         if targets:
             self._check_targets(call, targets)
+            if not call.is_packed:
+                form = _call_form.call_form(arrays, groups, options.out_shapes, np.ndarray, options.out)
+                self.calls.remember(form, call)
         if call.recorded is None:
             return written(targets, self._unchanged(call, contents))
         if not options.strict:
-            outputs = self._run(call, contents, push_words, options.split, options.timeout, pipeline_ns)
-            return written(targets, outputs)
+            return self._run(call, contents, push_words, targets, options.split, options.timeout, pipeline_ns)
         self.calls.use(call.recorded)
         watched = StrictCall(call.recorded, self._source.plan, contents, call.outputs)
         raw, stages = watched.run(push_words + call.counts, split=options.split, timeout_s=options.timeout)
@@ -63,25 +66,37 @@ class ArrayCalls:
         return written(targets, self._finished(call, raw))
 
     def run_again(
-        self, call: ProvenCall, contents: Contents, push_words: tuple[int, ...], timeout: float | None
+        self,
+        call: ProvenCall,
+        contents: Contents,
+        push_words: tuple[int, ...],
+        targets: tuple[NDArray[Any] | None, ...],
+        timeout: float | None,
     ) -> list[NDArray[Any]]:
         """Run what ``calls.find`` found, with other contents."""
-        return self._run(call, contents, push_words, False, timeout, 0)
+        return self._run(call, contents, push_words, targets, False, timeout, 0)
 
     def _run(  # noqa: PLR0913 -- a call, taken apart
         self,
         call: ProvenCall,
         contents: Sequence[NDArray[Any] | None],
         push_words: tuple[int, ...],
+        targets: Sequence[Any],
         split: bool,  # noqa: FBT001 -- the same
         timeout: float | None,
         pipeline_ns: int,
     ) -> list[NDArray[Any]]:
         recorded: RecordedDispatch = call.recorded  # type: ignore[assignment] # something runs
         self.calls.use(recorded)
-        raw, stages, _ = recorded.run(contents, call.outputs, push_words + call.counts, split=split, timeout_s=timeout)
+        into = () if self._cuts or call.finishes else targets
+        raw, stages, _ = recorded.run(
+            contents, call.outputs, push_words + call.counts, into=into, split=split, timeout_s=timeout
+        )
         self._pipelines.note_call(pipeline_ns, recorded.bound.facts, stages)
-        return self._finished(call, raw)
+        if into:
+            return raw
+        outputs = self._finished(call, raw)
+        return written(targets, outputs) if targets else outputs
 
     def _finished(self, call: ProvenCall, raw: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
         outputs = [form.finish(one) for form, one in zip(call.forms, raw, strict=True)] if call.finishes else raw
@@ -97,8 +112,8 @@ class ArrayCalls:
         found = self.calls.find(arrays, groups, out_shapes)
         if found is not None:
             return found, _call_form.as_contiguous(arrays, found.positions, np.ascontiguousarray), 0
-        call, contents, pipeline_ns, is_packed = self._prepare(arrays, groups, out_shapes)
-        if not is_packed:  # values have to be packed again, of the same types and shapes too
+        call, contents, pipeline_ns = self._prepare(arrays, groups, out_shapes)
+        if not call.is_packed:
             self.calls.remember(_call_form.call_form(arrays, groups, out_shapes, np.ndarray), call)
         return call, contents, pipeline_ns
 
@@ -107,8 +122,8 @@ class ArrayCalls:
         arrays: tuple[object, ...],
         groups: tuple[int, int, int] | None,
         out_shapes: Mapping[str, int | tuple[int, ...]] | None,
-    ) -> tuple[ProvenCall, Contents, int, bool]:
-        """Prove that the call fits; returns it, the contents, the ns its pipeline took if made now, and if it is packed."""
+    ) -> tuple[ProvenCall, Contents, int]:
+        """Prove that the call fits; returns it, the contents, and the ns its pipeline took if made now."""
         arguments = checked_arguments(self._source.plan, arrays, out_shapes)
         counts = self._source.rules.push_words(arguments)
         positions = tuple(one.position for one in arguments)
@@ -117,12 +132,12 @@ class ArrayCalls:
         finishes = any(one.elements is not None for one in forms)
         is_packed = any(one.is_packed for one in arguments)
         if runs_nothing(arguments, groups):
-            call = ProvenCall(None, positions, forms, outputs, counts, finishes)
-            return call, [one.data for one in arguments], 0, is_packed
+            call = ProvenCall(None, positions, forms, outputs, counts, finishes, is_packed)
+            return call, [one.data for one in arguments], 0
         shape = grid_of(self._source, self._pipelines.context.device.physical.limits, groups, arguments)
         recorded, made = self._pipelines.with_room(lambda: self._recorded_for(arguments, shape))
-        call = ProvenCall(recorded, positions, forms, outputs, counts, finishes)
-        return call, [one.data for one in arguments], recorded.bound.pipeline_ns if made else 0, is_packed
+        call = ProvenCall(recorded, positions, forms, outputs, counts, finishes, is_packed)
+        return call, [one.data for one in arguments], recorded.bound.pipeline_ns if made else 0
 
     def _recorded_for(self, arguments: Sequence[BufferArgument], groups: tuple[int, int, int]) -> tuple[RecordedDispatch, bool]:
         """Return the recorded dispatch for these sizes and this grid, and whether it was made just now."""

@@ -27,7 +27,8 @@ class ProvenCall:
     """A proven call: where each buffer's array stands among those given (None: it starts with zeros), and what comes back.
 
     ``counts`` are the element counts that a program reads; ``finishes`` says whether what is read is not yet what the caller
-    gets. ``recorded`` is None of a call that runs nothing.
+    gets, ``is_packed`` that contents were made of the caller's values, as they have to be each time. ``recorded`` is None of a
+    call that runs nothing.
     """
 
     recorded: RecordedDispatch | None
@@ -36,6 +37,7 @@ class ProvenCall:
     outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
     counts: tuple[int, ...]
     finishes: bool
+    is_packed: bool
 
 
 class ProvenCalls:
@@ -54,13 +56,17 @@ class ProvenCalls:
         room.add(self)
 
     def find(
-        self, arrays: tuple[object, ...], groups: Sequence[int] | None, out_shapes: Mapping[str, int | tuple[int, ...]] | None
+        self,
+        arrays: tuple[object, ...],
+        groups: Sequence[int] | None,
+        out_shapes: Mapping[str, int | tuple[int, ...]] | None,
+        out: object = None,
     ) -> ProvenCall | None:
         """Return the call of this form that was proven before, None if there is none."""
         latest = self._latest
-        if latest is not None and _call_form.matches(latest[0], arrays, groups, out_shapes, np.ndarray):
+        if latest is not None and _call_form.matches(latest[0], arrays, groups, out_shapes, np.ndarray, out):
             return latest[1]
-        form = _call_form.call_form(arrays, groups, out_shapes, np.ndarray)
+        form = _call_form.call_form(arrays, groups, out_shapes, np.ndarray, out)
         found = self._calls.get(form)
         if found is not None:
             self.remember(form, found)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.binding._call_form import as_contiguous, plain_workgroups
+from vyre_driver.binding._call_form import as_contiguous, as_targets, plain_workgroups
 from vyre_driver.binding.arguments import check_switch
 from vyre_driver.binding.grid import given_groups
 from vyre_driver.binding.names import in_binding_order, split_named
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.trace import Trace
     from vyre_driver.spirv.layout import Member
 
-    Again = tuple[ProvenCall, Contents, tuple[int, ...]]
+    Again = tuple[ProvenCall, Contents, tuple[int, ...], tuple[NDArray[Any] | None, ...]]
 
 
 class Kernel:
@@ -143,8 +143,8 @@ class Kernel:
         began = time.perf_counter_ns()
         try:
             again = None
-            if strict is None and out is None and invocations is None and split is False:
-                again = self._again(arrays, named, workgroups, push_constants, out_shapes)
+            if strict is None and invocations is None and split is False:
+                again = self._again(arrays, named, workgroups, push_constants, out_shapes, out)
             if again is not None:
                 if label is not None:
                     check_text("label", label)
@@ -276,15 +276,19 @@ class Kernel:
         """What the cache said at compile time, and where the time of the last call went."""
         return self._pipelines.trace
 
-    def _again(
+    def _again(  # noqa: PLR0913 -- a call, taken apart
         self,
         arrays: tuple[object, ...],
         named: dict[str, object],
         workgroups: int | Sequence[int] | None,
         push_constants: Mapping[str, object] | None,
         out_shapes: Mapping[str, int | tuple[int, ...]] | None,
+        out: object,
     ) -> Again | None:
-        """Return the call that was proven before, if this one has its form and is all plain; with contents and push words."""
+        """Return the call that was proven before, if this one has its form and is all plain.
+
+        With it come contents, push words and targets.
+        """
         packer, proven = self._packer, self._proven
         words = None if packer is None else packer.pack_call(named, push_constants)
         if words is None or proven is None:
@@ -294,14 +298,19 @@ class Kernel:
             groups = plain_workgroups(workgroups)
             if groups is None:
                 return None
-        found = proven.find(arrays, groups, out_shapes)
-        return None if found is None else (found, as_contiguous(arrays, found.positions, np.ascontiguousarray), words)
+        found = proven.find(arrays, groups, out_shapes, out)
+        if found is None:
+            return None
+        targets = () if out is None else as_targets(out)
+        if targets is None:
+            return None
+        return found, as_contiguous(arrays, found.positions, np.ascontiguousarray), words, targets
 
     def _run(self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions) -> list[Buffer | NDArray[Any]]:
         plan = self.source.plan
         targets = () if options.out is None else targets_of(plan, options.out)
         if targets:
-            options = options._replace(out_shapes=wanted_shapes(plan, options.out_shapes, targets))
+            options = options._replace(sized=wanted_shapes(plan, options.out_shapes, targets))
         arrays, push_words = self._pushed(arrays, named, options)
         if options.label is not None:  # after the push constants, of which one may have that name
             check_text("label", options.label)
@@ -325,7 +334,7 @@ class Kernel:
             names = [one.name for one in source.push_constants]
             by_name, given = split_named(source.plan, names, named, given)
             if by_name:
-                left_out = wanted_shapes(source.plan, options.out_shapes, ())
+                left_out = wanted_shapes(source.plan, options.shapes, ())
                 arrays = in_binding_order(source.plan, arrays, by_name, left_out)
         given = {} if given is None else given
         return arrays, pack_push_constants(source.push_constants, source.named_push_bytes, given, source.plan.subject)

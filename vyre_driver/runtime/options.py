@@ -9,7 +9,10 @@ if TYPE_CHECKING:
 
 
 class CallOptions(NamedTuple):
-    """The options of one call, as :meth:`vyre_driver.runtime.kernel.Kernel.__call__` describes them."""
+    """The options of one call, as :meth:`vyre_driver.runtime.kernel.Kernel.__call__` describes them.
+
+    ``sized`` are the shapes that ``out_shapes`` and the targets in ``out`` give together, where there are targets.
+    """
 
     workgroups: int | Sequence[int] | None = None
     invocations: int | Sequence[int] | None = None
@@ -20,3 +23,9 @@ class CallOptions(NamedTuple):
     timeout: float | None = None
     strict: bool = False
     label: object = None
+    sized: Mapping[str, int | tuple[int, ...]] | None = None
+
+    @property
+    def shapes(self) -> Mapping[str, int | tuple[int, ...]] | None:
+        """The shapes of what is only written, by name, as far as the caller gives them."""
+        return self.out_shapes if self.sized is None else self.sized

@@ -191,11 +191,11 @@ class ResidentCalls:
             )
         plan = self._source.plan
         given = [one for one in arrays if type(one) is Buffer]
-        if len(given) == len(arrays) == len(plan.descriptors) and not (targets or options.strict or options.out_shapes):
+        if len(given) == len(arrays) == len(plan.descriptors) and not (targets or options.strict or options.shapes):
             self.bind(arrays, groups, push_words).execute(options.timeout)
             outputs = zip(plan.descriptors, given, strict=True)
             return [part_of(one, buffer) for one, buffer in outputs if one.output_index is not None]
-        arguments = checked_arguments(plan, arrays, options.out_shapes)
+        arguments = checked_arguments(plan, arrays, options.shapes)
         buffers, contents, results = self._placed(arguments, arrays, targets)
         self._check_overlaps(buffers)
         if options.strict:

@@ -65,12 +65,15 @@ def program_warm(world: World) -> Iterator[Stage]:
 
 
 def called(world: World) -> Iterator[Stage]:
-    """Call it as before, with another size, with other push constants, in stages, strictly and with an end."""
-    kernel = world.driver.compile(world.module)
+    """Call it as before, with a target, another size, other push constants, in stages, strictly and with an end."""
+    kernel, out = world.driver.compile(world.module), np.empty_like(X)
     call(kernel)
+    kernel(X, push_constants=PUSH, out=out)
 
     def act() -> None:
         call(kernel)
+        for _ in range(2):
+            check(kernel(X, push_constants=PUSH, out=out) is out and np.array_equal(out, ONCE))
         check(np.array_equal(kernel(X[:7], push_constants=PUSH), ONCE[:7]))
         check(np.array_equal(kernel(X, push_constants={"factor": 1, "summand": 2}), X + np.uint32(2)))
         check(np.array_equal(kernel(X, push_constants=PUSH, split=True, timeout=60.0), ONCE))

@@ -211,6 +211,12 @@ def test_the_step_budget_counts_the_turns_that_ran(lockstep: int) -> None:
         interpret(program(nodes), (), step_budget=steps - 1, lockstep=lockstep)
 
 
+def test_a_loop_has_more_turns_than_llvmpipe_would_do() -> None:
+    """Which leaves every loop after 65,535 (docs/lowering.md), so that no device test can ask this."""
+    turns = ir.forever([ir.if_(left < 70_000 + I, [ir.assign("left", left + 1)])])
+    assert result([ir.let(left, 0), turns, ir.store("out", I, left)]) == [70_000 + place for place in range(8)]
+
+
 def test_a_loop_whose_condition_never_fails_runs_into_the_budget() -> None:
     with pytest.raises(StepBudgetExceeded):
         result([ir.forever([ir.if_(I < 3, [])])], step_budget=100)

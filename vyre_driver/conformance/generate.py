@@ -99,6 +99,9 @@ def made_with(rng: RandomSource, options: Options, name: str) -> Case:
         dtype: [buffers.read(f"{_NAMES[dtype]}_in", dtype, max(1, total + rng.between(-3, 3)))]
         for dtype in (*_types(rng, options), *moved)
     }
+    pushed = _pushed(rng, options, buffers)
+    for one in pushed:
+        readable.setdefault(one.element, []).append(one)
     outputs = {
         dtype: [buffers.written(f"{_NAMES[dtype]}_out", dtype, max(1, total + rng.between(-2, 2)))]
         for dtype in (*(_types(rng, options) or [U32]), *moved)
@@ -110,7 +113,8 @@ def made_with(rng: RandomSource, options: Options, name: str) -> Case:
     counters = _counters(rng, options, buffers)
     shared = _shared(rng, options, size, moved)
     tally = _tally(rng, options)
-    writer = StatementMaker(rng, options, expressions, own, outputs, shared, counters, tally, moved)
+    words = [one for one in pushed if one.element == U32]
+    writer = StatementMaker(rng, options, expressions, own, outputs, shared, counters, tally, moved, words)
     x, y, _ = size
     nodes = writer.top()
     if shared:
@@ -137,6 +141,17 @@ def _moved(rng: RandomSource, options: Options) -> list[DataType]:
     """Return types that values are loaded, let, compared, cast, selected and stored of, and nothing is computed of."""
     types = [*(_NARROW if options.narrow else ()), *([DataType.I64] if options.u64 else [])]
     return [] if rng.chance(50) else [one for one in types if rng.chance(30)]
+
+
+def _pushed(rng: RandomSource, options: Options, buffers: _Buffers) -> list[BufferDecl]:
+    """Declare up to three push buffers of a few numbers: with the counts they are fewer than what every device takes."""
+    found: list[BufferDecl] = []
+    types = computed_types(options)
+    for dtype in (U32, rng.pick(types), rng.pick(types)) if rng.chance(50) else ():
+        name = f"pushed{len(found)}_{_NAMES[dtype]}"
+        made = BufferDecl.push(name, len(buffers.declared), dtype, rng.between(1, 2))
+        found.append(buffers.with_input(made, made.count))
+    return found
 
 
 def _counters(rng: RandomSource, options: Options, buffers: _Buffers) -> list[tuple[BufferDecl, AtomicOp]]:

@@ -4,8 +4,8 @@ What is tried: one workgroup, one invocation; without statements; a body in the 
 or a literal, in the place of the expression; without a buffer, or with fewer elements in it.
 What became invalid, or depends on the order of invocations, is not a failure.
 
-A loop keeps what limits its turns. The reference may find that a smaller program ends soon, and a device that is wrong about
-the bound run it for minutes, or be lost with it.
+A loop keeps what limits its turns; one that only its condition limits is made one of few turns first. The reference may find
+that a smaller program ends soon, and a device that is wrong about the bound run it for minutes, or be lost with it.
 
 Source: spec items 1.5 and 1.6.
 """
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.nodes import Node
 
 _MAX_ATTEMPTS = 2000
+_MOST_TURNS = 1000
 _LIMITING = frozenset({BinOp.MOD, BinOp.MIN, BinOp.BIT_AND})  # by a literal: no result is above it, whatever stands on the left
 _SIMPLEST: dict[DataType, tuple[Expr, Expr]] = {
     DataType.U32: (ir.u32(0), ir.u32(1)),
@@ -132,6 +133,8 @@ def _bodies(nodes: Sequence[Node], *, parts: bool) -> Iterator[tuple[Node, ...]]
 
 def _instead(node: Any, *, parts: bool) -> Iterator[tuple[Node, ...]]:  # noqa: ANN401 -- any node
     """Yield what may stand in the place of a node."""
+    if parts and isinstance(node, Loop) and _may_turn_for_long(node):
+        return
     if parts:
         yield from ((changed,) for changed in _with_smaller_parts(node))
     elif isinstance(node, If):
@@ -139,11 +142,19 @@ def _instead(node: Any, *, parts: bool) -> Iterator[tuple[Node, ...]]:  # noqa: 
         yield node.otherwise
     elif isinstance(node, Loop):
         yield (Block((Let(node.var, node.start), *node.body)),)
+        if _may_turn_for_long(node):
+            yield (replace(node, stop=ir.u32(_MOST_TURNS)),)
+            return
     elif isinstance(node, Block | Region):
         yield node.body
     for field in BODY_FIELDS.get(type(node), ()):
         for smaller in _bodies(getattr(node, field), parts=parts):
             yield (replace(node, **{field: smaller}),)
+
+
+def _may_turn_for_long(loop: Loop) -> bool:
+    """Return whether only what is in a loop ends it: a smaller program might never end."""
+    return isinstance(loop.stop, LitU32) and loop.stop.value > _MOST_TURNS
 
 
 def _with_smaller_parts(term: Any) -> Iterator[Any]:  # noqa: ANN401 -- an expression or a node

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.conformance.expression_maker import BOOL, F32, I32, U32, U64, Known, computed_types
 from vyre_driver.ir import builders as ir
+from vyre_driver.ir.expressions import Var
 from vyre_driver.ir.extension_builders import bitcast
 from vyre_driver.ir.operators import MemoryOrdering
+from vyre_driver.ir.terms import Traits, terms_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,7 +38,7 @@ _ORDERINGS = (MemoryOrdering.SEQ_CST, MemoryOrdering.ACQ_REL)
 class StatementMaker:
     """Makes bodies; each statement made counts against ``left``.
 
-    Values of ``moved`` types are let, exchanged and shuffled too.
+    Values of ``moved`` types are let, exchanged and shuffled too. What is ``pushed``, u32, decides for all alike.
     """
 
     rng: RandomSource
@@ -48,6 +50,7 @@ class StatementMaker:
     counters: list[tuple[BufferDecl, AtomicOp]]
     tally: list[tuple[BufferDecl, AtomicOp]]
     moved: Sequence[DataType]
+    pushed: Sequence[BufferDecl] = ()
 
     def __post_init__(self) -> None:
         """Begin without statements."""
@@ -100,6 +103,7 @@ class StatementMaker:
                 lambda: self._if(nesting, is_uniform=is_uniform),
                 lambda: self._if(nesting, is_uniform=is_uniform),
                 lambda: self._loop(nesting, is_uniform=is_uniform),
+                lambda: self._turns_until(nesting, is_uniform=is_uniform),
                 lambda: self._nested(nesting, is_uniform=is_uniform),
             ]
         return self.rng.pick(ways)()
@@ -196,10 +200,39 @@ class StatementMaker:
     def _if(self, nesting: int, *, is_uniform: bool) -> list[Node]:
         rng = self.rng
         alike = is_uniform and rng.chance(40)
-        cond = ir.wid_x() < rng.below(3) if alike else self.expressions.condition()
+        cond = self._alike() if alike else self.expressions.condition()
         then = self.body(nesting + 1, is_uniform=alike)
         otherwise = self.body(nesting + 1, is_uniform=alike) if rng.chance(50) else []
         return [ir.if_(cond, then, otherwise)]
+
+    def _alike(self) -> Expr:
+        """Return a condition that all of a workgroup have."""
+        if self.pushed and self.rng.chance(50):
+            return ir.load(self.rng.pick(self.pushed), 0) % 5 < self.rng.between(1, 4)
+        return ir.wid_x() < self.rng.below(3)
+
+    def _turns_until(self, nesting: int, *, is_uniform: bool) -> list[Node]:
+        """Return a loop that ends when its condition first fails: after some turns, or when a flag is cleared in it."""
+        rng, expressions = self.rng, self.expressions
+        alike = is_uniform and rng.chance(50)
+        left, going, turn = self._name(), self._name(), self._name()
+        turns = ir.u32(rng.below(6)) if alike else expressions.make(U32, 1) % 6
+        expressions.variables += [Known(left, U32, is_assignable=False), Known(turn, U32, is_assignable=False)]
+        condition: Expr = ir.var(left, U32) > 0
+        if not alike:
+            expressions.variables.append(Known(going, BOOL))
+            condition = condition.and_(ir.var(going, BOOL))
+            more = expressions.make(BOOL, 1)
+            if more.traits & Traits.NO_READS and not _reads(more, turn):
+                condition = condition.and_(more)
+        body: list[Node] = [ir.assign(left, ir.var(left, U32) - 1), *self.body(nesting + 1, is_uniform=alike)]
+        if not alike and rng.chance(50):
+            body.append(ir.if_(expressions.condition(), [ir.assign(going, ir.boolean(False))]))
+        expressions.variables = [one for one in expressions.variables if one.name not in {left, going, turn}]
+        expressions.forget()
+        stop = ir.u32(rng.pick((0xFFFF_FFFF, 0xFFFF_FFFF, 1 << 20, 3)))
+        loop = ir.loop(turn, rng.pick((0, 0, 1)), stop, [ir.if_(condition, body)])
+        return [ir.let(left, turns), *([] if alike else [ir.let(going, ir.boolean(True))]), loop]
 
     def _loop(self, nesting: int, *, is_uniform: bool) -> list[Node]:
         rng, expressions = self.rng, self.expressions
@@ -218,3 +251,7 @@ class StatementMaker:
     def _nested(self, nesting: int, *, is_uniform: bool) -> list[Node]:
         body = self.body(nesting + 1, is_uniform=is_uniform)
         return [ir.block(*body) if self.rng.chance(50) else ir.region("vyre.conformance", *body)]
+
+
+def _reads(expr: Expr, name: str) -> bool:
+    return any(isinstance(term, Var) and term.name == name for term in terms_within(expr))

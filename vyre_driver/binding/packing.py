@@ -141,7 +141,7 @@ class ValueWriter:
             array = _converted(values, scalar) if isinstance(values, np.ndarray) else None
             if array is None:
                 encoded = [scalar.encode(one) for one in (values.tolist() if isinstance(values, np.ndarray) else values)]
-                array = np.array(encoded, f"<u{scalar.byte_len}").view(scalar.stored.dtype)
+                array = np.array(encoded, f"<u{scalar.byte_len}").view(np.dtype(scalar.stored.dtype))
         except (TypeError, OverflowError) as error:
             raise self._naming.misfit(path, f"is {what}, and {error}", f"give {what}", value=value) from error
         stored = Numbers(scalar.stored, numbers.shape)

@@ -94,7 +94,7 @@ def _wide_cases() -> Iterator[Case]:
 
 def _half_cases() -> Iterator[Case]:
     """Yield the cases of f16 and bf16 throughout their range, and of the f32 half way between two neighbours and beside it."""
-    every = np.arange(0, 1 << 16, 61, np.uint32)
+    every = np.arange(0, 1 << 16, 61, dtype=np.uint32)
     finite = every[(every & 0x7FFF) < 0x7C00].astype(np.uint16).view(np.float16).astype(np.float32)
     between = finite.view(np.uint32) + np.uint32(1 << 12)  # half a step of f16, where that is normal
     small = (np.arange(-64, 64) * 2.0**-26).astype(np.float32).view(np.uint32)

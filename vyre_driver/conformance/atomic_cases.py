@@ -100,11 +100,14 @@ def _of_many(op: AtomicOp, dtype: DataType, *, shared: bool) -> Iterator[Case]:
 
 
 def _exchanged(dtype: DataType) -> Case:
-    """Return the case of a compare-exchange that succeeds for one invocation of many at each element."""
+    """Return the case of a compare-exchange that succeeds for one invocation of many at each element.
+
+    What it stores is none of the values that the others expect, so that their order does not matter.
+    """
     i = ir.gid_x()
     cells, values = BufferDecl.read_write("cells", 0, dtype).with_count(_CELLS), np.arange(_CELLS, dtype=NUMPY[dtype])
     wanted = bitcast(U32, ir.cast(dtype, i / _CELLS)) if dtype != U32 else i / _CELLS
-    swap = ir.atomic(AtomicOp.COMPARE_EXCHANGE, cells, i % _CELLS, i | 0x4000_0000, expected=wanted)
+    swap = ir.atomic(AtomicOp.COMPARE_EXCHANGE, cells, i % _CELLS, i | 0x7000_0000, expected=wanted)
     return case_of(
         f"one of many exchanges {dtype}", [cells], [ir.let("before", swap)], values, size=(_CELLS, 1, 1), grid=(5, 1, 1)
     )

@@ -23,6 +23,7 @@ from vyre_driver.ir.functions.parts import (
     magnitude,
     of_bits,
     polynomial,
+    quotient,
     sign,
     size,
     with_sign,
@@ -78,7 +79,7 @@ def atan2(y: Expr, x: Expr) -> Expr:
     a, b = magnitude(y), magnitude(x)
     is_steep = a > b
     most, least = select(is_steep, a, b), select(is_steep, b, a)
-    ratio = choose((is_zero(most), ZERO), (is_infinite(least), ONE), otherwise=least / most)
+    ratio = choose((is_zero(most), ZERO), (is_infinite(least), ONE), otherwise=quotient(least, most))
     s = ratio * ratio
     angle = polynomial(s, _ATAN) * s * ratio + ratio
     angle = select(is_steep, f32(_HALF_PI) - (angle - f32(_PI_LOW / 2.0)), angle)

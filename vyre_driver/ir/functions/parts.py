@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.arithmetic import Expr
 
 MAGNITUDE, SIGN, INFINITY, LEAST_NORMAL, FRACTION = 0x7FFF_FFFF, 0x8000_0000, 0x7F80_0000, 0x0080_0000, 0x007F_FFFF
+_LARGE = 0x7E80_0000  # 2^126
 NAN, INF, ZERO, ONE, HALF = LitF32(0x7FC0_0000), LitF32(INFINITY), f32(0.0), f32(1.0), f32(0.5)
 
 
@@ -96,6 +97,15 @@ def scaled(value: Expr, exponent: Expr) -> Expr:
     """Return a value times 2 to a whole number (f32) from -252 to 254, in two steps that neither overflow nor vanish."""
     half = floor(exponent * HALF)
     return value * power_of_two(half) * power_of_two(exponent - half)
+
+
+def quotient(x: Expr, y: Expr) -> Expr:
+    """Return x / y, also for divisors from 2^126 on, whose reciprocals are no normal numbers: devices divide by these.
+
+    Source: Vulkan 1.3, "Precision and Operation of SPIR-V Instructions" (OpFDiv: 2.5 ulp for divisors up to 2^126).
+    """
+    scale = select(size(y) >= u32(_LARGE), f32(0.25), ONE)
+    return (x * scale) / (y * scale)
 
 
 def choose(*cases: tuple[Expr, Expr], otherwise: Expr) -> Expr:

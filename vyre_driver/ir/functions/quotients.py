@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.ir.builders import f32, select
 from vyre_driver.ir.extensions import extension
-from vyre_driver.ir.functions.parts import HALF, ONE, ZERO, choose, floor, is_zero, sign, with_sign
+from vyre_driver.ir.functions.parts import HALF, ONE, ZERO, choose, floor, is_zero, quotient, sign, with_sign
 
 if TYPE_CHECKING:
     from vyre_driver.ir.arithmetic import Expr
@@ -29,9 +29,9 @@ def remainder(x: Expr, y: Expr) -> Expr:
 def floor_divide(x: Expr, y: Expr) -> Expr:
     """Return the quotient rounded down; by 0 the quotient itself."""
     rest = extension("fmod", x, y)
-    near = (x - rest) / y
+    near = quotient(x - rest, y)
     near = select(_turns(rest, y), near - ONE, near)
     whole = floor(near)
     found = select((near - whole) > HALF, whole + ONE, whole)
-    quotient = x / y
-    return choose((is_zero(y), quotient), (near.eq(f32(0.0)), with_sign(ZERO, sign(quotient))), otherwise=found)
+    signs = sign(x) ^ sign(y)
+    return choose((is_zero(y), x / y), (near.eq(f32(0.0)), with_sign(ZERO, signs)), otherwise=found)

@@ -12,7 +12,7 @@ import pytest
 from kernels import SHIFT, STEP, glsl
 
 from vyre_driver.kompute.pipeline import BoundPipeline
-from vyre_driver.runtime.bound import BoundKernel
+from vyre_driver.runtime.bound import ResidentDispatch
 
 if TYPE_CHECKING:
     from conftest import CompileText
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.device
 
 
-def test_the_same_buffers_groups_and_constants_give_the_same_bound_kernel(driver: Driver, compiled: CompileText) -> None:
+def test_the_same_buffers_groups_and_constants_give_what_was_recorded_for_them(driver: Driver, compiled: CompileText) -> None:
     kernel = compiled(STEP)
     one, other = (driver.buffer(np.arange(1, 5, dtype=np.uint32)) for _ in range(2))
     first = kernel.bind(one, push_constants={"factor": 2, "summand": 1})
@@ -34,7 +34,7 @@ def test_the_same_buffers_groups_and_constants_give_the_same_bound_kernel(driver
         "another buffer": kernel.bind(other, push_constants={"factor": 2, "summand": 1}),
         "another kernel": compiled(STEP).bind(one, push_constants={"factor": 2, "summand": 1}),
     }
-    assert {name: bound is first for name, bound in again.items()} == {
+    assert {name: bound.pipeline is first.pipeline for name, bound in again.items()} == {
         "as before": True,
         "other groups": False,
         "other constants": False,
@@ -56,7 +56,8 @@ def test_buffers_in_another_order_are_another_binding(driver: Driver, compiled: 
 
 def test_what_is_remembered_is_bounded_and_the_last_used_stays(driver: Driver, compiled: CompileText) -> None:
     kernel, buffer = compiled(STEP), driver.empty(4, np.uint32)
-    bound = [weakref.ref(kernel.bind(buffer, push_constants={"factor": 1, "summand": summand})) for summand in range(32)]
+    pushes = [{"factor": 1, "summand": summand} for summand in range(32)]
+    bound = [weakref.ref(kernel.bind(buffer, push_constants=push).pipeline) for push in pushes]
     kernel.bind(buffer, push_constants={"factor": 1, "summand": 0})
     for summand in range(32, 40):
         kernel.bind(buffer, push_constants={"factor": 1, "summand": summand})
@@ -68,7 +69,7 @@ def test_what_is_remembered_is_bounded_and_the_last_used_stays(driver: Driver, c
 def test_a_remembered_binding_goes_with_its_buffer(driver: Driver, compiled: CompileText, ending: str) -> None:
     kernel = compiled(SHIFT)
     kept, gone = driver.empty(4, np.uint32), driver.empty(4, np.uint32)
-    bound = weakref.ref(kernel.bind(kept, gone))
+    bound = weakref.ref(kernel.bind(kept, gone).pipeline)
     memory = weakref.ref(gone.memory)
     if ending == "closed":
         gone.close()
@@ -120,7 +121,7 @@ def test_a_bound_kernel_outlives_what_was_remembered_of_it(driver: Driver, compi
 
 def test_a_dropped_kernel_drops_what_it_remembered(driver: Driver, compiled: CompileText) -> None:
     buffer, kernel = driver.empty(4, np.uint32), compiled(STEP)
-    bound = weakref.ref(kernel.bind(buffer, push_constants={"factor": 1, "summand": 1}))
+    bound = weakref.ref(kernel.bind(buffer, push_constants={"factor": 1, "summand": 1}).pipeline)
     assert bound() is not None
     del kernel
     gc.collect()
@@ -133,16 +134,16 @@ def test_a_buffer_closed_while_it_is_being_bound_leaves_nothing_that_a_later_buf
     kernel = compiled(SHIFT)
     source, ones = driver.buffer(np.ones(64, np.uint32)), np.ones(64, np.uint32)
 
-    def closed_by_another_thread(*made: Any) -> BoundKernel:  # noqa: ANN401 -- as BoundKernel
-        bound = BoundKernel(*made)
-        closer = threading.Thread(target=made[3][1].close)  # the second buffer
+    def closed_by_another_thread(*made: Any) -> ResidentDispatch:  # noqa: ANN401 -- as ResidentDispatch
+        bound = ResidentDispatch(*made)
+        closer = threading.Thread(target=made[4][1].close)  # the second buffer
         closer.start()
         closer.join()
         return bound
 
     for _ in range(8):
         with monkeypatch.context() as patch:
-            patch.setattr("vyre_driver.runtime.resident.BoundKernel", closed_by_another_thread)
+            patch.setattr("vyre_driver.runtime.resident.ResidentDispatch", closed_by_another_thread)
             kernel.bind(source, driver.buffer(ones))
         later = driver.buffer(ones)
         kernel.bind(source, later).run()

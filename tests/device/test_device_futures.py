@@ -118,7 +118,7 @@ def test_eight_threads_may_wait_for_one_future(spin: Spin) -> None:
 def test_a_time_out_passes_and_the_next_run_waits_for_what_still_runs(opened: Driver, spin: Spin) -> None:
     with pytest.raises(DispatchTimeout) as passed:
         spin.bound.run(timeout=0.01)
-    running = spin.bound._submission.poll(1) is None  # noqa: SLF001 -- run has no future
+    running = spin.bound._recordings.first.poll(1) is None  # noqa: SLF001 -- run has no future
     spin.bound.run()
     assert (passed.value.code, str(passed.value), passed.value.context) == (
         2007,

@@ -10,7 +10,7 @@ import pytest
 from vyre_driver.autotune.measure import trials
 from vyre_driver.cache.evict import Pruner
 from vyre_driver.cache.tally import Tally
-from vyre_driver.runtime.bound import BoundKernel, RecentBindings
+from vyre_driver.runtime.bound import RecentBindings, ResidentDispatch
 from vyre_driver.runtime.room import Room
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Referent:
 
 def recent_bindings(referent: Referent) -> Callable[[], object]:
     recent = RecentBindings()
-    bound = cast("BoundKernel", Referent())
+    bound = cast("ResidentDispatch", Referent())
     recent.remember("key", bound, [cast("Any", referent), cast("Any", referent)])
     assert recent.find("key") is bound
     return lambda: recent.find("key")
@@ -74,7 +74,7 @@ def test_what_ends_with_a_referent_runs_no_bytecode(scene: Callable[[Referent], 
 def test_bindings_that_ended_make_way_before_the_others() -> None:
     recent = RecentBindings()
     referents = [Referent() for _ in range(33)]
-    bound = [cast("BoundKernel", Referent()) for _ in range(33)]
+    bound = [cast("ResidentDispatch", Referent()) for _ in range(33)]
     for at in range(32):
         recent.remember(at, bound[at], [cast("Any", referents[at])])
     del referents[5]

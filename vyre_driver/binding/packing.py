@@ -60,8 +60,10 @@ class ValueWriter:
         self._memory = memory
         self._naming = naming
 
-    def write_members(self, start: int, prefix: str, members: Sequence[Member], given: Mapping[str, object]) -> None:
-        """Write the members of a structure that begins at ``start``; each must be given, and nothing else.
+    def write_members(
+        self, start: int, prefix: str, members: Sequence[Member], given: Mapping[str, object], *, whole: bool = True
+    ) -> None:
+        """Write the members of a structure that begins at ``start``; each must be given if it is ``whole``, and nothing else.
 
         Raises
         ------
@@ -79,6 +81,8 @@ class ValueWriter:
         for member in members:
             path = _path(prefix, member.name)
             if member.name not in given:
+                if not whole:
+                    continue
                 raise self._naming.misfit(path, f"({member.type}) was not given", self._naming.asked(path, member.type))
             self.write(start + member.offset, path, member.type, given[member.name])
 

@@ -54,6 +54,30 @@ def pack_push_constants(
             f"push constants came as {type(given).__name__}, and are given by name",
             fix="pass a dictionary from names to values",
         )
+    _refuse_for_program(subject, members, given)
+    block = bytearray(byte_len)
+    ValueWriter(memoryview(block), _naming(subject)).write_members(0, "", members, given)
+    return struct.unpack(f"<{byte_len // 4}I", block)
+
+
+def repacked_push_constants(
+    members: Sequence[Member], words: tuple[int, ...], given: Mapping[str, object], subject: str = "shader"
+) -> tuple[int, ...]:
+    """Return the block that ``words`` are with other values of the members that are ``given``.
+
+    Raises InvalidPushConstant as ``pack_push_constants``, but for those that are not given.
+    """
+    _refuse_for_program(subject, members, given)
+    block = bytearray(struct.pack(f"<{len(words)}I", *words))
+    ValueWriter(memoryview(block), _naming(subject)).write_members(0, "", members, given, whole=False)
+    return struct.unpack(f"<{len(words)}I", block)
+
+
+def _naming(subject: str) -> Naming:
+    return _OF_PROGRAM if subject == "program" else _OF_SHADER
+
+
+def _refuse_for_program(subject: str, members: Sequence[Member], given: Mapping[str, object]) -> None:
     if subject == "program" and given and not members:
         name = str(next(iter(given)))
         raise InvalidPushConstant(
@@ -61,9 +85,6 @@ def pack_push_constants(
             fix="leave it out; declare it with BufferDecl.push, or give it as a constant of compile",
             constant=name,
         )
-    block = bytearray(byte_len)
-    ValueWriter(memoryview(block), _OF_PROGRAM if subject == "program" else _OF_SHADER).write_members(0, "", members, given)
-    return struct.unpack(f"<{byte_len // 4}I", block)
 
 
 def _example(path: str, found: MemoryType) -> str:

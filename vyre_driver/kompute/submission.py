@@ -285,10 +285,13 @@ def record_alone(pipeline: BoundPipeline | NoDispatch, push_words: tuple[int, ..
     return record(device, [[pipeline.dispatch(push_words)]], pipeline, device_only=not device.shares_memory)
 
 
-def record_in_order(dispatches: Sequence[BoundKernel], *, timed: bool = False) -> Submission:
-    """Return one submission of these: each waits for those before it whose results it needs, and the rest run side by side."""
+def record_in_order(dispatches: Sequence[BoundKernel], pushed: Sequence[tuple[int, ...]], *, timed: bool = False) -> Submission:
+    """Return one submission of these: each waits for those before it whose results it needs, and the rest run side by side.
+
+    ``pushed`` are the push constants of each.
+    """
     device = dispatches[0].pipeline.device
-    operations = [one.pipeline.dispatch(one.push_words) for one in dispatches]
+    operations = [one.pipeline.dispatch(words) for one, words in zip(dispatches, pushed, strict=True)]
     groups = [
         [operations[place] for place in group if operations[place] is not None]
         for group in dependency_groups([(one.reads, one.writes) for one in dispatches])

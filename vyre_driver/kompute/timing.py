@@ -38,7 +38,8 @@ class TimedDispatches:
         """Record them; raises as ``Submission``."""
         self._device = dispatches[0].pipeline.device
         self._is_timed = self._device.is_timed
-        self._submission = record_in_order(tuple(dispatches) * repeats, timed=self._is_timed)
+        repeated = tuple(dispatches) * repeats
+        self._submission = record_in_order(repeated, [one.push_words for one in repeated], timed=self._is_timed)
 
     def run(self, timeout: float | Deadline | None = None) -> DispatchTimes:
         """Run them and wait; raises as ``Submission.wait``."""

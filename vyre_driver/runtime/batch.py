@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Batch:
-    """Bound kernels in order, run as one submission; ``run`` again replays it.
+    """Bound kernels in order, run as one submission; ``run`` again replays it, with the push constants that they have by then.
 
     As a context manager it runs once at the end of the block, unless the block raised. Kernels that share no buffer, or
     only read the ones they share, run side by side; the others in order.
@@ -95,10 +95,13 @@ class Batch:
     def _recorded(self) -> Recordings:
         if not self._bound:
             raise InvalidInput("the batch is empty", fix="add a bound kernel to it")
-        devices = {id(bound.pipeline.device) for bound in self._bound}
-        if len(devices) > 1:
-            raise InvalidInput(f"the batch holds kernels of {len(devices)} drivers", fix="make a batch for each driver")
+        pushed = tuple([bound.push_words for bound in self._bound])
         recordings = self._recordings
         if recordings is None:
-            recordings = self._recordings = Recordings(partial(record_in_order, tuple(self._bound)), "this batch")
+            devices = {id(bound.pipeline.device) for bound in self._bound}
+            if len(devices) > 1:
+                raise InvalidInput(f"the batch holds kernels of {len(devices)} drivers", fix="make a batch for each driver")
+            recordings = self._recordings = Recordings(partial(record_in_order, tuple(self._bound)), pushed, "this batch")
+        elif recordings.values != pushed:
+            recordings = self._recordings = recordings.renewed(pushed)
         return recordings

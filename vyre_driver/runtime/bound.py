@@ -7,6 +7,7 @@ import itertools
 import weakref
 from typing import TYPE_CHECKING
 
+from vyre_driver.binding.push_constants import repacked_push_constants
 from vyre_driver.display.line import one_line
 from vyre_driver.kompute.submission import record_alone
 from vyre_driver.process.copies import refuse_copies
@@ -17,11 +18,10 @@ from vyre_driver.telemetry.events import EventKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from vyre_driver.binding.plan import BindingPlan
     from vyre_driver.kompute.buffer import Buffer, Lifetime
-    from vyre_driver.kompute.deadline import Deadline
     from vyre_driver.kompute.pipeline import BoundPipeline
     from vyre_driver.kompute.submission import NoDispatch, Span
+    from vyre_driver.lowering.source import KernelSource
     from vyre_driver.telemetry.events import Events
 
 _MAX_RECENT = 32
@@ -39,60 +39,105 @@ class Observed:
         self.failed = functools.partial(events.failed, EventKind.DISPATCH, key=key)
 
 
-class BoundKernel:
-    """A kernel on resident buffers, recorded once. Their memory is held as long as it lives."""
+class ResidentDispatch:
+    """A pipeline on the caller's buffers, and its recordings with the push constants that it was bound with."""
 
-    __slots__ = ("__weakref__", "_observed", "_plan", "_recordings", "_spans", "_submission", "pipeline", "push_words")
+    __slots__ = ("__weakref__", "counts", "observed", "pipeline", "recordings", "source", "spans")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- made in one place
         self,
         pipeline: BoundPipeline | NoDispatch,
-        plan: BindingPlan,
+        source: KernelSource,
         push_words: tuple[int, ...],
+        counts: tuple[int, ...],
         buffers: Sequence[Buffer],
         observed: Observed,
     ) -> None:
-        """Record it; made by ``Kernel.bind``."""
+        """Record it; ``counts`` are the words behind the push constants, which are of the buffers."""
         self.pipeline = pipeline
-        self.push_words = push_words
-        self._plan = plan
-        self._spans = [buffer.span for buffer in buffers]
-        self._recordings = Recordings(functools.partial(record_alone, pipeline, push_words), "this kernel")
-        self._submission = self._recordings.first
-        self._observed = observed
+        self.source = source
+        self.counts = counts
+        self.spans = [buffer.span for buffer in buffers]
+        self.recordings = Recordings(functools.partial(record_alone, pipeline), push_words + counts, "this kernel")
+        self.observed = observed
+
+
+class BoundKernel:
+    """A kernel on resident buffers, recorded once. Their memory is held as long as it lives."""
+
+    __slots__ = ("__weakref__", "_dispatch", "_recordings")
+
+    def __init__(self, dispatch: ResidentDispatch) -> None:
+        """Made by ``Kernel.bind``."""
+        self._dispatch = dispatch
+        self._recordings = dispatch.recordings  # until ``set`` puts its own there, in one step
+
+    @property
+    def pipeline(self) -> BoundPipeline | NoDispatch:
+        """What it dispatches."""
+        return self._dispatch.pipeline
+
+    @property
+    def push_words(self) -> tuple[int, ...]:
+        """The push constants as words, and behind them the element counts that a program reads."""
+        return self._recordings.values
 
     @property
     def reads(self) -> frozenset[Span]:
         """The bytes of memory that it reads, views apart."""
-        both = zip(self._spans, self._plan.descriptors, strict=True)
+        both = zip(self._dispatch.spans, self._dispatch.source.plan.descriptors, strict=True)
         return frozenset(span for span, binding in both if binding.role.consumes_input)
 
     @property
     def writes(self) -> frozenset[Span]:
         """The bytes of memory that it writes."""
-        both = zip(self._spans, self._plan.descriptors, strict=True)
+        both = zip(self._dispatch.spans, self._dispatch.source.plan.descriptors, strict=True)
         return frozenset(span for span, binding in both if binding.role.produces_output)
 
     __reduce_ex__ = refuse_copies
 
     def __repr__(self) -> str:
         """Return which kernel it is of, on one line."""
-        return one_line("BoundKernel", f"of {self._observed.what}")
+        return one_line("BoundKernel", f"of {self._dispatch.observed.what}")
+
+    def set(self, /, **push_constants: object) -> None:
+        """Replace push constants, all or some of them, in what is run and submitted from now on; the others keep their values.
+
+        Only the dispatch is recorded again. What is under way keeps the values that it was handed over with. A batch that
+        holds this kernel takes the new ones when it is next run or submitted. What binding the same buffers once more gave, or
+        gives later, has values of its own.
+
+        Raises
+        ------
+        InvalidPushConstant
+            If one is unknown or does not fit; all keep their values then.
+        DispatchFailed
+            If the dispatch cannot be recorded, or the driver is closed.
+        """
+        dispatch, recordings = self._dispatch, self._recordings
+        try:
+            words = repacked_push_constants(
+                dispatch.source.push_constants,
+                recordings.values[: len(recordings.values) - len(dispatch.counts)],
+                push_constants,
+                dispatch.source.plan.subject,
+            )
+            self._recordings = recordings.renewed(words + dispatch.counts)
+        except Exception as error:
+            dispatch.observed.failed(error)
+            raise
 
     def run(self, timeout: float | None = None) -> None:
         """Run it and wait, ``timeout`` seconds with an earlier run of it that goes on; raises as ``DispatchFuture.result``."""
-        replays = self._observed.replays
+        observed = self._dispatch.observed
+        replays = observed.replays
         began = replays.now()
         try:
-            self._submission.run(timeout)
+            self._recordings.first.run(timeout)
         except Exception as error:
-            self._observed.failed(error, replays.now() - began)
+            observed.failed(error, replays.now() - began)
             raise
         replays.ended(began)
-
-    def execute(self, timeout: float | Deadline | None) -> None:
-        """Run it and wait as a part of a call, which reports it itself; raises as ``run``."""
-        self._submission.run(timeout)
 
     def submit(self, *, block: bool | None = None) -> DispatchFuture:
         """Hand the work to the device and return at once, also while earlier submissions of it are under way.
@@ -111,7 +156,7 @@ class BoundKernel:
         DispatchFailed
             If it cannot be handed over.
         """
-        observed = self._observed
+        observed = self._dispatch.observed
         try:
             submission, generation = self._recordings.submit(block)
             future = DispatchFuture(submission, generation, observed.failed, observed.what)
@@ -123,7 +168,7 @@ class BoundKernel:
 
 
 class RecentBindings:
-    """The bound kernels that one kernel made last, found again by buffers, grid and push constants.
+    """The dispatches on buffers that one kernel made last, found again by buffers, grid and push constants.
 
     An entry goes with the first of its buffers, so that none holds memory that its owner has let go.
     """
@@ -133,19 +178,19 @@ class RecentBindings:
         # No lock: a garbage collection, which may come anywhere, ends lifetimes. Each step is one atomic operation of a dict,
         # and what an interrupt or another thread leaves in one of the two alone is removed by the next ``remember``.
         self._entries: dict[object, tuple[int, list[weakref.ref[object]]]] = {}
-        self._bound: dict[int, BoundKernel] = {}  # by the number in the entry
+        self._bound: dict[int, ResidentDispatch] = {}  # by the number in the entry
         self._numbers = itertools.count()
 
-    def find(self, key: object) -> BoundKernel | None:
-        """Return the bound kernel of a key, None if it is not remembered."""
+    def find(self, key: object) -> ResidentDispatch | None:
+        """Return the dispatch of a key, None if it is not remembered."""
         entry = self._entries.pop(key, None)
         bound = None if entry is None else self._bound.get(entry[0])
         if entry is not None and bound is not None:
             self._entries.setdefault(key, entry)  # as the one that was used last
         return bound
 
-    def remember(self, key: object, bound: BoundKernel, lifetimes: Sequence[Lifetime]) -> None:
-        """Keep a bound kernel until one of its buffers is closed or collected, or others push it out.
+    def remember(self, key: object, bound: ResidentDispatch, lifetimes: Sequence[Lifetime]) -> None:
+        """Keep a dispatch until one of its buffers is closed or collected, or others push it out.
 
         ``lifetimes`` are those of the buffers from before they were bound, and held since: that of a buffer closed meanwhile
         ends with the caller's hold on it, and the entry with it.
@@ -162,7 +207,7 @@ class RecentBindings:
             self._bound.pop(self._entries.pop(oldest, _NOTHING)[0], None)
 
     def _forget_halves(self) -> None:
-        """Forget entries whose bound kernel went, and bound kernels whose entry did."""
+        """Forget entries whose dispatch went, and dispatches whose entry did."""
         entries = list(self._entries.items())
         for key, (number, _) in entries:
             if number not in self._bound:

@@ -20,6 +20,7 @@ from vyre_driver.display.tables import table
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.array_calls import ArrayCalls
+from vyre_driver.runtime.bound import BoundKernel
 from vyre_driver.runtime.describe import SignatureProperty, call_signature, described_binding, signature_text
 from vyre_driver.runtime.kernel_pipelines import KernelPipelines
 from vyre_driver.runtime.options import CallOptions
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from vyre_driver.binding.plan import Binding
     from vyre_driver.runtime.array_calls import Contents
-    from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.calls import ProvenCall
     from vyre_driver.runtime.context import Context
     from vyre_driver.runtime.kernel_pipelines import CompiledKernel
@@ -174,7 +174,7 @@ class Kernel:
     ) -> BoundKernel:
         """Bind resident buffers, one for each binding, by position or name, and record the dispatch.
 
-        Grid and push constants as in a call. Binding the same buffers in the same way again gives what was recorded then. A
+        Grid and push constants as in a call. Binding the same buffers in the same way again takes what was recorded then. A
         view is bound where it lies if it begins at a multiple of ``minStorageBufferOffsetAlignment``; otherwise each run
         copies it.
 
@@ -214,7 +214,7 @@ class Kernel:
     def _bound(
         self, buffers: tuple[object, ...], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]
     ) -> BoundKernel:
-        return self._resident_calls.bind(buffers, groups, push_words)
+        return BoundKernel(self._resident_calls.dispatch(buffers, groups, push_words))
 
     @property
     def name(self) -> str:

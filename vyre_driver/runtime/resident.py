@@ -16,7 +16,7 @@ from vyre_driver.kompute.elements import check_target
 from vyre_driver.kompute.submission import NoDispatch
 from vyre_driver.kompute.views import pieces_of
 from vyre_driver.runtime.array_calls import grid_of, runs_nothing
-from vyre_driver.runtime.bound import BoundKernel, Observed, RecentBindings
+from vyre_driver.runtime.bound import Observed, RecentBindings, ResidentDispatch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,21 +110,24 @@ class ResidentCalls:
         self._proofs: dict[object, ProvenBinding] = {}
         self._writes = [one.role.produces_output for one in pipelines.source.plan.descriptors]
 
-    def bind(self, given: tuple[object, ...], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]) -> BoundKernel:
+    def dispatch(
+        self, given: tuple[Any, ...], groups: tuple[int, int, int] | None, push_words: tuple[int, ...]
+    ) -> ResidentDispatch:
         """Return what was recorded for these buffers, this grid and these push constants, recorded now if need be."""
         device = self._context.device
-        device.check_usable()
-        buffers = [one for one in given if type(one) is Buffer and one.device is device]
-        if len(buffers) < len(given):
+        device.in_use.check_usable()
+        forms = [one.form for one in given if type(one) is Buffer and one.device is device]
+        if len(forms) < len(given):
             check_buffers(device, given)
-        form = (tuple([one.form for one in buffers]), groups, push_words)
-        bound = self._recent.find(form)
-        if bound is None:
-            lifetimes = [buffer.lifetime for buffer in buffers]  # as they are before: a buffer may be closed meanwhile
-            proven = self._proven(buffers, groups, is_apart=len(set(lifetimes)) == len(lifetimes))
-            bound = self._bind(proven, buffers, push_words)
-            self._recent.remember(form, bound, lifetimes)
-        return bound
+            forms = [one.form for one in given]
+        form = (tuple(forms), groups, push_words)
+        found = self._recent.find(form)
+        if found is None:
+            lifetimes = [buffer.lifetime for buffer in given]  # as they are before: a buffer may be closed meanwhile
+            proven = self._proven(given, groups, is_apart=len(set(lifetimes)) == len(lifetimes))
+            found = self._bind(proven, given, push_words)
+            self._recent.remember(form, found, lifetimes)
+        return found
 
     def _proven(self, buffers: Sequence[Buffer], groups: tuple[int, int, int] | None, *, is_apart: bool) -> ProvenBinding:
         """Prove that buffers fit, or find that others of the same shapes and types did, where each has memory of its own."""
@@ -162,8 +165,8 @@ class ResidentCalls:
         limits = self._context.device.physical.limits
         return ProvenBinding(words, grid_of(self._source, limits, groups, arguments))
 
-    def _bind(self, proven: ProvenBinding, buffers: Sequence[Buffer], push_words: tuple[int, ...]) -> BoundKernel:
-        context, plan, grid = self._context, self._source.plan, proven.grid
+    def _bind(self, proven: ProvenBinding, buffers: Sequence[Buffer], push_words: tuple[int, ...]) -> ResidentDispatch:
+        context, grid = self._context, proven.grid
         pipeline: BoundPipeline | NoDispatch
         if grid is None:
             for buffer in buffers:
@@ -173,7 +176,7 @@ class ResidentCalls:
             pipeline = self._pipelines.with_room(
                 lambda: self._pipelines.bind(pieces_of(context.device, buffers, self._writes), grid)
             )
-        return BoundKernel(pipeline, plan, push_words + proven.words, buffers, self._observed)
+        return ResidentDispatch(pipeline, self._source, push_words, proven.words, buffers, self._observed)
 
     def run(
         self,
@@ -192,7 +195,7 @@ class ResidentCalls:
         plan = self._source.plan
         given = [one for one in arrays if type(one) is Buffer]
         if len(given) == len(arrays) == len(plan.descriptors) and not (targets or options.strict or options.shapes):
-            self.bind(arrays, groups, push_words).execute(options.timeout)
+            self.dispatch(arrays, groups, push_words).recordings.first.run(options.timeout)
             outputs = zip(plan.descriptors, given, strict=True)
             return [part_of(one, buffer) for one, buffer in outputs if one.output_index is not None]
         arguments = checked_arguments(plan, arrays, options.shapes)
@@ -205,7 +208,7 @@ class ResidentCalls:
         deadline = Deadline(options.timeout, self._context.device.physical.name)
         for one in contents:
             one.put(deadline)
-        bound.execute(deadline)
+        bound.recordings.first.run(deadline)
         return [one.take(deadline) for one in results]
 
     def _run_strictly(  # noqa: PLR0913 -- a call

@@ -150,6 +150,35 @@ def bound(world: World) -> Iterator[Stage]:
     yield Stage(world.driver, act, nothing)
 
 
+def replaced(world: World) -> Iterator[Stage]:
+    """Replace push constants between runs, submissions and a batch: those of before hold, or the new ones."""
+    kernel, buffer = world.driver.compile(world.module), world.driver.buffer(X)
+    work = kernel.bind(buffer, push_constants=PUSH)
+    batch = world.driver.batch()
+    batch.add(work)
+    batch.add(work)
+
+    def act() -> None:
+        buffer.write(X)
+        work.set(factor=1, summand=2)
+        first = work.submit()
+        work.set(**PUSH)
+        for one in (first, work.submit()):
+            one.result()
+        check(np.array_equal(buffer.read(), 3 * (X + np.uint32(2)) + np.uint32(1)))
+        buffer.write(X)
+        batch.run()
+        check(np.array_equal(buffer.read(), TWICE))
+
+    def next_one() -> None:
+        buffer.write(X)
+        work.run()
+        found = buffer.read()
+        check(np.array_equal(found, ONCE) or np.array_equal(found, X + np.uint32(2)), "old and new values are mixed")
+
+    yield Stage(world.driver, act, next_one)
+
+
 def submitted(world: World) -> Iterator[Stage]:
     kernel, buffer = world.driver.compile(world.module), world.driver.buffer(X)
     work = kernel.bind(buffer, push_constants=PUSH)
@@ -277,6 +306,7 @@ INTERRUPTED = {
         called_with_many_sizes,
         tuned,
         bound,
+        replaced,
         submitted,
         *WAITS,
         batched,

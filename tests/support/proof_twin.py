@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def call_form(arrays: tuple[Any, ...], groups: Any, out_shapes: Any, out: Any = None) -> tuple[Any, Any, Any, Any] | None:  # noqa: ANN401 -- any call
+def call_form(arrays: tuple[Any, ...], groups: Any, out_shapes: Any, out: Any = None) -> tuple[Any, ...] | None:  # noqa: ANN401 -- any call
     """What decides whether a call fits; None when something is of an unusual type."""
     if not all(type(array) is np.ndarray for array in arrays):
         return None
@@ -23,8 +23,9 @@ def call_form(arrays: tuple[Any, ...], groups: Any, out_shapes: Any, out: Any = 
     if not all(one is None or type(one) is np.ndarray for one in targets):
         return None
     forms = tuple((array.dtype, array.shape) for array in arrays)
-    wanted = None if out is None else tuple(None if one is None else (one.dtype, one.shape) for one in targets)
-    return forms, None if groups is None else tuple(groups), tuple(out_shapes.items()) if out_shapes else None, wanted
+    wanted = tuple(None if one is None else (one.dtype, one.shape) for one in targets)
+    found = forms, None if groups is None else tuple(groups), tuple(out_shapes.items()) if out_shapes else None
+    return found if out is None else (*found, wanted)
 
 
 def _is_plain(count: object) -> bool:

@@ -3,7 +3,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-Form: TypeAlias = tuple[object, object, object, object]
+Form: TypeAlias = tuple[object, object, object] | tuple[object, object, object, object]
 
 def call_form(
     arrays: tuple[object, ...],

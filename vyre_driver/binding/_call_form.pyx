@@ -61,11 +61,9 @@ cdef object plain_counts(object out_shapes):
 
 
 cdef object target_forms(object out, type array_type):
-    """Return (dtype, shape) of each array in ``out``, None of None, False of anything else."""
+    """Return (dtype, shape) of each array in ``out``, None for None in a tuple, False of anything else."""
     cdef object one
     cdef list forms = []
-    if out is None:
-        return None
     for one in <tuple> out if type(out) is tuple else (out,):
         if one is not None and type(one) is not array_type:
             return False
@@ -76,7 +74,9 @@ cdef object target_forms(object out, type array_type):
 def call_form(
     tuple arrays not None, object groups, object out_shapes, type array_type not None, object out=None
 ) -> tuple | None:
-    """Return what decides whether a call fits, to be compared: (dtype, shape) of each array, groups, counts, targets likewise.
+    """Return what decides whether a call fits, to be compared: (dtype, shape) of each array, groups, counts.
+
+    With ``out`` (dtype, shape) of each target besides.
 
     None when something is of an unusual type: 1.0 equals 1, and is not a number of workgroups.
     """
@@ -85,14 +85,16 @@ def call_form(
     if groups is not None and not are_plain(groups):
         return None
     counts = plain_counts(out_shapes)
-    targets = target_forms(out, array_type)
-    if counts is False or targets is False:
+    if counts is False:
         return None
     for array in arrays:
         if type(array) is not array_type:
             return None
         forms.append((array.dtype, array.shape))
-    return tuple(forms), None if groups is None else tuple(groups), counts, targets
+    if out is None:
+        return tuple(forms), None if groups is None else tuple(groups), counts
+    targets = target_forms(out, array_type)
+    return None if targets is False else (tuple(forms), None if groups is None else tuple(groups), counts, targets)
 
 
 cdef inline bint is_like(object array, tuple form, type array_type) except -1:
@@ -106,18 +108,16 @@ cdef inline bint is_like(object array, tuple form, type array_type) except -1:
     return PyObject_RichCompareBool(array.shape, form[1], Py_EQ)
 
 
-cdef bint are_like(object out, object forms, type array_type) except -1:
+cdef bint are_like(object out, tuple forms, type array_type) except -1:
     """Whether the targets of a call have these forms, which ``target_forms`` gave for an earlier one."""
     cdef object one, form
     cdef Py_ssize_t i
-    if out is None or forms is None:
-        return out is forms
     if type(out) is not tuple:
-        return len(<tuple> forms) == 1 and (<tuple> forms)[0] is not None and is_like(out, (<tuple> forms)[0], array_type)
-    if len(<tuple> out) != len(<tuple> forms):
+        return len(forms) == 1 and forms[0] is not None and is_like(out, <tuple> forms[0], array_type)
+    if len(<tuple> out) != len(forms):
         return False
     for i in range(len(<tuple> out)):
-        one, form = (<tuple> out)[i], (<tuple> forms)[i]
+        one, form = (<tuple> out)[i], forms[i]
         if one is None or form is None:
             if one is not form:
                 return False
@@ -133,7 +133,9 @@ def matches(
     cdef tuple forms = <tuple> form[0]
     cdef object held
     cdef Py_ssize_t i
-    if len(arrays) != len(forms) or not are_like(out, form[3], array_type):
+    if len(arrays) != len(forms) or (out is None) != (len(form) == 3):
+        return False
+    if out is not None and not are_like(out, <tuple> form[3], array_type):
         return False
     for i in range(len(arrays)):
         if not is_like(arrays[i], <tuple> forms[i], array_type):

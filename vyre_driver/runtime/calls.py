@@ -6,14 +6,17 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from numpy import ndarray
 
-from vyre_driver.binding import _call_form
+from vyre_driver.binding._call_form import call_form, matches
 from vyre_driver.process.call_lock import call_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from numpy import dtype
+
+    from vyre_driver.binding._call_form import Form
     from vyre_driver.binding.structure import ResultForm
     from vyre_driver.kompute.pipeline import RecordedDispatch
     from vyre_driver.runtime.room import Room
@@ -34,7 +37,7 @@ class ProvenCall:
     recorded: RecordedDispatch | None
     positions: tuple[int | None, ...]
     forms: tuple[ResultForm, ...]
-    outputs: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+    outputs: tuple[tuple[tuple[int, ...], dtype[Any]], ...]
     counts: tuple[int, ...]
     finishes: bool
     is_packed: bool
@@ -51,7 +54,7 @@ class ProvenCalls:
         self.lock = call_lock("the kernel")
         self._room = room
         self._calls: OrderedDict[object, ProvenCall] = OrderedDict()
-        self._latest: tuple[_call_form.Form, ProvenCall] | None = None  # of these, the one that was found last
+        self._latest: tuple[Form, ProvenCall] | None = None  # of these, the one that was found last
         self._recorded: dict[object, RecordedDispatch] = {}
         room.add(self)
 
@@ -64,15 +67,15 @@ class ProvenCalls:
     ) -> ProvenCall | None:
         """Return the call of this form that was proven before, None if there is none."""
         latest = self._latest
-        if latest is not None and _call_form.matches(latest[0], arrays, groups, out_shapes, np.ndarray, out):
+        if latest is not None and matches(latest[0], arrays, groups, out_shapes, ndarray, out):
             return latest[1]
-        form = _call_form.call_form(arrays, groups, out_shapes, np.ndarray, out)
+        form = call_form(arrays, groups, out_shapes, ndarray, out)
         found = self._calls.get(form)
         if found is not None:
             self.remember(form, found)
         return found
 
-    def remember(self, form: _call_form.Form | None, call: ProvenCall) -> None:
+    def remember(self, form: Form | None, call: ProvenCall) -> None:
         """Keep a proven call: another with arrays of the same types and shapes needs no proof."""
         with self.lock:
             if form is None or call.recorded not in self._recorded.values():

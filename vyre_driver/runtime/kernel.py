@@ -6,7 +6,7 @@ import inspect
 import time
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from numpy import ascontiguousarray
 
 from vyre_driver.binding._call_form import as_contiguous, as_targets, plain_workgroups
 from vyre_driver.binding.arguments import check_switch
@@ -301,10 +301,11 @@ class Kernel:
         found = proven.find(arrays, groups, out_shapes, out)
         if found is None:
             return None
-        targets = () if out is None else as_targets(out)
-        if targets is None:
-            return None
-        return found, as_contiguous(arrays, found.positions, np.ascontiguousarray), words, targets
+        contents = as_contiguous(arrays, found.positions, ascontiguousarray)
+        if out is None:
+            return found, contents, words, ()
+        targets = as_targets(out)
+        return None if targets is None else (found, contents, words, targets)
 
     def _run(self, arrays: tuple[object, ...], named: dict[str, object], options: CallOptions) -> list[Buffer | NDArray[Any]]:
         plan = self.source.plan

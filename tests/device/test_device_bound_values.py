@@ -201,9 +201,9 @@ def test_a_kernel_without_push_constants_has_none_to_replace(driver: Driver, com
         bound.set()
         said = refusal(lambda bound=bound: bound.set(n=1))[2]
         found.append((said, ran(bound, buffer)[:2]))
-    said = "a program has no push constants, and 'n' was given"
+    said = "the program has no push constants, and 'n' was given"
     assert found == [
-        (f"{said}. Fix: leave it out; give values as constants of compile, or in a buffer.", [2, 2]),
+        (f"{said}. Fix: leave it out; declare it with BufferDecl.push, or give it as a constant of compile.", [2, 2]),
         ("the shader has no push constant 'n'. Fix: leave it out: it declares none.", [5, 1]),
     ]
 

@@ -112,5 +112,5 @@ def test_what_a_loop_assigns_and_stores_is_read_anew_in_each_turn(driver: Driver
 def test_what_is_no_program_and_a_push_constant_are_refused(driver: Driver) -> None:
     with pytest.raises(InvalidInput, match="give a SpirvModule or a Program"):
         driver.compile("saxpy")  # type: ignore[arg-type]
-    with pytest.raises(InvalidPushConstant, match="a program has no push constants, and 'count_x' was given"):
+    with pytest.raises(InvalidPushConstant, match="the program has no push constants, and 'count_x' was given"):
         driver.compile(example("saxpy", 2.0))(np.ones(1, np.float32), np.ones(1, np.float32), push_constants={"count_x": 1})

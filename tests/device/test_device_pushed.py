@@ -120,10 +120,12 @@ def test_it_is_bound_submitted_and_batched(driver: Driver, saxpy: Kernel) -> Non
     a, b = driver.buffer(x), driver.buffer(y)
     bound = saxpy.bind(a, b, alpha=2.0)
     bound.run()
-    assert saxpy.bind(a, b, alpha=2.0) is bound
+    again = saxpy.bind(a, b, alpha=2.0)
+    assert (again is bound, again.pipeline is bound.pipeline) == (False, True)  # recorded once, with values of its own
+    again.set(alpha=100.0)
     bound.submit().result()
     named = saxpy.bind(y=b, x=a, push_constants={"alpha": 10.0})
-    assert named is not bound
+    assert named.pipeline is not bound.pipeline
     with driver.batch() as batch:
         batch.add(bound)
         batch.add(named)
@@ -171,7 +173,7 @@ def test_it_is_tuned_with_the_numbers_of_a_call() -> None:
         with pytest.raises(InvalidPushConstant, match="was not given"):
             tuning.tune(SAXPY, x, y, budget=few)
         plain = Program.wrapped([X, Y], (64, 1, 1), [store(Y, I, load(X, I))])
-        with pytest.raises(InvalidPushConstant, match="a program has no push constants, and 'alpha' was given"):
+        with pytest.raises(InvalidPushConstant, match="the program has no push constants, and 'alpha' was given"):
             tuning.tune(plain, x, y, push_constants={"alpha": 1.0}, budget=few)
 
 

@@ -81,7 +81,7 @@ def _refuse_for_program(subject: str, members: Sequence[Member], given: Mapping[
     if subject == "program" and given and not members:
         name = str(next(iter(given)))
         raise InvalidPushConstant(
-            f"a program has no push constants, and {name!r} was given",
+            f"the program has no push constants, and {name!r} was given",
             fix="leave it out; declare it with BufferDecl.push, or give it as a constant of compile",
             constant=name,
         )

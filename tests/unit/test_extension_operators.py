@@ -19,8 +19,11 @@ from vyre_driver.ir import (
     boolean,
     convert,
     f32,
+    floor_divide,
+    floor_modulo,
     gid_x,
     load,
+    operation,
     pack_bf16,
     pack_f16,
     store,
@@ -33,7 +36,7 @@ from vyre_driver.ir.expression_text import expression_pieces
 from vyre_driver.ir.expressions import Cast
 from vyre_driver.ir.extensions import EXTENSIONS, application, extension, known_operator
 from vyre_driver.ir.functions.bodies import body_of
-from vyre_driver.ir.operators import OpaqueOp
+from vyre_driver.ir.operators import BinOp, OpaqueOp, UnOp
 from vyre_driver.ir.validation.validate import examine, validate
 from vyre_driver.ir.workgroup_freedom import why_workgroup_is_fixed
 from vyre_driver.lowering.emit.extensions import LOWERED
@@ -46,7 +49,8 @@ if TYPE_CHECKING:
     from vyre_driver.ir.expressions import Expr
     from vyre_driver.ir.nodes import Node
 
-U32, I32, F32 = DataType.U32, DataType.I32, DataType.F32
+U32, I32, F32, U64 = DataType.U32, DataType.I32, DataType.F32, DataType.U64
+X = var("x", U64)
 WORDS = BufferDecl.read("words", 0, U32).with_count(4)
 FLOATS = BufferDecl.read("floats", 1, F32).with_count(4)
 OUT = BufferDecl.output("out", 2, U32).with_count(4)
@@ -112,6 +116,33 @@ def test_its_type_is_known_to_the_validator() -> None:
     assert (problem.rule, problem.message) == ("V045", "buffer 'out' holds u32, and is given f32")
     bare = binop(EXTENSIONS["bitcast<f32>"].op, u32(1), u32(0))  # whose cast would be no cast
     assert [one.rule for one in examine(stored(bare)).problems] == ["V045"]
+
+
+WRONGLY_BUILT: list[tuple[Callable[[], Expr], str]] = [
+    (lambda: extension("mull<u64>", X, X), "there is no operator 'mull<u64>'. Fix: give a name of "),
+    (lambda: extension("mul<u64>", X), "mul<u64> takes 2 operand(s), and got 1. Fix: give 2."),
+    (lambda: extension("mul<u64>", X, X, X), "mul<u64> takes 2 operand(s), and got 3. Fix: give 2."),
+    (lambda: extension("fma<f64>"), "fma<f64> takes 3 operand(s), and got 0. Fix: give 3."),
+    (lambda: operation(BinOp.MUL, U64, X), "MUL takes 2 operand(s), and got 1. Fix: give 2."),
+    (lambda: operation(BinOp.ADD, U32, 1, 2, 3), "ADD takes 2 operand(s), and got 3. Fix: give 2."),
+    (lambda: operation(UnOp.NEGATE, F32), "NEGATE takes 1 operand(s), and got 0. Fix: give 1."),
+    (lambda: operation("add", U32, 1, 2), "'add' is no operator on values. Fix: give a member of BinOp, UnOp or TernaryOp."),  # type: ignore[arg-type]
+    (
+        lambda: floor_divide(I32, -7, 2),
+        "floor_divide takes u64 and i64, and got i32. Fix: convert the operands, or for f32 use ",
+    ),
+    (
+        lambda: floor_modulo(F32, -7.0, 2.0),
+        "floor_modulo takes u64 and i64, and got f32. Fix: convert the operands, or for f32 ",
+    ),
+]
+
+
+@pytest.mark.parametrize(("build", "message"), WRONGLY_BUILT, ids=[one[1] for one in WRONGLY_BUILT])
+def test_what_is_built_wrongly_is_refused_by_name(build: Callable[[], Expr], message: str) -> None:
+    with pytest.raises(InvalidProgram) as refused:
+        build()
+    assert str(refused.value).startswith(message)
 
 
 def test_there_is_no_bitcast_to_other_types() -> None:

@@ -76,6 +76,11 @@ def operation(op: BinOp | UnOp | TernaryOp, dtype: DataType, *operands: Expr | N
     Counts of shifts are u32. Of 64-bit integers a quotient or remainder by 0 is 0; quotients are rounded to zero, and a
     remainder has the sign of the dividend.
     """
+    count = _OPERAND_COUNTS.get(type(op))
+    if count is None:
+        refuse(f"{op!r} is no operator on values", "give a member of BinOp, UnOp or TernaryOp")
+    if len(operands) != count:
+        refuse(f"{op.name} takes {count} operand(s), and got {len(operands)}", f"give {count}")
     types = [DataType.U32 if place and op in _SHIFTS else dtype for place in range(len(operands))]
     if op is TernaryOp.SELECT:
         types[0] = DataType.Bool
@@ -93,6 +98,7 @@ def operation(op: BinOp | UnOp | TernaryOp, dtype: DataType, *operands: Expr | N
 
 def floor_divide(dtype: DataType, left: Expr | Number, right: Expr | Number) -> Expr:
     """Return the quotient of two u64 or i64, rounded down as numpy does; 0 by 0."""
+    _check_wide("floor_divide", dtype)
     quotient = operation(BinOp.DIV, dtype, left, right)
     if dtype != DataType.I64:
         return quotient
@@ -101,8 +107,15 @@ def floor_divide(dtype: DataType, left: Expr | Number, right: Expr | Number) -> 
 
 def floor_modulo(dtype: DataType, left: Expr | Number, right: Expr | Number) -> Expr:
     """Return the remainder of two u64 or i64 with the sign of the divisor, as numpy does; 0 by 0."""
+    _check_wide("floor_modulo", dtype)
     rest = operation(BinOp.MOD, dtype, left, right)
     return rest if dtype != DataType.I64 else select(_is_off(left, right), operation(BinOp.ADD, dtype, rest, right), rest)
+
+
+def _check_wide(name: str, dtype: DataType) -> None:
+    """Check that a type is u64 or i64: the quotient of another one would not be rounded down."""
+    if dtype not in {DataType.U64, DataType.I64}:
+        refuse(f"{name} takes u64 and i64, and got {dtype}", "convert the operands, or for f32 use vyre_driver.ir.functions")
 
 
 def _is_off(left: Expr | Number, right: Expr | Number) -> Expr:
@@ -115,6 +128,7 @@ def _negated(dtype: DataType) -> Callable[[Expr], Expr]:
     return lambda operand: operation(BinOp.SUB, dtype, literal(0, dtype), operand)
 
 
+_OPERAND_COUNTS: dict[type, int] = {UnOp: 1, BinOp: 2, TernaryOp: 3}
 _SHIFTS = frozenset({BinOp.SHL, BinOp.SHR})
 _MADE: dict[tuple[BinOp | UnOp, DataType], Callable[..., Expr]] = {
     (BinOp.ADD, DataType.U64): partial(Binary, BinOp.WRAPPING_ADD),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vyre_driver.ir.arithmetic import Binary, Expr, LitU32
 from vyre_driver.ir.dtypes import DataType, extension_id
 from vyre_driver.ir.expressions import Cast
+from vyre_driver.ir.fields import refuse
 from vyre_driver.ir.operators import OpaqueOp
 
 if TYPE_CHECKING:
@@ -93,16 +94,21 @@ _TWO_OPERANDS = OpaqueOp(extension_id("vyre_driver.operands"))
 
 
 def extension(name: str, *operands: Expr) -> Cast:
-    """Return an operator on its operands; whether it takes their types, the validator asks."""
-    operator = EXTENSIONS[name]
-    match operands:
-        case (left,):
-            inner = Binary(operator.op, left, _NO_OPERAND)
-        case (left, right):
-            inner = Binary(operator.op, left, right)
-        case (first, second, third):
-            inner = Binary(operator.op, Binary(_TWO_OPERANDS, first, second), third)
-    return Cast(operator.result, inner)
+    """Return an operator on its operands; whether it takes their types, the validator asks.
+
+    Raises InvalidProgram (1006) if there is none of this name, or it takes more or fewer operands.
+    """
+    operator = EXTENSIONS.get(name)
+    if operator is None:
+        refuse(f"there is no operator {name!r}", "give a name of vyre_driver.ir.extensions.EXTENSIONS")
+    count = len(operator.operands)
+    if len(operands) != count:
+        refuse(f"{name} takes {count} operand(s), and got {len(operands)}", f"give {count}")
+    *others, last = operands
+    if not others:
+        return Cast(operator.result, Binary(operator.op, last, _NO_OPERAND))
+    first = others[0] if len(others) == 1 else Binary(_TWO_OPERANDS, *others)
+    return Cast(operator.result, Binary(operator.op, first, last))
 
 
 def known_operator(op: object) -> ExtensionOperator | None:

@@ -192,7 +192,7 @@ def test_a_wrong_backend_is_found_and_what_it_fails_at_is_shrunk() -> None:
     (failure,) = report.failures
     small = failure.smallest.program
     assert uses(small, BinOp.ROTATE_LEFT)
-    assert small.stats().node_count <= 2
+    assert small.stats().node_count <= 3  # a region, a declaration, and an assignment to it
     assert failure.smallest.grid == (1, 1, 1)
     assert str(report).splitlines()[-1] == f"failed {failure.name}: {failure.why}"
     text = failure.describe()

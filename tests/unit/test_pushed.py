@@ -137,6 +137,21 @@ def test_a_plain_bool_is_packed_at_once(value: object, words: tuple[int, ...] | 
     assert packer.pack({"on": value}) == words
 
 
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("alpha", "alpha=1"),
+        ("class", "it in push_constants={'class': ...}, f32"),
+        ("timeout", "it in push_constants={'timeout': ...}, f32"),
+        ("a b", "it in push_constants={'a b': ...}, f32"),
+    ],
+)
+def test_what_was_not_given_is_asked_for_as_python_takes_it(name: str, given: str) -> None:
+    with pytest.raises(InvalidPushConstant) as refused:
+        pack_push_constants([Member(name, 0, Scalar("f", 32))], 4, {}, "program")
+    assert str(refused.value).endswith(f"{given}.")
+
+
 VALUES = np.arange(5, dtype=np.uint32)
 
 

@@ -96,7 +96,8 @@ def _example(path: str, found: MemoryType) -> str:
 
 
 def _example_of_program(path: str, found: MemoryType) -> str:
-    if isinstance(found, Scalar) and path not in OPTIONS | TUNING_OPTIONS and path.isidentifier():
+    is_name = path.isidentifier() and not keyword.iskeyword(path) and path not in OPTIONS | TUNING_OPTIONS
+    if isinstance(found, Scalar) and is_name:
         return f"give it, for example {path}={'True' if found.kind == 'b' else 1}"
     return f"give it in push_constants={{{path!r}: ...}}, {form_of(found)}"
 

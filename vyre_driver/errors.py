@@ -44,6 +44,10 @@
     |-- NotAnArray                    2214  TypeError
     |-- ToolUnavailable               2301  OSError
     |-- ShaderSyntaxError             2302  ValueError
+    |-- KernelSourceError             2303
+    |   |-- KernelSyntaxError         2304  SyntaxError
+    |   |-- KernelTypeError           2305  TypeError
+    |   `-- KernelNameError           2306  NameError
     |-- InvalidSetting                2401  ValueError
     |-- InvalidCommand                2501  ValueError
     |-- CacheNotWarm                  2601  RuntimeError
@@ -60,7 +64,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vyre_driver.ir.validation.rules import Problem
+
+    Frames = Sequence[tuple[str, str, int, str, int, int]]
 
 
 class VyreError(Exception):
@@ -274,6 +282,54 @@ class ToolUnavailable(VyreError, OSError, code=2301):
 
 class ShaderSyntaxError(VyreError, ValueError, code=2302):
     """A GLSL source does not compile; the compiler's own lines are in the message."""
+
+
+class KernelSourceError(VyreError, code=2303):
+    """A Python function cannot be translated to a program.
+
+    ``frames`` are the places from the kernel down through the functions that it calls, each (function, filename, line, text of
+    the line, column, end column), in characters from 0; none where no line is to blame.
+    """
+
+    def __init__(self, problem: str, *, fix: str, frames: Frames = (), **context: object) -> None:
+        """Build a message that shows each place with a caret below it, and the fix on a line of its own."""
+        super().__init__(problem, fix=fix, frames=frames, **context)
+        self.frames = frames
+        if frames:
+            self.args = ("\n".join([problem, *(_shown(*frame) for frame in frames), f"Fix: {fix}"]),)
+
+    def __str__(self) -> str:
+        """Return the message."""
+        return str(self.args[0])
+
+
+class KernelSyntaxError(KernelSourceError, SyntaxError, code=2304):
+    """It is written with something that is not part of the kernel language."""
+
+
+class KernelTypeError(KernelSourceError, TypeError, code=2305):
+    """Types do not fit."""
+
+
+class KernelNameError(KernelSourceError, NameError, code=2306):
+    """A name has no value, or one that no kernel can use (``name``)."""
+
+
+def _shown(  # noqa: PLR0913 -- a frame
+    function: str, filename: str, line: int, text: str, start: int, end: int
+) -> str:
+    """Return a place as Python's tracebacks show it; wide characters take two columns."""
+    shown = text.lstrip()
+    start, end = start - (len(text) - len(shown)), end - (len(text) - len(shown))
+    before = "".join("\t" if one == "\t" else " " * _columns(one) for one in shown[: max(start, 0)])
+    carets = "^" * max(sum(_columns(one) for one in shown[max(start, 0) : end]), 1)
+    return f'  File "{filename}", line {line}, in {function}\n    {shown}\n    {before}{carets}'
+
+
+def _columns(character: str) -> int:
+    import unicodedata  # late: most errors show no source
+
+    return 0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 class InvalidSetting(VyreError, ValueError, code=2401):

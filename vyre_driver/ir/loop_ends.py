@@ -34,7 +34,12 @@ def ending_if(loop: Loop, pushed: Collection[str]) -> If | None:
     sole = loop.body[0] if len(loop.body) == 1 else None
     if not isinstance(sole, If) or sole.otherwise:
         return None
-    return sole if all(_stays(term, loop.var, pushed) for term in expressions_within(sole.cond)) else None
+    return sole if is_steady(sole.cond, loop.var, pushed) else None
+
+
+def is_steady(condition: Expr, variable: str, pushed: Collection[str] = ()) -> bool:
+    """Return whether a condition is the same in the next turn of a loop with this variable where the body did not run."""
+    return all(_stays(term, variable, pushed) for term in expressions_within(condition))
 
 
 def is_uncounted(loop: Loop) -> bool:

@@ -1,0 +1,184 @@
+"""The functions that kernels call and Python has not: in a kernel they are translated, elsewhere they compute with numpy.
+
+A function whose name is numpy's or the ``math`` module's gives what that gives, in f32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "atomic_add",
+    "atomic_and",
+    "atomic_cas",
+    "atomic_exchange",
+    "atomic_load",
+    "atomic_max",
+    "atomic_min",
+    "atomic_or",
+    "atomic_xor",
+    "ballot",
+    "cdiv",
+    "clz",
+    "ctz",
+    "fma",
+    "lane",
+    "popcount",
+    "rem",
+    "rotl",
+    "rotr",
+    "rsqrt",
+    "select",
+    "shuffle",
+    "shuffle_xor",
+    "static_range",
+    "subgroup_size",
+    "subgroup_sum",
+]
+
+Whole = Any
+_WORD = 0xFFFF_FFFF
+
+
+def static_range(*bounds: int) -> range:
+    """Return ``range(*bounds)``; the loop over it is unrolled, so its variable is a constant in each turn."""
+    return range(*bounds)
+
+
+def select(condition: object, yes: Any, no: Any) -> Any:  # noqa: ANN401 -- a number
+    """Return ``yes`` where the condition holds, else ``no``; both are computed."""
+    return yes if condition else no
+
+
+def fma(a: float, b: float, c: float) -> Any:  # noqa: ANN401 -- a scalar of numpy
+    """Return ``a * b + c`` in f32, rounded once."""
+    return np.float32(np.float64(a) * np.float64(b) + np.float64(c))
+
+
+def rsqrt(x: float) -> Any:  # noqa: ANN401 -- a scalar of numpy
+    """Return the reciprocal of the square root."""
+    return np.float32(1) / np.sqrt(np.float32(x))
+
+
+def cdiv(a: int, b: int) -> int:
+    """Return the quotient of whole numbers, rounded towards zero, as C has it; 0 where ``b`` is 0."""
+    return int(abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else 0
+
+
+def rem(a: int, b: int) -> int:
+    """Return what ``cdiv`` leaves, of the sign of ``a``; 0 where ``b`` is 0."""
+    return a - cdiv(a, b) * b if b else 0
+
+
+def popcount(x: int) -> int:
+    """Return how many bits of a word are set."""
+    return (int(x) & _WORD).bit_count()
+
+
+def clz(x: int) -> int:
+    """Return how many bits above the highest one that is set are not; 32 of zero."""
+    return 32 - (int(x) & _WORD).bit_length()
+
+
+def ctz(x: int) -> int:
+    """Return how many bits below the lowest one that is set are not; 32 of zero."""
+    word = int(x) & _WORD
+    return (word & -word).bit_length() - 1 if word else 32
+
+
+def rotl(x: int, by: int) -> Any:  # noqa: ANN401 -- a scalar of numpy
+    """Return the bits of a u32 moved up by ``by`` modulo 32, those that leave coming in below."""
+    word, by = int(x) & _WORD, int(by) & 31
+    return np.uint32((word << by | word >> (32 - by)) & _WORD)
+
+
+def rotr(x: int, by: int) -> Any:  # noqa: ANN401 -- a scalar of numpy
+    """Return the bits of a u32 moved down by ``by`` modulo 32, those that leave coming in above."""
+    return rotl(x, -int(by))
+
+
+def _updated(array: Any, at: Any, new: object) -> Any:  # noqa: ANN401 -- an array and its element
+    before = array[at]
+    array[at] = new
+    return before
+
+
+def atomic_load(array: Any, at: Any) -> Any:  # noqa: ANN401 -- an array and its element
+    """Return an element that others may be changing with atomics."""
+    return array[at]
+
+
+def atomic_add(array: Any, at: Any, value: Any) -> Any:  # noqa: ANN401 -- the same
+    """Add to an element, and return what was there."""
+    return _updated(array, at, array[at] + value)
+
+
+def atomic_min(array: Any, at: Any, value: Any) -> Any:  # noqa: ANN401 -- the same
+    """Keep the lesser in an element, and return what was there."""
+    return _updated(array, at, min(array[at], value))
+
+
+def atomic_max(array: Any, at: Any, value: Any) -> Any:  # noqa: ANN401 -- the same
+    """Keep the greater in an element, and return what was there."""
+    return _updated(array, at, max(array[at], value))
+
+
+def atomic_and(array: Any, at: Any, value: Any) -> Any:  # noqa: ANN401 -- the same
+    """Clear bits of an element, and return what was there."""
+    return _updated(array, at, array[at] & value)
+
+
+def atomic_or(array: Any, at: Any, value: Any) -> Any:  # noqa: ANN401 -- the same
+    """Set bits of an element, and return what was there."""
+    return _updated(array, at, array[at] | value)
+
+
+def atomic_xor(array: Any, at: Any, value: Any) -> Any:  # noqa: ANN401 -- the same
+    """Turn bits of an element, and return what was there."""
+    return _updated(array, at, array[at] ^ value)
+
+
+def atomic_exchange(array: Any, at: Any, value: Any) -> Any:  # noqa: ANN401 -- the same
+    """Replace an element, and return what was there."""
+    return _updated(array, at, value)
+
+
+def atomic_cas(array: Any, at: Any, expected: Any, value: Any) -> Any:  # noqa: ANN401 -- the same
+    """Replace an element that is ``expected``, and return what was there."""
+    return _updated(array, at, value if array[at] == expected else array[at])
+
+
+def _of_a_subgroup(name: str, *_: object) -> RuntimeError:
+    return RuntimeError(f"{name} is of a subgroup, which plain Python has not. Fix: run it with VYRE_INTERPRET=1.")
+
+
+def lane() -> int:
+    """Return the invocation's place in its subgroup."""
+    raise _of_a_subgroup("lane")
+
+
+def subgroup_size() -> int:
+    """Return the invocations of a subgroup."""
+    raise _of_a_subgroup("subgroup_size")
+
+
+def subgroup_sum(value: Any) -> Any:  # noqa: ANN401 -- a number
+    """Return the sum over the active invocations of the subgroup."""
+    raise _of_a_subgroup("subgroup_sum", value)
+
+
+def shuffle(value: Any, at: int) -> Any:  # noqa: ANN401 -- a number
+    """Return the value of another invocation of the subgroup, by its place; 0 where that is not active."""
+    raise _of_a_subgroup("shuffle", value, at)
+
+
+def shuffle_xor(value: Any, mask: int) -> Any:  # noqa: ANN401 -- a number
+    """Return the value of the invocation whose place differs by the bits of ``mask``."""
+    raise _of_a_subgroup("shuffle_xor", value, mask)
+
+
+def ballot(condition: object) -> Any:  # noqa: ANN401 -- a scalar of numpy
+    """Return a word with a bit set for each of the first 32 invocations of the subgroup whose condition holds."""
+    raise _of_a_subgroup("ballot", condition)

@@ -1,0 +1,156 @@
+"""The source of a function: found, parsed, and held against the code that Python runs.
+
+A file may have changed since it was imported. So what was found is compiled again, and taken only if that gives the function's
+own code: another kernel than the one that was defined is never translated.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import copy
+import dis
+import inspect
+import types
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.errors import KernelSyntaxError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Function = Callable[..., Any]
+
+_LAMBDA = "<lambda>"
+_FEATURES = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names) & ~inspect.CO_NESTED
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FunctionSource:
+    """A function as text: ``lines`` are those of its statement, the first of which is line ``first_line`` of ``filename``."""
+
+    name: str
+    filename: str
+    first_line: int
+    lines: tuple[str, ...]
+    arguments: ast.arguments
+    body: tuple[ast.stmt, ...]
+    node: ast.FunctionDef | ast.Lambda = field(repr=False)
+
+    @classmethod
+    def of(cls, function: types.FunctionType) -> FunctionSource:
+        """Find the source of a function.
+
+        Raises
+        ------
+        KernelSyntaxError
+            If there is none, it is not that of the function's code any more, or it is a generator or a coroutine.
+        """
+        lines, first = _found(function)
+        code = function.__code__
+        nodes = list(_definitions(lines, first, function.__name__))
+        node = next((one for one in nodes if _compiles_to(one, code)), None)
+        if node is None:
+            raise KernelSyntaxError(
+                f"{code.co_filename} has changed since {function.__name__!r} was defined in it",
+                fix="reload the module",
+                function=function.__name__,
+                filename=code.co_filename,
+            )
+        body = (ast.copy_location(ast.Return(node.body), node.body),) if isinstance(node, ast.Lambda) else tuple(node.body)
+        return cls(function.__name__, code.co_filename, first + 1, tuple(lines), node.args, body, node)
+
+    def line(self, number: int) -> str:
+        """Return a line by its number in the file, without its end; empty where it is not the function's."""
+        at = number - self.first_line
+        return self.lines[at].rstrip("\r\n") if 0 <= at < len(self.lines) else ""
+
+
+def _found(function: types.FunctionType) -> tuple[list[str], int]:
+    """Return the lines of a function's statement, and how many stand before them."""
+    try:
+        lines, first = inspect.findsource(function)
+    except (OSError, TypeError, IndexError) as error:
+        name = function.__name__
+        raise KernelSyntaxError(
+            f"the source of {name!r} cannot be had: it was defined by exec or at the prompt",
+            fix="put it into a file or a notebook, or use kernel.from_source(text)",
+            function=name,
+        ) from error
+    return (lines, 0) if function.__name__ == _LAMBDA else (inspect.getblock(lines[first:]), first)
+
+
+def _definitions(lines: list[str], first: int, name: str) -> Iterator[ast.FunctionDef | ast.Lambda]:
+    """Give the functions of this name in a statement, which may be indented, with their places in the file."""
+    is_indented = lines[0][:1].isspace()
+    try:
+        tree = ast.parse(("if True:\n" if is_indented else "") + "".join(lines))
+    except SyntaxError:
+        return  # the end of the statement is elsewhere by now
+    ast.increment_lineno(tree, first - int(is_indented))
+    for node in ast.walk(tree):
+        if (isinstance(node, ast.FunctionDef) and node.name == name) or (isinstance(node, ast.Lambda) and name == _LAMBDA):
+            yield node
+
+
+def _compiles_to(node: ast.FunctionDef | ast.Lambda, code: types.CodeType) -> bool:
+    """Whether a definition gives this code, which it stands in the place of."""
+    if any(name.startswith("@py") for name in (*code.co_names, *code.co_varnames)):
+        return True  # asserts that a test runner has rewritten
+    try:
+        text = _alone(node, code.co_freevars)
+        outer = compile(text, code.co_filename, "exec", code.co_flags & _FEATURES, dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return any(_same(one, code) for one in _codes_within(outer))
+
+
+def _alone(node: ast.FunctionDef | ast.Lambda, free: tuple[str, ...]) -> ast.Module:
+    """Return a module that defines the function alone, in a function whose variables are those that it takes from outside."""
+    if isinstance(node, ast.Lambda):
+        inner: ast.stmt = ast.copy_location(ast.Expr(node), node)
+    else:
+        inner = copy.copy(node)
+        inner.decorator_list = []
+    own = getattr(node, "name", "")
+    head = f"global {own}" if own and own not in free else "pass"
+    outer = ast.parse(f"def outer():\n {head}\n {' = '.join([*free, 'None'])}\n").body[0]
+    assert isinstance(outer, ast.FunctionDef)  # noqa: S101 -- it was written so
+    outer.body.append(inner)
+    return ast.Module([outer], [])
+
+
+def _codes_within(code: types.CodeType) -> Iterator[types.CodeType]:
+    for one in code.co_consts:
+        if isinstance(one, types.CodeType):
+            yield one
+            yield from _codes_within(one)
+
+
+def _same(one: types.CodeType, other: types.CodeType) -> bool:
+    """Whether two codes do the same, wherever they stand."""
+    facts = (one.co_name, one.co_names, one.co_varnames, one.co_freevars, one.co_cellvars, len(one.co_consts))
+    if facts != (other.co_name, other.co_names, other.co_varnames, other.co_freevars, other.co_cellvars, len(other.co_consts)):
+        return False
+    if one.co_code != other.co_code and list(_instructions(one)) != list(_instructions(other)):
+        return False
+    return all(
+        _same(a, b) if isinstance(a, types.CodeType) and isinstance(b, types.CodeType) else repr(a) == repr(b) or a == b
+        for a, b in zip(one.co_consts, other.co_consts, strict=True)
+    )
+
+
+def _instructions(code: types.CodeType) -> Iterator[tuple[str, object]]:
+    """Give the instructions of a code, as they are for names that a module imports and for others."""
+    found = list(dis.get_instructions(code))
+    places: dict[int, int] = {}  # of instructions, by their offsets: caches and calls take more room for some names
+    kept: list[dis.Instruction] = []
+    for one in found:
+        places[one.offset] = len(kept)
+        if one.opname != "PUSH_NULL":
+            kept.append(one)
+    for one in kept:
+        is_jump = one.opcode in dis.hasjrel or one.opcode in dis.hasjabs
+        value = "" if isinstance(one.argval, types.CodeType) else one.argrepr.rpartition(" + ")[2]
+        yield one.opname.replace("LOAD_METHOD", "LOAD_ATTR"), places.get(one.argval) if is_jump else value

@@ -13,6 +13,7 @@ from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.comparisons import both, choose, condition, either
 from vyre_driver.lang.frames import Flow
 from vyre_driver.lang.merging import merge, settled
+from vyre_driver.lang.typings import spot_of
 from vyre_driver.lang.values import Constant, Merged, Number
 
 if TYPE_CHECKING:
@@ -115,9 +116,13 @@ def conditional(t: Translation, node: ast.IfExp) -> Value:
             sides.append((body, t.evaluate(one)))
     (then, yes), (otherwise, no) = sides
     if not then and not otherwise:
-        return choose(t, test, yes, no, node)
+        chosen: Value = choose(t, test, yes, no, node)
+        t.joined(spot_of(node), "chosen", chosen)
+        return chosen
     branch = t.draft.add_if(test.expr, then, otherwise)
-    return settled(t, Merged("chosen", branch, t.draft.body, yes, no), node)
+    chosen = settled(t, Merged("chosen", branch, t.draft.body, yes, no), node)
+    t.joined(spot_of(node), "chosen", chosen)
+    return chosen
 
 
 def short_circuit(t: Translation, node: ast.BoolOp) -> Value:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.values import Value
 
 _DEEPEST = 64  # calls within calls
+_SHOWN = (print, breakpoint)  # what plain Python runs and the device has not
 _sources: dict[types.CodeType, FunctionSource] = {}
 
 
@@ -45,6 +46,8 @@ def call(t: Translation, node: ast.Call) -> Value:
     if isinstance(callee, Method):
         return callee.call(t, _no_keywords(t, node, positional), node)
     function = callee.value if isinstance(callee, Host) else None
+    if t.is_plain and function in _SHOWN:
+        return Host(None)
     if isinstance(function, Function):
         function = function.function
     if isinstance(function, types.FunctionType) and function in ATOMICS:
@@ -145,7 +148,9 @@ def inline(t: Translation, function: types.FunctionType, given: list[Value], nam
             raise t.mistyped(
                 source.body[-1], f"{function.__name__!r} ends without a return on some ways", "return a value on every way"
             )
-        return returned(t, frame, body, rooms)
+        found = returned(t, frame, body, rooms)
+        t.joined((), "returned", found)
+        return found
     finally:
         t.frames.pop()
         t.draft.place = place

@@ -145,6 +145,7 @@ def _carried(t: Translation, node: ast.For | ast.While) -> dict[str, Value]:
         value = t.frame.names.get(name)
         if value is not None and not isinstance(value, Missing):
             carried[name] = t.frame.names[name] = _declared(t, name, value, node)
+            t.joined((node.lineno,), f"loop {name}", carried[name])
     return carried
 
 

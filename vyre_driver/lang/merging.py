@@ -37,6 +37,8 @@ def merge(
             names[name] = Missing(f"only one side of the if in line {line} gives it one")
         else:
             names[name] = _merged(t, branch, name, one, other, before.get(name), line)
+            if yes is not None and no is not None and isinstance(names[name], (Merged, Tuple)):
+                t.joined((line,), f"if {name}", names[name])
     return names
 
 

@@ -200,7 +200,9 @@ def _of_its_type(t: Translation, name: str, value: Value, node: ast.AST) -> Valu
     if value.type is scalar:
         return value
     if (scalar is f32 and value.type.is_whole) or (value.is_natural and scalar.is_whole):
-        return cast(t, value, scalar, node)
+        found = cast(t, value, scalar, node)
+        t.joined((), f"assigned {name}", found)
+        return found
     raise t.mistyped(node, f"{name!r} is {scalar} since line {line}, and is given {value.type}", _retyped(scalar))
 
 

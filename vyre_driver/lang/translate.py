@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.captured import Captured
     from vyre_driver.lang.draft import Body, Place
     from vyre_driver.lang.parameters import KernelSignature, Parameter, Specialization
+    from vyre_driver.lang.typings import Typings
     from vyre_driver.lang.values import Value
 
 _WORKGROUPS = {1: (64, 1, 1), 2: (16, 16, 1), 3: (8, 8, 4)}
@@ -52,10 +53,13 @@ class TranslatedKernel:
     scalars: tuple[str, ...]
     places: dict[str, Place]
     captured: Captured
+    typings: Typings
 
 
-def translate(function: types.FunctionType, signature: KernelSignature, specialization: Specialization) -> TranslatedKernel:
-    """Translate a kernel.
+def translate(
+    function: types.FunctionType, signature: KernelSignature, specialization: Specialization, *, is_plain: bool = False
+) -> TranslatedKernel:
+    """Translate a kernel; ``is_plain`` leaves out what plain Python runs and the device does not, such as ``print``.
 
     Raises
     ------
@@ -69,15 +73,21 @@ def translate(function: types.FunctionType, signature: KernelSignature, speciali
     counted: frozenset[str] = frozenset()
     while True:
         try:
-            return _translated(function, signature, specialization, counted)
+            return _translated(function, signature, specialization, counted, is_plain=is_plain)
         except CountApart as found:
             counted |= {found.array}
 
 
 def _translated(
-    function: types.FunctionType, signature: KernelSignature, specialization: Specialization, counted: frozenset[str]
+    function: types.FunctionType,
+    signature: KernelSignature,
+    specialization: Specialization,
+    counted: frozenset[str],
+    *,
+    is_plain: bool,
 ) -> TranslatedKernel:
     t = Translation(specialization, counted)
+    t.is_plain = is_plain
     t.evaluate = functools.partial(evaluate, t)
     t.run = functools.partial(run, t)
     t.bind = functools.partial(bind, t)
@@ -142,7 +152,7 @@ def _assembled(
     check_valid(program, places)
     extents = tuple(tuple(t.extents[axis]) for axis in sorted(t.extents))
     ranks = {name: t.ranks.get(name, 1) for name in arrays}
-    return TranslatedKernel(program, ranks, arrays, extents, scalars, places, t.captured)
+    return TranslatedKernel(program, ranks, arrays, extents, scalars, places, t.captured, t.typings)
 
 
 def _guard(t: Translation, signature: KernelSignature) -> Expr:

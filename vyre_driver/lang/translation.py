@@ -13,6 +13,7 @@ from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.captured import Captured
 from vyre_driver.lang.draft import Draft, Place, Plain
 from vyre_driver.lang.types import bool_, i32
+from vyre_driver.lang.typings import Typings
 from vyre_driver.lang.values import Constant, Number, variable
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.frames import Flow, Frame
     from vyre_driver.lang.parameters import Specialization
     from vyre_driver.lang.types import ScalarType
+    from vyre_driver.lang.typings import Spot
     from vyre_driver.lang.values import Array, Value
 
 
@@ -65,6 +67,8 @@ class Translation:
         self.prologue: Body = []
         self.captured = Captured()
         self.outside: dict[tuple[types.FunctionType, str], Value] = {}  # what names that are no variables stand for
+        self.typings = Typings()
+        self.is_plain = False  # for plain Python, which prints
         self.frames: list[Frame] = []
         self.evaluate: Callable[[ast.expr], Value]
         self.run: Callable[[Sequence[ast.stmt]], Flow]
@@ -75,6 +79,10 @@ class Translation:
     def frame(self) -> Frame:
         """The function at hand."""
         return self.frames[-1]
+
+    def joined(self, spot: Spot, name: str, value: Value) -> None:
+        """Note a value whose type was decided at a place, for plain Python."""
+        self.typings.note([frame.call for frame in self.frames[1:]], spot, name, value)
 
     def place(self, node: ast.AST) -> Place:
         """Return where a node of the function at hand stands."""

@@ -1,0 +1,117 @@
+"""A kernel run twice: as a program on the reference interpreter, and as plain Python."""
+
+from __future__ import annotations
+
+import linecache
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from vyre_driver.backends.reference.dispatch import interpret
+from vyre_driver.lang.as_python import run_as_python
+from vyre_driver.lang.parameters import Specialization, signature_of
+from vyre_driver.lang.translate import translate
+from vyre_driver.lang.types import Access
+
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.lang.parameters import KernelSignature
+    from vyre_driver.lang.translate import TranslatedKernel
+
+_STEP_BUDGET = 1 << 18
+
+
+class Results(NamedTuple):
+    """What both ways left in the arrays that a kernel writes to, by name."""
+
+    program: dict[str, NDArray[Any]]
+    python: dict[str, NDArray[Any]]
+    order_mattered: bool
+
+    def differences(self) -> list[str]:
+        """Return a line for each array that is not the same, bit for bit, but for the bits of a NaN."""
+        found = []
+        for name, one in self.program.items():
+            other = self.python[name]
+            same = one == other
+            if one.dtype.kind == "f":
+                same = (one.view(np.uint32) == other.view(np.uint32)) | (np.isnan(one) & np.isnan(other))
+            if not same.all():
+                at = tuple(int(k) for k in np.argwhere(~same)[0])
+                found.append(
+                    f"{name}{list(at)}: {one[at]!r} as a program, {other[at]!r} as Python ({int((~same).sum())} differ)"
+                )
+        return found
+
+
+def function_of(text: str, name: str, names: Mapping[str, object]) -> types.FunctionType:
+    """Return a function of a text, whose source can be found as that of a file."""
+    filename = f"<{name} {hash(text) & 0xFFFF_FFFF:x}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    found: dict[str, Any] = dict(names)
+    exec(compile(text, filename, "exec", dont_inherit=True), found)  # noqa: S102 -- a text of the test's own
+    made: types.FunctionType = found[name]
+    return made
+
+
+def run_both(
+    function: types.FunctionType, arguments: Mapping[str, Any], grid: Sequence[int], constants: Mapping[str, Any] | None = None
+) -> Results:
+    """Run a kernel both ways; ``arguments`` are arrays and numbers by name, ``grid`` as :func:`run_as_python` takes it."""
+    signature = signature_of(function)
+    specialization = Specialization(tuple((constants or {}).items()))
+    translated = translate(function, signature, specialization)
+    program, order_mattered = _as_program(translated, signature, arguments, grid)
+    copies = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
+    run_as_python(function, signature, specialization, copies, grid)
+    return Results(program, {name: copies[name] for name in program}, order_mattered)
+
+
+def _as_program(
+    kernel: TranslatedKernel, signature: KernelSignature, arguments: Mapping[str, Any], grid: Sequence[int]
+) -> tuple[dict[str, NDArray[Any]], bool]:
+    inputs: list[NDArray[Any]] = []
+    counts: dict[str, int] = {}
+    for one in signature.arrays:
+        array = arguments[one.name]
+        if one.type.access is Access.OUT:
+            counts[one.name] = array.size
+        else:
+            inputs.append(np.ascontiguousarray(array).reshape(-1))
+    inputs += [_pushed(name, signature, arguments, grid) for name in kernel.scalars]
+    found = interpret(
+        kernel.program,
+        inputs,
+        grid=_groups(kernel, signature, grid),
+        element_counts=counts,
+        step_budget=_STEP_BUDGET,
+    )
+    written = [one.name for one in signature.arrays if one.type.access.writes]
+    outputs = {name: output.reshape(arguments[name].shape) for name, output in zip(written, found.outputs, strict=True)}
+    return outputs, found.order_mattered
+
+
+def _pushed(name: str, signature: KernelSignature, arguments: Mapping[str, Any], grid: Sequence[int]) -> NDArray[Any]:
+    """Return a number that a call gives to a program, by the name that the translation gave it."""
+    owner, _, rest = name.partition(".")
+    if rest.startswith("shape"):
+        return np.array([arguments[owner].shape[int(rest[6:-1])]], np.int32)
+    if rest == "extent":
+        return np.array([grid[signature.indexes.index(owner)]], np.int32)
+    if rest.startswith("groups"):
+        return np.array([grid[int(rest[7:-1])]], np.int32)
+    dtype = next(one.type.dtype for one in signature.scalars if one.name == name)
+    return np.array([arguments[name]], np.uint32 if dtype == np.bool_ else dtype)
+
+
+def _groups(kernel: TranslatedKernel, signature: KernelSignature, grid: Sequence[int]) -> tuple[int, int, int]:
+    if signature.group is None:
+        size = kernel.program.workgroup_size
+        x, y, z = (*(-(-count // along) for count, along in zip(reversed(grid), size, strict=False)), 1, 1)[:3]
+    else:
+        x, y, z = (*reversed(grid), 1, 1)[:3]
+    return x, y, z

@@ -1,0 +1,294 @@
+"""The operators of kernels on numbers of plain Python: scalars of numpy, and constants, which are Python's own numbers.
+
+Each gives what the program of the kernel gives, bit for bit, but for subnormals that are loaded and only then computed with.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.lang.types import Kind, ScalarType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Plain = Any
+I32, U32, F32, BOOL = np.int32, np.uint32, np.float32, np.bool_
+_NUMBERS = frozenset({I32, U32, F32, BOOL})
+_LEAST_NORMAL = F32(2.0**-126)
+_ZERO = F32(0)
+_MASK = 31
+_MOST_FACTORS = 64
+
+
+def is_constant(value: Plain) -> bool:
+    """Whether a value is a number of Python's, whose type is decided by what it meets."""
+    return type(value) not in _NUMBERS
+
+
+def flushed(value: Plain) -> Plain:
+    """Return an f32 that is no subnormal."""
+    return np.copysign(_ZERO, value) if -_LEAST_NORMAL < value < _LEAST_NORMAL else value
+
+
+def to_f32(value: Plain) -> Plain:
+    """Return a number as an f32."""
+    return value if type(value) is F32 else F32(value)
+
+
+def to_i32(value: Plain) -> Plain:
+    """Return a number as an i32: of a u32 its bits, of a float the nearest towards zero, and 0 of NaN."""
+    return _whole(value, I32, -0x8000_0000, 0x7FFF_FFFF)
+
+
+def to_u32(value: Plain) -> Plain:
+    """Return a number as a u32."""
+    return _whole(value, U32, 0, 0xFFFF_FFFF)
+
+
+def _whole(value: Plain, kind: type, low: int, high: int) -> Plain:
+    if type(value) is kind:
+        return value
+    if type(value) is F32:
+        if value != value:  # noqa: PLR0124 -- NaN
+            return kind(0)
+        return kind(low if value <= low else high if value >= high else int(value))
+    return np.asarray(int(value), np.int64).astype(kind)[()]
+
+
+def to_bool(value: Plain) -> Plain:
+    """Return whether a number is not 0."""
+    return value if type(value) is BOOL else BOOL(value != 0)
+
+
+TO: dict[str, Callable[[Plain], Plain]] = {"f32": to_f32, "i32": to_i32, "u32": to_u32, "bool": to_bool}
+
+
+def cast(scalar: ScalarType, value: Plain) -> Plain:
+    """Return a number as a type; of the narrower ones an i32."""
+    convert = TO.get(scalar.name)
+    if convert is not None:
+        return convert(value)
+    return I32(np.asarray(int(to_i32(value))).astype(scalar.dtype)) if scalar.kind is not Kind.FLOAT else to_f32(value)
+
+
+def typed(value: Plain) -> Plain:
+    """Return a constant as the number that it is where nothing says more: an i32, an f32 or a bool."""
+    if not is_constant(value):
+        return value
+    return BOOL(value) if isinstance(value, bool) else I32(value) if isinstance(value, int) else F32(value)
+
+
+def alike(left: Plain, right: Plain) -> tuple[Plain, Plain]:
+    """Return two operands as numbers of one type, not both of which are constants."""
+    left, right = _beside(left, right), _beside(right, left)
+    one, other = type(left), type(right)
+    if one is other:
+        return left, right
+    if F32 in (one, other):
+        return to_f32(left), to_f32(right)
+    return to_u32(left), to_u32(right)
+
+
+def _beside(value: Plain, other: Plain) -> Plain:
+    """Return a constant as it counts beside a number."""
+    kind = type(other)
+    if not is_constant(value) or is_constant(other):
+        return value
+    if isinstance(value, float) or (kind is BOOL and not isinstance(value, bool)):
+        return typed(value)
+    return kind(int(value))
+
+
+def _combined(of_numbers: Callable[[Plain, Plain], Plain], of_constants: Callable[[Plain, Plain], Plain]) -> Any:  # noqa: ANN401
+    def combined(left: Plain, right: Plain) -> Plain:
+        if is_constant(left) and is_constant(right):
+            return of_constants(left, right)
+        left, right = alike(left, right)
+        if type(left) is BOOL:
+            left, right = I32(left), I32(right)
+        return of_numbers(left, right)
+
+    return combined
+
+
+def _rounded(compute: Callable[[Plain, Plain], Plain]) -> Any:  # noqa: ANN401 -- a function
+    """Return an operator that goes the short way for two numbers of one type."""
+
+    def of_numbers(left: Plain, right: Plain) -> Plain:
+        found = compute(left, right)
+        return flushed(found) if type(found) is F32 else found
+
+    mixed = _combined(of_numbers, compute)
+
+    def combined(left: Plain, right: Plain) -> Plain:
+        kind = type(left)
+        if kind is type(right) and (kind is I32 or kind is U32):
+            return compute(left, right)
+        return mixed(left, right)
+
+    return combined
+
+
+def _of_bits(compute: Callable[[Plain, Plain], Plain]) -> Any:  # noqa: ANN401 -- a function
+    def combined(left: Plain, right: Plain) -> Plain:
+        if not (is_constant(left) and is_constant(right)):
+            left, right = alike(left, right)
+        return compute(left, right)
+
+    return combined
+
+
+def _floor_divide(left: Plain, right: Plain) -> Plain:
+    return flushed(np.floor(flushed(left / right))) if type(left) is F32 else left // right
+
+
+def _remainder(left: Plain, right: Plain) -> Plain:
+    if type(left) is not F32:
+        return left % right
+    return flushed(left - flushed(np.floor(flushed(left / right)) * right))
+
+
+def divide(left: Plain, right: Plain) -> Plain:
+    """Return ``left / right``, an f32 whatever they are."""
+    if is_constant(left) and is_constant(right):
+        return left / right
+    return flushed(to_f32(left) / to_f32(right))
+
+
+def shift_left(left: Plain, right: Plain) -> Plain:
+    """Return ``left << right``."""
+    if is_constant(left) and is_constant(right):
+        return left << right
+    left = typed(left)
+    return left << type(left)(int(right) & _MASK)
+
+
+def shift_right(left: Plain, right: Plain) -> Plain:
+    """Return ``left >> right``."""
+    if is_constant(left) and is_constant(right):
+        return left >> right
+    left = typed(left)
+    return left >> type(left)(int(right) & _MASK)
+
+
+def power(left: Plain, right: Plain) -> Plain:
+    """Return ``left ** right``."""
+    if is_constant(left) and is_constant(right):
+        return left**right
+    if is_constant(right) and type(right) is not bool and isinstance(right, int) and abs(right) <= _MOST_FACTORS:
+        return _whole_power(typed(left), right)
+    if is_constant(right) and right in {0.5, -0.5}:
+        root = np.sqrt(to_f32(left))
+        return root if right > 0 else flushed(F32(1) / root)
+    times = np.float64(flushed(to_f32(right) * F32(np.log2(np.float64(to_f32(left))))))
+    return flushed(F32(np.exp2(times)))
+
+
+def _whole_power(base: Plain, exponent: int) -> Plain:
+    if exponent < 0:
+        return divide(F32(1), _whole_power(to_f32(base), -exponent))
+    base = I32(base) if type(base) is BOOL else base
+    result = None
+    while exponent:
+        if exponent & 1:
+            result = base if result is None else multiply(result, base)
+        exponent >>= 1
+        if exponent:
+            base = multiply(base, base)
+    return type(base)(1) if result is None else result
+
+
+def negative(value: Plain) -> Plain:
+    """Return ``-value``."""
+    return -I32(value) if type(value) is BOOL else -value
+
+
+def positive(value: Plain) -> Plain:
+    """Return ``+value``."""
+    return I32(value) if type(value) is BOOL else value
+
+
+def negation(value: Plain) -> Plain:
+    """Return ``not value``."""
+    return not value if is_constant(value) else BOOL(not value)
+
+
+def truth(value: Plain) -> Plain:
+    """Return what a part of ``and`` or ``or`` is."""
+    return bool(value) if is_constant(value) else to_bool(value)
+
+
+def _compared(compare: Callable[[Plain, Plain], Plain]) -> Any:  # noqa: ANN401 -- a function
+    def compared(left: Plain, right: Plain) -> Plain:
+        if type(left) is type(right) or (is_constant(left) and is_constant(right)):
+            return compare(left, right)
+        return compare(*alike(left, right))
+
+    return compared
+
+
+def equal(left: Plain, right: Plain) -> Plain:
+    """Return ``left == right``."""
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        same = len(left) == len(right)
+        return same and all(equal(one, other) for one, other in zip(left, right, strict=True))
+    return _equal(left, right)
+
+
+def contains(left: Plain, right: Plain) -> Plain:
+    """Return ``left in right``."""
+    return any(equal(left, one) for one in right)
+
+
+def least(left: Plain, right: Plain) -> Plain:
+    """Return the lesser of two; of floats the one that is a number."""
+    if is_constant(left) and is_constant(right):
+        return min(left, right)
+    left, right = alike(left, right)
+    return right if left != left or right < left else left  # noqa: PLR0124 -- NaN
+
+
+def greatest(left: Plain, right: Plain) -> Plain:
+    """Return the greater of two; of floats the one that is a number."""
+    if is_constant(left) and is_constant(right):
+        return max(left, right)
+    left, right = alike(left, right)
+    return right if left != left or right > left else left  # noqa: PLR0124 -- NaN
+
+
+def magnitude(value: Plain) -> Plain:
+    """Return a number without its sign."""
+    return abs(I32(value)) if type(value) is BOOL else abs(value)
+
+
+_equal = _compared(operator.eq)
+add = _rounded(operator.add)
+multiply = _rounded(operator.mul)
+OPERATORS: dict[str, Callable[[Plain, Plain], Plain]] = {
+    "+": lambda left, right: left + right if isinstance(left, tuple) else add(left, right),
+    "-": _rounded(operator.sub),
+    "*": multiply,
+    "/": divide,
+    "//": _combined(_floor_divide, operator.floordiv),
+    "%": _combined(_remainder, operator.mod),
+    "**": power,
+    "<<": shift_left,
+    ">>": shift_right,
+    "&": _of_bits(operator.and_),
+    "|": _of_bits(operator.or_),
+    "^": _of_bits(operator.xor),
+    "<": _compared(operator.lt),
+    "<=": _compared(operator.le),
+    ">": _compared(operator.gt),
+    ">=": _compared(operator.ge),
+    "==": equal,
+    "!=": lambda left, right: negation(equal(left, right)),
+    "in": contains,
+    "not in": lambda left, right: negation(contains(left, right)),
+    "is": operator.is_,
+    "is not": operator.is_not,
+}

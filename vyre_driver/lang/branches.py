@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.ir.expressions import Expr
     from vyre_driver.lang.draft import Body, Branch
+    from vyre_driver.lang.frames import Exit
     from vyre_driver.lang.translation import Translation
     from vyre_driver.lang.values import Value
 
@@ -74,6 +75,7 @@ def _continued(t: Translation, test: Expr, body: Body, side: Side, rest: Sequenc
 
 def _joined(t: Translation, branch: Branch, yes: Side, no: Side, line: int) -> Flow:
     """Bring the sides together; returns how the ``if`` ends."""
+    branch.exits = (yes[0].exits, no[0].exits)
     exits = yes[0].exits | no[0].exits
     if yes[0].leaves and no[0].leaves:
         return Flow(leaves=True, exits=exits)
@@ -90,17 +92,24 @@ def guarded(t: Translation, flow: Flow, rest: Sequence[ast.stmt], line: int) -> 
     """Translate statements that only those invocations run which have not left by an exit of ``flow``."""
     if not rest:
         return flow
-    test: Expr | None = None
-    for one in sorted(flow.exits, key=id):
-        going = one.going(t.draft).expr
-        test = going if test is None else Binary(BinOp.AND, test, going)
-    assert test is not None  # noqa: S101 -- there is an exit
+    test = still_going(t, flow.exits)
     body: Body = []
     side = _side(t, test, body, rest, holds=True)
     branch = t.draft.add_if(test, body, [])
+    branch.exits = (side[0].exits, frozenset())
     if not side[0].leaves:
         t.frame.names = merge(t, branch, side[1], None, line)
     return Flow(side[0].leaves, flow.exits | side[0].exits)
+
+
+def still_going(t: Translation, exits: frozenset[Exit]) -> Expr:
+    """Return the condition that an invocation has left by none of these."""
+    test: Expr | None = None
+    for one in sorted(exits, key=lambda one: one.number):
+        going = one.going(t.draft).expr
+        test = going if test is None else Binary(BinOp.AND, test, going)
+    assert test is not None  # noqa: S101 -- there is an exit
+    return test
 
 
 def conditional(t: Translation, node: ast.IfExp) -> Value:

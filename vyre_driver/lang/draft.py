@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.expressions import Expr
     from vyre_driver.ir.nodes import Node
-    from vyre_driver.lang.frames import Frame
+    from vyre_driver.lang.frames import Exit, Frame
     from vyre_driver.lang.types import ScalarType
 
 _DEEPEST = 96  # an expression that is deeper becomes a variable: the validator takes 128
@@ -42,12 +42,13 @@ class Plain:
 
 @dataclass(slots=True, eq=False)
 class Branch:
-    """An ``if`` whose sides are still written."""
+    """An ``if`` whose sides are still written; ``exits`` says by which jumps some ways have left each before its end."""
 
     condition: Expr
     then: Body
     otherwise: Body
     place: Place | None
+    exits: tuple[frozenset[Exit], frozenset[Exit]] = (frozenset(), frozenset())
 
 
 @dataclass(slots=True, eq=False)

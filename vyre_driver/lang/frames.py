@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -41,8 +42,11 @@ class Exit:
     whether an invocation is still going.
     """
 
+    _made = itertools.count()
+
     def __init__(self, name: str, put: Callable[[Node], None]) -> None:
         """Know no jump; ``put`` declares the variable, where one is needed."""
+        self.number = next(Exit._made)  # their order, so that the same function always makes the same program
         self._name = name
         self._put = put
         self._jumps: list[Body] = []

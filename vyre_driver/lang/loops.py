@@ -15,12 +15,12 @@ from vyre_driver.ir.expressions import Select
 from vyre_driver.ir.loop_ends import is_steady
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang import intrinsics
-from vyre_driver.lang.branches import guarded
+from vyre_driver.lang.branches import guarded, is_pure, still_going
 from vyre_driver.lang.comparisons import alike_or_typed, condition
 from vyre_driver.lang.conversions import bits_as_i32, typed
 from vyre_driver.lang.draft import Plain
 from vyre_driver.lang.frames import FALLS, Exit, Flow, LoopFrame
-from vyre_driver.lang.merging import give, settled
+from vyre_driver.lang.merging import give, is_placed, settled
 from vyre_driver.lang.scan import jumps_within, stored_names
 from vyre_driver.lang.types import u32
 from vyre_driver.lang.values import Constant, Host, Merged, Missing, Number, Tuple, is_signed, variable
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.nodes import Node
     from vyre_driver.lang.draft import Body
     from vyre_driver.lang.translation import Translation
+    from vyre_driver.lang.types import ScalarType
     from vyre_driver.lang.values import Value
 
 
@@ -111,10 +112,26 @@ class _Loop:
                 begin()
                 flow = t.run(statements)
                 if not flow.leaves:
-                    commit(t, self.frame, self.node)
+                    self._hand_over(flow)
         finally:
             t.frame.loops.pop()
         return flow
+
+    def _hand_over(self, flow: Flow) -> None:
+        """Give the loop's variables what they are at the end of a turn, where no jump has done so."""
+        t = self.t
+        left = flow.exits & {self.frame.broken, self.frame.continued}
+        names = t.frame.names
+        if not left or all(
+            is_placed(t.draft.body, held, names.get(name, held), left) for name, held in self.frame.carried.items()
+        ):
+            commit(t, self.frame, self.node)
+            return
+        body: Body = []
+        test = still_going(t, left)
+        with t.draft.side(body):
+            commit(t, self.frame, self.node)
+        t.draft.add_if(test, body, [])
 
     def end(self, flow: Flow, *, is_endless: bool = False) -> Flow:
         """Set the names that hold behind the loop; returns how it ends."""
@@ -132,7 +149,7 @@ class _Loop:
     def conditions(self, flow: Flow) -> list[Expr]:
         """Return what must hold for another turn, besides the loop's own condition."""
         leaving = flow.exits - {self.frame.continued}
-        found = sorted((one for one in leaving if one is not self.broken), key=id)
+        found = sorted((one for one in leaving if one is not self.broken), key=lambda one: one.number)
         if self.broken.is_taken:
             found.insert(0, self.broken)
         return [one.going(self.t.draft).expr for one in found]
@@ -144,20 +161,22 @@ def _carried(t: Translation, node: ast.For | ast.While) -> dict[str, Value]:
     for name in sorted(stored_names(node.body)):
         value = t.frame.names.get(name)
         if value is not None and not isinstance(value, Missing):
-            carried[name] = t.frame.names[name] = _declared(t, name, value, node)
+            known = t.frame.types.get(name)
+            found = carried[name] = t.frame.names[name] = _declared(t, name, value, node, known[0] if known else None)
+            if isinstance(found, Number):
+                t.frame.types.setdefault(name, (found.type, node.lineno))
             t.joined((node.lineno,), f"loop {name}", carried[name])
     return carried
 
 
-def _declared(t: Translation, name: str, value: Value, node: ast.AST) -> Value:
+def _declared(t: Translation, name: str, value: Value, node: ast.AST, known: ScalarType | None) -> Value:
+    """Return the variable of a value; ``known`` is the type that its name has already."""
     value = settled(t, value, node)
     if isinstance(value, Tuple):
-        return Tuple(tuple(_declared(t, name, item, node) for item in value.items), value.fields, value.made_by)
+        return Tuple(tuple(_declared(t, name, item, node, None) for item in value.items), value.fields, value.made_by)
     if not isinstance(value, (Number, Constant)):
         return value
-    known = t.frame.types.get(name)
-    number = typed(t, value, node, known[0] if known else None)
-    t.frame.types.setdefault(name, (number.type, getattr(node, "lineno", 0)))
+    number = typed(t, value, node, known)
     return t.draft.declare(name, number.type, number.expr)
 
 
@@ -169,7 +188,6 @@ def commit(t: Translation, loop: LoopFrame, node: ast.AST) -> None:
 
 def _give(t: Translation, name: str, held: Value, value: Value, node: ast.AST) -> None:
     if isinstance(held, Tuple):
-        value = settled(t, value, node)
         if not isinstance(value, Tuple) or len(value.items) != len(held.items):
             raise t.mistyped(
                 node, f"{name!r} is a tuple of {len(held.items)} before the loop, and another thing behind it", "keep it one"

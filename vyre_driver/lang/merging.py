@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.ir.arithmetic import LITERALS, Var
+from vyre_driver.ir.arithmetic import Var
 from vyre_driver.ir.nodes import Assign, Let
 from vyre_driver.lang.comparisons import alike_or_typed
 from vyre_driver.lang.conversions import typed
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import ast
 
     from vyre_driver.lang.draft import Body, Branch
+    from vyre_driver.lang.frames import Exit
     from vyre_driver.lang.translation import Translation
     from vyre_driver.lang.types import ScalarType
     from vyre_driver.lang.values import Value
@@ -61,9 +62,8 @@ def _merged(  # noqa: PLR0913 -- both sides, and what was before
     if not isinstance(one, (Number, Constant, Merged)) or not isinstance(other, (Number, Constant, Merged)):
         same = yes is None or no is None or one is other
         return one if same else Missing(f"the sides of the if in line {line} make different things of it")
-    if isinstance(one, Constant) and isinstance(other, Constant) and repr(one.value) == repr(other.value):
-        return one
-    if (yes is None or no is None) and isinstance(one, Number) and isinstance(one.expr, LITERALS):
+    is_both = yes is not None and no is not None
+    if is_both and isinstance(one, Constant) and isinstance(other, Constant) and repr(one.value) == repr(other.value):
         return one
     return Merged(name, branch, t.draft.body, yes, no)
 
@@ -119,6 +119,21 @@ def give(t: Translation, held: Number, value: Value, node: ast.AST, body: Body |
     if number.expr != held.expr:
         assert isinstance(held.expr, Var)  # noqa: S101 -- a variable
         body.append(Plain(Assign(held.expr.name, number.expr), t.draft.place))
+
+
+def is_placed(body: Body, held: Value, value: Value, left: frozenset[Exit]) -> bool:
+    """Whether :func:`give` assigns a value at the end of a body only where no jump left it; ``left`` are those taken."""
+    if isinstance(held, Tuple):
+        if not isinstance(value, Tuple) or len(value.items) != len(held.items):
+            return not left
+        return all(is_placed(body, one, item, left) for one, item in zip(held.items, value.items, strict=True))
+    if not isinstance(held, Number) or (isinstance(value, Number) and value.expr == held.expr):
+        return True
+    if isinstance(value, Merged) and value.number is None and _is_last(body, value.branch):
+        branch = value.branch
+        sides = zip((branch.then, branch.otherwise), (value.yes, value.no), branch.exits, strict=True)
+        return all(one is None or is_placed(side, held, one, left & exits) for side, one, exits in sides)
+    return not left
 
 
 def _is_last(body: Body, branch: Branch) -> bool:

@@ -1,0 +1,531 @@
+"""Random kernels as text: of a seed always the same one, every value of it typed, so that the translation takes it.
+
+They are here and not in ``vyre_driver.conformance``, which is shipped: backends are held to programs, which that makes, and
+only the front end is held to these texts.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from vyre_driver.lang import intrinsics, types
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_KINDS = ("i32", "u32", "f32", "bool")
+_DTYPES = {"i32": np.int32, "u32": np.uint32, "f32": np.float32}
+_EDGES = (0, 1, -1, 2, 7, 31, 32, 255, -128, 0x7FFF_FFFF, -0x8000_0000)
+NAMES: dict[str, Any] = {
+    **{name: getattr(types, "bool_" if name == "bool" else name) for name in _KINDS},
+    **{
+        name: getattr(types, name)
+        for name in ("bool_", "In", "Out", "InOut", "Index", "Group", "Const", "i8", "u8", "i16", "u16")
+    },
+    **{name: getattr(intrinsics, name) for name in intrinsics.__all__},
+    "math": __import__("math"),
+    "np": np,
+}
+
+
+class KernelText(NamedTuple):
+    """A kernel's text, and what to call it with: arrays and numbers by name, and how far it goes."""
+
+    text: str
+    arguments: dict[str, Any]
+    grid: tuple[int, ...]
+
+
+@dataclass
+class _Scope:
+    """The variables that have a value here, by their types; ``fixed`` are never assigned to."""
+
+    variables: dict[str, str]
+    fixed: set[str] = field(default_factory=set)
+    loops: int = 0
+    depth: int = 0
+    is_uniform: bool = True
+    in_function: str | None = None
+    can_jump: bool = False
+    is_unrolled: bool = False
+
+    def inner(self, **changes: bool | int) -> _Scope:
+        """Return the scope of a block inside."""
+        values = {name: getattr(self, name) for name in ("loops", "is_uniform", "in_function", "can_jump", "is_unrolled")}
+        return _Scope(dict(self.variables), set(self.fixed), depth=self.depth + 1, **{**values, **changes})
+
+
+class _Maker:
+    """Makes one kernel."""
+
+    def __init__(self, seed: int) -> None:
+        """Begin with this seed."""
+        self.random = random.Random(seed)  # noqa: S311 -- texts are no secrets
+        self.axes = self.random.choice((1, 1, 1, 2, 2, 3))
+        self.is_group = self.random.random() < 0.25
+        if self.is_group:
+            self.axes = self.random.choice((1, 1, 2))
+        self.functions: dict[str, tuple[list[str], str]] = {}
+        self.arrays: dict[str, tuple[str, int, str]] = {}  # element, rank, access
+        self.shared: dict[str, tuple[str, int]] = {}
+        self.lines: list[str] = []
+        self.names = 0
+        self.budget = 40
+
+    def fresh(self, prefix: str) -> str:
+        """Return a name that is not used yet."""
+        self.names += 1
+        return f"{prefix}{self.names}"
+
+    def pick(self, *items: Any) -> Any:  # noqa: ANN401 -- whatever they are
+        """Return one of several."""
+        return self.random.choice(items)
+
+    def chance(self, part: float) -> bool:
+        """Return whether something that happens in this part of all cases does."""
+        return self.random.random() < part
+
+    # Expressions
+
+    def literal(self, kind: str) -> str:
+        """Return a constant that fits a type."""
+        if kind == "bool":
+            return self.pick("True", "False")
+        if kind == "f32":
+            return self.pick("0.0", "1.0", "0.5", "2.5", "-1.25", "3", "1e-3", "100.0", "0.1", "-0.3")
+        if kind == "u32":
+            return self.pick("0", "1", "2", "3", "5", "8", "31", "255", "4294967295", "2147483648")
+        value = self.pick(*_EDGES, *range(-4, 10))
+        return f"{value}" if value >= 0 else f"({value})"
+
+    def expression(self, kind: str, scope: _Scope, depth: int = 3) -> str:
+        """Return an expression of a type, which reads what has a value."""
+        if depth <= 0 or self.chance(0.2):
+            return self.leaf(kind, scope)
+        makers = {"bool": self.condition, "f32": self.float_expression, "i32": self.whole, "u32": self.whole}
+        if self.chance(0.12):
+            return self.common(kind, scope, depth - 1)
+        return makers[kind](kind, scope, depth - 1)
+
+    def leaf(self, kind: str, scope: _Scope) -> str:
+        """Return a variable, a number that is loaded, or a cast of a constant."""
+        known = [name for name, of in scope.variables.items() if of == kind]
+        if known and self.chance(0.7):
+            return self.random.choice(known)
+        loaded = [name for name, (element, _, access) in self.arrays.items() if element == kind and access in {"In", "InOut"}]
+        if loaded and self.chance(0.5):
+            return self.element(self.random.choice(loaded), scope)
+        return f"{kind}({self.literal(kind)})"
+
+    def element(self, array: str, scope: _Scope) -> str:
+        """Return a subscript of an array, which may be out of range."""
+        rank = self.arrays[array][1]
+        if array in self.whole_grid and scope.in_function is None and self.chance(0.6):
+            return f"{array}[{', '.join(self.places)}]"
+        # A bare index would make the kernel go over this array.
+        return f"{array}[{', '.join(self.expression('i32', scope, 1) + ' ^ 0' for _ in range(rank))}]"
+
+    def common(self, kind: str, scope: _Scope, depth: int) -> str:
+        """Return what is made of any type: a choice, an extreme, a call."""
+        one, other = self.expression(kind, scope, depth), self.expression(kind, scope, depth)
+        test = self.expression("bool", scope, depth)
+        callees = [name for name, (_, gives) in self.functions.items() if gives == kind]
+        if callees and self.chance(0.5) and scope.in_function is None:
+            return self.call(self.random.choice(callees), scope, depth)
+        if kind != "bool" and self.chance(0.4):
+            return f"{self.pick('min', 'max', 'np.minimum', 'np.maximum')}({one}, {other})"
+        if self.chance(0.2):
+            return f"{self.pick('select', 'np.where')}({test}, {one}, {other})"
+        if kind != "bool" and self.chance(0.4):
+            one = self.literal(kind)
+        return f"({one} if {test} else {other})"
+
+    def call(self, name: str, scope: _Scope, depth: int) -> str:
+        takes, _ = self.functions[name]
+        return f"{name}({', '.join(self.expression(one, scope, depth) for one in takes)})"
+
+    def condition(self, _: str, scope: _Scope, depth: int) -> str:
+        """Return a condition."""
+        kind = self.pick("i32", "i32", "u32", "f32")
+        one, other, third = (self.expression(kind, scope, depth) for _ in range(3))
+        sign, further = self.pick("<", "<=", ">", ">=", "==", "!="), self.pick("<", "<=", ">", ">=")
+        match self.random.randrange(8):
+            case 0:
+                return f"({one} {sign} {other} {further} {third})"
+            case 1:
+                return f"(not {self.expression('bool', scope, depth)})"
+            case 2 | 3:
+                parts = [self.expression("bool", scope, depth) for _ in range(2)]
+                return f"({parts[0]} {self.pick('and', 'or')} {parts[1]})"
+            case 4:
+                parts = [self.expression("bool", scope, depth) for _ in range(2)]
+                return f"({parts[0]} {self.pick('&', '|', '^')} {parts[1]})"
+            case 5:
+                return f"({one} {sign} {self.literal(kind)})"
+            case 6:
+                return f"({one} {self.pick('in', 'not in')} ({other}, {self.literal(kind)}, {third}))"
+        return f"({one} {sign} {other})"
+
+    def float_expression(self, _: str, scope: _Scope, depth: int) -> str:  # noqa: C901 -- one line for each form
+        """Return an f32."""
+        one, other = self.expression("f32", scope, depth), self.expression("f32", scope, depth)
+        whole = self.expression(self.pick("i32", "u32"), scope, depth)
+        match self.random.randrange(12):
+            case 0:
+                return f"abs({one})"
+            case 1:
+                return f"math.sqrt({one})"
+            case 2:
+                return f"(-{one})"
+            case 3:
+                return f"({one} {self.pick('+', '-', '*')} {whole})"
+            case 4:
+                return f"({whole} / {self.expression(self.pick('i32', 'u32'), scope, depth)})"
+            case 5:
+                return f"f32({whole})"
+            case 6:
+                return f"({one} {self.pick('+', '-', '*', '/')} {self.literal('f32')})"
+            case 7:
+                return f"({self.literal('f32')} {self.pick('+', '-', '*', '/')} {one})"
+            case 8:
+                return f"({one} {self.pick('//', '%', '** 2 +', '** 3 -', '** -1 *')} {other})"
+            case 9:
+                return f"{self.pick('np.floor', 'np.ceil', 'np.trunc')}({one})"
+        return f"({one} {self.pick('+', '-', '*', '/')} {other})"
+
+    def whole(self, kind: str, scope: _Scope, depth: int) -> str:  # noqa: C901 -- one line for each form
+        """Return an i32 or a u32."""
+        one, other = self.expression(kind, scope, depth), self.expression(kind, scope, depth)
+        sign = self.pick("+", "-", "*", "//", "%", "&", "|", "^", "+", "-")
+        match self.random.randrange(14):
+            case 0:
+                return f"({one} {self.pick('<<', '>>')} {self.pick(0, 1, 4, 31)})"
+            case 1:
+                return f"({one} {self.pick('<<', '>>')} {self.expression(self.pick('i32', 'u32'), scope, depth)})"
+            case 2:
+                return f"(~{one})"
+            case 3:
+                return f"(-{one})"
+            case 4 | 5:
+                return f"({one} {sign} {self.literal(kind)})"
+            case 6:
+                return f"({self.literal(kind)} {sign} {one})"
+            case 7:
+                return f"{kind}({self.expression(self.pick('i32', 'u32', 'f32', 'bool'), scope, depth)})"
+            case 8:
+                return f"{self.pick('cdiv', 'rem')}({one}, {other})"
+            case 9:
+                return self.special(kind, scope, depth)
+            case 10:
+                return f"({one} ** {self.pick(0, 1, 2, 3, 5)})"
+        return f"({one} {sign} {other})"
+
+    def special(self, kind: str, scope: _Scope, depth: int) -> str:
+        """Return a function that gives a whole number."""
+        inner = self.expression(kind, scope, depth)
+        if kind == "u32":
+            return f"{self.pick('rotl', 'rotr')}({inner}, {self.expression('i32', scope, depth)})"
+        if self.chance(0.3):
+            return f"{self.pick('math.floor', 'math.ceil', 'int')}({self.expression('f32', scope, depth)})"
+        if self.chance(0.3):
+            return f"({self.expression('bool', scope, depth)} + {self.expression('bool', scope, depth)})"
+        return f"{self.pick('abs', 'popcount', 'clz', 'ctz')}({inner})"
+
+    # Statements
+
+    def block(self, scope: _Scope, indent: str, least: int = 1, most: int = 4) -> None:
+        """Write the statements of a block."""
+        for _ in range(self.random.randint(least, most)):
+            self.budget -= 1
+            if self.statement(scope, indent):
+                return
+
+    def put(self, indent: str, text: str) -> None:
+        self.lines.append(indent + text)
+
+    def statement(self, scope: _Scope, indent: str) -> bool:
+        """Write a statement; returns whether it leaves the block."""
+        compound = scope.depth < 4 and self.budget > 0
+        roll = self.random.random()
+        if scope.can_jump and roll < 0.12 and scope.depth > 1:
+            return self.jump(scope, indent)
+        if compound and roll < 0.36:
+            self.if_statement(scope, indent)
+        elif compound and roll < 0.52 and scope.loops < 3:
+            self.loop(scope, indent)
+        elif roll < 0.62 and self.stores():
+            self.store(scope, indent)
+        elif roll < 0.70:
+            self.swap(scope, indent)
+        else:
+            self.assignment(scope, indent)
+        return False
+
+    def jump(self, scope: _Scope, indent: str) -> bool:
+        """Write a jump."""
+        kinds = ["break", "continue", "break", "continue"] if scope.loops and not scope.is_unrolled else []
+        if scope.in_function is not None or not self.is_group:
+            kinds.append("return")
+        if not kinds:
+            self.assignment(scope, indent)
+            return False
+        kind = self.random.choice(kinds)
+        if kind == "return" and scope.in_function is not None:
+            self.put(indent, f"return {self.result(scope)}")
+        else:
+            self.put(indent, kind)
+        return True
+
+    def result(self, scope: _Scope) -> str:
+        kind = str(scope.in_function)
+        return (
+            self.literal(kind) if self.chance(0.2) and kind != "bool" and "e" not in kind else self.expression(kind, scope, 2)
+        )
+
+    def if_statement(self, scope: _Scope, indent: str) -> None:
+        """Write an ``if``, with what both sides give a value known behind it."""
+        inner = {"can_jump": scope.can_jump or scope.in_function is not None or not self.is_group, "is_uniform": False}
+        self.put(indent, f"if {self.expression('bool', scope, 2)}:")
+        self.block(scope.inner(**inner), indent + "    ")
+        while self.chance(0.25):
+            self.put(indent, f"elif {self.expression('bool', scope, 2)}:")
+            self.block(scope.inner(**inner), indent + "    ")
+        if self.chance(0.5):
+            self.put(indent, "else:")
+            self.block(scope.inner(**inner), indent + "    ")
+
+    def loop(self, scope: _Scope, indent: str) -> None:
+        """Write a loop of few turns."""
+        inner = scope.inner(loops=scope.loops + 1, can_jump=True, is_uniform=False, is_unrolled=False)
+        if self.chance(0.35):
+            counter = self.fresh("n")
+            self.put(indent, f"{counter} = {self.pick('0', 'i32(0)')}")
+            inner.fixed.add(counter)
+            inner.variables[counter] = "i32"
+            if self.chance(0.3):
+                self.put(indent, "while True:")
+                self.put(indent, f"    if {counter} >= {self.pick(2, 3, 5)}:")
+                self.put(indent, "        break")
+            else:
+                extra = f" {self.pick('and', 'and')} {self.expression('bool', scope, 1)}" if self.chance(0.5) else ""
+                self.put(indent, f"while {counter} < {self.pick(1, 2, 4)}{extra}:")
+            self.put(indent + "    ", f"{counter} += 1")
+            self.block(inner, indent + "    ")
+            return
+        name = self.fresh("k")
+        if self.chance(0.2):
+            over = self.pick("static_range(3)", "static_range(4, 0, -2)", "(1, 4, 2)", "(-3, 5)")
+            self.put(indent, f"for {name} in {over}:")
+            inner.is_unrolled = True
+            inner.variables[f"{name}i"] = "i32"
+            self.put(indent + "    ", f"{name}i = i32({name})")
+            self.block(inner, indent + "    ", 1, 3)
+            return
+        self.put(indent, f"for {name} in {self.range(scope)}:")
+        inner.variables[name] = "i32"
+        self.block(inner, indent + "    ")
+
+    def range(self, scope: _Scope) -> str:
+        """Return a range of few turns."""
+        start = self.expression("i32", scope, 1)
+        return self.pick(
+            f"range({self.pick(0, 1, 3, 5)})",
+            f"range({self.pick(-3, 0, 2)}, {self.pick(-1, 3, 5)})",
+            f"range({self.pick(-4, 1)}, {self.pick(3, 7)}, {self.pick(2, 3)})",
+            f"range({self.pick(5, 3)}, {self.pick(-3, 0, 1)}, {self.pick(-1, -2, -3)})",
+            f"range(({start}) % 5)",
+            f"range({start} % 3, {start} % 7)",
+            f"range(({start}) % 7, ({self.expression('i32', scope, 1)}) % 3, {self.pick(-1, -2)})",
+            f"range(({start}) % 4 - 3, ({self.expression('i32', scope, 1)}) % 6 - 1, {self.pick(1, 2)})",
+        )
+
+    def stores(self) -> list[str]:
+        return [name for name, (_, __, access) in self.arrays.items() if access != "In"]
+
+    def store(self, scope: _Scope, indent: str) -> None:
+        """Write to the own element of an array, or add to any with an atomic."""
+        if scope.in_function is not None:
+            return self.assignment(scope, indent)
+        name = self.random.choice(self.stores())
+        element, _, access = self.arrays[name]
+        if access == "atomic":
+            value = self.expression("u32", scope, 2)
+            self.put(indent, f"{self.atomics[name]}({name}, {self.expression('i32', scope, 1)} ^ 0, {value})")
+            return None
+        own = f"{name}[{', '.join(self.places)}]"
+        if access == "InOut " and self.chance(0.4):
+            sign = self.pick("+", "-", "*") if element == "f32" else self.pick("+", "-", "*", "^", "//", "%", "|")
+            self.put(indent, f"{own} {sign}= {self.expression(element, scope, 2)}")
+        else:
+            self.put(indent, f"{own} = {self.expression(element, scope, 3)}")
+        return None
+
+    def swap(self, scope: _Scope, indent: str) -> None:
+        """Assign several variables at once, each from what the others were."""
+        kind = self.pick("i32", "u32", "f32")
+        names = [name for name, of in scope.variables.items() if of == kind and name not in scope.fixed]
+        if len(names) < 2:
+            return self.assignment(scope, indent)
+        chosen = self.random.sample(names, self.pick(2, min(3, len(names))))
+        values = chosen[1:] + chosen[:1] if self.chance(0.5) else [self.expression(kind, scope, 2) for _ in chosen]
+        self.put(indent, f"{', '.join(chosen)} = {', '.join(values)}")
+        return None
+
+    def assignment(self, scope: _Scope, indent: str) -> None:
+        """Assign to a variable, a new one or one that there is."""
+        names = [name for name in scope.variables if name not in scope.fixed]
+        if not names or self.chance(0.2):
+            kind = self.pick(*_KINDS)
+            name = self.fresh("v")
+            form = self.pick("{0} = {1}", "{0} = {1}", "{0}: {2} = {1}")
+            given = self.literal(kind) if self.chance(0.15) and kind in {"i32", "f32"} and form[3] == ":" else None
+            self.put(indent, form.format(name, given or self.expression(kind, scope), "bool_" if kind == "bool" else kind))
+            scope.variables[name] = kind
+            return
+        name = self.random.choice(names)
+        kind = scope.variables[name]
+        if kind != "bool" and self.chance(0.35):
+            sign = self.pick("+", "-", "*") if kind == "f32" else self.pick("+", "-", "*", "//", "%", "&", "|", "^")
+            self.put(indent, f"{name} {sign}= {self.pick(self.literal(kind), self.expression(kind, scope, 2))}")
+        elif self.chance(0.2):
+            self.put(indent, f"{name} = {self.literal(kind)}")
+        elif kind == "f32" and self.chance(0.1):
+            self.put(indent, f"{name} = {self.expression('i32', scope, 2)}")
+        else:
+            self.put(indent, f"{name} = {self.expression(kind, scope)}")
+
+    # The kernel
+
+    def function(self) -> None:
+        """Write a function that the kernel calls, with several returns and perhaps a loop."""
+        name = self.fresh("f")
+        takes = [self.pick("i32", "u32", "f32") for _ in range(self.random.randint(1, 3))]
+        gives = self.pick("i32", "u32", "f32", "bool")
+        scope = _Scope({f"p{at}": kind for at, kind in enumerate(takes)}, in_function=gives, can_jump=True)
+        self.put("", f"def {name}({', '.join(scope.variables)}):")
+        saved, self.budget = self.budget, 10
+        self.block(scope, "    ", 1, 4)
+        self.budget = saved
+        self.put("    ", f"return {self.expression(gives, scope, 2)}")
+        self.put("", "")
+        self.functions[name] = (takes, gives)
+
+    def made(self) -> KernelText:
+        """Write the kernel."""
+        indices = ["a", "b", "c"][: self.axes]
+        self.places = indices
+        counts = {1: (37,), 2: (5, 7), 3: (2, 3, 5)}[self.axes]
+        grid: tuple[int, ...] = counts
+        for _ in range(self.random.randrange(3)):
+            self.function()
+        leading = ", ".join(f"{name}: Index" for name in indices)
+        if self.is_group:
+            size = {1: (8,), 2: (4, 2)}[self.axes]
+            grid = {1: (3,), 2: (2, 2)}[self.axes]
+            counts = tuple(one * along for one, along in zip(size, grid, strict=True))
+            leading = f"g: Group[{', '.join(map(str, size))}]"
+        parameters, arguments = self.parameters(counts)
+        self.put("", f"def kernel({leading}, {', '.join(parameters)}):")
+        scope = _Scope(dict.fromkeys(indices, "i32"))
+        scope.fixed.update(indices)
+        for name in ("s1", "s2", "s3"):
+            scope.variables[name] = {"s1": "i32", "s2": "u32", "s3": "f32"}[name]
+        self.begin(scope)
+        self.body(scope)
+        for name, (element, _, access) in self.arrays.items():
+            if access == "Out":
+                self.put("    ", f"{name}[{', '.join(indices)}] = {self.expression(element, scope)}")
+        for name in [one for one in ("o1",) if one in self.arrays]:
+            mixed = " ^ ".join(f"u32({one})" for one, kind in scope.variables.items() if kind in {"i32", "u32"})
+            self.put("    ", f"{name}[{', '.join(indices)}] ^= {mixed}")
+        return KernelText("\n".join(self.lines) + "\n", arguments, grid)
+
+    def begin(self, scope: _Scope) -> None:
+        """Write the first variables, from where a workgroup's invocations get what they are."""
+        if self.is_group:
+            locals_ = [f"t{name}" for name in self.places]
+            self.put("    ", f"{', '.join(self.places)} = g.index")
+            self.put("    ", f"{', '.join(locals_)} = g.local")
+            scope.variables.update(dict.fromkeys(locals_, "i32"))
+            scope.fixed.update(locals_)
+        for kind in (*_KINDS[:3], *_KINDS[:3]):
+            name = self.fresh("v")
+            self.put("    ", f"{name} = {self.expression(kind, scope, 2)}")
+            scope.variables[name] = kind
+
+    def body(self, scope: _Scope) -> None:
+        """Write what the kernel does; one of a workgroup hands numbers round between barriers."""
+        if not self.is_group:
+            self.block(scope, "    ", 4, 9)
+            return
+        size = 8
+        self.put("    ", f"m = g.shared({self.pick('i32', 'u32')}, {size})")
+        flat = "ta" if self.axes == 1 else "ta * 2 + tb"
+        for _ in range(self.random.randint(1, 3)):
+            self.block(scope, "    ", 1, 3)
+            element = "i32" if "i32, 8" in "".join(line for line in self.lines if "g.shared" in line) else "u32"
+            self.put("    ", f"m[{flat}] = {self.expression(element, scope)}")
+            self.put("    ", "g.barrier()")
+            name = self.fresh("v")
+            self.put("    ", f"{name} = m[({flat} + {self.pick(1, 3, 7)}) % {self.pick(8, 8, 9)}]")
+            scope.variables[name] = element
+            self.put("    ", "g.barrier()")
+        loop = self.fresh("k")
+        if self.chance(0.5):
+            self.put("    ", f"for {loop} in range({self.pick(2, 3)}):")
+            self.put("        ", f"m[{flat}] += {element}({loop})")
+            self.put("        ", "g.barrier()")
+            self.put("        ", f"{name} ^= m[({flat} + {loop}) % 8]")
+            self.put("        ", "g.barrier()")
+
+    def parameters(self, counts: tuple[int, ...]) -> tuple[list[str], dict[str, Any]]:
+        """Return the parameters of the kernel, and what they get."""
+        draw = np.random.default_rng(self.random.randrange(1 << 30))
+        parameters: list[str] = []
+        arguments: dict[str, Any] = {}
+        self.atomics: dict[str, str] = {}
+        self.whole_grid: set[str] = set()
+        declared = [("x1", "i32", "In"), ("x2", "u32", "In"), ("x3", "f32", "In"), ("o1", "u32", "InOut"), ("o2", "f32", "Out")]
+        declared += [("o3", self.pick("i32", "f32"), self.pick("Out", "InOut"))] if self.chance(0.6) else []
+        for name, element, access in declared:
+            rank = self.axes if access != "In" else self.pick(1, 2)
+            is_whole = rank == self.axes and (access != "In" or self.chance(0.6))
+            shape = counts if is_whole else {1: (41,), 2: (5, 6)}[rank]
+            self.whole_grid |= {name} if is_whole else set()
+            # Other invocations change it, so only the own element is read: never by an expression.
+            self.arrays[name] = (element, rank, access if access != "InOut" else "InOut ")
+            parameters.append(f"{name}: {access}[{element}, {rank}]")
+            arguments[name] = random_array(draw, element, shape) if access != "Out" else np.zeros(shape, _DTYPES[element])
+        for name, (element, rank, access) in list(self.arrays.items()):
+            self.arrays[name] = (element, rank, access.strip() if not access.endswith(" ") else "InOut ")
+        if self.chance(0.4):
+            self.arrays["h"] = ("u32", 1, "atomic")
+            self.atomics["h"] = self.pick("atomic_add", "atomic_min", "atomic_max", "atomic_and", "atomic_or", "atomic_xor")
+            parameters.append("h: InOut[u32]")
+            arguments["h"] = random_array(draw, "u32", (6,))
+        for name, kind in (("s1", "i32"), ("s2", "u32"), ("s3", "f32")):
+            parameters.append(f"{name}: {kind}")
+            arguments[name] = random_array(draw, kind, (1,))[0]
+        return parameters, arguments
+
+
+def random_array(draw: np.random.Generator, element: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return numbers of a type, of which many are small and some are at its edges."""
+    if element == "f32":
+        found = draw.choice(np.array([0, -0.0, 1, -1, 0.5, 3.25, -7.5, 1e6, 1e-6, 16777216], np.float32), shape)
+        return np.where(draw.random(shape) < 0.5, found, draw.normal(0, 10, shape).astype(np.float32))
+    wide = np.iinfo(_DTYPES[element])
+    small = draw.integers(-9 if element == "i32" else 0, 20, shape)
+    edges = draw.choice(np.array([wide.min, wide.max, wide.max - 1, wide.min + 1], np.int64), shape)
+    any_of = draw.integers(wide.min, wide.max, shape, endpoint=True)
+    which = draw.random(shape)
+    return np.where(which < 0.6, small, np.where(which < 0.8, edges, any_of)).astype(_DTYPES[element])
+
+
+def kernel_text(seed: int) -> KernelText:
+    """Return the kernel of a seed."""
+    return _Maker(seed).made()

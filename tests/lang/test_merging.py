@@ -1,0 +1,125 @@
+"""What variables are behind ifs and jumps: each text is run as a program and as Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from both_ways import function_of, run_both
+from kernel_texts import NAMES
+
+_HEAD = "def kernel(i: Index, x: In[i32], o: Out[i32]):\n    v, w = x[i], 3\n"
+_TAIL = "    o[i] = v * 1000 + w\n"
+
+# Each of these once gave something else as a program, or is a place where that is near.
+_TEXTS = {
+    "a constant behind a continue": """
+    for k in range(5):
+        if v > k:
+            continue
+        w = 9
+""",
+    "a variable behind a nested continue": """
+    for k in range(5):
+        if k < 3:
+            if v > k:
+                continue
+            v += w
+        w += k
+    v = w + v
+""",
+    "a constant behind a nested break": """
+    for k in range(7):
+        if k > 1:
+            if v == k:
+                w = 5
+                break
+            v = 2
+""",
+    "what is not read behind a nested continue": """
+    for k in range(4):
+        if k != 1:
+            if (v ^ k) & 1 == 0:
+                w = w * 2
+                continue
+            w += k
+        else:
+            w = -1
+        v += 1
+""",
+    "jumps at several depths": """
+    for k in range(4):
+        j = 0
+        while True:
+            j += 1
+            if j > 5:
+                break
+            if (v + j) % 3 == 0:
+                v += 1
+                continue
+            if v > 9:
+                w = j
+                break
+            v += 2
+        if v % 4 == 1:
+            continue
+        w += v
+        if w > 40:
+            break
+        v, w = w, v
+""",
+    "a swap of what a loop carries": """
+    for k in range(6):
+        v, w = w, v
+        if k == v:
+            v, w = w + 1, v - 1
+            continue
+        w, v = v + k, w
+""",
+    "a return in the loop of a function": """
+    w = first(v, w)
+    v = first(w, v) - first(v, 2)
+""",
+    "a tuple that a loop carries": """
+    p = (v, 0.5, w)
+    for k in range(3):
+        if k == v:
+            continue
+        p = (p[2], p[1] * 2, p[0] + k)
+    v, w = p[0], p[2] + int(p[1])
+""",
+}
+_FIRST = """
+def first(a, b):
+    for k in range(6):
+        if k < 4:
+            if (a + k) % 5 == 3:
+                return k
+            b += k
+        elif b > 9:
+            return b
+        a += b
+    return -a
+"""
+
+
+@pytest.mark.parametrize("name", list(_TEXTS))
+def test_a_variable_is_the_same_as_in_python(name: str) -> None:
+    kernel = function_of(_FIRST + _HEAD + _TEXTS[name].lstrip("\n") + _TAIL, "kernel", NAMES)
+    arguments = {"x": np.arange(-12, 25, dtype=np.int32), "o": np.zeros(37, np.int32)}
+    assert not run_both(kernel, arguments, (37,)).differences()
+
+
+@pytest.mark.parametrize(
+    "quotient", ["x[i] // 0", "x[i] % i32(0)", "int(x[i] / 0.0)", "int(1.0 / f32(0)) + x[i] // -(v % 1)", "int(f32(0) ** -2)"]
+)
+def test_a_divisor_that_is_certainly_nothing_is_divided_by_all_the_same(quotient: str) -> None:
+    text = f"def kernel(i: Index, x: In[i32], o: Out[i32]):\n    v = x[i]\n    o[i] = {quotient}\n"
+    arguments = {"x": np.arange(-3, 4, dtype=np.int32), "o": np.zeros(7, np.int32)}
+    assert not run_both(function_of(text, "kernel", NAMES), arguments, (7,)).differences()
+
+
+def test_a_parameter_keeps_the_type_that_it_is_declared_with() -> None:
+    body = "    if i > 2:\n        a = i // 2\n    o[i] = a / 2\n    a = i\n    o[i] += a\n"
+    text = f"def kernel(i: Index, o: InOut[f32], a: f32):\n{body}"
+    arguments = {"o": np.zeros(7, np.float32), "a": np.float32(0.1)}
+    assert not run_both(function_of(text, "kernel", NAMES), arguments, (7,)).differences()

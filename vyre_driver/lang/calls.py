@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import functools
 import inspect
 import types
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from vyre_driver.lang.frames import Exit, Frame
 from vyre_driver.lang.function import Function
 from vyre_driver.lang.functions import translator_of
 from vyre_driver.lang.names import host_value
+from vyre_driver.lang.order import evaluated
 from vyre_driver.lang.results import Rooms, returned
 from vyre_driver.lang.scan import assigned_names
 from vyre_driver.lang.source import FunctionSource
@@ -42,7 +44,8 @@ def source_of(function: types.FunctionType) -> FunctionSource:
 def call(t: Translation, node: ast.Call) -> Value:
     """Return what a call gives."""
     callee = t.evaluate(node.func)
-    positional = [value for argument in node.args for value in _spread(t, argument)]
+    values = evaluated(t, [functools.partial(_argument, t, one) for one in node.args])
+    positional = [value for one, argument in zip(values, node.args, strict=True) for value in _spread(t, one, argument)]
     if isinstance(callee, Method):
         return callee.call(t, _no_keywords(t, node, positional), node)
     function = callee.value if isinstance(callee, Host) else None
@@ -63,10 +66,13 @@ def call(t: Translation, node: ast.Call) -> Value:
     raise _refuse(t, callee, function, node)
 
 
-def _spread(t: Translation, argument: ast.expr) -> Sequence[Value]:
+def _argument(t: Translation, argument: ast.expr) -> Value:
+    return t.evaluate(argument.value if isinstance(argument, ast.Starred) else argument)
+
+
+def _spread(t: Translation, value: Value, argument: ast.expr) -> Sequence[Value]:
     if not isinstance(argument, ast.Starred):
-        return (t.evaluate(argument),)
-    value = t.evaluate(argument.value)
+        return (value,)
     if not isinstance(value, Tuple):
         raise t.mistyped(argument, f"only tuples are spread, and this is {kind_name(value)}", "write the arguments out")
     return value.items
@@ -140,6 +146,7 @@ def inline(t: Translation, function: types.FunctionType, given: list[Value], nam
     names = {name: _held(t, name, value) for name, value in _bound(t, function, given, named, node).items()}
     rooms = Rooms(t.draft)
     frame = Frame(function, source, node, names, assigned_names(source), Exit("inside", rooms.take))
+    frame.types.update({name: (one.type, source.first_line) for name, one in names.items() if isinstance(one, Number)})
     body, place = t.draft.body, t.draft.place
     t.frames.append(frame)
     try:

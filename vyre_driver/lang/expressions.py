@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.lang.arithmetic import SIGNS, binary, unary
@@ -11,10 +12,11 @@ from vyre_driver.lang.calls import call
 from vyre_driver.lang.comparisons import both, compare
 from vyre_driver.lang.memory import load
 from vyre_driver.lang.names import attribute, name
+from vyre_driver.lang.order import evaluated
 from vyre_driver.lang.values import Array, Constant, Host, Number, Tuple, kind_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from vyre_driver.lang.translation import Translation
     from vyre_driver.lang.values import Value
@@ -47,29 +49,33 @@ def evaluate(t: Translation, node: ast.expr) -> Value:
     return handler(t, node)
 
 
+def in_order(t: Translation, nodes: Sequence[ast.expr]) -> list[Value]:
+    """Return what expressions stand for, with the effects of each behind what those before it load."""
+    return evaluated(t, [functools.partial(evaluate, t, node) for node in nodes])
+
+
 def _constant(_: Translation, node: ast.Constant) -> Value:
     return Constant(node.value) if isinstance(node.value, (bool, int, float)) else Host(node.value)
 
 
 def _tuple(t: Translation, node: ast.Tuple) -> Value:
-    return Tuple(tuple(evaluate(t, item) for item in node.elts))
+    return Tuple(tuple(in_order(t, node.elts)))
 
 
 def _binary(t: Translation, node: ast.BinOp) -> Value:
     sign = SIGNS.get(type(node.op))
     if sign is None:
         raise t.unknown(node, "the operator @ is for matrices of the host", "write the loop, or use vyre_driver.kernels.matmul")
-    left = evaluate(t, node.left)
-    return binary(t, sign, left, evaluate(t, node.right), node)
+    left, right = in_order(t, (node.left, node.right))
+    return binary(t, sign, left, right, node)
 
 
 def _compare(t: Translation, node: ast.Compare) -> Value:
-    left = evaluate(t, node.left)
+    left, *others = in_order(t, (node.left, *node.comparators))
     found: Value | None = None
-    for op, comparator in zip(node.ops, node.comparators, strict=True):
-        right = evaluate(t, comparator)
-        if len(node.ops) > 1 and isinstance(right, Number):
-            right = t.draft.hold(right, "middle") if right.expr.depth > 2 else right
+    for op, other in zip(node.ops, others, strict=True):
+        is_held = len(others) > 1 and isinstance(other, Number) and other.expr.depth > 2
+        right = t.draft.hold(other, "middle") if is_held and isinstance(other, Number) else other
         one = compare(t, op, left, right, node)
         found = one if found is None else both(t, found, one, node)
         left = right

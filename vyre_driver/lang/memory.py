@@ -108,12 +108,13 @@ def _is_extent(t: Translation, array: Array, axis: int, index: Number) -> bool:
     return True
 
 
-def load(t: Translation, array: Array, node: ast.Subscript) -> Number:
-    """Return an element."""
+def load(t: Translation, array: Array, node: ast.Subscript, at: Value | None = None) -> Number:
+    """Return an element; ``at`` is the index where that has been evaluated."""
     if not array.access.reads:
         raise t.mistyped(node, f"{array.name!r} is Out: nothing may be read from it", f"declare it InOut[{array.element}]")
     element = array.element
-    found = Load(array.buffer, place(t, array, t.evaluate(node.slice), node), element.element)
+    index = t.evaluate(node.slice) if at is None else at
+    found = Load(array.buffer, place(t, array, index, node), element.element)
     if element is i32:
         return Number(i32, Cast(DataType.U32, found), *i32.bounds)
     if element in COMPUTED:
@@ -123,13 +124,15 @@ def load(t: Translation, array: Array, node: ast.Subscript) -> Number:
     return Number(i32, Cast(DataType.U32, found), *element.bounds)
 
 
-def store(t: Translation, array: Array, node: ast.Subscript, value: Value, statement: ast.AST) -> None:
-    """Write an element."""
+def store(  # noqa: PLR0913 -- an element, and what is written to it
+    t: Translation, array: Array, node: ast.Subscript, value: Value, statement: ast.AST, at: Value | None = None
+) -> None:
+    """Write an element; ``at`` is the index where that has been evaluated."""
     if not array.access.writes:
         raise t.mistyped(node, f"{array.name!r} is In: it is only read", f"declare it InOut[{array.element}]")
     number = stored(t, array, value, statement)
-    at = place(t, array, t.evaluate(node.slice), node)
-    t.draft.add(Store(array.buffer, at, _as_element(array.element, number)))
+    index = t.evaluate(node.slice) if at is None else at
+    t.draft.add(Store(array.buffer, place(t, array, index, node), _as_element(array.element, number)))
 
 
 def stored(t: Translation, array: Array, value: Value, node: ast.AST) -> Number:

@@ -14,6 +14,7 @@ from vyre_driver.lang.frames import FALLS, Flow
 from vyre_driver.lang.loops import break_statement, continue_statement, for_statement, while_statement
 from vyre_driver.lang.memory import load, store
 from vyre_driver.lang.merging import settled
+from vyre_driver.lang.order import evaluated
 from vyre_driver.lang.types import COMPUTED, ScalarType, f32
 from vyre_driver.lang.values import Array, Constant, GroupValue, Host, Number, Tuple, is_literal, kind_name
 
@@ -106,20 +107,22 @@ def _augmented(t: Translation, node: ast.AugAssign) -> Flow:
     sign = SIGNS.get(type(node.op))
     if sign is None:
         raise t.unknown(node, "the operator @ is for matrices of the host", "write the loop, or use vyre_driver.kernels.matmul")
-    if isinstance(node.target, ast.Subscript):
-        array = t.evaluate(node.target.value)
+    target = node.target
+    if isinstance(target, ast.Subscript):
+        array = t.evaluate(target.value)
         if isinstance(array, Array):
-            value = binary(t, sign, load(t, array, node.target), t.evaluate(node.value), node)
-            store(t, array, node.target, value, node)
+            at = t.evaluate(target.slice)  # once, as in Python
+            before, given = evaluated(t, (lambda: load(t, array, target, at), lambda: t.evaluate(node.value)))
+            store(t, array, target, binary(t, sign, before, given, node), node, at)
             return FALLS
-    before = (
+    current = (
         t.evaluate(ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target))
         if isinstance(node.target, ast.Name)
         else None
     )
-    if before is None:
+    if current is None:
         raise t.unknown(node.target, "this cannot be assigned to", "assign to a variable or an element")
-    bind(t, node.target, binary(t, sign, before, t.evaluate(node.value), node), node)
+    bind(t, node.target, binary(t, sign, current, t.evaluate(node.value), node), node)
     return FALLS
 
 

@@ -7,7 +7,8 @@ import operator
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.ir import functions
-from vyre_driver.ir.arithmetic import Binary, Unary
+from vyre_driver.ir.arithmetic import LITERALS, Binary, Unary
+from vyre_driver.ir.expressions import Cast
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.lang import integers
 from vyre_driver.lang.conversions import alike, cast, truth, typed
@@ -90,7 +91,7 @@ def _combined(t: Translation, sign: str, left: Number, right: Number, node: ast.
         one, other = cast(t, one, i32, node), cast(t, other, i32, node)
     if one.type.is_whole:
         return _WHOLE[sign](t.draft, t.draft.facts.refined(one), t.draft.facts.refined(other))
-    if sign in _FLOATS:
+    if sign in _FLOATS:  # but for quotients, which have been dealt with
         return Number(f32, Binary(_FLOATS[sign], one.expr, other.expr))
     if sign in {"//", "%"}:
         return _float_division(t, sign, one, other)
@@ -121,13 +122,22 @@ def _is_huge(sign: str, left: float, right: float) -> bool:
 def _quotient(t: Translation, left: Value, right: Value, node: ast.AST) -> Number:
     """Return the quotient of two numbers as an f32, whatever they are."""
     one, other = cast(t, left, f32, node), cast(t, right, f32, node)
-    return Number(f32, Binary(BinOp.DIV, t.draft.shallow(one).expr, t.draft.shallow(other).expr))
+    return Number(f32, Binary(BinOp.DIV, t.draft.shallow(one).expr, _divisor(t, other).expr))
+
+
+def _divisor(t: Translation, number: Number) -> Number:
+    """Return what an f32 is divided by: a variable of a literal 0, by which the validator refuses to divide."""
+    inner = number.expr
+    while isinstance(inner, Cast):
+        inner = inner.value
+    is_nothing = isinstance(inner, LITERALS) and not inner.value
+    return t.draft.let("divisor", number) if is_nothing else t.draft.shallow(number)
 
 
 def _float_division(t: Translation, sign: str, left: Number, right: Number) -> Number:
     """Return the quotient of f32 rounded down, or what it leaves, as numpy has both."""
     function = functions.floor_divide if sign == "//" else functions.remainder
-    return Number(f32, function(t.draft.shallow(left).expr, t.draft.shallow(right).expr))
+    return Number(f32, function(t.draft.shallow(left).expr, _divisor(t, t.draft.shallow(right)).expr))
 
 
 def _shift(t: Translation, sign: str, left: Value, right: Value, node: ast.AST) -> Number:
@@ -154,7 +164,8 @@ def power(t: Translation, left: Value, right: Value, node: ast.AST) -> Number:
 def _whole_power(t: Translation, base: Number, exponent: int, node: ast.AST) -> Number:
     if exponent < 0:
         whole = cast(t, base, f32, node)
-        return Number(f32, Binary(BinOp.DIV, literal(f32, 1).expr, _whole_power(t, whole, -exponent, node).expr))
+        below = _divisor(t, _whole_power(t, whole, -exponent, node))
+        return Number(f32, Binary(BinOp.DIV, literal(f32, 1).expr, below.expr))
     base = cast(t, base, i32, node) if base.type is bool_ else base
     result: Number | None = None
     while exponent:

@@ -160,14 +160,14 @@ def alike(t: Translation, left: Value, right: Value, node: ast.AST, sign: str) -
     kinds = {one.type, other.type}
     if len(kinds) == 1:
         return one, other
-    if f32 in kinds and bool_ not in kinds:
+    if bool_ in kinds:
+        scalar = other.type if one.type is bool_ else one.type
+        return cast(t, one, scalar, node), cast(t, other, scalar, node)
+    if f32 in kinds:
         return cast(t, one, f32, node), cast(t, other, f32, node)
-    if kinds == {i32, u32} and (one if one.type is i32 else other).is_natural:
+    if (one if one.type is i32 else other).is_natural:
         return cast(t, one, u32, node), cast(t, other, u32, node)
-    if kinds == {i32, u32}:
-        fix = "convert one side: u32(...) keeps the bits of a negative number, i32(...) those of a large one"
-    else:
-        fix = f"convert one side, for example with {next(iter(sorted(map(str, kinds - {bool_}))))}(...)"
+    fix = "convert one side: u32(...) keeps the bits of a negative number, i32(...) those of a large one"
     raise t.mistyped(node, f"{sign!r} between {one.type} and {other.type}", fix)
 
 

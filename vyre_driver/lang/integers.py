@@ -158,6 +158,8 @@ def _power_of_two(number: Number) -> int | None:
 def _divided(draft: Draft, left: Number, right: Number) -> Number:
     """Return the quotient of numbers that are not negative."""
     expr: Expr
+    if right.high == 0:
+        return literal(left.type, 0)
     if right.low > 0:
         expr = Binary(BinOp.DIV, left.expr, right.expr)
         return whole(left.type, expr, left.low // right.high, left.high // right.low)
@@ -169,6 +171,8 @@ def _divided(draft: Draft, left: Number, right: Number) -> Number:
 def _left_over(draft: Draft, left: Number, right: Number) -> Number:
     """Return the remainder of numbers that are not negative."""
     expr: Expr
+    if right.high == 0:
+        return literal(left.type, 0)
     if right.low > 0:
         expr = Binary(BinOp.MOD, left.expr, right.expr)
         return whole(left.type, expr, 0, min(left.high, right.high - 1)) if left.high >= right.low else left

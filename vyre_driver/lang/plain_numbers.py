@@ -90,7 +90,7 @@ def alike(left: Plain, right: Plain) -> tuple[Plain, Plain]:
         return left, right
     if F32 in (one, other):
         return to_f32(left), to_f32(right)
-    return to_u32(left), to_u32(right)
+    return (to_i32(left), to_i32(right)) if {one, other} == {BOOL, I32} else (to_u32(left), to_u32(right))
 
 
 def _beside(value: Plain, other: Plain) -> Plain:

@@ -106,6 +106,7 @@ def _translated(
     for one in signature.scalars:
         assert isinstance(one.type, ScalarType)  # noqa: S101 -- a scalar
         names[one.name] = t.scalar(one.name, one.type, one.type.bounds if one.type.is_whole else (0, 0))
+        frame.types[one.name] = (one.type, source.first_line)
     names.update({name: Constant(value) for name, value in specialization.constants})
     with t.draft.side() as body:
         t.run(source.body)

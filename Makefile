@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 # Else every worker, and every process that a test starts, would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo test check-all quick stress check conform sanitize fuzz foreign vendors wheels rooms clean
+.PHONY: help setup demo test check-all quick stress check conform kernels sanitize fuzz foreign vendors wheels rooms clean
 
 , := ,
 PYTEST = .venv/bin/python -m pytest
@@ -47,6 +47,9 @@ conform: setup  ## 20,000 random programs on every backend, a process a core; go
 	mkdir -p build
 	.venv/bin/vyre-driver conform --backend cpu-ref --count 20000 --jobs $$(nproc) --journal build/conform-cpu-ref.jsonl
 	.venv/bin/vyre-driver conform --backend kompute --count 20000 --jobs $$(nproc) --journal build/conform-kompute.jsonl
+
+kernels: setup  ## 5,000 random kernels, translated and run as programs and as plain Python
+	.venv/bin/python tests/lang/test_random_kernels.py 5000
 
 check: setup  ## formatting, lint, types
 	.venv/bin/ruff format --check && .venv/bin/ruff check

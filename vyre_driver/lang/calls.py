@@ -150,8 +150,9 @@ def inline(t: Translation, function: types.FunctionType, given: list[Value], nam
     body, place = t.draft.body, t.draft.place
     t.frames.append(frame)
     try:
-        flow = t.run(source.body)
-        if frame.results and not flow.leaves:
+        with t.draft.facts.scope():  # what holds where it has not returned early does not hold behind it
+            flow = t.run(source.body)
+        if any(not _is_nothing(value) for _, value, _ in frame.results) and not flow.leaves:
             raise t.mistyped(
                 source.body[-1], f"{function.__name__!r} ends without a return on some ways", "return a value on every way"
             )
@@ -161,6 +162,10 @@ def inline(t: Translation, function: types.FunctionType, given: list[Value], nam
     finally:
         t.frames.pop()
         t.draft.place = place
+
+
+def _is_nothing(value: Value) -> bool:
+    return isinstance(value, Host) and value.value is None
 
 
 def _held(t: Translation, name: str, value: Value) -> Value:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from vyre_driver.ir.arithmetic import Binary, LitU32, Var
+from vyre_driver.ir.arithmetic import Binary, LitU32
 from vyre_driver.ir.operators import BinOp
+from vyre_driver.ir.terms import Traits
 from vyre_driver.lang.types import i32
 
 if TYPE_CHECKING:
@@ -53,12 +54,16 @@ class Negation(NamedTuple):
     of: Expr
 
 
+Meaning: TypeAlias = "Comparison | Both | Either | Negation"
+
+
 @dataclass(slots=True)
 class _Known:
-    """The facts of one scope: bounds of bases, and ``distance`` where one base is below another plus that."""
+    """The facts of one scope: ``distances`` of one base below another, and what conditions mean."""
 
     bounds: dict[Base, tuple[int, int]] = field(default_factory=dict)
     distances: dict[tuple[Base, Base], int] = field(default_factory=dict)
+    conditions: dict[Expr, Meaning] = field(default_factory=dict)
 
 
 class Facts:
@@ -67,30 +72,37 @@ class Facts:
     def __init__(self) -> None:
         """Know nothing."""
         self._scopes = [_Known()]
-        self._conditions: dict[Expr, Comparison | Both | Either | Negation] = {}
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Forget at the end what was assumed inside."""
+        """Forget at the end what was assumed inside.
+
+        What a condition means stays, but not in the place of what it meant outside: its bounds may be those inside alone.
+        """
         self._scopes.append(_Known())
         try:
             yield
         finally:
-            self._scopes.pop()
+            inner = self._scopes.pop().conditions
+            outer = self._scopes[-1].conditions
+            outer.update({condition: means for condition, means in inner.items() if condition not in outer})
 
-    def note(self, condition: Expr, means: Comparison | Both | Either | Negation) -> None:
+    def note(self, condition: Expr, means: Meaning) -> None:
         """Keep what a condition means, for when it is assumed."""
-        self._conditions[condition] = means
+        self._scopes[-1].conditions[condition] = means
+
+    def _meaning(self, condition: Expr) -> Meaning | None:
+        return next((one.conditions[condition] for one in reversed(self._scopes) if condition in one.conditions), None)
 
     def rename(self, condition: Expr, held: Expr) -> None:
         """Note that a variable holds a condition."""
-        means = self._conditions.get(condition)
+        means = self._meaning(condition)
         if means is not None:
-            self._conditions[held] = means
+            self.note(held, means)
 
     def assume(self, condition: Expr, *, holds: bool) -> None:
         """Take a condition for true, or for false, until the scope ends."""
-        match self._conditions.get(condition):
+        match self._meaning(condition):
             case Comparison(left, right, is_strict):
                 if holds:
                     self._below(left, right, 0 if is_strict else 1)
@@ -109,15 +121,6 @@ class Facts:
         """Keep that ``left < right`` until the scope ends."""
         self._below(left, right, 0)
 
-    def forget(self, name: str) -> None:
-        """Forget what is known of a variable, which gets another value."""
-        gone = Var(name, None)
-        for known in self._scopes:
-            for base in [base for base in known.bounds if base[1] == gone]:
-                del known.bounds[base]
-            for pair in [pair for pair in known.distances if gone in {pair[0][1], pair[1][1]}]:
-                del known.distances[pair]
-
     def refined(self, number: Number) -> Number:
         """Return a number with the bounds that it has here."""
         low, high = self._bounds(number)
@@ -134,7 +137,9 @@ class Facts:
         return any(distance is not None and distance + add <= plus for distance in found)
 
     def _below(self, left: Number, right: Number, slack: int) -> None:
-        """Keep that ``left < right + slack``."""
+        """Keep that ``left < right + slack``, but nothing of what memory holds, which may change."""
+        if not left.expr.traits & right.expr.traits & Traits.NO_READS:
+            return
         (one, add), (other, plus) = _parts(left), _parts(right)
         known = self._scopes[-1]
         distance = plus + slack - add

@@ -232,17 +232,19 @@ class _Maker:
         if self.chance(0.3):
             return f"{self.pick('math.floor', 'math.ceil', 'int')}({self.expression('f32', scope, depth)})"
         if self.chance(0.3):
-            return f"({self.expression('bool', scope, depth)} + {self.expression('bool', scope, depth)})"
+            more = self.pick("", f" * {inner}", " - 3", f" + {self.literal('bool')}")
+            return f"({self.expression('bool', scope, depth)} + {self.expression('bool', scope, depth)}{more})"
         return f"{self.pick('abs', 'popcount', 'clz', 'ctz')}({inner})"
 
     # Statements
 
-    def block(self, scope: _Scope, indent: str, least: int = 1, most: int = 4) -> None:
-        """Write the statements of a block."""
+    def block(self, scope: _Scope, indent: str, least: int = 1, most: int = 4) -> bool:
+        """Write the statements of a block; returns whether it ends with a jump."""
         for _ in range(self.random.randint(least, most)):
             self.budget -= 1
             if self.statement(scope, indent):
-                return
+                return True
+        return False
 
     def put(self, indent: str, text: str) -> None:
         self.lines.append(indent + text)
@@ -289,6 +291,9 @@ class _Maker:
     def if_statement(self, scope: _Scope, indent: str) -> None:
         """Write an ``if``, with what both sides give a value known behind it."""
         inner = {"can_jump": scope.can_jump or scope.in_function is not None or not self.is_group, "is_uniform": False}
+        if self.chance(0.3):
+            self.joined(scope, indent, inner)
+            return
         self.put(indent, f"if {self.expression('bool', scope, 2)}:")
         self.block(scope.inner(**inner), indent + "    ")
         while self.chance(0.25):
@@ -297,6 +302,23 @@ class _Maker:
         if self.chance(0.5):
             self.put(indent, "else:")
             self.block(scope.inner(**inner), indent + "    ")
+
+    def joined(self, scope: _Scope, indent: str, inner: dict[str, bool]) -> None:
+        """Write an ``if`` both sides of which give a new variable a value, or leave."""
+        name, kind = self.fresh("v"), self.pick(*_KINDS)
+        is_typed = False
+        for head in (f"if {self.expression('bool', scope, 2)}:", "else:"):
+            self.put(indent, head)
+            side = scope.inner(**inner)
+            if self.block(side, indent + "    ", 1, 2):
+                continue
+            is_constant = kind != "u32" and self.chance(0.4)
+            value = self.literal(kind) if is_constant else self.expression(kind, side, 2)
+            is_typed = is_typed or not (is_constant and kind == "f32")
+            self.put(indent + "    ", f"{name} = {value}")
+        self.put(indent, f"{name} = {kind}({name})" if is_typed else "pass")
+        if is_typed:
+            scope.variables[name] = kind
 
     def loop(self, scope: _Scope, indent: str) -> None:
         """Write a loop of few turns."""

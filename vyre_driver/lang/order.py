@@ -16,7 +16,7 @@ from vyre_driver.lang.values import Number, Tuple, variable
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from vyre_driver.lang.draft import Statement
+    from vyre_driver.lang.draft import Body, Statement
     from vyre_driver.lang.translation import Translation
     from vyre_driver.lang.values import Value
 
@@ -25,13 +25,19 @@ def evaluated(t: Translation, makers: Iterable[Callable[[], Value]]) -> list[Val
     """Return what expressions give that are evaluated one after the other."""
     values: list[Value] = []
     for make in makers:
-        at = len(t.draft.body)
+        last = t.draft.body[-1] if t.draft.body else None
         value = make()
+        at = _behind(t.draft.body, last)
         if any(map(_has_effects, t.draft.body[at:])):
             for place, one in enumerate(values):
                 values[place], at = _kept(t, one, at)
         values.append(value)
     return values
+
+
+def _behind(body: Body, last: Statement | None) -> int:
+    """Return the place behind a statement, before which others may have been declared meanwhile."""
+    return next((place + 1 for place in range(len(body) - 1, -1, -1) if body[place] is last), 0)
 
 
 def _has_effects(statement: Statement) -> bool:

@@ -7,21 +7,15 @@ only the front end is held to these texts.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from kernel_expressions import DTYPES, KINDS, ExpressionMaker, Scope, random_array
 
 from vyre_driver.lang import intrinsics, types
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-_KINDS = ("i32", "u32", "f32", "bool")
-_DTYPES = {"i32": np.int32, "u32": np.uint32, "f32": np.float32}
-_EDGES = (0, 1, -1, 2, 7, 31, 32, 255, -128, 0x7FFF_FFFF, -0x8000_0000)
 NAMES: dict[str, Any] = {
-    **{name: getattr(types, "bool_" if name == "bool" else name) for name in _KINDS},
+    **{name: getattr(types, "bool_" if name == "bool" else name) for name in KINDS},
     **{
         name: getattr(types, name)
         for name in ("bool_", "In", "Out", "InOut", "Index", "Group", "Const", "i8", "u8", "i16", "u16")
@@ -40,26 +34,7 @@ class KernelText(NamedTuple):
     grid: tuple[int, ...]
 
 
-@dataclass
-class _Scope:
-    """The variables that have a value here, by their types; ``fixed`` are never assigned to."""
-
-    variables: dict[str, str]
-    fixed: set[str] = field(default_factory=set)
-    loops: int = 0
-    depth: int = 0
-    is_uniform: bool = True
-    in_function: str | None = None
-    can_jump: bool = False
-    is_unrolled: bool = False
-
-    def inner(self, **changes: bool | int) -> _Scope:
-        """Return the scope of a block inside."""
-        values = {name: getattr(self, name) for name in ("loops", "is_uniform", "in_function", "can_jump", "is_unrolled")}
-        return _Scope(dict(self.variables), set(self.fixed), depth=self.depth + 1, **{**values, **changes})
-
-
-class _Maker:
+class _Maker(ExpressionMaker):
     """Makes one kernel."""
 
     def __init__(self, seed: int) -> None:
@@ -76,169 +51,9 @@ class _Maker:
         self.names = 0
         self.budget = 40
 
-    def fresh(self, prefix: str) -> str:
-        """Return a name that is not used yet."""
-        self.names += 1
-        return f"{prefix}{self.names}"
-
-    def pick(self, *items: Any) -> Any:  # noqa: ANN401 -- whatever they are
-        """Return one of several."""
-        return self.random.choice(items)
-
-    def chance(self, part: float) -> bool:
-        """Return whether something that happens in this part of all cases does."""
-        return self.random.random() < part
-
-    # Expressions
-
-    def literal(self, kind: str) -> str:
-        """Return a constant that fits a type."""
-        if kind == "bool":
-            return self.pick("True", "False")
-        if kind == "f32":
-            return self.pick("0.0", "1.0", "0.5", "2.5", "-1.25", "3", "1e-3", "100.0", "0.1", "-0.3")
-        if kind == "u32":
-            return self.pick("0", "1", "2", "3", "5", "8", "31", "255", "4294967295", "2147483648")
-        value = self.pick(*_EDGES, *range(-4, 10))
-        return f"{value}" if value >= 0 else f"({value})"
-
-    def expression(self, kind: str, scope: _Scope, depth: int = 3) -> str:
-        """Return an expression of a type, which reads what has a value."""
-        if depth <= 0 or self.chance(0.2):
-            return self.leaf(kind, scope)
-        makers = {"bool": self.condition, "f32": self.float_expression, "i32": self.whole, "u32": self.whole}
-        if self.chance(0.12):
-            return self.common(kind, scope, depth - 1)
-        return makers[kind](kind, scope, depth - 1)
-
-    def leaf(self, kind: str, scope: _Scope) -> str:
-        """Return a variable, a number that is loaded, or a cast of a constant."""
-        known = [name for name, of in scope.variables.items() if of == kind]
-        if known and self.chance(0.7):
-            return self.random.choice(known)
-        loaded = [name for name, (element, _, access) in self.arrays.items() if element == kind and access in {"In", "InOut"}]
-        if loaded and self.chance(0.5):
-            return self.element(self.random.choice(loaded), scope)
-        return f"{kind}({self.literal(kind)})"
-
-    def element(self, array: str, scope: _Scope) -> str:
-        """Return a subscript of an array, which may be out of range."""
-        rank = self.arrays[array][1]
-        if array in self.whole_grid and scope.in_function is None and self.chance(0.6):
-            return f"{array}[{', '.join(self.places)}]"
-        # A bare index would make the kernel go over this array.
-        return f"{array}[{', '.join(self.expression('i32', scope, 1) + ' ^ 0' for _ in range(rank))}]"
-
-    def common(self, kind: str, scope: _Scope, depth: int) -> str:
-        """Return what is made of any type: a choice, an extreme, a call."""
-        one, other = self.expression(kind, scope, depth), self.expression(kind, scope, depth)
-        test = self.expression("bool", scope, depth)
-        callees = [name for name, (_, gives) in self.functions.items() if gives == kind]
-        if callees and self.chance(0.5) and scope.in_function is None:
-            return self.call(self.random.choice(callees), scope, depth)
-        if kind != "bool" and self.chance(0.4):
-            return f"{self.pick('min', 'max', 'np.minimum', 'np.maximum')}({one}, {other})"
-        if self.chance(0.2):
-            return f"{self.pick('select', 'np.where')}({test}, {one}, {other})"
-        if kind != "bool" and self.chance(0.4):
-            one = self.literal(kind)
-        return f"({one} if {test} else {other})"
-
-    def call(self, name: str, scope: _Scope, depth: int) -> str:
-        takes, _ = self.functions[name]
-        return f"{name}({', '.join(self.expression(one, scope, depth) for one in takes)})"
-
-    def condition(self, _: str, scope: _Scope, depth: int) -> str:
-        """Return a condition."""
-        kind = self.pick("i32", "i32", "u32", "f32")
-        one, other, third = (self.expression(kind, scope, depth) for _ in range(3))
-        sign, further = self.pick("<", "<=", ">", ">=", "==", "!="), self.pick("<", "<=", ">", ">=")
-        match self.random.randrange(8):
-            case 0:
-                return f"({one} {sign} {other} {further} {third})"
-            case 1:
-                return f"(not {self.expression('bool', scope, depth)})"
-            case 2 | 3:
-                parts = [self.expression("bool", scope, depth) for _ in range(2)]
-                return f"({parts[0]} {self.pick('and', 'or')} {parts[1]})"
-            case 4:
-                parts = [self.expression("bool", scope, depth) for _ in range(2)]
-                return f"({parts[0]} {self.pick('&', '|', '^')} {parts[1]})"
-            case 5:
-                return f"({one} {sign} {self.literal(kind)})"
-            case 6:
-                return f"({one} {self.pick('in', 'not in')} ({other}, {self.literal(kind)}, {third}))"
-        return f"({one} {sign} {other})"
-
-    def float_expression(self, _: str, scope: _Scope, depth: int) -> str:  # noqa: C901 -- one line for each form
-        """Return an f32."""
-        one, other = self.expression("f32", scope, depth), self.expression("f32", scope, depth)
-        whole = self.expression(self.pick("i32", "u32"), scope, depth)
-        match self.random.randrange(12):
-            case 0:
-                return f"abs({one})"
-            case 1:
-                return f"math.sqrt({one})"
-            case 2:
-                return f"(-{one})"
-            case 3:
-                return f"({one} {self.pick('+', '-', '*')} {whole})"
-            case 4:
-                return f"({whole} / {self.expression(self.pick('i32', 'u32'), scope, depth)})"
-            case 5:
-                return f"f32({whole})"
-            case 6:
-                return f"({one} {self.pick('+', '-', '*', '/')} {self.literal('f32')})"
-            case 7:
-                return f"({self.literal('f32')} {self.pick('+', '-', '*', '/')} {one})"
-            case 8:
-                return f"({one} {self.pick('//', '%', '** 2 +', '** 3 -', '** -1 *')} {other})"
-            case 9:
-                return f"{self.pick('np.floor', 'np.ceil', 'np.trunc')}({one})"
-        return f"({one} {self.pick('+', '-', '*', '/')} {other})"
-
-    def whole(self, kind: str, scope: _Scope, depth: int) -> str:  # noqa: C901 -- one line for each form
-        """Return an i32 or a u32."""
-        one, other = self.expression(kind, scope, depth), self.expression(kind, scope, depth)
-        sign = self.pick("+", "-", "*", "//", "%", "&", "|", "^", "+", "-")
-        match self.random.randrange(14):
-            case 0:
-                return f"({one} {self.pick('<<', '>>')} {self.pick(0, 1, 4, 31)})"
-            case 1:
-                return f"({one} {self.pick('<<', '>>')} {self.expression(self.pick('i32', 'u32'), scope, depth)})"
-            case 2:
-                return f"(~{one})"
-            case 3:
-                return f"(-{one})"
-            case 4 | 5:
-                return f"({one} {sign} {self.literal(kind)})"
-            case 6:
-                return f"({self.literal(kind)} {sign} {one})"
-            case 7:
-                return f"{kind}({self.expression(self.pick('i32', 'u32', 'f32', 'bool'), scope, depth)})"
-            case 8:
-                return f"{self.pick('cdiv', 'rem')}({one}, {other})"
-            case 9:
-                return self.special(kind, scope, depth)
-            case 10:
-                return f"({one} ** {self.pick(0, 1, 2, 3, 5)})"
-        return f"({one} {sign} {other})"
-
-    def special(self, kind: str, scope: _Scope, depth: int) -> str:
-        """Return a function that gives a whole number."""
-        inner = self.expression(kind, scope, depth)
-        if kind == "u32":
-            return f"{self.pick('rotl', 'rotr')}({inner}, {self.expression('i32', scope, depth)})"
-        if self.chance(0.3):
-            return f"{self.pick('math.floor', 'math.ceil', 'int')}({self.expression('f32', scope, depth)})"
-        if self.chance(0.3):
-            more = self.pick("", f" * {inner}", " - 3", f" + {self.literal('bool')}")
-            return f"({self.expression('bool', scope, depth)} + {self.expression('bool', scope, depth)}{more})"
-        return f"{self.pick('abs', 'popcount', 'clz', 'ctz')}({inner})"
-
     # Statements
 
-    def block(self, scope: _Scope, indent: str, least: int = 1, most: int = 4) -> bool:
+    def block(self, scope: Scope, indent: str, least: int = 1, most: int = 4) -> bool:
         """Write the statements of a block; returns whether it ends with a jump."""
         for _ in range(self.random.randint(least, most)):
             self.budget -= 1
@@ -249,7 +64,7 @@ class _Maker:
     def put(self, indent: str, text: str) -> None:
         self.lines.append(indent + text)
 
-    def statement(self, scope: _Scope, indent: str) -> bool:
+    def statement(self, scope: Scope, indent: str) -> bool:
         """Write a statement; returns whether it leaves the block."""
         compound = scope.depth < 4 and self.budget > 0
         roll = self.random.random()
@@ -267,7 +82,7 @@ class _Maker:
             self.assignment(scope, indent)
         return False
 
-    def jump(self, scope: _Scope, indent: str) -> bool:
+    def jump(self, scope: Scope, indent: str) -> bool:
         """Write a jump."""
         kinds = ["break", "continue", "break", "continue"] if scope.loops and not scope.is_unrolled else []
         if scope.in_function is not None or not self.is_group:
@@ -282,13 +97,13 @@ class _Maker:
             self.put(indent, kind)
         return True
 
-    def result(self, scope: _Scope) -> str:
+    def result(self, scope: Scope) -> str:
         kind = str(scope.in_function)
         return (
             self.literal(kind) if self.chance(0.2) and kind != "bool" and "e" not in kind else self.expression(kind, scope, 2)
         )
 
-    def if_statement(self, scope: _Scope, indent: str) -> None:
+    def if_statement(self, scope: Scope, indent: str) -> None:
         """Write an ``if``, with what both sides give a value known behind it."""
         inner = {"can_jump": scope.can_jump or scope.in_function is not None or not self.is_group, "is_uniform": False}
         if self.chance(0.3):
@@ -303,9 +118,9 @@ class _Maker:
             self.put(indent, "else:")
             self.block(scope.inner(**inner), indent + "    ")
 
-    def joined(self, scope: _Scope, indent: str, inner: dict[str, bool]) -> None:
+    def joined(self, scope: Scope, indent: str, inner: dict[str, bool]) -> None:
         """Write an ``if`` both sides of which give a new variable a value, or leave."""
-        name, kind = self.fresh("v"), self.pick(*_KINDS)
+        name, kind = self.fresh("v"), self.pick(*KINDS)
         is_typed = False
         for head in (f"if {self.expression('bool', scope, 2)}:", "else:"):
             self.put(indent, head)
@@ -320,7 +135,7 @@ class _Maker:
         if is_typed:
             scope.variables[name] = kind
 
-    def loop(self, scope: _Scope, indent: str) -> None:
+    def loop(self, scope: Scope, indent: str) -> None:
         """Write a loop of few turns."""
         inner = scope.inner(loops=scope.loops + 1, can_jump=True, is_uniform=False, is_unrolled=False)
         if self.chance(0.35):
@@ -351,7 +166,7 @@ class _Maker:
         inner.variables[name] = "i32"
         self.block(inner, indent + "    ")
 
-    def range(self, scope: _Scope) -> str:
+    def range(self, scope: Scope) -> str:
         """Return a range of few turns."""
         start = self.expression("i32", scope, 1)
         return self.pick(
@@ -368,7 +183,7 @@ class _Maker:
     def stores(self) -> list[str]:
         return [name for name, (_, __, access) in self.arrays.items() if access != "In"]
 
-    def store(self, scope: _Scope, indent: str) -> None:
+    def store(self, scope: Scope, indent: str) -> None:
         """Write to the own element of an array, or add to any with an atomic."""
         if scope.in_function is not None:
             return self.assignment(scope, indent)
@@ -386,7 +201,7 @@ class _Maker:
             self.put(indent, f"{own} = {self.expression(element, scope, 3)}")
         return None
 
-    def swap(self, scope: _Scope, indent: str) -> None:
+    def swap(self, scope: Scope, indent: str) -> None:
         """Assign several variables at once, each from what the others were."""
         kind = self.pick("i32", "u32", "f32")
         names = [name for name, of in scope.variables.items() if of == kind and name not in scope.fixed]
@@ -397,11 +212,11 @@ class _Maker:
         self.put(indent, f"{', '.join(chosen)} = {', '.join(values)}")
         return None
 
-    def assignment(self, scope: _Scope, indent: str) -> None:
+    def assignment(self, scope: Scope, indent: str) -> None:
         """Assign to a variable, a new one or one that there is."""
         names = [name for name in scope.variables if name not in scope.fixed]
         if not names or self.chance(0.2):
-            kind = self.pick(*_KINDS)
+            kind = self.pick(*KINDS)
             name = self.fresh("v")
             form = self.pick("{0} = {1}", "{0} = {1}", "{0}: {2} = {1}")
             given = self.literal(kind) if self.chance(0.15) and kind in {"i32", "f32"} and form[3] == ":" else None
@@ -427,7 +242,7 @@ class _Maker:
         name = self.fresh("f")
         takes = [self.pick("i32", "u32", "f32") for _ in range(self.random.randint(1, 3))]
         gives = self.pick("i32", "u32", "f32", "bool")
-        scope = _Scope({f"p{at}": kind for at, kind in enumerate(takes)}, in_function=gives, can_jump=True)
+        scope = Scope({f"p{at}": kind for at, kind in enumerate(takes)}, in_function=gives, can_jump=True)
         self.put("", f"def {name}({', '.join(scope.variables)}):")
         saved, self.budget = self.budget, 10
         self.block(scope, "    ", 1, 4)
@@ -452,7 +267,7 @@ class _Maker:
             leading = f"g: Group[{', '.join(map(str, size))}]"
         parameters, arguments = self.parameters(counts)
         self.put("", f"def kernel({leading}, {', '.join(parameters)}):")
-        scope = _Scope(dict.fromkeys(indices, "i32"))
+        scope = Scope(dict.fromkeys(indices, "i32"))
         scope.fixed.update(indices)
         for name in ("s1", "s2", "s3"):
             scope.variables[name] = {"s1": "i32", "s2": "u32", "s3": "f32"}[name]
@@ -466,7 +281,7 @@ class _Maker:
             self.put("    ", f"{name}[{', '.join(indices)}] ^= {mixed}")
         return KernelText("\n".join(self.lines) + "\n", arguments, grid)
 
-    def begin(self, scope: _Scope) -> None:
+    def begin(self, scope: Scope) -> None:
         """Write the first variables, from where a workgroup's invocations get what they are."""
         if self.is_group:
             locals_ = [f"t{name}" for name in self.places]
@@ -474,12 +289,12 @@ class _Maker:
             self.put("    ", f"{', '.join(locals_)} = g.local")
             scope.variables.update(dict.fromkeys(locals_, "i32"))
             scope.fixed.update(locals_)
-        for kind in (*_KINDS[:3], *_KINDS[:3]):
+        for kind in (*KINDS[:3], *KINDS[:3]):
             name = self.fresh("v")
             self.put("    ", f"{name} = {self.expression(kind, scope, 2)}")
             scope.variables[name] = kind
 
-    def body(self, scope: _Scope) -> None:
+    def body(self, scope: Scope) -> None:
         """Write what the kernel does; one of a workgroup hands numbers round between barriers."""
         if not self.is_group:
             self.block(scope, "    ", 4, 9)
@@ -521,7 +336,7 @@ class _Maker:
             # Other invocations change it, so only the own element is read: never by an expression.
             self.arrays[name] = (element, rank, access if access != "InOut" else "InOut ")
             parameters.append(f"{name}: {access}[{element}, {rank}]")
-            arguments[name] = random_array(draw, element, shape) if access != "Out" else np.zeros(shape, _DTYPES[element])
+            arguments[name] = random_array(draw, element, shape) if access != "Out" else np.zeros(shape, DTYPES[element])
         for name, (element, rank, access) in list(self.arrays.items()):
             self.arrays[name] = (element, rank, access.strip() if not access.endswith(" ") else "InOut ")
         if self.chance(0.4):
@@ -533,19 +348,6 @@ class _Maker:
             parameters.append(f"{name}: {kind}")
             arguments[name] = random_array(draw, kind, (1,))[0]
         return parameters, arguments
-
-
-def random_array(draw: np.random.Generator, element: str, shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return numbers of a type, of which many are small and some are at its edges."""
-    if element == "f32":
-        found = draw.choice(np.array([0, -0.0, 1, -1, 0.5, 3.25, -7.5, 1e6, 1e-6, 16777216], np.float32), shape)
-        return np.where(draw.random(shape) < 0.5, found, draw.normal(0, 10, shape).astype(np.float32))
-    wide = np.iinfo(_DTYPES[element])
-    small = draw.integers(-9 if element == "i32" else 0, 20, shape)
-    edges = draw.choice(np.array([wide.min, wide.max, wide.max - 1, wide.min + 1], np.int64), shape)
-    any_of = draw.integers(wide.min, wide.max, shape, endpoint=True)
-    which = draw.random(shape)
-    return np.where(which < 0.6, small, np.where(which < 0.8, edges, any_of)).astype(_DTYPES[element])
 
 
 def kernel_text(seed: int) -> KernelText:

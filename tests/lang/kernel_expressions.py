@@ -1,0 +1,218 @@
+"""Random expressions of kernels, and random arrays for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import random
+
+    from numpy.typing import NDArray
+
+KINDS = ("i32", "u32", "f32", "bool")
+DTYPES = {"i32": np.int32, "u32": np.uint32, "f32": np.float32}
+_EDGES = (0, 1, -1, 2, 7, 31, 32, 255, -128, 0x7FFF_FFFF, -0x8000_0000)
+
+
+@dataclass
+class Scope:
+    """The variables that have a value here, by their types; ``fixed`` are never assigned to."""
+
+    variables: dict[str, str]
+    fixed: set[str] = field(default_factory=set)
+    loops: int = 0
+    depth: int = 0
+    is_uniform: bool = True
+    in_function: str | None = None
+    can_jump: bool = False
+    is_unrolled: bool = False
+
+    def inner(self, **changes: bool | int) -> Scope:
+        """Return the scope of a block inside."""
+        values = {name: getattr(self, name) for name in ("loops", "is_uniform", "in_function", "can_jump", "is_unrolled")}
+        return Scope(dict(self.variables), set(self.fixed), depth=self.depth + 1, **{**values, **changes})
+
+
+class ExpressionMaker:
+    """Makes expressions of a type, which read the variables and arrays that there are."""
+
+    random: random.Random
+    names: int
+    places: list[str]
+    functions: dict[str, tuple[list[str], str]]
+    arrays: dict[str, tuple[str, int, str]]  # element, rank, access
+    whole_grid: set[str]  # arrays that the grid goes over
+
+    def fresh(self, prefix: str) -> str:
+        """Return a name that is not used yet."""
+        self.names += 1
+        return f"{prefix}{self.names}"
+
+    def pick(self, *items: Any) -> Any:  # noqa: ANN401 -- whatever they are
+        """Return one of several."""
+        return self.random.choice(items)
+
+    def chance(self, part: float) -> bool:
+        """Return whether something that happens in this part of all cases does."""
+        return self.random.random() < part
+
+    def literal(self, kind: str) -> str:
+        """Return a constant that fits a type."""
+        if kind == "bool":
+            return self.pick("True", "False")
+        if kind == "f32":
+            return self.pick("0.0", "1.0", "0.5", "2.5", "-1.25", "3", "1e-3", "100.0", "0.1", "-0.3")
+        if kind == "u32":
+            return self.pick("0", "1", "2", "3", "5", "8", "31", "255", "4294967295", "2147483648")
+        value = self.pick(*_EDGES, *range(-4, 10))
+        return f"{value}" if value >= 0 else f"({value})"
+
+    def expression(self, kind: str, scope: Scope, depth: int = 3) -> str:
+        """Return an expression of a type, which reads what has a value."""
+        if depth <= 0 or self.chance(0.2):
+            return self.leaf(kind, scope)
+        makers = {"bool": self.condition, "f32": self.float_expression, "i32": self.whole, "u32": self.whole}
+        if self.chance(0.12):
+            return self.common(kind, scope, depth - 1)
+        return makers[kind](kind, scope, depth - 1)
+
+    def leaf(self, kind: str, scope: Scope) -> str:
+        """Return a variable, a number that is loaded, or a cast of a constant."""
+        known = [name for name, of in scope.variables.items() if of == kind]
+        if known and self.chance(0.7):
+            return self.random.choice(known)
+        loaded = [name for name, (element, _, access) in self.arrays.items() if element == kind and access in {"In", "InOut"}]
+        if loaded and self.chance(0.5):
+            return self.element(self.random.choice(loaded), scope)
+        return f"{kind}({self.literal(kind)})"
+
+    def element(self, array: str, scope: Scope) -> str:
+        """Return a subscript of an array, which may be out of range."""
+        rank = self.arrays[array][1]
+        if array in self.whole_grid and scope.in_function is None and self.chance(0.6):
+            return f"{array}[{', '.join(self.places)}]"
+        # A bare index would make the kernel go over this array.
+        return f"{array}[{', '.join(self.expression('i32', scope, 1) + ' ^ 0' for _ in range(rank))}]"
+
+    def common(self, kind: str, scope: Scope, depth: int) -> str:
+        """Return what is made of any type: a choice, an extreme, a call."""
+        one, other = self.expression(kind, scope, depth), self.expression(kind, scope, depth)
+        test = self.expression("bool", scope, depth)
+        callees = [name for name, (_, gives) in self.functions.items() if gives == kind]
+        if callees and self.chance(0.5) and scope.in_function is None:
+            return self.call(self.random.choice(callees), scope, depth)
+        if kind != "bool" and self.chance(0.4):
+            return f"{self.pick('min', 'max', 'np.minimum', 'np.maximum')}({one}, {other})"
+        if self.chance(0.2):
+            return f"{self.pick('select', 'np.where')}({test}, {one}, {other})"
+        if kind != "bool" and self.chance(0.4):
+            one = self.literal(kind)
+        return f"({one} if {test} else {other})"
+
+    def call(self, name: str, scope: Scope, depth: int) -> str:
+        takes, _ = self.functions[name]
+        return f"{name}({', '.join(self.expression(one, scope, depth) for one in takes)})"
+
+    def condition(self, _: str, scope: Scope, depth: int) -> str:
+        """Return a condition."""
+        kind = self.pick("i32", "i32", "u32", "f32")
+        one, other, third = (self.expression(kind, scope, depth) for _ in range(3))
+        sign, further = self.pick("<", "<=", ">", ">=", "==", "!="), self.pick("<", "<=", ">", ">=")
+        match self.random.randrange(8):
+            case 0:
+                return f"({one} {sign} {other} {further} {third})"
+            case 1:
+                return f"(not {self.expression('bool', scope, depth)})"
+            case 2 | 3:
+                parts = [self.expression("bool", scope, depth) for _ in range(2)]
+                return f"({parts[0]} {self.pick('and', 'or')} {parts[1]})"
+            case 4:
+                parts = [self.expression("bool", scope, depth) for _ in range(2)]
+                return f"({parts[0]} {self.pick('&', '|', '^')} {parts[1]})"
+            case 5:
+                return f"({one} {sign} {self.literal(kind)})"
+            case 6:
+                return f"({one} {self.pick('in', 'not in')} ({other}, {self.literal(kind)}, {third}))"
+        return f"({one} {sign} {other})"
+
+    def float_expression(self, _: str, scope: Scope, depth: int) -> str:  # noqa: C901 -- one line for each form
+        """Return an f32."""
+        one, other = self.expression("f32", scope, depth), self.expression("f32", scope, depth)
+        whole = self.expression(self.pick("i32", "u32"), scope, depth)
+        match self.random.randrange(12):
+            case 0:
+                return f"abs({one})"
+            case 1:
+                return f"math.sqrt({one})"
+            case 2:
+                return f"(-{one})"
+            case 3:
+                return f"({one} {self.pick('+', '-', '*')} {whole})"
+            case 4:
+                return f"({whole} / {self.expression(self.pick('i32', 'u32'), scope, depth)})"
+            case 5:
+                return f"f32({whole})"
+            case 6:
+                return f"({one} {self.pick('+', '-', '*', '/')} {self.literal('f32')})"
+            case 7:
+                return f"({self.literal('f32')} {self.pick('+', '-', '*', '/')} {one})"
+            case 8:
+                return f"({one} {self.pick('//', '%', '** 2 +', '** 3 -', '** -1 *')} {other})"
+            case 9:
+                return f"{self.pick('np.floor', 'np.ceil', 'np.trunc')}({one})"
+        return f"({one} {self.pick('+', '-', '*', '/')} {other})"
+
+    def whole(self, kind: str, scope: Scope, depth: int) -> str:  # noqa: C901 -- one line for each form
+        """Return an i32 or a u32."""
+        one, other = self.expression(kind, scope, depth), self.expression(kind, scope, depth)
+        sign = self.pick("+", "-", "*", "//", "%", "&", "|", "^", "+", "-")
+        match self.random.randrange(14):
+            case 0:
+                return f"({one} {self.pick('<<', '>>')} {self.pick(0, 1, 4, 31)})"
+            case 1:
+                return f"({one} {self.pick('<<', '>>')} {self.expression(self.pick('i32', 'u32'), scope, depth)})"
+            case 2:
+                return f"(~{one})"
+            case 3:
+                return f"(-{one})"
+            case 4 | 5:
+                return f"({one} {sign} {self.literal(kind)})"
+            case 6:
+                return f"({self.literal(kind)} {sign} {one})"
+            case 7:
+                return f"{kind}({self.expression(self.pick('i32', 'u32', 'f32', 'bool'), scope, depth)})"
+            case 8:
+                return f"{self.pick('cdiv', 'rem')}({one}, {other})"
+            case 9:
+                return self.special(kind, scope, depth)
+            case 10:
+                return f"({one} ** {self.pick(0, 1, 2, 3, 5)})"
+        return f"({one} {sign} {other})"
+
+    def special(self, kind: str, scope: Scope, depth: int) -> str:
+        """Return a function that gives a whole number."""
+        inner = self.expression(kind, scope, depth)
+        if kind == "u32":
+            return f"{self.pick('rotl', 'rotr')}({inner}, {self.expression('i32', scope, depth)})"
+        if self.chance(0.3):
+            return f"{self.pick('math.floor', 'math.ceil', 'int')}({self.expression('f32', scope, depth)})"
+        if self.chance(0.3):
+            more = self.pick("", f" * {inner}", " - 3", f" + {self.literal('bool')}")
+            return f"({self.expression('bool', scope, depth)} + {self.expression('bool', scope, depth)}{more})"
+        return f"{self.pick('abs', 'popcount', 'clz', 'ctz')}({inner})"
+
+
+def random_array(draw: np.random.Generator, element: str, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return numbers of a type, of which many are small and some are at its edges."""
+    if element == "f32":
+        found = draw.choice(np.array([0, -0.0, 1, -1, 0.5, 3.25, -7.5, 1e6, 1e-6, 16777216], np.float32), shape)
+        return np.where(draw.random(shape) < 0.5, found, draw.normal(0, 10, shape).astype(np.float32))
+    wide = np.iinfo(DTYPES[element])
+    small = draw.integers(-9 if element == "i32" else 0, 20, shape)
+    edges = draw.choice(np.array([wide.min, wide.max, wide.max - 1, wide.min + 1], np.int64), shape)
+    any_of = draw.integers(wide.min, wide.max, shape, endpoint=True)
+    which = draw.random(shape)
+    return np.where(which < 0.6, small, np.where(which < 0.8, edges, any_of)).astype(DTYPES[element])

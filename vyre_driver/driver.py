@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+import weakref
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from vyre_driver import settings
 from vyre_driver.binding.arguments import as_array, check_switch
@@ -52,6 +53,14 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.target.config import DispatchConfig
+
+
+class GivesProgram(Protocol):
+    """What is written in another form than a program, and gives one."""
+
+    def __vyre_program__(self) -> Program:  # noqa: PLW3201 -- a protocol of ours
+        """Return the program."""
+
 
 _numbers = itertools.count(1)
 _KEPT_OF_MODULES = frozenset({"ulp_budget"})  # which nobody has to use up
@@ -129,6 +138,12 @@ class Driver:
         pipelines = FirstPipelines(self.cache, self.device, takes_blobs="pipeline_cache" in device_opened.hooks)
         self.context = Context(device_opened, self.cache, Room(), pipelines, self.events, self.strict)
         device_opened.make_room = self.context.room.make
+        device_opened.driver = weakref.ref(self)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether ``close`` was called."""
+        return self.context.device.in_use.closed
 
     @property
     def tuning(self) -> TuningRecords:
@@ -142,13 +157,15 @@ class Driver:
 
     def compile(
         self,
-        module: SpirvModule | Program,
+        module: SpirvModule | Program | GivesProgram,
         constants: Mapping[str, object] | SpecMap | None = None,
         config: DispatchConfig | None = None,
         *,
         space: TuningSpace | None = None,
     ) -> Kernel:
         """Prove that the device can run a module or a program with these constants, and fetch or store its entry.
+
+        What has a method ``__vyre_program__``, as a kernel that is written in Python, is compiled as the program it returns.
 
         ``constants`` gives values by name: plain ones, or typed ones (``SpecValue``), which must be of the declared type; of a
         program they take the place of the literals of the lets with these names. Of ``config`` a program's ulp budget lets
@@ -185,7 +202,8 @@ class Driver:
             self.context.device.check_usable()
             if isinstance(module, SpirvModule):
                 return self._compile_module(module, constants, config, space, began)
-            return self._compile_program(module, constants, config, space, began)
+            give = getattr(module, "__vyre_program__", None)
+            return self._compile_program(module if give is None else give(), constants, config, space, began)
         except Exception as error:
             self.events.failed(EventKind.COMPILE, error, time.perf_counter_ns() - began)
             raise

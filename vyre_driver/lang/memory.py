@@ -100,12 +100,12 @@ def _as(count: Number, scalar: ScalarType) -> Number:
 def _is_extent(t: Translation, array: Array, axis: int, index: Number) -> bool:
     """Whether an index is one of the kernel's own: its extent is that of the axis then, which each call checks."""
     expr = index.expr
-    if not isinstance(expr, InvocationId) or not array.is_parameter or expr.axis not in t.extents:
+    if not isinstance(expr, InvocationId) or not array.is_parameter:
         return False
-    uses = t.extents[expr.axis]
+    uses = (t.extents or t.covered)[expr.axis]
     if (array.name, axis) not in uses:
         uses.append((array.name, axis))
-    return True
+    return bool(t.extents)
 
 
 def load(t: Translation, array: Array, node: ast.Subscript, at: Value | None = None) -> Number:

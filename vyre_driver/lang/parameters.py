@@ -67,11 +67,15 @@ class KernelSignature:
 
 @dataclass(frozen=True, slots=True)
 class Specialization:
-    """What one program of a kernel is made for: values of its constants, and types for its type variables, by name."""
+    """What one program of a kernel is made for: values of its constants, and types for its type variables, by name.
+
+    ``is_over`` says that each call gives how far the indices go, which is no further than any array that they are used on.
+    """
 
     constants: tuple[tuple[str, bool | int | float], ...] = ()
     types: tuple[tuple[str, ScalarType], ...] = ()
     debug: bool = False
+    is_over: bool = False
 
     def element(self, array: ArrayType) -> ScalarType:
         """Return the type of an array's elements."""

@@ -42,7 +42,7 @@ class TranslatedKernel:
     """A program that was made of a Python function, and what a call has to know.
 
     ``ranks`` are the axes of each array, ``elements`` the types in them. ``extents`` has for each axis of the grid, x first,
-    what decides how far it goes: (array, axis), or nothing. ``scalars`` are the names of the numbers that each call gives, in
+    what decides how far it goes: (array, axis), or nothing; of a workgroup's axes what its index is used on. ``scalars`` are the names of the numbers that each call gives, in
     the order of the program's buffers; ``places`` says for a path in the program where in the source it comes from.
     """
 
@@ -131,6 +131,7 @@ def _leading(t: Translation, signature: KernelSignature, specialization: Special
     constants = dict(specialization.constants)
     sizes = tuple(int(constants[size]) if isinstance(size, str) else size for size in group.sizes)
     names[name] = GroupValue(name, sizes)
+    t.covered.update({axis: [] for axis in range(len(sizes))})
     x, y, z = (*reversed(sizes), 1, 1)[:3]
     return x, y, z
 
@@ -151,7 +152,8 @@ def _assembled(
         buffers.append(BufferDecl(name, place, BufferAccess.UNIFORM, MemoryKind.PUSH, held, 1))
     program = Program.wrapped([*buffers, *t.draft.buffers], sizes, nodes)
     check_valid(program, places)
-    extents = tuple(tuple(t.extents[axis]) for axis in sorted(t.extents))
+    uses = t.extents or t.covered
+    extents = tuple(tuple(uses[axis]) for axis in sorted(uses))
     ranks = {name: t.ranks.get(name, 1) for name in arrays}
     return TranslatedKernel(program, ranks, arrays, extents, scalars, places, t.captured, t.typings)
 
@@ -172,9 +174,9 @@ def _guard(t: Translation, signature: KernelSignature) -> Expr:
 
 
 def _extents(t: Translation, axis: int, name: str) -> list[Expr]:
-    """Return what an axis of the grid has to stay below: the lengths of arrays, else a number that each call gives."""
+    """Return what an axis of the grid has to stay below: the lengths of arrays, or a number that each call gives."""
     uses = t.extents[axis]
-    if not uses:
+    if not uses or t.specialization.is_over:
         return [t.scalar(f"{name}.extent", i32, (0, MAX_EXTENT)).expr]
     found: list[Expr] = []
     for array, along in uses:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from vyre_driver.errors import KernelNameError, KernelSourceError, KernelSyntaxError, KernelTypeError
-from vyre_driver.ir.arithmetic import Binary, LitU32, Var
+from vyre_driver.ir.arithmetic import LitU32, Var
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import BufLen, Cast, Load
 from vyre_driver.ir.nodes import Let
-from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.captured import Captured
 from vyre_driver.lang.draft import Draft, Place, Plain
 from vyre_driver.lang.types import bool_, i32
@@ -61,6 +60,7 @@ class Translation:
         self.counted = counted
         self.ranks: dict[str, int] = {}
         self.extents: dict[int, list[tuple[str, int]]] = {}  # by the grid's axis: the arrays' axes that it goes along
+        self.covered: dict[int, list[tuple[str, int]]] = {}  # the same of what a workgroup's index is used on
         self.scalars: dict[str, Number] = {}  # what is pushed, by name
         self.measured: set[str] = set()  # arrays whose length was taken from the buffer
         self.draft = Draft()
@@ -115,12 +115,9 @@ class Translation:
         """Return a number that each call gives."""
         found = self.scalars.get(name)
         if found is None:
-            element = DataType.U32 if scalar is bool_ else scalar.element
-            loaded: Expr = Load(name, LitU32(0), element)
+            loaded: Expr = Load(name, LitU32(0), scalar.element)
             if scalar is i32:
                 loaded = Cast(DataType.U32, loaded)
-            elif scalar is bool_:
-                loaded = Binary(BinOp.NE, loaded, LitU32(0))
             found = self.scalars[name] = variable(self.draft.fresh(name.replace(".", "_")), scalar, bounds)
             assert isinstance(found.expr, Var)  # noqa: S101 -- ``variable`` makes one
             self.prologue.append(Plain(Let(found.expr.name, loaded), None))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -49,13 +49,13 @@ def _items(places: Sequence[int]) -> Items:
     return itemgetter(*places)
 
 
-@dataclass(slots=True, eq=False, weakref_slot=True)
+@dataclass(eq=False)
 class Launch:
     """What calls of one form have in common.
 
     ``form`` is that of their arrays, for ``_call_form.matches``, which are all of type ``kind``; None where each call has to be
     looked at. ``changed`` tells what of the captured values has changed. ``fixed`` are the numbers that the program is given
-    beside those of the call, ``left_out`` the shapes of the outputs without an array; ``bools`` are arrays of the host that
+    beside those of the call, ``writes`` says whether any array is written, ``left_out`` the shapes of the outputs without an array; ``bools`` are arrays of the host that
     hold bools, which are words on the device.
     """
 
@@ -68,8 +68,7 @@ class Launch:
     bools: frozenset[str] = frozenset()
     form: Any = None
     kind: type = np.ndarray
-    options: dict[str, Any] = field(default_factory=dict)
-    """What a plain call hands over beside arrays and numbers."""
+    writes: bool = True
 
     def run(
         self,

@@ -223,9 +223,7 @@ def _element(kind: Any, types: Mapping[str, ScalarType]) -> ScalarType:  # noqa:
 def _make_plain(launch: Launch, signature: KernelSignature, arrays: Arrays) -> None:
     """Let calls of this form be handed over as they are, where all arrays are given and of one kind."""
     kinds = {type(one) for one in arrays.values()}
-    if len(kinds) != 1 or not kinds <= {np.ndarray, Buffer}:
-        return
-    launch.kind = kinds.pop()
-    launch.form = _call_form.call_form(tuple(arrays.values()), None, None, launch.kind)
-    has_outputs = any(one.type.access is not Access.IN for one in signature.arrays)  # type: ignore[union-attr] # arrays
-    launch.has_outputs = has_outputs
+    if kinds == {np.ndarray} or kinds == {Buffer}:
+        launch.kind = kinds.pop()
+        launch.form = _call_form.call_form(tuple(arrays.values()), None, None, launch.kind)
+        launch.writes = any(one.type.access is not Access.IN for one in signature.arrays)  # type: ignore[union-attr] # arrays

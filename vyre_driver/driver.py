@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 class GivesProgram(Protocol):
     """What is written in another form than a program, and gives one."""
 
-    def __vyre_program__(self) -> Program:  # noqa: PLW3201 -- a protocol of ours
+    def __vyre_program__(self) -> Program:
         """Return the program."""
 
 

@@ -3,7 +3,7 @@
 No decorator: test_messages.py translates them. Lines may move, for the text tells them relative to the function.
 """
 
-# ruff: noqa: ANN001, ANN201, ANN202, ANN204, ARG001, B015, B018, D103, E731, F821, F841, N806, PLR2004, PLW0120, RET504, S101, SIM108
+# ruff: noqa: ANN001, ANN201, ARG001, F821, F841, N806
 # mypy: ignore-errors
 
 import math
@@ -196,12 +196,12 @@ def breaks_an_unrolled_loop(i: Index, x: In[f32], y: Out[f32]):
 
 
 def wide_characters(i: Index, x: In[f32], y: Out[f32]):
-    größe漢 = x[i]; y[i] = größe漢 + größe字  # noqa: E702, PLC2401
+    größe漢 = x[i]
+    y[i] = größe漢 + größe字  # noqa: E702, PLC2401
 
 
 def continued(i: Index, x: In[f32], y: Out[f32]):
-    y[i] = (x[i] +
-            x[i, 0])
+    y[i] = x[i] + x[i, 0]
 
 
 MISTAKEN = [

@@ -105,7 +105,9 @@ def _allowed(variable: TypeVar) -> str:
     return ", ".join(map(str, variable.__constraints__ or BY_DTYPE.values()))
 
 
-def check_types(kernel: str, parameters: Sequence[Parameter], arrays: dict[str, GivenArray], types: dict[str, ScalarType]) -> None:
+def check_types(
+    kernel: str, parameters: Sequence[Parameter], arrays: dict[str, GivenArray], types: dict[str, ScalarType]
+) -> None:
     """Check that each array has the type of elements that its parameter says; raises InvalidInput."""
     for one in parameters:
         given, element = arrays[one.name], types[one.name]

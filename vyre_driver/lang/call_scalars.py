@@ -55,8 +55,9 @@ def _as_bool(what: str, parameter: Parameter, found: float) -> bool:
 def _as_float(what: str, parameter: Parameter, found: float) -> float:
     if (isinstance(found, int) or math.isfinite(found)) and abs(found) >= _ROUNDS_UP:
         raise InvalidInput(
-            f"{what} is {found:.6g}, and the largest f32 is {_LARGEST:.6g}" if isinstance(found, float) else f"{what} is over "
-            f"{_LARGEST:.6g}, the largest f32",
+            f"{what} is {found:.6g}, and the largest f32 is {_LARGEST:.6g}"
+            if isinstance(found, float)
+            else f"{what} is over {_LARGEST:.6g}, the largest f32",
             fix="give a smaller number, or math.inf",
             parameter=parameter.name,
         )

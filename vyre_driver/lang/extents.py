@@ -143,9 +143,7 @@ def left_out_shapes(
     return found
 
 
-def pushed_numbers(
-    signature: KernelSignature, translated: TranslatedKernel, shapes: Shapes, reach: Reach
-) -> dict[str, int]:
+def pushed_numbers(signature: KernelSignature, translated: TranslatedKernel, shapes: Shapes, reach: Reach) -> dict[str, int]:
     """Return the numbers that a program is given beside those of a call, by name: lengths, extents and workgroups."""
     found: dict[str, int] = {}
     for name in translated.scalars:

@@ -3,36 +3,20 @@
 from __future__ import annotations
 
 import functools
-import inspect
-import sys
 import types
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from vyre_driver.binding import _call_form
-from vyre_driver.checks import integer
-from vyre_driver.display.line import one_line
-from vyre_driver.errors import InvalidInput, KernelTypeError
-from vyre_driver.lang import source_text
-from vyre_driver.lang.call_arguments import constants_of
+from vyre_driver.errors import InvalidInput
 from vyre_driver.lang.default_driver import DEFAULT
-from vyre_driver.lang.extents import index_names
-from vyre_driver.lang.gufunc import parsed, with_ranks
 from vyre_driver.lang.launch import ArgumentPlaces
 from vyre_driver.lang.launcher import Choices, Definition, Launcher
-from vyre_driver.lang.parameters import Specialization, signature_of
-from vyre_driver.lang.specializations import Specializations
-from vyre_driver.lang.types import ArrayType, ScalarType
-from vyre_driver.target.config import ProgramConfig
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from vyre_driver.driver import Driver
-    from vyre_driver.ir.program import Program
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.lang.launch import Launch
-    from vyre_driver.lang.translate import TranslatedKernel
-    from vyre_driver.runtime.bound import BoundKernel
 
 _MOST_CHOICES = 64
 

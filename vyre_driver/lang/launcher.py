@@ -146,7 +146,9 @@ class Launcher:
                 continue
             found: Driver | None = one.device.driver()
             if found is None:
-                raise DispatchFailed(f"the driver that {each} of {name} was made by is gone", fix="keep it as long as its buffers")
+                raise DispatchFailed(
+                    f"the driver that {each} of {name} was made by is gone", fix="keep it as long as its buffers"
+                )
             if driver is not None and found is not driver:
                 whose = f"{first} is" if first is not None else "the kernel was put"
                 raise InvalidInput(

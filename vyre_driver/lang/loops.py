@@ -15,7 +15,7 @@ from vyre_driver.ir.expressions import Select
 from vyre_driver.ir.loop_ends import is_steady
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang import intrinsics
-from vyre_driver.lang.branches import guarded, is_pure, still_going
+from vyre_driver.lang.branches import guarded, still_going
 from vyre_driver.lang.comparisons import alike_or_typed, condition
 from vyre_driver.lang.conversions import bits_as_i32, typed
 from vyre_driver.lang.draft import Plain

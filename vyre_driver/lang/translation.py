@@ -11,7 +11,7 @@ from vyre_driver.ir.expressions import BufLen, Cast, Load
 from vyre_driver.ir.nodes import Let
 from vyre_driver.lang.captured import Captured
 from vyre_driver.lang.draft import Draft, Place, Plain
-from vyre_driver.lang.types import bool_, i32
+from vyre_driver.lang.types import i32
 from vyre_driver.lang.typings import Typings
 from vyre_driver.lang.values import Constant, Number, variable
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from vyre_driver.backends.reference.dispatch import interpret
-from vyre_driver.lang.as_python import run_as_python
-from vyre_driver.lang.parameters import Specialization, signature_of
-from vyre_driver.lang.translate import translate
+from vyre_driver.lang.frontend.translate import translate
+from vyre_driver.lang.interpret.as_python import run_as_python
+from vyre_driver.lang.source.parameters import Specialization, signature_of
 from vyre_driver.lang.types import Access
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from vyre_driver.lang.parameters import KernelSignature
-    from vyre_driver.lang.translate import TranslatedKernel
+    from vyre_driver.lang.frontend.translate import TranslatedKernel
+    from vyre_driver.lang.source.parameters import KernelSignature
 
 _STEP_BUDGET = 1 << 18
 

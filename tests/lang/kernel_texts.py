@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from kernel_expressions import DTYPES, KINDS, ExpressionMaker, Scope, random_array
 
-from vyre_driver.lang import intrinsics, types
+from vyre_driver.lang import types
+from vyre_driver.lang.frontend import intrinsics
 
 NAMES: dict[str, Any] = {
     **{name: getattr(types, "bool_" if name == "bool" else name) for name in KINDS},

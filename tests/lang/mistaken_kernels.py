@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from vyre_driver.lang.intrinsics import atomic_add, static_range
+from vyre_driver.lang.frontend.intrinsics import atomic_add, static_range
 from vyre_driver.lang.types import Const, Group, In, Index, InOut, Out, f32, i32, u32
 
 TABLE = np.arange(8)
@@ -197,7 +197,7 @@ def breaks_an_unrolled_loop(i: Index, x: In[f32], y: Out[f32]):
 
 def wide_characters(i: Index, x: In[f32], y: Out[f32]):
     größe漢 = x[i]
-    y[i] = größe漢 + größe字  # noqa: E702, PLC2401
+    y[i] = größe漢 + größe字
 
 
 def continued(i: Index, x: In[f32], y: Out[f32]):

@@ -13,9 +13,9 @@ from both_ways import function_of, run_both
 from kernel_texts import NAMES
 
 from vyre_driver.errors import DivergentBarrier
-from vyre_driver.lang.as_python import run_as_python
-from vyre_driver.lang.intrinsics import static_range
-from vyre_driver.lang.parameters import Specialization, signature_of
+from vyre_driver.lang.frontend.intrinsics import static_range
+from vyre_driver.lang.interpret.as_python import run_as_python
+from vyre_driver.lang.source.parameters import Specialization, signature_of
 from vyre_driver.lang.types import Group, In, Index, InOut, Out, f32, i32, u32
 
 

@@ -14,10 +14,10 @@ from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import InvocationId, Load
 from vyre_driver.ir.nodes import Store
 from vyre_driver.ir.program import Program
-from vyre_driver.lang import integers
-from vyre_driver.lang.draft import Draft, finished
+from vyre_driver.lang.frontend import integers
+from vyre_driver.lang.frontend.draft import Draft, finished
+from vyre_driver.lang.frontend.values import Number
 from vyre_driver.lang.types import ScalarType, i32, u32
-from vyre_driver.lang.values import Number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from pathlib import Path
 from mistaken_kernels import MISTAKEN
 
 from vyre_driver.errors import KernelSourceError
-from vyre_driver.lang.parameters import Specialization, signature_of
-from vyre_driver.lang.translate import translate
+from vyre_driver.lang.frontend.translate import translate
+from vyre_driver.lang.source.parameters import Specialization, signature_of
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "text" / "kernel_messages.txt"
 

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.binding import _call_form
 from vyre_driver.errors import InvalidInput
-from vyre_driver.lang.default_driver import DEFAULT
-from vyre_driver.lang.launch import ArgumentPlaces
-from vyre_driver.lang.launcher import Choices, Definition, Launcher
+from vyre_driver.lang.launch.default_driver import DEFAULT
+from vyre_driver.lang.launch.launch import ArgumentPlaces
+from vyre_driver.lang.launch.launcher import Choices, Definition, Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.kompute.device import KomputeDevice
-    from vyre_driver.lang.launch import Launch
+    from vyre_driver.lang.launch.launch import Launch
 
 _MOST_CHOICES = 64
 

@@ -1,0 +1,1 @@
+"""The typed translation of a function's syntax tree to a program."""

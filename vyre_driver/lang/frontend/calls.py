@@ -1,0 +1,176 @@
+"""Calls in kernels: of functions that are known, and of Python functions, which are inlined."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import inspect
+import types
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.errors import KernelSyntaxError
+from vyre_driver.lang.frontend.atomics import ATOMICS, atomic
+from vyre_driver.lang.frontend.frames import Exit, Frame
+from vyre_driver.lang.frontend.functions import translator_of
+from vyre_driver.lang.frontend.names import host_value
+from vyre_driver.lang.frontend.order import evaluated
+from vyre_driver.lang.frontend.results import Rooms, returned
+from vyre_driver.lang.frontend.values import Host, Method, Number, Tuple, kind_name
+from vyre_driver.lang.function import Function
+from vyre_driver.lang.source.scan import assigned_names
+from vyre_driver.lang.source.text import FunctionSource
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vyre_driver.errors import KernelSourceError
+    from vyre_driver.lang.frontend.translation import Translation
+    from vyre_driver.lang.frontend.values import Value
+
+_DEEPEST = 64  # calls within calls
+_SHOWN = (print, breakpoint)  # what plain Python runs and the device has not
+_sources: dict[types.CodeType, FunctionSource] = {}
+
+
+def source_of(function: types.FunctionType) -> FunctionSource:
+    """Return the source of a function; it is found once."""
+    found = _sources.get(function.__code__)
+    if found is None:
+        found = _sources[function.__code__] = FunctionSource.of(function)
+    return found
+
+
+def call(t: Translation, node: ast.Call) -> Value:
+    """Return what a call gives."""
+    callee = t.evaluate(node.func)
+    values = evaluated(t, [functools.partial(_argument, t, one) for one in node.args])
+    positional = [value for one, argument in zip(values, node.args, strict=True) for value in _spread(t, one, argument)]
+    if isinstance(callee, Method):
+        return callee.call(t, _no_keywords(t, node, positional), node)
+    function = callee.value if isinstance(callee, Host) else None
+    if t.is_plain and function in _SHOWN:
+        return Host(None)
+    if isinstance(function, Function):
+        function = function.function
+    if isinstance(function, types.FunctionType) and function in ATOMICS:
+        return atomic(t, function, _no_keywords(t, node, positional), node)
+    known = translator_of(function)
+    if known is not None:
+        return _known(t, known, _no_keywords(t, node, positional), node)
+    if isinstance(function, types.FunctionType):
+        named = {str(keyword.arg): t.evaluate(keyword.value) for keyword in node.keywords}
+        return inline(t, function, positional, named, node)
+    if isinstance(function, type) and (hasattr(function, "_fields") or dataclasses.is_dataclass(function)):
+        return _record(t, function, positional, {str(one.arg): t.evaluate(one.value) for one in node.keywords}, node)
+    raise _refuse(t, callee, function, node)
+
+
+def _argument(t: Translation, argument: ast.expr) -> Value:
+    return t.evaluate(argument.value if isinstance(argument, ast.Starred) else argument)
+
+
+def _spread(t: Translation, value: Value, argument: ast.expr) -> Sequence[Value]:
+    if not isinstance(argument, ast.Starred):
+        return (value,)
+    if not isinstance(value, Tuple):
+        raise t.mistyped(argument, f"only tuples are spread, and this is {kind_name(value)}", "write the arguments out")
+    return value.items
+
+
+def _refuse(t: Translation, callee: Value, function: object, node: ast.Call) -> KernelSourceError:
+    if function is print:
+        return t.unknown(node, "print has no place on the device", "run with VYRE_INTERPRET=python, where it prints")
+    if function is range or getattr(function, "__name__", "") == "static_range":
+        return t.unknown(node, f"{ast.unparse(node.func)} stands in a for statement only", "write for k in range(...)")
+    if not isinstance(callee, Host):
+        return t.mistyped(node, f"{kind_name(callee)} cannot be called", "call a function")
+    return t.mistyped(
+        node,
+        f"{ast.unparse(node.func)} cannot be called in a kernel",
+        "kernels call Python functions (which are inlined), the math functions and those of vyre_driver.lang",
+    )
+
+
+def _no_keywords(t: Translation, node: ast.Call, positional: list[Value]) -> list[Value]:
+    if node.keywords:
+        raise t.mistyped(node, f"{ast.unparse(node.func)} takes no keywords", "give the arguments by position")
+    return positional
+
+
+def _known(t: Translation, known: tuple[int, int, Any], given: list[Value], node: ast.Call) -> Value:
+    least, most, translated = known
+    if not least <= len(given) <= most:
+        wanted = f"{least}" if least == most else f"{least} to {most}" if most < 64 else f"{least} or more"
+        raise t.mistyped(node, f"{ast.unparse(node.func)} takes {wanted} arguments, and got {len(given)}", "give as many")
+    found: Value = translated(t, given, node)
+    return found
+
+
+def _record(t: Translation, kind: type, given: list[Value], named: dict[str, Value], node: ast.Call) -> Value:
+    """Return a named tuple or a frozen dataclass as the tuple of its fields."""
+    params: Any = getattr(kind, "__dataclass_params__", None)
+    if params is not None and not params.frozen:
+        raise t.mistyped(
+            node, f"{kind.__name__} may change, and values of kernels do not", "declare it @dataclass(frozen=True)"
+        )
+    bound = _bound(t, kind, given, named, node)
+    fields = tuple(bound)
+    return Tuple(tuple(bound.values()), fields, kind)
+
+
+def _bound(t: Translation, function: Any, given: list[Value], named: dict[str, Value], node: ast.Call) -> dict[str, Value]:  # noqa: ANN401 -- a function or a class
+    """Return the arguments of a call by the parameters' names."""
+    try:
+        found = inspect.signature(function).bind(*given, **named)
+    except TypeError as error:
+        raise t.mistyped(node, f"{function.__name__}: {error}", "give the arguments that it takes") from error
+    found.apply_defaults()
+    return {name: value if _is_value(value) else host_value(t, value, name, node) for name, value in found.arguments.items()}
+
+
+def _is_value(value: object) -> bool:
+    return type(value).__module__ == Number.__module__
+
+
+def inline(t: Translation, function: types.FunctionType, given: list[Value], named: dict[str, Value], node: ast.Call) -> Value:
+    """Return what a Python function gives for these arguments: its statements are translated in the place of the call."""
+    if any(frame.function.__code__ is function.__code__ for frame in t.frames):
+        raise t.unknown(node, f"{function.__name__!r} calls itself", "write a loop: functions are inlined")
+    if len(t.frames) >= _DEEPEST:
+        raise t.unknown(node, f"functions call each other {_DEEPEST} deep", "write some of them out")
+    try:
+        source = source_of(function)
+    except KernelSyntaxError as error:
+        raise t.unknown(node, error.problem, error.fix) from error
+    names = {name: _held(t, name, value) for name, value in _bound(t, function, given, named, node).items()}
+    rooms = Rooms(t.draft)
+    frame = Frame(function, source, node, names, assigned_names(source), Exit("inside", rooms.take))
+    frame.types.update({name: (one.type, source.first_line) for name, one in names.items() if isinstance(one, Number)})
+    body, place = t.draft.body, t.draft.place
+    t.frames.append(frame)
+    try:
+        with t.draft.facts.scope():  # what holds where it has not returned early does not hold behind it
+            flow = t.run(source.body)
+        if any(not _is_nothing(value) for _, value, _ in frame.results) and not flow.leaves:
+            raise t.mistyped(
+                source.body[-1], f"{function.__name__!r} ends without a return on some ways", "return a value on every way"
+            )
+        found = returned(t, frame, body, rooms)
+        t.joined((), "returned", found)
+        return found
+    finally:
+        t.frames.pop()
+        t.draft.place = place
+
+
+def _is_nothing(value: Value) -> bool:
+    return isinstance(value, Host) and value.value is None
+
+
+def _held(t: Translation, name: str, value: Value) -> Value:
+    """Return an argument so that using it again costs nothing."""
+    if isinstance(value, Tuple):
+        items = tuple(_held(t, name, item) for item in value.items)
+        return Tuple(items, value.fields, value.made_by)
+    return t.draft.hold(value, name) if isinstance(value, Number) else value

@@ -1,0 +1,184 @@
+"""A program on its way: its statements, which may still get others before them, and where in the source each comes from."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from vyre_driver.ir.arithmetic import LITERALS, Unary, Var
+from vyre_driver.ir.nodes import If, Let, Loop, Return
+from vyre_driver.ir.operators import UnOp
+from vyre_driver.lang.frontend.facts import Facts
+from vyre_driver.lang.frontend.values import Number, variable, zero
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Callable, Iterator
+
+    from vyre_driver.ir.buffers import BufferDecl
+    from vyre_driver.ir.expressions import Expr
+    from vyre_driver.ir.nodes import Node
+    from vyre_driver.lang.frontend.frames import Exit, Frame
+    from vyre_driver.lang.types import ScalarType
+
+_DEEPEST = 96  # an expression that is deeper becomes a variable: the validator takes 128
+
+
+class Place(NamedTuple):
+    """Where in the source something stands: the functions from the kernel down, and the node in the last of them."""
+
+    frames: tuple[Frame, ...]
+    node: ast.AST
+
+
+@dataclass(slots=True, eq=False)
+class Plain:
+    """A statement that holds no others; ``node`` is None where there is only room for one."""
+
+    node: Node | None
+    place: Place | None
+
+
+@dataclass(slots=True, eq=False)
+class Branch:
+    """An ``if`` whose sides are still written; ``exits`` says by which jumps some ways have left each before its end."""
+
+    condition: Expr
+    then: Body
+    otherwise: Body
+    place: Place | None
+    exits: tuple[frozenset[Exit], frozenset[Exit]] = (frozenset(), frozenset())
+
+
+@dataclass(slots=True, eq=False)
+class Repeat:
+    """A loop whose body is still written."""
+
+    variable: str
+    start: Expr
+    stop: Expr
+    body: Body
+    place: Place | None
+
+
+Statement: TypeAlias = "Plain | Branch | Repeat"
+Body: TypeAlias = "list[Statement]"
+
+
+@dataclass(slots=True)
+class Draft:
+    """The program so far. ``body`` is the list that statements go to, ``place`` where in the source they come from."""
+
+    body: Body = field(default_factory=list)
+    place: Place | None = None
+    buffers: list[BufferDecl] = field(default_factory=list)
+    facts: Facts = field(default_factory=Facts)
+    size: int = 0  # statements
+    _names: dict[str, int] = field(default_factory=dict)
+    _changing: set[str] = field(default_factory=set)
+
+    def fresh(self, name: str) -> str:
+        """Return a name that nothing else in the program has, as like to ``name`` as can be."""
+        while True:
+            used = self._names.get(name, 0)
+            self._names[name] = used + 1
+            if not used:
+                return name
+            candidate = f"{name}_{used}"
+            if candidate not in self._names:
+                self._names[candidate] = 1
+                return candidate
+
+    def add(self, node: Node) -> None:
+        """Add a statement."""
+        self.body.append(Plain(node, self.place))
+        self.size += 1
+
+    def add_if(self, condition: Expr, then: Body, otherwise: Body) -> Branch:
+        """Add an ``if`` with these sides; it is left out at the end where both are empty."""
+        branch = Branch(condition, then, otherwise, self.place)
+        self.body.append(branch)
+        return branch
+
+    def room(self) -> Callable[[Node], None]:
+        """Keep a place here for one statement; returns what puts it there."""
+        kept = Plain(None, self.place)
+        self.body.append(kept)
+
+        def put(node: Node) -> None:
+            kept.node = node
+
+        return put
+
+    def add_loop(self, variable: str, start: Expr, stop: Expr, body: Body) -> None:
+        """Add a loop."""
+        self.body.append(Repeat(variable, start, stop, body, self.place))
+
+    @contextmanager
+    def side(self, body: Body | None = None) -> Iterator[Body]:
+        """Give a list that statements go to inside, with facts of its own: a new one, or the end of ``body``."""
+        outer, self.body, place = self.body, [] if body is None else body, self.place
+        try:
+            with self.facts.scope():
+                yield self.body
+        finally:
+            self.body, self.place = outer, place
+
+    def let(self, name: str, number: Number) -> Number:
+        """Declare a variable of a value, which never gets another one; returns it."""
+        held = variable(self.fresh(name), number.type, (number.low, number.high))
+        assert isinstance(held.expr, Var)  # noqa: S101 -- ``variable`` makes one
+        self.add(Let(held.expr.name, number.expr))
+        self.facts.rename(number.expr, held.expr)
+        return held
+
+    def hold(self, number: Number, name: str) -> Number:
+        """Return a value that costs nothing to use again: itself if it is a variable or a literal."""
+        return number if isinstance(number.expr, (Var, *LITERALS)) else self.let(name, number)
+
+    def shallow(self, number: Number) -> Number:
+        """Return a value whose expression is not too deep to be part of another."""
+        return self.let("part", number) if number.expr.depth > _DEEPEST else number
+
+    def declare(self, name: str, scalar: ScalarType, value: Expr | None = None) -> Number:
+        """Declare a variable that may get other values; it has zero, or ``value``, before."""
+        held = variable(self.fresh(name), scalar)
+        assert isinstance(held.expr, Var)  # noqa: S101 -- ``variable`` makes one
+        self.add(Let(held.expr.name, zero(scalar) if value is None else value))
+        self._changing.add(held.expr.name)
+        return held
+
+    def is_changing(self, number: Number) -> bool:
+        """Whether a number is a variable that may get other values."""
+        return isinstance(number.expr, Var) and number.expr.name in self._changing
+
+
+def finished(body: Body, path: str, places: dict[str, Place]) -> tuple[Node, ...]:
+    """Return the statements of a body as nodes, and note where each of them comes from by its path."""
+    nodes: list[Node] = []
+    for statement in body:
+        at = f"{path}[{len(nodes)}]"
+        made = _finished(statement, at, places)
+        if made is None:
+            continue
+        if statement.place is not None:
+            places[at] = statement.place
+        nodes.append(made)
+        if isinstance(made, Return):
+            break  # nothing behind it is reached, and the validator wants nothing there
+    return tuple(nodes)
+
+
+def _finished(statement: Statement, at: str, places: dict[str, Place]) -> Node | None:
+    match statement:
+        case Plain(node):
+            return node
+        case Repeat(name, start, stop, body):
+            return Loop(name, start, stop, finished(body, f"{at}.body", places))
+        case Branch(condition, then, otherwise):
+            nodes = finished(then, f"{at}.then", places)
+            if nodes:
+                return If(condition, nodes, finished(otherwise, f"{at}.otherwise", places))
+            nodes = finished(otherwise, f"{at}.then", places)
+            return If(Unary(UnOp.LOGICAL_NOT, condition), nodes) if nodes else None

@@ -1,0 +1,340 @@
+"""The functions of Python, ``math``, numpy and the language that a kernel may call on numbers, and what each becomes."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.ir import functions as of_f32
+from vyre_driver.ir.arithmetic import Binary, Unary
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expressions import (
+    Cast,
+    Fma,
+    SubgroupAdd,
+    SubgroupBallot,
+    SubgroupLocalId,
+    SubgroupShuffle,
+    SubgroupSize,
+)
+from vyre_driver.ir.operators import BinOp, UnOp
+from vyre_driver.lang.frontend import integers, intrinsics
+from vyre_driver.lang.frontend.arithmetic import binary, power
+from vyre_driver.lang.frontend.comparisons import choose, condition
+from vyre_driver.lang.frontend.conversions import alike, bits_as_i32, cast, truth, typed
+from vyre_driver.lang.frontend.values import Array, Constant, Number, Tuple, is_signed, kind_name
+from vyre_driver.lang.types import SCALARS, bool_, f32, i32, u32
+
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Callable, Sequence
+
+    from vyre_driver.ir.expressions import Expr
+    from vyre_driver.lang.frontend.translation import Translation
+    from vyre_driver.lang.frontend.values import Value
+
+    Function = Callable[[Translation, Sequence[Value], ast.Call], Value]
+
+_FLOATS = {
+    "sqrt": UnOp.SQRT,
+    "exp": UnOp.EXP,
+    "exp2": UnOp.EXP2,
+    "log": UnOp.LOG,
+    "log2": UnOp.LOG2,
+    "sin": UnOp.SIN,
+    "cos": UnOp.COS,
+    "tan": UnOp.TAN,
+    "tanh": UnOp.TANH,
+    "sinh": UnOp.SINH,
+    "cosh": UnOp.COSH,
+    "trunc": UnOp.TRUNC,
+}
+_INVERSES = {"acos": UnOp.ACOS, "asin": UnOp.ASIN, "atan": UnOp.ATAN}
+_LIBRARY = {
+    "log10": of_f32.log10,
+    "log1p": of_f32.log1p,
+    "expm1": of_f32.expm1,
+    "cbrt": of_f32.cbrt,
+    "erf": of_f32.erf,
+    "asinh": of_f32.asinh,
+    "acosh": of_f32.acosh,
+    "atanh": of_f32.atanh,
+    "arcsinh": of_f32.asinh,
+    "arccosh": of_f32.acosh,
+    "arctanh": of_f32.atanh,
+}
+_PREDICATES = {"isnan": UnOp.IS_NAN, "isinf": UnOp.IS_INF, "isfinite": UnOp.IS_FINITE}
+
+
+def of_floats(op: UnOp) -> Function:
+    """Return a function of one f32."""
+
+    def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+        return Number(f32, Unary(op, t.draft.shallow(cast(t, given[0], f32, node)).expr))
+
+    return translated
+
+
+def of_numbers(function: Callable[..., Expr]) -> Function:
+    """Return a function of one f32 or more that the IR's library has."""
+
+    def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+        return Number(f32, function(*(t.draft.shallow(cast(t, one, f32, node)).expr for one in given)))
+
+    return translated
+
+
+def _rounded(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+    """Return an f32 rounded to an i32, of two equally near ones to the even one, as Python's ``round`` does."""
+    number = typed(t, given[0], node)
+    if number.type.is_whole:
+        return number
+    return cast(t, Number(f32, of_f32.round_half_even(t.draft.shallow(cast(t, number, f32, node)).expr)), i32, node)
+
+
+def _predicate(op: UnOp) -> Function:
+    def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+        return Number(bool_, Unary(op, t.draft.shallow(cast(t, given[0], f32, node)).expr))
+
+    return translated
+
+
+def to_whole(op: UnOp) -> Function:
+    """Return a function that rounds an f32 to an i32, as those of ``math`` do."""
+
+    def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+        number = typed(t, given[0], node)
+        if number.type.is_whole:
+            return number
+        return cast(t, Number(f32, Unary(op, t.draft.shallow(cast(t, number, f32, node)).expr)), i32, node)
+
+    return translated
+
+
+def _absolute(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+    if isinstance(given[0], Constant):
+        return Constant(abs(given[0].value))
+    number = t.draft.shallow(typed(t, given[0], node))
+    if number.type is f32:
+        return Number(f32, Unary(UnOp.ABS, number.expr))
+    return integers.magnitude(t.draft, t.draft.facts.refined(cast(t, number, i32, node) if number.type is bool_ else number))
+
+
+def _extreme(op: BinOp, fold: Callable[[Any, Any], Any]) -> Function:
+    def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+        items = list(given[0].items) if len(given) == 1 and isinstance(given[0], Tuple) else list(given)
+        found = items[0]
+        for item in items[1:]:
+            if isinstance(found, Constant) and isinstance(item, Constant):
+                found = Constant(fold(found.value, item.value))
+                continue
+            found = _extreme_of_two(t, op, *alike(t, found, item, node, fold.__name__))
+        return found
+
+    return translated
+
+
+def _extreme_of_two(t: Translation, op: BinOp, left: Number, right: Number) -> Number:
+    left, right = t.draft.facts.refined(t.draft.shallow(left)), t.draft.facts.refined(t.draft.shallow(right))
+    if not left.type.is_whole:
+        return Number(left.type, Binary(op, left.expr, right.expr))
+    fold = min if op is BinOp.MIN else max
+    low, high = fold(left.low, right.low), fold(left.high, right.high)
+    if not (is_signed(left) or is_signed(right)):
+        return Number(left.type, Binary(op, left.expr, right.expr), low, high)
+    chosen = Binary(op, bits_as_i32(left), bits_as_i32(right))
+    return Number(i32, Cast(DataType.U32, chosen), low, high)
+
+
+def _clip(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+    value, low, high = given
+    return _extreme(BinOp.MIN, min)(t, [_extreme(BinOp.MAX, max)(t, [value, low], node), high], node)
+
+
+def _power(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+    return power(t, given[0], given[1], node)
+
+
+def _fused(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+    a, b, c = (t.draft.shallow(cast(t, one, f32, node)).expr for one in given)
+    return Number(f32, Fma(a, b, c))
+
+
+def _selected(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+    test = condition(t, given[0], node)
+    if isinstance(test, Constant):
+        return given[1] if test.value else given[2]
+    return choose(t, test, given[1], given[2], node)
+
+
+def _counted(op: UnOp) -> Function:
+    def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+        number = typed(t, given[0], node)
+        if not number.type.is_whole:
+            raise t.mistyped(node, f"{op.name.lower()} of {number.type}", "give an i32 or a u32")
+        return Number(i32, Unary(op, t.draft.shallow(number).expr), 0, 32)
+
+    return translated
+
+
+def _rotated(op: BinOp) -> Function:
+    def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+        word, by = typed(t, given[0], node, u32), typed(t, given[1], node)
+        if not (word.type.is_whole and by.type.is_whole):
+            raise t.mistyped(node, f"a rotation of {word.type} by {by.type}", "give a u32 and a whole number")
+        return Number(word.type, Binary(op, t.draft.shallow(word).expr, t.draft.shallow(by).expr), *word.type.bounds)
+
+    return translated
+
+
+def _towards_zero(part: str) -> Function:
+    def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+        return integers.truncated(t.draft, *_wholes(t, given, node), part)
+
+    return translated
+
+
+def _wholes(t: Translation, given: Sequence[Value], node: ast.Call) -> tuple[Number, Number]:
+    left, right = (t.draft.facts.refined(one) for one in alike(t, typed(t, given[0], node), given[1], node, "cdiv"))
+    if not left.type.is_whole:
+        raise t.mistyped(node, f"a quotient of whole numbers, and these are {left.type}", "use /")
+    return left, right
+
+
+def _length(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+    (one,) = given
+    if isinstance(one, Tuple):
+        return Constant(len(one.items))
+    if not isinstance(one, Array):
+        raise t.mistyped(node, f"{kind_name(one)} has no length", "take that of an array")
+    return t.axis(one, 0)
+
+
+def _cast_to(name: str) -> Function:
+    def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+        return cast(t, given[0] if given else Constant(0), SCALARS[name], node)
+
+    return translated
+
+
+def _number_of(kind: type, name: str) -> Function:
+    def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+        (one,) = given
+        if isinstance(one, Constant) and not (kind is int and isinstance(one.value, float) and not math.isfinite(one.value)):
+            return Constant(kind(one.value))
+        return truth(typed(t, one, node)) if kind is bool else cast(t, one, SCALARS[name], node)
+
+    return translated
+
+
+def _subgroup_sum(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+    number = typed(t, given[0], node)
+    number = cast(t, number, i32, node) if number.type is bool_ else number
+    return t.draft.let("sum", Number(number.type, SubgroupAdd(number.expr), *number.type.bounds))
+
+
+def _shuffle(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+    number, at = typed(t, given[0], node), typed(t, given[1], node)
+    low, high = min(number.low, 0), max(number.high, 0)
+    return t.draft.let("shuffled", Number(number.type, SubgroupShuffle(number.expr, at.expr), low, high))
+
+
+def _shuffle_xor(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+    at = binary(t, "^", _lane(t, (), node), typed(t, given[1], node), node)
+    return _shuffle(t, (given[0], at), node)
+
+
+def _ballot(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+    test = truth(typed(t, given[0], node))
+    return t.draft.let("ballot", Number(u32, SubgroupBallot(test.expr), *u32.bounds))
+
+
+def _lane(_: Translation, __: Sequence[Value], ___: ast.Call) -> Value:
+    return Number(i32, SubgroupLocalId(), 0, 127)
+
+
+def _subgroup_size(_: Translation, __: Sequence[Value], ___: ast.Call) -> Value:
+    return Number(i32, SubgroupSize(), 1, 128)
+
+
+# How many arguments each takes at least and at most, and what it becomes.
+_Entry = tuple[int, int, "Function"]
+_MANY = 64
+TABLE: dict[object, _Entry] = {
+    **{
+        getattr(module, name): (1, 1, of_floats(op))
+        for name, op in _FLOATS.items()
+        for module in (math, np)
+        if hasattr(module, name)
+    },
+    **{getattr(math, name): (1, 1, of_floats(op)) for name, op in _INVERSES.items()},
+    **{getattr(np, f"arc{name[1:]}"): (1, 1, of_floats(op)) for name, op in _INVERSES.items()},
+    **{getattr(module, name): (1, 1, _predicate(op)) for name, op in _PREDICATES.items() for module in (math, np)},
+    math.trunc: (1, 1, to_whole(UnOp.TRUNC)),
+    math.floor: (1, 1, to_whole(UnOp.FLOOR)),
+    math.ceil: (1, 1, to_whole(UnOp.CEIL)),
+    np.floor: (1, 1, of_floats(UnOp.FLOOR)),
+    np.ceil: (1, 1, of_floats(UnOp.CEIL)),
+    np.reciprocal: (1, 1, of_floats(UnOp.RECIPROCAL)),
+    round: (1, 1, _rounded),
+    np.rint: (1, 1, of_numbers(of_f32.round_half_even)),
+    **{
+        getattr(module, name): (1, 1, of_numbers(function))
+        for name, function in _LIBRARY.items()
+        for module in (math, np)
+        if hasattr(module, name)
+    },
+    math.atan2: (2, 2, of_numbers(of_f32.atan2)),
+    np.arctan2: (2, 2, of_numbers(of_f32.atan2)),
+    math.hypot: (2, 2, of_numbers(of_f32.hypot)),
+    np.hypot: (2, 2, of_numbers(of_f32.hypot)),
+    math.fmod: (2, 2, of_numbers(of_f32.fmod)),
+    np.fmod: (2, 2, of_numbers(of_f32.fmod)),
+    np.remainder: (2, 2, of_numbers(of_f32.remainder)),
+    math.copysign: (2, 2, of_numbers(of_f32.copysign)),
+    np.copysign: (2, 2, of_numbers(of_f32.copysign)),
+    math.pow: (2, 2, _power),
+    np.power: (2, 2, _power),
+    pow: (2, 2, _power),
+    abs: (1, 1, _absolute),
+    math.fabs: (1, 1, _absolute),
+    np.abs: (1, 1, _absolute),
+    min: (1, _MANY, _extreme(BinOp.MIN, min)),
+    max: (1, _MANY, _extreme(BinOp.MAX, max)),
+    np.minimum: (2, 2, _extreme(BinOp.MIN, min)),
+    np.maximum: (2, 2, _extreme(BinOp.MAX, max)),
+    np.clip: (3, 3, _clip),
+    np.where: (3, 3, _selected),
+    len: (1, 1, _length),
+    int: (1, 1, _number_of(int, "i32")),
+    float: (1, 1, _number_of(float, "f32")),
+    bool: (1, 1, _number_of(bool, "bool")),
+    **{scalar: (0, 1, _cast_to(name)) for name, scalar in SCALARS.items()},
+    **{scalar.dtype.type: (0, 1, _cast_to(name)) for name, scalar in SCALARS.items()},
+    intrinsics.fma: (3, 3, _fused),
+    intrinsics.select: (3, 3, _selected),
+    intrinsics.rsqrt: (1, 1, of_floats(UnOp.INVERSE_SQRT)),
+    intrinsics.popcount: (1, 1, _counted(UnOp.POPCOUNT)),
+    intrinsics.clz: (1, 1, _counted(UnOp.CLZ)),
+    intrinsics.ctz: (1, 1, _counted(UnOp.CTZ)),
+    intrinsics.rotl: (2, 2, _rotated(BinOp.ROTATE_LEFT)),
+    intrinsics.rotr: (2, 2, _rotated(BinOp.ROTATE_RIGHT)),
+    intrinsics.cdiv: (2, 2, _towards_zero("quotient")),
+    intrinsics.rem: (2, 2, _towards_zero("remainder")),
+    intrinsics.lane: (0, 0, _lane),
+    intrinsics.subgroup_size: (0, 0, _subgroup_size),
+    intrinsics.subgroup_sum: (1, 1, _subgroup_sum),
+    intrinsics.shuffle: (2, 2, _shuffle),
+    intrinsics.shuffle_xor: (2, 2, _shuffle_xor),
+    intrinsics.ballot: (1, 1, _ballot),
+}
+
+
+def translator_of(function: object) -> _Entry | None:
+    """Return how a function of Python's or of the language is translated, None if it is not one that is known."""
+    try:
+        return TABLE.get(function)
+    except TypeError:  # nothing without a hash is in it
+        return None

@@ -1,0 +1,180 @@
+"""Arrays in kernels: their shapes, the elements that are loaded and stored, and memory that a workgroup shares.
+
+Each index is held against its own axis: one that is out of range gives zero, or stores nothing, also where the flat place would
+be inside of the array. No check is made where the index is certainly in range.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from typing import TYPE_CHECKING
+
+from vyre_driver.checks import U32_MAX
+from vyre_driver.ir.arithmetic import Binary, LitU32
+from vyre_driver.ir.buffers import BufferDecl
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expressions import Cast, InvocationId, Load, Select
+from vyre_driver.ir.nodes import Store
+from vyre_driver.ir.operators import BinOp
+from vyre_driver.lang.frontend.arithmetic import binary
+from vyre_driver.lang.frontend.conversions import cast, constant_as, typed
+from vyre_driver.lang.frontend.values import Array, Constant, Number, Tuple, kind_name
+from vyre_driver.lang.types import COMPUTED, Kind, ScalarType, f32, i32, u32
+
+if TYPE_CHECKING:
+    from vyre_driver.ir.expressions import Expr
+    from vyre_driver.lang.frontend.translation import Translation
+    from vyre_driver.lang.frontend.values import Value
+
+_AXES = "ijkl"
+
+
+def shape_of(t: Translation, array: Array, node: ast.AST) -> Tuple:
+    """Return the elements along each axis."""
+    return Tuple(tuple(t.axis(array, axis) for axis in range(t.rank(array, node))))
+
+
+def size_of(t: Translation, array: Array, node: ast.AST) -> Value:
+    """Return the number of elements."""
+    total: Value = Constant(1)
+    for count in shape_of(t, array, node).items:
+        total = binary(t, "*", total, count, node)
+    return total
+
+
+def place(t: Translation, array: Array, given: Value, node: ast.expr) -> Expr:
+    """Return the flat place of an element in its buffer: beyond every buffer where an index is out of range."""
+    items = given.items if isinstance(given, Tuple) else (given,)
+    rank = t.rank(array, node, used=len(items))
+    if len(items) != rank:
+        axes = f"{rank} dimension{'s' * (rank > 1)}"
+        raise t.mistyped(
+            node,
+            f"{array.name!r} has {axes}, and is given {len(items)} {'index' if len(items) == 1 else 'indices'}",
+            f"write {array.name}[{', '.join(_AXES[:rank])}]",
+        )
+    flat: Number | None = None
+    outside: Expr | None = None
+    for axis, item in enumerate(items):
+        index, is_inside = _index(t, array, axis, item, node.slice if isinstance(node, ast.Subscript) else node)
+        count = typed(t, t.axis(array, axis), node)
+        flat = index if flat is None else _next(flat, count, index)
+        if is_inside is not None:
+            outside = is_inside if outside is None else Binary(BinOp.AND, outside, is_inside)
+    assert flat is not None  # noqa: S101 -- an array has an axis
+    return flat.expr if outside is None else Select(outside, flat.expr, LitU32(U32_MAX))
+
+
+def _next(flat: Number, count: Number, index: Number) -> Number:
+    """Return the place of an element by its last index and the place of its row; as u32, which any buffer fits."""
+    row = Binary(BinOp.MUL, flat.expr, count.expr)
+    return Number(u32, Binary(BinOp.ADD, row, index.expr), *u32.bounds)
+
+
+def _index(t: Translation, array: Array, axis: int, item: Value, node: ast.AST) -> tuple[Number, Expr | None]:
+    """Return an index, and the condition that it is in range; None where it certainly is, or where one axis is all."""
+    if isinstance(item, Constant) and isinstance(item.value, int) and item.value < 0:
+        raise t.mistyped(
+            node,
+            f"the index {item.value} counts from the end in Python, and is out of range here",
+            f"write {array.name}[len({array.name}) - {-item.value}]",
+        )
+    index = typed(t, item, node)
+    if not index.type.is_whole:
+        raise t.mistyped(node, f"an index of {array.name!r} is {index.type}", "convert it with i32(...)")
+    index = t.draft.facts.refined(t.draft.shallow(index))
+    count = typed(t, t.axis(array, axis), node)
+    if _is_extent(t, array, axis, index) or t.rank(array, node) == 1:
+        return index, None  # a program checks flat places itself
+    if index.low >= 0 and t.draft.facts.is_below(index, _as(count, index.type)):
+        return index, None
+    held = t.draft.hold(index, "at")
+    return held, Binary(BinOp.LT, held.expr, count.expr)  # the bits of a negative index are beyond every axis
+
+
+def _as(count: Number, scalar: ScalarType) -> Number:
+    return Number(scalar, count.expr, count.low, count.high)
+
+
+def _is_extent(t: Translation, array: Array, axis: int, index: Number) -> bool:
+    """Whether an index is one of the kernel's own: its extent is that of the axis then, which each call checks."""
+    expr = index.expr
+    if not isinstance(expr, InvocationId) or not array.is_parameter:
+        return False
+    uses = (t.extents or t.covered)[expr.axis]
+    if (array.name, axis) not in uses:
+        uses.append((array.name, axis))
+    return bool(t.extents)
+
+
+def load(t: Translation, array: Array, node: ast.Subscript, at: Value | None = None) -> Number:
+    """Return an element; ``at`` is the index where that has been evaluated."""
+    if not array.access.reads:
+        raise t.mistyped(node, f"{array.name!r} is Out: nothing may be read from it", f"declare it InOut[{array.element}]")
+    element = array.element
+    index = t.evaluate(node.slice) if at is None else at
+    found = Load(array.buffer, place(t, array, index, node), element.element)
+    if element is i32:
+        return Number(i32, Cast(DataType.U32, found), *i32.bounds)
+    if element in COMPUTED:
+        return Number(element, found, *(element.bounds if element.is_whole else (0, 0)))
+    if element.kind is Kind.FLOAT:
+        return Number(f32, Cast(DataType.F32, found))
+    return Number(i32, Cast(DataType.U32, found), *element.bounds)
+
+
+def store(  # noqa: PLR0913 -- an element, and what is written to it
+    t: Translation, array: Array, node: ast.Subscript, value: Value, statement: ast.AST, at: Value | None = None
+) -> None:
+    """Write an element; ``at`` is the index where that has been evaluated."""
+    if not array.access.writes:
+        raise t.mistyped(node, f"{array.name!r} is In: it is only read", f"declare it InOut[{array.element}]")
+    number = stored(t, array, value, statement)
+    index = t.evaluate(node.slice) if at is None else at
+    t.draft.add(Store(array.buffer, place(t, array, index, node), _as_element(array.element, number)))
+
+
+def stored(t: Translation, array: Array, value: Value, node: ast.AST) -> Number:
+    """Return a value as an element of an array: constants and whole numbers become an f32, nothing else is converted."""
+    element = array.element
+    computed = element if element in COMPUTED else (i32 if element.is_whole else f32)
+    if isinstance(value, Constant):
+        if element not in COMPUTED and element.is_whole:
+            return cast(t, value, element, node)
+        return constant_as(t, value, computed, node)
+    if not isinstance(value, Number):
+        raise t.mistyped(node, f"{array.name!r} holds {element}, and is given {kind_name(value)}", "give a number")
+    number = t.draft.shallow(value)
+    if number.type is computed:
+        return number
+    if computed is f32 and number.type.is_whole:
+        return cast(t, number, f32, node)
+    if element is u32 and number.is_natural:
+        return cast(t, number, u32, node)
+    raise t.mistyped(node, f"{array.name!r} holds {element}, and is given {number.type}", f"convert: {element}(...)")
+
+
+def _as_element(element: ScalarType, number: Number) -> Expr:
+    if element is i32:
+        return Cast(DataType.I32, number.expr)
+    return number.expr if element in COMPUTED else Cast(element.element, number.expr)
+
+
+def shared(t: Translation, name: str, element: ScalarType, counts: tuple[int, ...]) -> Array:
+    """Return memory of this shape that a workgroup shares; it starts as zeros."""
+    buffer = t.draft.fresh(name)
+    t.draft.buffers.append(BufferDecl.workgroup(buffer, math.prod(counts), element.element))
+    shape = tuple(Constant(count) for count in counts)
+    return Array(name, buffer, element, shape, is_parameter=False)
+
+
+def constant_shape(t: Translation, values: tuple[Value, ...], node: ast.AST, what: str) -> tuple[int, ...]:
+    """Return a shape that is given as constants, one by one or as a tuple."""
+    items = [item for value in values for item in (value.items if isinstance(value, Tuple) else (value,))]
+    counts = [item.value for item in items if isinstance(item, Constant) and isinstance(item.value, int)]
+    if len(counts) < len(items) or not counts:
+        raise t.mistyped(node, f"the shape of {what} must be constant", "use a Const parameter")
+    if min(counts) < 1:
+        raise t.mistyped(node, f"the shape of {what} is {tuple(counts)}", "use numbers above 0")
+    return tuple(counts)

@@ -1,0 +1,162 @@
+"""Names in kernels: variables, and what is taken from outside, which are constants of the program."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dataclasses
+import difflib
+import enum
+import types
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vyre_driver.lang.frontend.groups import attribute as group_attribute
+from vyre_driver.lang.frontend.memory import shape_of, size_of
+from vyre_driver.lang.frontend.merging import settled
+from vyre_driver.lang.frontend.values import (
+    Array,
+    Constant,
+    GroupValue,
+    Host,
+    Method,
+    Missing,
+    Number,
+    Tuple,
+    kind_name,
+    literal,
+)
+from vyre_driver.lang.types import BY_DTYPE, COMPUTED, ScalarType
+
+if TYPE_CHECKING:
+    from vyre_driver.errors import KernelSourceError
+    from vyre_driver.lang.frontend.translation import Translation
+    from vyre_driver.lang.frontend.values import Value
+
+_NO_ALIASES = 0.6
+
+
+def name(t: Translation, node: ast.Name) -> Value:
+    """Return what a name stands for: a variable's value, or that of something outside."""
+    frame = t.frame
+    if node.id in frame.names:
+        value = frame.names[node.id]
+        if isinstance(value, Missing):
+            raise t.misspelt(node, f"{node.id!r} may have no value here: {value.why}", f"give {node.id!r} a value before")
+        value = frame.names[node.id] = settled(t, value, node)
+        return t.draft.facts.refined(value) if isinstance(value, Number) and value.type.is_whole else value
+    if node.id in frame.assigned:
+        raise t.misspelt(node, f"{node.id!r} has no value yet", "assign to it before")
+    key = frame.function, node.id
+    known = t.outside.get(key)
+    if known is None:
+        try:
+            found = t.captured.look_up(frame.function, node.id)
+        except KeyError:
+            raise _unknown(t, node) from None
+        known = t.outside[key] = host_value(t, found, node.id, node)
+    return known
+
+
+def _unknown(t: Translation, node: ast.Name) -> KernelSourceError:
+    frame = t.frame
+    known = [*frame.names, *frame.assigned, *(one for one in frame.function.__globals__ if not one.startswith("_"))]
+    near = difflib.get_close_matches(node.id, [*known, *dir(builtins)], 1, _NO_ALIASES)
+    fix = f"did you mean {near[0]!r}?" if near else "pass it as a parameter, or define it before the kernel"
+    return t.misspelt(node, f"there is no name {node.id!r}", fix)
+
+
+def host_value(t: Translation, given: object, what: str, node: ast.AST) -> Value:
+    """Return something of Python's as a value: numbers, tuples and records of them, functions, types, modules."""
+    if isinstance(given, np.generic):
+        return _numpy_scalar(t, given, what, node)
+    if isinstance(given, enum.Enum):
+        return Host(given) if not isinstance(given, int) else Constant(int(given))
+    if isinstance(given, (bool, int, float)):
+        return Constant(given)
+    if isinstance(given, tuple):
+        items = tuple(host_value(t, item, f"{what}[{at}]", node) for at, item in enumerate(given))
+        return Tuple(items, getattr(given, "_fields", ()), type(given))
+    if isinstance(given, np.ndarray):
+        raise t.mistyped(node, f"{what!r} is an array of the host, captured from outside", "pass it as a parameter: In[...]")
+    if isinstance(given, (list, dict, set, bytearray)):
+        kind = type(given).__name__
+        raise t.mistyped(
+            node, f"{what!r} is a {kind}, which may change after the kernel is compiled", "use a tuple, or pass an array"
+        )
+    if dataclasses.is_dataclass(given) and not isinstance(given, (type, ScalarType)):
+        return _record(t, given, what, node)
+    return Host(given)
+
+
+def _numpy_scalar(t: Translation, given: np.generic, what: str, node: ast.AST) -> Value:
+    scalar = BY_DTYPE.get(given.dtype)
+    if scalar not in COMPUTED:
+        raise t.mistyped(
+            node,
+            f"{what!r} is a {given.dtype.name}, which kernels do not compute with",
+            "use a Python number, or float32, int32, uint32",
+        )
+    return literal(scalar, given.item())
+
+
+def _record(t: Translation, given: object, what: str, node: ast.AST) -> Tuple:
+    kind = type(given)
+    if not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined] # a dataclass has them
+        raise t.mistyped(
+            node, f"{what!r} is a {kind.__name__}, which may change after the kernel is compiled", "declare it frozen=True"
+        )
+    names = tuple(one.name for one in dataclasses.fields(given))  # type: ignore[arg-type] # a dataclass
+    items = tuple(host_value(t, getattr(given, one), f"{what}.{one}", node) for one in names)
+    return Tuple(items, names, kind)
+
+
+def attribute(t: Translation, node: ast.Attribute) -> Value:
+    """Return an attribute of something outside, of an array, of a workgroup, or a field of a record."""
+    owner = t.evaluate(node.value)
+    if isinstance(owner, Host):
+        return _host_attribute(t, owner.value, node)
+    if isinstance(owner, Array):
+        return _array_attribute(t, owner, node)
+    if isinstance(owner, GroupValue):
+        return group_attribute(t, owner, node.attr, node)
+    if isinstance(owner, Tuple) and node.attr in owner.fields:
+        return owner.items[owner.fields.index(node.attr)]
+    method = getattr(owner.made_by, node.attr, None) if isinstance(owner, Tuple) and isinstance(owner.made_by, type) else None
+    if isinstance(method, types.FunctionType):
+        found = method
+        return Method(owner, node.attr, lambda t, given, call: t.inline(found, [owner, *given], {}, call))
+    raise t.misspelt(node, f"{kind_name(owner)} has no attribute {node.attr!r}", "look at what it has")
+
+
+def _host_attribute(t: Translation, owner: object, node: ast.Attribute) -> Value:
+    what = ast.unparse(node)
+    try:
+        if isinstance(owner, types.ModuleType):
+            return host_value(t, t.captured.attribute(vars(owner), node.attr), what, node)
+        if isinstance(owner, type):
+            return host_value(t, getattr(owner, node.attr), what, node)
+        if isinstance(owner, enum.Enum) and node.attr == "value":
+            return host_value(t, owner.value, what, node)
+    except (KeyError, AttributeError):
+        near = difflib.get_close_matches(node.attr, dir(owner), 1, _NO_ALIASES)
+        fix = f"did you mean {near[0]!r}?" if near else "look at what it has"
+        raise t.misspelt(node, f"{getattr(owner, '__name__', owner)!r} has no attribute {node.attr!r}", fix) from None
+    raise t.mistyped(
+        node, f"{what} is of an object that may change after the kernel is compiled", "pass its value as a parameter"
+    )
+
+
+def _array_attribute(t: Translation, array: Array, node: ast.Attribute) -> Value:
+    if node.attr == "shape":
+        return shape_of(t, array, node)
+    if node.attr == "size":
+        return size_of(t, array, node)
+    if node.attr == "ndim":
+        return Constant(t.rank(array, node))
+    if node.attr == "dtype":
+        return Host(array.element)
+    raise t.misspelt(
+        node, f"the array {array.name!r} has no {node.attr!r} in a kernel", "use shape, size, ndim, dtype or len(...)"
+    )

@@ -1,0 +1,105 @@
+"""What the validator of programs refuses, told at the place in the source that it comes from."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from vyre_driver.errors import KernelSyntaxError, KernelTypeError
+from vyre_driver.ir.validation.rules import Rule
+from vyre_driver.ir.validation.validate import examine
+from vyre_driver.lang.frontend.translation import shown_frames
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vyre_driver.errors import KernelSourceError
+    from vyre_driver.ir.program import Program
+    from vyre_driver.ir.validation.rules import Problem
+    from vyre_driver.lang.frontend.draft import Place
+
+_IDS = {"local", "index", "id"}
+
+
+def check_valid(program: Program, places: Mapping[str, Place]) -> None:
+    """Check that a program breaks no rule of the validator's; raises KernelTypeError or KernelSyntaxError at its place."""
+    found = examine(program)
+    if found.problems:
+        raise _refusal(found.problems[0], places)
+
+
+def _refusal(problem: Problem, places: Mapping[str, Place]) -> KernelSourceError:
+    place = _place_of(problem.path, places)
+    frames = [] if place is None else shown_frames(place)
+    if problem.rule == Rule.DIVERGENT_BARRIER.code:
+        text, fix = _divergent(problem.path, places)
+        return KernelSyntaxError(text, fix=fix, frames=frames, refused=problem)
+    if problem.rule == Rule.HAZARD.code and place is not None:
+        text = _mixed(problem, place, places)
+        return KernelTypeError(text, fix="use atomic_load, or g.barrier() between", frames=frames, refused=problem)
+    return KernelTypeError(f"{problem.rule}: {problem.message}", fix=problem.fix, frames=frames, refused=problem)
+
+
+def _place_of(path: str, places: Mapping[str, Place]) -> Place | None:
+    """Return the place of the innermost statement on a path."""
+    while path:
+        found = places.get(path)
+        if found is not None:
+            return found
+        path = path.rpartition(".")[0]
+    return None
+
+
+def _divergent(path: str, places: Mapping[str, Place]) -> tuple[str, str]:
+    """Return what keeps invocations from a barrier, and what to do."""
+    outer = path.rpartition(".")[0]
+    while outer:
+        place = _place_of(outer, places)
+        node = None if place is None else place.node
+        if isinstance(node, ast.For):
+            array = next((one for one in ast.walk(node.iter) if isinstance(one, ast.Subscript)), None)
+            if array is not None:
+                bound = f"the bound of the loop in line {node.lineno} comes from {ast.unparse(array.value)!r}"
+                return f"{bound}, which may differ between invocations", "pass it as a scalar or Const"
+        if isinstance(node, (ast.If, ast.While)):
+            word = "if" if isinstance(node, ast.If) else "while"
+            return (
+                f"not every invocation reaches this barrier: the {word} in line {node.lineno} depends on {_cause(node.test)}",
+                f"move it out of the {word}, and guard the work instead",
+            )
+        outer = outer.rpartition(".")[0]
+    return "not every invocation reaches this barrier: some may have returned before", "return behind the last barrier"
+
+
+def _cause(test: ast.expr) -> str:
+    """Return what of a condition differs between invocations."""
+    for node in ast.walk(test):
+        if isinstance(node, ast.Subscript) or (isinstance(node, ast.Attribute) and node.attr in _IDS):
+            return ast.unparse(node)
+    return ast.unparse(test)
+
+
+def _mixed(problem: Problem, place: Place, places: Mapping[str, Place]) -> str:
+    """Say where an array is read or written plainly, and where it is changed by atomics."""
+    named = re.search(r"buffer '([^']*)'", problem.message)
+    other = re.search(r"here and at ([^,]+),", problem.message)
+    there = place if other is None else _place_of(other[1], places) or place
+    name = named[1] if named else "an array"
+    nodes = [place.node, there.node]
+    plain = next((one for one in nodes if not _is_atomic(one)), nodes[0])
+    changed = next((one for one in nodes if _is_atomic(one)), nodes[-1])
+    how = "written" if _is_stored(plain, name) else "read"
+    lines = getattr(plain, "lineno", 0), getattr(changed, "lineno", 0)
+    return f"{name!r} is {how} in line {lines[0]} and changed by atomics in line {lines[1]}, with no barrier between"
+
+
+def _is_atomic(node: ast.AST) -> bool:
+    return any(
+        isinstance(one, ast.Call) and ast.unparse(one.func).rpartition(".")[2].startswith("atomic_") for one in ast.walk(node)
+    )
+
+
+def _is_stored(node: ast.AST, name: str) -> bool:
+    stores = (one for one in ast.walk(node) if isinstance(one, ast.Subscript) and isinstance(one.ctx, ast.Store))
+    return any(isinstance(one.value, ast.Name) and one.value.id == name for one in stores)

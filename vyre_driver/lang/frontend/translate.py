@@ -1,0 +1,195 @@
+"""From a Python function to a program: the stage that the others of this folder are parts of."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vyre_driver.ir.arithmetic import Binary
+from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind
+from vyre_driver.ir.expressions import InvocationId
+from vyre_driver.ir.operators import BinOp
+from vyre_driver.ir.program import Program
+from vyre_driver.lang.frontend.calls import inline, source_of
+from vyre_driver.lang.frontend.conversions import typed
+from vyre_driver.lang.frontend.draft import Branch, finished
+from vyre_driver.lang.frontend.expressions import evaluate
+from vyre_driver.lang.frontend.frames import Exit, Frame
+from vyre_driver.lang.frontend.refusals import check_valid
+from vyre_driver.lang.frontend.results import Rooms
+from vyre_driver.lang.frontend.statements import bind, run
+from vyre_driver.lang.frontend.translation import MAX_EXTENT, CountApart, Translation
+from vyre_driver.lang.frontend.values import Array, Constant, GroupValue, Number
+from vyre_driver.lang.source.scan import assigned_names, ranks_within
+from vyre_driver.lang.types import Access, ScalarType, i32
+
+if TYPE_CHECKING:
+    import types
+
+    from vyre_driver.ir.expressions import Expr
+    from vyre_driver.lang.frontend.draft import Body, Place
+    from vyre_driver.lang.frontend.typings import Typings
+    from vyre_driver.lang.frontend.values import Value
+    from vyre_driver.lang.source.captured import Captured
+    from vyre_driver.lang.source.parameters import KernelSignature, Parameter, Specialization
+
+_WORKGROUPS = {1: (64, 1, 1), 2: (16, 16, 1), 3: (8, 8, 4)}
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedKernel:
+    """A program that was made of a Python function, and what a call has to know.
+
+    ``ranks`` are the axes of each array, ``elements`` the types in them. ``extents`` has for each axis of the grid, x first,
+    what decides how far it goes: (array, axis), or nothing; of a workgroup's axes what its index is used on. ``scalars`` are the names of the numbers that each call gives, in
+    the order of the program's buffers; ``places`` says for a path in the program where in the source it comes from.
+    """
+
+    program: Program
+    ranks: dict[str, int]
+    elements: dict[str, ScalarType]
+    extents: tuple[tuple[tuple[str, int], ...], ...]
+    scalars: tuple[str, ...]
+    places: dict[str, Place]
+    captured: Captured
+    typings: Typings
+
+
+def translate(
+    function: types.FunctionType, signature: KernelSignature, specialization: Specialization, *, is_plain: bool = False
+) -> TranslatedKernel:
+    """Translate a kernel; ``is_plain`` leaves out what plain Python runs and the device does not, such as ``print``.
+
+    Raises
+    ------
+    KernelSyntaxError
+        If it is written with what is not part of the language, or its source is not at hand.
+    KernelTypeError
+        If types do not fit.
+    KernelNameError
+        If a name has no value.
+    """
+    counted: frozenset[str] = frozenset()
+    while True:
+        try:
+            return _translated(function, signature, specialization, counted, is_plain=is_plain)
+        except CountApart as found:
+            counted |= {found.array}
+
+
+def _translated(
+    function: types.FunctionType,
+    signature: KernelSignature,
+    specialization: Specialization,
+    counted: frozenset[str],
+    *,
+    is_plain: bool,
+) -> TranslatedKernel:
+    t = Translation(specialization, counted)
+    t.is_plain = is_plain
+    t.evaluate = functools.partial(evaluate, t)
+    t.run = functools.partial(run, t)
+    t.bind = functools.partial(bind, t)
+    t.inline = functools.partial(inline, t)
+    source = source_of(function)
+    arrays = {one.name: specialization.element(one.type) for one in signature.arrays}  # type: ignore[arg-type] # of arrays
+    t.ranks.update({one.name: one.type.rank for one in signature.arrays if one.type.rank})  # type: ignore[union-attr] # the same
+    for name, rank in ranks_within(source.body, frozenset(arrays)).items():
+        t.ranks.setdefault(name, rank)
+    for name in (*arrays, *(one.name for one in signature.scalars)):
+        t.draft.fresh(name)
+    names: dict[str, Value] = {one.name: _array(one, arrays) for one in signature.arrays}
+    frame = Frame(function, source, None, names, assigned_names(source), Exit("inside", Rooms(t.draft).take), is_kernel=True)
+    t.frames.append(frame)
+    sizes = _leading(t, signature, specialization)
+    for one in signature.scalars:
+        assert isinstance(one.type, ScalarType)  # noqa: S101 -- a scalar
+        names[one.name] = t.scalar(one.name, one.type, one.type.bounds if one.type.is_whole else (0, 0))
+        frame.types[one.name] = (one.type, source.first_line)
+    names.update({name: Constant(value) for name, value in specialization.constants})
+    with t.draft.side() as body:
+        t.run(source.body)
+    return _assembled(t, signature, arrays, sizes, body)
+
+
+def _array(parameter: Parameter, elements: dict[str, ScalarType]) -> Array:
+    return Array(parameter.name, parameter.name, elements[parameter.name], (), parameter.type.access)  # type: ignore[union-attr] # an array
+
+
+def _leading(t: Translation, signature: KernelSignature, specialization: Specialization) -> tuple[int, int, int]:
+    """Give the leading parameters their values; returns the workgroup's size along x, y, z."""
+    names = t.frame.names
+    if signature.group is None:
+        axes = len(signature.indexes)
+        for at, name in enumerate(signature.indexes):
+            axis = axes - 1 - at
+            t.extents[axis] = []
+            names[name] = Number(i32, InvocationId(axis), 0, MAX_EXTENT - 1)
+        return _WORKGROUPS[axes]
+    name, group = signature.group
+    constants = dict(specialization.constants)
+    sizes = tuple(int(constants[size]) if isinstance(size, str) else size for size in group.sizes)
+    names[name] = GroupValue(name, sizes)
+    t.covered.update({axis: [] for axis in range(len(sizes))})
+    x, y, z = (*reversed(sizes), 1, 1)[:3]
+    return x, y, z
+
+
+def _assembled(
+    t: Translation, signature: KernelSignature, arrays: dict[str, ScalarType], sizes: tuple[int, int, int], body: Body
+) -> TranslatedKernel:
+    """Return the program: buffers, numbers that are given, and the body under its guard."""
+    if signature.group is None:
+        body = [Branch(_guard(t, signature), body, [], None)]
+    places: dict[str, Place] = {}
+    nodes = finished([*t.prologue, *body], "body", places)
+    buffers = [_declared(place, one, arrays[one.name]) for place, one in enumerate(signature.arrays)]
+    scalars = tuple(t.scalars)
+    for place, name in enumerate(scalars, len(buffers)):
+        element = t.scalars[name].type
+        held = i32.element if element.dtype.kind == "i" else element.element
+        buffers.append(BufferDecl(name, place, BufferAccess.UNIFORM, MemoryKind.PUSH, held, 1))
+    program = Program.wrapped([*buffers, *t.draft.buffers], sizes, nodes)
+    check_valid(program, places)
+    uses = t.extents or t.covered
+    extents = tuple(tuple(uses[axis]) for axis in sorted(uses))
+    ranks = {name: t.ranks.get(name, 1) for name in arrays}
+    return TranslatedKernel(program, ranks, arrays, extents, scalars, places, t.captured, t.typings)
+
+
+def _guard(t: Translation, signature: KernelSignature) -> Expr:
+    """Return the condition that an invocation is inside of what the kernel goes over."""
+    tests: list[Expr] = []
+    for at, name in enumerate(signature.indexes):
+        axis = len(signature.indexes) - 1 - at
+        for extent in _extents(t, axis, name):
+            test: Expr = Binary(BinOp.LT, InvocationId(axis), extent)
+            if test not in tests:
+                tests.append(test)
+    guard = tests[0]
+    for test in tests[1:]:
+        guard = Binary(BinOp.AND, guard, test)
+    return guard
+
+
+def _extents(t: Translation, axis: int, name: str) -> list[Expr]:
+    """Return what an axis of the grid has to stay below: the lengths of arrays, or a number that each call gives."""
+    uses = t.extents[axis]
+    if not uses or t.specialization.is_over:
+        return [t.scalar(f"{name}.extent", i32, (0, MAX_EXTENT)).expr]
+    found: list[Expr] = []
+    for array, along in uses:
+        value = t.frame.names[array]
+        assert isinstance(value, Array)  # noqa: S101 -- a parameter that is an array
+        if not found or (t.ranks[array] == 1 and array not in t.counted):
+            found.append(typed(t, t.axis(value, along), t.frame.source.node).expr)
+    return found
+
+
+def _declared(place: int, parameter: Parameter, element: ScalarType) -> BufferDecl:
+    access = parameter.type.access  # type: ignore[union-attr] # an array
+    if access is Access.OUT:
+        return BufferDecl(parameter.name, place, BufferAccess.WRITE_ONLY, MemoryKind.GLOBAL, element.element)
+    make = BufferDecl.read if access is Access.IN else BufferDecl.read_write
+    return make(parameter.name, place, element.element)

@@ -1,0 +1,173 @@
+"""The state of one translation: the functions at hand, the program so far, and how a mistake is told."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from vyre_driver.errors import KernelNameError, KernelSourceError, KernelSyntaxError, KernelTypeError
+from vyre_driver.ir.arithmetic import LitU32, Var
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expressions import BufLen, Cast, Load
+from vyre_driver.ir.nodes import Let
+from vyre_driver.lang.frontend.draft import Draft, Place, Plain
+from vyre_driver.lang.frontend.typings import Typings
+from vyre_driver.lang.frontend.values import Constant, Number, variable
+from vyre_driver.lang.source.captured import Captured
+from vyre_driver.lang.types import i32
+
+if TYPE_CHECKING:
+    import ast
+    import types
+    from collections.abc import Callable, Sequence
+
+    from vyre_driver.ir.expressions import Expr
+    from vyre_driver.lang.frontend.draft import Body
+    from vyre_driver.lang.frontend.frames import Flow, Frame
+    from vyre_driver.lang.frontend.typings import Spot
+    from vyre_driver.lang.frontend.values import Array, Value
+    from vyre_driver.lang.source.parameters import Specialization
+    from vyre_driver.lang.types import ScalarType
+
+
+Error = TypeVar("Error", bound=KernelSourceError)
+
+MAX_NODES = 8192
+"""The most statements of a program (rule V019)."""
+
+MAX_EXTENT = 1 << 30
+"""The most elements along an axis: so that the sum of two indices, or twice one, is an i32."""
+
+
+class CountApart(Exception):
+    """Raised where an array whose length was taken from its buffer is used by atomics, beside which no buffer has a length."""
+
+    def __init__(self, array: str) -> None:
+        """Keep its name."""
+        super().__init__(array)
+        self.array = array
+
+
+class Translation:
+    """A kernel that is being translated.
+
+    ``evaluate``, ``run``, ``bind`` and ``inline`` translate an expression, statements, an assignment and a call of a function;
+    they are set by the module that knows all of them (:mod:`vyre_driver.lang.frontend.translate`).
+    """
+
+    def __init__(self, specialization: Specialization, counted: frozenset[str]) -> None:
+        """Begin with an empty program; ``counted`` are arrays whose length comes as a number beside them."""
+        self.specialization = specialization
+        self.counted = counted
+        self.ranks: dict[str, int] = {}
+        self.extents: dict[int, list[tuple[str, int]]] = {}  # by the grid's axis: the arrays' axes that it goes along
+        self.covered: dict[int, list[tuple[str, int]]] = {}  # the same of what a workgroup's index is used on
+        self.scalars: dict[str, Number] = {}  # what is pushed, by name
+        self.measured: set[str] = set()  # arrays whose length was taken from the buffer
+        self.draft = Draft()
+        self.prologue: Body = []
+        self.captured = Captured()
+        self.outside: dict[tuple[types.FunctionType, str], Value] = {}  # what names that are no variables stand for
+        self.typings = Typings()
+        self.is_plain = False  # for plain Python, which prints
+        self.frames: list[Frame] = []
+        self.evaluate: Callable[[ast.expr], Value]
+        self.run: Callable[[Sequence[ast.stmt]], Flow]
+        self.bind: Callable[[ast.expr, Value, ast.AST], None]
+        self.inline: Callable[[types.FunctionType, list[Value], dict[str, Value], ast.Call], Value]
+
+    @property
+    def frame(self) -> Frame:
+        """The function at hand."""
+        return self.frames[-1]
+
+    def joined(self, spot: Spot, name: str, value: Value) -> None:
+        """Note a value whose type was decided at a place, for plain Python."""
+        self.typings.note([frame.call for frame in self.frames[1:]], spot, name, value)
+
+    def place(self, node: ast.AST) -> Place:
+        """Return where a node of the function at hand stands."""
+        return Place(tuple(self.frames), node)
+
+    def rank(self, array: Array, node: ast.AST, used: int | None = None) -> int:
+        """Return how many axes an array has: as it is annotated, else as it is used first."""
+        if not array.is_parameter:
+            return len(array.shape)
+        if array.name not in self.ranks:
+            if used is None:
+                raise self.mistyped(
+                    node,
+                    f"nothing says how many dimensions {array.name!r} has",
+                    f"declare it, for example {array.access.value}[{array.element}, 2]",
+                )
+            self.ranks[array.name] = used
+        return self.ranks[array.name]
+
+    def axis(self, array: Array, axis: int) -> Number | Constant:
+        """Return the elements along an axis of an array: of one with a single axis the length of its buffer."""
+        if not array.is_parameter:
+            return array.shape[axis]
+        if self.ranks.get(array.name) == 1 and array.name not in self.counted:
+            self.measured.add(array.name)
+            return Number(i32, BufLen(array.buffer), 0, MAX_EXTENT)
+        return self.scalar(f"{array.name}.shape[{axis}]", i32, (0, MAX_EXTENT))
+
+    def scalar(self, name: str, scalar: ScalarType, bounds: tuple[int, int]) -> Number:
+        """Return a number that each call gives."""
+        found = self.scalars.get(name)
+        if found is None:
+            loaded: Expr = Load(name, LitU32(0), scalar.element)
+            if scalar is i32:
+                loaded = Cast(DataType.U32, loaded)
+            found = self.scalars[name] = variable(self.draft.fresh(name.replace(".", "_")), scalar, bounds)
+            assert isinstance(found.expr, Var)  # noqa: S101 -- ``variable`` makes one
+            self.prologue.append(Plain(Let(found.expr.name, loaded), None))
+        return found
+
+    def count_apart(self, array: Array) -> None:
+        """Check that the length of an array that is used by atomics comes as a number beside it, or begin again."""
+        if array.is_parameter and array.name in self.measured:
+            raise CountApart(array.name)
+        if array.is_parameter:
+            self.counted |= {array.name}
+
+    def check_size(self, node: ast.AST) -> None:
+        """Check that the program has no more statements than a program may have."""
+        if self.draft.size > MAX_NODES:
+            line = getattr(node, "lineno", 0)
+            raise self.unknown(
+                node,
+                f"unrolling the loop in line {line} makes over {MAX_NODES:,} statements, the most of a program",
+                "use range, or unroll fewer turns",
+            )
+
+    def mistyped(self, node: ast.AST, problem: str, fix: str) -> KernelTypeError:
+        """Return the error of types that do not fit, at a node."""
+        return self._error(KernelTypeError, node, problem, fix)
+
+    def misspelt(self, node: ast.AST, problem: str, fix: str) -> KernelNameError:
+        """Return the error of a name that cannot be used, at a node."""
+        return self._error(KernelNameError, node, problem, fix)
+
+    def unknown(self, node: ast.AST, problem: str, fix: str) -> KernelSyntaxError:
+        """Return the error of what is not part of the language, at a node."""
+        return self._error(KernelSyntaxError, node, problem, fix)
+
+    def _error(self, kind: type[Error], node: ast.AST, problem: str, fix: str) -> Error:
+        return kind(problem, fix=fix, frames=shown_frames(self.place(node)))
+
+
+def shown_frames(place: Place) -> list[tuple[str, str, int, str, int, int]]:
+    """Return the places from the kernel down to a node, as a KernelSourceError shows them."""
+    nodes = [frame.call for frame in place.frames[1:]] + [place.node]
+    return [_shown(frame, node) for frame, node in zip(place.frames, nodes, strict=True) if node is not None]
+
+
+def _shown(frame: Frame, node: ast.AST) -> tuple[str, str, int, str, int, int]:
+    source = frame.source
+    line, column = getattr(node, "lineno", source.first_line), getattr(node, "col_offset", 0)
+    end_line, end = getattr(node, "end_lineno", line), getattr(node, "end_col_offset", column)
+    text = source.line(line)
+    octets = text.encode()
+    start = len(octets[:column].decode(errors="replace"))
+    stop = len(octets[:end].decode(errors="replace")) if end_line == line else len(text)
+    return source.name, source.filename, line, text, start, stop

@@ -1,0 +1,155 @@
+"""A kernel run as what it is, a Python function: for breakpoints, ``print`` and tracebacks at the user's own lines.
+
+One thread runs the invocations in turns, those of a workgroup from barrier to barrier. Values are scalars of numpy of the types
+that the translation gives them, so that results are those of the program.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import types
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.errors import DivergentBarrier
+from vyre_driver.lang.frontend.calls import source_of
+from vyre_driver.lang.frontend.translate import translate
+from vyre_driver.lang.function import Function
+from vyre_driver.lang.interpret.arrays import PlainArray, Workgroup
+from vyre_driver.lang.interpret.functions import TABLE
+from vyre_driver.lang.interpret.numbers import I32, cast
+from vyre_driver.lang.interpret.rewriting import rewritten
+from vyre_driver.lang.types import ArrayType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from vyre_driver.lang.frontend.typings import Path, Spot, Typings
+    from vyre_driver.lang.source.parameters import KernelSignature, Specialization
+
+
+def run_as_python(
+    function: types.FunctionType,
+    signature: KernelSignature,
+    specialization: Specialization,
+    arguments: Mapping[str, object],
+    grid: Sequence[int],
+) -> None:
+    """Run a kernel as Python, and leave in its arrays what the program would.
+
+    Parameters
+    ----------
+    arguments
+        An array of numpy, which is written to in its place, or a number for each parameter, by name.
+    grid
+        How far the indices go, or how many workgroups there are: along each axis, the slowest first.
+
+    Raises
+    ------
+    KernelSyntaxError
+        If the function is not a kernel: it is translated first.
+    KernelTypeError
+        If types do not fit.
+    KernelNameError
+        If a name has no value.
+    DivergentBarrier
+        If some invocations of a workgroup wait at a barrier, and others have ended.
+    """
+    typings = translate(function, signature, specialization, is_plain=True).typings
+    given = _given(signature, specialization, arguments)
+    given.update(specialization.constants)
+    called = _Calls(typings)
+    with np.errstate(all="ignore"):
+        if signature.group is None:
+            run = called.made(function, (), frozenset())
+            for at in itertools.product(*(range(int(count)) for count in grid)):
+                run(*map(I32, at), **given)
+            return
+        name, group = signature.group
+        constants = dict(specialization.constants)
+        sizes = tuple(int(constants[size]) if isinstance(size, str) else size for size in group.sizes)
+        run = called.made(function, (), frozenset({name}))
+        for at in itertools.product(*(range(int(count)) for count in grid)):
+            memory: list[PlainArray] = []
+            _take_turns(
+                function.__name__,
+                [
+                    run(Workgroup(sizes, tuple(map(int, grid)), at, local, memory), **given)
+                    for local in itertools.product(*map(range, sizes))
+                ],
+            )
+
+
+def _given(signature: KernelSignature, specialization: Specialization, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters as values of plain Python."""
+    given: dict[str, Any] = {}
+    for one in signature.parameters:
+        value = arguments[one.name]
+        if isinstance(one.type, ArrayType):
+            given[one.name] = PlainArray(one.name, value, specialization.element(one.type))
+        else:
+            given[one.name] = cast(one.type, value)  # type: ignore[arg-type] # a number's
+    return given
+
+
+def _take_turns(name: str, waiting: list[Iterator[None]]) -> None:
+    """Run the invocations of a workgroup, each to the next barrier in turn.
+
+    Raises
+    ------
+    DivergentBarrier
+        If some wait at a barrier, and others have ended.
+    """
+    done = object()
+    while waiting:
+        left = [one for one in waiting if next(one, done) is not done]
+        if left and len(left) < len(waiting):
+            raise DivergentBarrier(
+                f"{len(left)} of the {len(waiting)} invocations of a workgroup of {name!r} wait at a barrier that the others "
+                "never reach",
+                fix="put the barrier where all invocations of a workgroup get to",
+            )
+        waiting = left
+
+
+class _Calls:
+    """The functions of one run, rewritten for each way of calls to them."""
+
+    def __init__(self, typings: Typings) -> None:
+        """Have none yet."""
+        self._typings = typings
+        self._made: dict[tuple[types.FunctionType, Path, frozenset[str]], types.FunctionType] = {}
+
+    def made(self, function: types.FunctionType, path: Path, groups: frozenset[str]) -> types.FunctionType:
+        """Return a function as Python runs it; ``path`` are the places of the calls from the kernel down to it."""
+        found = self._made.get((function, path, groups))
+        if found is None:
+            call = functools.partial(self._called, path)
+            found = rewritten(function, source_of(function), self._typings.within(path), groups, call)
+            self._made[function, path, groups] = found
+        return found
+
+    def _called(self, path: Path, spot: Spot, function: Any, *given: Any, **named: Any) -> Any:  # noqa: ANN401 -- as Python
+        """Call a function from a place."""
+        try:
+            known = TABLE.get(function)
+        except TypeError:  # nothing without a hash is in it
+            known = None
+        if known is not None:
+            return known(*given)
+        if isinstance(function, Function):
+            function = function.function
+        if isinstance(function, types.MethodType) and not isinstance(function.__self__, Workgroup):
+            function, given = function.__func__, (function.__self__, *given)
+        if not isinstance(function, types.FunctionType):
+            return function(*given, **named)
+        code = function.__code__
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        groups = [
+            name
+            for name, value in itertools.chain(zip(names, given, strict=False), named.items())
+            if isinstance(value, Workgroup)
+        ]
+        return self.made(function, (*path, spot), frozenset(groups))(*given, **named)

@@ -1,0 +1,195 @@
+"""The functions of Python, ``math``, numpy and the language as plain Python computes them: with the types of kernels."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.lang.frontend import intrinsics
+from vyre_driver.lang.interpret.numbers import (
+    F32,
+    I32,
+    U32,
+    Plain,
+    alike,
+    cast,
+    flushed,
+    greatest,
+    is_constant,
+    least,
+    magnitude,
+    power,
+    to_bool,
+    to_f32,
+    to_i32,
+    typed,
+)
+from vyre_driver.lang.types import SCALARS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from vyre_driver.lang.interpret.arrays import PlainArray
+
+_FLOATS = ("sqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tan", "tanh", "sinh", "cosh", "trunc")
+
+
+def _of_float(compute: Callable[[Plain], Plain]) -> Callable[[Plain], Plain]:
+    """Return a function of one f32, rounded once from f64; a square root of an f32 is exact that way."""
+
+    def computed(value: Plain) -> Plain:
+        return flushed(F32(compute(np.float64(to_f32(value)))))
+
+    return computed
+
+
+def _predicate(compute: Callable[[Plain], Plain]) -> Callable[[Plain], Plain]:
+    return lambda value: compute(to_f32(value))
+
+
+def _to_whole(compute: Callable[[Plain], Plain]) -> Callable[[Plain], Plain]:
+    def computed(value: Plain) -> Plain:
+        number = typed(value)
+        return number if type(number) in {I32, U32} else to_i32(compute(to_f32(number)))
+
+    return computed
+
+
+def _extreme(of_two: Callable[[Plain, Plain], Plain]) -> Callable[..., Plain]:
+    def computed(*given: Plain) -> Plain:
+        items = given[0] if len(given) == 1 and isinstance(given[0], tuple) else given
+        found = items[0]
+        for item in items[1:]:
+            found = of_two(found, item)
+        return found
+
+    return computed
+
+
+def _selected(condition: Plain, yes: Plain, no: Plain) -> Plain:
+    if is_constant(condition):
+        return yes if condition else no
+    if is_constant(yes) and is_constant(no):
+        floats = isinstance(yes, float) or isinstance(no, float)
+        yes, no = (F32(yes), F32(no)) if floats else (typed(yes), typed(no))
+    else:
+        yes, no = alike(yes, no)
+    return yes if condition else no
+
+
+def _range(*bounds: Plain) -> Iterator[Plain]:
+    """Give the turns of a range, whose variable has the type of its bounds."""
+    start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    if is_constant(start) and is_constant(stop):
+        start = typed(start)
+    else:
+        start, stop = alike(start, stop)
+    kind = type(start)
+    return (kind(k) for k in range(int(start), int(stop), step))
+
+
+def _length(value: Plain) -> Plain:
+    return len(value) if isinstance(value, tuple) else value.shape[0]
+
+
+def _number_of(kind: type, convert: Callable[[Plain], Plain]) -> Callable[[Plain], Plain]:
+    def computed(value: Plain) -> Plain:
+        is_kept = is_constant(value) and not (kind is int and isinstance(value, float) and not math.isfinite(value))
+        return kind(value) if is_kept else convert(value)
+
+    return computed
+
+
+def _counted(compute: Callable[[int], int]) -> Callable[[Plain], Plain]:
+    return lambda value: I32(compute(int(typed(value))))
+
+
+def _towards_zero(compute: Callable[[int, int], int]) -> Callable[[Plain, Plain], Plain]:
+    def computed(left: Plain, right: Plain) -> Plain:
+        left, right = alike(typed(left), right)
+        kind = type(left)
+        return np.asarray(compute(int(left), int(right)), np.int64).astype(kind)[()]
+
+    return computed
+
+
+def _rotated(compute: Callable[[int, int], Plain]) -> Callable[[Plain, Plain], Plain]:
+    def computed(word: Plain, by: Plain) -> Plain:
+        word = U32(word) if is_constant(word) else word
+        return compute(int(word), int(by)).astype(type(word))
+
+    return computed
+
+
+def _atomic(function: Callable[..., Plain]) -> Callable[..., Plain]:
+    """Return an atomic on an element, which does nothing where it is out of range."""
+
+    def computed(array: PlainArray, at: Plain, *values: Plain) -> Plain:
+        if not array.has(at):
+            return array[at]
+        return function(array, at, *(array.converted(value) for value in values))
+
+    return computed
+
+
+def _casts() -> dict[object, Callable[..., Plain]]:
+    found: dict[object, Callable[..., Plain]] = {}
+    for scalar in SCALARS.values():
+
+        def convert(value: Plain = 0, scalar: Any = scalar) -> Plain:  # noqa: ANN401 -- a type
+            return cast(scalar, value)
+
+        found[scalar] = found[scalar.dtype.type] = convert
+    return found
+
+
+_ATOMICS = [getattr(intrinsics, name) for name in intrinsics.__all__ if name.startswith("atomic_")]
+TABLE: dict[object, Callable[..., Plain]] = {
+    **{
+        getattr(module, name): _of_float(getattr(np, name))
+        for name in _FLOATS
+        for module in (math, np)
+        if hasattr(module, name)
+    },
+    **{getattr(math, name): _of_float(getattr(np, f"arc{name[1:]}")) for name in ("acos", "asin", "atan")},
+    **{getattr(np, name): _of_float(getattr(np, name)) for name in ("arccos", "arcsin", "arctan", "floor", "ceil")},
+    **{
+        getattr(module, name): _predicate(getattr(np, name)) for name in ("isnan", "isinf", "isfinite") for module in (math, np)
+    },
+    math.trunc: _to_whole(np.trunc),
+    math.floor: _to_whole(np.floor),
+    math.ceil: _to_whole(np.ceil),
+    np.reciprocal: lambda value: flushed(F32(1) / to_f32(value)),
+    math.pow: power,
+    np.power: power,
+    pow: power,
+    abs: magnitude,
+    math.fabs: magnitude,
+    np.abs: magnitude,
+    min: _extreme(least),
+    max: _extreme(greatest),
+    np.minimum: least,
+    np.maximum: greatest,
+    np.clip: lambda value, low, high: least(greatest(value, low), high),
+    np.where: _selected,
+    len: _length,
+    range: _range,
+    int: _number_of(int, to_i32),
+    float: _number_of(float, to_f32),
+    bool: _number_of(bool, to_bool),
+    **_casts(),
+    intrinsics.fma: lambda a, b, c: flushed(intrinsics.fma(to_f32(a), to_f32(b), to_f32(c))),
+    intrinsics.select: _selected,
+    intrinsics.rsqrt: lambda value: flushed(F32(1) / np.sqrt(to_f32(value))),
+    intrinsics.popcount: _counted(intrinsics.popcount),
+    intrinsics.clz: _counted(intrinsics.clz),
+    intrinsics.ctz: _counted(intrinsics.ctz),
+    intrinsics.rotl: _rotated(intrinsics.rotl),
+    intrinsics.rotr: _rotated(intrinsics.rotr),
+    intrinsics.cdiv: _towards_zero(intrinsics.cdiv),
+    intrinsics.rem: _towards_zero(intrinsics.rem),
+    **{one: _atomic(one) for one in _ATOMICS},
+}
+"""What is called instead of a function, by that function; those of subgroups are not among them."""

@@ -1,0 +1,166 @@
+"""The arrays of a call: read as arrays, and held against what a kernel says of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from vyre_driver.binding.arguments import as_array
+from vyre_driver.errors import InvalidInput
+from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.lang.frontend.translation import MAX_EXTENT
+from vyre_driver.lang.types import BY_DTYPE, ArrayType, ScalarType, bool_
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeVar
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.lang.source.parameters import KernelSignature, Parameter
+
+GivenArray: TypeAlias = "NDArray[Any] | Buffer | None"
+
+_WORD = np.dtype(np.uint32)
+
+
+def read_array(kernel: str, parameter: Parameter, given: object) -> GivenArray:
+    """Return what is given for a parameter as an array in the same memory, None for None; a buffer is left as it is.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no array, or is to be written and cannot be.
+    """
+    if given is None or isinstance(given, Buffer):
+        return given
+    found = as_array(given, f"{parameter.name} of {kernel}")
+    if _of_array(parameter).access.writes:
+        _check_writable(kernel, parameter, given, found)
+    return found
+
+
+def _check_writable(kernel: str, parameter: Parameter, given: object, found: NDArray[Any]) -> None:
+    """Check that an array can be written where it lies."""
+    name = parameter.name
+    if isinstance(given, (list, tuple, int, float, np.generic)) or (found.base is None and found is not given):
+        raise InvalidInput(
+            f"{name} of {kernel} is a {type(given).__name__}, which cannot be written in place",
+            fix="pass a numpy array",
+            parameter=name,
+        )
+    if not found.flags.writeable:
+        raise InvalidInput(
+            f"{name} of {kernel} is read-only, and cannot be written in place",
+            fix=f"pass {name}.copy()",
+            parameter=name,
+        )
+    if not found.flags.c_contiguous:
+        raise InvalidInput(
+            f"{name} of {kernel} is a view with gaps, which cannot be written in place",
+            fix="pass a contiguous array",
+            parameter=name,
+        )
+
+
+def types_of(kernel: str, signature: KernelSignature, arrays: dict[str, GivenArray]) -> dict[str, ScalarType]:
+    """Return the type that each type variable of a kernel has in a call: that of the arrays given for it.
+
+    Raises
+    ------
+    InvalidInput
+        If two arrays of one variable differ, the variable does not allow the type, or nothing was given for it.
+    """
+    found: dict[str, tuple[ScalarType, str]] = {}
+    for one in signature.arrays:
+        variable, given = _of_array(one).element, arrays[one.name]
+        if isinstance(variable, ScalarType) or given is None:
+            continue
+        scalar = BY_DTYPE.get(given.dtype)
+        if scalar is None or (variable.__constraints__ and scalar not in variable.__constraints__):
+            raise InvalidInput(
+                f"{one.name} of {kernel} is {given.dtype}, and {variable.__name__} is one of {_allowed(variable)}",
+                fix=f"convert: {one.name}.astype(...)",
+                parameter=one.name,
+            )
+        known, other = found.setdefault(variable.__name__, (scalar, one.name))
+        if known is not scalar:
+            raise InvalidInput(
+                f"{other} of {kernel} is {known.dtype} and {one.name} is {scalar.dtype}, and both are {variable.__name__}",
+                fix=f"convert: {one.name}.astype(numpy.{known.dtype})",
+                parameter=one.name,
+            )
+    for variable in signature.type_variables:
+        if variable.__name__ not in found:
+            raise InvalidInput(
+                f"nothing says what {variable.__name__} of {kernel} is",
+                fix="pass an array for a parameter of that type",
+                variable=variable.__name__,
+            )
+    return {name: scalar for name, (scalar, _) in found.items()}
+
+
+def _allowed(variable: TypeVar) -> str:
+    return ", ".join(map(str, variable.__constraints__ or BY_DTYPE.values()))
+
+
+def check_types(
+    kernel: str, parameters: Sequence[Parameter], arrays: dict[str, GivenArray], types: dict[str, ScalarType]
+) -> None:
+    """Check that each array has the type of elements that its parameter says; raises InvalidInput."""
+    for one in parameters:
+        given, element = arrays[one.name], types[one.name]
+        if given is None or given.dtype == element.dtype or (element is bool_ and given.dtype == _WORD):
+            if element is bool_ and isinstance(given, Buffer) and given.dtype != _WORD:
+                raise InvalidInput(
+                    f"{one.name} of {kernel} is a buffer of bool, and a buffer holds them as uint32",
+                    fix=f"make the buffer of {one.name}.astype(numpy.uint32)",
+                    parameter=one.name,
+                )
+            continue
+        raise InvalidInput(
+            f"{one.name} of {kernel} is {given.dtype}, and {one.type.access.value}[{element}] wants {element.dtype}",  # type: ignore[union-attr] # an array
+            fix=f"convert: {one.name}.astype(numpy.{element.dtype.type.__name__.rstrip('_')})"
+            if isinstance(given, np.ndarray)
+            else f"make a buffer of {element.dtype}",
+            parameter=one.name,
+        )
+
+
+def check_shapes(kernel: str, ranks: dict[str, int], arrays: dict[str, GivenArray]) -> None:
+    """Check that each array has as many axes as it is used with, none of them too long; raises InvalidInput."""
+    for name, rank in ranks.items():
+        given = arrays[name]
+        if given is None:
+            continue
+        if len(given.shape) != rank:
+            raise InvalidInput(
+                f"{name} of {kernel} has {_axes(len(given.shape))} and is used with {rank}",
+                fix=f"pass an array with {_axes(rank)}" + (f", for example {name}.reshape(-1)" if rank == 1 else ""),
+                parameter=name,
+                axes=len(given.shape),
+                wanted=rank,
+            )
+        for axis, length in enumerate(given.shape):
+            check_extent(f"axis {axis} of {name} of {kernel}", length)
+
+
+def check_extent(what: str, length: int) -> None:
+    """Check that an axis is no longer than an i32 can count with room to spare; raises InvalidInput."""
+    if length > MAX_EXTENT:
+        raise InvalidInput(
+            f"{what} has {length:,} elements, and an axis has {MAX_EXTENT:,} at most",
+            fix="pass parts of it, one after the other",
+            length=length,
+            limit=MAX_EXTENT,
+        )
+
+
+def _axes(count: int) -> str:
+    return f"{count} axis" if count == 1 else f"{count} axes"
+
+
+def _of_array(parameter: Parameter) -> ArrayType:
+    assert isinstance(parameter.type, ArrayType)  # noqa: S101 -- the caller looks at arrays alone
+    return parameter.type

@@ -1,0 +1,156 @@
+"""How far a call goes: the extents of its indices, its workgroups, and the shapes of the outputs that it leaves out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from vyre_driver.errors import InvalidInput
+from vyre_driver.lang.launch.arrays import check_extent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vyre_driver.lang.frontend.translate import TranslatedKernel
+    from vyre_driver.lang.launch.signatures import ShapeSignature
+    from vyre_driver.lang.source.parameters import KernelSignature
+
+    Shapes = dict[str, tuple[int, ...]]
+    Uses = Sequence[Sequence[tuple[str, int]]]
+
+
+class Reach(NamedTuple):
+    """How far a call goes, slowest axis first: ``extent`` in elements, ``groups`` in workgroups; None where nothing says it."""
+
+    extent: tuple[int, ...] | None
+    groups: tuple[int, ...]
+
+
+class ReachFinder:
+    """Finds how far the calls of one program go."""
+
+    def __init__(self, kernel: str, signature: KernelSignature, translated: TranslatedKernel) -> None:
+        """Look at what its indices are used on."""
+        self._kernel = kernel
+        self._is_group = signature.group is not None
+        self._names = index_names(signature)
+        self._uses: Uses = translated.extents[::-1]  # slowest first, as the names
+        self._sizes = translated.program.workgroup_size[: len(self._names)][::-1]
+
+    def find(self, shapes: Shapes, over: tuple[int, ...] | None, groups: tuple[int, ...] | None) -> Reach:
+        """Return how far a call goes: as it says itself, else as far as the arrays that its indices are used on.
+
+        Raises
+        ------
+        InvalidInput
+            If nothing says it, arrays differ, or are shorter than what the call says.
+        """
+        if groups is not None:
+            return Reach(None, groups)
+        if over is None:
+            over = tuple(self._agreed(axis, shapes) for axis in range(len(self._names)))
+        elif not self._is_group:
+            self._check_within(over, shapes)
+        for name, length in zip(self._names, over, strict=True):
+            check_extent(f"what {name!r} of {self._kernel} goes over", length)
+        return Reach(over, tuple(-(-length // size) for length, size in zip(over, self._sizes, strict=True)))
+
+    def _agreed(self, axis: int, shapes: Shapes) -> int:
+        """Return how far an index goes by the arrays that it is used on."""
+        name, how = self._names[axis], "groups" if self._is_group else "over"
+        found = [(shapes[array][along], array) for array, along in self._uses[axis] if array in shapes]
+        wanted = ", ".join(("n", "m", "k")[: len(self._uses)])
+        if not found:
+            raise InvalidInput(
+                f"nothing says how far {name!r} of {self._kernel} goes: no array that is given has it as an index alone",
+                fix=f"say it: {self._kernel}.{how}({wanted})(...)",
+                index=name,
+            )
+        length, first = found[0]
+        for other, array in found:
+            if other != length:
+                what, shown = ("grid", wanted) if self._is_group else ("extent", self._least(shapes))
+                raise InvalidInput(
+                    f"index {name!r} goes over {length} ({first!r}) and {other} ({array!r})",
+                    fix=f"pass arrays of one length, or say the {what}: {self._kernel}.{how}({shown})",
+                    index=name,
+                    lengths=(length, other),
+                )
+        return length
+
+    def _least(self, shapes: Shapes) -> str:
+        """Return the largest extent that is within all arrays."""
+        lengths = [[shapes[array][along] for array, along in uses if array in shapes] for uses in self._uses]
+        return ", ".join(str(min(one, default=1)) for one in lengths)
+
+    def _check_within(self, over: tuple[int, ...], shapes: Shapes) -> None:
+        """Check that no array that an index is used on is shorter than what the index goes over."""
+        for name, length, uses in zip(self._names, over, self._uses, strict=True):
+            for array, along in uses:
+                has = shapes[array][along] if array in shapes else length
+                if has < length:
+                    raise InvalidInput(
+                        f"index {name!r} of {self._kernel} is to go over {length}, and {array!r} has {has}",
+                        fix=f"go over {has} at most, or pass a longer array",
+                        index=name,
+                        lengths=(length, has),
+                    )
+
+
+def index_names(signature: KernelSignature) -> tuple[str, ...]:
+    """Return the names of a kernel's indices, slowest first: of a workgroup those of its index along each axis."""
+    if signature.group is None:
+        return signature.indexes
+    name, group = signature.group
+    axes = len(group.sizes)
+    return (f"{name}.index",) if axes == 1 else tuple(f"{name}.index[{axis}]" for axis in range(axes))
+
+
+def left_out_shapes(
+    kernel: str,
+    translated: TranslatedKernel,
+    shapes: Shapes,
+    reach: Reach,
+    named: tuple[ShapeSignature, Mapping[str, int]] | None,
+) -> Shapes:
+    """Return the shape of each output that a call leaves out: by the signature, else by the indices that it is used with.
+
+    ``named`` is the kernel's signature and the lengths of its axes.
+
+    Raises
+    ------
+    InvalidInput
+        If nothing says it.
+    """
+    found: Shapes = {}
+    for name, rank in translated.ranks.items():
+        if name in shapes:
+            continue
+        shape: tuple[int, ...] = (-1,)
+        if named is not None:
+            signature, sizes = named
+            shape = tuple(sizes.get(axis, -1) for axis in signature.axes[name]) or (1,)
+        elif reach.extent is not None:
+            both = zip(reach.extent, translated.extents[::-1], strict=True)
+            by_axis = {along: length for length, uses in both for array, along in uses if array == name}
+            shape = tuple(by_axis.get(axis, -1) for axis in range(rank))
+        if -1 in shape:
+            raise InvalidInput(
+                f"nothing says what shape {name} of {kernel} has, which was left out",
+                fix=f"pass an array for {name}",
+                parameter=name,
+            )
+        found[name] = shape
+    return found
+
+
+def pushed_numbers(signature: KernelSignature, translated: TranslatedKernel, shapes: Shapes, reach: Reach) -> dict[str, int]:
+    """Return the numbers that a program is given beside those of a call, by name: lengths, extents and workgroups."""
+    found: dict[str, int] = {}
+    for name in translated.scalars:
+        owner, _, rest = name.partition(".")
+        if rest == "extent":
+            found[name] = 0 if reach.extent is None else reach.extent[signature.indexes.index(owner)]
+        elif rest:
+            lengths = shapes[owner] if rest.startswith("shape") else reach.groups
+            found[name] = lengths[int(rest.partition("[")[2][:-1])]
+    return found

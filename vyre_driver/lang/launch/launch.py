@@ -1,0 +1,121 @@
+"""One form of call of a kernel: a compiled program with its grid and numbers, and how its arrays are handed over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.lang.types import Access, ArrayType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.kompute.device import KomputeDevice
+    from vyre_driver.lang.launch.arrays import GivenArray
+    from vyre_driver.lang.source.parameters import KernelSignature
+    from vyre_driver.runtime.kernel import Kernel as CompiledKernel
+
+    Items = Callable[[Sequence[Any]], tuple[Any, ...]]
+
+
+class ArgumentPlaces:
+    """Where arrays, those that are read, those that are written, and numbers stand among a kernel's arguments."""
+
+    __slots__ = ("arrays", "count", "inputs", "names", "numbers", "outputs")
+
+    def __init__(self, signature: KernelSignature) -> None:
+        """Look at a kernel's parameters."""
+        arrays = [(place, one.type) for place, one in enumerate(signature.parameters) if isinstance(one.type, ArrayType)]
+        places = {place for place, _ in arrays}
+        self.arrays = _items([place for place, _ in arrays])
+        self.inputs = _items([place for place, kind in arrays if kind.access is not Access.OUT])
+        self.outputs = _items([place for place, kind in arrays if kind.access.writes])
+        self.numbers = _items([place for place in range(len(signature.parameters)) if place not in places])
+        self.names = tuple(one.name for one in signature.scalars)
+        self.count = len(signature.parameters)
+
+
+def _items(places: Sequence[int]) -> Items:
+    """Return what takes the items at these places of a sequence, as a tuple."""
+    first = places[0] if places else 0
+    if list(places) == list(range(first, first + len(places))):
+        return itemgetter(slice(first, first + len(places)))
+    return itemgetter(*places)
+
+
+@dataclass(eq=False)
+class Launch:
+    """What calls of one form have in common.
+
+    ``form`` is that of their arrays, for ``_call_form.matches``, which are all of type ``kind``; None where each call has to be
+    looked at. ``changed`` tells what of the captured values has changed. ``fixed`` are the numbers that the program is given
+    beside those of the call, ``writes`` says whether any array is written, ``left_out`` the shapes of the outputs without an array; ``bools`` are arrays of the host that
+    hold bools, which are words on the device.
+    """
+
+    compiled: CompiledKernel
+    device: KomputeDevice
+    changed: Callable[[], str | None]
+    grid: dict[str, Any]
+    fixed: dict[str, int]
+    left_out: dict[str, tuple[int, ...]]
+    bools: frozenset[str] = frozenset()
+    form: Any = None
+    kind: type = np.ndarray
+    writes: bool = True
+
+    def run(
+        self,
+        signature: KernelSignature,
+        arrays: Mapping[str, GivenArray],
+        numbers: Mapping[str, object],
+        options: Mapping[str, Any],
+    ) -> list[Any]:
+        """Run the program; returns what comes back for each array that is written, in order."""
+        inputs = [one.name for one in signature.arrays if one.type.access is not Access.OUT]  # type: ignore[union-attr] # arrays
+        outputs = [one.name for one in signature.arrays if one.type.access.writes]  # type: ignore[union-attr] # the same
+        bools, shapes = self.bools, dict(self.left_out)
+        given = [_as_words(arrays[name]) if name in bools else arrays[name] for name in inputs]
+        targets = tuple([None if name in bools else arrays[name] for name in outputs])
+        for name in bools.difference(inputs):
+            shapes[name] = self.shape(arrays, name)
+        found = self.compiled(
+            *given,
+            push_constants={**self.fixed, **numbers},
+            out=targets if any(one is not None for one in targets) else None,
+            out_shapes=shapes or None,
+            **self.grid,
+            **options,
+        )
+        results = list(found) if len(outputs) > 1 else [found]
+        for place, name in enumerate(outputs):
+            if name in bools:
+                results[place] = _as_bools(results[place], self.shape(arrays, name), arrays[name])
+        return results
+
+    def shape(self, arrays: Mapping[str, GivenArray], name: str) -> tuple[int, ...]:
+        """Return the shape of an array of a call, given or left out."""
+        given = arrays[name]
+        return self.left_out[name] if given is None else given.shape
+
+
+def _as_words(array: GivenArray) -> NDArray[np.uint32]:
+    assert isinstance(array, np.ndarray)  # noqa: S101 -- of the host
+    return array.astype(np.uint32)
+
+
+def _as_bools(found: Any, shape: tuple[int, ...], target: GivenArray) -> Any:  # noqa: ANN401 -- an array or a buffer
+    """Return an output that is words in memory as bools, written to its target; one that stays on the device as words."""
+    if isinstance(found, Buffer):
+        return found.reshape(-1).view(np.uint32).reshape(shape)
+    bools = found.reshape(-1).view(np.uint32).reshape(shape) != 0
+    if target is None:
+        return bools
+    np.copyto(target, bools)  # type: ignore[arg-type] # of the host
+    return target

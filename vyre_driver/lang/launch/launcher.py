@@ -1,0 +1,231 @@
+"""Calls of a kernel: from arrays and numbers to the launch of their form, which is made when it is met first."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from vyre_driver.binding import _call_form
+from vyre_driver.errors import DispatchFailed, InvalidInput
+from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.lang.launch.arguments import constants_of, matched
+from vyre_driver.lang.launch.arrays import check_shapes, check_types, read_array, types_of
+from vyre_driver.lang.launch.default_driver import DEFAULT
+from vyre_driver.lang.launch.extents import ReachFinder, left_out_shapes, pushed_numbers
+from vyre_driver.lang.launch.launch import Launch
+from vyre_driver.lang.launch.scalars import checked
+from vyre_driver.lang.source.parameters import Specialization
+from vyre_driver.lang.types import Access, bool_
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from vyre_driver.driver import Driver
+    from vyre_driver.lang.frontend.translate import TranslatedKernel
+    from vyre_driver.lang.launch.arguments import Given
+    from vyre_driver.lang.launch.arrays import GivenArray
+    from vyre_driver.lang.launch.signatures import ShapeSignature
+    from vyre_driver.lang.launch.specializations import Specializations
+    from vyre_driver.lang.source.parameters import KernelSignature
+    from vyre_driver.lang.types import ScalarType
+    from vyre_driver.runtime.kernel import Kernel as CompiledKernel
+
+    Arrays = dict[str, GivenArray]
+
+_MOST_LAUNCHES = 256  # of one kernel on one driver
+
+
+class Choices(NamedTuple):
+    """What is said of a kernel before it is called: its driver, extent or workgroups (slowest axis first), and constants."""
+
+    driver: Driver | None = None
+    over: tuple[int, ...] | None = None
+    groups: tuple[int, ...] | None = None
+    constants: tuple[tuple[str, Any], ...] = ()
+
+
+class Definition(NamedTuple):
+    """What a kernel is: its name and parameters, its programs, and what its decorator says of shapes and extents."""
+
+    name: str
+    signature: KernelSignature
+    programs: Specializations
+    shapes: ShapeSignature | None = None
+    over: tuple[str, ...] = ()
+    floats: str = "device"
+    bounds: str = "checked"
+
+
+class Launcher:
+    """The launches of one kernel by driver and form; those of a driver go with it."""
+
+    def __init__(self, definition: Definition) -> None:
+        """Have launched nothing."""
+        self._definition = definition
+        self._by_driver: dict[weakref.ref[Driver], dict[object, Launch]] = {}
+        self._compiled: dict[weakref.ref[Driver], dict[int, tuple[TranslatedKernel, CompiledKernel]]] = {}
+
+    def call(self, choices: Choices, given: tuple[object, ...], named: dict[str, object]) -> tuple[Launch, Any]:
+        """Check a call and run it; returns its launch and its result.
+
+        Raises
+        ------
+        InvalidInput
+            If something does not fit.
+        """
+        name, signature = self._definition.name, self._definition.signature
+        one, arrays, numbers = self._matched(given, named)
+        launch = self.launch_of(choices, one, arrays)
+        found = launch.run(signature, arrays, numbers, one.options)
+        by_name = dict(zip([each.name for each in signature.parameters], one.values, strict=True))
+        written = [each.name for each in signature.arrays if each.type.access.writes]  # type: ignore[union-attr] # arrays
+        results = [result if by_name[each] is None else by_name[each] for each, result in zip(written, found, strict=True)]
+        return launch, None if not results else results[0] if len(results) == 1 else tuple(results)
+
+    def bound(self, choices: Choices, given: tuple[object, ...], named: dict[str, object]) -> Any:  # noqa: ANN401 -- a BoundKernel
+        """Bind a kernel to buffers and numbers; raises InvalidInput as ``call``, or where something is no buffer."""
+        name, signature = self._definition.name, self._definition.signature
+        one, arrays, numbers = self._matched(given, named)
+        for each, array in arrays.items():
+            if not isinstance(array, Buffer):
+                raise InvalidInput(
+                    f"{each} of {name} is bound to {'nothing' if array is None else 'an array of the host'}",
+                    fix="make it a buffer: driver.buffer(...) or driver.empty(...)",
+                    parameter=each,
+                )
+        if one.options:
+            raise InvalidInput(
+                f"{name} is bound with the option {next(iter(one.options))!r}", fix="give it to run() or to a call"
+            )
+        launch = self.launch_of(choices, one, arrays)
+        buffers = [arrays[each.name] for each in signature.arrays]
+        return launch.compiled.bind(*buffers, push_constants={**launch.fixed, **numbers}, **launch.grid)  # type: ignore[arg-type] # buffers
+
+    def _matched(
+        self, given: tuple[object, ...], named: dict[str, object]
+    ) -> tuple[Given, Arrays, dict[str, bool | int | float]]:
+        """Return a call as it was given, its arrays, and its numbers."""
+        name, signature = self._definition.name, self._definition.signature
+        one = matched(name, signature, given, named)
+        both = list(zip(signature.parameters, one.values, strict=True))
+        arrays = {each.name: read_array(name, each, value) for each, value in both if each in signature.arrays}
+        numbers = {each.name: checked(name, each, value) for each, value in both if each.name not in arrays}
+        return one, arrays, numbers
+
+    def launch_of(self, choices: Choices, given: Given, arrays: Arrays) -> Launch:
+        """Return the launch of a call's form, made now if there is none."""
+        driver = self._driver_of(choices, arrays)
+        constants = {**dict(choices.constants), **given.constants}
+        key = (
+            tuple([None if one is None else (isinstance(one, Buffer), one.dtype, one.shape) for one in arrays.values()]),
+            repr(sorted(constants.items())),
+            choices.over,
+            choices.groups,
+        )
+        kept = self._by_driver.get(weakref.ref(driver), {})
+        launch = kept.get(key)
+        if launch is not None and launch.changed() is None:
+            return launch
+        launch = self._made(driver, choices, constants, arrays)
+        with self._definition.programs.lock:
+            kept = self._by_driver.setdefault(weakref.ref(driver, self._by_driver.pop), {})
+            kept.pop(key, None)
+            kept[key] = launch
+            while len(kept) > _MOST_LAUNCHES:
+                del kept[next(iter(kept))]
+        return launch
+
+    def _driver_of(self, choices: Choices, arrays: Arrays) -> Driver:
+        """Return the driver of a call: that of its buffers, the one that was chosen, or the default."""
+        name = self._definition.name
+        driver, first = choices.driver, None
+        for each, one in arrays.items():
+            if not isinstance(one, Buffer):
+                continue
+            found: Driver | None = one.device.driver()
+            if found is None:
+                raise DispatchFailed(
+                    f"the driver that {each} of {name} was made by is gone", fix="keep it as long as its buffers"
+                )
+            if driver is not None and found is not driver:
+                whose = f"{first} is" if first is not None else "the kernel was put"
+                raise InvalidInput(
+                    f"{each} of {name} is a buffer of driver {found.number}, and {whose} on driver {driver.number}",
+                    fix="make all buffers of a call by one driver",
+                    parameter=each,
+                    drivers=(found.number, driver.number),
+                )
+            driver, first = found, each
+        return DEFAULT.get() if driver is None else driver
+
+    def _made(self, driver: Driver, choices: Choices, given: Mapping[str, object], arrays: Arrays) -> Launch:
+        """Check the arrays of a call, and compile the program for them."""
+        definition = self._definition
+        name, signature = definition.name, definition.signature
+        types = types_of(name, signature, arrays)
+        elements = {one.name: _element(one.type, types) for one in signature.arrays}
+        check_types(name, signature.arrays, arrays, elements)
+        shapes = {each: one.shape for each, one in arrays.items() if one is not None}
+        sizes = definition.shapes.sizes(name, shapes) if definition.shapes is not None else {}
+        over = self._extent(choices, shapes, sizes)
+        is_over = over is not None and signature.group is None
+        constants = constants_of(name, signature, given)
+        translated = definition.programs.get(Specialization(constants, tuple(types.items()), is_over=is_over))
+        check_shapes(name, translated.ranks, arrays)
+        reach = ReachFinder(name, signature, translated).find(shapes, over, choices.groups)
+        named = None if definition.shapes is None else (definition.shapes, sizes)
+        left_out = left_out_shapes(name, translated, shapes, reach, named)
+        x, y, z = (*reversed(reach.groups), 1, 1)[:3]
+        grid: dict[str, Any] = {"workgroups": (x, y, z)} if x and y and z else {"invocations": 0}
+        fixed = pushed_numbers(signature, translated, {**shapes, **left_out}, reach)
+        compiled = self.compiled(driver, translated)
+        bools = frozenset(each for each, one in elements.items() if one is bool_ and not isinstance(arrays[each], Buffer))
+        launch = Launch(compiled, driver.context.device, translated.captured.changed, grid, fixed, left_out, bools)
+        if not bools and x and y and z:
+            _make_plain(launch, signature, arrays)
+        return launch
+
+    def _extent(
+        self, choices: Choices, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]
+    ) -> tuple[int, ...] | None:
+        """Return what a call goes over if that is said: by ``.over`` or ``.groups``, else by the decorator."""
+        definition = self._definition
+        if choices.over is not None or choices.groups is not None or not definition.over:
+            return choices.over
+        if definition.over[0] in shapes:
+            return shapes[definition.over[0]]
+        missing = [axis for axis in definition.over if axis not in sizes]
+        if missing:
+            raise InvalidInput(
+                f"{definition.name} goes over {missing[0]!r}, which no array that is given has",
+                fix="pass the array, or say the extent: .over(...)",
+            )
+        return tuple(sizes[axis] for axis in definition.over)
+
+    def compiled(self, driver: Driver, translated: TranslatedKernel) -> CompiledKernel:
+        """Return a program compiled for a driver; raises as ``Driver.compile``."""
+        with self._definition.programs.lock:
+            kept = self._compiled.setdefault(weakref.ref(driver, self._compiled.pop), {})
+            found = kept.get(id(translated))
+            if found is None:
+                from vyre_driver.target.config import ProgramConfig  # late: most processes compile nothing
+
+                config = ProgramConfig(floats=self._definition.floats, bounds=self._definition.bounds)  # type: ignore[arg-type]
+                found = kept[id(translated)] = translated, driver.compile(translated.program, config=config)
+            return found[1]
+
+
+def _element(kind: Any, types: Mapping[str, ScalarType]) -> ScalarType:  # noqa: ANN401 -- an ArrayType
+    element = kind.element
+    return types[element.__name__] if hasattr(element, "__constraints__") else element  # type: ignore[no-any-return]
+
+
+def _make_plain(launch: Launch, signature: KernelSignature, arrays: Arrays) -> None:
+    """Let calls of this form be handed over as they are, where all arrays are given and of one kind."""
+    kinds = {type(one) for one in arrays.values()}
+    if kinds == {np.ndarray} or kinds == {Buffer}:
+        launch.kind = kinds.pop()
+        launch.form = _call_form.call_form(tuple(arrays.values()), None, None, launch.kind)
+        launch.writes = any(one.type.access is not Access.IN for one in signature.arrays)  # type: ignore[union-attr] # arrays

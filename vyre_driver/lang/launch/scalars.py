@@ -1,0 +1,81 @@
+"""The numbers of a call, held against the types of a kernel's parameters."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from vyre_driver.errors import InvalidInput, with_article
+from vyre_driver.lang.types import Kind, ScalarType
+
+if TYPE_CHECKING:
+    from vyre_driver.lang.source.parameters import Parameter
+
+_LARGEST = float(np.finfo(np.float32).max)
+_ROUNDS_UP = _LARGEST + 2.0**103  # from here on the nearest f32 is infinite
+
+
+def checked(kernel: str, parameter: Parameter, value: object) -> bool | int | float:
+    """Return a number that a call gives for a parameter, as Python's own.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no number, of a kind that the type has not, or out of its range.
+    """
+    scalar = parameter.type
+    assert isinstance(scalar, ScalarType)  # noqa: S101 -- the caller looks at numbers alone
+    what = f"{parameter.name} of {kernel}"
+    found = value.item() if isinstance(value, (np.generic, np.ndarray)) and not value.ndim else value
+    if not isinstance(found, (bool, int, float)):
+        raise InvalidInput(
+            f"{what} is of type {type(value).__name__}, and takes {with_article(str(scalar))}",
+            fix="give a number",
+            parameter=parameter.name,
+        )
+    if scalar.kind is Kind.BOOL:
+        return _as_bool(what, parameter, found)
+    if isinstance(found, bool):
+        raise InvalidInput(
+            f"{what} is {found}, and takes {with_article(str(scalar))}",
+            fix=f"give {int(found)}, or annotate it bool_",
+            parameter=parameter.name,
+        )
+    return _as_float(what, parameter, found) if scalar.kind is Kind.FLOAT else _as_whole(what, parameter, scalar, found)
+
+
+def _as_bool(what: str, parameter: Parameter, found: float) -> bool:
+    if not isinstance(found, bool):
+        raise InvalidInput(f"{what} is {found}, and takes a bool", fix="give True or False", parameter=parameter.name)
+    return found
+
+
+def _as_float(what: str, parameter: Parameter, found: float) -> float:
+    if (isinstance(found, int) or math.isfinite(found)) and abs(found) >= _ROUNDS_UP:
+        raise InvalidInput(
+            f"{what} is {found:.6g}, and the largest f32 is {_LARGEST:.6g}"
+            if isinstance(found, float)
+            else f"{what} is over {_LARGEST:.6g}, the largest f32",
+            fix="give a smaller number, or math.inf",
+            parameter=parameter.name,
+        )
+    return float(found)
+
+
+def _as_whole(what: str, parameter: Parameter, scalar: ScalarType, found: float) -> int:
+    if isinstance(found, float):
+        raise InvalidInput(
+            f"{what} is the float {found!r}, and takes {with_article(str(scalar))}",
+            fix="give int(...), or annotate it f32",
+            parameter=parameter.name,
+        )
+    low, high = scalar.bounds
+    if not low <= found <= high:
+        raise InvalidInput(
+            f"{what} is {found}, and {with_article(str(scalar))} holds {low} to {high}",
+            fix="give a number in that range",
+            parameter=parameter.name,
+        )
+    return found

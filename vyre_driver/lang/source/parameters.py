@@ -1,0 +1,226 @@
+"""What a kernel takes: its parameters by their annotations, and what of them a program is made for.
+
+Annotations are read where the function is defined. Those that are text (``from __future__ import annotations``) are looked up
+name by name among the function's own, those of its module and of the functions around it; nothing is executed for that.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from vyre_driver.errors import KernelSourceError, KernelTypeError
+from vyre_driver.lang.source.text import FunctionSource
+from vyre_driver.lang.types import COMPUTED, ArrayType, ConstType, GroupType, Index, ScalarType
+
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Mapping
+
+_NO_DEFAULT = object()
+_FORMS = "In[f32], Out[f32], InOut[f32], f32, i32, Index or Const[int]"
+_MOST_AXES = 3
+_CONSTANTS = (bool, int, float)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter: its name and annotation; ``default`` is that of a constant."""
+
+    name: str
+    type: ArrayType | ScalarType | ConstType
+    default: object = _NO_DEFAULT
+
+    @property
+    def has_default(self) -> bool:
+        """Whether a call may leave it out."""
+        return self.default is not _NO_DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSignature:
+    """The parameters of a kernel: ``indexes`` or ``group`` in front, then what a call gives, then constants by keyword."""
+
+    indexes: tuple[str, ...]
+    group: tuple[str, GroupType] | None
+    parameters: tuple[Parameter, ...]
+    constants: tuple[Parameter, ...]
+
+    @property
+    def arrays(self) -> tuple[Parameter, ...]:
+        """The parameters that are arrays."""
+        return tuple(one for one in self.parameters if isinstance(one.type, ArrayType))
+
+    @property
+    def scalars(self) -> tuple[Parameter, ...]:
+        """The parameters that are numbers."""
+        return tuple(one for one in self.parameters if isinstance(one.type, ScalarType))
+
+    @property
+    def type_variables(self) -> tuple[TypeVar, ...]:
+        """The variables of a generic kernel, in order."""
+        found = [one.type.element for one in self.parameters if isinstance(one.type, ArrayType)]
+        return tuple(dict.fromkeys(one for one in found if isinstance(one, TypeVar)))
+
+
+@dataclass(frozen=True, slots=True)
+class Specialization:
+    """What one program of a kernel is made for: values of its constants, and types for its type variables, by name.
+
+    ``is_over`` says that each call gives how far the indices go, which is no further than any array that they are used on.
+    """
+
+    constants: tuple[tuple[str, bool | int | float], ...] = ()
+    types: tuple[tuple[str, ScalarType], ...] = ()
+    debug: bool = False
+    is_over: bool = False
+
+    def element(self, array: ArrayType) -> ScalarType:
+        """Return the type of an array's elements."""
+        if isinstance(array.element, ScalarType):
+            return array.element
+        return dict(self.types)[array.element.__name__]
+
+
+def signature_of(function: types.FunctionType, local: Mapping[str, object] | None = None) -> KernelSignature:
+    """Return what a kernel takes; ``local`` are the names at the place where it is defined.
+
+    Raises
+    ------
+    KernelTypeError
+        If a parameter has no annotation, or one that is none of the language's.
+    """
+    code = function.__code__
+    if code.co_flags & 0x0C:
+        raise KernelTypeError(
+            f"{function.__name__!r} takes *args or **kwargs, and a kernel has a fixed number of parameters",
+            fix="name each of them",
+            function=function.__name__,
+        )
+    positional, keyword = code.co_varnames[: code.co_argcount], code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
+    annotations = _annotations(function, local or {})
+    given = [(name, annotations.get(name)) for name in positional]
+    indexes = tuple(name for name, found in given if found is Index)
+    groups = [(name, found) for name, found in given if isinstance(found, GroupType)]
+    _check_leading(function, [name for name, _ in given], indexes, groups)
+    rest = given[len(indexes) + len(groups) :]
+    parameters = tuple(_parameter(function, name, found) for name, found in rest)
+    if function.__defaults__:
+        name = positional[-len(function.__defaults__)]
+        raise _refuse(
+            function,
+            name,
+            f"parameter {name!r} has a default",
+            "make it a Const that is keyword only, or leave the default out",
+        )
+    defaults = function.__kwdefaults__ or {}
+    constants = tuple(_constant(function, name, annotations.get(name), defaults.get(name, _NO_DEFAULT)) for name in keyword)
+    return KernelSignature(indexes, groups[0] if groups else None, parameters, constants)
+
+
+def _check_leading(
+    function: types.FunctionType, names: list[str], indexes: tuple[str, ...], groups: list[tuple[str, GroupType]]
+) -> None:
+    """Check that indices, or one workgroup, stand in front, and that there are as many as a grid has axes."""
+    name = (names or ["?"])[0]
+    if not indexes and not groups:
+        raise _refuse(function, name, f"{function.__name__!r} has no Index and no Group", "begin its parameters with i: Index")
+    if indexes and groups:
+        raise _refuse(function, groups[0][0], "a kernel has Index parameters or a Group, not both", "use the group's index")
+    if len(groups) > 1:
+        raise _refuse(function, groups[1][0], "a kernel has one Group", "leave the other out")
+    leading = tuple(names[: len(indexes) + len(groups)])
+    if leading != (indexes or tuple(one for one, _ in groups)):
+        late = next(one for one in (*indexes, *(one for one, _ in groups)) if one not in leading)
+        raise _refuse(function, late, f"parameter {late!r} stands behind others", "put Index and Group parameters first")
+    axes = len(indexes) or len(groups[0][1].sizes)
+    if axes > _MOST_AXES:
+        raise _refuse(
+            function, name, f"a grid has {_MOST_AXES} axes, and {function.__name__!r} has {axes}", "compute the others of these"
+        )
+
+
+def _parameter(function: types.FunctionType, name: str, found: object) -> Parameter:
+    if found is None:
+        raise _refuse(function, name, f"parameter {name!r} has no type", f"write {name}: {_FORMS}")
+    if isinstance(found, ConstType):
+        raise _refuse(
+            function, name, f"the constant {name!r} is given by position", "put a * before it: constants are keyword only"
+        )
+    if isinstance(found, ScalarType) and found not in COMPUTED:
+        raise _refuse(function, name, f"parameter {name!r} is {found}, which is a type of arrays", "use i32, u32, f32 or bool_")
+    if isinstance(found, (ArrayType, ScalarType)) and _is_element(found):
+        return Parameter(name, found)
+    raise _refuse(function, name, f"parameter {name!r} is annotated {found!r}", f"use {_FORMS}")
+
+
+def _is_element(found: ArrayType | ScalarType) -> bool:
+    if isinstance(found, ScalarType):
+        return True
+    rank = found.rank
+    return isinstance(found.element, (ScalarType, TypeVar)) and (
+        rank is None or (isinstance(rank, int) and 0 < rank <= _MOST_AXES + 1)
+    )
+
+
+def _constant(function: types.FunctionType, name: str, found: object, default: object) -> Parameter:
+    if not isinstance(found, ConstType) or found.type not in _CONSTANTS:
+        raise _refuse(
+            function, name, f"the keyword {name!r} is annotated {found!r}", "use Const[int], Const[float] or Const[bool]"
+        )
+    return Parameter(name, found, default)
+
+
+def _refuse(function: types.FunctionType, name: str, problem: str, fix: str) -> KernelTypeError:
+    """Raise KernelTypeError, with the place of a parameter where the source is at hand."""
+    frames: list[tuple[str, str, int, str, int, int]] = []
+    try:
+        source = FunctionSource.of(function)
+    except KernelSourceError:
+        source = None
+    if source is not None:
+        arguments = source.arguments
+        for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+            if one.arg == name:
+                text = source.line(one.lineno)
+                start = len(text.encode()[: one.col_offset].decode(errors="replace"))
+                frames = [(source.name, source.filename, one.lineno, text, start, start + len(one.arg))]
+    return KernelTypeError(problem, fix=fix, frames=frames, parameter=name)
+
+
+def _annotations(function: types.FunctionType, local: Mapping[str, object]) -> dict[str, object]:
+    return {name: _resolved(function, found, local) for name, found in function.__annotations__.items() if name != "return"}
+
+
+def _resolved(function: types.FunctionType, found: object, local: Mapping[str, object]) -> object:
+    if not isinstance(found, str):
+        return found
+    try:
+        return _looked_up(ast.parse(found, mode="eval").body, _names_of(function, local))
+    except (SyntaxError, LookupError, TypeError, AttributeError):
+        return found  # which is no annotation of the language, and is refused by name
+
+
+def _names_of(function: types.FunctionType, local: Mapping[str, object]) -> dict[str, object]:
+    closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    cells = {name: cell.cell_contents for name, cell in closure.items() if cell != type(cell)()}
+    constants = {name: name for name in (function.__kwdefaults__ or {})}
+    return {**vars(sys.modules["builtins"]), **function.__globals__, **local, **cells, **constants}
+
+
+def _looked_up(node: ast.expr, names: Mapping[str, object]) -> Any:  # noqa: ANN401 -- whatever the names stand for
+    """Return what an annotation of names, attributes and subscripts stands for."""
+    match node:
+        case ast.Name(name):
+            return names[name]
+        case ast.Constant(value):
+            return _looked_up(ast.parse(value, mode="eval").body, names) if isinstance(value, str) else value
+        case ast.Attribute(owner, name):
+            return getattr(_looked_up(owner, names), name)
+        case ast.Tuple(items):
+            return tuple(_looked_up(item, names) for item in items)
+        case ast.Subscript(owner, item):
+            return _looked_up(owner, names)[_looked_up(item, names)]
+    raise LookupError(ast.dump(node))

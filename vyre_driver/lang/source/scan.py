@@ -1,0 +1,67 @@
+"""What can be told of a function before it is translated: the names that it assigns, and how it uses its arrays."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from vyre_driver.lang.source.text import FunctionSource
+
+
+def assigned_names(source: FunctionSource) -> frozenset[str]:
+    """Return the variables of a function: its parameters, and all that it assigns."""
+    arguments = source.arguments
+    names = {one.arg for one in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    return frozenset(names | stored_names(source.body))
+
+
+def stored_names(statements: Iterable[ast.stmt]) -> frozenset[str]:
+    """Return the names that statements assign, without those of functions inside."""
+    return frozenset(_stored(statements))
+
+
+def _stored(statements: Iterable[ast.AST]) -> Iterator[str]:
+    waiting: list[ast.AST] = list(statements)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                yield node.id
+        elif not isinstance(node, ast.Lambda):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def jumps_within(statements: Iterable[ast.stmt], kind: type[ast.stmt]) -> bool:
+    """Whether a jump of this kind stands in statements, not in a loop of their own."""
+    for statement in statements:
+        if isinstance(statement, kind):
+            return True
+        if isinstance(statement, ast.If) and (jumps_within(statement.body, kind) or jumps_within(statement.orelse, kind)):
+            return True
+    return False
+
+
+def ranks_within(statements: Iterable[ast.stmt], arrays: frozenset[str]) -> dict[str, int]:
+    """Return how many axes arrays have by how they are used: in subscripts, and where their shape is unpacked."""
+    ranks: dict[str, int] = {}
+    for statement in statements:
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id in arrays:
+                ranks.setdefault(node.value.id, len(node.slice.elts) if isinstance(node.slice, ast.Tuple) else 1)
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
+                name = _shape_of(node.value)
+                if name in arrays:
+                    ranks.setdefault(str(name), len(node.targets[0].elts))
+    return ranks
+
+
+def _shape_of(node: ast.expr) -> str | None:
+    """Return the name of the array whose shape an expression is."""
+    if isinstance(node, ast.Attribute) and node.attr == "shape" and isinstance(node.value, ast.Name):
+        return node.value.id
+    return None

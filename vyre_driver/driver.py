@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from vyre_driver import settings
 from vyre_driver.binding.arguments import as_array, check_switch
@@ -203,7 +203,8 @@ class Driver:
             if isinstance(module, SpirvModule):
                 return self._compile_module(module, constants, config, space, began)
             give = getattr(module, "__vyre_program__", None)
-            return self._compile_program(module if give is None else give(), constants, config, space, began)
+            program: Any = module if give is None else give()  # which is checked below
+            return self._compile_program(program, constants, config, space, began)
         except Exception as error:
             self.events.failed(EventKind.COMPILE, error, time.perf_counter_ns() - began)
             raise

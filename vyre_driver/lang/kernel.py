@@ -3,44 +3,56 @@
 from __future__ import annotations
 
 import functools
-import types
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.binding import _call_form
-from vyre_driver.errors import InvalidInput
-from vyre_driver.lang.launch.default_driver import DEFAULT
+from vyre_driver.display.line import one_line
+from vyre_driver.errors import InvalidInput, InvalidPushConstant
+from vyre_driver.lang.launch.arguments import constants_of
+from vyre_driver.lang.launch.choices import Choices, chosen_constants, chosen_extent
 from vyre_driver.lang.launch.launch import ArgumentPlaces
-from vyre_driver.lang.launch.launcher import Choices, Definition, Launcher
+from vyre_driver.lang.launch.launcher import Launcher
+from vyre_driver.lang.source.parameters import Specialization
+from vyre_driver.lang.types import ScalarType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import types
+    from collections.abc import Callable, Mapping
 
-    from vyre_driver.kompute.device import KomputeDevice
+    from vyre_driver.driver import Driver
+    from vyre_driver.ir.program import Program
+    from vyre_driver.lang.frontend.translate import TranslatedKernel
     from vyre_driver.lang.launch.launch import Launch
+    from vyre_driver.lang.launch.launcher import Definition
+    from vyre_driver.runtime.bound import BoundKernel
 
 _MOST_CHOICES = 64
-
-
-def _no_launch() -> None:
-    return None
 
 
 class Kernel:
     """A kernel that is written as a Python function; called with arrays it runs on a device. Made by :func:`kernel`.
 
-    ``on``, ``over``, ``groups`` and ``with_`` give the same kernel with something said beforehand.
+    ``on``, ``over``, ``groups`` and ``with_`` give the same kernel with something said beforehand. May be called from several
+    threads.
     """
 
-    def __init__(self, function: types.FunctionType, definition: Definition) -> None:
+    def __init__(
+        self,
+        function: types.FunctionType,
+        definition: Definition,
+        choices: Choices | None = None,
+        launcher: Launcher | None = None,
+    ) -> None:
         """Wrap a function; made by :func:`kernel`."""
         functools.update_wrapper(self, function)
         self.function = function
+        """The function as it was written."""
         self.definition = definition
-        self._launcher = Launcher(definition)
+        """Its name and parameters, and what the decorator says."""
+        self._choices = Choices() if choices is None else choices
+        self._launcher = Launcher(definition) if launcher is None else launcher
         self._places = ArgumentPlaces(definition.signature)
-        self._choices = Choices()
-        self._device: KomputeDevice | None = None
-        self._whole = self
         self._chosen: dict[object, Kernel] = {}
         self._last: Callable[[], Launch | None] = _no_launch
 
@@ -48,8 +60,8 @@ class Kernel:
         """Run the kernel; what is given for ``Out`` and ``InOut`` is written in place and returned.
 
         An ``Out`` that is left out is made: a numpy array, or a buffer where all arrays that are given are buffers. Numbers are
-        given by position or name, constants by name, as are ``timeout``, ``strict`` and ``label`` (``Kernel`` of the runtime).
-        A call in which an array has no elements runs nothing.
+        given by position or name, constants by name, as are ``timeout``, ``strict`` and ``label``
+        (:meth:`vyre_driver.runtime.kernel.Kernel.__call__`). A call in which an array has no elements runs nothing.
 
         Raises
         ------
@@ -64,26 +76,133 @@ class Kernel:
         if last is not None and not named and len(given) == self._places.count:
             places = self._places
             arrays = places.arrays(given)
-            if _call_form.matches(last.form, arrays, None, None, last.kind) and last.changed() is None:
-                if last.kind is not _ARRAY:
-                    device = arrays[0].device
+            if _call_form.matches(last.form, arrays, None, None, last.kind) and last.is_current(arrays, self._choices.driver):
+                try:
+                    last.run_again(places, given)
+                except (InvalidInput, InvalidPushConstant):
+                    pass  # nothing has run: below it is said in the words of this kernel
                 else:
-                    device = DEFAULT.device if self._device is None else self._device
-                if device is last.device:
-                    numbers = dict(zip(places.names, places.numbers(given), strict=True))
-                    numbers.update(last.fixed)
-                    try:
-                        return last.compiled(
-                            *places.inputs(given),
-                            push_constants=numbers,
-                            out=places.outputs(given) if last.writes else None,
-                            **last.grid,
-                        )
-                    except InvalidInput:
-                        pass  # nothing has run: below it is said in the words of this kernel
-                    except _InvalidPushConstant:
-                        pass
+                    return places.result(given)
         launch, result = self._launcher.call(self._choices, given, named)
-        if launch.form is not None:
-            self._last = _reference(launch)
+        self._last = launch.reference
         return result
+
+    def bind(self, /, *given: Any, **named: Any) -> BoundKernel:  # noqa: ANN401 -- buffers and numbers
+        """Bind resident buffers and numbers, and record the dispatch: ``run()``, ``submit()``, into ``driver.batch()``.
+
+        Every array is given, and is a buffer. ``set(a=3.0)`` of what is returned replaces numbers without recording anew.
+
+        Raises
+        ------
+        InvalidInput
+            As a call, and where something is no buffer.
+        KernelSourceError
+            If the function cannot be translated.
+        VyreError
+            What the driver raises.
+        """
+        found: BoundKernel = self._launcher.bound(self._choices, given, named)
+        return found
+
+    def on(self, driver: Driver) -> Kernel:
+        """Return this kernel on a driver, instead of that of its buffers or the default one."""
+        return self._with(self._choices._replace(driver=driver))
+
+    def over(self, *extent: int) -> Kernel:
+        """Return this kernel with how far its indices go: elements along each axis, slowest first as its parameters.
+
+        Raises
+        ------
+        InvalidInput
+            If the kernel has another number of axes, or an extent is no whole number of 0 or more.
+        """
+        return self._with(self._choices._replace(over=chosen_extent(self.definition, "over", extent), groups=None))
+
+    def groups(self, *count: int) -> Kernel:
+        """Return this kernel with how many workgroups run along each axis, slowest first.
+
+        Raises
+        ------
+        InvalidInput
+            If the kernel has no Group or another number of axes, or a count is no whole number of 0 or more.
+        """
+        return self._with(self._choices._replace(groups=chosen_extent(self.definition, "groups", count), over=None))
+
+    def with_(self, **constants: bool | float) -> Kernel:
+        """Return this kernel with values for its constants.
+
+        Raises
+        ------
+        InvalidInput
+            If it has no such constant, or a value is of another type.
+        """
+        merged = chosen_constants(self.definition, self._choices.constants, constants)
+        return self._with(self._choices._replace(constants=merged))
+
+    def program(self, **given: bool | float | ScalarType) -> Program:
+        """Return the program of the kernel, for values of its constants and types for its type variables, by name.
+
+        Raises
+        ------
+        InvalidInput
+            If a constant without a default, or a type variable, is not given.
+        KernelSourceError
+            If the function cannot be translated.
+        """
+        return self.translated(**given).program
+
+    __vyre_program__ = program
+
+    def translated(self, **given: bool | float | ScalarType) -> TranslatedKernel:
+        """Return what the kernel is translated to, arguments and errors as of ``program``."""
+        return self.definition.programs.get(self.specialization(given))
+
+    def specialization(self, given: Mapping[str, bool | float | ScalarType]) -> Specialization:
+        """Return what a program is made for, by constants and types by name; raises InvalidInput as ``program``."""
+        definition = self.definition
+        kinds = {name: one for name, one in given.items() if isinstance(one, ScalarType)}
+        values = {name: one for name, one in given.items() if name not in kinds}
+        merged = dict(chosen_constants(definition, self._choices.constants, values))
+        types_ = [one.__name__ for one in definition.signature.type_variables]
+        for name in types_:
+            if name not in kinds:
+                raise InvalidInput(
+                    f"{definition.name} was not given its type {name!r}", fix=f"give {name}=f32 or another", parameter=name
+                )
+        for name in kinds:
+            if name not in types_:
+                raise InvalidInput(
+                    f"{definition.name} has no type variable {name!r}",
+                    fix=f"name {', '.join(map(repr, types_)) or 'none'}",
+                    parameter=name,
+                )
+        constants = constants_of(definition.name, definition.signature, merged)
+        is_over = definition.signature.group is None and self._choices.over is not None
+        return Specialization(constants, tuple((name, kinds[name]) for name in types_), is_over=is_over)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """What a call takes: the function's parameters without the leading ones that the device counts."""
+        found = inspect.signature(self.function)
+        leading = len(self.definition.signature.indexes) or 1
+        return found.replace(parameters=list(found.parameters.values())[leading:])
+
+    def _with(self, choices: Choices) -> Kernel:
+        """Return the kernel with these choices; the same one each time that no driver is said: its calls stay proven."""
+        found = self._chosen.get(choices.key)
+        if found is None:
+            found = Kernel(self.function, self.definition, choices, self._launcher)
+            found._chosen = self._chosen
+            if choices.driver is None:  # which a kernel of a module would keep open
+                while len(self._chosen) >= _MOST_CHOICES:
+                    self._chosen.pop(next(iter(self._chosen)), None)
+                found = self._chosen.setdefault(choices.key, found)
+        return found
+
+    def __repr__(self) -> str:
+        """Return its name and parameters on one line."""
+        return one_line("lang.Kernel", f"{self.definition.name}{self.__signature__}", *self._choices.shown())
+
+
+def _no_launch() -> None:
+    return None

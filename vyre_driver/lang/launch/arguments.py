@@ -77,11 +77,12 @@ def constants_of(kernel: str, signature: KernelSignature, given: Mapping[str, ob
                 fix=f"give {one.name}= in the call, or give it a default",
                 parameter=one.name,
             )
-        found.append((one.name, _constant(kernel, one, given.get(one.name, one.default))))
+        found.append((one.name, checked_constant(kernel, one, given.get(one.name, one.default))))
     return tuple(found)
 
 
-def _constant(kernel: str, parameter: Parameter, value: object) -> Constant:
+def checked_constant(kernel: str, parameter: Parameter, value: object) -> Constant:
+    """Return the value of a constant, of the type that it is annotated with; raises InvalidInput."""
     assert isinstance(parameter.type, ConstType)  # noqa: S101 -- a constant
     kind = parameter.type.type
     if hasattr(value, "item") and not getattr(value, "ndim", 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.lang.launch.default_driver import DEFAULT
 from vyre_driver.lang.types import Access, ArrayType
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from vyre_driver.driver import Driver
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.lang.launch.arrays import GivenArray
     from vyre_driver.lang.source.parameters import KernelSignature
@@ -40,11 +43,16 @@ class ArgumentPlaces:
         self.names = tuple(one.name for one in signature.scalars)
         self.count = len(signature.parameters)
 
+    def result(self, given: Sequence[Any]) -> Any:  # noqa: ANN401 -- nothing, an array, or a tuple of them
+        """Return what a call returns that was given all its arrays: those that it writes."""
+        outputs = self.outputs(given)
+        return outputs[0] if len(outputs) == 1 else outputs or None
+
 
 def _items(places: Sequence[int]) -> Items:
     """Return what takes the items at these places of a sequence, as a tuple."""
     first = places[0] if places else 0
-    if list(places) == list(range(first, first + len(places))):
+    if tuple(places) == tuple(range(first, first + len(places))):
         return itemgetter(slice(first, first + len(places)))
     return itemgetter(*places)
 
@@ -55,8 +63,8 @@ class Launch:
 
     ``form`` is that of their arrays, for ``_call_form.matches``, which are all of type ``kind``; None where each call has to be
     looked at. ``changed`` tells what of the captured values has changed. ``fixed`` are the numbers that the program is given
-    beside those of the call, ``writes`` says whether any array is written, ``left_out`` the shapes of the outputs without an array; ``bools`` are arrays of the host that
-    hold bools, which are words on the device.
+    beside those of the call, ``writes`` says whether any array is written, ``left_out`` has the shapes of the outputs without
+    an array; ``bools`` are arrays of the host that hold bools, which are words on the device.
     """
 
     compiled: CompiledKernel
@@ -70,6 +78,27 @@ class Launch:
     kind: type = np.ndarray
     writes: bool = True
 
+    @property
+    def reference(self) -> Callable[[], Launch | None]:
+        """What gives this launch while its driver lives, and nothing where each call has to be looked at."""
+        return _no_launch if self.form is None else weakref.ref(self)
+
+    def is_current(self, arrays: tuple[Any, ...], driver: Driver | None) -> bool:
+        """Whether arrays of the form belong to its device, which is open, and nothing that was captured has changed."""
+        host = DEFAULT.device if driver is None else driver.context.device
+        device = arrays[0].device if self.kind is Buffer else host
+        return device is self.device and not device.in_use.closed and self.changed() is None
+
+    def run_again(self, places: ArgumentPlaces, given: Sequence[Any]) -> None:
+        """Run the program for a call of the form."""
+        numbers = dict(zip(places.names, places.numbers(given), strict=True))
+        numbers.update(self.fixed)
+        if self.kind is Buffer:
+            self.compiled(*places.arrays(given), push_constants=numbers, **self.grid)
+            return
+        out = places.outputs(given) if self.writes else None
+        self.compiled(*places.inputs(given), push_constants=numbers, out=out, **self.grid)
+
     def run(
         self,
         signature: KernelSignature,
@@ -81,13 +110,17 @@ class Launch:
         inputs = [one.name for one in signature.arrays if one.type.access is not Access.OUT]  # type: ignore[union-attr] # arrays
         outputs = [one.name for one in signature.arrays if one.type.access.writes]  # type: ignore[union-attr] # the same
         bools, shapes = self.bools, dict(self.left_out)
+        numbers = {**self.fixed, **numbers}
+        if all(isinstance(one, Buffer) for one in arrays.values()):
+            self.compiled(*arrays.values(), push_constants=numbers, **self.grid, **options)
+            return [arrays[name] for name in outputs]
         given = [_as_words(arrays[name]) if name in bools else arrays[name] for name in inputs]
         targets = tuple([None if name in bools else arrays[name] for name in outputs])
         for name in bools.difference(inputs):
             shapes[name] = self.shape(arrays, name)
         found = self.compiled(
             *given,
-            push_constants={**self.fixed, **numbers},
+            push_constants=numbers,
             out=targets if any(one is not None for one in targets) else None,
             out_shapes=shapes or None,
             **self.grid,
@@ -119,3 +152,7 @@ def _as_bools(found: Any, shape: tuple[int, ...], target: GivenArray) -> Any:  #
         return bools
     np.copyto(target, bools)  # type: ignore[arg-type] # of the host
     return target
+
+
+def _no_launch() -> None:
+    return None

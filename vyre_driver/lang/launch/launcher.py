@@ -17,7 +17,7 @@ from vyre_driver.lang.launch.extents import ReachFinder, left_out_shapes, pushed
 from vyre_driver.lang.launch.launch import Launch
 from vyre_driver.lang.launch.scalars import checked
 from vyre_driver.lang.source.parameters import Specialization
-from vyre_driver.lang.types import Access, bool_
+from vyre_driver.lang.types import Access, ScalarType, bool_
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,24 +26,15 @@ if TYPE_CHECKING:
     from vyre_driver.lang.frontend.translate import TranslatedKernel
     from vyre_driver.lang.launch.arguments import Given
     from vyre_driver.lang.launch.arrays import GivenArray
+    from vyre_driver.lang.launch.choices import Choices
     from vyre_driver.lang.launch.signatures import ShapeSignature
     from vyre_driver.lang.launch.specializations import Specializations
     from vyre_driver.lang.source.parameters import KernelSignature
-    from vyre_driver.lang.types import ScalarType
     from vyre_driver.runtime.kernel import Kernel as CompiledKernel
 
     Arrays = dict[str, GivenArray]
 
 _MOST_LAUNCHES = 256  # of one kernel on one driver
-
-
-class Choices(NamedTuple):
-    """What is said of a kernel before it is called: its driver, extent or workgroups (slowest axis first), and constants."""
-
-    driver: Driver | None = None
-    over: tuple[int, ...] | None = None
-    groups: tuple[int, ...] | None = None
-    constants: tuple[tuple[str, Any], ...] = ()
 
 
 class Definition(NamedTuple):
@@ -75,7 +66,7 @@ class Launcher:
         InvalidInput
             If something does not fit.
         """
-        name, signature = self._definition.name, self._definition.signature
+        signature = self._definition.signature
         one, arrays, numbers = self._matched(given, named)
         launch = self.launch_of(choices, one, arrays)
         found = launch.run(signature, arrays, numbers, one.options)
@@ -212,20 +203,20 @@ class Launcher:
             if found is None:
                 from vyre_driver.target.config import ProgramConfig  # late: most processes compile nothing
 
-                config = ProgramConfig(floats=self._definition.floats, bounds=self._definition.bounds)  # type: ignore[arg-type]
+                config = ProgramConfig(floats=self._definition.floats, bounds=self._definition.bounds)
                 found = kept[id(translated)] = translated, driver.compile(translated.program, config=config)
             return found[1]
 
 
 def _element(kind: Any, types: Mapping[str, ScalarType]) -> ScalarType:  # noqa: ANN401 -- an ArrayType
     element = kind.element
-    return types[element.__name__] if hasattr(element, "__constraints__") else element  # type: ignore[no-any-return]
+    return element if isinstance(element, ScalarType) else types[element.__name__]
 
 
 def _make_plain(launch: Launch, signature: KernelSignature, arrays: Arrays) -> None:
     """Let calls of this form be handed over as they are, where all arrays are given and of one kind."""
     kinds = {type(one) for one in arrays.values()}
-    if kinds == {np.ndarray} or kinds == {Buffer}:
+    if kinds in ({np.ndarray}, {Buffer}):
         launch.kind = kinds.pop()
         launch.form = _call_form.call_form(tuple(arrays.values()), None, None, launch.kind)
         launch.writes = any(one.type.access is not Access.IN for one in signature.arrays)  # type: ignore[union-attr] # arrays

@@ -65,7 +65,7 @@ def _as_float(what: str, parameter: Parameter, found: float) -> float:
 
 
 def _as_whole(what: str, parameter: Parameter, scalar: ScalarType, found: float) -> int:
-    if isinstance(found, float):
+    if not isinstance(found, int):
         raise InvalidInput(
             f"{what} is the float {found!r}, and takes {with_article(str(scalar))}",
             fix="give int(...), or annotate it f32",

@@ -1,0 +1,152 @@
+"""The decorator that makes a kernel of a Python function."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+import types
+from typing import TYPE_CHECKING, Any
+
+from vyre_driver.errors import KernelSyntaxError, KernelTypeError
+from vyre_driver.lang.kernel import Kernel
+from vyre_driver.lang.launch.launcher import Definition
+from vyre_driver.lang.launch.signatures import parsed, with_ranks
+from vyre_driver.lang.launch.specializations import Specializations
+from vyre_driver.lang.source.parameters import signature_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_CHOICES = {"floats": ("device", "exact", "fast"), "bounds": ("checked", "robust")}
+
+
+class KernelDecorator:
+    """Makes kernels: :data:`kernel` is the only one. ``@kernel``, or ``@kernel(floats="exact")``."""
+
+    def __call__(
+        self,
+        function: Callable[..., None] | None = None,
+        /,
+        *,
+        signature: str | None = None,
+        over: str | None = None,
+        floats: str = "device",
+        bounds: str = "checked",
+    ) -> Kernel | Callable[[Callable[..., None]], Kernel]:
+        """Make a kernel of a function, whose parameters say by their annotations what it takes.
+
+        Parameters
+        ----------
+        function
+            The function; without it a decorator is returned.
+        signature
+            Shapes of the arrays as numpy's generalized functions have them, ``"(m,k),(k,n)->(m,n)"``: axes of one name have one
+            length, and outputs that a call leaves out are made with theirs.
+        over
+            What the kernel goes over: the name of an array, or of axes of the signature (``"m, n"``). Without it, what its
+            indices are used on.
+        floats
+            ``"device"``: each operation as the device has it; ``"exact"``: bit for bit as the reference interpreter computes;
+            ``"fast"``: products and sums may be joined.
+        bounds
+            ``"checked"``: accesses out of range give 0 and do nothing; ``"robust"``: they are left to the device's robust
+            buffer access.
+
+        Raises
+        ------
+        KernelSyntaxError
+            If there is no source for the function, or it is not that of its code.
+        KernelTypeError
+            If a parameter has no annotation or one that is none, or an option is none.
+        """
+        options = {"signature": signature, "over": over, "floats": floats, "bounds": bounds}
+        local = sys._getframe(1).f_locals  # noqa: SLF001 -- names of string annotations
+        if function is None:
+            return lambda given: _made(given, options, local)
+        return _made(function, options, local)
+
+    def from_source(self, text: str, names: Mapping[str, object] | None = None, name: str | None = None) -> Kernel:
+        """Make a kernel of the text of a function.
+
+        Parameters
+        ----------
+        text
+            Python source that defines the function, with ``@kernel`` or without.
+        names
+            What names in it stand for, beside those of :mod:`vyre_driver.lang`.
+        name
+            The function's; without it the last one that the text defines.
+
+        Raises
+        ------
+        KernelSyntaxError
+            If the text is no Python, or defines no such function.
+        KernelTypeError
+            As ``kernel``.
+        """
+        import vyre_driver.lang as language
+
+        filename = _kept(text)
+        found = {one: getattr(language, one) for one in language.__all__}
+        before = dict(found)
+        found.update({"__name__": __name__, **(names or {})})
+        try:
+            exec(compile(text, filename, "exec", dont_inherit=True), found)  # noqa: S102 -- a text that the caller runs
+        except SyntaxError as error:
+            raise KernelSyntaxError(f"the source is no Python: {error}", fix="write a function with def") from error
+        own = {one: value for one, value in found.items() if _is_of(value, filename) and before.get(one) is not value}
+        chosen = own.get(name) if name is not None else next(reversed(own.values()), None)
+        if chosen is None:
+            raise KernelSyntaxError(
+                f"the source defines no function{'' if name is None else f' {name!r}'}", fix="define it with def"
+            )
+        return chosen if isinstance(chosen, Kernel) else _made(chosen, {}, found)
+
+
+def _is_of(value: Any, filename: str) -> bool:  # noqa: ANN401 -- whatever a text defines
+    function = value.function if isinstance(value, Kernel) else value
+    return isinstance(function, types.FunctionType) and function.__code__.co_filename == filename
+
+
+def _kept(text: str) -> str:
+    """Keep a text where Python looks for lines; returns the name that it has there."""
+    import hashlib
+
+    filename = f"<kernel source {hashlib.blake2b(text.encode(), digest_size=6).hexdigest()}>"
+    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+    return filename
+
+
+def _made(function: Any, options: dict[str, Any], local: Mapping[str, object]) -> Kernel:  # noqa: ANN401 -- it is checked
+    """Return the kernel of a function."""
+    if not isinstance(function, types.FunctionType):
+        raise KernelTypeError(
+            f"a kernel is made of a Python function, and this is of type {type(function).__name__}",
+            fix="put @kernel next to the def, under other decorators",
+        )
+    name = function.__name__
+    for option, allowed in _CHOICES.items():
+        if options.get(option, allowed[0]) not in allowed:
+            raise KernelTypeError(
+                f"{option} of {name!r} is {options[option]!r}", fix=f"give {' or '.join(f'{one!r}' for one in allowed)}"
+            )
+    signature = signature_of(function, local)
+    shapes = None
+    if options.get("signature") is not None:
+        shapes = parsed(options["signature"], signature, name)
+        signature = with_ranks(signature, shapes)
+    over = tuple(one.strip() for one in (options.get("over") or "").split(",") if one.strip())
+    definition = Definition(
+        name,
+        signature,
+        Specializations(function, signature),
+        shapes,
+        over,
+        options.get("floats", "device"),
+        options.get("bounds", "checked"),
+    )
+    return Kernel(function, definition)
+
+
+kernel = KernelDecorator()
+"""Makes a kernel of a Python function."""

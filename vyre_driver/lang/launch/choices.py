@@ -1,0 +1,82 @@
+"""What is said of a kernel before it is called: its driver, how far it goes, and its constants."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vyre_driver.checks import integer_within
+from vyre_driver.errors import InvalidInput
+from vyre_driver.lang.frontend.translation import MAX_EXTENT
+from vyre_driver.lang.launch.arguments import checked_constant
+from vyre_driver.lang.launch.extents import index_names
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from vyre_driver.driver import Driver
+    from vyre_driver.lang.launch.launcher import Definition
+
+
+class Choices(NamedTuple):
+    """What is said beforehand; ``over`` in elements and ``groups`` in workgroups, slowest axis first."""
+
+    driver: Driver | None = None
+    over: tuple[int, ...] | None = None
+    groups: tuple[int, ...] | None = None
+    constants: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def key(self) -> object:
+        """What tells these choices from others: 0.0 is not -0.0."""
+        driver = None if self.driver is None else weakref.ref(self.driver)
+        return driver, self.over, self.groups, repr(self.constants)
+
+    def shown(self) -> list[str]:
+        """Return them as they are written."""
+        found = [] if self.driver is None else [f"on driver {self.driver.number}"]
+        found += [
+            f"{name} {lengths}" for name, lengths in (("over", self.over), ("groups", self.groups)) if lengths is not None
+        ]
+        return found + [f"{name}={value!r}" for name, value in self.constants]
+
+
+def chosen_extent(definition: Definition, how: str, given: Sequence[object]) -> tuple[int, ...]:
+    """Return how far a kernel is to go, checked; raises InvalidInput."""
+    name, names = definition.name, index_names(definition.signature)
+    if how == "groups" and definition.signature.group is None:
+        raise InvalidInput(
+            f"{name} has no Group, and the workgroups of an Index kernel follow from its extent",
+            fix=f"say the extent: {name}.over({', '.join('nmk'[: len(names)])})",
+        )
+    if len(given) != len(names):
+        raise InvalidInput(
+            f"{name} goes along {len(names)} axis(es), and .{how} was given {len(given)} number(s)",
+            fix=f"give one each for {', '.join(names)}",
+            expected=len(names),
+            received=len(given),
+        )
+    found = [integer_within(one, 0, MAX_EXTENT) for one in given]
+    for axis, one, length in zip(names, given, found, strict=True):
+        if length is None:
+            raise InvalidInput(
+                f"{axis} of {name} is to go over {one!r}", fix=f"give a whole number of 0 to {MAX_EXTENT:,}", index=axis
+            )
+    return tuple(length for length in found if length is not None)
+
+
+def chosen_constants(
+    definition: Definition, chosen: tuple[tuple[str, Any], ...], given: Mapping[str, object]
+) -> tuple[tuple[str, Any], ...]:
+    """Return the constants that were chosen before with others said now, checked; raises InvalidInput."""
+    by_name = {one.name: one for one in definition.signature.constants}
+    merged = dict(chosen)
+    for name, value in given.items():
+        if name not in by_name:
+            raise InvalidInput(
+                f"{definition.name} has no constant {name!r}",
+                fix=f"name {', '.join(map(repr, by_name)) or 'none'}",
+                parameter=name,
+            )
+        merged[name] = checked_constant(definition.name, by_name[name], value)
+    return tuple(sorted(merged.items()))

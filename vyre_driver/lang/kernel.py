@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.binding import _call_form
@@ -11,14 +12,13 @@ from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput, InvalidPushConstant
 from vyre_driver.lang.launch.arguments import constants_of
 from vyre_driver.lang.launch.choices import Choices, chosen_constants, chosen_extent
-from vyre_driver.lang.launch.launch import ArgumentPlaces
 from vyre_driver.lang.launch.launcher import Launcher
 from vyre_driver.lang.source.parameters import Specialization
 from vyre_driver.lang.types import ScalarType
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.bound import BoundKernel
 
 _MOST_CHOICES = 64
+_MOST_RECENT = 4
 
 
 class Kernel:
@@ -52,9 +53,8 @@ class Kernel:
         """Its name and parameters, and what the decorator says."""
         self._choices = Choices() if choices is None else choices
         self._launcher = Launcher(definition) if launcher is None else launcher
-        self._places = ArgumentPlaces(definition.signature)
         self._chosen: dict[object, Kernel] = {}
-        self._last: Callable[[], Launch | None] = _no_launch
+        self._recent: tuple[weakref.ref[Launch], ...] = ()  # a driver's launches go with it
 
     def __call__(self, /, *given: Any, **named: Any) -> Any:  # noqa: ANN401 -- arrays, numbers, and what comes back
         """Run the kernel; what is given for ``Out`` and ``InOut`` is written in place and returned.
@@ -72,19 +72,23 @@ class Kernel:
         VyreError
             What the driver raises, its compiler and its kernels.
         """
-        last = self._last()
-        if last is not None and not named and len(given) == self._places.count:
-            places = self._places
-            arrays = places.arrays(given)
-            if _call_form.matches(last.form, arrays, None, None, last.kind) and last.is_current(arrays, self._choices.driver):
-                try:
-                    last.run_again(places, given)
-                except (InvalidInput, InvalidPushConstant):
-                    pass  # nothing has run: below it is said in the words of this kernel
-                else:
-                    return places.result(given)
+        if not named:
+            for reference in self._recent:
+                last = reference()
+                if last is None or len(given) != last.places.count:
+                    continue
+                arrays = last.places.arrays(given)
+                if _call_form.matches(last.form, arrays, None, None, last.kind) and last.is_current(
+                    arrays, self._choices.driver
+                ):
+                    try:
+                        return last.run_again(given)
+                    except (InvalidInput, InvalidPushConstant):
+                        break  # nothing has run: below it is said in the words of this kernel
         launch, result = self._launcher.call(self._choices, given, named)
-        self._last = launch.reference
+        if launch.form is not None:
+            others = [one for one in self._recent if one() not in {None, launch}]
+            self._recent = (weakref.ref(launch), *others[: _MOST_RECENT - 1])
         return result
 
     def bind(self, /, *given: Any, **named: Any) -> BoundKernel:  # noqa: ANN401 -- buffers and numbers
@@ -202,7 +206,3 @@ class Kernel:
     def __repr__(self) -> str:
         """Return its name and parameters on one line."""
         return one_line("lang.Kernel", f"{self.definition.name}{self.__signature__}", *self._choices.shown())
-
-
-def _no_launch() -> None:
-    return None

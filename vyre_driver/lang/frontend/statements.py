@@ -218,8 +218,11 @@ def _return(t: Translation, node: ast.Return) -> Flow:
     if frame.is_kernel:
         if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
             raise t.mistyped(node, "a kernel returns nothing", "store to an Out parameter")
-        t.draft.add(Return())
-        return Flow(leaves=True, exits=frozenset())
+        if not t.specialization.strides:
+            t.draft.add(Return())
+            return Flow(leaves=True, exits=frozenset())
+        frame.returned.jump(t.draft.body)  # of this index: the invocation goes on with another
+        return Flow(leaves=True, exits=frozenset({frame.returned}))
     value: Value = Host(None) if node.value is None else settled(t, t.evaluate(node.value), node)
     frame.results.append((t.draft.body, value, node))
     frame.returned.jump(t.draft.body)

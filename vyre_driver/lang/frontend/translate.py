@@ -6,14 +6,15 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.ir.arithmetic import Binary
+from vyre_driver.ir.arithmetic import Binary, LitU32, Var
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind
 from vyre_driver.ir.expressions import InvocationId
+from vyre_driver.ir.nodes import Let
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.ir.program import Program
 from vyre_driver.lang.frontend.calls import inline, source_of
 from vyre_driver.lang.frontend.conversions import typed
-from vyre_driver.lang.frontend.draft import Branch, finished
+from vyre_driver.lang.frontend.draft import Branch, Plain, Repeat, finished
 from vyre_driver.lang.frontend.expressions import evaluate
 from vyre_driver.lang.frontend.frames import Exit, Frame
 from vyre_driver.lang.frontend.refusals import check_valid
@@ -110,6 +111,7 @@ def _translated(
         frame.types[one.name] = (one.type, source.first_line)
     names.update({name: Constant(value) for name, value in specialization.constants})
     with t.draft.side() as body:
+        frame.returned = Exit("inside", Rooms(t.draft).take)
         t.run(source.body)
     return _assembled(t, signature, arrays, sizes, body)
 
@@ -126,7 +128,9 @@ def _leading(t: Translation, signature: KernelSignature, specialization: Special
         for at, name in enumerate(signature.indexes):
             axis = axes - 1 - at
             t.extents[axis] = []
-            names[name] = Number(i32, InvocationId(axis), 0, MAX_EXTENT - 1)
+            at_hand: Expr = Var(t.draft.fresh(name)) if specialization.strides else InvocationId(axis)
+            t.indexes[name] = at_hand
+            names[name] = Number(i32, at_hand, 0, MAX_EXTENT - 1)
         return _WORKGROUPS[axes]
     name, group = signature.group
     constants = dict(specialization.constants)
@@ -143,6 +147,8 @@ def _assembled(
     """Return the program: buffers, numbers that are given, and the body under its guard."""
     if signature.group is None:
         body = [Branch(_guard(t, signature), body, [], None)]
+        if t.specialization.strides:
+            body = _strided(t, signature, body)
     places: dict[str, Place] = {}
     nodes = finished([*t.prologue, *body], "body", places)
     buffers = [_declared(place, one, arrays[one.name]) for place, one in enumerate(signature.arrays)]
@@ -166,13 +172,25 @@ def _guard(t: Translation, signature: KernelSignature) -> Expr:
     for at, name in enumerate(signature.indexes):
         axis = len(signature.indexes) - 1 - at
         for extent in _extents(t, axis, name):
-            test: Expr = Binary(BinOp.LT, InvocationId(axis), extent)
+            test: Expr = Binary(BinOp.LT, t.indexes[name], extent)
             if test not in tests:
                 tests.append(test)
     guard = tests[0]
     for test in tests[1:]:
         guard = Binary(BinOp.AND, guard, test)
     return guard
+
+
+def _strided(t: Translation, signature: KernelSignature, body: Body) -> Body:
+    """Return what goes on with the next index that no other invocation has, along each axis, until it is over the extent."""
+    for name, index in reversed(t.indexes.items()):
+        axis = len(signature.indexes) - 1 - signature.indexes.index(name)
+        turn = t.draft.fresh(f"{name}_turn")
+        stride, turns = (t.scalar(f"{name}.{what}", i32, (0, MAX_EXTENT)).expr for what in ("stride", "turns"))
+        place = Binary(BinOp.ADD, InvocationId(axis), Binary(BinOp.MUL, Var(turn), stride))
+        assert isinstance(index, Var)  # noqa: S101 -- it was made one
+        body = [Repeat(turn, LitU32(0), turns, [Plain(Let(index.name, place), None), *body], None)]
+    return body
 
 
 def _extents(t: Translation, axis: int, name: str) -> list[Expr]:

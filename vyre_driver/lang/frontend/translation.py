@@ -59,6 +59,7 @@ class Translation:
         self.specialization = specialization
         self.counted = counted
         self.ranks: dict[str, int] = {}
+        self.indexes: dict[str, Expr] = {}  # the indices that the kernel has as parameters
         self.extents: dict[int, list[tuple[str, int]]] = {}  # by the grid's axis: the arrays' axes that it goes along
         self.covered: dict[int, list[tuple[str, int]]] = {}  # the same of what a workgroup's index is used on
         self.scalars: dict[str, Number] = {}  # what is pushed, by name

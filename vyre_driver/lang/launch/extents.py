@@ -19,10 +19,21 @@ if TYPE_CHECKING:
 
 
 class Reach(NamedTuple):
-    """How far a call goes, slowest axis first: ``extent`` in elements, ``groups`` in workgroups; None where nothing says it."""
+    """How far a call goes, slowest axis first: ``extent`` in elements, ``groups`` in workgroups; None where nothing says it.
+
+    Each invocation takes ``turns`` indices along an axis.
+    """
 
     extent: tuple[int, ...] | None
     groups: tuple[int, ...]
+    turns: tuple[int, ...]
+
+    def within(self, limits: Sequence[int]) -> Reach:
+        """Return how the same extent is reached with no more workgroups along x, y, z than a device has."""
+        most = limits[: len(self.groups)][::-1]
+        turns = tuple(max(1, -(-count // limit)) for count, limit in zip(self.groups, most, strict=True))
+        groups = tuple(-(-count // turn) for count, turn in zip(self.groups, turns, strict=True))
+        return Reach(self.extent, groups, turns)
 
 
 class ReachFinder:
@@ -45,14 +56,15 @@ class ReachFinder:
             If nothing says it, arrays differ, or are shorter than what the call says.
         """
         if groups is not None:
-            return Reach(None, groups)
+            return Reach(None, groups, (1,) * len(groups))
         if over is None:
             over = tuple(self._agreed(axis, shapes) for axis in range(len(self._names)))
         elif not self._is_group:
             self._check_within(over, shapes)
         for name, length in zip(self._names, over, strict=True):
             check_extent(f"what {name!r} of {self._kernel} goes over", length)
-        return Reach(over, tuple(-(-length // size) for length, size in zip(over, self._sizes, strict=True)))
+        groups = tuple(-(-length // size) for length, size in zip(over, self._sizes, strict=True))
+        return Reach(over, groups, (1,) * len(groups))
 
     def _agreed(self, axis: int, shapes: Shapes) -> int:
         """Return how far an index goes by the arrays that it is used on."""
@@ -146,11 +158,14 @@ def left_out_shapes(
 def pushed_numbers(signature: KernelSignature, translated: TranslatedKernel, shapes: Shapes, reach: Reach) -> dict[str, int]:
     """Return the numbers that a program is given beside those of a call, by name: lengths, extents and workgroups."""
     found: dict[str, int] = {}
+    sizes = translated.program.workgroup_size[: len(reach.groups)][::-1]
     for name in translated.scalars:
         owner, _, rest = name.partition(".")
-        if rest == "extent":
-            found[name] = 0 if reach.extent is None else reach.extent[signature.indexes.index(owner)]
-        elif rest:
+        if rest.startswith(("shape", "groups")):
             lengths = shapes[owner] if rest.startswith("shape") else reach.groups
             found[name] = lengths[int(rest.partition("[")[2][:-1])]
+        elif rest:
+            axis = signature.indexes.index(owner)
+            extent = 0 if reach.extent is None else reach.extent[axis]
+            found[name] = {"extent": extent, "turns": reach.turns[axis], "stride": reach.groups[axis] * sizes[axis]}[rest]
     return found

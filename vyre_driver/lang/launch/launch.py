@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.launch.default_driver import DEFAULT
-from vyre_driver.lang.types import Access, ArrayType
+from vyre_driver.lang.types import Access, ArrayType, ScalarType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,27 +20,27 @@ if TYPE_CHECKING:
     from vyre_driver.driver import Driver
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.lang.launch.arrays import GivenArray
-    from vyre_driver.lang.source.parameters import KernelSignature
+    from vyre_driver.lang.source.parameters import KernelSignature, Parameter
     from vyre_driver.runtime.kernel import Kernel as CompiledKernel
 
     Items = Callable[[Sequence[Any]], tuple[Any, ...]]
 
 
 class ArgumentPlaces:
-    """Where arrays, those that are read, those that are written, and numbers stand among a kernel's arguments."""
+    """Where arrays, those that are read, those that are written, and numbers stand among a call's arguments by position."""
 
     __slots__ = ("arrays", "count", "inputs", "names", "numbers", "outputs")
 
-    def __init__(self, signature: KernelSignature) -> None:
-        """Look at a kernel's parameters."""
-        arrays = [(place, one.type) for place, one in enumerate(signature.parameters) if isinstance(one.type, ArrayType)]
+    def __init__(self, parameters: Sequence[Parameter]) -> None:
+        """Look at the parameters that a call gives something for."""
+        arrays = [(place, one.type) for place, one in enumerate(parameters) if isinstance(one.type, ArrayType)]
         places = {place for place, _ in arrays}
         self.arrays = _items([place for place, _ in arrays])
         self.inputs = _items([place for place, kind in arrays if kind.access is not Access.OUT])
         self.outputs = _items([place for place, kind in arrays if kind.access.writes])
-        self.numbers = _items([place for place in range(len(signature.parameters)) if place not in places])
-        self.names = tuple(one.name for one in signature.scalars)
-        self.count = len(signature.parameters)
+        self.numbers = _items([place for place in range(len(parameters)) if place not in places])
+        self.names = tuple(one.name for one in parameters if isinstance(one.type, ScalarType))
+        self.count = len(parameters)
 
     def result(self, given: Sequence[Any]) -> Any:  # noqa: ANN401 -- nothing, an array, or a tuple of them
         """Return what a call returns that was given all its arrays: those that it writes."""
@@ -57,14 +56,17 @@ def _items(places: Sequence[int]) -> Items:
     return itemgetter(*places)
 
 
+_NO_PLACES = ArgumentPlaces(())
+
+
 @dataclass(eq=False)
 class Launch:
     """What calls of one form have in common.
 
     ``form`` is that of their arrays, for ``_call_form.matches``, which are all of type ``kind``; None where each call has to be
     looked at. ``changed`` tells what of the captured values has changed. ``fixed`` are the numbers that the program is given
-    beside those of the call, ``writes`` says whether any array is written, ``left_out`` has the shapes of the outputs without
-    an array; ``bools`` are arrays of the host that hold bools, which are words on the device.
+    beside those of the call, ``left_out`` has the shapes of the outputs without an array; ``bools`` are arrays of the host that
+    hold bools, which are words on the device. ``places`` are those of the arguments.
     """
 
     compiled: CompiledKernel
@@ -76,12 +78,7 @@ class Launch:
     bools: frozenset[str] = frozenset()
     form: Any = None
     kind: type = np.ndarray
-    writes: bool = True
-
-    @property
-    def reference(self) -> Callable[[], Launch | None]:
-        """What gives this launch while its driver lives, and nothing where each call has to be looked at."""
-        return _no_launch if self.form is None else weakref.ref(self)
+    places: ArgumentPlaces = _NO_PLACES
 
     def is_current(self, arrays: tuple[Any, ...], driver: Driver | None) -> bool:
         """Whether arrays of the form belong to its device, which is open, and nothing that was captured has changed."""
@@ -89,15 +86,19 @@ class Launch:
         device = arrays[0].device if self.kind is Buffer else host
         return device is self.device and not device.in_use.closed and self.changed() is None
 
-    def run_again(self, places: ArgumentPlaces, given: Sequence[Any]) -> None:
-        """Run the program for a call of the form."""
+    def run_again(self, given: Sequence[Any]) -> Any:  # noqa: ANN401 -- nothing, an array, or a tuple of them
+        """Run the program for a call of the form; returns what the call does."""
+        places = self.places
         numbers = dict(zip(places.names, places.numbers(given), strict=True))
         numbers.update(self.fixed)
+        if self.left_out:
+            return self.compiled(*places.inputs(given), push_constants=numbers, out_shapes=self.left_out, **self.grid)
         if self.kind is Buffer:
             self.compiled(*places.arrays(given), push_constants=numbers, **self.grid)
-            return
-        out = places.outputs(given) if self.writes else None
-        self.compiled(*places.inputs(given), push_constants=numbers, out=out, **self.grid)
+        else:
+            out = places.outputs(given)
+            self.compiled(*places.inputs(given), push_constants=numbers, out=out or None, **self.grid)
+        return places.result(given)
 
     def run(
         self,
@@ -152,7 +153,3 @@ def _as_bools(found: Any, shape: tuple[int, ...], target: GivenArray) -> Any:  #
         return bools
     np.copyto(target, bools)  # type: ignore[arg-type] # of the host
     return target
-
-
-def _no_launch() -> None:
-    return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -14,10 +15,10 @@ from vyre_driver.lang.launch.arguments import constants_of, matched
 from vyre_driver.lang.launch.arrays import check_shapes, check_types, read_array, types_of
 from vyre_driver.lang.launch.default_driver import DEFAULT
 from vyre_driver.lang.launch.extents import ReachFinder, left_out_shapes, pushed_numbers
-from vyre_driver.lang.launch.launch import Launch
+from vyre_driver.lang.launch.launch import ArgumentPlaces, Launch
 from vyre_driver.lang.launch.scalars import checked
 from vyre_driver.lang.source.parameters import Specialization
-from vyre_driver.lang.types import Access, ScalarType, bool_
+from vyre_driver.lang.types import ScalarType, bool_
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.launch.arguments import Given
     from vyre_driver.lang.launch.arrays import GivenArray
     from vyre_driver.lang.launch.choices import Choices
+    from vyre_driver.lang.launch.extents import Reach
     from vyre_driver.lang.launch.signatures import ShapeSignature
     from vyre_driver.lang.launch.specializations import Specializations
     from vyre_driver.lang.source.parameters import KernelSignature
@@ -163,9 +165,8 @@ class Launcher:
         over = self._extent(choices, shapes, sizes)
         is_over = over is not None and signature.group is None
         constants = constants_of(name, signature, given)
-        translated = definition.programs.get(Specialization(constants, tuple(types.items()), is_over=is_over))
-        check_shapes(name, translated.ranks, arrays)
-        reach = ReachFinder(name, signature, translated).find(shapes, over, choices.groups)
+        specialization = Specialization(constants, tuple(types.items()), is_over=is_over)
+        translated, reach = self._reaching(driver, specialization, arrays, over, choices.groups)
         named = None if definition.shapes is None else (definition.shapes, sizes)
         left_out = left_out_shapes(name, translated, shapes, reach, named)
         x, y, z = (*reversed(reach.groups), 1, 1)[:3]
@@ -177,6 +178,25 @@ class Launcher:
         if not bools and x and y and z:
             _make_plain(launch, signature, arrays)
         return launch
+
+    def _reaching(
+        self,
+        driver: Driver,
+        specialization: Specialization,
+        arrays: Arrays,
+        over: tuple[int, ...] | None,
+        groups: tuple[int, ...] | None,
+    ) -> tuple[TranslatedKernel, Reach]:
+        """Return the program of a call, and how far that goes: with several turns where the device's grid is too small."""
+        definition = self._definition
+        translated = definition.programs.get(specialization)
+        check_shapes(definition.name, translated.ranks, arrays)
+        shapes = {each: one.shape for each, one in arrays.items() if one is not None}
+        reach = ReachFinder(definition.name, definition.signature, translated).find(shapes, over, groups)
+        within = reach.within(driver.device.limits.max_compute_work_group_count)
+        if within == reach or definition.signature.group is not None:
+            return translated, reach
+        return definition.programs.get(replace(specialization, strides=True)), within
 
     def _extent(
         self, choices: Choices, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]
@@ -214,9 +234,13 @@ def _element(kind: Any, types: Mapping[str, ScalarType]) -> ScalarType:  # noqa:
 
 
 def _make_plain(launch: Launch, signature: KernelSignature, arrays: Arrays) -> None:
-    """Let calls of this form be handed over as they are, where all arrays are given and of one kind."""
-    kinds = {type(one) for one in arrays.values()}
+    """Let calls of this form be handed over as they are: all arrays of one kind, and given, or all outputs left out."""
+    left_out = {one.name for one in signature.arrays if arrays[one.name] is None}
+    if left_out and left_out != {one.name for one in signature.arrays if one.type.access.writes}:  # type: ignore[union-attr] # arrays
+        return
+    given = tuple([array for array in arrays.values() if array is not None])
+    kinds = {type(array) for array in given}
     if kinds in ({np.ndarray}, {Buffer}):
         launch.kind = kinds.pop()
-        launch.form = _call_form.call_form(tuple(arrays.values()), None, None, launch.kind)
-        launch.writes = any(one.type.access is not Access.IN for one in signature.arrays)  # type: ignore[union-attr] # arrays
+        launch.form = _call_form.call_form(given, None, None, launch.kind)
+        launch.places = ArgumentPlaces([one for one in signature.parameters if one.name not in left_out])

@@ -34,7 +34,7 @@ class Specializations:
         KernelSourceError
             As ``translate``.
         """
-        key = (repr(specialization.constants), specialization.types, specialization.debug, specialization.is_over)
+        key = (repr(specialization.constants), specialization)  # 0.0 equals -0.0
         found = self._unchanged(key)
         if found is not None:
             return found

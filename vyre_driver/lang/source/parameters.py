@@ -70,12 +70,14 @@ class Specialization:
     """What one program of a kernel is made for: values of its constants, and types for its type variables, by name.
 
     ``is_over`` says that each call gives how far the indices go, which is no further than any array that they are used on.
+    With ``strides`` each invocation takes several indices, for what is larger than a device's grid.
     """
 
     constants: tuple[tuple[str, bool | int | float], ...] = ()
     types: tuple[tuple[str, ScalarType], ...] = ()
     debug: bool = False
     is_over: bool = False
+    strides: bool = False
 
     def element(self, array: ArrayType) -> ScalarType:
         """Return the type of an array's elements."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _MOST_CHOICES = 64
 _MOST_RECENT = 4
+_BY_POSITION, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 
 class Kernel:
@@ -186,10 +187,14 @@ class Kernel:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """What a call takes: the function's parameters without the leading ones that the device counts."""
-        found = inspect.signature(self.function)
-        leading = len(self.definition.signature.indexes) or 1
-        return found.replace(parameters=list(found.parameters.values())[leading:])
+        """What a call takes: the function's parameters without the leading ones, which the device counts."""
+        signature, empty = self.definition.signature, inspect.Parameter.empty
+        given = [inspect.Parameter(one.name, _BY_POSITION, annotation=one.type) for one in signature.parameters]
+        said = [
+            inspect.Parameter(one.name, _BY_NAME, annotation=one.type, default=one.default if one.has_default else empty)
+            for one in signature.constants
+        ]
+        return inspect.Signature([*given, *said])
 
     def _with(self, choices: Choices) -> Kernel:
         """Return the kernel with these choices; the same one each time that no driver is said: its calls stay proven."""

@@ -167,6 +167,10 @@ class ConstType:
 
     type: type
 
+    def __repr__(self) -> str:
+        """Return it as it is written."""
+        return f"Const[{self.type.__name__}]"
+
 
 class Const:
     """The annotation of a value that is part of the program: ``Const[int]``, ``Const[float]``, ``Const[bool]``."""

@@ -72,7 +72,7 @@ def translate(
     KernelNameError
         If a name has no value.
     """
-    counted: frozenset[str] = frozenset()
+    counted = specialization.counted
     while True:
         try:
             return _translated(function, signature, specialization, counted, is_plain=is_plain)

@@ -10,7 +10,7 @@ import numpy as np
 
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.launch.default_driver import DEFAULT
-from vyre_driver.lang.types import Access, ArrayType, ScalarType
+from vyre_driver.lang.types import Access, ArrayType, ScalarType, bool_
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -63,19 +63,22 @@ _NO_PLACES = ArgumentPlaces(())
 class Launch:
     """What calls of one form have in common.
 
-    ``form`` is that of their arrays, for ``_call_form.matches``, which are all of type ``kind``; None where each call has to be
-    looked at. ``changed`` tells what of the captured values has changed. ``fixed`` are the numbers that the program is given
-    beside those of the call, ``left_out`` has the shapes of the outputs without an array; ``bools`` are arrays of the host that
-    hold bools, which are words on the device. ``places`` are those of the arguments.
+    ``compiled`` is None where they go over nothing. ``changed`` tells what of the captured values has changed. ``fixed`` are
+    the numbers that the program is given beside those of the call, ``left_out`` has the shapes of the outputs without an array,
+    ``elements`` the types of all arrays, ``stand_ins`` what is bound in the place of those without elements.
+
+    ``form`` is that of the arrays, for ``_call_form.matches``, which are all of type ``kind`` and stand at ``places``; None
+    where each call has to be looked at.
     """
 
-    compiled: CompiledKernel
+    compiled: CompiledKernel | None
     device: KomputeDevice
     changed: Callable[[], str | None]
     grid: dict[str, Any]
     fixed: dict[str, int]
     left_out: dict[str, tuple[int, ...]]
-    bools: frozenset[str] = frozenset()
+    elements: dict[str, ScalarType]
+    stand_ins: dict[str, GivenArray]
     form: Any = None
     kind: type = np.ndarray
     places: ArgumentPlaces = _NO_PLACES
@@ -88,39 +91,40 @@ class Launch:
 
     def run_again(self, given: Sequence[Any]) -> Any:  # noqa: ANN401 -- nothing, an array, or a tuple of them
         """Run the program for a call of the form; returns what the call does."""
-        places = self.places
+        places, run = self.places, self.compiled
+        assert run is not None  # noqa: S101 -- what goes over nothing has no form
         numbers = dict(zip(places.names, places.numbers(given), strict=True))
         numbers.update(self.fixed)
         if self.left_out:
-            return self.compiled(*places.inputs(given), push_constants=numbers, out_shapes=self.left_out, **self.grid)
+            return run(*places.inputs(given), push_constants=numbers, out_shapes=self.left_out, **self.grid)
         if self.kind is Buffer:
-            self.compiled(*places.arrays(given), push_constants=numbers, **self.grid)
+            run(*places.arrays(given), push_constants=numbers, **self.grid)
         else:
-            out = places.outputs(given)
-            self.compiled(*places.inputs(given), push_constants=numbers, out=out or None, **self.grid)
+            run(*places.inputs(given), push_constants=numbers, out=places.outputs(given) or None, **self.grid)
         return places.result(given)
 
     def run(
         self,
         signature: KernelSignature,
-        arrays: Mapping[str, GivenArray],
+        given: Mapping[str, GivenArray],
         numbers: Mapping[str, object],
         options: Mapping[str, Any],
     ) -> list[Any]:
         """Run the program; returns what comes back for each array that is written, in order."""
         inputs = [one.name for one in signature.arrays if one.type.access is not Access.OUT]  # type: ignore[union-attr] # arrays
         outputs = [one.name for one in signature.arrays if one.type.access.writes]  # type: ignore[union-attr] # the same
-        bools, shapes = self.bools, dict(self.left_out)
+        if self.compiled is None:
+            return [self._zeros(name, given) for name in outputs]
+        arrays = {**given, **self.stand_ins}
         numbers = {**self.fixed, **numbers}
         if all(isinstance(one, Buffer) for one in arrays.values()):
             self.compiled(*arrays.values(), push_constants=numbers, **self.grid, **options)
-            return [arrays[name] for name in outputs]
-        given = [_as_words(arrays[name]) if name in bools else arrays[name] for name in inputs]
+            return [self._zeros(name, given) if name in self.stand_ins else arrays[name] for name in outputs]
+        bools = self.bools(arrays)
         targets = tuple([None if name in bools else arrays[name] for name in outputs])
-        for name in bools.difference(inputs):
-            shapes[name] = self.shape(arrays, name)
+        shapes = {name: self.shape(arrays, name) for name in outputs if name in bools or arrays[name] is None}
         found = self.compiled(
-            *given,
+            *[_as_words(arrays[name]) if name in bools else arrays[name] for name in inputs],
             push_constants=numbers,
             out=targets if any(one is not None for one in targets) else None,
             out_shapes=shapes or None,
@@ -129,9 +133,27 @@ class Launch:
         )
         results = list(found) if len(outputs) > 1 else [found]
         for place, name in enumerate(outputs):
-            if name in bools:
+            if name in self.stand_ins:
+                results[place] = self._zeros(name, given)
+            elif name in bools:
                 results[place] = _as_bools(results[place], self.shape(arrays, name), arrays[name])
         return results
+
+    def bools(self, arrays: Mapping[str, GivenArray]) -> frozenset[str]:
+        """Return the names of the arrays of the host that hold bools, which are words on the device."""
+        held = [name for name, element in self.elements.items() if element is bool_ and name not in self.stand_ins]
+        return frozenset(name for name in held if not isinstance(arrays[name], Buffer))
+
+    def _zeros(self, name: str, given: Mapping[str, GivenArray]) -> GivenArray:
+        """Return an output that nothing is written to: as it is given, else zeros of its shape."""
+        found = given[name]
+        if found is not None:
+            return found
+        dtype = self.elements[name].dtype
+        if not all(isinstance(one, Buffer) for one in given.values() if one is not None):
+            return np.zeros(self.left_out[name], dtype)
+        made: Buffer = self.device.driver().buffer(np.zeros(self.left_out[name], np.uint32 if dtype == np.bool_ else dtype))
+        return made
 
     def shape(self, arrays: Mapping[str, GivenArray], name: str) -> tuple[int, ...]:
         """Return the shape of an array of a call, given or left out."""

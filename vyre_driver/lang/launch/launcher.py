@@ -23,6 +23,8 @@ from vyre_driver.lang.types import ScalarType, bool_
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from vyre_driver.driver import Driver
     from vyre_driver.lang.frontend.translate import TranslatedKernel
     from vyre_driver.lang.launch.arguments import Given
@@ -93,8 +95,10 @@ class Launcher:
                 f"{name} is bound with the option {next(iter(one.options))!r}", fix="give it to run() or to a call"
             )
         launch = self.launch_of(choices, one, arrays)
-        buffers = [arrays[each.name] for each in signature.arrays]
-        return launch.compiled.bind(*buffers, push_constants={**launch.fixed, **numbers}, **launch.grid)  # type: ignore[arg-type] # buffers
+        if launch.compiled is None:
+            raise InvalidInput(f"{name} is bound to go over nothing", fix="bind buffers that have elements")
+        buffers: list[Any] = [launch.stand_ins.get(each.name, arrays[each.name]) for each in signature.arrays]
+        return launch.compiled.bind(*buffers, push_constants={**launch.fixed, **numbers}, **launch.grid)
 
     def _matched(
         self, given: tuple[object, ...], named: dict[str, object]
@@ -166,16 +170,26 @@ class Launcher:
         is_over = over is not None and signature.group is None
         constants = constants_of(name, signature, given)
         specialization = Specialization(constants, tuple(types.items()), is_over=is_over)
-        translated, reach = self._reaching(driver, specialization, arrays, over, choices.groups)
+        specialization, reach = self._reaching(driver, specialization, arrays, over, choices.groups)
+        translated = definition.programs.get(specialization)
         named = None if definition.shapes is None else (definition.shapes, sizes)
         left_out = left_out_shapes(name, translated, shapes, reach, named)
+        shapes.update(left_out)
+        empty = frozenset(each for each, shape in shapes.items() if 0 in shape)
+        if empty:
+            translated = definition.programs.get(replace(specialization, counted=empty))
         x, y, z = (*reversed(reach.groups), 1, 1)[:3]
-        grid: dict[str, Any] = {"workgroups": (x, y, z)} if x and y and z else {"invocations": 0}
-        fixed = pushed_numbers(signature, translated, {**shapes, **left_out}, reach)
-        compiled = self.compiled(driver, translated)
-        bools = frozenset(each for each, one in elements.items() if one is bool_ and not isinstance(arrays[each], Buffer))
-        launch = Launch(compiled, driver.context.device, translated.captured.changed, grid, fixed, left_out, bools)
-        if not bools and x and y and z:
+        launch = Launch(
+            None if 0 in reach.groups else self.compiled(driver, translated),
+            driver.context.device,
+            translated.captured.changed,
+            {"workgroups": (x, y, z)},
+            pushed_numbers(signature, translated, shapes, reach),
+            left_out,
+            elements,
+            {each: _stand_in(driver, elements[each], arrays) for each in empty},
+        )
+        if not empty and not launch.bools(arrays) and launch.compiled is not None:
             _make_plain(launch, signature, arrays)
         return launch
 
@@ -186,8 +200,8 @@ class Launcher:
         arrays: Arrays,
         over: tuple[int, ...] | None,
         groups: tuple[int, ...] | None,
-    ) -> tuple[TranslatedKernel, Reach]:
-        """Return the program of a call, and how far that goes: with several turns where the device's grid is too small."""
+    ) -> tuple[Specialization, Reach]:
+        """Return how far a call goes, and what its program is made for: several turns where the device's grid is too small."""
         definition = self._definition
         translated = definition.programs.get(specialization)
         check_shapes(definition.name, translated.ranks, arrays)
@@ -195,8 +209,8 @@ class Launcher:
         reach = ReachFinder(definition.name, definition.signature, translated).find(shapes, over, groups)
         within = reach.within(driver.device.limits.max_compute_work_group_count)
         if within == reach or definition.signature.group is not None:
-            return translated, reach
-        return definition.programs.get(replace(specialization, strides=True)), within
+            return specialization, reach
+        return replace(specialization, strides=True), within
 
     def _extent(
         self, choices: Choices, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]
@@ -231,6 +245,13 @@ class Launcher:
 def _element(kind: Any, types: Mapping[str, ScalarType]) -> ScalarType:  # noqa: ANN401 -- an ArrayType
     element = kind.element
     return element if isinstance(element, ScalarType) else types[element.__name__]
+
+
+def _stand_in(driver: Driver, element: ScalarType, arrays: Arrays) -> NDArray[Any] | Buffer:
+    """Return what is bound in the place of an array without elements; the program knows that it has none."""
+    word = np.zeros(1, np.uint32 if element is bool_ else element.dtype)
+    are_buffers = all(isinstance(one, Buffer) for one in arrays.values() if one is not None)
+    return driver.buffer(word) if are_buffers else word
 
 
 def _make_plain(launch: Launch, signature: KernelSignature, arrays: Arrays) -> None:

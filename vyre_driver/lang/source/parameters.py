@@ -70,7 +70,8 @@ class Specialization:
     """What one program of a kernel is made for: values of its constants, and types for its type variables, by name.
 
     ``is_over`` says that each call gives how far the indices go, which is no further than any array that they are used on.
-    With ``strides`` each invocation takes several indices, for what is larger than a device's grid.
+    With ``strides`` each invocation takes several indices, for what is larger than a device's grid. ``counted`` are arrays
+    whose length each call gives: those that are empty, of which no buffer can be made.
     """
 
     constants: tuple[tuple[str, bool | int | float], ...] = ()
@@ -78,6 +79,7 @@ class Specialization:
     debug: bool = False
     is_over: bool = False
     strides: bool = False
+    counted: frozenset[str] = frozenset()
 
     def element(self, array: ArrayType) -> ScalarType:
         """Return the type of an array's elements."""

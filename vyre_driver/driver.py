@@ -11,7 +11,7 @@ import threading
 import time
 import weakref
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
 from vyre_driver.binding.arguments import as_array, check_switch
@@ -21,7 +21,7 @@ from vyre_driver.display.line import one_line
 from vyre_driver.display.tables import facts
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
-from vyre_driver.kompute.device import BACKEND_ID, KomputeDevice, check_not_forked
+from vyre_driver.kompute.device import KomputeDevice, check_not_forked
 from vyre_driver.lowering.module import module_source
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.batch import Batch
@@ -50,16 +50,9 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
     from vyre_driver.autotune.store.records import TuningRecords
     from vyre_driver.autotune.store.store import AutotuneStore
-    from vyre_driver.ir.program import Program
+    from vyre_driver.ir.program import GivesProgram, Program
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.target.config import DispatchConfig
-
-
-class GivesProgram(Protocol):
-    """What is written in another form than a program, and gives one."""
-
-    def __vyre_program__(self) -> Program:
-        """Return the program."""
 
 
 _numbers = itertools.count(1)
@@ -166,7 +159,6 @@ class Driver:
         """Prove that the device can run a module or a program with these constants, and fetch or store its entry.
 
         What has a method ``__vyre_program__``, as a kernel that is written in Python, is compiled as the program it returns.
-
         ``constants`` gives values by name: plain ones, or typed ones (``SpecValue``), which must be of the declared type; of a
         program they take the place of the literals of the lets with these names. Of ``config`` a program's ulp budget lets
         floats be the device's own, what a ``ProgramConfig`` says of them and of bounds holds, and its workgroup override
@@ -202,8 +194,7 @@ class Driver:
             self.context.device.check_usable()
             if isinstance(module, SpirvModule):
                 return self._compile_module(module, constants, config, space, began)
-            give = getattr(module, "__vyre_program__", None)
-            program: Any = module if give is None else give()  # which is checked below
+            program: Any = getattr(module, "__vyre_program__", lambda: module)()  # which is checked below
             return self._compile_program(program, constants, config, space, began)
         except Exception as error:
             self.events.failed(EventKind.COMPILE, error, time.perf_counter_ns() - began)
@@ -377,17 +368,7 @@ class Driver:
 
     def report(self) -> dict[str, object]:
         """Return the device, the backend and the cache's counters, as plain data."""
-        device = self.device
-        return {
-            "device": device.name,
-            "device_type": device.device_type.name.lower(),
-            "is_software": device.is_software,
-            "driver": f"{device.driver_name} {device.driver_info}".strip(),
-            "api_version": device.api,
-            "backend": f"{BACKEND_ID} {self.context.device.api.flavour}",
-            "layer": self.context.device.report(),
-            "cache": self.cache.stats(),
-        }
+        return self.context.report()
 
     def metrics(self) -> str:
         """Return counters of events, cache and layer as text in Prometheus's exposition format (docs/observability.md)."""
@@ -404,7 +385,7 @@ class Driver:
 
     def __repr__(self) -> str:
         """Return its device and state on one line."""
-        return one_line("Driver", f"on {self.device.name!r}", "closed" if self.context.device.in_use.closed else "")
+        return one_line("Driver", f"on {self.device.name!r}", "closed" if self.is_closed else "")
 
     def _repr_html_(self) -> str:
         return facts("Driver", {name: value for name, value in self.report().items() if not isinstance(value, dict)})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.ir import digests
@@ -30,6 +30,13 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 
 ROOT_GENERATOR = "vyre.program.root"
+
+
+class GivesProgram(Protocol):
+    """What is written in another form than a program, and gives one."""
+
+    def __vyre_program__(self) -> Program:
+        """Return the program."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

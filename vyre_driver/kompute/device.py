@@ -42,6 +42,8 @@ class KomputeDevice:
     """
 
     backend_id = BACKEND_ID
+    driver: Callable[[], Any] = staticmethod(lambda: None)
+    """Returns the driver that opened it; None once that is gone."""
 
     def __init__(self, physical: PhysicalDevice, *, robust: str | None = None) -> None:
         """Open the device on its queue family for compute; ``robust`` names what asks for robust access, if not the setting.
@@ -81,8 +83,6 @@ class KomputeDevice:
         heaps = physical.memory_heaps
         self.make_room: Callable[[Callable[[], Any]], Any] = _make
         """Returns what is made, once what others keep on this device has made room for it: its driver says how."""
-        self.driver: Callable[[], Any] = _nothing
-        """Returns the driver that opened it; None once that is gone."""
         self.shares_memory = physical.device_type in _SHARED_MEMORY
         # One heap holds a buffer and its staging copy; with several the copy is elsewhere, with shared memory there is none.
         self._copies = 2 if len(heaps) == 1 and not self.shares_memory else 1
@@ -330,10 +330,6 @@ _numbers = itertools.count()
 
 # Processes, of this one and those it was forked from, that have opened a device.
 _opened_in: set[int] = set()
-
-
-def _nothing() -> None:
-    return None
 
 
 def _make(make: Callable[[], _Made]) -> _Made:

@@ -23,3 +23,17 @@ class Context:
     first_pipelines: FirstPipelines
     events: Events
     is_strict: bool
+
+    def report(self) -> dict[str, object]:
+        """Return the device, the backend and the cache's counters, as plain data."""
+        physical = self.device.physical
+        return {
+            "device": physical.name,
+            "device_type": physical.device_type.name.lower(),
+            "is_software": physical.is_software,
+            "driver": f"{physical.driver_name} {physical.driver_info}".strip(),
+            "api_version": physical.api,
+            "backend": f"{self.device.backend_id} {self.device.api.flavour}",
+            "layer": self.device.report(),
+            "cache": self.cache.stats(),
+        }

@@ -84,8 +84,7 @@ class KernelDecorator:
         KernelTypeError
             As ``kernel``.
         """
-        import vyre_driver.lang as language
-
+        language = sys.modules[__package__]  # whose names it has; an import of it here would be a circle
         filename = _kept(text)
         found = {one: getattr(language, one) for one in language.__all__}
         before = dict(found)

@@ -54,7 +54,7 @@ def default_driver() -> Driver:
 
     Raises
     ------
-    VulkanUnavailable, DeviceNotFound, SoftwareDeviceRefused, BackendUnavailable, DispatchFailed
+    VyreError
         As ``Driver()``.
     """
     return DEFAULT.get()

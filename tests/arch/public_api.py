@@ -40,6 +40,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "vyre_driver.ir": (),
     "vyre_driver.ir.functions": (),
     "vyre_driver.kernels": (),
+    "vyre_driver.lang": (),
     "vyre_driver.specialization": (),
 }
 # Made by other objects of the package: how is nobody else's business.

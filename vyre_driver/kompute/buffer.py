@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import numpy as np
 
@@ -223,6 +223,12 @@ class Buffer(ArrayFacts, NoArithmetic):
                 fix="reshape it first",
             )
         return self._part(0, (*self.shape[:-1], row // wanted.itemsize), wanted)
+
+    @overload
+    def __getitem__(self, key: NoReturn) -> Any: ...  # noqa: ANN401 -- for checkers it is an array of any element of kernels
+
+    @overload
+    def __getitem__(self, key: object) -> Buffer: ...
 
     def __getitem__(self, key: object) -> Buffer:
         """Return a view of what integers, slices and an ellipsis select, which must be one piece of memory.

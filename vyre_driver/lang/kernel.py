@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import weakref
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.binding import _call_form
@@ -38,6 +39,8 @@ class Kernel:
     ``on``, ``over``, ``groups`` and ``with_`` give the same kernel with something said beforehand. May be called from several
     threads.
     """
+
+    __class_getitem__: Any = classmethod(GenericAlias)  # type checkers know it by its parameters: Kernel[...]
 
     def __init__(
         self,

@@ -154,7 +154,10 @@ class GroupType:
 
 
 class Group:
-    """The annotation of a kernel whose workgroups cooperate: ``Group[256]``, ``Group[16, 16]``, ``Group["BLOCK"]``."""
+    """The annotation of a kernel whose workgroups cooperate: ``Group[256]``, ``Group[16, 16]``, ``Group["BLOCK"]``.
+
+    ``Annotated[Group, 16, 16]`` is the same, and is what type checkers take.
+    """
 
     def __class_getitem__(cls, given: Any) -> GroupType:  # noqa: ANN401 -- sizes or names
         """Return the annotation of workgroups of this size."""

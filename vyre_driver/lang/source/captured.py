@@ -6,6 +6,7 @@ value that is not there any more.
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ class Captured:
             return value
         if name in function.__globals__:
             return self.attribute(function.__globals__, name)
-        builtins = function.__builtins__  # type: ignore[attr-defined] # Python 3.10 and later have it
-        return self.attribute(builtins if isinstance(builtins, dict) else vars(builtins), name)
+        known = function.__globals__.get("__builtins__", builtins)  # a module, or its names
+        return self.attribute(known if isinstance(known, dict) else vars(known), name)
 
     def attribute(self, names: Mapping[str, object], name: str) -> object:
         """Return what a name stands for among those of a module, and keep that; raises KeyError if nothing."""

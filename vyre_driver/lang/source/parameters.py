@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin
 
 from vyre_driver.errors import KernelSourceError, KernelTypeError
 from vyre_driver.lang.source.text import FunctionSource
-from vyre_driver.lang.types import COMPUTED, ArrayType, ConstType, GroupType, Index, ScalarType
+from vyre_driver.lang.types import COMPUTED, ArrayType, ConstType, Group, GroupType, Index, ScalarType
 
 if TYPE_CHECKING:
     import types
@@ -199,12 +199,14 @@ def _annotations(function: types.FunctionType, local: Mapping[str, object]) -> d
 
 
 def _resolved(function: types.FunctionType, found: object, local: Mapping[str, object]) -> object:
-    if not isinstance(found, str):
-        return found
-    try:
-        return _looked_up(ast.parse(found, mode="eval").body, _names_of(function, local))
-    except (SyntaxError, LookupError, TypeError, AttributeError):
-        return found  # which is no annotation of the language, and is refused by name
+    if isinstance(found, str):
+        try:
+            found = _looked_up(ast.parse(found, mode="eval").body, _names_of(function, local))
+        except (SyntaxError, LookupError, TypeError, AttributeError):
+            return found  # which is no annotation of the language, and is refused by name
+    if get_origin(found) is Annotated and get_args(found)[0] is Group:
+        return Group[get_args(found)[1:]]  # type: ignore[misc] # Annotated[Group, 16, 16], for checkers take no Group[16, 16]
+    return found
 
 
 def _names_of(function: types.FunctionType, local: Mapping[str, object]) -> dict[str, object]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -140,6 +141,19 @@ def test_the_document_on_arrays_prints_what_stands_below_each_block(root: Path, 
     shown = re.findall(r"^```\n\n((?:    .*\n)+)", document.read_text("utf-8"), re.MULTILINE)
     assert (done.status, len(shown)) == (0, len(python_blocks(document))), done.stderr
     assert done.stdout == "".join(line.removeprefix("    ") for line in "".join(shown).splitlines(keepends=True))
+
+
+@pytest.mark.device
+@pytest.mark.parametrize("name", ["lang", "lang-reference"])
+def test_a_document_on_the_language_prints_what_stands_below_its_blocks(
+    root: Path, tmp_path: Path, run_python: RunChild, name: str
+) -> None:
+    document = root / "docs" / f"{name}.md"
+    (tmp_path / "example.py").write_text("\n".join(python_blocks(document)), "utf-8")  # kernels are read from their file
+    done = run_python("-W", "error", "example.py", cwd=tmp_path)
+    shown = re.findall(r"^```\n\n((?:(?:    .*)?\n)+)", document.read_text("utf-8"), re.MULTILINE)
+    assert (done.status, len(shown)) == (0, len(python_blocks(document))), done.stderr
+    assert done.stdout == "".join(textwrap.dedent(one).strip("\n") + "\n" for one in shown)
 
 
 def test_links_between_the_documents_lead_somewhere(root: Path) -> None:

@@ -86,8 +86,11 @@ def python_blocks(path: Path) -> list[str]:
 
 @pytest.mark.device
 def test_the_quick_start_runs_and_prints_what_it_shows(root: Path, tmp_path: Path, run_python: RunChild) -> None:
-    done = run_python("-W", "error", "-c", "\n".join(python_blocks(root / "README.md")), cwd=tmp_path)
-    assert (done.status, done.stdout) == (0, "Verdict.MISS [1. 3. 5. 7.]\n"), done.stderr
+    (tmp_path / "example.py").write_text(
+        "\n".join(python_blocks(root / "README.md")), "utf-8"
+    )  # kernels are read from their file
+    done = run_python("-W", "error", "example.py", cwd=tmp_path)
+    assert (done.status, done.stdout) == (0, "[1. 3. 5. 7.]\nVerdict.MISS [1. 3. 5. 7.]\n"), done.stderr
 
 
 # Added to a line, so that it ends within seconds; the last of two options counts.

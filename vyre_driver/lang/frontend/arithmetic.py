@@ -64,7 +64,16 @@ _WHOLE: dict[str, Callable[[Draft, Number, Number], Number]] = {
 _FLOATS = {"+": BinOp.ADD, "-": BinOp.SUB, "*": BinOp.MUL, "/": BinOp.DIV}
 _BOOLS = {"&": BinOp.AND, "|": BinOp.OR, "^": BinOp.NE}
 _MOST_FACTORS = 64  # of a power that is multiplied out
+_MOST_ITEMS = 8192  # of a tuple that is made of others
 _MOST_BITS = 4096  # of a constant
+
+
+def _joined(t: Translation, left: Tuple, right: Tuple, node: ast.AST) -> Tuple:
+    """Return two tuples one behind the other."""
+    count = len(left.items) + len(right.items)
+    if count > _MOST_ITEMS:
+        raise t.mistyped(node, f"a tuple gets {count:,} items, and has {_MOST_ITEMS:,} at most", "pass an array")
+    return Tuple(left.items + right.items)
 
 
 def binary(t: Translation, sign: str, left: Value, right: Value, node: ast.AST) -> Value:
@@ -72,7 +81,7 @@ def binary(t: Translation, sign: str, left: Value, right: Value, node: ast.AST) 
     if isinstance(left, Constant) and isinstance(right, Constant):
         return _fold(t, sign, left, right, node)
     if isinstance(left, Tuple) and isinstance(right, Tuple) and sign == "+":
-        return Tuple(left.items + right.items)
+        return _joined(t, left, right, node)
     if sign == "**":
         return power(t, left, right, node)
     if sign in {"<<", ">>"}:

@@ -14,7 +14,8 @@ from vyre_driver.lang.frontend.comparisons import both, choose, condition, eithe
 from vyre_driver.lang.frontend.frames import Flow
 from vyre_driver.lang.frontend.merging import merge, settled
 from vyre_driver.lang.frontend.typings import spot_of
-from vyre_driver.lang.frontend.values import Constant, Merged, Number
+from vyre_driver.lang.frontend.values import Constant, Host, Merged, Number
+from vyre_driver.lang.types import bool_
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,35 +138,43 @@ def conditional(t: Translation, node: ast.IfExp) -> Value:
 def short_circuit(t: Translation, node: ast.BoolOp) -> Value:
     """Return ``a and b`` or ``a or b``; what stands behind is evaluated only where Python would, if that can be told."""
     is_and = isinstance(node.op, ast.And)
-    found: Value = _tested(t, node.values[0], node)
-    for one in node.values[1:]:
-        if isinstance(found, Constant):
-            if bool(found.value) is not is_and:
-                return found
-            found = _tested(t, one, node)
-            continue
+    values = list(node.values)
+    found = t.evaluate(values.pop(0))
+    while values and isinstance(found, (Constant, Host)):  # which decides, or is left out: as Python does
+        if bool(found.value) is not is_and:
+            return found
+        found = t.evaluate(values.pop(0))
+    if not values:
+        return found
+    found = _tested(t, found, node)
+    for one in values:
+        if isinstance(found, Constant):  # two conditions that exclude each other
+            return found
         found = _second(t, found, one, node, is_and=is_and)
     return found
 
 
-def _tested(t: Translation, one: ast.expr, node: ast.BoolOp) -> Number | Constant:
+def _tested(t: Translation, value: Value, node: ast.BoolOp) -> Number | Constant:
     """Return a part of an ``and`` or ``or``, which must be a bool: of numbers Python would give one of them."""
-    value = t.evaluate(one)
-    if isinstance(value, Number) and value.type.name != "bool":
+    is_bool = (
+        value.type is bool_ if isinstance(value, Number) else isinstance(value, Constant) and isinstance(value.value, bool)
+    )
+    if not is_bool:
         sign = "and" if isinstance(node.op, ast.And) else "or"
         raise t.mistyped(
             node,
             f"{sign!r} of numbers gives one of them in Python, and a bool here",
             "write x != 0 or ..., or x if x != 0 else 1",
         )
-    return condition(t, value, one)
+    assert isinstance(value, (Number, Constant))  # noqa: S101 -- a bool
+    return value
 
 
 def _second(t: Translation, first: Value, one: ast.expr, node: ast.BoolOp, *, is_and: bool) -> Value:
     assert isinstance(first, Number)  # noqa: S101 -- constants are dealt with before
     with t.draft.side() as body:
         t.draft.facts.assume(first.expr, holds=is_and)
-        second = _tested(t, one, node)
+        second = _tested(t, t.evaluate(one), node)
     if not body:
         return both(t, first, second, node) if is_and else either(t, first, second, node)
     held = t.draft.hold(first, "test")

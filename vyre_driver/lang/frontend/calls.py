@@ -13,7 +13,7 @@ from vyre_driver.errors import KernelSyntaxError
 from vyre_driver.lang.frontend.atomics import ATOMICS, atomic
 from vyre_driver.lang.frontend.frames import Exit, Frame
 from vyre_driver.lang.frontend.functions import translator_of
-from vyre_driver.lang.frontend.names import host_value
+from vyre_driver.lang.frontend.names import host_value, uncallable
 from vyre_driver.lang.frontend.order import evaluated
 from vyre_driver.lang.frontend.results import Rooms, returned
 from vyre_driver.lang.frontend.values import Host, Method, Number, Tuple, kind_name
@@ -44,8 +44,10 @@ def source_of(function: types.FunctionType) -> FunctionSource:
 def call(t: Translation, node: ast.Call) -> Value:
     """Return what a call gives."""
     callee = t.evaluate(node.func)
-    values = evaluated(t, [functools.partial(_argument, t, one) for one in node.args])
-    positional = [value for one, argument in zip(values, node.args, strict=True) for value in _spread(t, one, argument)]
+    values = evaluated(t, [functools.partial(_argument, t, one) for one in [*node.args, *node.keywords]])
+    given = zip(values[: len(node.args)], node.args, strict=True)
+    positional = [value for one, argument in given for value in spread(t, one, argument)]
+    named = {str(one.arg): value for one, value in zip(node.keywords, values[len(node.args) :], strict=True)}
     if isinstance(callee, Method):
         return callee.call(t, _no_keywords(t, node, positional), node)
     function = callee.value if isinstance(callee, Host) else None
@@ -59,22 +61,27 @@ def call(t: Translation, node: ast.Call) -> Value:
     if known is not None:
         return _known(t, known, _no_keywords(t, node, positional), node)
     if isinstance(function, types.FunctionType):
-        named = {str(keyword.arg): t.evaluate(keyword.value) for keyword in node.keywords}
         return inline(t, function, positional, named, node)
     if isinstance(function, type) and (hasattr(function, "_fields") or dataclasses.is_dataclass(function)):
-        return _record(t, function, positional, {str(one.arg): t.evaluate(one.value) for one in node.keywords}, node)
+        return _record(t, function, positional, named, node)
     raise _refuse(t, callee, function, node)
 
 
-def _argument(t: Translation, argument: ast.expr) -> Value:
-    return t.evaluate(argument.value if isinstance(argument, ast.Starred) else argument)
+def _argument(t: Translation, argument: ast.AST) -> Value:
+    if isinstance(argument, ast.keyword) and argument.arg is None:
+        raise t.unknown(
+            argument.value, "'**' spreads a dict, which is not part of the kernel language", "write the keywords out"
+        )
+    assert isinstance(argument, (ast.expr, ast.keyword))  # noqa: S101 -- what the arguments of a call are
+    return t.evaluate(argument.value if isinstance(argument, (ast.Starred, ast.keyword)) else argument)
 
 
-def _spread(t: Translation, value: Value, argument: ast.expr) -> Sequence[Value]:
+def spread(t: Translation, value: Value, argument: ast.expr) -> Sequence[Value]:
+    """Return the values that an argument, or an item of a tuple, gives: more than one if it is starred."""
     if not isinstance(argument, ast.Starred):
         return (value,)
     if not isinstance(value, Tuple):
-        raise t.mistyped(argument, f"only tuples are spread, and this is {kind_name(value)}", "write the arguments out")
+        raise t.mistyped(argument, f"only tuples are spread, and this is {kind_name(value)}", "write them out")
     return value.items
 
 
@@ -84,7 +91,7 @@ def _refuse(t: Translation, callee: Value, function: object, node: ast.Call) -> 
     if function is range or getattr(function, "__name__", "") == "static_range":
         return t.unknown(node, f"{ast.unparse(node.func)} stands in a for statement only", "write for k in range(...)")
     if not isinstance(callee, Host):
-        return t.mistyped(node, f"{kind_name(callee)} cannot be called", "call a function")
+        return uncallable(t, callee, node.func)
     return t.mistyped(
         node,
         f"{ast.unparse(node.func)} cannot be called in a kernel",
@@ -121,12 +128,23 @@ def _record(t: Translation, kind: type, given: list[Value], named: dict[str, Val
 
 def _bound(t: Translation, function: Any, given: list[Value], named: dict[str, Value], node: ast.Call) -> dict[str, Value]:  # noqa: ANN401 -- a function or a class
     """Return the arguments of a call by the parameters' names."""
+    signature = inspect.signature(function)
+    kinds = {name: one.kind for name, one in signature.parameters.items()}
+    for name, kind in kinds.items():
+        if kind is inspect.Parameter.VAR_KEYWORD:
+            raise t.mistyped(node, f"{function.__name__!r} takes **{name}, which is a dict", "name each of its parameters")
     try:
-        found = inspect.signature(function).bind(*given, **named)
+        found = signature.bind(*given, **named)
     except TypeError as error:
         raise t.mistyped(node, f"{function.__name__}: {error}", "give the arguments that it takes") from error
     found.apply_defaults()
-    return {name: value if _is_value(value) else host_value(t, value, name, node) for name, value in found.arguments.items()}
+    values: dict[str, Value] = {}
+    for name, value in found.arguments.items():
+        if kinds[name] is inspect.Parameter.VAR_POSITIONAL:
+            values[name] = Tuple(value)
+        else:
+            values[name] = value if _is_value(value) else host_value(t, value, name, node)
+    return values
 
 
 def _is_value(value: object) -> bool:

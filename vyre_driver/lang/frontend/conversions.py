@@ -10,7 +10,7 @@ from vyre_driver.ir.arithmetic import f32 as f32_literal
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast
 from vyre_driver.ir.operators import BinOp
-from vyre_driver.lang.frontend.values import Constant, Number, kind_name, literal
+from vyre_driver.lang.frontend.values import Array, Constant, Number, kind_name, literal, shown
 from vyre_driver.lang.types import COMPUTED, Kind, ScalarType, bool_, f32, i32, u32
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ def typed(t: Translation, value: Value, node: ast.AST, like: ScalarType | None =
     if isinstance(value, Number):
         return value
     if not isinstance(value, Constant):
-        raise t.mistyped(node, f"a number is wanted here, and this is {kind_name(value)}", "use a number")
+        fix = "use a number"
+        if isinstance(value, Array):
+            fix = f"use an element of it: {value.name}[...]"
+        raise t.mistyped(node, f"a number is wanted here, and this is {kind_name(value)}", fix)
     if like is not None:
         return constant_as(t, value, like, node)
     if isinstance(value.value, bool):
@@ -53,7 +56,9 @@ def constant_as(t: Translation, constant: Constant, scalar: ScalarType, node: as
         )
     low, high = scalar.bounds
     if not low <= int(value) <= high:
-        raise t.mistyped(node, f"{value} does not fit {scalar}, which goes from {low} to {high}", "use a number in that range")
+        raise t.mistyped(
+            node, f"{shown(value)} does not fit {scalar}, which goes from {low} to {high}", "use a number in that range"
+        )
     return literal(scalar, int(value))
 
 
@@ -64,11 +69,12 @@ def _whole(value: float) -> str:
 def _as_float(t: Translation, value: float, node: ast.AST) -> float:
     try:
         found = float(value)
+        is_beyond = math.isfinite(found) and abs(found) >= _BEYOND_F32
     except OverflowError:
-        found = math.inf
-    if math.isfinite(value) and abs(found) >= _BEYOND_F32:
+        found, is_beyond = math.inf, True
+    if is_beyond:
         raise t.mistyped(
-            node, f"{value!r} does not fit f32, whose greatest number is 3.4028235e+38", "use a number in its range"
+            node, f"{shown(value)} does not fit f32, whose greatest number is 3.4028235e+38", "use a number in its range"
         )
     return found
 
@@ -117,7 +123,7 @@ def _cast_constant(t: Translation, value: float, scalar: ScalarType, node: ast.A
     low, high = scalar.bounds
     if not low <= int(value) <= high:
         raise t.mistyped(
-            node, f"{value!r} does not fit {scalar}, which goes from {low} to {high}", "use a number in that range"
+            node, f"{shown(value)} does not fit {scalar}, which goes from {low} to {high}", "use a number in that range"
         )
     return literal(target, int(value))
 

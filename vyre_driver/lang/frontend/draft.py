@@ -154,6 +154,21 @@ class Draft:
         return isinstance(number.expr, Var) and number.expr.name in self._changing
 
 
+def has_return(body: Body) -> bool:
+    """Whether the kernel ends anywhere in a body."""
+    for statement in body:
+        match statement:
+            case Plain(node):
+                found = isinstance(node, Return)
+            case Repeat(body=inner):
+                found = has_return(inner)
+            case Branch(then=then, otherwise=otherwise):
+                found = has_return(then) or has_return(otherwise)
+        if found:
+            return True
+    return False
+
+
 def finished(body: Body, path: str, places: dict[str, Place]) -> tuple[Node, ...]:
     """Return the statements of a body as nodes, and note where each of them comes from by its path."""
     nodes: list[Node] = []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.lang.frontend.arithmetic import SIGNS, binary, unary
 from vyre_driver.lang.frontend.branches import conditional, short_circuit
-from vyre_driver.lang.frontend.calls import call
+from vyre_driver.lang.frontend.calls import call, spread
 from vyre_driver.lang.frontend.comparisons import both, compare
 from vyre_driver.lang.frontend.memory import load
 from vyre_driver.lang.frontend.names import attribute, name
@@ -40,12 +40,27 @@ _HINTS = {
 }
 
 
+_WORDS = {
+    "ListComp": "a list comprehension",
+    "SetComp": "a set comprehension",
+    "DictComp": "a dict comprehension",
+    "GeneratorExp": "a generator expression",
+    "JoinedStr": "an f-string",
+    "NamedExpr": "':='",
+    "Starred": "a starred name",
+    "Slice": "a slice",
+    "YieldFrom": "yield from",
+} | {kind: kind.lower() for kind in ("Lambda", "Yield", "Await")}
+
+
 def evaluate(t: Translation, node: ast.expr) -> Value:
     """Return what an expression stands for."""
     handler = _HANDLERS.get(type(node))
     if handler is None:
         kind = type(node).__name__
-        raise t.unknown(node, f"{kind} is not part of the kernel language", _HINTS.get(kind, "write it another way"))
+        raise t.unknown(
+            node, f"{_WORDS.get(kind, kind)} is not part of the kernel language", _HINTS.get(kind, "write it another way")
+        )
     return handler(t, node)
 
 
@@ -59,7 +74,16 @@ def _constant(_: Translation, node: ast.Constant) -> Value:
 
 
 def _tuple(t: Translation, node: ast.Tuple) -> Value:
-    return Tuple(tuple(in_order(t, node.elts)))
+    values = in_order(t, [one.value if isinstance(one, ast.Starred) else one for one in node.elts])
+    return Tuple(tuple(item for value, one in zip(values, node.elts, strict=True) for item in spread(t, value, one)))
+
+
+def _formatted(t: Translation, node: ast.JoinedStr) -> Value:
+    """Return the text that plain Python prints; what stands in it is translated for its types."""
+    if not t.is_plain:
+        raise t.unknown(node, "an f-string is not part of the kernel language", _HINTS["JoinedStr"])
+    in_order(t, [one.value for one in node.values if isinstance(one, ast.FormattedValue)])
+    return Host("")
 
 
 def _binary(t: Translation, node: ast.BinOp) -> Value:
@@ -106,6 +130,7 @@ _HANDLERS: dict[type[ast.expr], Callable[[Translation, Any], Value]] = {
     ast.Name: name,
     ast.Attribute: attribute,
     ast.Tuple: _tuple,
+    ast.JoinedStr: _formatted,
     ast.BinOp: _binary,
     ast.UnaryOp: lambda t, node: unary(t, node.op, evaluate(t, node.operand), node),
     ast.Compare: _compare,

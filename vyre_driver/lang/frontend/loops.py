@@ -18,9 +18,10 @@ from vyre_driver.lang.frontend import intrinsics
 from vyre_driver.lang.frontend.branches import guarded, still_going
 from vyre_driver.lang.frontend.comparisons import alike_or_typed, condition
 from vyre_driver.lang.frontend.conversions import bits_as_i32, typed
-from vyre_driver.lang.frontend.draft import Plain
+from vyre_driver.lang.frontend.draft import Plain, has_return
 from vyre_driver.lang.frontend.frames import FALLS, Exit, Flow, LoopFrame
 from vyre_driver.lang.frontend.merging import give, is_placed, settled
+from vyre_driver.lang.frontend.names import is_shadowing, uncallable
 from vyre_driver.lang.frontend.values import Constant, Host, Merged, Missing, Number, Tuple, is_signed, variable
 from vyre_driver.lang.source.scan import jumps_within, stored_names
 from vyre_driver.lang.types import u32
@@ -41,12 +42,14 @@ def for_statement(t: Translation, node: ast.For) -> Flow:
     if node.orelse:
         raise t.unknown(node.orelse[0], "for ... else is not part of the kernel language", "set a variable before the break")
     callee = t.evaluate(node.iter.func) if isinstance(node.iter, ast.Call) else None
+    if isinstance(node.iter, ast.Call) and callee is not None and is_shadowing(t, node.iter.func):
+        raise uncallable(t, callee, node.iter.func)
     if isinstance(callee, Host) and isinstance(node.iter, ast.Call):
         bounds = [t.evaluate(one) for one in node.iter.args]
         if callee.value is range:
             return _range(t, node, bounds)
         if callee.value is intrinsics.static_range:
-            return _unrolled(t, node, [Constant(k) for k in _constant_range(t, node, bounds)])
+            return _unrolled(t, node, _constant_range(t, node, bounds))
     over = t.evaluate(node.iter) if callee is None else None
     if isinstance(over, Tuple):
         return _unrolled(t, node, list(over.items))
@@ -65,21 +68,22 @@ def _constant_range(t: Translation, node: ast.For, bounds: Sequence[Value]) -> r
         raise t.mistyped(node.iter, str(error), "give static_range a stop, or start, stop and step") from error
 
 
-def _unrolled(t: Translation, node: ast.For, items: Sequence[Value]) -> Flow:
+def _unrolled(t: Translation, node: ast.For, items: Sequence[Value | int]) -> Flow:
     """Translate the body once for each item."""
     for kind in (ast.Break, ast.Continue):
         if jumps_within(node.body, kind):
             word = kind.__name__.lower()
             raise t.unknown(node, f"{word} in a loop that is unrolled", "use range, or put what follows under an if")
     exits: frozenset[Exit] = frozenset()
+    t.unrolled.append(t.place(node))
     for item in items:
-        t.bind(node.target, item, node)
+        t.bind(node.target, Constant(item) if isinstance(item, int) else item, node)
         flow = t.run(node.body) if not exits else guarded(t, Flow(leaves=False, exits=exits), node.body, node.lineno)
         exits |= flow.exits
         if flow.leaves:
-            return Flow(leaves=True, exits=exits)
-        t.check_size(node)
-    return Flow(leaves=False, exits=exits)
+            break
+    t.unrolled.pop()
+    return Flow(leaves=bool(items) and flow.leaves, exits=exits)
 
 
 class _Loop:
@@ -90,7 +94,6 @@ class _Loop:
         self.t = t
         self.node = node
         self.line = node.lineno
-        t.check_size(node)
         carried = _carried(t, node)
         self.broken = Exit("going", t.draft.room())
         self.before = dict(t.frame.names)
@@ -236,7 +239,7 @@ def while_statement(t: Translation, node: ast.While) -> Flow:
     flow = loop.turn(node.body, lambda: None if isinstance(test, Constant) else t.draft.facts.assume(test.expr, holds=True))
     tests = loop.conditions(flow)
     if isinstance(test, Constant):
-        if not tests:
+        if not tests and not has_return(loop.body):
             raise t.unknown(node, "this loop never ends: nothing in it breaks out of it or returns", "add a break")
     elif is_simple:
         tests.insert(0, test.expr)

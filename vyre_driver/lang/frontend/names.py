@@ -47,7 +47,8 @@ def name(t: Translation, node: ast.Name) -> Value:
         value = frame.names[node.id] = settled(t, value, node)
         return t.draft.facts.refined(value) if isinstance(value, Number) and value.type.is_whole else value
     if node.id in frame.assigned:
-        raise t.misspelt(node, f"{node.id!r} has no value yet", "assign to it before")
+        fix = "give the variable another name" if is_shadowing(t, node) else "assign to it before"
+        raise t.misspelt(node, f"{node.id!r} is assigned in {frame.function.__name__!r}, and has no value yet", fix)
     key = frame.function, node.id
     known = t.outside.get(key)
     if known is None:
@@ -57,6 +58,22 @@ def name(t: Translation, node: ast.Name) -> Value:
             raise _unknown(t, node) from None
         known = t.outside[key] = host_value(t, found, node.id, node)
     return known
+
+
+def is_shadowing(t: Translation, node: ast.expr) -> bool:
+    """Whether an expression is a variable whose name stands for something else outside of the function."""
+    frame = t.frame
+    if not isinstance(node, ast.Name) or node.id not in frame.assigned:
+        return False
+    return node.id in frame.function.__globals__ or hasattr(builtins, node.id)
+
+
+def uncallable(t: Translation, callee: Value, node: ast.expr) -> KernelSourceError:
+    """Return the error of a call of what is no function."""
+    if is_shadowing(t, node):
+        what = f"{ast.unparse(node)!r} is a variable here, {kind_name(callee)}, and cannot be called"
+        return t.mistyped(node, what, "give the variable another name")
+    return t.mistyped(node, f"{kind_name(callee)} cannot be called", "call a function")
 
 
 def _unknown(t: Translation, node: ast.Name) -> KernelSourceError:

@@ -38,6 +38,15 @@ def _refusal(problem: Problem, places: Mapping[str, Place]) -> KernelSourceError
     if problem.rule == Rule.HAZARD.code and place is not None:
         text = _mixed(problem, place, places)
         return KernelTypeError(text, fix="use atomic_load, or g.barrier() between", frames=frames, refused=problem)
+    if problem.rule == Rule.NESTING.code:
+        deepest = max(places, key=lambda path: path.count("."), default=None)
+        frames = [] if deepest is None else shown_frames(places[deepest])
+        text = f"{problem.message.replace('nodes', 'ifs and loops', 1)}"
+        fix = "nest them less: each elif is one level more, and so is what follows an if that returns or breaks"
+        return KernelSyntaxError(text, fix=fix, frames=frames, refused=problem)
+    if problem.rule == Rule.NODE_COUNT.code:
+        text = problem.message.replace("nodes", "statements in the program", 1)
+        return KernelSyntaxError(text, fix="split it into several kernels, or use loops", frames=frames, refused=problem)
     return KernelTypeError(f"{problem.rule}: {problem.message}", fix=problem.fix, frames=frames, refused=problem)
 
 

@@ -45,10 +45,21 @@ _HINTS = {
 }
 
 
+_WORDS = {
+    "AsyncFunctionDef": "async def",
+    "AsyncFor": "async for",
+    "AsyncWith": "async with",
+    "ImportFrom": "import",
+    "Delete": "del",
+    "TypeAlias": "type",
+}
+
+
 def run(t: Translation, statements: Sequence[ast.stmt]) -> Flow:
     """Translate statements one after the other; returns how they end."""
     for at, statement in enumerate(statements):
         rest = statements[at + 1 :]
+        t.count(statement)
         t.draft.place = t.place(statement)
         if isinstance(statement, ast.If):
             flow, moved = if_statement(t, statement, rest)
@@ -67,7 +78,7 @@ def _translated(t: Translation, statement: ast.stmt) -> Flow:
     handler = _HANDLERS.get(type(statement))
     if handler is None:
         kind = type(statement).__name__
-        word = {"FunctionDef": "def", "ClassDef": "class", "TryStar": "try"}.get(kind, kind.lower())
+        word = {"FunctionDef": "def", "ClassDef": "class", "TryStar": "try", **_WORDS}.get(kind, kind.lower())
         raise t.unknown(statement, f"{word} is not part of the kernel language", _HINTS.get(kind, "write it another way"))
     return handler(t, statement)
 
@@ -83,8 +94,9 @@ def _expression(t: Translation, node: ast.Expr) -> Flow:
 
 def _assign(t: Translation, node: ast.Assign) -> Flow:
     value = t.evaluate(node.value)
-    if isinstance(value, Number) and len(node.targets) > 1:
-        value = t.draft.hold(value, "value")
+    if len(node.targets) > 1:  # of which one may change what the value is made of
+        value = _snapshot(t, _held(t, "value", value) if isinstance(value, Tuple) else value)
+        value = t.draft.hold(value, "value") if isinstance(value, Number) else value
     for target in node.targets:
         bind(t, target, value, node)
     return FALLS
@@ -134,7 +146,8 @@ def bind(t: Translation, target: ast.expr, value: Value, node: ast.AST) -> None:
         array = t.evaluate(target.value)
         if not isinstance(array, Array):
             raise t.mistyped(target, f"{kind_name(array)} cannot be stored to", "make a new one: tuples do not change")
-        store(t, array, target, value, node)
+        value, at = evaluated(t, (lambda: value, lambda: t.evaluate(target.slice)))
+        store(t, array, target, value, node, at)
     elif isinstance(target, ast.Name):
         _name(t, target, value, node)
     else:

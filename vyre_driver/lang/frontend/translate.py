@@ -6,6 +6,7 @@ import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vyre_driver.errors import KernelSyntaxError
 from vyre_driver.ir.arithmetic import Binary, LitU32, Var
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind
 from vyre_driver.ir.expressions import InvocationId
@@ -20,7 +21,7 @@ from vyre_driver.lang.frontend.frames import Exit, Frame
 from vyre_driver.lang.frontend.refusals import check_valid
 from vyre_driver.lang.frontend.results import Rooms
 from vyre_driver.lang.frontend.statements import bind, run
-from vyre_driver.lang.frontend.translation import MAX_EXTENT, CountApart, Translation
+from vyre_driver.lang.frontend.translation import MAX_EXTENT, CountApart, Translation, shown_frames
 from vyre_driver.lang.frontend.values import Array, Constant, GroupValue, Number
 from vyre_driver.lang.source.scan import assigned_names, ranks_within
 from vyre_driver.lang.types import Access, ScalarType, i32
@@ -90,6 +91,21 @@ def _translated(
 ) -> TranslatedKernel:
     t = Translation(specialization, counted)
     t.is_plain = is_plain
+    try:
+        return _filled(t, function, signature, specialization)
+    except RecursionError as error:
+        frames = shown_frames(t.draft.place) if t.draft.place is not None else []
+        raise KernelSyntaxError(
+            f"{function.__name__!r} is nested too deep to be translated",
+            fix="compute parts of long expressions in variables of their own, and nest fewer ifs and elifs",
+            frames=frames,
+        ) from error
+
+
+def _filled(
+    t: Translation, function: types.FunctionType, signature: KernelSignature, specialization: Specialization
+) -> TranslatedKernel:
+    """Return what a function is translated to, by a translation that has nothing in it yet."""
     t.evaluate = functools.partial(evaluate, t)
     t.run = functools.partial(run, t)
     t.bind = functools.partial(bind, t)

@@ -34,6 +34,9 @@ Error = TypeVar("Error", bound=KernelSourceError)
 MAX_NODES = 8192
 """The most statements of a program (rule V019)."""
 
+MAX_TRANSLATED = 4 * MAX_NODES
+"""The most statements that are translated for one program, those that leave nothing in it counted too."""
+
 MAX_EXTENT = 1 << 30
 """The most elements along an axis: so that the sum of two indices, or twice one, is an i32."""
 
@@ -69,6 +72,8 @@ class Translation:
         self.captured = Captured()
         self.outside: dict[tuple[types.FunctionType, str], Value] = {}  # what names that are no variables stand for
         self.typings = Typings()
+        self.translated = 0  # statements so far
+        self.unrolled: list[Place] = []  # the loops around the place at hand that are unrolled
         self.is_plain = False  # for plain Python, which prints
         self.frames: list[Frame] = []
         self.evaluate: Callable[[ast.expr], Value]
@@ -131,15 +136,23 @@ class Translation:
         if array.is_parameter:
             self.counted |= {array.name}
 
-    def check_size(self, node: ast.AST) -> None:
-        """Check that the program has no more statements than a program may have."""
-        if self.draft.size > MAX_NODES:
-            line = getattr(node, "lineno", 0)
-            raise self.unknown(
-                node,
-                f"unrolling the loop in line {line} makes over {MAX_NODES:,} statements, the most of a program",
-                "use range, or unroll fewer turns",
-            )
+    def count(self, node: ast.AST) -> None:
+        """Check that neither the program nor the work of translating it grows beyond what a program may have.
+
+        A statement of the function counts as often as it is translated: in each turn that is unrolled, and in each call.
+        """
+        self.translated += 1
+        if self.draft.size <= MAX_NODES and self.translated <= MAX_TRANSLATED:
+            return
+        place, problem, fix = self.place(node), "the kernel and what it calls make", "split it into several kernels"
+        if self.unrolled:
+            place = self.unrolled[-1]
+            problem = f"unrolling the loop in line {getattr(place.node, 'lineno', 0)} makes"
+            fix = "use range, or unroll fewer turns"
+        limit = f"over {MAX_NODES:,} statements, the most of a program"
+        if self.draft.size <= MAX_NODES:
+            limit = f"over {MAX_TRANSLATED:,} statements to translate"
+        raise KernelSyntaxError(f"{problem} {limit}", fix=fix, frames=shown_frames(place))
 
     def mistyped(self, node: ast.AST, problem: str, fix: str) -> KernelTypeError:
         """Return the error of types that do not fit, at a node."""

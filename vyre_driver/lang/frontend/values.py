@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.frontend.draft import Body, Branch
 
 _WORD = 0xFFFF_FFFF
+_LONG_BITS = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +147,20 @@ def zero(scalar: ScalarType) -> Expr:
     return literal(scalar, 0).expr
 
 
+def shown(value: float) -> str:
+    """Return a number as messages show it: a whole one of many digits by its bits, which Python does not print either."""
+    if isinstance(value, int) and value.bit_length() > _LONG_BITS:
+        return f"a whole number of {value.bit_length():,} bits"
+    return repr(value)
+
+
 def kind_name(value: Value) -> str:
     """Return what a value is, for a message."""
     match value:
         case Number(scalar):
             return str(scalar)
         case Constant(given):
-            return f"the constant {given!r}"
+            return f"the constant {shown(given)}"
         case Array(name):
             return f"the array {name!r}"
         case Tuple(items):

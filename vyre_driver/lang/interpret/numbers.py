@@ -217,11 +217,6 @@ def negation(value: Plain) -> Plain:
     return not value if is_constant(value) else BOOL(not value)
 
 
-def truth(value: Plain) -> Plain:
-    """Return what a part of ``and`` or ``or`` is."""
-    return bool(value) if is_constant(value) else to_bool(value)
-
-
 def _compared(compare: Callable[[Plain, Plain], Plain]) -> Any:  # noqa: ANN401 -- a function
     def compared(left: Plain, right: Plain) -> Plain:
         if type(left) is type(right) or (is_constant(left) and is_constant(right)):

@@ -221,7 +221,7 @@ class _Rewriter(ast.NodeTransformer):
         return self._called(f"_vyre_{kind.__name__}", _UNARY[kind], node, self.visit(node.operand))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        node.values = [self._called("_vyre_truth", numbers.truth, one, self.visit(one)) for one in node.values]
+        node.values = [self.visit(one) for one in node.values]  # bools, and constants, of which one may decide
         return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:

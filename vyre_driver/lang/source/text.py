@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     Function = Callable[..., Any]
 
+_COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 _LAMBDA = "<lambda>"
 _FEATURES = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names) & ~inspect.CO_NESTED
 
@@ -45,10 +46,16 @@ class FunctionSource:
         Raises
         ------
         KernelSyntaxError
-            If there is none, it is not that of the function's code any more, or it is a generator or a coroutine.
+            If there is none, it is not that of the function's code any more, or it is a coroutine.
         """
-        lines, first = _found(function)
         code = function.__code__
+        if code.co_flags & _COROUTINE:
+            raise KernelSyntaxError(
+                f"{function.__name__!r} is a coroutine, which is not part of the kernel language",
+                fix="write def instead of async def",
+                function=function.__name__,
+            )
+        lines, first = _found(function)
         nodes = list(_definitions(lines, first, function.__name__))
         node = next((one for one in nodes if _compiles_to(one, code)), None)
         if node is None:

@@ -1,0 +1,85 @@
+"""What Python has and the kernel language has not: each refusal as a whole, and the limits of what is translated.
+
+``python tests/lang/test_refusals.py`` writes the text anew.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from both_ways import function_of
+from kernel_texts import NAMES
+from refused_kernels import REFUSED
+from test_messages import message
+
+from vyre_driver.errors import KernelSyntaxError
+from vyre_driver.lang.frontend.translate import translate
+from vyre_driver.lang.source.parameters import Specialization, signature_of
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "text" / "kernel_refusals.txt"
+
+
+def refusals() -> str:
+    return "\n\n".join(f"{one.__name__}\n{message(one)}" for one in REFUSED) + "\n"
+
+
+def test_each_refusal_has_its_place_and_a_fix() -> None:
+    assert refusals() == GOLDEN.read_text("utf-8")
+
+
+def _refusal(*lines: str, before: str = "") -> KernelSyntaxError:
+    text = f"{before}def kernel(i: Index, a: In[i32], o: Out[i32]):\n" + "".join(f"    {line}\n" for line in lines)
+    function = function_of(text, "kernel", NAMES)
+    with pytest.raises(KernelSyntaxError) as found:
+        translate(function, signature_of(function), Specialization())
+    return found.value
+
+
+def test_a_kernel_of_10000_lines_is_refused_by_the_number_of_its_statements() -> None:
+    begun = time.process_time()
+    refused = _refusal(*(f"o[i] = a[i] + {k}" for k in range(10_000)))
+    assert time.process_time() - begun < 20  # measured: 2.1 s
+    assert refused.problem == "the kernel and what it calls make over 8,192 statements, the most of a program"
+    assert refused.frames[-1][2] == 8195
+
+
+def test_statements_that_the_limits_of_a_loop_hide_are_counted_too() -> None:
+    refused = _refusal("x = 0", *(line for k in range(2800) for line in (f"if a[i] > {k}:", "    x += 1")), "o[i] = x")
+    assert refused.problem == "there are 14002 statements in the program, over the limit of 8192"
+
+
+def test_functions_that_call_the_next_one_twice_are_bounded() -> None:
+    functions = "".join(f"def f{k}(x):\n    return f{k + 1}(x) + f{k + 1}(x)\n\n" for k in range(20))
+    begun = time.process_time()
+    refused = _refusal("o[i] = f0(a[i])", before=functions + "def f20(x):\n    return x\n\n")
+    assert time.process_time() - begun < 60  # measured: 4 s
+    assert refused.problem == "the kernel and what it calls make over 32,768 statements to translate"
+
+
+def test_ifs_that_nest_too_deep_are_told_at_the_innermost() -> None:
+    refused = _refusal(*(" " * k + f"if a[i] > {k}:" for k in range(90)), " " * 90 + "o[i] = 1")
+    assert refused.problem == "ifs and loops nest 93 deep, over the limit of 64"
+    assert refused.frames[-1][2:4] == (92, " " * 94 + "o[i] = 1")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["o[i] = " + "+".join(["a[i]"] * 2000)],
+        ["o[i] = i32(" + "not " * 900 + "(a[i] > 0))"],
+        ["if a[i] < 0:", "    o[i] = 0", *(line for k in range(900) for line in (f"elif a[i] == {k}:", f"    o[i] = {k}"))],
+    ],
+    ids=["sum", "not", "elif"],
+)
+def test_what_nests_deeper_than_python_follows_is_refused(lines: list[str]) -> None:
+    try:
+        refused = _refusal(*lines)
+    except RecursionError:
+        pytest.skip("this Python does not compile it either")
+    assert refused.problem == "'kernel' is nested too deep to be translated"
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(refusals(), "utf-8")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+from vyre_driver.lang.pickling import reduced_function
+
 if TYPE_CHECKING:
     import types
     from collections.abc import Callable
@@ -25,6 +27,18 @@ class Function(Generic[P, R]):
         """Call it as a function of Python."""
         found: Any = self.function(*given, **named)
         return found  # type: ignore[no-any-return] # what it returns
+
+    def __copy__(self) -> Function[P, R]:
+        """Return itself: a function does not change."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Function[P, R]:
+        """Return itself: a function does not change."""
+        return self
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Pickle it by its name in its module, else by its text."""
+        return reduced_function(self)
 
     def __repr__(self) -> str:
         """Return its name."""

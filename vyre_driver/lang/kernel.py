@@ -14,6 +14,7 @@ from vyre_driver.errors import InvalidInput, InvalidPushConstant
 from vyre_driver.lang.launch.arguments import constants_of
 from vyre_driver.lang.launch.choices import Choices, chosen_constants, chosen_extent
 from vyre_driver.lang.launch.launcher import Launcher
+from vyre_driver.lang.pickling import reduced_kernel
 from vyre_driver.lang.source.parameters import Specialization
 from vyre_driver.lang.types import ScalarType
 
@@ -136,7 +137,7 @@ class Kernel:
         """
         return self._with(self._choices._replace(groups=chosen_extent(self.definition, "groups", count), over=None))
 
-    def with_(self, **constants: bool | float) -> Kernel:
+    def with_(self, /, **constants: bool | float) -> Kernel:
         """Return this kernel with values for its constants.
 
         Raises
@@ -147,7 +148,7 @@ class Kernel:
         merged = chosen_constants(self.definition, self._choices.constants, constants)
         return self._with(self._choices._replace(constants=merged))
 
-    def program(self, **given: bool | float | ScalarType) -> Program:
+    def program(self, /, **given: bool | float | ScalarType) -> Program:
         """Return the program of the kernel, for values of its constants and types for its type variables, by name.
 
         Raises
@@ -161,7 +162,7 @@ class Kernel:
 
     __vyre_program__ = program
 
-    def translated(self, **given: bool | float | ScalarType) -> TranslatedKernel:
+    def translated(self, /, **given: bool | float | ScalarType) -> TranslatedKernel:
         """Return what the kernel is translated to, arguments and errors as of ``program``."""
         return self.definition.programs.get(self.specialization(given))
 
@@ -210,6 +211,18 @@ class Kernel:
                     self._chosen.pop(next(iter(self._chosen)), None)
                 found = self._chosen.setdefault(choices.key, found)
         return found
+
+    def __copy__(self) -> Kernel:
+        """Return itself: a kernel does not change."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Kernel:
+        """Return itself: a kernel does not change."""
+        return self
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Pickle it by its name in its module, else by its text; raises TypeError for one that was put on a driver."""
+        return reduced_kernel(self, self._choices)
 
     def __repr__(self) -> str:
         """Return its name and parameters on one line."""

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
     import types
     from collections.abc import Mapping
 
-_NO_DEFAULT = object()
 _FORMS = "In[f32], Out[f32], InOut[f32], f32, i32, Index or Const[int]"
 _MOST_AXES = 3
 _CONSTANTS = (bool, int, float)
+
+
+class _NoDefault:
+    """Stands for a default that there is not; a class, which stays itself when it is pickled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +34,12 @@ class Parameter:
 
     name: str
     type: ArrayType | ScalarType | ConstType
-    default: object = _NO_DEFAULT
+    default: object = _NoDefault
 
     @property
     def has_default(self) -> bool:
         """Whether a call may leave it out."""
-        return self.default is not _NO_DEFAULT
+        return self.default is not _NoDefault
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +123,7 @@ def signature_of(function: types.FunctionType, local: Mapping[str, object] | Non
             "make it a Const that is keyword only, or leave the default out",
         )
     defaults = function.__kwdefaults__ or {}
-    constants = tuple(_constant(function, name, annotations.get(name), defaults.get(name, _NO_DEFAULT)) for name in keyword)
+    constants = tuple(_constant(function, name, annotations.get(name), defaults.get(name, _NoDefault)) for name in keyword)
     return KernelSignature(indexes, groups[0] if groups else None, parameters, constants)
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     Function = Callable[..., Any]
 
 _COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+MAKER = "_maker"
 _LAMBDA = "<lambda>"
 _FEATURES = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names) & ~inspect.CO_NESTED
 
@@ -126,6 +127,36 @@ def _alone(node: ast.FunctionDef | ast.Lambda, free: tuple[str, ...]) -> ast.Mod
     assert isinstance(outer, ast.FunctionDef)  # noqa: S101 -- it was written so
     outer.body.append(inner)
     return ast.Module([outer], [])
+
+
+def maker_of(text: str, name: str, free: tuple[str, ...]) -> ast.Module:
+    """Return a module with one function, which takes what a function takes from the functions around it, and returns that.
+
+    The function is the one of this name that a text defines, with the same code, but no decorators, annotations
+    or defaults.
+    """
+    found = next(
+        one
+        for one in ast.walk(ast.parse(text))
+        if (isinstance(one, ast.FunctionDef) and one.name == name) or (isinstance(one, ast.Lambda) and name == _LAMBDA)
+    )
+    arguments = found.args
+    for one in (*arguments.posonlyargs, *arguments.args, arguments.vararg, *arguments.kwonlyargs, arguments.kwarg):
+        if one is not None:
+            one.annotation = None
+    arguments.defaults, arguments.kw_defaults = [], [None] * len(arguments.kwonlyargs)
+    module = ast.parse(f"def {MAKER}({', '.join(free)}):\n return None\n")
+    maker = module.body[0]
+    assert isinstance(maker, ast.FunctionDef)  # noqa: S101 -- it was written so
+    result = maker.body[0]
+    assert isinstance(result, ast.Return)  # noqa: S101 -- the same
+    if isinstance(found, ast.Lambda):
+        result.value = found
+    else:
+        found.decorator_list, found.returns = [], None
+        result.value = ast.Name(name, ast.Load())
+        maker.body.insert(0, found)
+    return ast.fix_missing_locations(module)
 
 
 def _codes_within(code: types.CodeType) -> Iterator[types.CodeType]:

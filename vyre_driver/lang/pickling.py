@@ -94,6 +94,7 @@ class _Text:
         used = {one.id for statement in source.body for one in ast.walk(statement) if isinstance(one, ast.Name)}
         closure = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
         facts = {
+            "__name__": function.__name__,
             "__module__": function.__module__,
             "__qualname__": function.__qualname__,
             "__doc__": function.__doc__,
@@ -104,7 +105,7 @@ class _Text:
         names = {name: self._carried(name, function.__globals__[name]) for name in sorted(used & function.__globals__.keys())}
         cells = {name: self._carried(name, cell.cell_contents) for name, cell in closure if cell != _EMPTY}
         first = 1 if is_lambda else source.first_line
-        return _function, (function.__name__, text, first, names, function.__code__.co_freevars, cells, facts)
+        return _function, (source.name, text, first, names, function.__code__.co_freevars, cells, facts)
 
     def _carried(self, name: str, value: object) -> object:
         """Return what is pickled for a value that a function takes from outside."""

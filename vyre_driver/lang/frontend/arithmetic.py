@@ -13,6 +13,7 @@ from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.lang.frontend import integers
 from vyre_driver.lang.frontend.conversions import alike, cast, truth, typed
 from vyre_driver.lang.frontend.facts import Negation
+from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import Constant, Number, Tuple, kind_name, literal
 from vyre_driver.lang.types import bool_, f32, i32, u32
 
@@ -81,6 +82,8 @@ def binary(t: Translation, sign: str, left: Value, right: Value, node: ast.AST) 
     if isinstance(left, Constant) and isinstance(right, Constant):
         return _fold(t, sign, left, right, node)
     if isinstance(left, Tuple) and isinstance(right, Tuple) and sign == "+":
+        for one in (left, right):
+            check_as_tuple(t, one, "__add__", "'+'", node)
         return _joined(t, left, right, node)
     if sign == "**":
         return power(t, left, right, node)

@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import inspect
 import types
+import weakref
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.errors import KernelSyntaxError
@@ -15,6 +16,7 @@ from vyre_driver.lang.frontend.frames import Exit, Frame
 from vyre_driver.lang.frontend.functions import translator_of
 from vyre_driver.lang.frontend.names import host_value, uncallable
 from vyre_driver.lang.frontend.order import evaluated
+from vyre_driver.lang.frontend.records import check_as_tuple, check_makes_fields
 from vyre_driver.lang.frontend.results import Rooms, returned
 from vyre_driver.lang.frontend.values import Host, Method, Number, Tuple, kind_name
 from vyre_driver.lang.function import Function
@@ -30,15 +32,27 @@ if TYPE_CHECKING:
 
 _DEEPEST = 64  # calls within calls
 _SHOWN = (print, breakpoint)  # what plain Python runs and the device has not
-_sources: dict[types.CodeType, FunctionSource] = {}
+_sources: dict[
+    int, tuple[weakref.ref[types.CodeType], FunctionSource]
+] = {}  # by identity: equal codes may differ in annotations
 
 
 def source_of(function: types.FunctionType) -> FunctionSource:
     """Return the source of a function; it is found once."""
-    found = _sources.get(function.__code__)
-    if found is None:
-        found = _sources[function.__code__] = FunctionSource.of(function)
+    code = function.__code__
+    known = _sources.get(id(code))
+    if known is not None and known[0]() is code:
+        return known[1]
+    found = FunctionSource.of(function)
+    key = id(code)
+    _sources[key] = weakref.ref(code, lambda gone: _forget(key, gone)), found
     return found
+
+
+def _forget(key: int, gone: weakref.ref[types.CodeType]) -> None:
+    known = _sources.get(key)
+    if known is not None and known[0] is gone:
+        del _sources[key]
 
 
 def call(t: Translation, node: ast.Call) -> Value:
@@ -55,6 +69,8 @@ def call(t: Translation, node: ast.Call) -> Value:
         return Host(None)
     if isinstance(function, Function):
         function = function.function
+    if isinstance(function, types.MethodType) and isinstance(function.__self__, type):  # of a class
+        positional, function = [Host(function.__self__), *positional], function.__func__
     if isinstance(function, types.FunctionType) and function in ATOMICS:
         return atomic(t, function, _no_keywords(t, node, positional), node)
     known = translator_of(function)
@@ -82,6 +98,7 @@ def spread(t: Translation, value: Value, argument: ast.expr) -> Sequence[Value]:
         return (value,)
     if not isinstance(value, Tuple):
         raise t.mistyped(argument, f"only tuples are spread, and this is {kind_name(value)}", "write them out")
+    check_as_tuple(t, value, "__iter__", "spreading", argument)
     return value.items
 
 
@@ -116,17 +133,13 @@ def _known(t: Translation, known: tuple[int, int, Any], given: list[Value], node
 
 def _record(t: Translation, kind: type, given: list[Value], named: dict[str, Value], node: ast.Call) -> Value:
     """Return a named tuple or a frozen dataclass as the tuple of its fields."""
-    params: Any = getattr(kind, "__dataclass_params__", None)
-    if params is not None and not params.frozen:
-        raise t.mistyped(
-            node, f"{kind.__name__} may change, and values of kernels do not", "declare it @dataclass(frozen=True)"
-        )
+    check_makes_fields(t, kind, node)
     bound = _bound(t, kind, given, named, node)
     fields = tuple(bound)
     return Tuple(tuple(bound.values()), fields, kind)
 
 
-def _bound(t: Translation, function: Any, given: list[Value], named: dict[str, Value], node: ast.Call) -> dict[str, Value]:  # noqa: ANN401 -- a function or a class
+def _bound(t: Translation, function: Any, given: list[Value], named: dict[str, Value], node: ast.expr) -> dict[str, Value]:  # noqa: ANN401 -- a function or a class
     """Return the arguments of a call by the parameters' names."""
     signature = inspect.signature(function)
     kinds = {name: one.kind for name, one in signature.parameters.items()}
@@ -151,7 +164,7 @@ def _is_value(value: object) -> bool:
     return type(value).__module__ == Number.__module__
 
 
-def inline(t: Translation, function: types.FunctionType, given: list[Value], named: dict[str, Value], node: ast.Call) -> Value:
+def inline(t: Translation, function: types.FunctionType, given: list[Value], named: dict[str, Value], node: ast.expr) -> Value:
     """Return what a Python function gives for these arguments: its statements are translated in the place of the call."""
     if any(frame.function.__code__ is function.__code__ for frame in t.frames):
         raise t.unknown(node, f"{function.__name__!r} calls itself", "write a loop: functions are inlined")
@@ -161,6 +174,7 @@ def inline(t: Translation, function: types.FunctionType, given: list[Value], nam
         source = source_of(function)
     except KernelSyntaxError as error:
         raise t.unknown(node, error.problem, error.fix) from error
+    t.captured.function(function)
     names = {name: _held(t, name, value) for name, value in _bound(t, function, given, named, node).items()}
     rooms = Rooms(t.draft)
     frame = Frame(function, source, node, names, assigned_names(source), Exit("inside", rooms.take))

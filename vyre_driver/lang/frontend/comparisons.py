@@ -11,6 +11,7 @@ from vyre_driver.ir.expressions import Select
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.lang.frontend.conversions import alike, bits_as_i32, truth, typed
 from vyre_driver.lang.frontend.facts import Both, Comparison, Either
+from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import Constant, Host, Number, Tuple, is_signed, kind_name
 from vyre_driver.lang.types import bool_, f32
 
@@ -46,6 +47,8 @@ def compare(t: Translation, op: ast.cmpop, left: Value, right: Value, node: ast.
                 node, f"{sign!r} of {kind_name(left)} and {kind_name(right)}: {error}", "compare numbers"
             ) from error
     if isinstance(left, Tuple) and isinstance(right, Tuple) and binary in _EQUAL:
+        for one_side in (left, right):
+            check_as_tuple(t, one_side, "__eq__", f"{sign!r}", node)
         return _tuples(t, op, left, right, node)
     one, other = (t.draft.shallow(operand) for operand in alike(t, left, right, node, sign))
     if one.type is bool_ and binary not in _EQUAL:
@@ -78,6 +81,7 @@ def _identity(t: Translation, op: ast.cmpop, left: Value, right: Value, node: as
 def _membership(t: Translation, op: ast.cmpop, left: Value, right: Value, node: ast.AST) -> Value:
     if not isinstance(right, Tuple):
         raise t.mistyped(node, f"'in' looks into tuples, and this is {kind_name(right)}", "write x == a or x == b")
+    check_as_tuple(t, right, "__contains__", "'in'", node)
     found: Value = Constant(False)
     for item in right.items:
         found = either(t, found, compare(t, ast.Eq(), left, item, node), node)
@@ -106,6 +110,8 @@ def condition(t: Translation, value: Value, node: ast.AST) -> Number | Constant:
     if isinstance(value, Host):
         return Constant(bool(value.value))
     if isinstance(value, Tuple):
+        check_as_tuple(t, value, "__bool__", "the truth", node)
+        check_as_tuple(t, value, "__len__", "the truth", node)
         return Constant(bool(value.items))
     return truth(typed(t, value, node))
 

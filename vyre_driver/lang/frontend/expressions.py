@@ -13,6 +13,7 @@ from vyre_driver.lang.frontend.comparisons import both, compare
 from vyre_driver.lang.frontend.memory import load
 from vyre_driver.lang.frontend.names import attribute, name
 from vyre_driver.lang.frontend.order import evaluated
+from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import Array, Constant, Host, Number, Tuple, kind_name
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def _subscript(t: Translation, node: ast.Subscript) -> Value:
         return load(t, owner, node)
     if not isinstance(owner, Tuple):
         raise t.mistyped(node, f"{kind_name(owner)} has no elements", "subscript an array or a tuple")
+    check_as_tuple(t, owner, "__getitem__", "an item", node)
     at = evaluate(t, node.slice)
     if not isinstance(at, Constant) or not isinstance(at.value, int):
         raise t.mistyped(node, "the index of a tuple must be constant", "unroll the loop: for k in static_range(...)")

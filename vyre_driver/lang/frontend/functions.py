@@ -24,6 +24,7 @@ from vyre_driver.lang.frontend import integers, intrinsics
 from vyre_driver.lang.frontend.arithmetic import binary, power
 from vyre_driver.lang.frontend.comparisons import choose, condition
 from vyre_driver.lang.frontend.conversions import alike, bits_as_i32, cast, truth, typed
+from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import Array, Constant, Number, Tuple, is_signed, kind_name
 from vyre_driver.lang.types import SCALARS, bool_, f32, i32, u32
 
@@ -206,6 +207,7 @@ def _wholes(t: Translation, given: Sequence[Value], node: ast.Call) -> tuple[Num
 def _length(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
     (one,) = given
     if isinstance(one, Tuple):
+        check_as_tuple(t, one, "__len__", "the length", node)
         return Constant(len(one.items))
     if not isinstance(one, Array):
         raise t.mistyped(node, f"{kind_name(one)} has no length", "take that of an array")

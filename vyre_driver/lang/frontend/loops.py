@@ -22,7 +22,8 @@ from vyre_driver.lang.frontend.draft import Plain, has_return
 from vyre_driver.lang.frontend.frames import FALLS, Exit, Flow, LoopFrame
 from vyre_driver.lang.frontend.merging import give, is_placed, settled
 from vyre_driver.lang.frontend.names import is_shadowing, uncallable
-from vyre_driver.lang.frontend.values import Constant, Host, Merged, Missing, Number, Tuple, is_signed, variable
+from vyre_driver.lang.frontend.records import check_as_tuple
+from vyre_driver.lang.frontend.values import Constant, Host, Merged, Missing, Number, Tuple, is_like, is_signed, variable
 from vyre_driver.lang.source.scan import jumps_within, stored_names
 from vyre_driver.lang.types import u32
 
@@ -52,6 +53,7 @@ def for_statement(t: Translation, node: ast.For) -> Flow:
             return _unrolled(t, node, _constant_range(t, node, bounds))
     over = t.evaluate(node.iter) if callee is None else None
     if isinstance(over, Tuple):
+        check_as_tuple(t, over, "__iter__", "the items", node.iter)
         return _unrolled(t, node, list(over.items))
     raise t.unknown(
         node.iter, "a for statement goes over range(...), static_range(...) or a tuple", "write for k in range(len(x))"
@@ -191,7 +193,7 @@ def commit(t: Translation, loop: LoopFrame, node: ast.AST) -> None:
 
 def _give(t: Translation, name: str, held: Value, value: Value, node: ast.AST) -> None:
     if isinstance(held, Tuple):
-        if not isinstance(value, Tuple) or len(value.items) != len(held.items):
+        if not isinstance(value, Tuple) or not is_like(held, value):
             raise t.mistyped(
                 node, f"{name!r} is a tuple of {len(held.items)} before the loop, and another thing behind it", "keep it one"
             )

@@ -13,7 +13,7 @@ from vyre_driver.ir.nodes import Assign, Let
 from vyre_driver.lang.frontend.comparisons import alike_or_typed
 from vyre_driver.lang.frontend.conversions import typed
 from vyre_driver.lang.frontend.draft import Plain
-from vyre_driver.lang.frontend.values import Constant, Merged, Missing, Number, Tuple, variable, zero
+from vyre_driver.lang.frontend.values import Constant, Merged, Missing, Number, Tuple, is_like, variable, zero
 
 if TYPE_CHECKING:
     import ast
@@ -53,7 +53,7 @@ def _merged(  # noqa: PLR0913 -- both sides, and what was before
     assert other is not None  # noqa: S101 -- the same
     if isinstance(one, Missing) or isinstance(other, Missing):
         return one if isinstance(one, Missing) else other
-    if isinstance(one, Tuple) and isinstance(other, Tuple) and len(one.items) == len(other.items):
+    if isinstance(one, Tuple) and isinstance(other, Tuple) and is_like(one, other):
         was = before.items if isinstance(before, Tuple) and len(before.items) == len(one.items) else (None,) * len(one.items)
         items = zip(one.items, other.items, was, strict=True)
         left = (yes is None, no is None)

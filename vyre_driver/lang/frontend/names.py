@@ -140,11 +140,24 @@ def attribute(t: Translation, node: ast.Attribute) -> Value:
         return group_attribute(t, owner, node.attr, node)
     if isinstance(owner, Tuple) and node.attr in owner.fields:
         return owner.items[owner.fields.index(node.attr)]
-    method = getattr(owner.made_by, node.attr, None) if isinstance(owner, Tuple) and isinstance(owner.made_by, type) else None
-    if isinstance(method, types.FunctionType):
-        found = method
-        return Method(owner, node.attr, lambda t, given, call: t.inline(found, [owner, *given], {}, call))
+    if isinstance(owner, Tuple) and isinstance(owner.made_by, type) and node.attr in dir(owner.made_by):
+        return _member(t, owner, owner.made_by, node)
     raise t.misspelt(node, f"{kind_name(owner)} has no attribute {node.attr!r}", "look at what it has")
+
+
+def _member(t: Translation, owner: Tuple, kind: type, node: ast.Attribute) -> Value:
+    """Return what the class of a record says of an attribute that is no field."""
+    found = t.captured.class_attribute(kind, node.attr)
+    if isinstance(found, staticmethod):
+        return Host(found.__func__)
+    if isinstance(found, property) and isinstance(found.fget, types.FunctionType):
+        return t.inline(found.fget, [owner], {}, node)
+    first: Value = Host(kind) if isinstance(found, classmethod) else owner
+    method = found.__func__ if isinstance(found, classmethod) else found
+    if isinstance(method, types.FunctionType):
+        function = method
+        return Method(owner, node.attr, lambda t, given, call: t.inline(function, [first, *given], {}, call))
+    return host_value(t, found, f"{kind.__name__}.{node.attr}", node)
 
 
 def _host_attribute(t: Translation, owner: object, node: ast.Attribute) -> Value:
@@ -153,6 +166,7 @@ def _host_attribute(t: Translation, owner: object, node: ast.Attribute) -> Value
         if isinstance(owner, types.ModuleType):
             return host_value(t, t.captured.attribute(vars(owner), node.attr), what, node)
         if isinstance(owner, type):
+            t.captured.class_attribute(owner, node.attr)
             return host_value(t, getattr(owner, node.attr), what, node)
         if isinstance(owner, enum.Enum) and node.attr == "value":
             return host_value(t, owner.value, what, node)

@@ -8,7 +8,7 @@ from vyre_driver.ir.arithmetic import Var
 from vyre_driver.ir.nodes import Assign, Let
 from vyre_driver.lang.frontend.conversions import typed
 from vyre_driver.lang.frontend.draft import Plain
-from vyre_driver.lang.frontend.values import Constant, Host, Number, Tuple, variable, zero
+from vyre_driver.lang.frontend.values import Constant, Host, Number, Tuple, is_like, variable, zero
 
 if TYPE_CHECKING:
     import ast
@@ -54,7 +54,7 @@ def _joined(t: Translation, results: list[Result], rooms: Rooms) -> Value:
     values = [value for _, value, _ in results]
     first = values[0]
     if isinstance(first, Tuple):
-        tuples = [value for value in values if isinstance(value, Tuple) and len(value.items) == len(first.items)]
+        tuples = [value for value in values if isinstance(value, Tuple) and is_like(first, value)]
         if len(tuples) < len(values):
             raise _refuse(t, results, f"a tuple of {len(first.items)}")
         parts = [

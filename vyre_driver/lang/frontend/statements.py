@@ -15,6 +15,7 @@ from vyre_driver.lang.frontend.loops import break_statement, continue_statement,
 from vyre_driver.lang.frontend.memory import load, store
 from vyre_driver.lang.frontend.merging import settled
 from vyre_driver.lang.frontend.order import evaluated
+from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import Array, Constant, GroupValue, Host, Number, Tuple, is_literal, kind_name
 from vyre_driver.lang.types import COMPUTED, ScalarType, f32
 
@@ -159,6 +160,7 @@ def _unpack(t: Translation, target: ast.Tuple | ast.List, value: Value, node: as
         raise t.unknown(target, "a starred name takes a part of a tuple", "name each item")
     if not isinstance(value, Tuple) or len(value.items) != len(target.elts):
         raise t.mistyped(node, f"{len(target.elts)} names for {kind_name(value)}", "give as many values as names")
+    check_as_tuple(t, value, "__iter__", "the items", node)
     items = [t.draft.hold(item, "item") if isinstance(item, Number) else item for item in value.items]
     items = [_snapshot(t, item) for item in items]
     for one, item in zip(target.elts, items, strict=True):

@@ -111,6 +111,7 @@ def _filled(
     t.bind = functools.partial(bind, t)
     t.inline = functools.partial(inline, t)
     source = source_of(function)
+    t.captured.function(function)
     arrays = {one.name: specialization.element(one.type) for one in signature.arrays}  # type: ignore[arg-type] # of arrays
     t.ranks.update({one.name: one.type.rank for one in signature.arrays if one.type.rank})  # type: ignore[union-attr] # the same
     for name, rank in ranks_within(source.body, frozenset(arrays)).items():

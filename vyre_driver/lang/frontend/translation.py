@@ -79,7 +79,7 @@ class Translation:
         self.evaluate: Callable[[ast.expr], Value]
         self.run: Callable[[Sequence[ast.stmt]], Flow]
         self.bind: Callable[[ast.expr, Value, ast.AST], None]
-        self.inline: Callable[[types.FunctionType, list[Value], dict[str, Value], ast.Call], Value]
+        self.inline: Callable[[types.FunctionType, list[Value], dict[str, Value], ast.expr], Value]
 
     @property
     def frame(self) -> Frame:

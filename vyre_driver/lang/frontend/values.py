@@ -121,6 +121,12 @@ class Merged:
 Value: TypeAlias = "Number | Constant | Tuple | Array | GroupValue | Host | Method | Missing | Merged"
 
 
+def is_like(one: Tuple, other: Tuple) -> bool:
+    """Whether two tuples have as many items, and are of one class."""
+    kinds = [None if value.made_by is tuple else value.made_by for value in (one, other)]
+    return len(one.items) == len(other.items) and kinds[0] is kinds[1]
+
+
 def memory_type(scalar: ScalarType) -> DataType:
     """Return the type that a variable of a computed type has in a program: an i32 is held as its bits."""
     return DataType.U32 if scalar is i32 else scalar.element

@@ -7,7 +7,10 @@ value that is not there any more.
 from __future__ import annotations
 
 import builtins
+import inspect
 from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
 
 if TYPE_CHECKING:
     import types
@@ -30,7 +33,30 @@ class _Cell(NamedTuple):
     value: object
 
 
+class _Attribute(NamedTuple):
+    """An attribute of a class, and what it was, as ``inspect.getattr_static`` finds it: of a method the function itself."""
+
+    owner: type
+    name: str
+    value: object
+
+
+class _Function(NamedTuple):
+    """A function whose code was taken, which a reloader replaces in it, and the defaults of its parameters."""
+
+    function: types.FunctionType
+    code: types.CodeType
+    defaults: object
+    named: object
+
+    def has_changed(self) -> bool:
+        """Whether it is another function by now."""
+        function, code, defaults, named = self
+        return function.__code__ is not code or function.__defaults__ is not defaults or function.__kwdefaults__ is not named
+
+
 _ABSENT = object()
+_EXACT = (bool, int, float, complex, str, bytes)
 
 
 class Captured:
@@ -40,6 +66,8 @@ class Captured:
         """Hold nothing."""
         self._names: dict[tuple[int, str], _Name] = {}
         self._cells: dict[int, _Cell] = {}
+        self._attributes: dict[tuple[int, str], _Attribute] = {}
+        self._functions: dict[int, _Function] = {}
 
     def look_up(self, function: types.FunctionType, name: str) -> object:
         """Return what a name that a function does not assign stands for in it, and keep that; raises KeyError if nothing."""
@@ -54,6 +82,7 @@ class Captured:
             return value
         if name in function.__globals__:
             return self.attribute(function.__globals__, name)
+        self._names[id(function.__globals__), name] = _Name(function.__globals__, name, _ABSENT)  # which may get one
         known = function.__globals__.get("__builtins__", builtins)  # a module, or its names
         return self.attribute(known if isinstance(known, dict) else vars(known), name)
 
@@ -62,6 +91,17 @@ class Captured:
         value = names[name]
         self._names[id(names), name] = _Name(names, name, value)
         return value
+
+    def class_attribute(self, owner: type, name: str) -> object:
+        """Return what a class has under a name, and keep that: a function, staticmethod, property...; raises AttributeError."""
+        value = inspect.getattr_static(owner, name)
+        self._attributes[id(owner), name] = _Attribute(owner, name, value)
+        return value
+
+    def function(self, function: types.FunctionType) -> None:
+        """Keep which code and which defaults a function has."""
+        kept = _Function(function, function.__code__, function.__defaults__, function.__kwdefaults__)
+        self._functions[id(function)] = kept
 
     def changed(self) -> str | None:
         """Return the name of something that is not what it was, None if there is none."""
@@ -76,11 +116,18 @@ class Captured:
                 return name
             if now is not value and not _is_same(now, value):
                 return name
+        for owner, name, value in self._attributes.values():
+            now = inspect.getattr_static(owner, name, _ABSENT)
+            if now is not value and not _is_same(now, value):
+                return f"{owner.__name__}.{name}"
+        for one in self._functions.values():
+            if one.has_changed():
+                return one.function.__name__
         return None
 
     def values(self) -> dict[str, object]:
         """Return what was captured, by name."""
-        named = {one.name: one.value for one in self._names.values()}
+        named = {one.name: one.value for one in self._names.values() if one.value is not _ABSENT}
         return {**named, **{one.name: one.value for one in self._cells.values()}}
 
 
@@ -90,4 +137,6 @@ def _is_same(now: object, before: object) -> bool:
         return False
     if isinstance(before, tuple) and isinstance(now, tuple):
         return len(now) == len(before) and all(map(_is_same, now, before))
-    return isinstance(before, (bool, int, float, str)) and repr(now) == repr(before)
+    if isinstance(before, np.generic) and isinstance(now, np.generic):
+        return now.tobytes() == before.tobytes()
+    return type(before) in _EXACT and repr(now) == repr(before)

@@ -57,7 +57,7 @@ class FunctionSource:
                 function=function.__name__,
             )
         lines, first = _found(function)
-        nodes = list(_definitions(lines, first, function.__name__))
+        nodes = list(_definitions(lines, first, code.co_name))
         node = next((one for one in nodes if _compiles_to(one, code)), None)
         if node is None:
             raise KernelSyntaxError(
@@ -67,7 +67,7 @@ class FunctionSource:
                 filename=code.co_filename,
             )
         body = (ast.copy_location(ast.Return(node.body), node.body),) if isinstance(node, ast.Lambda) else tuple(node.body)
-        return cls(function.__name__, code.co_filename, first + 1, tuple(lines), node.args, body, node)
+        return cls(code.co_name, code.co_filename, first + 1, tuple(lines), node.args, body, node)
 
     def line(self, number: int) -> str:
         """Return a line by its number in the file, without its end; empty where it is not the function's."""
@@ -86,7 +86,7 @@ def _found(function: types.FunctionType) -> tuple[list[str], int]:
             fix="put it into a file or a notebook, or use kernel.from_source(text)",
             function=name,
         ) from error
-    return (lines, 0) if function.__name__ == _LAMBDA else (inspect.getblock(lines[first:]), first)
+    return (lines, 0) if function.__code__.co_name == _LAMBDA else (inspect.getblock(lines[first:]), first)
 
 
 def _definitions(lines: list[str], first: int, name: str) -> Iterator[ast.FunctionDef | ast.Lambda]:

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-import linecache
 import sys
+import textwrap
 import types
 from typing import TYPE_CHECKING, Any
 
+import vyre_driver.lang.types as language_types
 from vyre_driver.errors import KernelSyntaxError, KernelTypeError
+from vyre_driver.lang.frontend import intrinsics
+from vyre_driver.lang.function import function
 from vyre_driver.lang.kernel import Kernel
 from vyre_driver.lang.launch.launcher import Definition
 from vyre_driver.lang.launch.signatures import parsed, with_ranks
 from vyre_driver.lang.launch.specializations import Specializations
+from vyre_driver.lang.source import texts
 from vyre_driver.lang.source.parameters import signature_of
+from vyre_driver.lang.types import ArrayForm, Const, Group, Index, ScalarType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+_LANGUAGE = {
+    **{name: one for name, one in vars(language_types).items() if isinstance(one, (ScalarType, ArrayForm))},
+    **{one.__name__: one for one in (Index, Group, Const)},
+    **{name: getattr(intrinsics, name) for name in intrinsics.__all__},
+}
 _CHOICES = {"floats": ("device", "exact", "fast"), "bounds": ("checked", "robust")}
 
 
@@ -25,7 +35,7 @@ class KernelDecorator:
 
     def __call__(
         self,
-        function: Callable[..., None] | None = None,
+        given: Callable[..., None] | None = None,
         /,
         *,
         signature: str | None = None,
@@ -37,7 +47,7 @@ class KernelDecorator:
 
         Parameters
         ----------
-        function
+        given
             The function; without it a decorator is returned.
         signature
             Shapes of the arrays as numpy's generalized functions have them, ``"(m,k),(k,n)->(m,n)"``: axes of one name have one
@@ -61,9 +71,9 @@ class KernelDecorator:
         """
         options = {"signature": signature, "over": over, "floats": floats, "bounds": bounds}
         local = sys._getframe(1).f_locals  # noqa: SLF001 -- names of string annotations
-        if function is None:
-            return lambda given: _made(given, options, local)
-        return _made(function, options, local)
+        if given is None:
+            return lambda found: _made(found, options, local)
+        return _made(given, options, local)
 
     def from_source(self, text: str, names: Mapping[str, object] | None = None, name: str | None = None) -> Kernel:
         """Make a kernel of the text of a function.
@@ -71,11 +81,11 @@ class KernelDecorator:
         Parameters
         ----------
         text
-            Python source that defines the function, with ``@kernel`` or without.
+            Python source that defines the function, with ``@kernel`` or without; it may be indented as a whole.
         names
             What names in it stand for, beside those of :mod:`vyre_driver.lang`.
         name
-            The function's; without it the last one that the text defines.
+            The function's; without it the last kernel that the text defines, or the last function.
 
         Raises
         ------
@@ -85,16 +95,20 @@ class KernelDecorator:
             As ``kernel``.
         """
         language = sys.modules[__package__]  # whose names it has; an import of it here would be a circle
-        filename = _kept(text)
-        found = {one: getattr(language, one) for one in language.__all__}
+        text = textwrap.dedent(text)
+        filename = texts.name_of(text)
+        texts.remember(filename, text)
+        found: dict[str, Any] = {one: getattr(language, one) for one in language.__all__}
+        found.update({"__name__": "<kernel source>", **(names or {})})
         before = dict(found)
-        found.update({"__name__": __name__, **(names or {})})
         try:
             exec(compile(text, filename, "exec", dont_inherit=True), found)  # noqa: S102 -- a text that the caller runs
         except SyntaxError as error:
             raise KernelSyntaxError(f"the source is no Python: {error}", fix="write a function with def") from error
         own = {one: value for one, value in found.items() if _is_of(value, filename) and before.get(one) is not value}
-        chosen = own.get(name) if name is not None else next(reversed(own.values()), None)
+        kernels = [value for value in own.values() if isinstance(value, Kernel)]  # and functions that they call
+        defined: list[Any] = kernels or list(own.values()) or [None]
+        chosen = own.get(name) if name is not None else defined[-1]
         if chosen is None:
             raise KernelSyntaxError(
                 f"the source defines no function{'' if name is None else f' {name!r}'}", fix="define it with def"
@@ -107,29 +121,23 @@ def _is_of(value: Any, filename: str) -> bool:  # noqa: ANN401 -- whatever a tex
     return isinstance(function, types.FunctionType) and function.__code__.co_filename == filename
 
 
-def _kept(text: str) -> str:
-    """Keep a text where Python looks for lines; returns the name that it has there."""
-    import hashlib
-
-    filename = f"<kernel source {hashlib.blake2b(text.encode(), digest_size=6).hexdigest()}>"
-    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
-    return filename
-
-
-def _made(function: Any, options: dict[str, Any], local: Mapping[str, object]) -> Kernel:  # noqa: ANN401 -- it is checked
+def _made(given: Any, options: dict[str, Any], local: Mapping[str, object]) -> Kernel:  # noqa: ANN401 -- it is checked
     """Return the kernel of a function."""
-    if not isinstance(function, types.FunctionType):
+    if not isinstance(given, types.FunctionType):
         raise KernelTypeError(
-            f"a kernel is made of a Python function, and this is of type {type(function).__name__}",
+            f"a kernel is made of a Python function, and this is of type {type(given).__name__}",
             fix="put @kernel next to the def, under other decorators",
         )
-    name = function.__name__
+    name = given.__name__
+    for option in ("signature", "over"):
+        if not isinstance(options.get(option), (str, type(None))):
+            raise KernelTypeError(f"{option} of {name!r} is {options[option]!r}", fix="give a text, as '(n)->(n)' or 'x'")
     for option, allowed in _CHOICES.items():
         if options.get(option, allowed[0]) not in allowed:
             raise KernelTypeError(
                 f"{option} of {name!r} is {options[option]!r}", fix=f"give {' or '.join(f'{one!r}' for one in allowed)}"
             )
-    signature = signature_of(function, local)
+    signature = signature_of(given, local)
     shapes = None
     if options.get("signature") is not None:
         shapes = parsed(options["signature"], signature, name)
@@ -138,13 +146,13 @@ def _made(function: Any, options: dict[str, Any], local: Mapping[str, object]) -
     definition = Definition(
         name,
         signature,
-        Specializations(function, signature),
+        Specializations(given, signature),
         shapes,
         over,
         options.get("floats", "device"),
         options.get("bounds", "checked"),
     )
-    return Kernel(function, definition)
+    return Kernel(given, definition)
 
 
 kernel = KernelDecorator()

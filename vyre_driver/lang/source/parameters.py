@@ -103,7 +103,9 @@ def signature_of(function: types.FunctionType, local: Mapping[str, object] | Non
     if code.co_flags & 0x0C:
         raise KernelTypeError(
             f"{function.__name__!r} takes *args or **kwargs, and a kernel has a fixed number of parameters",
-            fix="name each of them",
+            fix="put @kernel next to the def, under other decorators"
+            if hasattr(function, "__wrapped__")
+            else "name each of them",
             function=function.__name__,
         )
     positional, keyword = code.co_varnames[: code.co_argcount], code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
@@ -198,13 +200,22 @@ def _refuse(function: types.FunctionType, name: str, problem: str, fix: str) -> 
 
 
 def _annotations(function: types.FunctionType, local: Mapping[str, object]) -> dict[str, object]:
-    return {name: _resolved(function, found, local) for name, found in function.__annotations__.items() if name != "return"}
+    return {
+        name: _resolved(function, name, found, local) for name, found in function.__annotations__.items() if name != "return"
+    }
 
 
-def _resolved(function: types.FunctionType, found: object, local: Mapping[str, object]) -> object:
+def _resolved(function: types.FunctionType, name: str, found: object, local: Mapping[str, object]) -> object:
     if isinstance(found, str):
         try:
             found = _looked_up(ast.parse(found, mode="eval").body, _names_of(function, local))
+        except KeyError as error:
+            raise _refuse(
+                function,
+                name,
+                f"{name!r} is annotated {found!r}, and there is no name {error.args[0]!r} when the module runs",
+                "import it outside of 'if TYPE_CHECKING', or define it before the kernel",
+            ) from error
         except (SyntaxError, LookupError, TypeError, AttributeError):
             return found  # which is no annotation of the language, and is refused by name
     if get_origin(found) is Annotated and get_args(found)[0] is Group:

@@ -60,6 +60,7 @@ class FunctionSource:
         nodes = list(_definitions(lines, first, code.co_name))
         node = next((one for one in nodes if _compiles_to(one, code)), None)
         if node is None:
+            _check_not_mangled(nodes, code)
             raise KernelSyntaxError(
                 f"{code.co_filename} has changed since {function.__name__!r} was defined in it",
                 fix="reload the module",
@@ -73,6 +74,17 @@ class FunctionSource:
         """Return a line by its number in the file, without its end; empty where it is not the function's."""
         at = number - self.first_line
         return self.lines[at].rstrip("\r\n") if 0 <= at < len(self.lines) else ""
+
+
+def _check_not_mangled(nodes: list[ast.FunctionDef | ast.Lambda], code: types.CodeType) -> None:
+    """Check that no name of a function is another one in its code, as Python makes it in a class; raises KernelSyntaxError."""
+    held = (*code.co_varnames, *code.co_names, *code.co_freevars, *code.co_cellvars)
+    for node in (one for within in nodes for one in ast.walk(within)):
+        name = node.arg if isinstance(node, ast.arg) else node.id if isinstance(node, ast.Name) else ""
+        if name.startswith("__") and name not in held and any(one.endswith(name) for one in held):
+            raise KernelSyntaxError(
+                f"{name!r} stands in a class, where Python makes another name of it", fix=f"call it {name[1:]!r}"
+            )
 
 
 def _found(function: types.FunctionType) -> tuple[list[str], int]:

@@ -7,26 +7,17 @@ import textwrap
 import types
 from typing import TYPE_CHECKING, Any
 
-import vyre_driver.lang.types as language_types
 from vyre_driver.errors import KernelSyntaxError, KernelTypeError
-from vyre_driver.lang.frontend import intrinsics
-from vyre_driver.lang.function import function
 from vyre_driver.lang.kernel import Kernel
 from vyre_driver.lang.launch.launcher import Definition
 from vyre_driver.lang.launch.signatures import parsed, with_ranks
 from vyre_driver.lang.launch.specializations import Specializations
 from vyre_driver.lang.source import texts
 from vyre_driver.lang.source.parameters import signature_of
-from vyre_driver.lang.types import ArrayForm, Const, Group, Index, ScalarType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_LANGUAGE = {
-    **{name: one for name, one in vars(language_types).items() if isinstance(one, (ScalarType, ArrayForm))},
-    **{one.__name__: one for one in (Index, Group, Const)},
-    **{name: getattr(intrinsics, name) for name in intrinsics.__all__},
-}
 _CHOICES = {"floats": ("device", "exact", "fast"), "bounds": ("checked", "robust")}
 
 

@@ -29,6 +29,8 @@ def without_end(x):
             return k
     return 99
 
+twice, thrice = lambda x: 2 * x, lambda x: 3 * x
+
 def changes_its_own(x):
     x += 5
     x *= 2
@@ -60,6 +62,7 @@ def _run(*body: str, arguments: dict[str, Any] | None = None) -> list[int]:
         pytest.param(["q = (1, a[i])", "o[i] = (*q, 3)[1]"], A.tolist(), id="a spread tuple"),
         pytest.param(["o[i] = total(1, 2, 3)"], [8] * 8, id="any number of arguments"),
         pytest.param(["o[i] = pair(2) + pair(x=1, z=0)"], [251 + 150] * 8, id="defaults and names"),
+        pytest.param(["for f in (twice, thrice):", "    o[i] += f(i)"], [5 * k for k in range(8)], id="lambdas in a tuple"),
         pytest.param(["p = q = i", "q += 1", "o[i] = p * 10 + q"], [11 * k + 1 for k in range(8)], id="two targets"),
         pytest.param(["p, q = i, 3", "p, q = q, p", "o[i] = p * 10 + q"], [30 + k for k in range(8)], id="a swap"),
         pytest.param(["o[i], o[7 - i] = a[7 - i], a[i]"], A.tolist()[::-1], id="a swap of elements"),

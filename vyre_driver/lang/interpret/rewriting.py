@@ -67,7 +67,8 @@ def rewritten(
         if one is not None:
             one.annotation = None
     arguments.defaults, arguments.kw_defaults = [], [None] * len(arguments.kwonlyargs)
-    inner: Any = ast.FunctionDef(source.name.strip("<>"), arguments, body, [], None, None)
+    name = "function" if source.name == "<lambda>" else source.name
+    inner: Any = ast.FunctionDef(name, arguments, body, [], None, None)
     ast.copy_location(inner, source.node)
     return _made(function, inner, rewriter.given)
 

@@ -103,7 +103,7 @@ def _found(function: types.FunctionType) -> tuple[list[str], int]:
 
 def _definitions(lines: list[str], first: int, name: str) -> Iterator[ast.FunctionDef | ast.Lambda]:
     """Give the functions of this name in a statement, which may be indented, with their places in the file."""
-    is_indented = lines[0][:1].isspace()
+    is_indented = name != _LAMBDA and lines[0][:1].isspace()  # of a lambda they are all lines of the file
     try:
         tree = ast.parse(("if True:\n" if is_indented else "") + "".join(lines))
     except SyntaxError:

@@ -69,6 +69,10 @@ EXPECTED = kernel.from_source("@kernel\n" + BODY).program()
         pytest.param(HEAD + "@kernel\n" + BODY.replace("(i: Index, ", "(\n  i: Index,  # )\n  "), id="parameters of two lines"),
         pytest.param(HEAD + "@kernel\n" + BODY.replace("= ", "= \\\n"), id="a continued line"),
         pytest.param("from __future__ import annotations\n" + HEAD + "@kernel\n" + BODY, id="annotations as text"),
+        pytest.param(
+            "import vyre_driver.lang as L\n" + HEAD + "@kernel\n" + BODY.replace("1.0", "L.f32(1.0)"),
+            id="a function of a module",
+        ),
         pytest.param(HEAD + "same = lambda f: f\n@same\n@kernel\n" + BODY, id="a decorator outside"),
         pytest.param(HEAD + BODY + "k.__name__ = 'other'\nk = kernel(k)\n", id="another name"),
         pytest.param(HEAD + "if HEAD:\n  @kernel\n  " + BODY.replace("\n    ", "\n    # c\n    ") + "# end\n", id="indented"),

@@ -11,6 +11,7 @@ import ast
 import copy
 import dis
 import inspect
+import re
 import types
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _COROUTINE = inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 MAKER = "_maker"
+_NULLS = re.compile(r"^NULL(\|self)? \+ | \+ NULL(\|self)?$")  # before the name up to Python 3.12, behind it since
 _LAMBDA = "<lambda>"
 _FEATURES = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names) & ~inspect.CO_NESTED
 
@@ -202,5 +204,5 @@ def _instructions(code: types.CodeType) -> Iterator[tuple[str, object]]:
             kept.append(one)
     for one in kept:
         is_jump = one.opcode in dis.hasjrel or one.opcode in dis.hasjabs
-        value = "" if isinstance(one.argval, types.CodeType) else one.argrepr.rpartition(" + ")[2]
+        value = "" if isinstance(one.argval, types.CodeType) else _NULLS.sub("", one.argrepr)
         yield one.opname.replace("LOAD_METHOD", "LOAD_ATTR"), places.get(one.argval) if is_jump else value

@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
+import pickle
+import re
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 from both_ways import function_of
 from kernel_texts import NAMES
 from refused_kernels import REFUSED
 from test_messages import message
 
-from vyre_driver.errors import KernelSyntaxError
+from vyre_driver.errors import KernelSyntaxError, LimitExceeded
+from vyre_driver.lang import kernel
 from vyre_driver.lang.frontend.translate import translate
 from vyre_driver.lang.source.parameters import Specialization, signature_of
 
@@ -79,6 +83,29 @@ def test_what_nests_deeper_than_python_follows_is_refused(lines: list[str]) -> N
     except RecursionError:
         pytest.skip("this Python does not compile it either")
     assert refused.problem == "'kernel' is nested too deep to be translated"
+
+
+@pytest.mark.device
+def test_numbers_that_a_device_does_not_push_are_told_with_both_counts() -> None:
+    names = [f"n{k}" for k in range(200)]
+    given = ", ".join(f"{name}: i32" for name in names)
+    sums = " + ".join(names[:100]), " + ".join(names[100:])
+    text = f"def many(i: Index, o: InOut[i32], {given}):\n    o[i] = {sums[0]}\n    o[i] += {sums[1]}\n"
+    made = kernel.from_source(text)
+    with pytest.raises(LimitExceeded) as refused:
+        made(np.zeros(1, np.int32), *range(200))
+    found = re.fullmatch(
+        r"many has 200 numbers, .*: the program has (\d+) bytes to push, and the device allows (\d+)", refused.value.problem
+    )
+    assert found is not None
+    assert int(found[1]) > 800 > int(found[2])
+    assert refused.value.fix == "pass some of them together in an array"
+
+
+def test_an_error_is_whole_in_another_process() -> None:
+    refused = _refusal("o[i] = (n := a[i])")
+    again = pickle.loads(pickle.dumps(refused))  # noqa: S301 -- our own
+    assert (str(again), again.frames) == (str(refused), refused.frames)
 
 
 if __name__ == "__main__":

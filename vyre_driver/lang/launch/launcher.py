@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from vyre_driver.binding import _call_form
-from vyre_driver.errors import DispatchFailed, InvalidInput
+from vyre_driver.errors import DispatchFailed, InvalidInput, LimitExceeded
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.launch.arguments import constants_of, matched
 from vyre_driver.lang.launch.arrays import check_shapes, check_types, read_array, types_of
@@ -238,8 +238,23 @@ class Launcher:
                 from vyre_driver.target.config import ProgramConfig  # late: most processes compile nothing
 
                 config = ProgramConfig(floats=self._definition.floats, bounds=self._definition.bounds)
-                found = kept[id(translated)] = translated, driver.compile(translated.program, config=config)
+                try:
+                    compiled = driver.compile(translated.program, config=config)
+                except LimitExceeded as error:
+                    raise self._over_limit(translated, error) from error
+                found = kept[id(translated)] = translated, compiled
             return found[1]
+
+    def _over_limit(self, translated: TranslatedKernel, error: LimitExceeded) -> LimitExceeded:
+        """Return the error of a program that a device does not take, with a fix that is one of kernels."""
+        if "bytes to push" not in error.problem:
+            return error
+        count = len(translated.scalars)
+        return LimitExceeded(
+            f"{self._definition.name} has {count} numbers, lengths that it needs among them: {error.problem}",
+            fix="pass some of them together in an array",
+            **error.context,
+        )
 
 
 def _element(kind: Any, types: Mapping[str, ScalarType]) -> ScalarType:  # noqa: ANN401 -- an ArrayType

@@ -39,7 +39,8 @@ class Results(NamedTuple):
             other = self.python[name]
             same = one == other
             if one.dtype.kind == "f":
-                same = (one.view(np.uint32) == other.view(np.uint32)) | (np.isnan(one) & np.isnan(other))
+                words = f"u{one.itemsize}"
+                same = (one.view(words) == other.view(words)) | (np.isnan(one) & np.isnan(other))
             if not same.all():
                 at = tuple(int(k) for k in np.argwhere(~same)[0])
                 found.append(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.numpy_types import numpy_element
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,14 +29,26 @@ class ScalarType:
     """A type of numbers: in a cast, in an annotation, or as the element of an array. There is one object of each.
 
     Called outside of a kernel it makes a scalar of numpy, so that functions of kernels run as plain Python too.
-    ``element`` is its type in the memory of a program, ``dtype`` numpy's.
+    ``element`` is its type in the memory of a program.
+
+    Kernels compute with bool, i32, u32, f32, i64, u64 and f64. The others are types of memory: arrays hold them, an element is
+    loaded as an i32 or an f32 and stored rounded to its type. In a kernel ``f16(x)`` is x rounded to an f16, as an f32.
     """
 
     name: str
     kind: Kind
     bits: int
     element: DataType
-    dtype: np.dtype[Any]
+    _dtype: np.dtype[Any] | None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Numpy's type; of bf16 that of ml_dtypes, and unsigned words of 16 bits where that is not installed."""
+        if self._dtype is not None:
+            return self._dtype
+        found = numpy_element(self.element)
+        assert found is not None  # noqa: S101 -- of 16 bits
+        return found.dtype
 
     def __call__(self, value: object = 0) -> Any:  # noqa: ANN401 -- a scalar of numpy
         """Return a value as this type, as numpy casts it."""
@@ -45,6 +58,11 @@ class ScalarType:
     def is_whole(self) -> bool:
         """Whether it holds whole numbers."""
         return self.kind in {Kind.SIGNED, Kind.UNSIGNED}
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it has 64 bits."""
+        return self.bits == 64
 
     @property
     def bounds(self) -> tuple[int, int]:
@@ -68,7 +86,7 @@ def scalar_type(name: str) -> ScalarType:
 
 
 def _scalar(name: str, kind: Kind, bits: int, element: DataType, dtype: object) -> ScalarType:
-    return ScalarType(name, kind, bits, element, np.dtype(dtype))  # type: ignore[call-overload]
+    return ScalarType(name, kind, bits, element, None if dtype is None else np.dtype(dtype))  # type: ignore[call-overload]
 
 
 bool_ = _scalar("bool", Kind.BOOL, 1, DataType.Bool, np.bool_)
@@ -79,11 +97,24 @@ u8 = _scalar("u8", Kind.UNSIGNED, 8, DataType.U8, np.uint8)
 u16 = _scalar("u16", Kind.UNSIGNED, 16, DataType.U16, np.uint16)
 u32 = _scalar("u32", Kind.UNSIGNED, 32, DataType.U32, np.uint32)
 f32 = _scalar("f32", Kind.FLOAT, 32, DataType.F32, np.float32)
+i64 = _scalar("i64", Kind.SIGNED, 64, DataType.I64, np.int64)
+u64 = _scalar("u64", Kind.UNSIGNED, 64, DataType.U64, np.uint64)
+f64 = _scalar("f64", Kind.FLOAT, 64, DataType.F64, np.float64)
+f16 = _scalar("f16", Kind.FLOAT, 16, DataType.F16, np.float16)
+bf16 = _scalar("bf16", Kind.FLOAT, 16, DataType.BF16, None)  # found when it is asked for: most kernels have none
 
-SCALARS = {one.name: one for one in (bool_, i8, i16, i32, u8, u16, u32, f32)}
-BY_DTYPE = {one.dtype: one for one in SCALARS.values()}
-COMPUTED = frozenset({bool_, i32, u32, f32})
+SCALARS = {one.name: one for one in (bool_, i8, i16, i32, u8, u16, u32, f32, i64, u64, f64, f16, bf16)}
+BY_DTYPE = {one.dtype: one for one in SCALARS.values() if one is not bf16}
+COMPUTED = frozenset({bool_, i32, u32, f32, i64, u64, f64})
 """What variables and scalar parameters hold; the others are types of memory, and are loaded as i32 or f32."""
+
+WORDS = frozenset({i32, u32})
+"""The whole numbers of 32 bits: what counts, indexes and has atomics."""
+
+
+def type_of(dtype: np.dtype[Any]) -> ScalarType | None:
+    """Return the type of numbers of numpy, None if there is none."""
+    return BY_DTYPE.get(dtype) or (bf16 if dtype.name == "bfloat16" else None)
 
 
 class Access(enum.Enum):

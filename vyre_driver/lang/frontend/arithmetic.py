@@ -10,12 +10,12 @@ from vyre_driver.ir import functions
 from vyre_driver.ir.arithmetic import LITERALS, Binary, Unary
 from vyre_driver.ir.expressions import Cast
 from vyre_driver.ir.operators import BinOp, UnOp
-from vyre_driver.lang.frontend import integers
+from vyre_driver.lang.frontend import integers, wide
 from vyre_driver.lang.frontend.conversions import alike, cast, truth, typed
 from vyre_driver.lang.frontend.facts import Negation
 from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import Constant, Number, Tuple, kind_name, literal
-from vyre_driver.lang.types import bool_, f32, i32, u32
+from vyre_driver.lang.types import bool_, f32, f64, i32, u32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.frontend.draft import Draft
     from vyre_driver.lang.frontend.translation import Translation
     from vyre_driver.lang.frontend.values import Value
+    from vyre_driver.lang.types import ScalarType
 
 SIGNS: dict[type[ast.operator], str] = {
     ast.Add: "+",
@@ -64,6 +65,7 @@ _WHOLE: dict[str, Callable[[Draft, Number, Number], Number]] = {
 }
 _FLOATS = {"+": BinOp.ADD, "-": BinOp.SUB, "*": BinOp.MUL, "/": BinOp.DIV}
 _BOOLS = {"&": BinOp.AND, "|": BinOp.OR, "^": BinOp.NE}
+_WITHOUT = {"//": "write math.floor(a / b), or convert with f32(...)", "%": "convert with f32(...)"}  # of f64
 _MOST_FACTORS = 64  # of a power that is multiplied out
 _MOST_ITEMS = 8192  # of a tuple that is made of others
 _MOST_BITS = 4096  # of a constant
@@ -101,6 +103,11 @@ def _combined(t: Translation, sign: str, left: Number, right: Number, node: ast.
         if sign in _BOOLS:
             return Number(bool_, Binary(_BOOLS[sign], one.expr, other.expr))
         one, other = cast(t, one, i32, node), cast(t, other, i32, node)
+    if one.type.is_wide:
+        found = wide.combined(t.draft, sign, one, other)
+        if found is None:
+            raise t.mistyped(node, f"{sign!r} of {one.type}", _WITHOUT.get(sign, "convert to i64 or u64 first"))
+        return found
     if one.type.is_whole:
         return _WHOLE[sign](t.draft, t.draft.facts.refined(one), t.draft.facts.refined(other))
     if sign in _FLOATS:  # but for quotients, which have been dealt with
@@ -132,7 +139,10 @@ def _is_huge(sign: str, left: float, right: float) -> bool:
 
 
 def _quotient(t: Translation, left: Value, right: Value, node: ast.AST) -> Number:
-    """Return the quotient of two numbers as an f32, whatever they are."""
+    """Return the quotient of two numbers as an f32, or as an f64 where one of them has 64 bits."""
+    if any(isinstance(one, Number) and one.type.is_wide for one in (left, right)):
+        top, below = (cast(t, one, f64, node) for one in alike(t, left, right, node, "/"))
+        return wide.of_two(BinOp.DIV, t.draft.shallow(top), t.draft.shallow(below))
     one, other = cast(t, left, f32, node), cast(t, right, f32, node)
     return Number(f32, Binary(BinOp.DIV, t.draft.shallow(one).expr, _divisor(t, other).expr))
 
@@ -153,11 +163,16 @@ def _float_division(t: Translation, sign: str, left: Number, right: Number) -> N
 
 
 def _shift(t: Translation, sign: str, left: Value, right: Value, node: ast.AST) -> Number:
-    one, by = (t.draft.facts.refined(t.draft.shallow(typed(t, value, node))) for value in (left, right))
+    like = right.type if isinstance(right, Number) and right.type.is_wide and right.type.is_whole else None
+    one = t.draft.facts.refined(t.draft.shallow(typed(t, left, node, like)))
+    by = t.draft.facts.refined(t.draft.shallow(typed(t, right, node)))
     if isinstance(right, Constant) and not 0 <= right.value < one.type.bits:
         raise t.mistyped(node, f"{sign!r} by {right.value}", f"shift by 0 to {one.type.bits - 1}")
     if not (one.type.is_whole and by.type.is_whole):
         raise t.mistyped(node, f"{sign!r} of {one.type} by {by.type}", "shift whole numbers")
+    if one.type.is_wide:
+        return wide.shifted(BinOp.SHL if sign == "<<" else BinOp.SHR, one, by)
+    by = by if not by.type.is_wide else Number(u32, wide.word(by), *u32.bounds)
     return integers.shift_left(one, by) if sign == "<<" else integers.shift_right(t.draft, one, by)
 
 
@@ -166,6 +181,9 @@ def power(t: Translation, left: Value, right: Value, node: ast.AST) -> Number:
     exponent = right.value if isinstance(right, Constant) else None
     if isinstance(exponent, int) and not isinstance(exponent, bool) and abs(exponent) <= _MOST_FACTORS:
         return _whole_power(t, typed(t, left, node), exponent, node)
+    bases = [one.type for one in (left, right) if isinstance(one, Number) and one.type.is_wide]
+    if bases:
+        return _wide_power(t, left, exponent, bases[0], node)
     if exponent in {0.5, -0.5}:
         base = t.draft.shallow(cast(t, left, f32, node))
         return Number(f32, Unary(UnOp.SQRT if exponent == 0.5 else UnOp.INVERSE_SQRT, base.expr))
@@ -173,11 +191,20 @@ def power(t: Translation, left: Value, right: Value, node: ast.AST) -> Number:
     return Number(f32, functions.power(base.expr, times.expr))
 
 
+def _wide_power(t: Translation, left: Value, exponent: object, scalar: ScalarType, node: ast.AST) -> Number:
+    """Return a power of 64 bits that is no product: a root of an f64."""
+    if scalar is not f64 or exponent not in {0.5, -0.5}:
+        fix = "convert with f32(...)" if scalar is f64 else "use a constant exponent up to 64, or convert with f32(...)"
+        raise t.mistyped(node, f"'**' of {scalar}, but by a constant whole number or 0.5", fix)
+    root = wide.of_one(UnOp.SQRT, t.draft.shallow(cast(t, left, f64, node)))
+    return root if exponent == 0.5 else wide.of_two(BinOp.DIV, literal(f64, 1), root)
+
+
 def _whole_power(t: Translation, base: Number, exponent: int, node: ast.AST) -> Number:
     if exponent < 0:
-        whole = cast(t, base, f32, node)
-        below = _divisor(t, _whole_power(t, whole, -exponent, node))
-        return Number(f32, Binary(BinOp.DIV, literal(f32, 1).expr, below.expr))
+        whole = cast(t, base, f64 if base.type.is_wide else f32, node)
+        below = _whole_power(t, whole, -exponent, node)
+        return _quotient(t, literal(whole.type, 1), below, node)
     base = cast(t, base, i32, node) if base.type is bool_ else base
     result: Number | None = None
     while exponent:
@@ -210,11 +237,21 @@ def unary(t: Translation, op: ast.unaryop, value: Value, node: ast.AST) -> Value
     number = cast(t, number, i32, node) if number.type is bool_ else t.draft.facts.refined(number)
     if isinstance(op, ast.UAdd):
         return number
+    if number.type.is_wide:
+        return _wide_unary(t, op, number, node)
     if isinstance(op, ast.USub):
         return Number(f32, Unary(UnOp.NEGATE, number.expr)) if number.type is f32 else _negative(number)
     if number.type is f32:
         raise t.mistyped(node, "'~' of f32", "convert to i32 or u32 first")
     return integers.invert(number)
+
+
+def _wide_unary(t: Translation, op: ast.unaryop, number: Number, node: ast.AST) -> Number:
+    if isinstance(op, ast.USub):
+        return wide.negative(number)
+    if number.type is f64:
+        raise t.mistyped(node, "'~' of f64", "convert to i64 or u64 first")
+    return wide.of_one(UnOp.BIT_NOT, number)
 
 
 _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {

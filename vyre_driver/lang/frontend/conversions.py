@@ -6,12 +6,12 @@ import math
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.arithmetic import Binary, LitU32
-from vyre_driver.ir.arithmetic import f32 as f32_literal
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast
+from vyre_driver.ir.extensions import extension
 from vyre_driver.ir.operators import BinOp
-from vyre_driver.lang.frontend.values import Array, Constant, Number, kind_name, literal, shown
-from vyre_driver.lang.types import COMPUTED, Kind, ScalarType, bool_, f32, i32, u32
+from vyre_driver.lang.frontend.values import Array, Constant, Number, kind_name, literal, shown, zero
+from vyre_driver.lang.types import COMPUTED, Kind, ScalarType, bool_, f32, f64, i32, i64, u32, u64
 
 if TYPE_CHECKING:
     import ast
@@ -46,13 +46,13 @@ def constant_as(t: Translation, constant: Constant, scalar: ScalarType, node: as
         if not isinstance(value, bool):
             raise t.mistyped(node, f"{value!r} stands where a bool is wanted", f"write {bool(value)}")
         return literal(bool_, value)
-    if scalar is f32:
-        return literal(f32, _as_float(t, value, node))
+    if scalar.kind is Kind.FLOAT:
+        return literal(scalar, _as_float(t, value, scalar, node))
     if isinstance(value, float):
         raise t.mistyped(
             node,
             f"the float {value!r} stands beside {scalar}",
-            f"convert the other side with f32(...), or write {_whole(value)}",
+            f"convert the other side with {'f64' if scalar.is_wide else 'f32'}(...), or write {_whole(value)}",
         )
     low, high = scalar.bounds
     if not low <= int(value) <= high:
@@ -66,15 +66,17 @@ def _whole(value: float) -> str:
     return str(int(value)) if math.isfinite(value) else "a whole number"
 
 
-def _as_float(t: Translation, value: float, node: ast.AST) -> float:
+def _as_float(t: Translation, value: float, scalar: ScalarType, node: ast.AST) -> float:
     try:
         found = float(value)
-        is_beyond = math.isfinite(found) and abs(found) >= _BEYOND_F32
     except OverflowError:
-        found, is_beyond = math.inf, True
-    if is_beyond:
+        found = math.inf
+    beyond, greatest = (math.inf, "1.7976931348623157e+308") if scalar is f64 else (_BEYOND_F32, "3.4028235e+38")
+    if (isinstance(value, int) or math.isfinite(value)) and abs(found) >= beyond:
         raise t.mistyped(
-            node, f"{shown(value)} does not fit f32, whose greatest number is 3.4028235e+38", "use a number in its range"
+            node,
+            f"{shown(value)} does not fit {'f64' if scalar is f64 else 'f32'}, whose greatest number is {greatest}",
+            "use a number in its range",
         )
     return found
 
@@ -97,27 +99,71 @@ def cast(t: Translation, value: Value, scalar: ScalarType, node: ast.AST) -> Num
     if number.type is scalar:
         return number
     if scalar not in COMPUTED:
-        return _narrowed(cast(t, number, i32 if scalar.is_whole else f32, node), scalar)
+        if not scalar.is_whole:
+            return _rounded(cast(t, number, f32, node), scalar)
+        return _narrowed(cast(t, number, i32, node), scalar)
     if scalar is bool_:
         return truth(number)
-    if scalar is f32:
-        return Number(f32, Cast(DataType.F32, by_value(number)))
-    if number.type is f32:
-        whole = Cast(DataType.I32 if scalar is i32 else DataType.U32, number.expr)
-        return Number(scalar, Cast(DataType.U32, whole) if scalar is i32 else whole, *scalar.bounds)
+    if scalar.kind is Kind.FLOAT:
+        return _as_float_type(number, scalar)
+    if number.type.kind is Kind.FLOAT:
+        return _cut(number, scalar)
     if number.type is bool_:
-        return Number(scalar, Cast(DataType.U32, number.expr), 0, 1)
+        return Number(scalar, Cast(scalar.element if scalar.is_wide else DataType.U32, number.expr), 0, 1)
     low, high = scalar.bounds
     fits = low <= number.low and number.high <= high
-    return Number(scalar, number.expr, *((number.low, number.high) if fits else (low, high)))
+    return Number(scalar, _resized(number, scalar), *((number.low, number.high) if fits else (low, high)))
+
+
+def _as_float_type(number: Number, scalar: ScalarType) -> Number:
+    """Return a number as f32 or f64."""
+    source = number.type
+    if not source.is_wide and not scalar.is_wide:
+        return Number(scalar, Cast(DataType.F32, by_value(number)))
+    if source is bool_:
+        number, source = Number(u32, Cast(DataType.U32, number.expr), 0, 1), u32
+    by = u32 if source is i32 and number.is_natural else source
+    return Number(scalar, extension(f"{by}_to_{scalar}", by_value(number)))
+
+
+def _cut(number: Number, scalar: ScalarType) -> Number:
+    """Return a float as the nearest whole number towards zero."""
+    if number.type is f32 and not scalar.is_wide:
+        whole: Expr = Cast(scalar.element, number.expr)
+    else:
+        whole = extension(f"{number.type}_to_{scalar}", number.expr)
+    return Number(scalar, Cast(DataType.U32, whole) if scalar is i32 else whole, *scalar.bounds)
+
+
+def _resized(number: Number, scalar: ScalarType) -> Expr:
+    """Return the low bits of a whole number as another type, extended by its sign."""
+    if not number.type.is_wide and not scalar.is_wide:
+        return number.expr
+    return Cast(scalar.element, by_value(number)) if scalar.is_wide else Cast(DataType.U32, number.expr)
+
+
+def _rounded(number: Number, scalar: ScalarType) -> Number:
+    """Return an f32 rounded to a narrower float."""
+    return Number(f32, from_memory(scalar, to_memory(scalar, number.expr)))
+
+
+def from_memory(scalar: ScalarType, expr: Expr) -> Expr:
+    """Return a float of 16 bits as an f32."""
+    return extension(f"{scalar}_to_f32", expr)
+
+
+def to_memory(scalar: ScalarType, expr: Expr) -> Expr:
+    """Return an f32 as a float of 16 bits: the nearest, of two equally near ones the even one."""
+    return extension(f"f32_to_{scalar}", expr)
 
 
 def _cast_constant(t: Translation, value: float, scalar: ScalarType, node: ast.AST) -> Number:
     target = scalar if scalar in COMPUTED else i32
     if scalar is bool_:
         return literal(bool_, bool(value))
-    if scalar is f32:
-        return literal(f32, _as_float(t, value, node))
+    if scalar.kind is Kind.FLOAT:
+        number = literal(f64 if scalar is f64 else f32, _as_float(t, value, scalar, node))
+        return number if scalar in COMPUTED else _rounded(number, scalar)
     if isinstance(value, float) and not math.isfinite(value):
         raise t.mistyped(node, f"{value!r} is no whole number", "test for it before")
     low, high = scalar.bounds
@@ -146,15 +192,14 @@ def truth(number: Number) -> Number:
     """Return whether a number is not zero."""
     if number.type is bool_:
         return number
-    nothing = f32_literal(0.0) if number.type is f32 else LitU32(0)
-    return Number(bool_, Binary(BinOp.NE, number.expr, nothing))
+    return Number(bool_, Binary(BinOp.NE, number.expr, zero(number.type)))
 
 
 def alike(t: Translation, left: Value, right: Value, node: ast.AST, sign: str) -> tuple[Number, Number]:
     """Return two operands as numbers of one type; ``sign`` is the operator, for a message.
 
-    A constant takes the other's type, a whole number beside an f32 becomes one, and a bool a number. An i32 beside a u32 is
-    refused unless it is certainly not negative.
+    A constant takes the other's type, and a bool becomes a number. Beside an f32 a whole number of 32 bits becomes one, and
+    beside 64 bits what these hold without loss. An i32 beside a u32 is refused unless it is certainly not negative.
     """
     if isinstance(left, Constant) and not isinstance(right, Constant):
         other = typed(t, right, node)
@@ -169,18 +214,41 @@ def alike(t: Translation, left: Value, right: Value, node: ast.AST, sign: str) -
     if bool_ in kinds:
         scalar = other.type if one.type is bool_ else one.type
         return cast(t, one, scalar, node), cast(t, other, scalar, node)
-    if f32 in kinds:
-        return cast(t, one, f32, node), cast(t, other, f32, node)
-    if (one if one.type is i32 else other).is_natural:
-        return cast(t, one, u32, node), cast(t, other, u32, node)
-    fix = "convert one side: u32(...) keeps the bits of a negative number, i32(...) those of a large one"
-    raise t.mistyped(node, f"{sign!r} between {one.type} and {other.type}", fix)
+    scalar = next((one for one in _WIDEST_FIRST if one in kinds), u32)
+    if not all(keeps(number, scalar) for number in (one, other)):
+        raise t.mistyped(node, f"{sign!r} between {one.type} and {other.type}", _how_to_meet(one.type, other.type))
+    return cast(t, one, scalar, node), cast(t, other, scalar, node)
+
+
+_WIDEST_FIRST = (f64, f32, u64, i64)
+
+
+def keeps(number: Number, scalar: ScalarType) -> bool:
+    """Whether a number becomes a type without being asked to: where that holds its value, and a whole one of 32 bits as f32."""
+    source = number.type
+    if source is scalar:
+        return True
+    if source is bool_ or scalar is bool_:
+        return False
+    if scalar.kind is Kind.FLOAT:
+        return not source.is_wide
+    low, high = scalar.bounds
+    return source.is_whole and source.bits <= scalar.bits and low <= number.low and number.high <= high
+
+
+def _how_to_meet(one: ScalarType, other: ScalarType) -> str:
+    """Return what to do about two types that do not stand beside each other."""
+    if one.is_whole and other.is_whole:
+        wide = one.is_wide or other.is_wide
+        unsigned, signed = ("u64", "i64") if wide else ("u32", "i32")
+        return f"convert one side: {unsigned}(...) keeps the bits of a negative number, {signed}(...) those of a large one"
+    return "convert one side: f64(...) rounds above 2**53, f32(...) above 2**24"
 
 
 def _beside(t: Translation, constant: Constant, other: Number, node: ast.AST) -> Number:
-    """Return a constant as it counts beside a number: a float beside a whole number makes an f32 of both."""
+    """Return a constant as it counts beside a number: a float beside a whole number of 32 bits makes an f32 of both."""
     if other.type is bool_ and not isinstance(constant.value, bool):
         return typed(t, constant, node)
-    if isinstance(constant.value, float) and other.type.is_whole:
+    if isinstance(constant.value, float) and other.type.is_whole and not other.type.is_wide:
         return constant_as(t, constant, f32, node)
     return constant_as(t, constant, other.type, node)

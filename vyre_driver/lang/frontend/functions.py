@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -19,17 +20,17 @@ from vyre_driver.ir.expressions import (
     SubgroupShuffle,
     SubgroupSize,
 )
-from vyre_driver.ir.operators import BinOp, UnOp
-from vyre_driver.lang.frontend import integers, intrinsics
+from vyre_driver.ir.extension_builders import operation
+from vyre_driver.ir.operators import BinOp, TernaryOp, UnOp
+from vyre_driver.lang.frontend import integers, intrinsics, wide
 from vyre_driver.lang.frontend.arithmetic import binary, power
 from vyre_driver.lang.frontend.comparisons import choose, condition
 from vyre_driver.lang.frontend.conversions import alike, bits_as_i32, cast, truth, typed
 from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import Array, Constant, Number, Tuple, is_signed, kind_name
-from vyre_driver.lang.types import SCALARS, bool_, f32, i32, u32
+from vyre_driver.lang.types import BY_DTYPE, SCALARS, bool_, f32, f64, i32, i64, u32, u64
 
 if TYPE_CHECKING:
-    import ast
     from collections.abc import Callable, Sequence
 
     from vyre_driver.ir.expressions import Expr
@@ -52,6 +53,7 @@ _FLOATS = {
     "cosh": UnOp.COSH,
     "trunc": UnOp.TRUNC,
 }
+_OF_F64 = frozenset({UnOp.SQRT, UnOp.FLOOR, UnOp.CEIL, UnOp.TRUNC})
 _INVERSES = {"acos": UnOp.ACOS, "asin": UnOp.ASIN, "atan": UnOp.ATAN}
 _LIBRARY = {
     "log10": of_f32.log10,
@@ -69,11 +71,24 @@ _LIBRARY = {
 _PREDICATES = {"isnan": UnOp.IS_NAN, "isinf": UnOp.IS_INF, "isfinite": UnOp.IS_FINITE}
 
 
+def floats_of(t: Translation, given: Sequence[Value], node: ast.Call, *, has_f64: bool = False) -> list[Number]:
+    """Return what a function of floats is given: f64 where one of them is and the function is there for it, else f32."""
+    wide_types = {one.type for one in given if isinstance(one, Number) and one.type.is_wide}
+    refused = next(iter(wide_types - {f64} if has_f64 else wide_types), None)
+    if refused is not None:
+        name = ast.unparse(node.func)
+        fix = f"convert: {name}(f32(...))" + (f" or {name}(f64(...))" if has_f64 else "")
+        raise t.mistyped(node, f"{name} of {refused}", fix)
+    scalar = f64 if wide_types else f32
+    return [t.draft.shallow(cast(t, one, scalar, node)) for one in given]
+
+
 def of_floats(op: UnOp) -> Function:
-    """Return a function of one f32."""
+    """Return a function of one float."""
 
     def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-        return Number(f32, Unary(op, t.draft.shallow(cast(t, given[0], f32, node)).expr))
+        (number,) = floats_of(t, given, node, has_f64=op in _OF_F64)
+        return wide.of_one(op, number) if number.type is f64 else Number(f32, Unary(op, number.expr))
 
     return translated
 
@@ -82,7 +97,7 @@ def of_numbers(function: Callable[..., Expr]) -> Function:
     """Return a function of one f32 or more that the IR's library has."""
 
     def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-        return Number(f32, function(*(t.draft.shallow(cast(t, one, f32, node)).expr for one in given)))
+        return Number(f32, function(*(one.expr for one in floats_of(t, given, node))))
 
     return translated
 
@@ -92,23 +107,29 @@ def _rounded(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
     number = typed(t, given[0], node)
     if number.type.is_whole:
         return number
+    floats_of(t, (number,), node)
     return cast(t, Number(f32, of_f32.round_half_even(t.draft.shallow(cast(t, number, f32, node)).expr)), i32, node)
 
 
 def _predicate(op: UnOp) -> Function:
     def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-        return Number(bool_, Unary(op, t.draft.shallow(cast(t, given[0], f32, node)).expr))
+        number = t.draft.shallow(typed(t, given[0], node, f32))
+        if number.type is f64:
+            return wide.predicate(op, t.draft.hold(number, "tested"))
+        return Number(bool_, Unary(op, cast(t, number, f32, node).expr))
 
     return translated
 
 
 def to_whole(op: UnOp) -> Function:
-    """Return a function that rounds an f32 to an i32, as those of ``math`` do."""
+    """Return a function that rounds an f32 to an i32, and an f64 to an i64, as those of ``math`` do."""
 
     def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
         number = typed(t, given[0], node)
         if number.type.is_whole:
             return number
+        if number.type is f64:
+            return cast(t, wide.of_one(op, t.draft.shallow(number)), i64, node)
         return cast(t, Number(f32, Unary(op, t.draft.shallow(cast(t, number, f32, node)).expr)), i32, node)
 
     return translated
@@ -120,6 +141,8 @@ def _absolute(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
     number = t.draft.shallow(typed(t, given[0], node))
     if number.type is f32:
         return Number(f32, Unary(UnOp.ABS, number.expr))
+    if number.type.is_wide:
+        return number if number.type is u64 else wide.of_one(UnOp.ABS, t.draft.hold(number, "abs"))
     return integers.magnitude(t.draft, t.draft.facts.refined(cast(t, number, i32, node) if number.type is bool_ else number))
 
 
@@ -139,6 +162,8 @@ def _extreme(op: BinOp, fold: Callable[[Any, Any], Any]) -> Function:
 
 def _extreme_of_two(t: Translation, op: BinOp, left: Number, right: Number) -> Number:
     left, right = t.draft.facts.refined(t.draft.shallow(left)), t.draft.facts.refined(t.draft.shallow(right))
+    if left.type.is_wide:
+        return wide.of_two(op, left, right)
     if not left.type.is_whole:
         return Number(left.type, Binary(op, left.expr, right.expr))
     fold = min if op is BinOp.MIN else max
@@ -159,8 +184,9 @@ def _power(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
 
 
 def _fused(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-    a, b, c = (t.draft.shallow(cast(t, one, f32, node)).expr for one in given)
-    return Number(f32, Fma(a, b, c))
+    numbers = floats_of(t, given, node, has_f64=True)
+    a, b, c = (one.expr for one in numbers)
+    return Number(f32, Fma(a, b, c)) if numbers[0].type is f32 else Number(f64, operation(TernaryOp.FMA, DataType.F64, a, b, c))
 
 
 def _selected(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
@@ -174,7 +200,9 @@ def _counted(op: UnOp) -> Function:
     def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
         number = typed(t, given[0], node)
         if not number.type.is_whole:
-            raise t.mistyped(node, f"{op.name.lower()} of {number.type}", "give an i32 or a u32")
+            raise t.mistyped(node, f"{op.name.lower()} of {number.type}", "give a whole number")
+        if number.type.is_wide:
+            return wide.counted(op, t.draft.shallow(number))
         return Number(i32, Unary(op, t.draft.shallow(number).expr), 0, 32)
 
     return translated
@@ -185,6 +213,9 @@ def _rotated(op: BinOp) -> Function:
         word, by = typed(t, given[0], node, u32), typed(t, given[1], node)
         if not (word.type.is_whole and by.type.is_whole):
             raise t.mistyped(node, f"a rotation of {word.type} by {by.type}", "give a u32 and a whole number")
+        if word.type.is_wide:
+            return wide.rotated(op, word, by, t.draft)
+        by = Number(u32, wide.word(by), *u32.bounds) if by.type.is_wide else by
         return Number(word.type, Binary(op, t.draft.shallow(word).expr, t.draft.shallow(by).expr), *word.type.bounds)
 
     return translated
@@ -192,7 +223,8 @@ def _rotated(op: BinOp) -> Function:
 
 def _towards_zero(part: str) -> Function:
     def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-        return integers.truncated(t.draft, *_wholes(t, given, node), part)
+        left, right = _wholes(t, given, node)
+        return wide.truncated(left, right, part) if left.type.is_wide else integers.truncated(t.draft, left, right, part)
 
     return translated
 
@@ -222,11 +254,18 @@ def _cast_to(name: str) -> Function:
 
 
 def _number_of(kind: type, name: str) -> Function:
+    """Return one of Python's own types: of 32 bits, and of 64 for a number that has them."""
+
     def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
         (one,) = given
         if isinstance(one, Constant) and not (kind is int and isinstance(one.value, float) and not math.isfinite(one.value)):
             return Constant(kind(one.value))
-        return truth(typed(t, one, node)) if kind is bool else cast(t, one, SCALARS[name], node)
+        if kind is bool:
+            return truth(typed(t, one, node))
+        scalar = SCALARS[name]
+        if isinstance(one, Number) and one.type.is_wide:
+            scalar = u64 if one.type is u64 and kind is int else SCALARS[f"{name[0]}64"]
+        return cast(t, one, scalar, node)
 
     return translated
 
@@ -234,11 +273,15 @@ def _number_of(kind: type, name: str) -> Function:
 def _subgroup_sum(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
     number = typed(t, given[0], node)
     number = cast(t, number, i32, node) if number.type is bool_ else number
+    if number.type in {i64, f64}:
+        raise t.mistyped(node, f"subgroup_sum of {number.type}", f"convert: {'u64' if number.type is i64 else 'f32'}(...)")
     return t.draft.let("sum", Number(number.type, SubgroupAdd(number.expr), *number.type.bounds))
 
 
 def _shuffle(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
     number, at = typed(t, given[0], node), typed(t, given[1], node)
+    if at.type.is_wide and at.type.is_whole:
+        at = wide.as_index(t.draft.hold(at, "at"))
     low, high = min(number.low, 0), max(number.high, 0)
     return t.draft.let("shuffled", Number(number.type, SubgroupShuffle(number.expr, at.expr), low, high))
 
@@ -314,7 +357,7 @@ TABLE: dict[object, _Entry] = {
     float: (1, 1, _number_of(float, "f32")),
     bool: (1, 1, _number_of(bool, "bool")),
     **{scalar: (0, 1, _cast_to(name)) for name, scalar in SCALARS.items()},
-    **{scalar.dtype.type: (0, 1, _cast_to(name)) for name, scalar in SCALARS.items()},
+    **{dtype.type: (0, 1, _cast_to(scalar.name)) for dtype, scalar in BY_DTYPE.items()},
     intrinsics.fma: (3, 3, _fused),
     intrinsics.select: (3, 3, _selected),
     intrinsics.rsqrt: (1, 1, of_floats(UnOp.INVERSE_SQRT)),

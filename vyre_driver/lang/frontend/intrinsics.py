@@ -39,7 +39,6 @@ __all__ = [
 ]
 
 Whole = Any
-_WORD = 0xFFFF_FFFF
 
 
 def static_range(*bounds: int) -> range:
@@ -53,7 +52,7 @@ def select(condition: object, yes: Any, no: Any) -> Any:  # noqa: ANN401 -- a nu
 
 
 def fma(a: float, b: float, c: float) -> Any:  # noqa: ANN401 -- a scalar of numpy
-    """Return ``a * b + c`` in f32, rounded once."""
+    """Return ``a * b + c`` in f32, rounded once; in a kernel in f64 where one of them is."""
     return np.float32(np.float64(a) * np.float64(b) + np.float64(c))
 
 
@@ -72,30 +71,38 @@ def rem(a: int, b: int) -> int:
     return a - cdiv(a, b) * b if b else 0
 
 
+def _bits(x: Any) -> tuple[int, int]:  # noqa: ANN401 -- a number
+    """Return the bits of a whole number, and how many it has: 64 of an i64 or u64, else 32."""
+    count = 64 if isinstance(x, (np.int64, np.uint64)) else 32
+    return int(x) & (1 << count) - 1, count
+
+
 def popcount(x: int) -> int:
-    """Return how many bits of a word are set."""
-    return (int(x) & _WORD).bit_count()
+    """Return how many bits of a whole number are set."""
+    return _bits(x)[0].bit_count()
 
 
 def clz(x: int) -> int:
-    """Return how many bits above the highest one that is set are not; 32 of zero."""
-    return 32 - (int(x) & _WORD).bit_length()
+    """Return how many bits above the highest one that is set are not; of zero all."""
+    word, count = _bits(x)
+    return count - word.bit_length()
 
 
 def ctz(x: int) -> int:
-    """Return how many bits below the lowest one that is set are not; 32 of zero."""
-    word = int(x) & _WORD
-    return (word & -word).bit_length() - 1 if word else 32
+    """Return how many bits below the lowest one that is set are not; of zero all."""
+    word, count = _bits(x)
+    return (word & -word).bit_length() - 1 if word else count
 
 
 def rotl(x: int, by: int) -> Any:  # noqa: ANN401 -- a scalar of numpy
-    """Return the bits of a u32 moved up by ``by`` modulo 32, those that leave coming in below."""
-    word, by = int(x) & _WORD, int(by) & 31
-    return np.uint32((word << by | word >> (32 - by)) & _WORD)
+    """Return the bits of a u32 or u64 moved up by ``by`` modulo their number, those that leave coming in below."""
+    word, count = _bits(x)
+    by = int(by) % count
+    return (np.uint64 if count == 64 else np.uint32)((word << by | word >> (count - by)) & (1 << count) - 1)
 
 
 def rotr(x: int, by: int) -> Any:  # noqa: ANN401 -- a scalar of numpy
-    """Return the bits of a u32 moved down by ``by`` modulo 32, those that leave coming in above."""
+    """Return the bits of a u32 or u64 moved down by ``by`` modulo their number, those that leave coming in above."""
     return rotl(x, -int(by))
 
 

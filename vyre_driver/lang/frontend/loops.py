@@ -25,7 +25,7 @@ from vyre_driver.lang.frontend.names import is_shadowing, uncallable
 from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import Constant, Host, Merged, Missing, Number, Tuple, is_like, is_signed, variable
 from vyre_driver.lang.source.scan import jumps_within, stored_names
-from vyre_driver.lang.types import u32
+from vyre_driver.lang.types import WORDS, u32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -315,7 +315,7 @@ def _bounds(t: Translation, node: ast.For, bounds: Sequence[Value]) -> tuple[Num
     if step.value == 0:
         raise t.mistyped(node.iter, "range with a step of 0", "use another step")
     start, stop = alike_or_typed(t, values[0], values[1], node.iter, "range")
-    if not start.type.is_whole:
+    if start.type not in WORDS:
         raise t.mistyped(node.iter, f"a bound of range is {start.type}", "convert it with i32(...)")
     facts = t.draft.facts
     return facts.refined(start), facts.refined(stop), step.value

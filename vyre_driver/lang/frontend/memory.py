@@ -18,8 +18,9 @@ from vyre_driver.ir.expressions import Cast, InvocationId, Load, Select
 from vyre_driver.ir.nodes import Store
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.frontend.arithmetic import binary
-from vyre_driver.lang.frontend.conversions import cast, constant_as, typed
+from vyre_driver.lang.frontend.conversions import cast, constant_as, from_memory, keeps, to_memory, typed
 from vyre_driver.lang.frontend.values import Array, Constant, Number, Tuple, kind_name
+from vyre_driver.lang.frontend.wide import as_index
 from vyre_driver.lang.types import COMPUTED, Kind, ScalarType, f32, i32, u32
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def _index(t: Translation, array: Array, axis: int, item: Value, node: ast.AST) 
     if not index.type.is_whole:
         raise t.mistyped(node, f"an index of {array.name!r} is {index.type}", "convert it with i32(...)")
     index = t.draft.facts.refined(t.draft.shallow(index))
+    if index.type.is_wide:
+        index = as_index(t.draft.hold(index, "at"))
     count = typed(t, t.axis(array, axis), node)
     if _is_extent(t, array, axis, index) or t.rank(array, node) == 1:
         return index, None  # a program checks flat places itself
@@ -120,7 +123,7 @@ def load(t: Translation, array: Array, node: ast.Subscript, at: Value | None = N
     if element in COMPUTED:
         return Number(element, found, *(element.bounds if element.is_whole else (0, 0)))
     if element.kind is Kind.FLOAT:
-        return Number(f32, Cast(DataType.F32, found))
+        return Number(f32, from_memory(element, found))
     return Number(i32, Cast(DataType.U32, found), *element.bounds)
 
 
@@ -136,7 +139,7 @@ def store(  # noqa: PLR0913 -- an element, and what is written to it
 
 
 def stored(t: Translation, array: Array, value: Value, node: ast.AST) -> Number:
-    """Return a value as an element of an array: constants and whole numbers become an f32, nothing else is converted."""
+    """Return a value as what an array is given: constants take its type, and numbers where it holds their value."""
     element = array.element
     computed = element if element in COMPUTED else (i32 if element.is_whole else f32)
     if isinstance(value, Constant):
@@ -146,19 +149,17 @@ def stored(t: Translation, array: Array, value: Value, node: ast.AST) -> Number:
     if not isinstance(value, Number):
         raise t.mistyped(node, f"{array.name!r} holds {element}, and is given {kind_name(value)}", "give a number")
     number = t.draft.shallow(value)
-    if number.type is computed:
-        return number
-    if computed is f32 and number.type.is_whole:
-        return cast(t, number, f32, node)
-    if element is u32 and number.is_natural:
-        return cast(t, number, u32, node)
+    if keeps(number, computed):
+        return cast(t, number, computed, node)
     raise t.mistyped(node, f"{array.name!r} holds {element}, and is given {number.type}", f"convert: {element}(...)")
 
 
 def _as_element(element: ScalarType, number: Number) -> Expr:
     if element is i32:
         return Cast(DataType.I32, number.expr)
-    return number.expr if element in COMPUTED else Cast(element.element, number.expr)
+    if element in COMPUTED:
+        return number.expr
+    return Cast(element.element, number.expr) if element.is_whole else to_memory(element, number.expr)
 
 
 def shared(t: Translation, name: str, element: ScalarType, counts: tuple[int, ...]) -> Array:

@@ -27,7 +27,7 @@ from vyre_driver.lang.frontend.values import (
     kind_name,
     literal,
 )
-from vyre_driver.lang.types import BY_DTYPE, COMPUTED, ScalarType
+from vyre_driver.lang.types import COMPUTED, ScalarType, type_of
 
 if TYPE_CHECKING:
     from vyre_driver.errors import KernelSourceError
@@ -108,8 +108,8 @@ def host_value(t: Translation, given: object, what: str, node: ast.AST) -> Value
 
 
 def _numpy_scalar(t: Translation, given: np.generic, what: str, node: ast.AST) -> Value:
-    scalar = BY_DTYPE.get(given.dtype)
-    if scalar not in COMPUTED:
+    scalar = type_of(given.dtype)
+    if scalar is None or scalar not in COMPUTED:
         raise t.mistyped(
             node,
             f"{what!r} is a {given.dtype.name}, which kernels do not compute with",

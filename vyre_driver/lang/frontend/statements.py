@@ -9,7 +9,7 @@ from vyre_driver.ir.arithmetic import Var
 from vyre_driver.ir.nodes import Return
 from vyre_driver.lang.frontend.arithmetic import SIGNS, binary
 from vyre_driver.lang.frontend.branches import guarded, if_statement
-from vyre_driver.lang.frontend.conversions import cast, constant_as
+from vyre_driver.lang.frontend.conversions import cast, constant_as, keeps
 from vyre_driver.lang.frontend.frames import FALLS, Flow
 from vyre_driver.lang.frontend.loops import break_statement, continue_statement, for_statement, while_statement
 from vyre_driver.lang.frontend.memory import load, store
@@ -17,7 +17,7 @@ from vyre_driver.lang.frontend.merging import settled
 from vyre_driver.lang.frontend.order import evaluated
 from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import Array, Constant, GroupValue, Host, Number, Tuple, is_literal, kind_name
-from vyre_driver.lang.types import COMPUTED, ScalarType, f32
+from vyre_driver.lang.types import COMPUTED, WORDS, Kind, ScalarType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -108,7 +108,9 @@ def _annotated(t: Translation, node: ast.AnnAssign) -> Flow:
     scalar = annotation.value if isinstance(annotation, Host) else None
     if not isinstance(scalar, ScalarType) or scalar not in COMPUTED:
         raise t.mistyped(
-            node.annotation, f"a variable is annotated {ast.unparse(node.annotation)}", "use f32, i32, u32 or bool_"
+            node.annotation,
+            f"a variable is annotated {ast.unparse(node.annotation)}",
+            "use f32, i32, u32, f64, i64, u64 or bool_",
         )
     if node.value is None:
         raise t.unknown(node, "a declaration without a value", "give it one")
@@ -211,13 +213,13 @@ def _of_its_type(t: Translation, name: str, value: Value, node: ast.AST) -> Valu
         return value
     scalar, line = known
     if isinstance(value, Constant):
-        if isinstance(value.value, float) and scalar is not f32:
+        if isinstance(value.value, float) and scalar.kind is not Kind.FLOAT:
             raise t.mistyped(node, f"{name!r} is {scalar} since line {line}, and is given {value.value!r}", _retyped(scalar))
         constant_as(t, value, scalar, node)
         return value
     if value.type is scalar:
         return value
-    if (scalar is f32 and value.type.is_whole) or (value.is_natural and scalar.is_whole):
+    if keeps(value, scalar) or (value.is_natural and scalar in WORDS and value.type in WORDS):
         found = cast(t, value, scalar, node)
         t.joined((), f"assigned {name}", found)
         return found

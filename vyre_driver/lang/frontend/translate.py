@@ -171,9 +171,7 @@ def _assembled(
     buffers = [_declared(place, one, arrays[one.name]) for place, one in enumerate(signature.arrays)]
     scalars = tuple(t.scalars)
     for place, name in enumerate(scalars, len(buffers)):
-        element = t.scalars[name].type
-        held = i32.element if element.dtype.kind == "i" else element.element
-        buffers.append(BufferDecl(name, place, BufferAccess.UNIFORM, MemoryKind.PUSH, held, 1))
+        buffers.append(BufferDecl.push(name, place, t.scalars[name].type.element))
     program = Program.wrapped([*buffers, *t.draft.buffers], sizes, nodes)
     if not t.is_plain:  # which tells at run time who misses a barrier
         check_valid(program, places)

@@ -1,8 +1,8 @@
 """What the expressions of a kernel stand for while it is translated.
 
 An i32 is held as the u32 of its bits: sums, products and what is made of bits are the same instructions for both, and only
-comparisons, quotients and shifts to the right look at the sign. ``low`` and ``high`` are what is proven of a whole number;
-where they say that it is not negative, it is compared and divided as a u32.
+comparisons, quotients and shifts to the right look at the sign. Numbers of 64 bits are held as what they are. ``low`` and
+``high`` are what is proven of a whole number; where they say that it is not negative, it is compared and divided as a u32.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from vyre_driver.ir.arithmetic import LITERALS, LitBool, LitU32, Var
 from vyre_driver.ir.arithmetic import f32 as f32_literal
+from vyre_driver.ir.arithmetic import literal as typed_literal
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.lang.types import Access, Kind, ScalarType, bool_, f32, i32
 
@@ -144,8 +145,11 @@ def literal(scalar: ScalarType, value: float) -> Number:
         return Number(bool_, LitBool(bool(value)))
     if scalar is f32:
         return Number(f32, f32_literal(float(value)))
+    if scalar.kind is Kind.FLOAT:
+        return Number(scalar, typed_literal(float(value), scalar.element))
     whole = int(value)
-    return Number(scalar, LitU32(whole & _WORD), whole, whole)
+    expr = typed_literal(whole, scalar.element) if scalar.is_wide else LitU32(whole & _WORD)
+    return Number(scalar, expr, whole, whole)
 
 
 def zero(scalar: ScalarType) -> Expr:
@@ -185,4 +189,4 @@ def is_literal(value: Number) -> bool:
 
 def is_signed(value: Number) -> bool:
     """Whether it is an i32 that may be negative."""
-    return value.type.kind is Kind.SIGNED and value.low < 0
+    return value.type is i32 and value.low < 0

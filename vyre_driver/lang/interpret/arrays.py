@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.lang.interpret.numbers import F32, I32, Plain, cast, is_constant, to_f32, to_i32
-from vyre_driver.lang.types import COMPUTED, Kind, ScalarType
+from vyre_driver.lang.interpret.numbers import I32, Plain, cast, from_memory, is_constant, to_memory
+from vyre_driver.lang.types import COMPUTED, ScalarType
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +50,7 @@ class PlainArray:
     def _loaded(self, found: Plain) -> Plain:
         if self._is_plain:
             return found
-        return F32(found) if self.dtype.kind is Kind.FLOAT else I32(found)
+        return from_memory(self.dtype, found)
 
     def __setitem__(self, at: Plain, value: Plain) -> None:
         """Write an element."""
@@ -59,12 +59,9 @@ class PlainArray:
 
     def converted(self, value: Plain) -> Plain:
         """Return a value as an element."""
-        if type(value) is self.array.dtype.type:
-            return value
         if self._is_plain:
             return cast(self.dtype, value)
-        whole = to_f32(value) if self.dtype.kind is Kind.FLOAT else np.asarray(int(to_i32(value)))
-        return whole.astype(self.array.dtype)[()]
+        return to_memory(self.dtype, value)
 
     def __repr__(self) -> str:
         """Return its name, type and shape."""

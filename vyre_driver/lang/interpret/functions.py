@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vyre_driver.lang.frontend import intrinsics
 from vyre_driver.lang.interpret.numbers import (
+    BOOL,
     F32,
+    F64,
     I32,
+    TO,
     U32,
+    U64,
+    WIDE,
     Plain,
     alike,
     cast,
@@ -23,10 +29,12 @@ from vyre_driver.lang.interpret.numbers import (
     power,
     to_bool,
     to_f32,
+    to_f64,
     to_i32,
+    to_i64,
     typed,
 )
-from vyre_driver.lang.types import SCALARS
+from vyre_driver.lang.types import BY_DTYPE, SCALARS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,24 +45,42 @@ _FLOATS = ("sqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tan", "tanh", "s
 
 
 def _of_float(compute: Callable[[Plain], Plain]) -> Callable[[Plain], Plain]:
-    """Return a function of one f32, rounded once from f64; a square root of an f32 is exact that way."""
+    """Return a function of one float, of an f32 rounded once from f64; a square root of an f32 is exact that way."""
 
     def computed(value: Plain) -> Plain:
-        return flushed(F32(compute(np.float64(to_f32(value)))))
+        return compute(value) if type(value) is F64 else flushed(F32(compute(np.float64(to_f32(value)))))
 
     return computed
 
 
 def _predicate(compute: Callable[[Plain], Plain]) -> Callable[[Plain], Plain]:
-    return lambda value: compute(to_f32(value))
+    return lambda value: compute(value if type(value) is F64 else to_f32(value))
 
 
 def _to_whole(compute: Callable[[Plain], Plain]) -> Callable[[Plain], Plain]:
     def computed(value: Plain) -> Plain:
         number = typed(value)
-        return number if type(number) in {I32, U32} else to_i32(compute(to_f32(number)))
+        if type(number) in {F32, BOOL}:
+            return to_i32(compute(to_f32(number)))
+        return to_i64(compute(number)) if type(number) is F64 else number
 
     return computed
+
+
+def _fused(a: Plain, b: Plain, c: Plain) -> Plain:
+    """Return ``a * b + c``, rounded once."""
+    if F64 not in {type(a), type(b), type(c)}:
+        return flushed(intrinsics.fma(to_f32(a), to_f32(b), to_f32(c)))
+    a, b, c = to_f64(a), to_f64(b), to_f64(c)
+    if not all(map(np.isfinite, (a, b, c))):
+        return a * b + c if np.isfinite(c) or not (np.isfinite(a) and np.isfinite(b)) else c
+    exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+    if not exact:
+        return a * b + c
+    try:
+        return F64(exact.numerator / exact.denominator)
+    except OverflowError:
+        return F64(math.copysign(math.inf, exact))
 
 
 def _extreme(of_two: Callable[[Plain, Plain], Plain]) -> Callable[..., Plain]:
@@ -94,23 +120,24 @@ def _length(value: Plain) -> Plain:
     return len(value) if isinstance(value, tuple) else value.shape[0]
 
 
-def _number_of(kind: type, convert: Callable[[Plain], Plain]) -> Callable[[Plain], Plain]:
+def _number_of(kind: type, convert: Callable[[Plain], Plain], of_wide: Callable[[Plain], Plain]) -> Callable[[Plain], Plain]:
     def computed(value: Plain) -> Plain:
         is_kept = is_constant(value) and not (kind is int and isinstance(value, float) and not math.isfinite(value))
-        return kind(value) if is_kept else convert(value)
+        if is_kept:
+            return kind(value)
+        return of_wide(value) if type(value) in WIDE else convert(value)
 
     return computed
 
 
 def _counted(compute: Callable[[int], int]) -> Callable[[Plain], Plain]:
-    return lambda value: I32(compute(int(typed(value))))
+    return lambda value: I32(compute(typed(value)))
 
 
 def _towards_zero(compute: Callable[[int, int], int]) -> Callable[[Plain, Plain], Plain]:
     def computed(left: Plain, right: Plain) -> Plain:
         left, right = alike(typed(left), right)
-        kind = type(left)
-        return np.asarray(compute(int(left), int(right)), np.int64).astype(kind)[()]
+        return TO[f"{left.dtype.kind}{left.itemsize * 8}"](compute(int(left), int(right)))
 
     return computed
 
@@ -118,7 +145,7 @@ def _towards_zero(compute: Callable[[int, int], int]) -> Callable[[Plain, Plain]
 def _rotated(compute: Callable[[int, int], Plain]) -> Callable[[Plain, Plain], Plain]:
     def computed(word: Plain, by: Plain) -> Plain:
         word = U32(word) if is_constant(word) else word
-        return compute(int(word), int(by)).astype(type(word))
+        return compute(word, int(by)).astype(type(word))
 
     return computed
 
@@ -141,7 +168,8 @@ def _casts() -> dict[object, Callable[..., Plain]]:
         def convert(value: Plain = 0, scalar: Any = scalar) -> Plain:  # noqa: ANN401 -- a type
             return cast(scalar, value)
 
-        found[scalar] = found[scalar.dtype.type] = convert
+        found[scalar] = convert
+    found.update({dtype.type: found[scalar] for dtype, scalar in BY_DTYPE.items()})
     return found
 
 
@@ -176,11 +204,11 @@ TABLE: dict[object, Callable[..., Plain]] = {
     np.where: _selected,
     len: _length,
     range: _range,
-    int: _number_of(int, to_i32),
-    float: _number_of(float, to_f32),
-    bool: _number_of(bool, to_bool),
+    int: _number_of(int, to_i32, lambda value: value if type(value) is U64 else to_i64(value)),
+    float: _number_of(float, to_f32, to_f64),
+    bool: _number_of(bool, to_bool, to_bool),
     **_casts(),
-    intrinsics.fma: lambda a, b, c: flushed(intrinsics.fma(to_f32(a), to_f32(b), to_f32(c))),
+    intrinsics.fma: _fused,
     intrinsics.select: _selected,
     intrinsics.rsqrt: lambda value: flushed(F32(1) / np.sqrt(to_f32(value))),
     intrinsics.popcount: _counted(intrinsics.popcount),

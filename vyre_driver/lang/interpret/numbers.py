@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 
 Plain = Any
 I32, U32, F32, BOOL = np.int32, np.uint32, np.float32, np.bool_
-_NUMBERS = frozenset({I32, U32, F32, BOOL})
+I64, U64, F64 = np.int64, np.uint64, np.float64
+_NUMBERS = frozenset({I32, U32, F32, BOOL, I64, U64, F64})
+WIDE = frozenset({I64, U64, F64})
+_FLOATS = frozenset({F32, F64})
 _LEAST_NORMAL = F32(2.0**-126)
 _ZERO = F32(0)
-_MASK = 31
 _MOST_FACTORS = 64
 
 
@@ -36,7 +38,14 @@ def flushed(value: Plain) -> Plain:
 
 def to_f32(value: Plain) -> Plain:
     """Return a number as an f32."""
-    return value if type(value) is F32 else F32(value)
+    if is_constant(value):
+        return F32(value)
+    return flushed(value.astype(F32)) if type(value) is F64 else value.astype(F32)
+
+
+def to_f64(value: Plain) -> Plain:
+    """Return a number as an f64."""
+    return value if type(value) is F64 else F64(flushed(value)) if type(value) is F32 else F64(value)
 
 
 def to_i32(value: Plain) -> Plain:
@@ -49,14 +58,24 @@ def to_u32(value: Plain) -> Plain:
     return _whole(value, U32, 0, 0xFFFF_FFFF)
 
 
+def to_i64(value: Plain) -> Plain:
+    """Return a number as an i64."""
+    return _whole(value, I64, -(1 << 63), (1 << 63) - 1)
+
+
+def to_u64(value: Plain) -> Plain:
+    """Return a number as a u64."""
+    return _whole(value, U64, 0, (1 << 64) - 1)
+
+
 def _whole(value: Plain, kind: type, low: int, high: int) -> Plain:
     if type(value) is kind:
         return value
-    if type(value) is F32:
+    if type(value) in _FLOATS:
         if value != value:  # noqa: PLR0124 -- NaN
             return kind(0)
         return kind(low if value <= low else high if value >= high else int(value))
-    return np.asarray(int(value), np.int64).astype(kind)[()]
+    return np.asarray(int(value) & 0xFFFF_FFFF_FFFF_FFFF, U64).astype(kind)[()]
 
 
 def to_bool(value: Plain) -> Plain:
@@ -64,15 +83,44 @@ def to_bool(value: Plain) -> Plain:
     return value if type(value) is BOOL else BOOL(value != 0)
 
 
-TO: dict[str, Callable[[Plain], Plain]] = {"f32": to_f32, "i32": to_i32, "u32": to_u32, "bool": to_bool}
+TO: dict[str, Callable[[Plain], Plain]] = {
+    "f32": to_f32,
+    "i32": to_i32,
+    "u32": to_u32,
+    "bool": to_bool,
+    "i64": to_i64,
+    "u64": to_u64,
+    "f64": to_f64,
+}
 
 
 def cast(scalar: ScalarType, value: Plain) -> Plain:
-    """Return a number as a type; of the narrower ones an i32."""
+    """Return a number as a type; of the narrower ones an i32 or an f32 that it holds."""
     convert = TO.get(scalar.name)
     if convert is not None:
         return convert(value)
-    return I32(np.asarray(int(to_i32(value))).astype(scalar.dtype)) if scalar.kind is not Kind.FLOAT else to_f32(value)
+    return from_memory(scalar, to_memory(scalar, value))
+
+
+def to_memory(scalar: ScalarType, value: Plain) -> Plain:
+    """Return a number as an element of a narrower type."""
+    if scalar.kind is not Kind.FLOAT:
+        return np.asarray(int(to_i32(value))).astype(scalar.dtype)[()]
+    number = to_f32(value)
+    if scalar.name == "f16":
+        return np.float16(number)
+    bits = int(number.view(U32))
+    word = 0x7FC0 if number != number else bits + 0x7FFF + (bits >> 16 & 1) >> 16  # noqa: PLR0124 -- NaN
+    return np.asarray(np.uint16(word)).view(scalar.dtype)[()]
+
+
+def from_memory(scalar: ScalarType, found: Plain) -> Plain:
+    """Return an element of a narrower type as what kernels compute with."""
+    if scalar.kind is not Kind.FLOAT:
+        return I32(found)
+    if scalar.name == "f16":
+        return F32(found)
+    return np.asarray(U32(int(np.asarray(found).view(np.uint16)) << 16)).view(F32)[()]
 
 
 def typed(value: Plain) -> Plain:
@@ -88,9 +136,13 @@ def alike(left: Plain, right: Plain) -> tuple[Plain, Plain]:
     one, other = type(left), type(right)
     if one is other:
         return left, right
-    if F32 in (one, other):
-        return to_f32(left), to_f32(right)
+    for wider in (F64, F32, U64, I64):
+        if wider in (one, other):
+            return TO[_NAMES[wider]](left), TO[_NAMES[wider]](right)
     return (to_i32(left), to_i32(right)) if {one, other} == {BOOL, I32} else (to_u32(left), to_u32(right))
+
+
+_NAMES: dict[type, str] = {F64: "f64", F32: "f32", U64: "u64", I64: "i64"}
 
 
 def _beside(value: Plain, other: Plain) -> Plain:
@@ -98,6 +150,8 @@ def _beside(value: Plain, other: Plain) -> Plain:
     kind = type(other)
     if not is_constant(value) or is_constant(other):
         return value
+    if kind in _FLOATS:
+        return kind(value)
     if isinstance(value, float) or (kind is BOOL and not isinstance(value, bool)):
         return typed(value)
     return kind(int(value))
@@ -153,9 +207,12 @@ def _remainder(left: Plain, right: Plain) -> Plain:
 
 
 def divide(left: Plain, right: Plain) -> Plain:
-    """Return ``left / right``, an f32 whatever they are."""
+    """Return ``left / right``: an f32, and an f64 where one of them has 64 bits."""
     if is_constant(left) and is_constant(right):
         return left / right
+    if type(left) in WIDE or type(right) in WIDE:
+        left, right = alike(left, right)
+        return to_f64(left) / to_f64(right)
     return flushed(to_f32(left) / to_f32(right))
 
 
@@ -163,16 +220,21 @@ def shift_left(left: Plain, right: Plain) -> Plain:
     """Return ``left << right``."""
     if is_constant(left) and is_constant(right):
         return left << right
-    left = typed(left)
-    return left << type(left)(int(right) & _MASK)
+    left = _shifted(left, right)
+    return left << type(left)(int(right) & left.itemsize * 8 - 1)
 
 
 def shift_right(left: Plain, right: Plain) -> Plain:
     """Return ``left >> right``."""
     if is_constant(left) and is_constant(right):
         return left >> right
-    left = typed(left)
-    return left >> type(left)(int(right) & _MASK)
+    left = _shifted(left, right)
+    return left >> type(left)(int(right) & left.itemsize * 8 - 1)
+
+
+def _shifted(left: Plain, right: Plain) -> Plain:
+    """Return what is shifted as a number: a constant of the type of a count of 64 bits, else an i32."""
+    return type(right)(left) if is_constant(left) and type(right) in WIDE else typed(left)
 
 
 def power(left: Plain, right: Plain) -> Plain:
@@ -182,15 +244,16 @@ def power(left: Plain, right: Plain) -> Plain:
     if is_constant(right) and type(right) is not bool and isinstance(right, int) and abs(right) <= _MOST_FACTORS:
         return _whole_power(typed(left), right)
     if is_constant(right) and right in {0.5, -0.5}:
-        root = np.sqrt(to_f32(left))
-        return root if right > 0 else flushed(F32(1) / root)
+        root = np.sqrt(left if type(left) is F64 else to_f32(left))
+        return root if right > 0 else divide(type(root)(1), root)
     times = np.float64(flushed(to_f32(right) * F32(np.log2(np.float64(to_f32(left))))))
     return flushed(F32(np.exp2(times)))
 
 
 def _whole_power(base: Plain, exponent: int) -> Plain:
     if exponent < 0:
-        return divide(F32(1), _whole_power(to_f32(base), -exponent))
+        base = to_f64(base) if type(base) in WIDE else to_f32(base)
+        return divide(type(base)(1), _whole_power(base, -exponent))
     base = I32(base) if type(base) is BOOL else base
     result = None
     while exponent:

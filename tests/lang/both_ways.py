@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import linecache
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from vyre_driver.backends.reference.dispatch import interpret
+from vyre_driver.conformance.adapters import open_backend
 from vyre_driver.lang.frontend.translate import translate
 from vyre_driver.lang.interpret.as_python import run_as_python
 from vyre_driver.lang.source.parameters import Specialization, signature_of
@@ -72,9 +74,37 @@ def run_both(
     return Results(program, {name: copies[name] for name in program}, order_mattered)
 
 
+def run_on_device(
+    function: types.FunctionType, arguments: Mapping[str, Any], grid: Sequence[int], constants: Mapping[str, Any] | None = None
+) -> dict[str, NDArray[Any]]:
+    """Return what a kernel leaves in the arrays that it writes to, on the best device."""
+    signature = signature_of(function)
+    translated = translate(function, signature, Specialization(tuple((constants or {}).items())))
+    inputs, counts = _inputs(translated, signature, arguments, grid)
+    with ExitStack() as stack:
+        run = open_backend("kompute", stack)
+        found = run(translated.program, inputs, grid=_groups(translated, signature, grid), element_counts=counts)
+    return _by_name(signature, arguments, found)
+
+
 def _as_program(
     kernel: TranslatedKernel, signature: KernelSignature, arguments: Mapping[str, Any], grid: Sequence[int]
 ) -> tuple[dict[str, NDArray[Any]], bool]:
+    inputs, counts = _inputs(kernel, signature, arguments, grid)
+    found = interpret(
+        kernel.program,
+        inputs,
+        grid=_groups(kernel, signature, grid),
+        element_counts=counts,
+        step_budget=_STEP_BUDGET,
+    )
+    return _by_name(signature, arguments, found.outputs), found.order_mattered
+
+
+def _inputs(
+    kernel: TranslatedKernel, signature: KernelSignature, arguments: Mapping[str, Any], grid: Sequence[int]
+) -> tuple[list[NDArray[Any]], dict[str, int]]:
+    """Return the arrays and numbers that a program is given, and the elements of its outputs that bring none."""
     inputs: list[NDArray[Any]] = []
     counts: dict[str, int] = {}
     for one in signature.arrays:
@@ -84,16 +114,17 @@ def _as_program(
         else:
             inputs.append(np.ascontiguousarray(array).reshape(-1))
     inputs += [_pushed(name, signature, arguments, grid) for name in kernel.scalars]
-    found = interpret(
-        kernel.program,
-        inputs,
-        grid=_groups(kernel, signature, grid),
-        element_counts=counts,
-        step_budget=_STEP_BUDGET,
-    )
+    return inputs, counts
+
+
+def _by_name(
+    signature: KernelSignature, arguments: Mapping[str, Any], found: Sequence[NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
     written = [one.name for one in signature.arrays if one.type.access.writes]
-    outputs = {name: output.reshape(arguments[name].shape) for name, output in zip(written, found.outputs, strict=True)}
-    return outputs, found.order_mattered
+    return {
+        name: np.ascontiguousarray(output).reshape(-1).view(arguments[name].dtype).reshape(arguments[name].shape)
+        for name, output in zip(written, found, strict=True)
+    }
 
 
 def _pushed(name: str, signature: KernelSignature, arguments: Mapping[str, Any], grid: Sequence[int]) -> NDArray[Any]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.lang.interpret.numbers import I32, Plain, cast, from_memory, is_constant, to_memory
-from vyre_driver.lang.types import COMPUTED, ScalarType
+from vyre_driver.lang.interpret.numbers import I32, Plain, cast, from_memory, is_constant, to_bool, to_memory
+from vyre_driver.lang.types import COMPUTED, ScalarType, bool_
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +25,7 @@ class PlainArray:
         self.ndim = array.ndim
         self._counts = array.shape
         self._is_plain = element in COMPUTED
+        self._is_bool = element is bool_  # words of memory
 
     @property
     def size(self) -> Plain:
@@ -49,7 +50,7 @@ class PlainArray:
 
     def _loaded(self, found: Plain) -> Plain:
         if self._is_plain:
-            return found
+            return to_bool(found) if self._is_bool else found
         return from_memory(self.dtype, found)
 
     def __setitem__(self, at: Plain, value: Plain) -> None:

@@ -80,7 +80,7 @@ def _fused(a: Plain, b: Plain, c: Plain) -> Plain:
     try:
         return F64(exact.numerator / exact.denominator)
     except OverflowError:
-        return F64(math.copysign(math.inf, exact))
+        return F64(math.inf if exact > 0 else -math.inf)
 
 
 def _extreme(of_two: Callable[[Plain, Plain], Plain]) -> Callable[..., Plain]:

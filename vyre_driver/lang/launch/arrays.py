@@ -10,7 +10,7 @@ from vyre_driver.binding.arguments import as_array
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.frontend.translation import MAX_EXTENT
-from vyre_driver.lang.types import BY_DTYPE, ArrayType, ScalarType, bool_
+from vyre_driver.lang.types import SCALARS, ArrayType, ScalarType, bool_, type_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,7 +77,7 @@ def types_of(kernel: str, signature: KernelSignature, arrays: dict[str, GivenArr
         variable, given = _of_array(one).element, arrays[one.name]
         if isinstance(variable, ScalarType) or given is None:
             continue
-        scalar = BY_DTYPE.get(given.dtype)
+        scalar = type_of(given.dtype)
         if scalar is None or (variable.__constraints__ and scalar not in variable.__constraints__):
             raise InvalidInput(
                 f"{one.name} of {kernel} is {given.dtype}, and {variable.__name__} is one of {_allowed(variable)}",
@@ -102,7 +102,7 @@ def types_of(kernel: str, signature: KernelSignature, arrays: dict[str, GivenArr
 
 
 def _allowed(variable: TypeVar) -> str:
-    return ", ".join(map(str, variable.__constraints__ or BY_DTYPE.values()))
+    return ", ".join(map(str, variable.__constraints__ or SCALARS.values()))
 
 
 def check_types(
@@ -121,11 +121,15 @@ def check_types(
             continue
         raise InvalidInput(
             f"{one.name} of {kernel} is {given.dtype}, and {one.type.access.value}[{element}] wants {element.dtype}",  # type: ignore[union-attr] # an array
-            fix=f"convert: {one.name}.astype(numpy.{element.dtype.type.__name__.rstrip('_')})"
+            fix=f"convert: {one.name}.astype({_module(element)}.{element.dtype.type.__name__.rstrip('_')})"
             if isinstance(given, np.ndarray)
             else f"make a buffer of {element.dtype}",
             parameter=one.name,
         )
+
+
+def _module(element: ScalarType) -> str:
+    return element.dtype.type.__module__
 
 
 def check_shapes(kernel: str, ranks: dict[str, int], arrays: dict[str, GivenArray]) -> None:

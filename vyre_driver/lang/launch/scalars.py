@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.source.parameters import Parameter
 
 _LARGEST = float(np.finfo(np.float32).max)
+_LARGEST_F64 = float(np.finfo(np.float64).max)
 _ROUNDS_UP = _LARGEST + 2.0**103  # from here on the nearest f32 is infinite
 
 
@@ -43,7 +44,7 @@ def checked(kernel: str, parameter: Parameter, value: object) -> bool | int | fl
             fix=f"give {int(found)}, or annotate it bool_",
             parameter=parameter.name,
         )
-    return _as_float(what, parameter, found) if scalar.kind is Kind.FLOAT else _as_whole(what, parameter, scalar, found)
+    return _as_float(what, parameter, scalar, found) if scalar.kind is Kind.FLOAT else _as_whole(what, parameter, scalar, found)
 
 
 def _as_bool(what: str, parameter: Parameter, found: float) -> bool:
@@ -52,16 +53,21 @@ def _as_bool(what: str, parameter: Parameter, found: float) -> bool:
     return found
 
 
-def _as_float(what: str, parameter: Parameter, found: float) -> float:
-    if (isinstance(found, int) or math.isfinite(found)) and abs(found) >= _ROUNDS_UP:
+def _as_float(what: str, parameter: Parameter, scalar: ScalarType, found: float) -> float:
+    largest, rounds_up = (_LARGEST_F64, math.inf) if scalar.is_wide else (_LARGEST, _ROUNDS_UP)
+    try:
+        number = float(found)
+    except OverflowError:
+        number = math.inf
+    if (isinstance(found, int) or math.isfinite(found)) and abs(number) >= rounds_up:
         raise InvalidInput(
-            f"{what} is {found:.6g}, and the largest f32 is {_LARGEST:.6g}"
+            f"{what} is {found:.6g}, and the largest {scalar} is {largest:.6g}"
             if isinstance(found, float)
-            else f"{what} is over {_LARGEST:.6g}, the largest f32",
+            else f"{what} is over {largest:.6g}, the largest {scalar}",
             fix="give a smaller number, or math.inf",
             parameter=parameter.name,
         )
-    return float(found)
+    return number
 
 
 def _as_whole(what: str, parameter: Parameter, scalar: ScalarType, found: float) -> int:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _FORMS = "In[f32], Out[f32], InOut[f32], f32, i32, Index or Const[int]"
+_COMPUTED_AS = {True: "i32, u32, i64 or u64", False: "f32 or f64"}  # whole numbers or not
 _MOST_AXES = 3
 _CONSTANTS = (bool, int, float)
 
@@ -159,7 +160,9 @@ def _parameter(function: types.FunctionType, name: str, found: object) -> Parame
             function, name, f"the constant {name!r} is given by position", "put a * before it: constants are keyword only"
         )
     if isinstance(found, ScalarType) and found not in COMPUTED:
-        raise _refuse(function, name, f"parameter {name!r} is {found}, which is a type of arrays", "use i32, u32, f32 or bool_")
+        raise _refuse(
+            function, name, f"parameter {name!r} is {found}, which is a type of arrays", f"use {_COMPUTED_AS[found.is_whole]}"
+        )
     if isinstance(found, (ArrayType, ScalarType)) and _is_element(found):
         return Parameter(name, found)
     raise _refuse(function, name, f"parameter {name!r} is annotated {found!r}", f"use {_FORMS}")

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from vyre_driver.lang.frontend.intrinsics import atomic_add, static_range
-from vyre_driver.lang.types import Const, Group, In, Index, InOut, Out, f32, i32, u32
+from vyre_driver.lang.types import Const, Group, In, Index, InOut, Out, f32, f64, i32, u32
 
 TABLE = np.arange(8)
 OPTIONS = [1, 2]
@@ -71,7 +71,7 @@ def list_of_the_host(i: Index, x: In[f32], y: Out[f32]):
     y[i] = x[i] * OPTIONS[0]
 
 
-def atomic_on_f32(i: Index, x: In[f32], y: InOut[f32]):
+def atomic_on_f64(i: Index, x: In[f64], y: InOut[f64]):
     atomic_add(y, 0, x[i])
 
 

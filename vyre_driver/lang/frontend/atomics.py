@@ -5,17 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.arithmetic import LitU32
+from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Atomic
+from vyre_driver.ir.extension_builders import bitcast
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
 from vyre_driver.lang.frontend import intrinsics
 from vyre_driver.lang.frontend.memory import place, stored
 from vyre_driver.lang.frontend.values import Array, Number, kind_name
-from vyre_driver.lang.types import i32, u32
+from vyre_driver.lang.types import f32, i32, u32
 
 if TYPE_CHECKING:
     import ast
     from collections.abc import Sequence
 
+    from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.lang.frontend.translation import Translation
     from vyre_driver.lang.frontend.values import Value
 
@@ -31,10 +34,35 @@ ATOMICS: dict[object, AtomicOp] = {
     intrinsics.atomic_cas: AtomicOp.COMPARE_EXCHANGE,
 }
 _WITHOUT_VALUE, _WITH_EXPECTED = 2, 4
+_ELEMENTS = frozenset({u32, i32, f32})
+_OF_BITS = frozenset({AtomicOp.AND, AtomicOp.OR, AtomicOp.XOR})
 
 
 def atomic(t: Translation, function: object, given: Sequence[Value], node: ast.Call) -> Value:
     """Return what was there before an operation on an element: ``atomic_add(array, index, value)`` and its like."""
+    array = _array(t, function, given, node)
+    op = ATOMICS[function]
+    t.count_apart(array)
+    at = place(t, array, given[1], node.args[1])
+    values = [_bits(stored(t, array, one, argument)) for one, argument in zip(given[2:], node.args[2:], strict=True)]
+    if not values and array.element is f32:  # which has no OR: nothing is put in the place of nothing
+        op, values = AtomicOp.COMPARE_EXCHANGE, [LitU32(0), LitU32(0)]
+    value = values[-1] if values else LitU32(0)
+    expected = values[0] if op is AtomicOp.COMPARE_EXCHANGE else None
+    found = t.draft.let(
+        "before", Number(u32, Atomic(op, MemoryOrdering.RELAXED, array.buffer, at, expected, value), *u32.bounds)
+    )
+    if array.element is f32:
+        return Number(f32, bitcast(DataType.F32, found.expr))
+    return Number(array.element, found.expr, *array.element.bounds)
+
+
+def _bits(number: Number) -> Expr:
+    return bitcast(DataType.U32, number.expr) if number.type is f32 else number.expr
+
+
+def _array(t: Translation, function: object, given: Sequence[Value], node: ast.Call) -> Array:
+    """Return the array of an atomic, which was given what it takes and has elements that it changes."""
     name = getattr(function, "__name__", "an atomic")
     array = given[0] if given else None
     if not isinstance(array, Array):
@@ -52,16 +80,12 @@ def atomic(t: Translation, function: object, given: Sequence[Value], node: ast.C
             f"{array.name!r} is {array.access.value}, and an atomic reads and writes",
             f"declare it InOut[{array.element}]",
         )
-    if array.element not in {u32, i32}:
+    if array.element not in _ELEMENTS or (array.element is f32 and ATOMICS[function] in _OF_BITS and wanted > _WITHOUT_VALUE):
+        takes = "u32 and i32" if array.element is f32 else "u32, i32 and f32"
+        who = name if array.element is f32 else "atomics"
         raise t.mistyped(
             node,
-            f"{array.name!r} holds {array.element}, and atomics work on u32 and i32",
-            "scale to whole numbers, or reduce in shared memory",
+            f"{array.name!r} holds {array.element}, and {who} work{'s' * (who == name)} on {takes}",
+            f"use an array of {'u32' if array.element.is_whole or array.element is f32 else 'f32'}, or reduce in shared memory",
         )
-    t.count_apart(array)
-    at = place(t, array, given[1], node.args[1])
-    values = [stored(t, array, one, argument).expr for one, argument in zip(given[2:], node.args[2:], strict=True)]
-    value = values[-1] if values else LitU32(0)
-    expected = values[0] if wanted == _WITH_EXPECTED else None
-    found = Atomic(ATOMICS[function], MemoryOrdering.RELAXED, array.buffer, at, expected, value)
-    return t.draft.let("before", Number(array.element, found, *array.element.bounds))
+    return array

@@ -19,6 +19,7 @@ from vyre_driver.lang.interpret.numbers import (
     U64,
     WIDE,
     Plain,
+    add,
     alike,
     cast,
     flushed,
@@ -34,7 +35,7 @@ from vyre_driver.lang.interpret.numbers import (
     to_i64,
     typed,
 )
-from vyre_driver.lang.types import BY_DTYPE, SCALARS
+from vyre_driver.lang.types import BY_DTYPE, SCALARS, f32
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -156,9 +157,34 @@ def _atomic(function: Callable[..., Plain]) -> Callable[..., Plain]:
     def computed(array: PlainArray, at: Plain, *values: Plain) -> Plain:
         if not array.has(at):
             return array[at]
-        return function(array, at, *(array.converted(value) for value in values))
+        given = [array.converted(value) for value in values]
+        if array.dtype is not f32:
+            return function(array, at, *given)
+        before = array[at]
+        array[at] = _F32_ATOMICS.get(function, _replaced)(before, *given)
+        return before
 
     return computed
+
+
+def _replaced(before: Plain, *given: Plain) -> Plain:
+    """Return what an exchange leaves, or a comparison of bits with one."""
+    is_replaced = len(given) == 1 or (len(given) > 1 and before.view(U32) == given[0].view(U32))
+    return given[-1] if is_replaced else before
+
+
+def _lesser(one: Plain, other: Plain) -> Plain:
+    """Return the lesser of two f32, of which -0.0 is less than 0.0, and any number than NaN."""
+    if one != one or other != other:  # noqa: PLR0124 -- NaN
+        return one if other != other else other  # noqa: PLR0124 -- the same
+    return one if (one, not np.signbit(one)) <= (other, not np.signbit(other)) else other
+
+
+_F32_ATOMICS: dict[object, Callable[..., Plain]] = {
+    intrinsics.atomic_add: add,
+    intrinsics.atomic_min: _lesser,
+    intrinsics.atomic_max: lambda one, other: -_lesser(-one, -other),
+}
 
 
 def _casts() -> dict[object, Callable[..., Plain]]:

@@ -375,4 +375,11 @@ ADDED = [
         "buffers[1].access",
         "push buffer 'n' is READ_ONLY, and is pushed before the program runs",
     ),
+    Case(
+        Rule.LOCAL,
+        declaring(OUT, BufferDecl.local("own", 16384, DataType.U32)),
+        declaring(OUT, BufferDecl.local("own", 16385, DataType.U32)),
+        "buffers",
+        "an invocation has 65540 bytes of its own, over the limit of 65536",
+    ),
 ]

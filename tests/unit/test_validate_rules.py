@@ -70,7 +70,12 @@ def test_a_rule_accepts_what_is_right(case: Case) -> None:
 
 
 def test_every_rule_has_a_case() -> None:
-    assert {case.rule for case in CASES} == set(Rule) - {Rule.NARROWING, Rule.PUSHED_BARRIER, Rule.ATOMIC_WORKGROUP}
+    assert {case.rule for case in CASES} == set(Rule) - {
+        Rule.NARROWING,
+        Rule.PUSHED_BARRIER,
+        Rule.ATOMIC_WORKGROUP,
+        Rule.LOCAL_UPSTREAM,
+    }
 
 
 def test_a_narrowing_integer_cast_is_a_warning() -> None:
@@ -234,6 +239,7 @@ def test_the_document_lists_every_rule_with_the_words_of_its_first_example() -> 
     examples[Rule.ATOMIC_WORKGROUP] = (
         "body[0].value: 'shared' is workgroup memory, on which upstream's validator refuses atomics"
     )
+    examples[Rule.LOCAL_UPSTREAM] = "buffers[1]: 'own' is memory of an invocation's own, and workgroup memory to upstream"
     expected = [f"| {rule.code} | {rule.refuses} | {examples[rule]} |" for rule in Rule]
     assert documented_rows(Path(__file__).parents[2] / "docs" / "validation-rules.md") == expected
 

@@ -21,6 +21,7 @@ from vyre_driver.conformance.driver_cases import driver_cases
 from vyre_driver.conformance.extension_cases import extension_cases
 from vyre_driver.conformance.flow_cases import flow_cases
 from vyre_driver.conformance.jump_cases import jump_cases
+from vyre_driver.conformance.local_cases import local_cases
 from vyre_driver.conformance.node_cases import node_cases
 from vyre_driver.conformance.patterns import NUMPY, edges, scalar_types
 from vyre_driver.conformance.tolerances import TOLERANCES
@@ -65,6 +66,7 @@ def _every_case(options: Options) -> Iterator[Case]:
         yield from atomic_cases(shared=options.shared)
     yield from flow_cases(options)
     yield from jump_cases(options)
+    yield from local_cases(options)
     yield from node_cases(options)
     yield from constant_cases()
     yield from extension_cases(options)

@@ -58,6 +58,9 @@ _KIND_TAGS: Mapping[MemoryKind, int] = {MemoryKind.PUSH: 5, MemoryKind.PERSISTEN
 PUSHED_TYPES = (DataType.U32, DataType.I32, DataType.F32, DataType.Bool, DataType.U64, DataType.I64, DataType.F64)
 """What a push buffer holds."""
 
+MAX_LOCAL_BYTES = 1 << 16
+"""The most memory that an invocation has of its own."""
+
 _KIND_OF_ACCESS = {
     BufferAccess.READ_ONLY: MemoryKind.READONLY,
     BufferAccess.UNIFORM: MemoryKind.UNIFORM,
@@ -183,6 +186,11 @@ class BufferDecl:
         """Declare memory that the invocations of one workgroup share, zero at its start."""
         return cls(name, 0, BufferAccess.WORKGROUP, MemoryKind.SHARED, element, count)
 
+    @classmethod
+    def local(cls, name: str, count: int, element: DataType) -> BufferDecl:
+        """Declare memory of each invocation's own, zero at its start."""
+        return cls(name, 0, BufferAccess.WORKGROUP, MemoryKind.LOCAL, element, count)
+
     def with_count(self, count: int) -> BufferDecl:
         """Return it with ``count`` elements (u32, 0 for run time)."""
         return replace(self, count=count)
@@ -224,6 +232,16 @@ class BufferDecl:
     def is_pushed(self) -> bool:
         """Whether it is a push constant: a uniform buffer of kind PUSH."""
         return self.kind is MemoryKind.PUSH and self.access is BufferAccess.UNIFORM
+
+    @property
+    def is_local(self) -> bool:
+        """Whether each invocation has it for itself: declared as workgroup memory is, of kind LOCAL."""
+        return self.kind is MemoryKind.LOCAL and self.access is BufferAccess.WORKGROUP
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the invocations of a workgroup share it."""
+        return self.access is BufferAccess.WORKGROUP and not self.is_local
 
     def static_byte_len(self) -> int | None:
         """Return the bytes of ``count`` packed elements, or None when count or element size is left to run time."""

@@ -215,7 +215,11 @@ class Program:
 
     def estimate_peak_vram_bytes(self) -> int:
         """Return the bytes of all buffers outside workgroup memory whose size is known."""
-        return sum(buffer.static_byte_len() or 0 for buffer in self.buffers if buffer.kind is not MemoryKind.SHARED)
+        return sum(
+            buffer.static_byte_len() or 0
+            for buffer in self.buffers
+            if buffer.kind is not MemoryKind.SHARED and not buffer.is_local
+        )
 
     def stats(self) -> ProgramStats:
         """Return its size and what it makes use of."""

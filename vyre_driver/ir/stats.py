@@ -9,7 +9,6 @@ import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from vyre_driver.ir.buffers import BufferAccess
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import (
     SUBGROUP_EXPRESSIONS,
@@ -114,7 +113,7 @@ def _capabilities(buffers: tuple[BufferDecl, ...], entry: tuple[Node, ...]) -> P
     found = ProgramCapability.NONE
     for buffer in buffers:
         found |= _OF_TYPE.get(buffer.element, ProgramCapability.NONE)
-        if buffer.access is BufferAccess.WORKGROUP:
+        if buffer.is_shared:
             found |= ProgramCapability.WORKGROUP_MEMORY
     for term in terms_within(*entry):
         found |= _OF_TERM.get(type(term), ProgramCapability.NONE)

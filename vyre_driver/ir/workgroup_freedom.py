@@ -89,9 +89,9 @@ def _of_program(program: Program) -> str | None:
 
 def _of_buffers(program: Program) -> str | None:
     for buffer in program.buffers:
-        if buffer.access is BufferAccess.WORKGROUP:
+        if buffer.is_shared:
             return f"buffer {buffer.name!r} is workgroup memory"
-        if buffer.kind not in _KINDS:
+        if buffer.kind not in _KINDS and not buffer.is_local:
             return f"buffer {buffer.name!r} is {buffer.kind.name.lower()} memory"
     return None
 
@@ -159,6 +159,7 @@ class _DataFlow:
         self._is_checked = is_checked
         self._buffers = {one.name: one for one in program.buffers}
         self._pushed = {one.name for one in program.buffers if one.is_pushed}
+        self._local = {one.name for one in program.buffers if one.is_local}
         self._assigned = {term.name for term in terms if isinstance(term, Assign)}
         self._read = {term.name for term in terms if isinstance(term, Var)}
         self._written = {term.buffer for term in terms if isinstance(term, Store | Atomic)}
@@ -167,17 +168,17 @@ class _DataFlow:
         self._values: dict[int, _AbstractValue] = {}  # of the expressions of the statement at hand, by id
         self._returns = 0
         has_atomics = bool(program.stats().capabilities & ProgramCapability.ATOMICS)
-        asked = [one for one in program.buffers if _is_output(one) or (has_atomics and not one.is_pushed)]
+        asked = [one for one in program.buffers if _is_output(one) or (has_atomics and not one.is_pushed and not one.is_local)]
         counted = [one for one in asked if _has_whole_elements(one.element)]
         self._at_most_n = {one.name for one in counted}
         self._least_n = max([1, *(one.count for one in counted)])
 
     def check(self) -> None:
         """Raise _Bound if the program may depend on its workgroup."""
-        if not self._written:
+        if not self._written - self._local:
             raise _Bound("it writes nothing")
         self._body(self._entry, _Path(below_n=False, alike=True))
-        for name in sorted(self._written & self._uses.keys()):
+        for name in sorted((self._written - self._local) & self._uses.keys()):
             uses = self._uses[name]
             if uses != {_OWN} and (len(uses) > 1 or uses == {_ANY}):
                 raise _Bound(f"invocations may meet at an element of {name!r}, where their order decides")
@@ -280,7 +281,9 @@ class _DataFlow:
         self._effect(expr.buffer, expr.index, path, expr.op)
 
     def _effect(self, name: str, index: Expr, path: _Path, op: AtomicOp | None) -> None:
-        """Note a write of an element; a surplus invocation must not write."""
+        """Note a write of an element; a surplus invocation must not write, but to memory of its own."""
+        if name in self._local:
+            return
         is_own = self._value(index).is_index
         buffer = self._buffers.get(name)
         if buffer is None or not _has_whole_elements(buffer.element):

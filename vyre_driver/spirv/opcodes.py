@@ -39,6 +39,7 @@ class Op(IntEnum):
     ConstantFalse = 42
     Constant = 43
     ConstantComposite = 44
+    ConstantNull = 46
     SpecConstantTrue = 48
     SpecConstantFalse = 49
     SpecConstant = 50

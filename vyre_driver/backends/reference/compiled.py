@@ -14,7 +14,7 @@ from vyre_driver.backends.reference.statements import StatementCompiler
 from vyre_driver.backends.reference.values import layout_of
 from vyre_driver.errors import LimitExceeded
 from vyre_driver.ir.arithmetic import LitBool, LitF32, LitI32, LitU32
-from vyre_driver.ir.buffers import BufferAccess, MemoryKind
+from vyre_driver.ir.buffers import MemoryKind
 from vyre_driver.ir.expressions import Atomic, Load
 from vyre_driver.ir.nodes import AsyncLoad, AsyncStore, Barrier, Store
 from vyre_driver.ir.operators import MemoryOrdering
@@ -40,7 +40,7 @@ class CompiledProgram:
 
     ``logged`` names the buffers whose accesses may depend on the order: those that are written. ``needs_whole_groups``: there
     is a barrier or workgroup memory. ``is_sequential``: invocations run one after the other, never in lockstep. ``paths`` names
-    the statements.
+    the statements. ``local_bytes`` are those that each invocation has of its own.
     """
 
     program: Program
@@ -53,6 +53,7 @@ class CompiledProgram:
     has_grid_barriers: bool
     has_subgroups: bool
     is_sequential: bool
+    local_bytes: int
 
 
 def compile_program(program: Program, constants: Mapping[str, object] | SpecMap | None = None) -> CompiledProgram:
@@ -76,6 +77,7 @@ def compile_program(program: Program, constants: Mapping[str, object] | SpecMap 
     barriers = [term for term in terms if isinstance(term, Barrier)]
     copies = [term for term in terms if isinstance(term, AsyncLoad | AsyncStore)]
     written = {term.buffer for term in terms if isinstance(term, Store | Atomic)} | {term.destination for term in copies}
+    local = {one.name for one in buffers if one.is_local}
     touched = {term.buffer for term in terms if isinstance(term, Load | Store | Atomic)}
     return CompiledProgram(
         program=program,
@@ -83,7 +85,8 @@ def compile_program(program: Program, constants: Mapping[str, object] | SpecMap 
         run=run,
         variable_count=compiler.variable_count,
         paths=tuple(compiler.paths),
-        logged=frozenset(written & touched),
+        logged=frozenset((written & touched) - local),
+        local_bytes=sum(_byte_len(one) for one in buffers if one.is_local),
         needs_whole_groups=bool(barriers or shared_bytes),
         has_grid_barriers=any(one.ordering is MemoryOrdering.GRID_SYNC for one in barriers),
         has_subgroups=compiler.has_subgroups,
@@ -95,9 +98,9 @@ def _shared_bytes(buffers: tuple[BufferDecl, ...]) -> int:
     """Return the bytes of workgroup memory; refuses too many, and elements without a layout wherever they are."""
     total = 0
     for one in buffers:
-        layout = layout_of(one.element)
-        if one.access is BufferAccess.WORKGROUP or one.kind is MemoryKind.SHARED:
-            total += one.count * layout.dtype.itemsize * math.prod(layout.shape)
+        layout_of(one.element)
+        if one.is_shared or one.kind is MemoryKind.SHARED:
+            total += _byte_len(one)
     if total > MAX_SHARED_BYTES:
         raise LimitExceeded(
             f"the workgroup buffers have {total} bytes together, and the reference interpreter allows {MAX_SHARED_BYTES}",
@@ -106,6 +109,11 @@ def _shared_bytes(buffers: tuple[BufferDecl, ...]) -> int:
             limit=MAX_SHARED_BYTES,
         )
     return total
+
+
+def _byte_len(buffer: BufferDecl) -> int:
+    layout = layout_of(buffer.element)
+    return buffer.count * layout.dtype.itemsize * math.prod(layout.shape)
 
 
 def _literals(program: Program, constants: Mapping[str, object] | SpecMap) -> dict[str, Expr]:

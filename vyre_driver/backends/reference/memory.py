@@ -27,18 +27,21 @@ if TYPE_CHECKING:
 
 
 class BufferMemory:
-    """The memory of one buffer: ``count`` elements, and for workgroup memory so many for each workgroup of a batch.
+    """The memory of one buffer: ``count`` elements, so many for each workgroup of a batch, or for each invocation.
 
     Where ``logged``, its accesses are held against the order, and what is overwritten is kept until the batch has run.
     """
 
-    def __init__(self, dtype: DataType, data: NDArray[Any], count: int, *, shared: bool, logged: bool) -> None:
+    def __init__(  # noqa: PLR0913 -- what it is, and whose
+        self, dtype: DataType, data: NDArray[Any], count: int, *, shared: bool, logged: bool, local: bool = False
+    ) -> None:
         """Take elements as they lie in memory."""
         self.dtype = dtype
         self.data = data
         self.count = count
         self._is_bool = dtype == DataType.Bool
         self._shared = shared
+        self._local = local
         self._log = AccessLog(len(data)) if logged else None
         self._overwritten: list[tuple[Places, NDArray[Any]]] = []
 
@@ -48,6 +51,13 @@ class BufferMemory:
         layout = layout_of(dtype)
         data = np.zeros((count * groups, *layout.shape), layout.dtype)
         return cls(dtype, data, count, shared=True, logged=logged)
+
+    @classmethod
+    def of_invocations(cls, dtype: DataType, count: int, invocations: int) -> BufferMemory:
+        """Return memory of their own for so many invocations."""
+        layout = layout_of(dtype)
+        data = np.zeros((count * invocations, *layout.shape), layout.dtype)
+        return cls(dtype, data, count, shared=True, logged=False, local=True)
 
     def without_history(self) -> BufferMemory:
         """Return the same memory without the accesses noted so far: for the next of several dispatches."""
@@ -136,7 +146,11 @@ class BufferMemory:
         """Return which are in range, whether all are, and the places in memory."""
         places = index.astype(np.int64)
         inside = places < self.count
-        if self._shared and batch.groups > 1:
+        if self._local:
+            lanes = batch.lanes
+            places = spread(places, len(lanes)) + lanes * self.count
+            inside = spread(inside, len(lanes))
+        elif self._shared and batch.groups > 1:
             places = places + batch.group_of[batch.lanes] * self.count
             inside = spread(inside, len(places))
         return inside, bool(inside.all()), places

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from vyre_driver.backends.reference.statements import Steps
 
 LOCKSTEP_INVOCATIONS = 1 << 16
+_MAX_LOCAL_BYTES = 64 << 20  # of all invocations that run together
 
 
 class Schedule:
@@ -62,7 +63,8 @@ class Schedule:
             If an invocation runs too long.
         """
         width, total = self._grid.group_invocations, self._grid.group_count
-        step = total if self._compiled.has_grid_barriers else max(1, self._lockstep // width)
+        lockstep = min(self._lockstep, _MAX_LOCAL_BYTES // max(self._compiled.local_bytes, 1))
+        step = total if self._compiled.has_grid_barriers else max(1, lockstep // width)
         with np.errstate(all="ignore"), self._with_paths():
             for first in range(0, total, step):
                 self._run_groups(first, min(step, total - first))
@@ -102,7 +104,7 @@ class Schedule:
                 self._run_halves(origin, first, size)
 
     def _run_atom(self, start: int, count: int) -> bool:
-        batch = self._batch(start, count, self._memory(1, logged=False))
+        batch = self._batch(start, count, self._memory(1, count, logged=False))
         for _ in self._compiled.run(batch):
             pass
         return True
@@ -110,7 +112,7 @@ class Schedule:
     def _succeeds(self, start: int, count: int) -> bool:
         """Run invocations in lockstep; when their order matters, or there is a fault, undo it and return False."""
         groups = -(-count // self._grid.group_invocations)
-        batch = self._batch(start, count, self._memory(groups, logged=True))
+        batch = self._batch(start, count, self._memory(groups, count, logged=True))
         batch.watched = True
         try:
             for ordering in self._compiled.run(batch):
@@ -163,10 +165,11 @@ class Schedule:
     def _step_group(self, group: int) -> Steps:
         """Run one workgroup; stop at barriers of the grid."""
         width = self._grid.group_invocations
-        shared = self._memory(1, logged=False)
+        shared = self._memory(1, 0, logged=False)
         atoms = []
         for start in range(0, width, self._atom):
-            batch = self._batch(group * width + start, min(self._atom, width - start), shared)
+            size = min(self._atom, width - start)
+            batch = self._batch(group * width + start, size, self._with_own(shared, size))
             atoms.append((batch, self._compiled.run(batch)))
         while atoms:
             reached = [(batch, steps, next(steps, None)) for batch, steps in atoms]
@@ -181,12 +184,22 @@ class Schedule:
                 yield MemoryOrdering.GRID_SYNC
             atoms = stopped
 
-    def _memory(self, groups: int, *, logged: bool) -> list[BufferMemory]:
-        """Return the buffers of a batch, with new workgroup memory of zeros."""
+    def _memory(self, groups: int, invocations: int, *, logged: bool) -> list[BufferMemory]:
+        """Return the buffers of a batch, with new workgroup memory of zeros, and with that of its invocations."""
         names = self._compiled.logged if logged else frozenset()
-        return [
+        found = [
             buffer if buffer is not None else BufferMemory.zeroed(one.element, one.count, groups, logged=one.name in names)
             for one, buffer in zip(self._compiled.buffers, self._buffers, strict=True)
+        ]
+        return self._with_own(found, invocations)
+
+    def _with_own(self, buffers: list[BufferMemory], invocations: int) -> list[BufferMemory]:
+        """Return the buffers of a workgroup with new memory of zeros for each of so many of its invocations."""
+        if not self._compiled.local_bytes:
+            return buffers
+        return [
+            BufferMemory.of_invocations(one.element, one.count, invocations) if one.is_local else buffer
+            for one, buffer in zip(self._compiled.buffers, buffers, strict=True)
         ]
 
     def _batch(self, start: int, count: int, memory: list[BufferMemory]) -> InvocationBatch:

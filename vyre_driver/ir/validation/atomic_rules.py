@@ -56,7 +56,10 @@ def atomic_problems(term: Atomic, buffer: BufferDecl | None) -> Iterator[AtomicP
 
 def _buffer_problems(term: Atomic, buffer: BufferDecl) -> Iterator[AtomicProblem]:
     name = quoted(buffer.name)
-    if buffer.access is BufferAccess.WORKGROUP:
+    if buffer.is_local:
+        text = f"{name} is memory of an invocation's own, which no other one changes"
+        yield AtomicProblem(Rule.LOCAL, text, "load and store it, or use workgroup memory")
+    elif buffer.access is BufferAccess.WORKGROUP:
         text = f"{name} is workgroup memory, on which {_UPSTREAM} atomics"
         yield AtomicProblem(
             Rule.ATOMIC_WORKGROUP, text, "use a read-write buffer, if the program is for others too", is_warning=True

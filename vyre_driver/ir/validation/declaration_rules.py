@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from vyre_driver.errors import InvalidProgram, with_article
 from vyre_driver.ir import dtypes, walks
-from vyre_driver.ir.buffers import PUSHED_TYPES, BufferAccess, MemoryKind
+from vyre_driver.ir.buffers import MAX_LOCAL_BYTES, PUSHED_TYPES, BufferAccess, MemoryKind
 from vyre_driver.ir.nodes import Region
 from vyre_driver.ir.validation.rules import Rule, quoted, spelled
 
@@ -77,7 +77,8 @@ def check_buffers(program: Program, findings: Findings) -> dict[str, BufferDecl]
                 findings.add(Rule.BINDING, path, text, "give each its own binding number")
             bound.setdefault(buffer.binding, buffer.name)
         elif buffer.count == 0:
-            findings.add(Rule.WORKGROUP_COUNT, path, f"workgroup buffer {name} has 0 elements", "give it a count")
+            what = "local" if buffer.is_local else "workgroup"
+            findings.add(Rule.WORKGROUP_COUNT, path, f"{what} buffer {name} has 0 elements", "give it a count")
         if buffer.is_output:
             if output is not None:
                 text = f"{quoted(output.name)} and {name} are both marked is_output"
@@ -86,7 +87,25 @@ def check_buffers(program: Program, findings: Findings) -> dict[str, BufferDecl]
         _check_element(buffer, path, findings)
         if buffer.kind is MemoryKind.PUSH:
             _check_pushed(buffer, path, findings)
+    _check_local(program, findings)
     return known
+
+
+def _check_local(program: Program, findings: Findings) -> None:
+    """Check that an invocation has no more memory of its own than it may have, and warn of it."""
+    size = 0
+    for place, buffer in enumerate(program.buffers):
+        if buffer.is_local:
+            findings.warn(
+                Rule.LOCAL_UPSTREAM,
+                f"buffers[{place}]",
+                f"{quoted(buffer.name)} is memory of an invocation's own, and workgroup memory to upstream",
+                "use variables, if the program is for others too",
+            )
+            size += buffer.count * max(buffer.element.size_bytes or 4, 4)
+    if size > MAX_LOCAL_BYTES:
+        text = f"an invocation has {size} bytes of its own, over the limit of {MAX_LOCAL_BYTES}"
+        findings.add(Rule.LOCAL, "buffers", text, "use smaller buffers, or a part of one that all share")
 
 
 def _check_pushed(buffer: BufferDecl, path: str, findings: Findings) -> None:

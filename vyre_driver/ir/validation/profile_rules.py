@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from vyre_driver.errors import InvalidProgram
 from vyre_driver.ir.arithmetic import OpaqueExpr
-from vyre_driver.ir.buffers import BufferAccess
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import SUBGROUP_EXPRESSIONS, Cast
 from vyre_driver.ir.extensions import application
@@ -101,7 +100,9 @@ def _check_buffers(program: Program, capabilities: DeviceCapabilities, findings:
         if lacking is not None:
             text = f"buffer {quoted(buffer.name)} holds {buffer.element}, and the device has no {lacking}"
             findings.add(Rule.DEVICE_TYPE, path, text, _ANOTHER)
-        if buffer.access is BufferAccess.WORKGROUP:
+        if buffer.is_local:
+            continue
+        if buffer.is_shared:
             shared += size
             if not capabilities.has_shared_memory:
                 text = f"{quoted(buffer.name)} is workgroup memory, and the device has none"

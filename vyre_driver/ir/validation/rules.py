@@ -89,10 +89,15 @@ class Rule(enum.Enum):
     DEVICE_OPERATION = ("R031", "indirect dispatch or a trap on a device that has none")
 
     PUSHED = ("R032", "a push buffer that is no uniform, is an output, has no count, or holds a type that is not pushed")
+    LOCAL = (
+        "R034",
+        "memory of an invocation's own that takes over 64 KiB with the rest of it, or is copied or changed by an atomic",
+    )
 
     ATOMIC_WORKGROUP = ("V025", "nothing: an atomic on workgroup memory, which upstream refuses, is a warning")
     NARROWING = ("V035", "nothing: an integer cast that drops bits is a warning")
     PUSHED_BARRIER = ("R033", "nothing: a barrier that is reached by all because of what is pushed is a warning")
+    LOCAL_UPSTREAM = ("R035", "nothing: memory of an invocation's own, which to upstream is workgroup memory, is a warning")
 
     def __init__(self, code: str, refuses: str) -> None:
         """Keep both by name."""

@@ -245,6 +245,12 @@ class StatementChecker:
         self._want_u32(node.size, "size", "the size of a copy")
         self._tag(node)
 
+        for name, field in ((node.source, "source"), (node.destination, "destination")):
+            buffer = self._buffers.get(name)
+            if buffer is not None and buffer.is_local:
+                text = f"{quoted(name)} is memory of an invocation's own, which is not copied"
+                self._add(Rule.LOCAL, text, "load and store its elements", field)
+
     def _tag(self, node: AsyncLoad | AsyncStore | AsyncWait) -> None:
         if not node.tag:
             self._add(Rule.TAG, "the tag of an asynchronous copy is empty", "name the copy", "tag")

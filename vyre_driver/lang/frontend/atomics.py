@@ -74,6 +74,12 @@ def _array(t: Translation, function: object, given: Sequence[Value], node: ast.C
         raise t.mistyped(
             node, f"{name} takes {wanted} arguments, and got {len(given)}", f"write {name}({array.name}, index{more})"
         )
+    if array.is_local:
+        raise t.mistyped(
+            node,
+            f"{array.name!r} is an array of the invocation's own, which no other one changes",
+            f"load and store it: {array.name}[k] += 1",
+        )
     if not (array.access.reads and array.access.writes):
         raise t.mistyped(
             node,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.frontend.values import Value
 
 _HINTS = {
-    "List": "use a tuple, or g.shared for memory",
+    "List": "use a tuple, or g.shared / local for memory",
     "Dict": "use a tuple",
     "Set": "use a tuple",
     "ListComp": "write a loop",

@@ -26,6 +26,7 @@ from vyre_driver.lang.frontend import integers, intrinsics, wide
 from vyre_driver.lang.frontend.arithmetic import binary, power
 from vyre_driver.lang.frontend.comparisons import choose, condition
 from vyre_driver.lang.frontend.conversions import alike, bits_as_i32, cast, truth, typed
+from vyre_driver.lang.frontend.memory import local
 from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import Array, Constant, Number, Tuple, is_signed, kind_name
 from vyre_driver.lang.types import BY_DTYPE, SCALARS, bool_, f32, f64, i32, i64, u32, u64
@@ -368,6 +369,7 @@ TABLE: dict[object, _Entry] = {
     intrinsics.rotr: (2, 2, _rotated(BinOp.ROTATE_RIGHT)),
     intrinsics.cdiv: (2, 2, _towards_zero("quotient")),
     intrinsics.rem: (2, 2, _towards_zero("remainder")),
+    intrinsics.local: (2, _MANY, local),
     intrinsics.lane: (0, 0, _lane),
     intrinsics.subgroup_size: (0, 0, _subgroup_size),
     intrinsics.subgroup_sum: (1, 1, _subgroup_sum),

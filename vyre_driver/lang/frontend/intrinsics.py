@@ -25,6 +25,7 @@ __all__ = [
     "ctz",
     "fma",
     "lane",
+    "local",
     "popcount",
     "rem",
     "rotl",
@@ -44,6 +45,12 @@ Whole = Any
 def static_range(*bounds: int) -> range:
     """Return ``range(*bounds)``; the loop over it is unrolled, so its variable is a constant in each turn."""
     return range(*bounds)
+
+
+def local(element: Any, *shape: Any) -> Any:  # noqa: ANN401 -- a type, numbers or a tuple of them, and an array
+    """Return an array of the invocation's own, of zeros; its shape is constant: ``local(f32, 8)``, ``local(i32, 3, 3)``."""
+    counts = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
+    return np.zeros(tuple(int(count) for count in counts), element.dtype)
 
 
 def select(condition: object, yes: Any, no: Any) -> Any:  # noqa: ANN401 -- a number

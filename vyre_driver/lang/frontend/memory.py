@@ -1,4 +1,4 @@
-"""Arrays in kernels: their shapes, the elements that are loaded and stored, and memory that a workgroup shares.
+"""Arrays in kernels: their shapes, the elements that are loaded and stored, and memory of a workgroup or an invocation.
 
 Each index is held against its own axis: one that is out of range gives zero, or stores nothing, also where the flat place would
 be inside of the array. No check is made where the index is certainly in range.
@@ -11,19 +11,21 @@ import math
 from typing import TYPE_CHECKING
 
 from vyre_driver.checks import U32_MAX
-from vyre_driver.ir.arithmetic import Binary, LitU32
-from vyre_driver.ir.buffers import BufferDecl
+from vyre_driver.ir.arithmetic import Binary, LitU32, Var
+from vyre_driver.ir.buffers import MAX_LOCAL_BYTES, BufferDecl
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast, InvocationId, Load, Select
 from vyre_driver.ir.nodes import Store
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.frontend.arithmetic import binary
 from vyre_driver.lang.frontend.conversions import cast, constant_as, from_memory, keeps, to_memory, typed
-from vyre_driver.lang.frontend.values import Array, Constant, Number, Tuple, kind_name
+from vyre_driver.lang.frontend.values import Array, Constant, Host, Number, Tuple, kind_name, zero
 from vyre_driver.lang.frontend.wide import as_index
 from vyre_driver.lang.types import COMPUTED, Kind, ScalarType, f32, i32, u32
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from vyre_driver.ir.expressions import Expr
     from vyre_driver.lang.frontend.translation import Translation
     from vyre_driver.lang.frontend.values import Value
@@ -168,6 +170,36 @@ def shared(t: Translation, name: str, element: ScalarType, counts: tuple[int, ..
     t.draft.buffers.append(BufferDecl.workgroup(buffer, math.prod(counts), element.element))
     shape = tuple(Constant(count) for count in counts)
     return Array(name, buffer, element, shape, is_parameter=False)
+
+
+def local(t: Translation, given: Sequence[Value], node: ast.Call) -> Array:
+    """Return memory of an invocation's own; it has zeros whenever this is reached."""
+    element = given[0].value if given and isinstance(given[0], Host) else None
+    if not isinstance(element, ScalarType):
+        got = kind_name(given[0]) if given else "nothing"
+        raise t.mistyped(node, f"a local array has a type and a shape, and got {got}", "write local(f32, 8)")
+    counts = constant_shape(t, tuple(given[1:]), node, "a local array")
+    declared = BufferDecl.local(t.draft.fresh("local"), math.prod(counts), element.element)
+    sizes = [one.count * max(one.element.min_bytes, 4) for one in (*t.draft.buffers, declared) if one.is_local]
+    if sum(sizes) > MAX_LOCAL_BYTES:
+        raise t.mistyped(
+            node,
+            f"the local arrays of an invocation take {sum(sizes)} bytes, and {MAX_LOCAL_BYTES} are the most",
+            "use smaller ones, or an array that is a parameter",
+        )
+    t.draft.buffers.append(declared)
+    if any(frame.loops for frame in t.frames):  # where it is reached again
+        _clear(t, declared, element)
+    return Array(declared.name, declared.name, element, tuple(map(Constant, counts)), is_parameter=False, is_local=True)
+
+
+def _clear(t: Translation, declared: BufferDecl, element: ScalarType) -> None:
+    counter = t.draft.fresh("cleared")
+    computed = element if element in COMPUTED else (i32 if element.is_whole else f32)
+    nothing = Number(computed, zero(computed))
+    with t.draft.side() as body:
+        t.draft.add(Store(declared.name, Var(counter, DataType.U32), _as_element(element, nothing)))
+    t.draft.add_loop(counter, LitU32(0), LitU32(declared.count), body)
 
 
 def constant_shape(t: Translation, values: tuple[Value, ...], node: ast.AST, what: str) -> tuple[int, ...]:

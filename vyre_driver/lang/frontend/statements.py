@@ -179,7 +179,8 @@ def _snapshot(t: Translation, value: Value) -> Value:
 def _name(t: Translation, target: ast.Name, value: Value, node: ast.AST) -> None:
     frame, name = t.frame, target.id
     old = frame.names.get(name)
-    if isinstance(old, (Array, GroupValue)) and frame.is_kernel:
+    is_renewed = isinstance(old, Array) and isinstance(value, Array) and not old.is_parameter
+    if isinstance(old, (Array, GroupValue)) and frame.is_kernel and not is_renewed:
         what = "a parameter that is an array" if isinstance(old, Array) and old.is_parameter else "an array or the workgroup"
         raise t.mistyped(node, f"{name!r} is {what}", "use another name")
     value = _of_its_type(t, name, settled(t, value, node), node)

@@ -63,7 +63,7 @@ class Tuple:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Array:
-    """An array of the device: a parameter of the kernel, or memory that a workgroup shares, whose ``shape`` is constant."""
+    """An array of the device: a parameter, or memory of a workgroup or an invocation, whose ``shape`` is constant."""
 
     name: str
     buffer: str
@@ -71,6 +71,7 @@ class Array:
     shape: tuple[Constant, ...] = ()
     access: Access = Access.IN_OUT
     is_parameter: bool = True
+    is_local: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

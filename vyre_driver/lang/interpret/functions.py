@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.lang.frontend import intrinsics
+from vyre_driver.lang.interpret.arrays import PlainArray
 from vyre_driver.lang.interpret.numbers import (
     BOOL,
     F32,
@@ -40,7 +41,7 @@ from vyre_driver.lang.types import BY_DTYPE, SCALARS, f32
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from vyre_driver.lang.interpret.arrays import PlainArray
+    from vyre_driver.lang.types import ScalarType
 
 _FLOATS = ("sqrt", "exp", "exp2", "log", "log2", "sin", "cos", "tan", "tanh", "sinh", "cosh", "trunc")
 
@@ -151,6 +152,10 @@ def _rotated(compute: Callable[[int, int], Plain]) -> Callable[[Plain, Plain], P
     return computed
 
 
+def _local(element: ScalarType, *shape: Any) -> PlainArray:  # noqa: ANN401 -- numbers, or one tuple
+    return PlainArray("local", intrinsics.local(element, *shape), element, is_shared=True)
+
+
 def _atomic(function: Callable[..., Plain]) -> Callable[..., Plain]:
     """Return an atomic on an element, which does nothing where it is out of range."""
 
@@ -244,6 +249,7 @@ TABLE: dict[object, Callable[..., Plain]] = {
     intrinsics.rotr: _rotated(intrinsics.rotr),
     intrinsics.cdiv: _towards_zero(intrinsics.cdiv),
     intrinsics.rem: _towards_zero(intrinsics.rem),
+    intrinsics.local: _local,
     **{one: _atomic(one) for one in _ATOMICS},
 }
 """What is called instead of a function, by that function; those of subgroups are not among them."""

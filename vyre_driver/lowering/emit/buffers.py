@@ -32,7 +32,8 @@ class BufferVariable:
     """A buffer in SPIR-V: its kind (None: it cannot be loaded from or stored to), its variable, and the epoch of its contents.
 
     ``count`` is 0 where run time decides. ``packed`` says that several elements share a word, ``canonical`` that it holds
-    no subnormals. ``element`` is the type of an element in memory, ``stride`` the bytes from one to the next.
+    no subnormals, ``is_local`` that it is not the workgroup's but the invocation's. ``element`` is the type of an element in
+    memory, ``stride`` the bytes from one to the next.
     """
 
     name: str
@@ -48,6 +49,7 @@ class BufferVariable:
     pointer: int = 0
     variable: int = 0
     is_pushed: bool = False
+    is_local: bool = False
 
 
 class Buffers:
@@ -163,6 +165,7 @@ class Buffers:
         return code.f32
 
     def _workgroup(self, binding: Binding) -> None:
+        """Declare memory of the workgroup, or of each invocation."""
         code, module = self._code, self._code.module
         kind = None if binding.data_type is None else kind_of(binding.data_type)
         result = BufferVariable(binding.name, kind, binding.element_count, is_shared=True, writable=True)
@@ -174,13 +177,18 @@ class Buffers:
         result.canonical = kind.form is Form.F32 and result.name not in uses.copied | uses.atomic.keys()
         result.element = self._element_type(result.name, kind, is_shared=True)
         array = module.array_type(Op.TypeArray, result.element, code.const(result.count))
+        self.by_name[result.name] = result
+        result.is_local = result.name in uses.local
+        if result.is_local:
+            result.pointer = module.type(Op.TypePointer, StorageClass.FUNCTION, result.element)
+            result.variable = module.name(code.variable(array, module.constant(Op.ConstantNull, array)), result.name)
+            return
         result.pointer = module.type(Op.TypePointer, StorageClass.WORKGROUP, result.element)
         pointer = module.type(Op.TypePointer, StorageClass.WORKGROUP, array)
         result.variable = module.name(module.global_variable(pointer, StorageClass.WORKGROUP), result.name)
         self.shared_bytes += result.count * max(kind.bits // 8, 4)
-        self.by_name[result.name] = result
 
     @property
     def shared(self) -> list[BufferVariable]:
         """The workgroup memory that is used."""
-        return [one for one in self.by_name.values() if one.is_shared and one.variable]
+        return [one for one in self.by_name.values() if one.is_shared and one.variable and not one.is_local]

@@ -255,11 +255,11 @@ class Code:
             self.prologue += [len(operands) + 3 << 16 | opcode, type_id, found, *operands]
         return found
 
-    def variable(self, type_id: int) -> int:
-        """Return a variable of the function."""
+    def variable(self, type_id: int, initial: int = 0) -> int:
+        """Return a variable of the function, which begins as a constant where one is given."""
         pointer = self.module.type(Op.TypePointer, StorageClass.FUNCTION, type_id)
-        result = self.module.new_id()
-        self.variables += [4 << 16 | Ins.Variable, pointer, result, StorageClass.FUNCTION]
+        result, given = self.module.new_id(), [initial] if initial else []
+        self.variables += [4 + len(given) << 16 | Ins.Variable, pointer, result, StorageClass.FUNCTION, *given]
         return result
 
     def select(self, form: Form, condition: int, yes: int, no: int) -> int:

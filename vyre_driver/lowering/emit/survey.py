@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 class Survey:
     """Names: of variables that are assigned, of those that may get an f32 that nothing computed; of buffers by their uses.
 
-    ``floats`` are the buffers of f32, ``pushed`` the push buffers, ``copied`` those of f32 of which something else than
-    arithmetic takes what was loaded; ``atomic`` has the operators of those with atomics.
+    ``floats`` are the buffers of f32, ``pushed`` the push buffers, ``local`` those of an invocation's own, ``copied`` those of
+    f32 of which something else than arithmetic takes what was loaded; ``atomic`` has the operators of those with atomics.
     """
 
     floats: frozenset[str] = frozenset()
     pushed: frozenset[str] = frozenset()
+    local: frozenset[str] = frozenset()
     copied: set[str] = field(default_factory=set)
     assigned: set[str] = field(default_factory=set)
     uncomputed: set[str] = field(default_factory=set)
@@ -47,7 +48,13 @@ class Survey:
     def is_shared_between_invocations(self, name: str) -> bool:
         """Return whether some invocations may read of a buffer what others wrote while the program runs."""
         reads = name in self.loaded or name in self.atomic
-        return self.orders and reads and name in self.stored | self.atomic.keys() and name in self.loaded | self.stored
+        return (
+            name not in self.local
+            and self.orders
+            and reads
+            and name in self.stored | self.atomic.keys()
+            and name in self.loaded | self.stored
+        )
 
 
 _MAGNITUDE, _LEAST_NORMAL = 0x7FFF_FFFF, 0x0080_0000
@@ -60,6 +67,7 @@ def survey(program: Program) -> Survey:
     found = Survey(
         floats=frozenset(one.name for one in program.buffers if one.element == DataType.F32),
         pushed=frozenset(one.name for one in program.buffers if one.is_pushed),
+        local=frozenset(one.name for one in program.buffers if one.is_local),
     )
     seen: set[int] = set()
     waiting: list[Term] = list(program.entry)

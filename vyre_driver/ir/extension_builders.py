@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 
 def bitcast(dtype: DataType, value: Expr | Number) -> Expr:
-    """Return the bits of a u32, i32 or f32 as another of these types; a number needs a type of its own."""
+    """Return the bits of a u32, i32 or f32, or of a u64, i64 or f64, as another type of as many; a number needs a type."""
     name = f"bitcast<{dtype}>"
     if name not in EXTENSIONS:
-        refuse(f"there is no bitcast to {dtype}", "give DataType.U32, I32 or F32")
+        refuse(f"there is no bitcast to {dtype}", "give DataType.U32, I32, F32, U64, I64 or F64")
     return extension(name, literal(value, None))
 
 

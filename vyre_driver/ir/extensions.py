@@ -54,9 +54,9 @@ class Application(NamedTuple):
 
 
 def _operators() -> Iterator[ExtensionOperator]:
-    words = (_U32, _I32, _F32)
-    for target in words:
-        yield _operator(f"bitcast<{target}>", (words,), target)
+    for types in ((_U32, _I32, _F32), (_U64, _I64, _F64)):
+        for target in types:
+            yield _operator(f"bitcast<{target}>", (types,), target)._replace(needs_f64=False)  # which only moves it
     for half in (_F16, _BF16):
         yield from (_conversion(half, _F32), _conversion(_F32, half))
         yield _operator(f"unpack_{half}", ((_U32,),), _F32)

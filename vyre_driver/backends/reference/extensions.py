@@ -99,6 +99,9 @@ FUNCTIONS: dict[str, Callable[..., Values]] = {
     "bitcast<u32>": _bits_as("<u4"),
     "bitcast<i32>": _bits_as("<i4"),
     "bitcast<f32>": _bits_as("<f4"),
+    "bitcast<u64>": _bits_as("<u8"),
+    "bitcast<i64>": _bits_as("<i8"),
+    "bitcast<f64>": _bits_as("<u8"),  # which is carried as its words
     "f16_to_f32": _from_f16,
     "bf16_to_f32": _from_bf16,
     "f32_to_f16": _to_f16,

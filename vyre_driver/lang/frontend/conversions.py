@@ -157,6 +157,31 @@ def to_memory(scalar: ScalarType, expr: Expr) -> Expr:
     return extension(f"f32_to_{scalar}", expr)
 
 
+def bits_as(t: Translation, value: Value, scalar: ScalarType, node: ast.AST) -> Number:
+    """Return the bits of a number as another type of as many."""
+    number = typed(t, value, node, _type_of_bits(value, scalar) if isinstance(value, Constant) else None)
+    if number.type is bool_ or number.type.bits != scalar.bits:
+        raise t.mistyped(
+            node,
+            f"bitcast of {number.type}, which has {number.type.bits} bit{'s' * (number.type.bits > 1)}, to {scalar}",
+            f"give a number of {scalar.bits} bits",
+        )
+    if number.type is scalar:
+        return number
+    if not number.type.is_whole or not scalar.is_whole:
+        expr = extension(f"bitcast<{'u32' if scalar is i32 else scalar}>", number.expr)
+        return Number(scalar, expr, *(scalar.bounds if scalar.is_whole else (0, 0)))
+    return cast(t, number, scalar, node)
+
+
+def _type_of_bits(constant: Constant, scalar: ScalarType) -> ScalarType:
+    """Return the type of a constant whose bits are taken: of as many bits as the target."""
+    if isinstance(constant.value, float):
+        return f64 if scalar.is_wide else f32
+    signed, unsigned = (i64, u64) if scalar.is_wide else (i32, u32)
+    return signed if constant.value < 0 else unsigned
+
+
 def _cast_constant(t: Translation, value: float, scalar: ScalarType, node: ast.AST) -> Number:
     target = scalar if scalar in COMPUTED else i32
     if scalar is bool_:

@@ -25,11 +25,11 @@ from vyre_driver.ir.operators import BinOp, TernaryOp, UnOp
 from vyre_driver.lang.frontend import integers, intrinsics, wide
 from vyre_driver.lang.frontend.arithmetic import binary, power
 from vyre_driver.lang.frontend.comparisons import choose, condition
-from vyre_driver.lang.frontend.conversions import alike, bits_as_i32, cast, truth, typed
+from vyre_driver.lang.frontend.conversions import alike, bits_as, bits_as_i32, cast, truth, typed
 from vyre_driver.lang.frontend.memory import local
 from vyre_driver.lang.frontend.records import check_as_tuple
-from vyre_driver.lang.frontend.values import Array, Constant, Number, Tuple, is_signed, kind_name
-from vyre_driver.lang.types import BY_DTYPE, SCALARS, bool_, f32, f64, i32, i64, u32, u64
+from vyre_driver.lang.frontend.values import Array, Constant, Host, Number, Tuple, is_signed, kind_name
+from vyre_driver.lang.types import BY_DTYPE, COMPUTED, SCALARS, ScalarType, bool_, f32, f64, i32, i64, u32, u64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -247,6 +247,13 @@ def _length(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
     return t.axis(one, 0)
 
 
+def _bits_as(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+    target, value = given[0].value if isinstance(given[0], Host) else None, given[1]
+    if not isinstance(target, ScalarType) or target not in COMPUTED or target is bool_:
+        raise t.mistyped(node, f"bitcast gives a number, and got {kind_name(given[0])}", "write bitcast(u32, x)")
+    return bits_as(t, value, target, node)
+
+
 def _cast_to(name: str) -> Function:
     def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
         return cast(t, given[0] if given else Constant(0), SCALARS[name], node)
@@ -360,6 +367,7 @@ TABLE: dict[object, _Entry] = {
     **{scalar: (0, 1, _cast_to(name)) for name, scalar in SCALARS.items()},
     **{dtype.type: (0, 1, _cast_to(scalar.name)) for dtype, scalar in BY_DTYPE.items()},
     intrinsics.fma: (3, 3, _fused),
+    intrinsics.bitcast: (2, 2, _bits_as),
     intrinsics.select: (3, 3, _selected),
     intrinsics.rsqrt: (1, 1, of_floats(UnOp.INVERSE_SQRT)),
     intrinsics.popcount: (1, 1, _counted(UnOp.POPCOUNT)),

@@ -20,6 +20,7 @@ __all__ = [
     "atomic_or",
     "atomic_xor",
     "ballot",
+    "bitcast",
     "cdiv",
     "clz",
     "ctz",
@@ -51,6 +52,17 @@ def local(element: Any, *shape: Any) -> Any:  # noqa: ANN401 -- a type, numbers 
     """Return an array of the invocation's own, of zeros; its shape is constant: ``local(f32, 8)``, ``local(i32, 3, 3)``."""
     counts = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple) else shape
     return np.zeros(tuple(int(count) for count in counts), element.dtype)
+
+
+def bitcast(target: Any, value: Any) -> Any:  # noqa: ANN401 -- a type, and numbers
+    """Return the bits of a number as another type of as many: ``bitcast(u32, x)`` of an f32, ``bitcast(f64, x)`` of a u64.
+
+    A float that is written out is one of the width of ``target``, a whole number the i32, u32, i64 or u64 that holds it.
+    """
+    if isinstance(value, np.generic):
+        return np.asarray(value).view(target.dtype)[()]
+    kind = "f" if isinstance(value, float) else "i" if value < 0 else "u"
+    return np.asarray(value, f"{kind}{target.dtype.itemsize}").view(target.dtype)[()]
 
 
 def select(condition: object, yes: Any, no: Any) -> Any:  # noqa: ANN401 -- a number

@@ -22,6 +22,7 @@ from vyre_driver.lang.interpret.numbers import (
     Plain,
     add,
     alike,
+    canonical,
     cast,
     flushed,
     greatest,
@@ -50,7 +51,7 @@ def _of_float(compute: Callable[[Plain], Plain]) -> Callable[[Plain], Plain]:
     """Return a function of one float, of an f32 rounded once from f64; a square root of an f32 is exact that way."""
 
     def computed(value: Plain) -> Plain:
-        return compute(value) if type(value) is F64 else flushed(F32(compute(np.float64(to_f32(value)))))
+        return canonical(compute(value)) if type(value) is F64 else flushed(F32(compute(np.float64(to_f32(value)))))
 
     return computed
 
@@ -75,7 +76,7 @@ def _fused(a: Plain, b: Plain, c: Plain) -> Plain:
         return flushed(intrinsics.fma(to_f32(a), to_f32(b), to_f32(c)))
     a, b, c = to_f64(a), to_f64(b), to_f64(c)
     if not all(map(np.isfinite, (a, b, c))):
-        return a * b + c if np.isfinite(c) or not (np.isfinite(a) and np.isfinite(b)) else c
+        return canonical(a * b + c if np.isfinite(c) or not (np.isfinite(a) and np.isfinite(b)) else c)
     exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
     if not exact:
         return a * b + c
@@ -249,6 +250,7 @@ TABLE: dict[object, Callable[..., Plain]] = {
     intrinsics.rotr: _rotated(intrinsics.rotr),
     intrinsics.cdiv: _towards_zero(intrinsics.cdiv),
     intrinsics.rem: _towards_zero(intrinsics.rem),
+    intrinsics.bitcast: intrinsics.bitcast,
     intrinsics.local: _local,
     **{one: _atomic(one) for one in _ATOMICS},
 }

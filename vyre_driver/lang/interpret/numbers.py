@@ -23,6 +23,7 @@ WIDE = frozenset({I64, U64, F64})
 _FLOATS = frozenset({F32, F64})
 _LEAST_NORMAL = F32(2.0**-126)
 _ZERO = F32(0)
+_NAN = F32("nan")
 _MOST_FACTORS = 64
 
 
@@ -31,9 +32,16 @@ def is_constant(value: Plain) -> bool:
     return type(value) not in _NUMBERS
 
 
+def canonical(value: Plain) -> Plain:
+    """Return a float, and for NaN the one that programs have."""
+    return value if value == value else type(value)("nan")  # noqa: PLR0124 -- NaN
+
+
 def flushed(value: Plain) -> Plain:
-    """Return an f32 that is no subnormal."""
-    return np.copysign(_ZERO, value) if -_LEAST_NORMAL < value < _LEAST_NORMAL else value
+    """Return an f32 that is no subnormal, and for NaN the one that programs have."""
+    if -_LEAST_NORMAL < value < _LEAST_NORMAL:
+        return np.copysign(_ZERO, value)
+    return value if value == value else _NAN  # noqa: PLR0124 -- NaN
 
 
 def to_f32(value: Plain) -> Plain:
@@ -174,7 +182,7 @@ def _rounded(compute: Callable[[Plain, Plain], Plain]) -> Any:  # noqa: ANN401 -
 
     def of_numbers(left: Plain, right: Plain) -> Plain:
         found = compute(left, right)
-        return flushed(found) if type(found) is F32 else found
+        return flushed(found) if type(found) is F32 else canonical(found)
 
     mixed = _combined(of_numbers, compute)
 
@@ -212,7 +220,7 @@ def divide(left: Plain, right: Plain) -> Plain:
         return left / right
     if type(left) in WIDE or type(right) in WIDE:
         left, right = alike(left, right)
-        return to_f64(left) / to_f64(right)
+        return canonical(to_f64(left) / to_f64(right))
     return flushed(to_f32(left) / to_f32(right))
 
 
@@ -244,7 +252,7 @@ def power(left: Plain, right: Plain) -> Plain:
     if is_constant(right) and type(right) is not bool and isinstance(right, int) and abs(right) <= _MOST_FACTORS:
         return _whole_power(typed(left), right)
     if is_constant(right) and right in {0.5, -0.5}:
-        root = np.sqrt(left if type(left) is F64 else to_f32(left))
+        root = canonical(np.sqrt(left if type(left) is F64 else to_f32(left)))
         return root if right > 0 else divide(type(root)(1), root)
     times = np.float64(flushed(to_f32(right) * F32(np.log2(np.float64(to_f32(left))))))
     return flushed(F32(np.exp2(times)))
@@ -267,7 +275,7 @@ def _whole_power(base: Plain, exponent: int) -> Plain:
 
 def negative(value: Plain) -> Plain:
     """Return ``-value``."""
-    return -I32(value) if type(value) is BOOL else -value
+    return -I32(value) if type(value) is BOOL else canonical(-value)
 
 
 def positive(value: Plain) -> Plain:
@@ -320,7 +328,7 @@ def greatest(left: Plain, right: Plain) -> Plain:
 
 def magnitude(value: Plain) -> Plain:
     """Return a number without its sign."""
-    return abs(I32(value)) if type(value) is BOOL else abs(value)
+    return abs(I32(value)) if type(value) is BOOL else canonical(abs(value))
 
 
 _equal = _compared(operator.eq)

@@ -117,6 +117,7 @@ _HALVES: dict[str, Lowering] = {
     "pack_bf16": halves.to_bf16,
 }
 _WIDE: dict[str, Lowering] = {
+    **{f"bitcast<{one}>": lambda _code, operand: operand for one in ("u64", "i64", "f64")},  # all held as 64 bits
     "add<i64>": wide.add,
     "sub<i64>": wide.sub,
     **{f"mul<{one}>": wide.mul for one in ("u64", "i64")},

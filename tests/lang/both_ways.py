@@ -40,7 +40,7 @@ class Results(NamedTuple):
         for name, one in self.program.items():
             other = self.python[name]
             same = one == other
-            if one.dtype.kind == "f":
+            if one.dtype.kind in "fV":  # bf16 is a V
                 words = f"u{one.itemsize}"
                 same = (one.view(words) == other.view(words)) | (np.isnan(one) & np.isnan(other))
             if not same.all():

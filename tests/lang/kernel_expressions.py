@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from kernel_wide_expressions import WIDE, WideMaker
+
+from vyre_driver.lang import types
 
 if TYPE_CHECKING:
     import random
@@ -13,7 +16,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 KINDS = ("i32", "u32", "f32", "bool")
-DTYPES = {"i32": np.int32, "u32": np.uint32, "f32": np.float32}
+NUMBERS = ("i32", "u32", "f32", "i32", "u32", "f32", *WIDE)
+LOADED_AS = {"f16": "f32", "bf16": "f32", "i8": "i32", "u16": "i32"}
+DTYPES = {name: getattr(types, name).dtype for name in ("i32", "u32", "f32", *WIDE, *LOADED_AS)}
 _EDGES = (0, 1, -1, 2, 7, 31, 32, 255, -128, 0x7FFF_FFFF, -0x8000_0000)
 
 
@@ -29,14 +34,17 @@ class Scope:
     in_function: str | None = None
     can_jump: bool = False
     is_unrolled: bool = False
+    locals: dict[str, tuple[str, int]] = field(default_factory=dict)  # element and rank of arrays of the invocation's own
 
     def inner(self, **changes: bool | int) -> Scope:
         """Return the scope of a block inside."""
         values = {name: getattr(self, name) for name in ("loops", "is_uniform", "in_function", "can_jump", "is_unrolled")}
-        return Scope(dict(self.variables), set(self.fixed), depth=self.depth + 1, **{**values, **changes})
+        found = Scope(dict(self.variables), set(self.fixed), depth=self.depth + 1, **{**values, **changes})
+        found.locals = dict(self.locals)
+        return found
 
 
-class ExpressionMaker:
+class ExpressionMaker(WideMaker):
     """Makes expressions of a type, which read the variables and arrays that there are."""
 
     random: random.Random
@@ -63,6 +71,8 @@ class ExpressionMaker:
         """Return a constant that fits a type."""
         if kind == "bool":
             return self.pick("True", "False")
+        if kind in WIDE:
+            return self.wide_literal(kind)
         if kind == "f32":
             return self.pick("0.0", "1.0", "0.5", "2.5", "-1.25", "3", "1e-3", "100.0", "0.1", "-0.3")
         if kind == "u32":
@@ -75,6 +85,7 @@ class ExpressionMaker:
         if depth <= 0 or self.chance(0.2):
             return self.leaf(kind, scope)
         makers = {"bool": self.condition, "f32": self.float_expression, "i32": self.whole, "u32": self.whole}
+        makers |= {"i64": self.wide_whole, "u64": self.wide_whole, "f64": self.wide_float}
         if self.chance(0.12):
             return self.common(kind, scope, depth - 1)
         return makers[kind](kind, scope, depth - 1)
@@ -84,7 +95,14 @@ class ExpressionMaker:
         known = [name for name, of in scope.variables.items() if of == kind]
         if known and self.chance(0.7):
             return self.random.choice(known)
-        loaded = [name for name, (element, _, access) in self.arrays.items() if element == kind and access in {"In", "InOut"}]
+        loaded = [
+            name
+            for name, (element, _, access) in self.arrays.items()
+            if LOADED_AS.get(element, element) == kind and access in {"In", "InOut"}
+        ]
+        own = [name for name, (element, _) in scope.locals.items() if LOADED_AS.get(element, element) == kind]
+        if own and self.chance(0.3):
+            return self.own_element(self.random.choice(own), scope)
         if loaded and self.chance(0.5):
             return self.element(self.random.choice(loaded), scope)
         return f"{kind}({self.literal(kind)})"
@@ -96,6 +114,13 @@ class ExpressionMaker:
             return f"{array}[{', '.join(self.places)}]"
         # A bare index would make the kernel go over this array.
         return f"{array}[{', '.join(self.expression('i32', scope, 1) + ' ^ 0' for _ in range(rank))}]"
+
+    def own_element(self, array: str, scope: Scope) -> str:
+        """Return a subscript of an array of the invocation's own, which may be out of range."""
+        rank = scope.locals[array][1]
+        known = [name for name, of in scope.variables.items() if of in {"i32", "i64", "u32"}] or ["1"]
+        places = [self.pick("0", "1", "2", self.pick(*known) + self.pick("", " % 4", " & 1")) for _ in range(rank)]
+        return f"{array}[{', '.join(places)}]"
 
     def common(self, kind: str, scope: Scope, depth: int) -> str:
         """Return what is made of any type: a choice, an extreme, a call."""
@@ -118,7 +143,7 @@ class ExpressionMaker:
 
     def condition(self, _: str, scope: Scope, depth: int) -> str:
         """Return a condition."""
-        kind = self.pick("i32", "i32", "u32", "f32")
+        kind = self.pick("i32", "i32", "u32", "f32", "i32", "u32", *WIDE)
         one, other, third = (self.expression(kind, scope, depth) for _ in range(3))
         sign, further = self.pick("<", "<=", ">", ">=", "==", "!="), self.pick("<", "<=", ">", ">=")
         match self.random.randrange(8):
@@ -142,6 +167,10 @@ class ExpressionMaker:
         """Return an f32."""
         one, other = self.expression("f32", scope, depth), self.expression("f32", scope, depth)
         whole = self.expression(self.pick("i32", "u32"), scope, depth)
+        if self.chance(0.08):
+            source = self.pick("f64", "i64", "u64", "f16", "bf16")
+            name = source if source not in WIDE else "f32"
+            return f"{name}({self.expression(source if source in WIDE else 'f32', scope, depth)})"
         match self.random.randrange(12):
             case 0:
                 return f"abs({one})"
@@ -183,7 +212,9 @@ class ExpressionMaker:
             case 6:
                 return f"({self.literal(kind)} {sign} {one})"
             case 7:
-                return f"{kind}({self.expression(self.pick('i32', 'u32', 'f32', 'bool'), scope, depth)})"
+                source = self.pick("i32", "u32", "f32", "bool", *WIDE)
+                cast = f"bitcast({kind}, " if source == "f32" and self.chance(0.5) else f"{kind}("
+                return f"{cast}{self.expression(source, scope, depth)})"
             case 8:
                 return f"{self.pick('cdiv', 'rem')}({one}, {other})"
             case 9:
@@ -199,6 +230,8 @@ class ExpressionMaker:
             return f"{self.pick('rotl', 'rotr')}({inner}, {self.expression('i32', scope, depth)})"
         if self.chance(0.3):
             return f"{self.pick('math.floor', 'math.ceil', 'int')}({self.expression('f32', scope, depth)})"
+        if self.chance(0.15):
+            return f"{self.pick('popcount', 'clz', 'ctz')}({self.expression(self.pick('i64', 'u64'), scope, depth)})"
         if self.chance(0.3):
             more = self.pick("", f" * {inner}", " - 3", f" + {self.literal('bool')}")
             return f"({self.expression('bool', scope, depth)} + {self.expression('bool', scope, depth)}{more})"
@@ -207,12 +240,13 @@ class ExpressionMaker:
 
 def random_array(draw: np.random.Generator, element: str, shape: tuple[int, ...]) -> NDArray[Any]:
     """Return numbers of a type, of which many are small and some are at its edges."""
-    if element == "f32":
-        found = draw.choice(np.array([0, -0.0, 1, -1, 0.5, 3.25, -7.5, 1e6, 1e-6, 16777216], np.float32), shape)
-        return np.where(draw.random(shape) < 0.5, found, draw.normal(0, 10, shape).astype(np.float32))
+    dtype = DTYPES[element]
+    if LOADED_AS.get(element, element)[0] == "f":
+        found = draw.choice(np.array([0, -0.0, 1, -1, 0.5, 3.25, -7.5, 1e4, 1e-4, 16384], np.float32), shape)
+        return np.where(draw.random(shape) < 0.5, found, draw.normal(0, 10, shape)).astype(dtype)
     wide = np.iinfo(DTYPES[element])
-    small = draw.integers(-9 if element == "i32" else 0, 20, shape)
-    edges = draw.choice(np.array([wide.min, wide.max, wide.max - 1, wide.min + 1], np.int64), shape)
-    any_of = draw.integers(wide.min, wide.max, shape, endpoint=True)
+    small = draw.integers(-9 if element[0] == "i" else 0, 20, shape).astype(dtype)
+    edges = draw.choice(np.array([wide.min, wide.max, wide.max - 1, wide.min + 1], dtype), shape)
+    any_of = draw.integers(wide.min, wide.max, shape, dtype, endpoint=True)
     which = draw.random(shape)
-    return np.where(which < 0.6, small, np.where(which < 0.8, edges, any_of)).astype(DTYPES[element])
+    return np.where(which < 0.6, small, np.where(which < 0.8, edges, any_of))

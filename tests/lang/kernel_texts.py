@@ -10,21 +10,25 @@ import random
 from typing import Any, NamedTuple
 
 import numpy as np
-from kernel_expressions import DTYPES, KINDS, ExpressionMaker, Scope, random_array
+from kernel_expressions import DTYPES, KINDS, LOADED_AS, NUMBERS, ExpressionMaker, Scope, random_array
+from kernel_wide_expressions import WIDE
 
 from vyre_driver.lang import types
 from vyre_driver.lang.frontend import intrinsics
 
 NAMES: dict[str, Any] = {
-    **{name: getattr(types, "bool_" if name == "bool" else name) for name in KINDS},
+    **{name: getattr(types, "bool_" if name == "bool" else name) for name in (*KINDS, *WIDE)},
     **{
         name: getattr(types, name)
-        for name in ("bool_", "In", "Out", "InOut", "Index", "Group", "Const", "i8", "u8", "i16", "u16")
+        for name in ("bool_", "In", "Out", "InOut", "Index", "Group", "Const", "i8", "u8", "i16", "u16", "f16", "bf16")
     },
     **{name: getattr(intrinsics, name) for name in intrinsics.__all__},
     "math": __import__("math"),
     "np": np,
 }
+
+
+_SCALARS = ("s1", "s2", "s3", "s4", "s5", "s6")
 
 
 class KernelText(NamedTuple):
@@ -75,7 +79,11 @@ class _Maker(ExpressionMaker):
             self.if_statement(scope, indent)
         elif compound and roll < 0.52 and scope.loops < 3:
             self.loop(scope, indent)
-        elif roll < 0.62 and self.stores():
+        elif roll < 0.55 and scope.depth < 3:
+            self.local(scope, indent)
+        elif roll < 0.58 and scope.locals:
+            self.own_store(scope, indent)
+        elif roll < 0.64 and self.stores():
             self.store(scope, indent)
         elif roll < 0.70:
             self.swap(scope, indent)
@@ -121,14 +129,14 @@ class _Maker(ExpressionMaker):
 
     def joined(self, scope: Scope, indent: str, inner: dict[str, bool]) -> None:
         """Write an ``if`` both sides of which give a new variable a value, or leave."""
-        name, kind = self.fresh("v"), self.pick(*KINDS)
+        name, kind = self.fresh("v"), self.pick(*NUMBERS, "bool")
         is_typed = False
         for head in (f"if {self.expression('bool', scope, 2)}:", "else:"):
             self.put(indent, head)
             side = scope.inner(**inner)
             if self.block(side, indent + "    ", 1, 2):
                 continue
-            is_constant = kind != "u32" and self.chance(0.4)
+            is_constant = kind in {"i32", "f32", "bool"} and self.chance(0.4)
             value = self.literal(kind) if is_constant else self.expression(kind, side, 2)
             is_typed = is_typed or not (is_constant and kind == "f32")
             self.put(indent + "    ", f"{name} = {value}")
@@ -194,9 +202,9 @@ class _Maker(ExpressionMaker):
             value = self.expression("u32", scope, 2)
             self.put(indent, f"{self.atomics[name]}({name}, {self.expression('i32', scope, 1)} ^ 0, {value})")
             return None
-        own = f"{name}[{', '.join(self.places)}]"
+        own, element = f"{name}[{', '.join(self.places)}]", LOADED_AS.get(element, element)
         if access == "InOut " and self.chance(0.4):
-            sign = self.pick("+", "-", "*") if element == "f32" else self.pick("+", "-", "*", "^", "//", "%", "|")
+            sign = self.pick("+", "-", "*") if element[0] == "f" else self.pick("+", "-", "*", "^", "//", "%", "|")
             self.put(indent, f"{own} {sign}= {self.expression(element, scope, 2)}")
         else:
             self.put(indent, f"{own} = {self.expression(element, scope, 3)}")
@@ -204,7 +212,7 @@ class _Maker(ExpressionMaker):
 
     def swap(self, scope: Scope, indent: str) -> None:
         """Assign several variables at once, each from what the others were."""
-        kind = self.pick("i32", "u32", "f32")
+        kind = self.pick(*NUMBERS)
         names = [name for name, of in scope.variables.items() if of == kind and name not in scope.fixed]
         if len(names) < 2:
             return self.assignment(scope, indent)
@@ -217,17 +225,17 @@ class _Maker(ExpressionMaker):
         """Assign to a variable, a new one or one that there is."""
         names = [name for name in scope.variables if name not in scope.fixed]
         if not names or self.chance(0.2):
-            kind = self.pick(*KINDS)
+            kind = self.pick(*NUMBERS, "bool")
             name = self.fresh("v")
             form = self.pick("{0} = {1}", "{0} = {1}", "{0}: {2} = {1}")
-            given = self.literal(kind) if self.chance(0.15) and kind in {"i32", "f32"} and form[3] == ":" else None
+            given = self.literal(kind) if self.chance(0.15) and kind in {"i32", "f32", *WIDE} and form[3] == ":" else None
             self.put(indent, form.format(name, given or self.expression(kind, scope), "bool_" if kind == "bool" else kind))
             scope.variables[name] = kind
             return
         name = self.random.choice(names)
         kind = scope.variables[name]
         if kind != "bool" and self.chance(0.35):
-            sign = self.pick("+", "-", "*") if kind == "f32" else self.pick("+", "-", "*", "//", "%", "&", "|", "^")
+            sign = self.pick("+", "-", "*") if kind[0] == "f" else self.pick("+", "-", "*", "//", "%", "&", "|", "^")
             self.put(indent, f"{name} {sign}= {self.pick(self.literal(kind), self.expression(kind, scope, 2))}")
         elif self.chance(0.2):
             self.put(indent, f"{name} = {self.literal(kind)}")
@@ -236,13 +244,27 @@ class _Maker(ExpressionMaker):
         else:
             self.put(indent, f"{name} = {self.expression(kind, scope)}")
 
+    def local(self, scope: Scope, indent: str) -> None:
+        """Make an array of the invocation's own."""
+        name, element, rank = self.fresh("l"), self.pick(*NUMBERS, *LOADED_AS), self.pick(1, 1, 2)
+        self.put(indent, f"{name} = local({element}, {self.pick('3', '4') if rank == 1 else '3, 2'})")
+        scope.locals[name] = element, rank
+
+    def own_store(self, scope: Scope, indent: str) -> None:
+        """Write to an element of an array of the invocation's own."""
+        name = self.random.choice(list(scope.locals))
+        element = scope.locals[name][0]
+        kind = LOADED_AS.get(element, element)
+        sign = self.pick("=", "=", "+=", "-=", "*=")
+        self.put(indent, f"{self.own_element(name, scope)} {sign} {self.expression(kind, scope, 2)}")
+
     # The kernel
 
     def function(self) -> None:
         """Write a function that the kernel calls, with several returns and perhaps a loop."""
         name = self.fresh("f")
-        takes = [self.pick("i32", "u32", "f32") for _ in range(self.random.randint(1, 3))]
-        gives = self.pick("i32", "u32", "f32", "bool")
+        takes = [self.pick(*NUMBERS) for _ in range(self.random.randint(1, 3))]
+        gives = self.pick(*NUMBERS, "bool")
         scope = Scope({f"p{at}": kind for at, kind in enumerate(takes)}, in_function=gives, can_jump=True)
         self.put("", f"def {name}({', '.join(scope.variables)}):")
         saved, self.budget = self.budget, 10
@@ -270,15 +292,15 @@ class _Maker(ExpressionMaker):
         self.put("", f"def kernel({leading}, {', '.join(parameters)}):")
         scope = Scope(dict.fromkeys(indices, "i32"))
         scope.fixed.update(indices)
-        for name in ("s1", "s2", "s3"):
-            scope.variables[name] = {"s1": "i32", "s2": "u32", "s3": "f32"}[name]
+        scope.variables.update({name: ["i32", "u32", "f32", "i64", "u64", "f64"][at] for at, name in enumerate(_SCALARS)})
         self.begin(scope)
         self.body(scope)
         for name, (element, _, access) in self.arrays.items():
             if access == "Out":
-                self.put("    ", f"{name}[{', '.join(indices)}] = {self.expression(element, scope)}")
+                kind = LOADED_AS.get(element, element)
+                self.put("    ", f"{name}[{', '.join(indices)}] = {self.expression(kind, scope)}")
         for name in [one for one in ("o1",) if one in self.arrays]:
-            mixed = " ^ ".join(f"u32({one})" for one, kind in scope.variables.items() if kind in {"i32", "u32"})
+            mixed = " ^ ".join(f"u32({one})" for one, kind in scope.variables.items() if kind in {"i32", "u32", "i64", "u64"})
             self.put("    ", f"{name}[{', '.join(indices)}] ^= {mixed}")
         return KernelText("\n".join(self.lines) + "\n", arguments, grid)
 
@@ -290,7 +312,7 @@ class _Maker(ExpressionMaker):
             self.put("    ", f"{', '.join(locals_)} = g.local")
             scope.variables.update(dict.fromkeys(locals_, "i32"))
             scope.fixed.update(locals_)
-        for kind in (*KINDS[:3], *KINDS[:3]):
+        for kind in NUMBERS:
             name = self.fresh("v")
             self.put("    ", f"{name} = {self.expression(kind, scope, 2)}")
             scope.variables[name] = kind
@@ -328,6 +350,8 @@ class _Maker(ExpressionMaker):
         self.atomics: dict[str, str] = {}
         self.whole_grid: set[str] = set()
         declared = [("x1", "i32", "In"), ("x2", "u32", "In"), ("x3", "f32", "In"), ("o1", "u32", "InOut"), ("o2", "f32", "Out")]
+        declared += [("x4", self.pick(*WIDE), "In"), ("x5", self.pick(*LOADED_AS), "In")]
+        declared += [("o4", self.pick(*WIDE, *LOADED_AS), self.pick("Out", "InOut"))]
         declared += [("o3", self.pick("i32", "f32"), self.pick("Out", "InOut"))] if self.chance(0.6) else []
         for name, element, access in declared:
             rank = self.axes if access != "In" else self.pick(1, 2)
@@ -345,7 +369,7 @@ class _Maker(ExpressionMaker):
             self.atomics["h"] = self.pick("atomic_add", "atomic_min", "atomic_max", "atomic_and", "atomic_or", "atomic_xor")
             parameters.append("h: InOut[u32]")
             arguments["h"] = random_array(draw, "u32", (6,))
-        for name, kind in (("s1", "i32"), ("s2", "u32"), ("s3", "f32")):
+        for name, kind in zip(_SCALARS, ("i32", "u32", "f32", *WIDE), strict=True):
             parameters.append(f"{name}: {kind}")
             arguments[name] = random_array(draw, kind, (1,))[0]
         return parameters, arguments

@@ -216,8 +216,11 @@ def _of_its_type(t: Translation, name: str, value: Value, node: ast.AST) -> Valu
     if isinstance(value, Constant):
         if isinstance(value.value, float) and scalar.kind is not Kind.FLOAT:
             raise t.mistyped(node, f"{name!r} is {scalar} since line {line}, and is given {value.value!r}", _retyped(scalar))
-        constant_as(t, value, scalar, node)
-        return value
+        number = constant_as(t, value, scalar, node)
+        if not scalar.is_wide:
+            return value
+        t.joined((), f"assigned {name}", number)  # alone it would count as 32 bits from here on
+        return number
     if value.type is scalar:
         return value
     if keeps(value, scalar) or (value.is_natural and scalar in WORDS and value.type in WORDS):

@@ -205,13 +205,11 @@ def _of_bits(compute: Callable[[Plain, Plain], Plain]) -> Any:  # noqa: ANN401 -
 
 
 def _floor_divide(left: Plain, right: Plain) -> Plain:
-    return flushed(np.floor(flushed(left / right))) if type(left) is F32 else left // right
+    return flushed(left // right) if type(left) is F32 else left // right
 
 
 def _remainder(left: Plain, right: Plain) -> Plain:
-    if type(left) is not F32:
-        return left % right
-    return flushed(left - flushed(np.floor(flushed(left / right)) * right))
+    return flushed(left % right) if type(left) is F32 else left % right
 
 
 def divide(left: Plain, right: Plain) -> Plain:

@@ -28,9 +28,6 @@ NAMES: dict[str, Any] = {
 }
 
 
-_SCALARS = ("s1", "s2", "s3", "s4", "s5", "s6")
-
-
 class KernelText(NamedTuple):
     """A kernel's text, and what to call it with: arrays and numbers by name, and how far it goes."""
 
@@ -292,7 +289,7 @@ class _Maker(ExpressionMaker):
         self.put("", f"def kernel({leading}, {', '.join(parameters)}):")
         scope = Scope(dict.fromkeys(indices, "i32"))
         scope.fixed.update(indices)
-        scope.variables.update({name: ["i32", "u32", "f32", "i64", "u64", "f64"][at] for at, name in enumerate(_SCALARS)})
+        scope.variables.update(self.scalars)
         self.begin(scope)
         self.body(scope)
         for name, (element, _, access) in self.arrays.items():
@@ -369,7 +366,8 @@ class _Maker(ExpressionMaker):
             self.atomics["h"] = self.pick("atomic_add", "atomic_min", "atomic_max", "atomic_and", "atomic_or", "atomic_xor")
             parameters.append("h: InOut[u32]")
             arguments["h"] = random_array(draw, "u32", (6,))
-        for name, kind in zip(_SCALARS, ("i32", "u32", "f32", *WIDE), strict=True):
+        self.scalars = {"s1": "i32", "s2": "u32", "s3": "f32", "s4": self.pick(*WIDE)}
+        for name, kind in self.scalars.items():
             parameters.append(f"{name}: {kind}")
             arguments[name] = random_array(draw, kind, (1,))[0]
         return parameters, arguments

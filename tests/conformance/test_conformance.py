@@ -57,7 +57,7 @@ OUT = BufferDecl.output("out", 0, DataType.F32).with_count(1)
 # Operators of ours that random programs leave out: those that tell zeros apart, divide, or take bf16.
 BY_HAND = {
     *("power", "atan2", "hypot", "copysign", "remainder", "floor_divide", "asinh", "acosh", "atanh"),
-    *("f16_to_f32", "f32_to_f16", "bf16_to_f32", "f32_to_bf16", "i64_to_f32"),
+    *("f16_to_f32", "f32_to_f16", "bf16_to_f32", "f32_to_bf16", "i64_to_f32", "bitcast<u64>", "bitcast<i64>"),
 }
 
 # BLAKE3 of program, inputs and grid of a seed: the same everywhere, or a reported seed would mean nothing.

@@ -12,7 +12,7 @@ from vyre_driver.binding import _call_form
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput, InvalidPushConstant
 from vyre_driver.lang.launch.arguments import constants_of
-from vyre_driver.lang.launch.choices import Choices, chosen_constants, chosen_extent
+from vyre_driver.lang.launch.choices import Choices, chosen_constants, chosen_extent, chosen_types
 from vyre_driver.lang.launch.launcher import Launcher
 from vyre_driver.lang.pickling import reduced_kernel
 from vyre_driver.lang.source.parameters import Specialization
@@ -137,16 +137,25 @@ class Kernel:
         """
         return self._with(self._choices._replace(groups=chosen_extent(self.definition, "groups", count), over=None))
 
-    def with_(self, /, **constants: bool | float) -> Kernel:
-        """Return this kernel with values for its constants.
+    def with_(self, /, **given: bool | float | ScalarType) -> Kernel:
+        """Return this kernel with values for its constants, and types for its type variables: ``with_(BLOCK=64, T=f32)``.
 
         Raises
         ------
         InvalidInput
-            If it has no such constant, or a value is of another type.
+            If it has no such constant or type variable, a value is of another type, or a type is not allowed.
         """
-        merged = chosen_constants(self.definition, self._choices.constants, constants)
-        return self._with(self._choices._replace(constants=merged))
+        constants, types_ = self._chosen_of(given)
+        return self._with(self._choices._replace(constants=constants, types=types_))
+
+    def _chosen_of(
+        self, given: Mapping[str, bool | float | ScalarType]
+    ) -> tuple[tuple[tuple[str, Any], ...], tuple[tuple[str, ScalarType], ...]]:
+        """Return constants and types by name, those that are given and those that were chosen before; raises InvalidInput."""
+        kinds = {name: one for name, one in given.items() if isinstance(one, ScalarType)}
+        values = {name: one for name, one in given.items() if name not in kinds}
+        types_ = chosen_types(self.definition, self._choices.types, kinds)
+        return chosen_constants(self.definition, self._choices.constants, values), types_
 
     def program(self, /, **given: bool | float | ScalarType) -> Program:
         """Return the program of the kernel, for values of its constants and types for its type variables, by name.
@@ -169,25 +178,18 @@ class Kernel:
     def specialization(self, given: Mapping[str, bool | float | ScalarType]) -> Specialization:
         """Return what a program is made for, by constants and types by name; raises InvalidInput as ``program``."""
         definition = self.definition
-        kinds = {name: one for name, one in given.items() if isinstance(one, ScalarType)}
-        values = {name: one for name, one in given.items() if name not in kinds}
-        merged = dict(chosen_constants(definition, self._choices.constants, values))
-        types_ = [one.__name__ for one in definition.signature.type_variables]
-        for name in types_:
-            if name not in kinds:
+        values, kinds = self._chosen_of(given)
+        for one in definition.signature.type_variables:
+            name = one.__name__
+            if name not in dict(kinds):
                 raise InvalidInput(
-                    f"{definition.name} was not given its type {name!r}", fix=f"give {name}=f32 or another", parameter=name
-                )
-        for name in kinds:
-            if name not in types_:
-                raise InvalidInput(
-                    f"{definition.name} has no type variable {name!r}",
-                    fix=f"name {', '.join(map(repr, types_)) or 'none'}",
+                    f"{definition.name} was not given its type {name!r}",
+                    fix=f"give {name}={next(iter(one.__constraints__), 'f32')} or another",
                     parameter=name,
                 )
-        constants = constants_of(definition.name, definition.signature, merged)
+        constants = constants_of(definition.name, definition.signature, dict(values))
         is_over = definition.signature.group is None and self._choices.over is not None
-        return Specialization(constants, tuple((name, kinds[name]) for name in types_), is_over=is_over)
+        return Specialization(constants, kinds, is_over=is_over)
 
     @property
     def __signature__(self) -> inspect.Signature:

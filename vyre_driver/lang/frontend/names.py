@@ -8,7 +8,7 @@ import dataclasses
 import difflib
 import enum
 import types
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -86,6 +86,8 @@ def _unknown(t: Translation, node: ast.Name) -> KernelSourceError:
 
 def host_value(t: Translation, given: object, what: str, node: ast.AST) -> Value:
     """Return something of Python's as a value: numbers, tuples and records of them, functions, types, modules."""
+    if isinstance(given, TypeVar):
+        return _type_of(t, given, node)
     if isinstance(given, np.generic):
         return _numpy_scalar(t, given, what, node)
     if isinstance(given, enum.Enum):
@@ -105,6 +107,18 @@ def host_value(t: Translation, given: object, what: str, node: ast.AST) -> Value
     if dataclasses.is_dataclass(given) and not isinstance(given, (type, ScalarType)):
         return _record(t, given, what, node)
     return Host(given)
+
+
+def _type_of(t: Translation, variable: TypeVar, node: ast.AST) -> Host:
+    """Return the type that a type variable stands for in the program at hand."""
+    for name, scalar in t.specialization.types:
+        if name == variable.__name__:
+            return Host(scalar)
+    raise t.misspelt(
+        node,
+        f"the type variable {variable.__name__!r} is in no parameter of the kernel",
+        f"annotate one: x: In[{variable.__name__}]",
+    )
 
 
 def _numpy_scalar(t: Translation, given: np.generic, what: str, node: ast.AST) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from vyre_driver.errors import KernelSyntaxError
 from vyre_driver.ir.arithmetic import Binary, LitU32, Var
@@ -24,7 +24,7 @@ from vyre_driver.lang.frontend.statements import bind, run
 from vyre_driver.lang.frontend.translation import MAX_EXTENT, CountApart, Translation, shown_frames
 from vyre_driver.lang.frontend.values import Array, Constant, GroupValue, Number
 from vyre_driver.lang.source.scan import assigned_names, ranks_within
-from vyre_driver.lang.types import Access, ScalarType, i32
+from vyre_driver.lang.types import COMPUTED, Access, ScalarType, i32
 
 if TYPE_CHECKING:
     import types
@@ -123,9 +123,9 @@ def _filled(
     t.frames.append(frame)
     sizes = _leading(t, signature, specialization)
     for one in signature.scalars:
-        assert isinstance(one.type, ScalarType)  # noqa: S101 -- a scalar
-        names[one.name] = t.scalar(one.name, one.type, one.type.bounds if one.type.is_whole else (0, 0))
-        frame.types[one.name] = (one.type, source.first_line)
+        scalar = _number(t, one)
+        names[one.name] = t.scalar(one.name, scalar, scalar.bounds if scalar.is_whole else (0, 0))
+        frame.types[one.name] = (scalar, source.first_line)
     names.update({name: Constant(value) for name, value in specialization.constants})
     with t.draft.side() as body:
         frame.returned = Exit("inside", Rooms(t.draft).take)
@@ -135,6 +135,19 @@ def _filled(
 
 def _array(parameter: Parameter, elements: dict[str, ScalarType]) -> Array:
     return Array(parameter.name, parameter.name, elements[parameter.name], (), parameter.type.access)  # type: ignore[union-attr] # an array
+
+
+def _number(t: Translation, parameter: Parameter) -> ScalarType:
+    """Return the type of a parameter that is a number."""
+    assert isinstance(parameter.type, (ScalarType, TypeVar))  # noqa: S101 -- a number
+    scalar = t.specialization.number(parameter.type)
+    if scalar not in COMPUTED:
+        arguments = t.frame.source.arguments
+        node = next(one for one in (*arguments.posonlyargs, *arguments.args) if one.arg == parameter.name)
+        raise t.mistyped(
+            node, f"parameter {parameter.name!r} is {scalar} here, which is a type of arrays", "use i32, u32, f32 or bool_"
+        )
+    return scalar
 
 
 def _leading(t: Translation, signature: KernelSignature, specialization: Specialization) -> tuple[int, int, int]:

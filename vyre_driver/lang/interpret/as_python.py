@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.lang.frontend.typings import Path, Spot, Typings
     from vyre_driver.lang.source.parameters import KernelSignature, Specialization
+    from vyre_driver.lang.types import ScalarType
 
 
 def run_as_python(
@@ -60,7 +61,7 @@ def run_as_python(
     typings = translate(function, signature, specialization, is_plain=True).typings
     given = _given(signature, specialization, arguments)
     given.update(specialization.constants)
-    called = _Calls(typings)
+    called = _Calls(typings, dict(specialization.types))
     with np.errstate(all="ignore"):
         if signature.group is None:
             run = called.made(function, (), frozenset())
@@ -90,7 +91,7 @@ def _given(signature: KernelSignature, specialization: Specialization, arguments
         if isinstance(one.type, ArrayType):
             given[one.name] = PlainArray(one.name, value, specialization.element(one.type))
         else:
-            given[one.name] = cast(one.type, value)  # type: ignore[arg-type] # a number's
+            given[one.name] = cast(specialization.number(one.type), value)  # type: ignore[arg-type] # a number's
     return given
 
 
@@ -117,9 +118,10 @@ def _take_turns(name: str, waiting: list[Iterator[None]]) -> None:
 class _Calls:
     """The functions of one run, rewritten for each way of calls to them."""
 
-    def __init__(self, typings: Typings) -> None:
-        """Have none yet."""
+    def __init__(self, typings: Typings, types_: Mapping[str, ScalarType]) -> None:
+        """Have none yet; ``types_`` is what type variables stand for."""
         self._typings = typings
+        self._types = types_
         self._made: dict[tuple[types.FunctionType, Path, frozenset[str]], types.FunctionType] = {}
 
     def made(self, function: types.FunctionType, path: Path, groups: frozenset[str]) -> types.FunctionType:
@@ -133,6 +135,8 @@ class _Calls:
 
     def _called(self, path: Path, spot: Spot, function: Any, *given: Any, **named: Any) -> Any:  # noqa: ANN401 -- as Python
         """Call a function from a place."""
+        if isinstance(function, TypeVar):
+            function = self._types[function.__name__]
         try:
             known = TABLE.get(function)
         except TypeError:  # nothing without a hash is in it

@@ -102,7 +102,7 @@ def wanted(parameter: Parameter) -> str:
     """Return the words for what is given for a parameter."""
     if isinstance(parameter.type, ArrayType):
         return f"an array of {getattr(parameter.type.element, '__name__', parameter.type.element)}"
-    return f"a number of type {parameter.type}"
+    return f"a number of type {getattr(parameter.type, '__name__', parameter.type)}"
 
 
 def _names(signature: KernelSignature) -> list[str]:

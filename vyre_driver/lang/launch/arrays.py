@@ -10,10 +10,10 @@ from vyre_driver.binding.arguments import as_array
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.frontend.translation import MAX_EXTENT
-from vyre_driver.lang.types import SCALARS, ArrayType, ScalarType, bool_, type_of
+from vyre_driver.lang.types import SCALARS, ArrayType, ScalarType, bool_, f32, type_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import TypeVar
 
     from numpy.typing import NDArray
@@ -64,24 +64,26 @@ def _check_writable(kernel: str, parameter: Parameter, given: object, found: NDA
         )
 
 
-def types_of(kernel: str, signature: KernelSignature, arrays: dict[str, GivenArray]) -> dict[str, ScalarType]:
-    """Return the type that each type variable of a kernel has in a call: that of the arrays given for it.
+def types_of(
+    kernel: str, signature: KernelSignature, chosen: Mapping[str, ScalarType], arrays: dict[str, GivenArray]
+) -> dict[str, ScalarType]:
+    """Return the type that each type variable of a kernel has in a call: the chosen one, else that of its arrays.
 
     Raises
     ------
     InvalidInput
-        If two arrays of one variable differ, the variable does not allow the type, or nothing was given for it.
+        If two arrays of one variable differ, the variable does not allow the type, or nothing says it.
     """
-    found: dict[str, tuple[ScalarType, str]] = {}
+    found: dict[str, tuple[ScalarType, str]] = {name: (scalar, "") for name, scalar in chosen.items()}
     for one in signature.arrays:
         variable, given = _of_array(one).element, arrays[one.name]
-        if isinstance(variable, ScalarType) or given is None:
+        if isinstance(variable, ScalarType) or given is None or variable.__name__ in chosen:
             continue
         scalar = type_of(given.dtype)
         if scalar is None or (variable.__constraints__ and scalar not in variable.__constraints__):
             raise InvalidInput(
                 f"{one.name} of {kernel} is {given.dtype}, and {variable.__name__} is one of {_allowed(variable)}",
-                fix=f"convert: {one.name}.astype(...)",
+                fix=f"convert: {one.name}.astype(numpy.{_first(variable).dtype})",
                 parameter=one.name,
             )
         known, other = found.setdefault(variable.__name__, (scalar, one.name))
@@ -95,10 +97,15 @@ def types_of(kernel: str, signature: KernelSignature, arrays: dict[str, GivenArr
         if variable.__name__ not in found:
             raise InvalidInput(
                 f"nothing says what {variable.__name__} of {kernel} is",
-                fix="pass an array for a parameter of that type",
+                fix=f"say it: {kernel}.with_({variable.__name__}={_first(variable)})",
                 variable=variable.__name__,
             )
-    return {name: scalar for name, (scalar, _) in found.items()}
+    return {variable.__name__: found[variable.__name__][0] for variable in signature.type_variables}
+
+
+def _first(variable: TypeVar) -> ScalarType:
+    found: ScalarType = next(iter(variable.__constraints__), f32)
+    return found
 
 
 def _allowed(variable: TypeVar) -> str:

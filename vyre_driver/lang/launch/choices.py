@@ -1,4 +1,4 @@
-"""What is said of a kernel before it is called: its driver, how far it goes, and its constants."""
+"""What is said of a kernel before it is called: its driver, how far it goes, its constants and types."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from vyre_driver.driver import Driver
     from vyre_driver.lang.launch.launcher import Definition
+    from vyre_driver.lang.types import ScalarType
 
 
 class Choices(NamedTuple):
@@ -25,12 +26,13 @@ class Choices(NamedTuple):
     over: tuple[int, ...] | None = None
     groups: tuple[int, ...] | None = None
     constants: tuple[tuple[str, Any], ...] = ()
+    types: tuple[tuple[str, ScalarType], ...] = ()
 
     @property
     def key(self) -> object:
         """What tells these choices from others: 0.0 is not -0.0."""
         driver = None if self.driver is None else weakref.ref(self.driver)
-        return driver, self.over, self.groups, repr(self.constants)
+        return driver, self.over, self.groups, repr(self.constants), self.types
 
     def shown(self) -> list[str]:
         """Return them as they are written."""
@@ -38,7 +40,7 @@ class Choices(NamedTuple):
         found += [
             f"{name} {lengths}" for name, lengths in (("over", self.over), ("groups", self.groups)) if lengths is not None
         ]
-        return found + [f"{name}={value!r}" for name, value in self.constants]
+        return found + [f"{name}={value!r}" for name, value in (*self.constants, *self.types)]
 
 
 def chosen_extent(definition: Definition, how: str, given: Sequence[object]) -> tuple[int, ...]:
@@ -80,3 +82,25 @@ def chosen_constants(
             )
         merged[name] = checked_constant(definition.name, by_name[name], value)
     return tuple(sorted(merged.items()))
+
+
+def chosen_types(
+    definition: Definition, chosen: tuple[tuple[str, ScalarType], ...], given: Mapping[str, ScalarType]
+) -> tuple[tuple[str, ScalarType], ...]:
+    """Return the types that were chosen before for a kernel's type variables with others said now; raises InvalidInput."""
+    variables = {one.__name__: one for one in definition.signature.type_variables}
+    for name, scalar in given.items():
+        if name not in variables:
+            raise InvalidInput(
+                f"{definition.name} has no type variable {name!r}",
+                fix=f"name {', '.join(map(repr, variables)) or 'none'}",
+                parameter=name,
+            )
+        allowed = variables[name].__constraints__
+        if allowed and scalar not in allowed:
+            raise InvalidInput(
+                f"{name} of {definition.name} is to be {scalar}, and is one of {', '.join(map(str, allowed))}",
+                fix=f"give {name}={allowed[0]}",
+                parameter=name,
+            )
+    return tuple(sorted({**dict(chosen), **given}.items()))

@@ -39,7 +39,7 @@ class ArgumentPlaces:
         self.inputs = _items([place for place, kind in arrays if kind.access is not Access.OUT])
         self.outputs = _items([place for place, kind in arrays if kind.access.writes])
         self.numbers = _items([place for place in range(len(parameters)) if place not in places])
-        self.names = tuple(one.name for one in parameters if isinstance(one.type, ScalarType))
+        self.names = tuple(one.name for one in parameters if not isinstance(one.type, ArrayType))
         self.count = len(parameters)
 
     def result(self, given: Sequence[Any]) -> Any:  # noqa: ANN401 -- nothing, an array, or a tuple of them

@@ -71,7 +71,7 @@ class Launcher:
             If something does not fit.
         """
         signature = self._definition.signature
-        one, arrays, numbers = self._matched(given, named)
+        one, arrays, numbers = self._matched(choices, given, named)
         launch = self.launch_of(choices, one, arrays)
         found = launch.run(signature, arrays, numbers, one.options)
         by_name = dict(zip([each.name for each in signature.parameters], one.values, strict=True))
@@ -82,7 +82,7 @@ class Launcher:
     def bound(self, choices: Choices, given: tuple[object, ...], named: dict[str, object]) -> Any:  # noqa: ANN401 -- a BoundKernel
         """Bind a kernel to buffers and numbers; raises InvalidInput as ``call``, or where something is no buffer."""
         name, signature = self._definition.name, self._definition.signature
-        one, arrays, numbers = self._matched(given, named)
+        one, arrays, numbers = self._matched(choices, given, named)
         for each, array in arrays.items():
             if not isinstance(array, Buffer):
                 raise InvalidInput(
@@ -101,14 +101,17 @@ class Launcher:
         return launch.compiled.bind(*buffers, push_constants={**launch.fixed, **numbers}, **launch.grid)
 
     def _matched(
-        self, given: tuple[object, ...], named: dict[str, object]
+        self, choices: Choices, given: tuple[object, ...], named: dict[str, object]
     ) -> tuple[Given, Arrays, dict[str, bool | int | float]]:
         """Return a call as it was given, its arrays, and its numbers."""
         name, signature = self._definition.name, self._definition.signature
         one = matched(name, signature, given, named)
         both = list(zip(signature.parameters, one.values, strict=True))
         arrays = {each.name: read_array(name, each, value) for each, value in both if each in signature.arrays}
-        numbers = {each.name: checked(name, each, value) for each, value in both if each.name not in arrays}
+        types = types_of(name, signature, dict(choices.types), arrays)
+        numbers = {
+            each.name: checked(name, each, _scalar(each.type, types), value) for each, value in both if each.name not in arrays
+        }
         return one, arrays, numbers
 
     def launch_of(self, choices: Choices, given: Given, arrays: Arrays) -> Launch:
@@ -120,6 +123,7 @@ class Launcher:
             repr(sorted(constants.items())),
             choices.over,
             choices.groups,
+            choices.types,
         )
         kept = self._by_driver.get(weakref.ref(driver), {})
         launch = kept.get(key)
@@ -161,8 +165,8 @@ class Launcher:
         """Check the arrays of a call, and compile the program for them."""
         definition = self._definition
         name, signature = definition.name, definition.signature
-        types = types_of(name, signature, arrays)
-        elements = {one.name: _element(one.type, types) for one in signature.arrays}
+        types = types_of(name, signature, dict(choices.types), arrays)
+        elements = {one.name: _scalar(one.type.element, types) for one in signature.arrays}  # type: ignore[union-attr] # arrays
         check_types(name, signature.arrays, arrays, elements)
         shapes = {each: one.shape for each, one in arrays.items() if one is not None}
         sizes = definition.shapes.sizes(name, shapes) if definition.shapes is not None else {}
@@ -257,9 +261,8 @@ class Launcher:
         )
 
 
-def _element(kind: Any, types: Mapping[str, ScalarType]) -> ScalarType:  # noqa: ANN401 -- an ArrayType
-    element = kind.element
-    return element if isinstance(element, ScalarType) else types[element.__name__]
+def _scalar(kind: Any, types: Mapping[str, ScalarType]) -> ScalarType:  # noqa: ANN401 -- a ScalarType or a TypeVar
+    return kind if isinstance(kind, ScalarType) else types[kind.__name__]
 
 
 def _stand_in(driver: Driver, element: ScalarType, arrays: Arrays) -> NDArray[Any] | Buffer:

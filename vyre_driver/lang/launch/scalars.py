@@ -8,26 +8,25 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.errors import InvalidInput, with_article
-from vyre_driver.lang.types import Kind, ScalarType
+from vyre_driver.lang.types import Kind
 
 if TYPE_CHECKING:
     from vyre_driver.lang.source.parameters import Parameter
+    from vyre_driver.lang.types import ScalarType
 
 _LARGEST = float(np.finfo(np.float32).max)
 _LARGEST_F64 = float(np.finfo(np.float64).max)
 _ROUNDS_UP = _LARGEST + 2.0**103  # from here on the nearest f32 is infinite
 
 
-def checked(kernel: str, parameter: Parameter, value: object) -> bool | int | float:
-    """Return a number that a call gives for a parameter, as Python's own.
+def checked(kernel: str, parameter: Parameter, scalar: ScalarType, value: object) -> bool | int | float:
+    """Return a number that a call gives for a parameter, which is of this type, as Python's own.
 
     Raises
     ------
     InvalidInput
         If it is no number, of a kind that the type has not, or out of its range.
     """
-    scalar = parameter.type
-    assert isinstance(scalar, ScalarType)  # noqa: S101 -- the caller looks at numbers alone
     what = f"{parameter.name} of {kernel}"
     found = value.item() if isinstance(value, (np.generic, np.ndarray)) and not value.ndim else value
     if not isinstance(found, (bool, int, float)):
@@ -74,7 +73,7 @@ def _as_whole(what: str, parameter: Parameter, scalar: ScalarType, found: float)
     if not isinstance(found, int):
         raise InvalidInput(
             f"{what} is the float {found!r}, and takes {with_article(str(scalar))}",
-            fix="give int(...), or annotate it f32",
+            fix="give int(...), or annotate it f32" if parameter.type is scalar else "give int(...)",
             parameter=parameter.name,
         )
     low, high = scalar.bounds

@@ -34,7 +34,7 @@ class Parameter:
     """One parameter: its name and annotation; ``default`` is that of a constant."""
 
     name: str
-    type: ArrayType | ScalarType | ConstType
+    type: ArrayType | ScalarType | TypeVar | ConstType
     default: object = _NoDefault
 
     @property
@@ -60,12 +60,12 @@ class KernelSignature:
     @property
     def scalars(self) -> tuple[Parameter, ...]:
         """The parameters that are numbers."""
-        return tuple(one for one in self.parameters if isinstance(one.type, ScalarType))
+        return tuple(one for one in self.parameters if isinstance(one.type, (ScalarType, TypeVar)))
 
     @property
     def type_variables(self) -> tuple[TypeVar, ...]:
         """The variables of a generic kernel, in order."""
-        found = [one.type.element for one in self.parameters if isinstance(one.type, ArrayType)]
+        found = [one.type.element if isinstance(one.type, ArrayType) else one.type for one in self.parameters]
         return tuple(dict.fromkeys(one for one in found if isinstance(one, TypeVar)))
 
 
@@ -87,9 +87,11 @@ class Specialization:
 
     def element(self, array: ArrayType) -> ScalarType:
         """Return the type of an array's elements."""
-        if isinstance(array.element, ScalarType):
-            return array.element
-        return dict(self.types)[array.element.__name__]
+        return self.number(array.element)
+
+    def number(self, given: ScalarType | TypeVar) -> ScalarType:
+        """Return a type, or what a type variable stands for."""
+        return given if isinstance(given, ScalarType) else dict(self.types)[given.__name__]
 
 
 def signature_of(function: types.FunctionType, local: Mapping[str, object] | None = None) -> KernelSignature:
@@ -163,13 +165,30 @@ def _parameter(function: types.FunctionType, name: str, found: object) -> Parame
         raise _refuse(
             function, name, f"parameter {name!r} is {found}, which is a type of arrays", f"use {_COMPUTED_AS[found.is_whole]}"
         )
-    if isinstance(found, (ArrayType, ScalarType)) and _is_element(found):
+    if isinstance(found, (ArrayType, ScalarType, TypeVar)) and _is_element(found):
+        _check_variable(function, name, found.element if isinstance(found, ArrayType) else found)
         return Parameter(name, found)
     raise _refuse(function, name, f"parameter {name!r} is annotated {found!r}", f"use {_FORMS}")
 
 
-def _is_element(found: ArrayType | ScalarType) -> bool:
-    if isinstance(found, ScalarType):
+def _check_variable(function: types.FunctionType, name: str, found: ScalarType | TypeVar) -> None:
+    """Check that a type variable stands for types of the language."""
+    if not isinstance(found, TypeVar):
+        return
+    others = [one for one in (*found.__constraints__, found.__bound__) if one is not None and not isinstance(one, ScalarType)]
+    if others or found.__bound__ is not None:
+        shown = getattr(found.__bound__ if found.__bound__ is not None else others[0], "__name__", None) or "something else"
+        how = "is bound to" if found.__bound__ is not None else "may be"
+        raise _refuse(
+            function,
+            name,
+            f"the type variable {found.__name__!r} of {name!r} {how} {shown}",
+            f'name the types that it may be: TypeVar("{found.__name__}", f32, i32)',
+        )
+
+
+def _is_element(found: ArrayType | ScalarType | TypeVar) -> bool:
+    if not isinstance(found, ArrayType):
         return True
     rank = found.rank
     return isinstance(found.element, (ScalarType, TypeVar)) and (
@@ -230,7 +249,8 @@ def _names_of(function: types.FunctionType, local: Mapping[str, object]) -> dict
     closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     cells = {name: cell.cell_contents for name, cell in closure.items() if cell != type(cell)()}
     constants = {name: name for name in (function.__kwdefaults__ or {})}
-    return {**vars(sys.modules["builtins"]), **function.__globals__, **local, **cells, **constants}
+    variables = {one.__name__: one for one in getattr(function, "__type_params__", ())}  # def name[T](...)
+    return {**vars(sys.modules["builtins"]), **function.__globals__, **local, **cells, **variables, **constants}
 
 
 def _looked_up(node: ast.expr, names: Mapping[str, object]) -> Any:  # noqa: ANN401 -- whatever the names stand for

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.errors import KernelSyntaxError, KernelTypeError
 from vyre_driver.lang.kernel import Kernel
 from vyre_driver.lang.launch.launcher import Definition
-from vyre_driver.lang.launch.signatures import parsed, with_ranks
+from vyre_driver.lang.launch.signatures import checked_over, parsed, with_ranks
 from vyre_driver.lang.launch.specializations import Specializations
 from vyre_driver.lang.source import texts
 from vyre_driver.lang.source.parameters import signature_of
@@ -42,7 +42,8 @@ class KernelDecorator:
             The function; without it a decorator is returned.
         signature
             Shapes of the arrays as numpy's generalized functions have them, ``"(m,k),(k,n)->(m,n)"``: axes of one name have one
-            length, and outputs that a call leaves out are made with theirs.
+            length, and outputs that a call leaves out are made with theirs. An array without axes, ``()``, is used with
+            the index 0; an axis that is a number has that length.
         over
             What the kernel goes over: the name of an array, or of axes of the signature (``"m, n"``). Without it, what its
             indices are used on.
@@ -58,7 +59,7 @@ class KernelDecorator:
         KernelSyntaxError
             If there is no source for the function, or it is not that of its code.
         KernelTypeError
-            If a parameter has no annotation or one that is none, or an option is none.
+            If a parameter has no annotation or one that is none, or an option is none, or does not fit the parameters.
         """
         options = {"signature": signature, "over": over, "floats": floats, "bounds": bounds}
         local = sys._getframe(1).f_locals  # noqa: SLF001 -- names of string annotations
@@ -132,8 +133,8 @@ def _made(given: Any, options: dict[str, Any], local: Mapping[str, object]) -> K
     shapes = None
     if options.get("signature") is not None:
         shapes = parsed(options["signature"], signature, name)
-        signature = with_ranks(signature, shapes)
-    over = tuple(one.strip() for one in (options.get("over") or "").split(",") if one.strip())
+        signature = with_ranks(signature, shapes, name)
+    over = checked_over(options.get("over"), signature, shapes, name)
     definition = Definition(
         name,
         signature,

@@ -139,21 +139,21 @@ def _module(element: ScalarType) -> str:
     return element.dtype.type.__module__
 
 
-def check_shapes(kernel: str, ranks: dict[str, int], arrays: dict[str, GivenArray]) -> None:
+def check_shapes(kernel: str, ranks: dict[str, int], shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Check that each array has as many axes as it is used with, none of them too long; raises InvalidInput."""
     for name, rank in ranks.items():
-        given = arrays[name]
-        if given is None:
+        shape = shapes.get(name)
+        if shape is None:
             continue
-        if len(given.shape) != rank:
+        if len(shape) != rank:
             raise InvalidInput(
-                f"{name} of {kernel} has {_axes(len(given.shape))} and is used with {rank}",
+                f"{name} of {kernel} has {_axes(len(shape))} and is used with {rank}",
                 fix=f"pass an array with {_axes(rank)}" + (f", for example {name}.reshape(-1)" if rank == 1 else ""),
                 parameter=name,
-                axes=len(given.shape),
+                axes=len(shape),
                 wanted=rank,
             )
-        for axis, length in enumerate(given.shape):
+        for axis, length in enumerate(shape):
             check_extent(f"axis {axis} of {name} of {kernel}", length)
 
 

@@ -140,7 +140,7 @@ def left_out_shapes(
         shape: tuple[int, ...] = (-1,)
         if named is not None:
             signature, sizes = named
-            shape = tuple(sizes.get(axis, -1) for axis in signature.axes[name]) or (1,)
+            shape = tuple(sizes.get(axis, -1) for axis in signature.axes[name])
         elif reach.extent is not None:
             both = zip(reach.extent, translated.extents[::-1], strict=True)
             by_axis = {along: length for length, uses in both for array, along in uses if array == name}

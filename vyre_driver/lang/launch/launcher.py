@@ -168,7 +168,7 @@ class Launcher:
         types = types_of(name, signature, dict(choices.types), arrays)
         elements = {one.name: _scalar(one.type.element, types) for one in signature.arrays}  # type: ignore[union-attr] # arrays
         check_types(name, signature.arrays, arrays, elements)
-        shapes = {each: one.shape for each, one in arrays.items() if one is not None}
+        shapes = self._shapes(arrays)
         sizes = definition.shapes.sizes(name, shapes) if definition.shapes is not None else {}
         over = self._extent(choices, shapes, sizes)
         is_over = over is not None and signature.group is None
@@ -178,7 +178,7 @@ class Launcher:
         translated = definition.programs.get(specialization)
         named = None if definition.shapes is None else (definition.shapes, sizes)
         left_out = left_out_shapes(name, translated, shapes, reach, named)
-        shapes.update(left_out)
+        shapes.update({each: shape or (1,) for each, shape in left_out.items()})
         empty = frozenset(each for each, shape in shapes.items() if 0 in shape)
         if empty:
             translated = definition.programs.get(replace(specialization, counted=empty))
@@ -208,13 +208,19 @@ class Launcher:
         """Return how far a call goes, and what its program is made for: several turns where the device's grid is too small."""
         definition = self._definition
         translated = definition.programs.get(specialization)
-        check_shapes(definition.name, translated.ranks, arrays)
-        shapes = {each: one.shape for each, one in arrays.items() if one is not None}
+        shapes = self._shapes(arrays)
+        check_shapes(definition.name, translated.ranks, shapes)
         reach = ReachFinder(definition.name, definition.signature, translated).find(shapes, over, groups)
         within = reach.within(driver.device.limits.max_compute_work_group_count)
         if within == reach or definition.signature.group is not None:
             return specialization, reach
         return replace(specialization, strides=True), within
+
+    def _shapes(self, arrays: Arrays) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the arrays that a call gives, as the kernel uses them."""
+        named = self._definition.shapes
+        found = {each: tuple(one.shape) for each, one in arrays.items() if one is not None}
+        return found if named is None else {each: named.lengths_of(each, shape) for each, shape in found.items()}
 
     def _extent(
         self, choices: Choices, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]

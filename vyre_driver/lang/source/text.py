@@ -173,11 +173,17 @@ def maker_of(text: str, name: str, free: tuple[str, ...]) -> ast.Module:
     return ast.fix_missing_locations(module)
 
 
-def _codes_within(code: types.CodeType) -> Iterator[types.CodeType]:
-    for one in code.co_consts:
-        if isinstance(one, types.CodeType):
+def _codes_within(module: types.CodeType) -> Iterator[types.CodeType]:
+    """Give the codes of what the function of a module defines itself: not those of functions inside of that."""
+    for outer in _inner(module):
+        for one in _inner(outer):
             yield one
-            yield from _codes_within(one)
+            if one.co_name.startswith("<generic parameters"):  # def name[T](...), from Python 3.12 on
+                yield from _inner(one)
+
+
+def _inner(code: types.CodeType) -> Iterator[types.CodeType]:
+    return (one for one in code.co_consts if isinstance(one, types.CodeType))
 
 
 def _same(one: types.CodeType, other: types.CodeType) -> bool:

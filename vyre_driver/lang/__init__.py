@@ -9,6 +9,7 @@ Examples
 """
 
 from vyre_driver.lang.decorator import kernel
+from vyre_driver.lang.elementwise import Elementwise, elementwise
 from vyre_driver.lang.frontend.intrinsics import (
     atomic_add,
     atomic_and,
@@ -68,6 +69,7 @@ from vyre_driver.lang.types import (
 
 __all__ = [
     "Const",
+    "Elementwise",
     "Group",
     "In",
     "In1",
@@ -98,6 +100,7 @@ __all__ = [
     "clz",
     "ctz",
     "default_driver",
+    "elementwise",
     "f32",
     "fma",
     "function",

@@ -53,6 +53,10 @@ class Typings:
                 found[spot, name] = shapes[0] if all(shape == shapes[0] for shape in shapes) else None
         return found
 
+    def returned(self) -> list[Shape]:
+        """Return what is known of what the functions return that the kernel itself calls."""
+        return [_shape(values[0]) for (calls, _, name), values in self._found.items() if len(calls) == 1 and name == "returned"]
+
 
 def _shape(value: Value) -> Shape:
     if isinstance(value, Merged):

@@ -112,7 +112,7 @@ def signature_of(function: types.FunctionType, local: Mapping[str, object] | Non
             function=function.__name__,
         )
     positional, keyword = code.co_varnames[: code.co_argcount], code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
-    annotations = _annotations(function, local or {})
+    annotations = annotations_of(function, local or {})
     given = [(name, annotations.get(name)) for name in positional]
     indexes = tuple(name for name, found in given if found is Index)
     groups = [(name, found) for name, found in given if isinstance(found, GroupType)]
@@ -221,10 +221,9 @@ def _refuse(function: types.FunctionType, name: str, problem: str, fix: str) -> 
     return KernelTypeError(problem, fix=fix, frames=frames, parameter=name)
 
 
-def _annotations(function: types.FunctionType, local: Mapping[str, object]) -> dict[str, object]:
-    return {
-        name: _resolved(function, name, found, local) for name, found in function.__annotations__.items() if name != "return"
-    }
+def annotations_of(function: types.FunctionType, local: Mapping[str, object]) -> dict[str, object]:
+    """Return what a function's annotations stand for, by name, with that of ``return``; what is none stays as it is written."""
+    return {name: _resolved(function, name, found, local) for name, found in function.__annotations__.items()}
 
 
 def _resolved(function: types.FunctionType, name: str, found: object, local: Mapping[str, object]) -> object:
@@ -232,6 +231,8 @@ def _resolved(function: types.FunctionType, name: str, found: object, local: Map
         try:
             found = _looked_up(ast.parse(found, mode="eval").body, _names_of(function, local))
         except KeyError as error:
+            if name == "return":  # of which kernels need nothing
+                return found
             raise _refuse(
                 function,
                 name,

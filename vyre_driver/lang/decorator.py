@@ -16,7 +16,7 @@ from vyre_driver.lang.source import texts
 from vyre_driver.lang.source.parameters import signature_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 _CHOICES = {"floats": ("device", "exact", "fast"), "bounds": ("checked", "robust")}
 
@@ -24,7 +24,7 @@ _CHOICES = {"floats": ("device", "exact", "fast"), "bounds": ("checked", "robust
 class KernelDecorator:
     """Makes kernels: :data:`kernel` is the only one. ``@kernel``, or ``@kernel(floats="exact")``."""
 
-    def __call__(
+    def __call__(  # noqa: PLR0913 -- what a kernel is decorated with, by keyword
         self,
         given: Callable[..., None] | None = None,
         /,
@@ -33,6 +33,7 @@ class KernelDecorator:
         over: str | None = None,
         floats: str = "device",
         bounds: str = "checked",
+        tune: Mapping[str, Sequence[bool | int]] | bool | None = None,
     ) -> Kernel | Callable[[Callable[..., None]], Kernel]:
         """Make a kernel of a function, whose parameters say by their annotations what it takes.
 
@@ -53,6 +54,9 @@ class KernelDecorator:
         bounds
             ``"checked"``: accesses out of range give 0 and do nothing; ``"robust"``: they are left to the device's robust
             buffer access.
+        tune
+            What :meth:`Kernel.tune` may choose: values of constants, ``{"BLOCK": [64, 128, 256]}``, of which the constant's
+            default, else the first, is taken as long as nothing is known; or True for the workgroup of a kernel with indices.
 
         Raises
         ------
@@ -61,7 +65,7 @@ class KernelDecorator:
         KernelTypeError
             If a parameter has no annotation or one that is none, or an option is none, or does not fit the parameters.
         """
-        options = {"signature": signature, "over": over, "floats": floats, "bounds": bounds}
+        options = {"signature": signature, "over": over, "floats": floats, "bounds": bounds, "tune": tune}
         local = sys._getframe(1).f_locals  # noqa: SLF001 -- names of string annotations
         if given is None:
             return lambda found: _made(found, options, local)
@@ -129,7 +133,11 @@ def _made(given: Any, options: dict[str, Any], local: Mapping[str, object]) -> K
             raise KernelTypeError(
                 f"{option} of {name!r} is {options[option]!r}", fix=f"give {' or '.join(f'{one!r}' for one in allowed)}"
             )
-    signature = signature_of(given, local)
+    may_be_tuned, signature = None, signature_of(given, local)
+    if options.get("tune") is not None:
+        from vyre_driver.lang.launch.candidates import tunable  # late: of most kernels nothing may be tuned
+
+        may_be_tuned, signature = tunable(options["tune"], signature, name)
     shapes = None
     if options.get("signature") is not None:
         shapes = parsed(options["signature"], signature, name)
@@ -143,6 +151,7 @@ def _made(given: Any, options: dict[str, Any], local: Mapping[str, object]) -> K
         over,
         options.get("floats", "device"),
         options.get("bounds", "checked"),
+        may_be_tuned,
     )
     return Kernel(given, definition)
 

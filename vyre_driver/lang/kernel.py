@@ -20,8 +20,10 @@ from vyre_driver.lang.types import ScalarType
 
 if TYPE_CHECKING:
     import types
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
+    from vyre_driver.autotune.measure.tune import TuningResult
+    from vyre_driver.autotune.search.outcomes import Budget, Progress
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
     from vyre_driver.lang.frontend.translate import TranslatedKernel
@@ -112,6 +114,45 @@ class Kernel:
         """
         found: BoundKernel = self._launcher.bound(self._choices, given, named)
         return found
+
+    def tune(
+        self,
+        /,
+        *given: Any,  # noqa: ANN401 -- as a call
+        seconds: float | None = None,
+        budget: Budget | None = None,
+        tolerance: float = 0.0,
+        replace: bool = True,
+        on_progress: Callable[[Progress], None] | None = None,
+        **named: Any,  # noqa: ANN401 -- as a call
+    ) -> TuningResult:
+        """Measure what the decorator's ``tune`` names on a call, and keep the best as a record, which calls like it use then.
+
+        The arrays are not changed: candidates work on copies, and what they write is compared.
+
+        Parameters
+        ----------
+        given, named
+            As a call's. Constants that are given are not tuned.
+        seconds, budget
+            How long to search, in all or in detail; one of them, or neither.
+        tolerance
+            How far what two candidates write may be apart, relative to the largest magnitude in it.
+        replace, on_progress
+            As :func:`vyre_driver.autotune.measure.tune.tune`.
+
+        Raises
+        ------
+        InvalidInput
+            If the call does not fit, or nothing is left to tune.
+        TuningFailed
+            As ``Driver.tune``.
+        """
+        from vyre_driver.autotune.measure.calls import budget_of  # late: most processes tune nothing
+        from vyre_driver.lang.launch.tuning import tune_call
+
+        how = {"budget": budget_of(seconds, budget), "replace": replace, "on_progress": on_progress}
+        return tune_call(self._launcher, self._choices, given, named, tolerance=tolerance, **how)
 
     def on(self, driver: Driver) -> Kernel:
         """Return this kernel on a driver, instead of that of its buffers or the default one."""

@@ -161,7 +161,7 @@ def _leading(t: Translation, signature: KernelSignature, specialization: Special
             at_hand: Expr = Var(t.draft.fresh(name)) if specialization.strides else InvocationId(axis)
             t.indexes[name] = at_hand
             names[name] = Number(i32, at_hand, 0, MAX_EXTENT - 1)
-        return _WORKGROUPS[axes]
+        return specialization.workgroup or _WORKGROUPS[axes]
     name, group = signature.group
     constants = dict(specialization.constants)
     sizes = tuple(int(constants[size]) if isinstance(size, str) else size for size in group.sizes)

@@ -19,16 +19,19 @@ from vyre_driver.lang.launch.launch import ArgumentPlaces, Launch
 from vyre_driver.lang.launch.scalars import checked
 from vyre_driver.lang.source.parameters import Specialization
 from vyre_driver.lang.types import ScalarType, bool_
+from vyre_driver.target.config import ProgramConfig
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from vyre_driver.autotune.search.space import Candidate
     from vyre_driver.driver import Driver
     from vyre_driver.lang.frontend.translate import TranslatedKernel
     from vyre_driver.lang.launch.arguments import Given
     from vyre_driver.lang.launch.arrays import GivenArray
+    from vyre_driver.lang.launch.candidates import Tunable
     from vyre_driver.lang.launch.choices import Choices
     from vyre_driver.lang.launch.extents import Reach
     from vyre_driver.lang.launch.signatures import ShapeSignature
@@ -51,6 +54,22 @@ class Definition(NamedTuple):
     over: tuple[str, ...] = ()
     floats: str = "device"
     bounds: str = "checked"
+    tunable: Tunable | None = None
+
+
+class Prepared(NamedTuple):
+    """A call that fits: its program, its grid and numbers, and the arrays that it leaves out or that have no elements.
+
+    ``grid`` is None where it goes over nothing; ``size`` is what stands for the call in a tuning record.
+    """
+
+    translated: TranslatedKernel
+    grid: tuple[int, int, int] | None
+    fixed: dict[str, int]
+    left_out: dict[str, tuple[int, ...]]
+    elements: dict[str, ScalarType]
+    empty: frozenset[str]
+    size: tuple[int, ...]
 
 
 class Launcher:
@@ -58,7 +77,7 @@ class Launcher:
 
     def __init__(self, definition: Definition) -> None:
         """Have launched nothing."""
-        self._definition = definition
+        self.definition = definition
         self._by_driver: dict[weakref.ref[Driver], dict[object, Launch]] = {}
         self._compiled: dict[weakref.ref[Driver], dict[int, tuple[TranslatedKernel, CompiledKernel]]] = {}
 
@@ -70,9 +89,9 @@ class Launcher:
         InvalidInput
             If something does not fit.
         """
-        signature = self._definition.signature
-        one, arrays, numbers = self._matched(choices, given, named)
-        launch = self.launch_of(choices, one, arrays)
+        signature = self.definition.signature
+        one, arrays, numbers = self.matched(choices, given, named)
+        launch = self.launch_of(choices, one, arrays, numbers)
         found = launch.run(signature, arrays, numbers, one.options)
         by_name = dict(zip([each.name for each in signature.parameters], one.values, strict=True))
         written = [each.name for each in signature.arrays if each.type.access.writes]  # type: ignore[union-attr] # arrays
@@ -81,8 +100,8 @@ class Launcher:
 
     def bound(self, choices: Choices, given: tuple[object, ...], named: dict[str, object]) -> Any:  # noqa: ANN401 -- a BoundKernel
         """Bind a kernel to buffers and numbers; raises InvalidInput as ``call``, or where something is no buffer."""
-        name, signature = self._definition.name, self._definition.signature
-        one, arrays, numbers = self._matched(choices, given, named)
+        name, signature = self.definition.name, self.definition.signature
+        one, arrays, numbers = self.matched(choices, given, named)
         for each, array in arrays.items():
             if not isinstance(array, Buffer):
                 raise InvalidInput(
@@ -94,17 +113,17 @@ class Launcher:
             raise InvalidInput(
                 f"{name} is bound with the option {next(iter(one.options))!r}", fix="give it to run() or to a call"
             )
-        launch = self.launch_of(choices, one, arrays)
+        launch = self.launch_of(choices, one, arrays, numbers)
         if launch.compiled is None:
             raise InvalidInput(f"{name} is bound to go over nothing", fix="bind buffers that have elements")
         buffers: list[Any] = [launch.stand_ins.get(each.name, arrays[each.name]) for each in signature.arrays]
         return launch.compiled.bind(*buffers, push_constants={**launch.fixed, **numbers}, **launch.grid)
 
-    def _matched(
+    def matched(
         self, choices: Choices, given: tuple[object, ...], named: dict[str, object]
     ) -> tuple[Given, Arrays, dict[str, bool | int | float]]:
         """Return a call as it was given, its arrays, and its numbers."""
-        name, signature = self._definition.name, self._definition.signature
+        name, signature = self.definition.name, self.definition.signature
         one = matched(name, signature, given, named)
         both = list(zip(signature.parameters, one.values, strict=True))
         arrays = {each.name: read_array(name, each, value) for each, value in both if each in signature.arrays}
@@ -114,9 +133,9 @@ class Launcher:
         }
         return one, arrays, numbers
 
-    def launch_of(self, choices: Choices, given: Given, arrays: Arrays) -> Launch:
+    def launch_of(self, choices: Choices, given: Given, arrays: Arrays, numbers: Mapping[str, object]) -> Launch:
         """Return the launch of a call's form, made now if there is none."""
-        driver = self._driver_of(choices, arrays)
+        driver = self.driver_of(choices, arrays)
         constants = {**dict(choices.constants), **given.constants}
         key = (
             tuple([None if one is None else (isinstance(one, Buffer), one.dtype, one.shape) for one in arrays.values()]),
@@ -129,8 +148,8 @@ class Launcher:
         launch = kept.get(key)
         if launch is not None and launch.changed() is None:
             return launch
-        launch = self._made(driver, choices, constants, arrays)
-        with self._definition.programs.lock:
+        launch = self._made(driver, choices, constants, arrays, numbers)
+        with self.definition.programs.lock:
             kept = self._by_driver.setdefault(weakref.ref(driver, self._by_driver.pop), {})
             kept.pop(key, None)
             kept[key] = launch
@@ -138,9 +157,9 @@ class Launcher:
                 del kept[next(iter(kept))]
         return launch
 
-    def _driver_of(self, choices: Choices, arrays: Arrays) -> Driver:
+    def driver_of(self, choices: Choices, arrays: Arrays) -> Driver:
         """Return the driver of a call: that of its buffers, the one that was chosen, or the default."""
-        name = self._definition.name
+        name = self.definition.name
         driver, first = choices.driver, None
         for each, one in arrays.items():
             if not isinstance(one, Buffer):
@@ -161,19 +180,62 @@ class Launcher:
             driver, first = found, each
         return DEFAULT.get() if driver is None else driver
 
-    def _made(self, driver: Driver, choices: Choices, given: Mapping[str, object], arrays: Arrays) -> Launch:
-        """Check the arrays of a call, and compile the program for them."""
-        definition = self._definition
-        name, signature = definition.name, definition.signature
+    def _made(
+        self, driver: Driver, choices: Choices, given: Mapping[str, object], arrays: Arrays, numbers: Mapping[str, object]
+    ) -> Launch:
+        """Check the arrays of a call, and compile the program for them, with the best constants that are known."""
+        definition = self.definition
+        candidate = None
+        if definition.tunable is not None:
+            from vyre_driver.lang.launch.tuning import CallAtHand, best_known  # late: of most kernels nothing may be tuned
+
+            candidate = best_known(CallAtHand(self, driver, choices, given, arrays, numbers))
+        found = self.prepared_for(driver, choices, given, arrays, candidate)
+        launch = Launch(
+            None if found.grid is None else self.compiled(driver, found.translated),
+            driver.context.device,
+            found.translated.captured.changed,
+            {"workgroups": found.grid},
+            found.fixed,
+            found.left_out,
+            found.elements,
+            {each: _stand_in(driver, found.elements[each], arrays) for each in found.empty},
+        )
+        if not found.empty and not launch.bools(arrays) and launch.compiled is not None:
+            _make_plain(launch, definition.signature, arrays)
+        return launch
+
+    def prepared_for(
+        self,
+        driver: Driver,
+        choices: Choices,
+        given: Mapping[str, object],
+        arrays: Arrays,
+        candidate: Candidate | None = None,
+    ) -> Prepared:
+        """Check the arrays of a call, and translate the kernel for them, with what a candidate says of its constants.
+
+        Raises
+        ------
+        InvalidInput
+            If something does not fit.
+        """
+        definition = self.definition
+        name, signature, tunable = definition.name, definition.signature, definition.tunable
         types = types_of(name, signature, dict(choices.types), arrays)
         elements = {one.name: _scalar(one.type.element, types) for one in signature.arrays}  # type: ignore[union-attr] # arrays
         check_types(name, signature.arrays, arrays, elements)
         shapes = self._shapes(arrays)
         sizes = definition.shapes.sizes(name, shapes) if definition.shapes is not None else {}
         over = self._extent(choices, shapes, sizes)
-        is_over = over is not None and signature.group is None
-        constants = constants_of(name, signature, given)
-        specialization = Specialization(constants, tuple(types.items()), is_over=is_over)
+        chosen = {} if candidate is None or tunable is None else tunable.chosen(candidate)
+        workgroup = candidate.workgroup_size if candidate is not None and tunable is not None and tunable.workgroup else None
+        specialization = Specialization(
+            constants_of(name, signature, {**chosen, **given}),
+            tuple(types.items()),
+            is_over=over is not None and signature.group is None,
+            workgroup=workgroup,
+        )
         specialization, reach = self._reaching(driver, specialization, arrays, over, choices.groups)
         translated = definition.programs.get(specialization)
         named = None if definition.shapes is None else (definition.shapes, sizes)
@@ -183,19 +245,10 @@ class Launcher:
         if empty:
             translated = definition.programs.get(replace(specialization, counted=empty))
         x, y, z = (*reversed(reach.groups), 1, 1)[:3]
-        launch = Launch(
-            None if 0 in reach.groups else self.compiled(driver, translated),
-            driver.context.device,
-            translated.captured.changed,
-            {"workgroups": (x, y, z)},
-            pushed_numbers(signature, translated, shapes, reach),
-            left_out,
-            elements,
-            {each: _stand_in(driver, elements[each], arrays) for each in empty},
-        )
-        if not empty and not launch.bools(arrays) and launch.compiled is not None:
-            _make_plain(launch, signature, arrays)
-        return launch
+        fixed = pushed_numbers(signature, translated, shapes, reach)
+        size = tuple(sizes.values()) or reach.extent or tuple(length for shape in shapes.values() for length in shape)
+        grid = None if 0 in reach.groups else (x, y, z)
+        return Prepared(translated, grid, fixed, left_out, elements, empty, size)
 
     def _reaching(
         self,
@@ -206,7 +259,7 @@ class Launcher:
         groups: tuple[int, ...] | None,
     ) -> tuple[Specialization, Reach]:
         """Return how far a call goes, and what its program is made for: several turns where the device's grid is too small."""
-        definition = self._definition
+        definition = self.definition
         translated = definition.programs.get(specialization)
         shapes = self._shapes(arrays)
         check_shapes(definition.name, translated.ranks, shapes)
@@ -218,7 +271,7 @@ class Launcher:
 
     def _shapes(self, arrays: Arrays) -> dict[str, tuple[int, ...]]:
         """Return the shapes of the arrays that a call gives, as the kernel uses them."""
-        named = self._definition.shapes
+        named = self.definition.shapes
         found = {each: tuple(one.shape) for each, one in arrays.items() if one is not None}
         return found if named is None else {each: named.lengths_of(each, shape) for each, shape in found.items()}
 
@@ -226,7 +279,7 @@ class Launcher:
         self, choices: Choices, shapes: Mapping[str, tuple[int, ...]], sizes: Mapping[str, int]
     ) -> tuple[int, ...] | None:
         """Return what a call goes over if that is said: by ``.over`` or ``.groups``, else by the decorator."""
-        definition = self._definition
+        definition = self.definition
         if choices.over is not None or choices.groups is not None or not definition.over:
             return choices.over
         if definition.over[0] in shapes:
@@ -239,17 +292,24 @@ class Launcher:
             )
         return tuple(sizes[axis] for axis in definition.over)
 
+    @property
+    def config(self) -> ProgramConfig:
+        """What its programs are compiled with."""
+        return ProgramConfig(floats=self.definition.floats, bounds=self.definition.bounds)
+
+    def forget(self, driver: Driver) -> None:
+        """Make the launches of a driver anew when they are needed: another candidate may be the best now."""
+        with self.definition.programs.lock:
+            self._by_driver.pop(weakref.ref(driver), None)
+
     def compiled(self, driver: Driver, translated: TranslatedKernel) -> CompiledKernel:
         """Return a program compiled for a driver; raises as ``Driver.compile``."""
-        with self._definition.programs.lock:
+        with self.definition.programs.lock:
             kept = self._compiled.setdefault(weakref.ref(driver, self._compiled.pop), {})
             found = kept.get(id(translated))
             if found is None:
-                from vyre_driver.target.config import ProgramConfig  # late: most processes compile nothing
-
-                config = ProgramConfig(floats=self._definition.floats, bounds=self._definition.bounds)
                 try:
-                    compiled = driver.compile(translated.program, config=config)
+                    compiled = driver.compile(translated.program, config=self.config)
                 except LimitExceeded as error:
                     raise self._over_limit(translated, error) from error
                 found = kept[id(translated)] = translated, compiled
@@ -261,7 +321,7 @@ class Launcher:
             return error
         count = len(translated.scalars)
         return LimitExceeded(
-            f"{self._definition.name} has {count} numbers, lengths that it needs among them: {error.problem}",
+            f"{self.definition.name} has {count} numbers, lengths that it needs among them: {error.problem}",
             fix="pass some of them together in an array",
             **error.context,
         )

@@ -75,7 +75,8 @@ class Specialization:
 
     ``is_over`` says that each call gives how far the indices go, which is no further than any array that they are used on.
     With ``strides`` each invocation takes several indices, for what is larger than a device's grid. ``counted`` are arrays
-    whose length each call gives: those that are empty, of which no buffer can be made.
+    whose length each call gives: those that are empty, of which no buffer can be made. ``workgroup`` is the size of an Index
+    kernel's, along x, y and z; None is the one that all have.
     """
 
     constants: tuple[tuple[str, bool | int | float], ...] = ()
@@ -84,6 +85,7 @@ class Specialization:
     is_over: bool = False
     strides: bool = False
     counted: frozenset[str] = frozenset()
+    workgroup: tuple[int, int, int] | None = None
 
     def element(self, array: ArrayType) -> ScalarType:
         """Return the type of an array's elements."""
@@ -249,7 +251,8 @@ def _resolved(function: types.FunctionType, name: str, found: object, local: Map
 def _names_of(function: types.FunctionType, local: Mapping[str, object]) -> dict[str, object]:
     closure = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     cells = {name: cell.cell_contents for name, cell in closure.items() if cell != type(cell)()}
-    constants = {name: name for name in (function.__kwdefaults__ or {})}
+    code = function.__code__
+    constants = {name: name for name in code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]}
     variables = {one.__name__: one for one in getattr(function, "__type_params__", ())}  # def name[T](...)
     return {**vars(sys.modules["builtins"]), **function.__globals__, **local, **cells, **variables, **constants}
 

@@ -1,0 +1,229 @@
+"""The candidates of a kernel on a call: which is known as the best, and how they are measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from blake3 import blake3
+
+from vyre_driver.autotune.measure.definition import KernelDefinition, Operand, Plan, Step
+from vyre_driver.autotune.target import TuningTarget
+from vyre_driver.binding.plan import BindingPlan
+from vyre_driver.errors import InvalidInput
+from vyre_driver.identity.keys import layout_digest, program_digest
+from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.lang.types import bool_
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from vyre_driver.autotune.measure.definition import Call, DeviceFacts, Size
+    from vyre_driver.autotune.measure.tune import TuningResult
+    from vyre_driver.autotune.search.space import Candidate, TuningSpace
+    from vyre_driver.driver import Driver
+    from vyre_driver.lang.launch.choices import Choices
+    from vyre_driver.lang.launch.launcher import Arrays, Launcher, Prepared
+    from vyre_driver.spirv.module import SpirvModule
+
+    Workgroup = tuple[int, int, int]
+
+
+class CallAtHand(NamedTuple):
+    """A call of a kernel on a driver: its constants, arrays and numbers by name, as they are checked."""
+
+    launcher: Launcher
+    driver: Driver
+    choices: Choices
+    constants: Mapping[str, object]
+    arrays: Arrays
+    numbers: Mapping[str, object]
+
+    def prepared(self, candidate: Candidate) -> Prepared:
+        """Return the call with a candidate; raises InvalidInput if it does not fit."""
+        return self.launcher.prepared_for(self.driver, self.choices, self.constants, self.arrays, candidate)
+
+
+@dataclass(frozen=True)
+class CandidatesOfCall(KernelDefinition):
+    """A kernel on the arrays and numbers of a call, with any of its candidates; what it writes is compared between them."""
+
+    of: CallAtHand
+    at: TuningTarget
+    call_size: Size
+    tolerated: float = 0.0
+    read: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:  # type: ignore[override] # of the target
+        """The kernel's."""
+        return self.at.kernel
+
+    @property
+    def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # of the kernel
+        """The arrays that it reads."""
+        signature = self.of.launcher.definition.signature
+        return tuple(one.name for one in signature.arrays if one.type.access.reads)  # type: ignore[union-attr] # arrays
+
+    @property
+    def sizes(self) -> tuple[Size, ...]:  # type: ignore[override] # of the call
+        """That of the call."""
+        return (self.call_size,)
+
+    def modules(self, _device: DeviceFacts) -> tuple[SpirvModule, ...]:
+        """Return none: programs are lowered when they are compiled."""
+        return ()
+
+    def space(self, _device: DeviceFacts) -> TuningSpace:
+        """Return what the call leaves open."""
+        return self.at.space
+
+    def target(self, _device: DeviceFacts) -> TuningTarget:
+        """Return what was given."""
+        return self.at
+
+    def size(self, _operands: Mapping[str, Operand], _parameters: Mapping[str, Any]) -> Size:
+        """Return that of the call."""
+        return self.call_size
+
+    def plan(self, call: Call) -> Plan:
+        """Return the one dispatch; what is read and written keeps its name."""
+        launcher, signature = self.of.launcher, self.of.launcher.definition.signature
+        found = self.of.prepared(call.candidate)
+        push = {**found.fixed, **self.of.numbers}
+        buffers = tuple(one.name for one in signature.arrays)
+        step = Step(found.translated.program, buffers, found.grid, {}, push, launcher.config)
+        written = [one.name for one in signature.arrays if one.type.access.writes]  # type: ignore[union-attr] # arrays
+        return Plan((step,), {name: _operand(found, self.of.arrays, name) for name in written})
+
+    def example(self, _size: Size, _seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
+        """Return the arrays of the call: what is resident is read, and never written."""
+        for name in self.inputs:
+            if name not in self.read:
+                given = self.of.arrays[name]
+                array = given.read() if isinstance(given, Buffer) else np.asarray(given)
+                self.read[name] = array.astype(np.uint32) if array.dtype == np.bool_ else array
+        return tuple(self.read[name] for name in self.inputs), {}
+
+    def expected(self, *_arrays: NDArray[Any], **_: object) -> None:
+        """Return None: nobody knows it."""
+
+    def tolerance(self, _size: Size) -> float:
+        """Return what was given."""
+        return self.tolerated
+
+    def moved_bytes(self, _size: Size) -> int:
+        """Return the bytes of what is read."""
+        return sum(one.nbytes for one in self.of.arrays.values() if one is not None)
+
+
+def _operand(found: Prepared, arrays: Arrays, name: str) -> Operand:
+    given, element = arrays[name], found.elements[name]
+    shape = found.left_out[name] if given is None else given.shape
+    return Operand(tuple(shape), np.dtype(np.uint32) if element is bool_ else element.dtype)
+
+
+def best_known(call: CallAtHand) -> Candidate | None:
+    """Return the candidate that the records know as the best for a call, None if they know none or all constants are given.
+
+    Nor is one taken where the call says how many workgroups there are: how far these go depends on their size. A kernel that
+    has no record is tuned first where VYRE_AUTOTUNE says so; what goes wrong with that is a warning.
+    """
+    tunable, records = call.launcher.definition.tunable, call.driver.tuning
+    if tunable is None or call.choices.groups is not None or records.is_idle:
+        return None
+    space = tunable.space(call.constants)
+    if not space.axes:
+        return None
+    target, size = _target(call, space)
+    if not any(one is not None and 0 in one.shape for one in call.arrays.values()) and records.claim(target, _size_class(size)):
+        from vyre_driver.autotune.measure import tune as measure  # late: most processes tune nothing
+        from vyre_driver.autotune.measure.tuned import TunedKernel
+
+        with measure.warned():
+            tuned = TunedKernel(call.driver, CandidatesOfCall(call, target, size))
+            try:
+                measure.tune_unasked(tuned, size)
+            finally:
+                tuned.close()
+    return target.known(records, _size_class(size))
+
+
+def tune_call(
+    launcher: Launcher,
+    choices: Choices,
+    given: tuple[object, ...],
+    named: dict[str, Any],
+    *,
+    tolerance: float,
+    **how: Any,  # noqa: ANN401 -- as tune
+) -> TuningResult:
+    """Measure the candidates of a kernel on a call, and keep the best; ``how`` is ``budget``, ``replace`` and ``on_progress``.
+
+    Raises
+    ------
+    InvalidInput
+        If the call does not fit, or nothing is left to tune.
+    TuningFailed
+        As :func:`vyre_driver.autotune.measure.tune.tune`.
+    """
+    from vyre_driver.autotune.measure.tune import tune  # late: most processes tune nothing
+    from vyre_driver.autotune.measure.tuned import TunedKernel
+
+    definition = launcher.definition
+    one, arrays, numbers = launcher.matched(choices, given, named)
+    if one.options:
+        raise InvalidInput(f"{definition.name} is tuned with the option {next(iter(one.options))!r}", fix="leave it out")
+    if definition.tunable is None:
+        raise InvalidInput(
+            f"{definition.name} says nothing of what may be tuned",
+            fix='decorate it with @kernel(tune=True), or tune={"BLOCK": [64, 128, 256]}',
+        )
+    if choices.groups is not None:
+        raise InvalidInput(
+            f"{definition.name} is tuned with .groups{choices.groups}, and how far these go may depend on what is tuned",
+            fix="say how far it goes with .over(...), or by over= of the decorator",
+        )
+    call = CallAtHand(
+        launcher,
+        launcher.driver_of(choices, arrays),
+        choices,
+        {**dict(choices.constants), **one.constants},
+        arrays,
+        numbers,
+    )
+    space = definition.tunable.space(call.constants)
+    if not space.axes:
+        raise InvalidInput(
+            f"every constant of {definition.name} that may be tuned is given", fix="leave some out of the call and of with_"
+        )
+    target, size = _target(call, space)
+    kernel = CandidatesOfCall(call, target, size, tolerance)
+    inputs, _ = kernel.example(size, 0)
+    tuned = TunedKernel(call.driver, kernel)
+    try:
+        return tune(tuned, arrays=inputs, **how)
+    finally:
+        tuned.close()
+        launcher.forget(call.driver)
+
+
+def _size_class(size: Size) -> Size:
+    return KernelDefinition.size_class(None, size)  # type: ignore[arg-type] # of any definition
+
+
+def _target(call: CallAtHand, space: TuningSpace) -> tuple[TuningTarget, Size]:
+    """Return what a record is for, and the size of the call.
+
+    The code is the program of the defaults: what other values make of the function differs only where it looks at them, and
+    then a record may be worth less than it was, no more.
+    """
+    found, launcher = call.prepared(space.preferred), call.launcher
+    program = found.translated.program
+    modes = f"{launcher.config.floats} {launcher.config.bounds}"
+    code = blake3(program_digest(program) + modes.encode()).digest()
+    layout = layout_digest(BindingPlan.build(program))
+    return TuningTarget(launcher.definition.name, code, layout, space, call.driver.device), found.size

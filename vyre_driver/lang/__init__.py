@@ -41,6 +41,8 @@ from vyre_driver.lang.frontend.intrinsics import (
 from vyre_driver.lang.function import function
 from vyre_driver.lang.kernel import Kernel
 from vyre_driver.lang.launch.default_driver import default_driver
+from vyre_driver.lang.reductions import Reduction, reduction
+from vyre_driver.lang.scans import Scan, scan
 from vyre_driver.lang.types import (
     Const,
     Group,
@@ -85,6 +87,8 @@ __all__ = [
     "Out1",
     "Out2",
     "Out3",
+    "Reduction",
+    "Scan",
     "atomic_add",
     "atomic_and",
     "atomic_cas",
@@ -110,10 +114,12 @@ __all__ = [
     "kernel",
     "lane",
     "popcount",
+    "reduction",
     "rem",
     "rotl",
     "rotr",
     "rsqrt",
+    "scan",
     "select",
     "shuffle",
     "shuffle_xor",

@@ -1,0 +1,205 @@
+"""Reductions and scans of functions, against numpy."""
+
+from __future__ import annotations
+
+import math
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from vyre_driver.errors import InvalidInput, KernelTypeError
+from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.lang import f32, i32, reduction, scan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from vyre_driver import Driver
+
+pytestmark = pytest.mark.device
+
+total = reduction(lambda a, b: a + b, zero=0)
+norm = reduction(map=lambda x: x * x, combine=lambda a, b: a + b, zero=0.0, finish=sqrt)
+top = reduction(max, zero=-math.inf)
+running = scan(lambda a, b: a + b)
+latest = scan(lambda a, b: b if b != 0 else a)  # not the same the other way round
+
+
+@reduction(zero=1)
+def min(a, b):  # noqa: A001, ANN001, ANN201 -- a name that the kernel's own text has too
+    return a * b
+
+
+COUNTS = [0, 1, 2, 63, 255, 256, 257, 4095, 4096, 4097, 70_000, 1_300_001]
+SHAPES = [
+    (70, 300),
+    (3, 5000, 2),
+    (2, 1, 70),
+    (1000, 3),
+    (4, 9000),
+    (0, 5),
+    (5, 0),
+    (70_000, 2),
+    (2, 100, 400),
+    (70_000, 5),
+    (40, 4100),
+]
+
+
+def whole(*shape: int) -> NDArray[np.int32]:
+    return np.random.default_rng(len(shape)).integers(-(2**31), 2**31, shape, np.int32)
+
+
+def some(*shape: int) -> NDArray[np.float32]:
+    return np.random.default_rng(len(shape)).random(shape, np.float32)
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_whole_numbers_are_numpys_bit_for_bit(opened: Driver, count: int) -> None:
+    for x in (whole(count), whole(count).view(np.uint32)):
+        found = total.on(opened)(x)
+        assert (found, found.dtype) == (x.sum(dtype=x.dtype), x.dtype)
+        np.testing.assert_array_equal(running.on(opened)(x), np.cumsum(x, dtype=x.dtype))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_each_axis_is_gone_along(opened: Driver, shape: tuple[int, ...]) -> None:
+    x = whole(*shape)
+    for axis in range(-len(shape), len(shape)):
+        np.testing.assert_array_equal(total.on(opened)(x, axis=axis), x.sum(axis, dtype=np.int32))
+        np.testing.assert_array_equal(running.on(opened)(x, axis=axis), np.cumsum(x, axis, dtype=np.int32))
+    assert total.on(opened)(x) == x.sum(dtype=np.int32)
+
+
+def test_nothing_gives_zero_and_one_element_itself(opened: Driver) -> None:
+    nothing = np.zeros(0, np.float32)
+    assert total.on(opened)(nothing) == 0
+    assert norm.on(opened)(nothing) == 0
+    assert top.on(opened)(nothing) == -math.inf
+    assert min.on(opened)(np.zeros((0, 3), np.int32), axis=0).tolist() == [1, 1, 1]
+    assert total.on(opened)(np.array(7, np.int32)) == 7
+    assert running.on(opened)(nothing).shape == (0,)
+
+
+def test_floats_are_near_the_exact_sum_and_the_same_each_time(opened: Driver) -> None:
+    x = some(300_000)
+    found = [total.on(opened)(x) for _ in range(3)]
+    assert len({one.tobytes() for one in found}) == 1
+    # 16 or so additions a lane and two trees of 8, each of which rounds once
+    assert abs(float(found[0]) - math.fsum(x)) <= 40 * 2.0**-24 * math.fsum(x)
+    assert abs(float(norm.on(opened)(x)) - math.sqrt(math.fsum(x.astype(np.float64) ** 2))) <= 1e-4
+    assert top.on(opened)(x) == x.max()
+    np.testing.assert_array_equal(top.on(opened)(some(40, 50, 6), axis=1), some(40, 50, 6).max(1))
+    np.testing.assert_allclose(running.on(opened)(x), np.cumsum(x.astype(np.float64)), rtol=1e-5)
+
+
+def test_the_order_of_elements_is_kept_by_a_scan(opened: Driver) -> None:
+    x = np.where(np.arange(100_000) % 777 == 0, np.arange(100_000), 0).astype(np.int32)
+    np.testing.assert_array_equal(latest.on(opened)(x), np.maximum.accumulate(x))
+
+
+def test_buffers_stay_on_the_device(opened: Driver) -> None:
+    x = whole(6, 5000)
+    here = opened.buffer(x)
+    for found, expected in (
+        (total(here), x.sum(dtype=np.int32)),
+        (total(here, axis=0), x.sum(0, dtype=np.int32)),
+        (running(here), np.cumsum(x, -1, dtype=np.int32)),
+    ):
+        assert isinstance(found, Buffer)
+        assert found.shape == expected.shape
+        np.testing.assert_array_equal(found.read(), expected)
+    np.testing.assert_array_equal(here.read(), x)
+
+
+def test_types_follow_the_functions(opened: Driver) -> None:
+    counted = reduction(map=lambda x: i32(x > 0.5), combine=lambda a, b: a + b, zero=0, finish=lambda n: f32(n) / 2.0)
+    x = some(5000)
+    found = counted.on(opened)(x)
+    assert (found, found.dtype) == (np.count_nonzero(x > 0.5) / 2, np.float32)
+    octets = np.arange(500).astype(np.uint8)
+    assert total.on(opened)(octets) == octets.sum()
+    assert running.on(opened)(octets).dtype == np.int32
+    views = whole(60, 70)[::2, ::-3]
+    np.testing.assert_array_equal(total.on(opened)(views, axis=0), views.sum(0, dtype=np.int32))
+
+
+def test_what_a_function_takes_from_outside_may_change(opened: Driver) -> None:
+    least = 0
+    above = reduction(map=lambda x: x if x > least else 0, combine=lambda a, b: a + b, zero=0)
+    x = np.arange(10, dtype=np.int32)
+    assert above.on(opened)(x) == 45
+    least = 7
+    assert above.on(opened)(x) == 17
+
+
+def test_more_rows_than_workgroups_go_round(opened: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vyre_driver.lang.reductions.MOST_GROUPS", 7)
+    monkeypatch.setattr("vyre_driver.lang.scans.MOST_GROUPS", 7)
+    x = whole(30, 700)
+    np.testing.assert_array_equal(total.on(opened)(x, axis=1), x.sum(1, dtype=np.int32))
+    np.testing.assert_array_equal(running.on(opened)(x), np.cumsum(x, 1, dtype=np.int32))
+
+
+def test_they_show_what_they_are() -> None:
+    assert repr(min) == "<vyre_driver.lang.Reduction min_, zero 1>"
+    assert repr(total) == "<vyre_driver.lang.Reduction reduction, zero 0>"
+    assert repr(running) == "<vyre_driver.lang.Scan scan>"
+
+
+REFUSED: dict[str, tuple[Callable[[Driver], Any], type[Exception], str]] = {
+    "no function": (
+        lambda _: reduction(3, zero=0),
+        KernelTypeError,
+        "combine of a reduction is of type int. Fix: give a function.",
+    ),
+    "no map": (
+        lambda _: reduction(lambda a, b: a + b, map="x", zero=0),
+        KernelTypeError,
+        "map of a reduction is of type str. Fix: give a function.",
+    ),
+    "no zero": (
+        lambda _: reduction(lambda a, b: a + b, zero=None),
+        KernelTypeError,
+        "zero of a reduction is of type NoneType. Fix: give a number.",
+    ),
+    "no scan": (lambda _: scan(None), KernelTypeError, "combine of a scan is of type NoneType. Fix: give a function."),
+    "another type": (
+        lambda driver: reduction(lambda a, b: (a + b) * 0.5, zero=0).on(driver)(whole(3)),
+        KernelTypeError,
+        "combine of reduction makes f32 of two i32. Fix: let it return i32, or give it f32 by map.",
+    ),
+    "a zero between": (
+        lambda driver: reduction(lambda a, b: a + b, zero=0.5).on(driver)(whole(3)),
+        KernelTypeError,
+        "zero of reduction is 0.5, and it combines i32. Fix: give a whole number.",
+    ),
+    "no axis": (
+        lambda driver: total.on(driver)(whole(3, 4), axis=2),
+        InvalidInput,
+        "axis of reduction is 2, and x has 2 axes. Fix: give -2 to 1, or None.",
+    ),
+    "no array": (lambda driver: total.on(driver)(None), InvalidInput, "x of reduction is None. Fix: give an array."),
+    "complex numbers": (
+        lambda driver: total.on(driver)(np.zeros(3, np.complex64)),
+        InvalidInput,
+        "x of reduction is complex64, which kernels do not compute with. Fix: pass float32, int32 or uint32.",
+    ),
+    "all of a scan": (
+        lambda driver: running.on(driver)(whole(3, 4), axis=None),
+        InvalidInput,
+        "axis of scan is None. Fix: give x.reshape(-1).",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", REFUSED)
+def test_what_does_not_fit_is_refused(opened: Driver, which: str) -> None:
+    call, kind, message = REFUSED[which]
+    with pytest.raises(kind) as refused:
+        call(opened)
+    assert str(refused.value) == message

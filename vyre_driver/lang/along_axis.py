@@ -1,0 +1,139 @@
+"""What reductions and scans have in common: the array of a call seen as rows of columns along an axis, and types."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vyre_driver.checks import integer_within
+from vyre_driver.errors import InvalidInput, KernelTypeError
+from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.lang.decorator import kernel
+from vyre_driver.lang.frontend.translation import MAX_EXTENT
+from vyre_driver.lang.launch.arrays import read_array
+from vyre_driver.lang.launch.default_driver import DEFAULT
+from vyre_driver.lang.source.parameters import Parameter
+from vyre_driver.lang.types import BY_DTYPE, Access, ArrayType, ScalarType, f32
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from vyre_driver.driver import Driver
+
+BLOCK = 256
+"""Invocations of the workgroups, the same on every device: so is the order in which elements are combined."""
+MOST_GROUPS = 32_768
+"""Workgroups of a dispatch; what is more goes round. Every device has 65,535."""
+
+LONGEST_LOOP = 16_384
+"""Turns of a loop over elements: LLVMpipe ends one after 65,535."""
+_TAKEN = {"combine", "element", "finish", "g", "held", "i", "i32", "map_", "out", "result", "totals", "u32", "x", "zero"}
+
+
+class AlongAxis(NamedTuple):
+    """An array as ``rows`` times ``length`` times ``columns`` elements, of which each ``length`` belong together."""
+
+    flat: NDArray[Any] | Buffer
+    element: ScalarType
+    shape: tuple[int, ...]
+    axis: int | None
+    rows: int
+    length: int
+    columns: int
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """The shape without the axis; of no axes where the whole array is meant."""
+        return () if self.axis is None else self.shape[: self.axis] + self.shape[self.axis + 1 :]
+
+
+def along_axis(name: str, given: object, axis: object) -> AlongAxis:
+    """Return an array as it is gone through along an axis, all of it where that is None.
+
+    Raises
+    ------
+    InvalidInput
+        If it is no array of a type that kernels know, has no such axis, or is too large.
+    """
+    found = read_array(name, Parameter("x", ArrayType(Access.IN, f32)), given)
+    if found is None:
+        raise InvalidInput(f"x of {name} is None", fix="give an array", parameter="x")
+    element = BY_DTYPE.get(found.dtype)
+    if element is None:
+        raise InvalidInput(
+            f"x of {name} is {found.dtype}, which kernels do not compute with",
+            fix="pass float32, int32 or uint32",
+            parameter="x",
+        )
+    shape = tuple(found.shape)
+    size = math.prod(shape)
+    if size > MAX_EXTENT:
+        raise InvalidInput(
+            f"x of {name} has {size:,} elements, and {MAX_EXTENT:,} are the most", fix="pass parts of it, one after the other"
+        )
+    if axis is None:
+        return AlongAxis(found.reshape(-1), element, shape, None, 1, size, 1)
+    place = integer_within(axis, -len(shape), len(shape) - 1)
+    if place is None:
+        raise InvalidInput(
+            f"axis of {name} is {axis!r}, and x has {len(shape)} axes",
+            fix=f"give {-len(shape)} to {len(shape) - 1}, or None" if shape else "give None",
+            axis=axis,
+        )
+    place %= len(shape)
+    rows, columns = math.prod(shape[:place]), math.prod(shape[place + 1 :])
+    return AlongAxis(found.reshape(-1), element, shape, place, rows, shape[place], columns)
+
+
+def as_it_is(value: Any) -> Any:  # noqa: ANN401 -- a number of a kernel
+    """Return a number as it is: what stands for a function that is not given."""
+    return value
+
+
+def name_of(function: object, otherwise: str) -> str:
+    """Return the name of a function for a kernel that calls it: one that means nothing else in the kernel's text."""
+    name = str(getattr(function, "__name__", ""))
+    if not name.isidentifier():
+        return otherwise
+    return f"{name}_" if name in _TAKEN or hasattr(builtins, name) else name
+
+
+def driver_for(flat: NDArray[Any] | Buffer, chosen: Driver | None) -> Driver:
+    """Return the driver of a call: the chosen one, else that of a buffer, else the default one."""
+    own: Driver | None = flat.device.driver() if isinstance(flat, Buffer) else None
+    return chosen or own or DEFAULT.get()
+
+
+def returned(function: object, what: str, types: tuple[ScalarType, ...]) -> ScalarType:
+    """Return the type that a function gives for numbers of these types, as elements of arrays.
+
+    Raises
+    ------
+    KernelTypeError
+        If it cannot be called, or gives no number.
+    KernelSourceError
+        If it cannot be translated.
+    """
+    if not callable(function):
+        raise KernelTypeError(f"{what} is of type {type(function).__name__}", fix="give a function")
+    names = {"function": function, **{f"type_{place}": one for place, one in enumerate(types)}}
+    letters = "abcd"[: len(types)]
+    heads = "".join(f", {letter}: In[type_{place}, 1]" for place, letter in enumerate(letters))
+    text = (
+        f"def {what}({', '.join(letters)}):\n    return function({', '.join(letters)})\n\n"
+        f"def called(i: Index{heads}):\n    {what}({', '.join(f'{letter}[i]' for letter in letters)})\n"
+    )
+    (found,) = kernel.from_source(text, names, "called").translated().typings.returned()
+    if not isinstance(found, ScalarType):
+        raise KernelTypeError(f"{what} does not return a number that it computes", fix="return one, for example f32(...)")
+    return found
+
+
+def check_combined(name: str, combine: object, held: ScalarType) -> None:
+    """Check that a function makes a number of the same type of two; raises KernelTypeError."""
+    found = returned(combine, "combine", (held, held))
+    if found is not held:
+        raise KernelTypeError(
+            f"combine of {name} makes {found} of two {held}", fix=f"let it return {held}, or give it {found} by map"
+        )

@@ -1,0 +1,238 @@
+"""Reductions: the elements of an array combined to one, all of them or those along an axis; written as kernels in Python."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from vyre_driver.display.line import one_line
+from vyre_driver.errors import KernelTypeError
+from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.lang.along_axis import (
+    BLOCK,
+    LONGEST_LOOP,
+    MOST_GROUPS,
+    along_axis,
+    as_it_is,
+    check_combined,
+    driver_for,
+    name_of,
+    returned,
+)
+from vyre_driver.lang.decorator import kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vyre_driver.driver import Driver
+    from vyre_driver.lang.along_axis import AlongAxis
+    from vyre_driver.lang.kernel import Kernel
+    from vyre_driver.lang.types import ScalarType
+
+_SPAN = 16 * BLOCK
+_MOST_PARTS = 1024
+_SHORT = 64  # so few in a row are combined by one invocation
+_ENOUGH = 16 * BLOCK  # so many columns need no parts
+
+# A workgroup for each part of each row: each invocation takes every 256th element, then pairs of these are combined.
+_ROWS = """
+def {name}(g: Group[256], x: In[element, 1], out: Out[result, 1], count: u32, parts: u32, span: u32, turns: u32):
+    kept = g.shared(held, 256)
+    for turn in range(i32(turns)):
+        at = u32(g.id) + u32(turn) * u32(g.groups)
+        row, part = at // parts, at % parts
+        first = part * span
+        length = min(span, count - first) if first < count else u32(0)
+        total = held(zero)
+        for k in range(u32(g.local), length, 256):
+            total = combine(total, map_(x[row * count + first + k]))
+        kept[g.local] = total
+        g.barrier()
+        for level in static_range(8):
+            if g.local < 128 >> level:
+                kept[g.local] = combine(kept[g.local], kept[g.local + (128 >> level)])
+            g.barrier()
+        if g.local == 0:
+            out[at] = finish(kept[0])
+        g.barrier()
+"""
+# An invocation for each part of each column, which goes down it.
+_COLUMNS = """
+def {name}(i: Index, x: In[element, 1], out: Out[result, 1], count: u32, parts: u32, span: u32, columns: u32):
+    above, column = u32(i) // columns, u32(i) % columns
+    row, part = above // parts, above % parts
+    first = part * span
+    length = min(span, count - first) if first < count else u32(0)
+    total = held(zero)
+    for k in range(length):
+        total = combine(total, map_(x[(row * count + first + k) * columns + column]))
+    out[i] = finish(total)
+"""
+
+
+class _Functions(NamedTuple):
+    """What is called: with two numbers, with each element before, with the result."""
+
+    combine: Callable[..., Any]
+    map: Callable[..., Any]
+    finish: Callable[..., Any]
+
+
+class _Types(NamedTuple):
+    """The elements of the array, what is combined, and what comes out."""
+
+    element: ScalarType
+    held: ScalarType
+    result: ScalarType
+
+
+class _Pass(NamedTuple):
+    """One pass over rows times ``length`` times columns: how it goes along the axis, and whether it is the first, the last."""
+
+    are_columns: bool
+    is_first: bool
+    is_last: bool
+
+
+class Reduction:
+    """Combines the elements of an array to one. Made by :func:`reduction`; may be called from several threads."""
+
+    def __init__(self, functions: _Functions, zero: Any, driver: Driver | None = None) -> None:  # noqa: ANN401 -- a number
+        """Hold the functions; made by :func:`reduction`."""
+        self.functions, self.zero = functions, zero
+        self.name = name_of(functions.combine, "reduction")
+        self._driver = driver
+        self._kernels: dict[object, Kernel] = {}
+        self._types: dict[ScalarType, _Types] = {}
+
+    def __call__(self, x: Any, *, axis: int | None = None) -> Any:  # noqa: ANN401 -- an array, a buffer, or a number of numpy
+        """Return the elements combined: all of them as a number, or those along an axis as an array.
+
+        A buffer gives a buffer, of no axes where all elements are combined. Nothing combined gives ``finish(zero)``.
+
+        Raises
+        ------
+        InvalidInput
+            If it is no array of a type that kernels know, has no such axis, or is too large.
+        KernelSourceError
+            If a function cannot be translated, or types do not fit.
+        VyreError
+            As a kernel.
+        """
+        given = along_axis(self.name, x, axis)
+        types = self._types.get(given.element)
+        if types is None:
+            types = self._types[given.element] = self._typed(given.element)
+        driver = driver_for(given.flat, self._driver)
+        found = self._reduced(driver, given, types).reshape(given.others)
+        return found if isinstance(given.flat, Buffer) else found.read()[()]
+
+    def on(self, driver: Driver) -> Reduction:
+        """Return this reduction on a driver, instead of that of its buffers or the default one."""
+        made = Reduction(self.functions, self.zero, driver)
+        made._kernels, made._types = self._kernels, self._types
+        return made
+
+    def __repr__(self) -> str:
+        """Return its name and its zero on one line."""
+        return one_line("lang.Reduction", self.name, f"zero {self.zero!r}")
+
+    def _reduced(self, driver: Driver, given: AlongAxis, types: _Types) -> Buffer:
+        """Run one pass, or two: how long parts are follows from the array's shape alone."""
+        rows, length, columns = given.rows, given.length, given.columns
+        are_columns = columns > 1 or (length <= _SHORT and rows > 1)
+        if not are_columns:
+            span = max(_SPAN, -(-length // _MOST_PARTS))
+        elif length <= _SHORT or rows * columns >= _ENOUGH:
+            span = min(length, LONGEST_LOOP)
+        else:
+            span = min(max(_SHORT, -(-length // _MOST_PARTS)), LONGEST_LOOP)
+        parts = max(1, -(-length // max(span, 1)))
+        is_one = parts == 1
+        first = driver.empty((rows * parts * columns,), (types.result if is_one else types.held).dtype)
+        self._run(driver, types, _Pass(are_columns, True, is_one), given, (parts, span), first)
+        if is_one:
+            return first
+        out = driver.empty((rows * columns,), types.result.dtype)
+        between = given._replace(flat=first, length=parts)
+        self._run(driver, types, _Pass(are_columns, False, True), between, (1, parts), out)
+        return out
+
+    def _run(  # noqa: PLR0913 -- of two passes
+        self, driver: Driver, types: _Types, which: _Pass, given: AlongAxis, cut: tuple[int, int], out: Buffer
+    ) -> None:
+        """Run a pass: each line of elements is cut into so many parts, of so many elements."""
+        (parts, span), made = cut, self._kernel(types, which).on(driver)
+        lines = given.rows * parts
+        if which.are_columns:
+            made.over(lines * given.columns)(given.flat, out, given.length, parts, span, given.columns)
+        elif lines:
+            groups = min(lines, MOST_GROUPS)
+            made.groups(groups)(given.flat, out, given.length, parts, span, -(-lines // groups))
+
+    def _kernel(self, types: _Types, which: _Pass) -> Kernel:
+        key = types, which
+        made = self._kernels.get(key)
+        if made is None:
+            names = {
+                "element": types.element if which.is_first else types.held,
+                "held": types.held,
+                "result": types.result if which.is_last else types.held,
+                "zero": self.zero,
+                "combine": self.functions.combine,
+                "map_": self.functions.map if which.is_first else as_it_is,
+                "finish": self.functions.finish if which.is_last else as_it_is,
+            }
+            text = (_COLUMNS if which.are_columns else _ROWS).format(name=self.name)
+            made = self._kernels[key] = kernel.from_source(text, names, self.name)
+        return made
+
+    def _typed(self, element: ScalarType) -> _Types:
+        held = returned(self.functions.map, "map", (element,))
+        if isinstance(self.zero, float) and held.is_whole and not self.zero.is_integer():
+            raise KernelTypeError(f"zero of {self.name} is {self.zero!r}, and it combines {held}", fix="give a whole number")
+        check_combined(self.name, self.functions.combine, held)
+        return _Types(element, held, returned(self.functions.finish, "finish", (held,)))
+
+
+def reduction(
+    combine: Any = None,  # noqa: ANN401 -- a function
+    *,
+    zero: bool | float,
+    map: Any = None,  # noqa: A002, ANN401 -- a function
+    finish: Any = None,  # noqa: ANN401 -- a function
+) -> Any:  # noqa: ANN401 -- a Reduction, or what decorates a function
+    """Make what combines the elements of an array to one, or those along an axis: ``reduction(lambda a, b: a + b, zero=0)``.
+
+    It is a decorator too. The order in which elements are combined depends on the array's shape alone, so that the result is
+    the same on every device on which the functions are.
+
+    Parameters
+    ----------
+    combine
+        A function of two numbers, which is taken to be associative and commutative: nobody can see that it is.
+    zero
+        What combined with a number gives that number.
+    map
+        What each element goes through before.
+    finish
+        What the result goes through.
+
+    Examples
+    --------
+    >>> from math import sqrt
+    >>> from vyre_driver.lang import reduction
+    >>> norm = reduction(map=lambda x: x * x, combine=lambda a, b: a + b, zero=0.0, finish=sqrt)
+
+    Raises
+    ------
+    KernelTypeError
+        If something that is called is no function, or zero is no number.
+    """
+    for what, function in (("map", map), ("combine", combine), ("finish", finish)):
+        if function is not None and not callable(function):
+            raise KernelTypeError(f"{what} of a reduction is of type {type(function).__name__}", fix="give a function")
+    if not isinstance(zero, (bool, int, float)):
+        raise KernelTypeError(f"zero of a reduction is of type {type(zero).__name__}", fix="give a number")
+    if combine is None:
+        return lambda function: reduction(function, zero=zero, map=map, finish=finish)
+    return Reduction(_Functions(combine, map or as_it_is, finish or as_it_is), zero)

@@ -11,7 +11,7 @@ import pytest
 from vyre_driver import Driver
 from vyre_driver.errors import InvalidInput, KernelTypeError
 from vyre_driver.kompute.buffer import Buffer
-from vyre_driver.lang import Const, In, Index, Out, bool_, elementwise, f32, i32, kernel, u32
+from vyre_driver.lang import Const, In, Index, Out, bool_, elementwise, f32, fuse, i32, kernel, u32
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -199,7 +199,7 @@ def test_where_keeps_what_out_holds_and_gives_zeros_without_it(opened: Driver) -
 
 def test_a_lambda_takes_the_types_of_its_arrays_and_gives_what_it_computes(opened: Driver) -> None:
     weight = 3
-    fused = elementwise(lambda a, b: (a * weight + b, a > b))
+    fused = fuse(lambda a, b: (a * weight + b, a > b))
     on = fused.on(opened)
     x = whole(30)
     with np.errstate(over="ignore"):
@@ -213,7 +213,7 @@ def test_a_lambda_takes_the_types_of_its_arrays_and_gives_what_it_computes(opene
 
 
 def test_the_inner_one_of_two_lambdas_is_meant(opened: Driver) -> None:
-    made = (lambda: elementwise(lambda a: a + 1))()
+    made = (lambda: elementwise(lambda a: a + 1))()  # noqa: PLC3002 -- what is tested
     assert made.on(opened)(np.arange(3, dtype=np.int32)).tolist() == [1, 2, 3]
 
 

@@ -9,7 +9,7 @@ Examples
 """
 
 from vyre_driver.lang.decorator import kernel
-from vyre_driver.lang.elementwise import Elementwise, elementwise
+from vyre_driver.lang.elementwise import Elementwise, elementwise, fuse
 from vyre_driver.lang.frontend.intrinsics import (
     atomic_add,
     atomic_and,
@@ -108,6 +108,7 @@ __all__ = [
     "f32",
     "fma",
     "function",
+    "fuse",
     "i8",
     "i16",
     "i32",

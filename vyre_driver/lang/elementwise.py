@@ -264,6 +264,10 @@ def elementwise(function: Any = None, /) -> Any:
     return _made(function, local)
 
 
+fuse = elementwise
+"""The same, by the name under which people look for one kernel of a whole expression: ``fuse(lambda x, y: x * y + 1)``."""
+
+
 def _made(given: Any, local: Mapping[str, object]) -> Elementwise:  # noqa: ANN401 -- it is checked
     function = given.function if isinstance(given, Function) else given
     if not isinstance(function, types.FunctionType):

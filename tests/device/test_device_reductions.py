@@ -89,8 +89,8 @@ def test_floats_are_near_the_exact_sum_and_the_same_each_time(opened: Driver) ->
     x = some(300_000)
     found = [total.on(opened)(x) for _ in range(3)]
     assert len({one.tobytes() for one in found}) == 1
-    # 16 or so additions a lane and two trees of 8, each of which rounds once
-    assert abs(float(found[0]) - math.fsum(x)) <= 40 * 2.0**-24 * math.fsum(x)
+    # 37 additions a lane, and two trees of 8, each of which rounds once
+    assert abs(float(found[0]) - math.fsum(x)) <= 60 * 2.0**-24 * math.fsum(x)
     assert abs(float(norm.on(opened)(x)) - math.sqrt(math.fsum(x.astype(np.float64) ** 2))) <= 1e-4
     assert top.on(opened)(x) == x.max()
     np.testing.assert_array_equal(top.on(opened)(some(40, 50, 6), axis=1), some(40, 50, 6).max(1))

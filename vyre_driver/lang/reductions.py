@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.kernel import Kernel
     from vyre_driver.lang.types import ScalarType
 
-_SPAN = 16 * BLOCK
+_SPAN = 32 * BLOCK
 _MOST_PARTS = 1024
 _SHORT = 64  # so few in a row are combined by one invocation
 _ENOUGH = 16 * BLOCK  # so many columns need no parts

@@ -173,6 +173,27 @@ def tune_call(
     from vyre_driver.autotune.measure.tune import tune  # late: most processes tune nothing
     from vyre_driver.autotune.measure.tuned import TunedKernel
 
+    call = _call_to_tune(launcher, choices, given, named)
+    tunable = launcher.definition.tunable
+    space = None if tunable is None else tunable.space(call.constants)
+    if space is None or not space.axes:
+        raise InvalidInput(
+            f"every constant of {launcher.definition.name} that may be tuned is given",
+            fix="leave some out of the call and of with_",
+        )
+    target, size = _target(call, space)
+    kernel = CandidatesOfCall(call, target, size, tolerance)
+    inputs, _ = kernel.example(size, 0)
+    tuned = TunedKernel(call.driver, kernel)
+    try:
+        return tune(tuned, arrays=inputs, **how)
+    finally:
+        tuned.close()
+        launcher.forget(call.driver)
+
+
+def _call_to_tune(launcher: Launcher, choices: Choices, given: tuple[object, ...], named: dict[str, Any]) -> CallAtHand:
+    """Return a call that may be tuned; raises as ``tune_call``."""
     definition = launcher.definition
     one, arrays, numbers = launcher.matched(choices, given, named)
     if one.options:
@@ -187,28 +208,8 @@ def tune_call(
             f"{definition.name} is tuned with .groups{choices.groups}, and how far these go may depend on what is tuned",
             fix="say how far it goes with .over(...), or by over= of the decorator",
         )
-    call = CallAtHand(
-        launcher,
-        launcher.driver_of(choices, arrays),
-        choices,
-        {**dict(choices.constants), **one.constants},
-        arrays,
-        numbers,
-    )
-    space = definition.tunable.space(call.constants)
-    if not space.axes:
-        raise InvalidInput(
-            f"every constant of {definition.name} that may be tuned is given", fix="leave some out of the call and of with_"
-        )
-    target, size = _target(call, space)
-    kernel = CandidatesOfCall(call, target, size, tolerance)
-    inputs, _ = kernel.example(size, 0)
-    tuned = TunedKernel(call.driver, kernel)
-    try:
-        return tune(tuned, arrays=inputs, **how)
-    finally:
-        tuned.close()
-        launcher.forget(call.driver)
+    constants = {**dict(choices.constants), **one.constants}
+    return CallAtHand(launcher, launcher.driver_of(choices, arrays), choices, constants, arrays, numbers)
 
 
 def _size_class(size: Size) -> Size:

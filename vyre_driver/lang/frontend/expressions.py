@@ -111,7 +111,7 @@ def _compare(t: Translation, node: ast.Compare) -> Value:
 def _subscript(t: Translation, node: ast.Subscript) -> Value:
     owner = evaluate(t, node.value)
     if isinstance(node.slice, ast.Slice):
-        raise t.unknown(node, "slices are views of arrays of the host", "loop over the indices")
+        return _part(t, owner, node.slice, node)
     if isinstance(owner, Array):
         return load(t, owner, node)
     if not isinstance(owner, Tuple):
@@ -125,6 +125,21 @@ def _subscript(t: Translation, node: ast.Subscript) -> Value:
             node, f"the index {at.value} is out of range of a tuple of {len(owner.items)}", "use an index that it has"
         )
     return owner.items[at.value]
+
+
+def _part(t: Translation, owner: Value, bounds: ast.Slice, node: ast.Subscript) -> Value:
+    """Return a slice of a tuple."""
+    if not isinstance(owner, Tuple):
+        raise t.unknown(node, "slices are views of arrays of the host", "loop over the indices")
+    places: list[int | None] = []
+    for one in (bounds.lower, bounds.upper, bounds.step):
+        value = Host(None) if one is None else evaluate(t, one)
+        if not isinstance(value, (Constant, Host)) or not isinstance(value.value, (int, type(None))):
+            raise t.mistyped(node, "the bounds of a slice of a tuple must be constant", "use static_range, or whole numbers")
+        places.append(value.value)
+    if places[2] == 0:
+        raise t.mistyped(node, "the step of a slice is 0", "leave it out")
+    return Tuple(owner.items[slice(*places)])
 
 
 _HANDLERS: dict[type[ast.expr], Callable[[Translation, Any], Value]] = {

@@ -1,0 +1,241 @@
+"""What kernels written as Python functions cost: the front end, a known kernel in a fresh process, and each warm call.
+
+"front end" is the processor's time of decorating a function and translating it, "all the way" with validation and
+lowering. "fresh process" is what a process does before its first result, after imports and the opening of the device, with the
+pipeline cached; "program" there compiles the same program from its wire form, and so knows no Python function. "numpy call" and
+"buffer call" hand the arrays and numbers of one saxpy to the kernel and, call by call in turn, to what it was compiled to: the
+difference is the front end's part. Peers, where they are installed with a GPU, run the same saxpy in a process of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import timeit
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.lang_kernels import gallery_module
+from benchmarks.timing import Row, interleave, parser, print_rows
+from vyre_driver import Driver
+from vyre_driver.binding import BindingPlan
+from vyre_driver.ir.validation.validate import validate
+from vyre_driver.lang import kernel
+from vyre_driver.lang.frontend import calls
+from vyre_driver.lowering.emit import LoweringTarget, emit
+from vyre_driver.target.config import ProgramConfig
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vyre_driver.lang import Kernel
+
+_COUNT = 64
+_CHAIN = 100
+_FRONT_END = {"saxpy": ("saxpy", "saxpy"), "n-body": ("nbody", "accelerate"), "SHA-256": ("sha256", "sha256")}
+_WIRE = "program.wire"
+
+
+def front_end(rounds: int) -> tuple[list[Row], dict[str, Any]]:
+    """Return what decorating and translating take, anew each time, and the nodes of each program."""
+    rows, facts = [], {}
+    for what, (module, name) in _FRONT_END.items():
+        made = getattr(gallery_module(module), name)
+        program = made.program()
+        plan, target = BindingPlan.build(program), LoweringTarget(frozenset({"shaderInt64"}), strict=False)
+
+        def translate(function: Any = made.function) -> Any:
+            calls._sources.clear()  # noqa: SLF001 -- the functions that it calls are read anew
+            return kernel(function).program()
+
+        def all_the_way(translate: Callable[[], Any] = translate, plan: Any = plan, target: Any = target) -> None:
+            found = translate()
+            validate(found)
+            emit(found, plan, (), target)
+
+        contenders = {
+            "decorate": lambda made=made: _cpu_us(lambda: kernel(made.function)),
+            "front end": lambda translate=translate: _cpu_us(translate),
+            "all the way": lambda call=all_the_way: _cpu_us(call),
+        }
+        rows += interleave(what, contenders, rounds)  # type: ignore[arg-type] # lambdas with defaults
+        facts[f"nodes of {what}"] = program.stats().node_count
+    return rows, facts
+
+
+def _cpu_us(call: Callable[[], object], least_s: float = 0.05) -> float:
+    """Return the median microseconds of the processor's time that a call takes, over some calls."""
+    times: list[float] = []
+    until = time.perf_counter() + least_s
+    while len(times) < 3 or time.perf_counter() < until:
+        began = time.process_time_ns()
+        call()
+        times.append((time.process_time_ns() - began) / 1000)
+    return statistics.median(times)
+
+
+def child(contender: str, device: str | None, folder: Path) -> dict[str, float]:
+    """Return what this process spends on each step to the first result, in microseconds."""
+    import vyre_driver.lang  # noqa: F401 -- it has been imported, and is no part of what is timed
+
+    x, y = np.ones(_COUNT, np.float32), np.ones(_COUNT, np.float32)
+    with Driver(device, cache=folder / "cache", allow_software=True) as driver:
+        began = time.perf_counter_ns()
+        if contender == "kernel":
+            found = gallery_module("saxpy").saxpy.on(driver)(x, y, 2.0)
+        else:
+            from vyre_driver.ir import Program
+
+            program = Program.from_wire((folder / _WIRE).read_bytes())
+            compiled = driver.compile(program, config=ProgramConfig(floats="device"))
+            found = compiled(x, y, push_constants={"a": 2.0}, out=y, workgroups=(1,))
+        took = (time.perf_counter_ns() - began) / 1000
+    if not (found == 3).all():
+        raise AssertionError(f"saxpy gave {found}")
+    return {"us": took}
+
+
+def fresh_processes(device: str | None, rounds: int) -> list[Row]:
+    """Return what a fresh process spends on a kernel whose pipeline is in the cache."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        (folder / _WIRE).write_bytes(gallery_module("saxpy").saxpy.program().to_wire())
+
+        def measure(contender: str) -> float:
+            command = [sys.executable, "-m", "benchmarks.lang", "--child", contender, "--folder", place]
+            command += ["--device", device] if device else []
+            done = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True)
+            return float(json.loads(done.stdout)["us"])
+
+        return interleave(
+            "fresh process, cached pipeline", {one: lambda one=one: measure(one) for one in ("kernel", "program")}, rounds
+        )
+
+
+def warm_calls(driver: Driver, rounds: int, repeats: int) -> tuple[list[Row], dict[str, Any]]:
+    """Return what warm calls take, and the front end's part of them."""
+    saxpy: Kernel = gallery_module("saxpy").saxpy.on(driver)
+    compiled = driver.compile(saxpy.program(), config=ProgramConfig(floats="device"))
+    x, y = np.ones(_COUNT, np.float32), np.ones(_COUNT, np.float32)
+    on_x, on_y = driver.buffer(x), driver.buffer(y)
+    push, grid = {"a": 2.0}, {"workgroups": (1, 1, 1)}
+    pairs: dict[str, dict[str, Callable[[], object]]] = {
+        "numpy call": {
+            "kernel": lambda: saxpy(x, y, 2.0),
+            "compiled": lambda: compiled(x, y, push_constants=push, out=(y,), **grid),
+        },
+        "buffer call": {
+            "kernel": lambda: saxpy(on_x, on_y, 2.0),
+            "compiled": lambda: compiled(on_x, on_y, push_constants=push, **grid),
+        },
+    }
+    rows, facts = [], {}
+    for what, both in pairs.items():
+        found, part = _alternating(what, both, rounds, repeats)
+        rows += found
+        facts[f"front end's part of a {what}, us"] = part
+    bound = saxpy.bind(on_x, on_y, 2.0)
+    batch = driver.batch()
+    for _ in range(_CHAIN):
+        batch.add(saxpy.bind(driver.empty(_COUNT, np.float32), driver.empty(_COUNT, np.float32), 2.0))
+    few = max(repeats // 10, 5)
+    rows += interleave(
+        "resident",
+        {
+            "bound.run": lambda: _wall_us(bound.run, repeats),
+            "in a batch": lambda: _wall_us(batch.run, few) / _CHAIN,
+            "bind again": lambda: _wall_us(lambda: saxpy.bind(on_x, on_y, 2.0), repeats),
+        },
+        rounds,
+    )
+    return rows, facts
+
+
+def _alternating(what: str, both: dict[str, Callable[[], object]], rounds: int, repeats: int) -> tuple[list[Row], float]:
+    """Return rows of calls that take turns one by one, and the median of the first one's excess over the second."""
+    (name, call), (other_name, other) = both.items()
+    timer = time.perf_counter_ns
+    excess: list[float] = []
+    kept: dict[str, list[float]] = {name: [], other_name: []}
+    for _ in range(rounds + 1):
+        taken: dict[str, list[int]] = {name: [], other_name: []}
+        for _ in range(repeats):
+            for one, function in ((name, call), (other_name, other)):
+                began = timer()
+                function()
+                taken[one].append(timer() - began)
+        medians = {one: statistics.median(times) / 1000 for one, times in taken.items()}
+        excess.append(medians[name] - medians[other_name])
+        for one, figures in kept.items():
+            figures.append(medians[one])
+    rows = []
+    for one, found in kept.items():
+        ordered = sorted(found[1:])  # the first round warms up
+        rows.append(Row(what, one, statistics.median(ordered), ordered[len(ordered) // 10], ordered[len(ordered) * 9 // 10]))
+    return rows, statistics.median(excess[1:])
+
+
+def _wall_us(call: Callable[[], object], number: int) -> float:
+    return statistics.median(timeit.repeat(call, repeat=number, number=1)) * 1e6
+
+
+class Peers:
+    """``lang_peers.py`` in a process of its own: what there is, and a figure for each request."""
+
+    def __init__(self, repeats: int) -> None:
+        script = Path(__file__).with_name("lang_peers.py")
+        self._process = subprocess.Popen(
+            [sys.executable, str(script), str(repeats)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.found: dict[str, Any] = json.loads(self._read() or "{}")
+
+    def measure(self, what: str) -> float:
+        if self._process.stdin is None:
+            raise AssertionError("the process was started with pipes")
+        print(what, file=self._process.stdin, flush=True)
+        return float(self._read())
+
+    def _read(self) -> str:
+        return self._process.stdout.readline().strip() if self._process.stdout else ""
+
+    def close(self) -> None:
+        """End it, and wait for that."""
+        self._process.communicate()
+
+
+def main() -> None:
+    options = parser(__doc__)
+    options.add_argument("--child", choices=["kernel", "program"], help="measure one, in this process")
+    options.add_argument("--folder", type=Path, help="the cache and the program of a child")
+    given = options.parse_args()
+    if given.child:
+        print(json.dumps(child(given.child, given.device, given.folder)))
+        return
+    rows, facts = front_end(given.rounds)
+    rows += fresh_processes(given.device, given.rounds)
+    peers = Peers(given.repeats)
+    with Driver(given.device, allow_software=True) as driver:
+        more, told = warm_calls(driver, given.rounds, given.repeats)
+        rows += more
+        facts = {**driver.report(), "repeats": given.repeats, "rounds": given.rounds, **facts, **told}
+        for what, names in peers.found.get("cases", {}).items():
+            rows += interleave(what, {one: lambda key=f"{what}/{one}": peers.measure(key) for one in names}, given.rounds)
+    peers.close()
+    facts["peers"] = peers.found.get("versions", {})
+    facts["peers left out"] = peers.found.get("left_out", {})
+    print_rows(rows, facts, as_json=given.json)
+
+
+if __name__ == "__main__":
+    main()

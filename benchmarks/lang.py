@@ -1,10 +1,11 @@
 """What kernels written as Python functions cost: the front end, a known kernel in a fresh process, and each warm call.
 
-"front end" is the processor's time of decorating a function and translating it, "all the way" with validation and
-lowering. "fresh process" is what a process does before its first result, after imports and the opening of the device, with the
-pipeline cached; "program" there compiles the same program from its wire form, and so knows no Python function. "numpy call" and
-"buffer call" hand the arrays and numbers of one saxpy to the kernel and, call by call in turn, to what it was compiled to: the
-difference is the front end's part. Peers, where they are installed with a GPU, run the same saxpy in a process of their own.
+"front end" is the processor's time of decorating a function and translating it, "all the way" with validation and lowering.
+"fresh process" is what a process does before its first result, after imports and the opening of the device, with the pipeline
+cached; "program" there compiles the same program from its wire form, and so knows no Python function, and "second kernel" has
+run another kernel before, and so imported what the first one imports late. "numpy call" and "buffer call" hand the arrays and
+numbers of one saxpy to the kernel and, call by call in turn, to what it was compiled to: the difference is the front end's
+part. Peers, where they are installed with a GPU, run the same saxpy in a process of their own.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ _COUNT = 64
 _CHAIN = 100
 _FRONT_END = {"saxpy": ("saxpy", "saxpy"), "n-body": ("nbody", "accelerate"), "SHA-256": ("sha256", "sha256")}
 _WIRE = "program.wire"
+_CHILDREN = ("kernel", "program", "second kernel")
 
 
 def front_end(rounds: int) -> tuple[list[Row], dict[str, Any]]:
@@ -87,8 +89,10 @@ def child(contender: str, device: str | None, folder: Path) -> dict[str, float]:
 
     x, y = np.ones(_COUNT, np.float32), np.ones(_COUNT, np.float32)
     with Driver(device, cache=folder / "cache", allow_software=True) as driver:
+        if contender == "second kernel":
+            gallery_module("heat").warm.on(driver)(np.ones((8, 8), np.float32), rate=0.1)
         began = time.perf_counter_ns()
-        if contender == "kernel":
+        if contender != "program":
             found = gallery_module("saxpy").saxpy.on(driver)(x, y, 2.0)
         else:
             from vyre_driver.ir import Program
@@ -104,6 +108,7 @@ def child(contender: str, device: str | None, folder: Path) -> dict[str, float]:
 
 def fresh_processes(device: str | None, rounds: int) -> list[Row]:
     """Return what a fresh process spends on a kernel whose pipeline is in the cache."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / _WIRE).write_bytes(gallery_module("saxpy").saxpy.program().to_wire())
@@ -111,12 +116,11 @@ def fresh_processes(device: str | None, rounds: int) -> list[Row]:
         def measure(contender: str) -> float:
             command = [sys.executable, "-m", "benchmarks.lang", "--child", contender, "--folder", place]
             command += ["--device", device] if device else []
-            done = subprocess.run(command, env=os.environ, capture_output=True, text=True, check=True)
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
             return float(json.loads(done.stdout)["us"])
 
-        return interleave(
-            "fresh process, cached pipeline", {one: lambda one=one: measure(one) for one in ("kernel", "program")}, rounds
-        )
+        contenders = {one: lambda one=one: measure(one) for one in _CHILDREN}  # type: ignore[misc] # lambdas with defaults
+        return interleave("fresh process, cached pipeline", contenders, rounds)
 
 
 def warm_calls(driver: Driver, rounds: int, repeats: int) -> tuple[list[Row], dict[str, Any]]:
@@ -216,7 +220,7 @@ class Peers:
 
 def main() -> None:
     options = parser(__doc__)
-    options.add_argument("--child", choices=["kernel", "program"], help="measure one, in this process")
+    options.add_argument("--child", choices=_CHILDREN, help="measure one, in this process")
     options.add_argument("--folder", type=Path, help="the cache and the program of a child")
     given = options.parse_args()
     if given.child:

@@ -1,4 +1,4 @@
-"""``vyre-driver demo``: three verified jobs in two processes each, and what it says when something is wrong."""
+"""``vyre-driver demo``: four verified jobs in two processes each, and what it says when something is wrong."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from PIL import Image
 from vyre_driver import Driver, SpirvModule
 from vyre_driver.cache import DiskPipelineCache, PipelineEntry
 from vyre_driver.cli import demo, demo_jobs
+from vyre_driver.cli.demo_kernels import expected_edges
 from vyre_driver.errors import FileUnusable, InvalidInput
 from vyre_driver.identity import PipelineCacheKey, PipelineFeatureFlags
 from vyre_driver.spirv.shipped import shipped_module
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.device
 
-JOBS = ["histogram", "saxpy", "mandelbrot"]
+JOBS = ["histogram", "saxpy", "edges", "mandelbrot"]
 TEXT = b"aaabbc"
 WRONG = """#version 450
 layout(local_size_x = 256) in;
@@ -67,7 +68,7 @@ def test_the_demo_succeeds_and_says_nothing_on_stderr(ran: Finished) -> None:
     assert (ran.status, ran.complaint) == (0, [])
 
 
-def test_the_demo_verifies_three_jobs(report: dict[str, Any]) -> None:
+def test_the_demo_verifies_four_jobs(report: dict[str, Any]) -> None:
     verified = [(job["job"], job["verified"], [run["verified"] for run in job["runs"]]) for job in report["jobs"]]
     assert (report["schema"], report["verified"], verified) == (1, True, [(job, True, [True, True]) for job in JOBS])
 
@@ -88,12 +89,23 @@ def test_the_demo_counts_the_files_it_was_given(report: dict[str, Any]) -> None:
     assert facts == {"files": 1, "bytes": len(TEXT), "commonest_byte": ord("a"), "dispatches": 1}
 
 
+def test_the_demo_runs_a_kernel_that_is_written_in_python(report: dict[str, Any]) -> None:
+    (run, _) = report["jobs"][2]["runs"]
+    assert (run["summary"], run["dispatches"], run["dispatch_ms"] > 0) == ("2048x2048 pixels, a kernel in Python", 1, True)
+
+
+def test_a_picture_without_edges_is_not_what_the_demo_accepts() -> None:
+    picture = np.zeros((4, 4), np.float32)
+    picture[:, 2:] = 1
+    assert expected_edges(picture).tolist()[1] == [0, 4, 4, 4]
+
+
 def test_the_picture_is_1024_by_1024_in_colour(report: dict[str, Any], place: Path) -> None:
     path = place / "out" / "mandelbrot.png"
     with Image.open(path) as picture:
         colours = picture.getcolors(maxcolors=2**24)
         found = (picture.format, picture.size, picture.mode, len(colours or []) > 1000)
-    assert (report["jobs"][2]["runs"][1]["picture"], found) == (str(path), ("PNG", (1024, 1024), "RGB", True))
+    assert (report["jobs"][3]["runs"][1]["picture"], found) == (str(path), ("PNG", (1024, 1024), "RGB", True))
 
 
 def test_without_pillow_the_demo_runs_and_leaves_the_picture_out(
@@ -147,6 +159,8 @@ def test_the_table_says_which_job_was_wrong(wrong: Finished) -> None:
         ("histogram", "2", "hit", "verified"),
         ("saxpy", "1", "hit", "WRONG"),
         ("saxpy", "2", "hit", "WRONG"),
+        ("edges", "1", "miss", "verified"),
+        ("edges", "2", "hit", "verified"),
         ("mandelbrot", "1", "miss", "verified"),
         ("mandelbrot", "2", "hit", "verified"),
     ]

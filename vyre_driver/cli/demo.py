@@ -1,4 +1,4 @@
-"""``vyre-driver demo``: three real jobs, each in two fresh processes, so that the second shows what the cache saves."""
+"""``vyre-driver demo``: four real jobs, each in two fresh processes, so that the second shows what the cache saves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from vyre_driver.errors import DispatchFailed, FileUnusable
 from vyre_driver.process.child import take_over_stdout
 from vyre_driver.process.workers import ChildDied, answer_of
 
-JOBS = ("histogram", "saxpy", "mandelbrot")
+JOBS = ("histogram", "saxpy", "edges", "mandelbrot")
 _PROCESSES = (1, 2)
 _STAGES = ("compile_ms", "pipeline_ms", "upload_ms", "dispatch_ms", "readback_ms")
 
@@ -96,6 +96,10 @@ def _work(options: argparse.Namespace) -> dict[str, object]:
             result = demo_jobs.histogram(driver, options.files)
         elif options.worker == "saxpy":
             result = demo_jobs.saxpy(driver, options.npy)
+        elif options.worker == "edges":
+            from vyre_driver.cli.demo_kernels import find_edges  # late: the other jobs need no kernels in Python
+
+            result = find_edges(driver)
         else:
             result = demo_jobs.mandelbrot(driver, options.out_dir)
         trace = result.kernel.trace

@@ -1,4 +1,4 @@
-"""The three jobs of the demo: each does real work on a device and checks every number against numpy."""
+"""The jobs of the demo whose kernels are shaders: each does real work on a device and checks every number against numpy."""
 
 from __future__ import annotations
 

@@ -50,8 +50,8 @@ VERBS = {
         ("stub blur.comp", "stub saxpy --out -"),
     ),
     "demo": Verb(
-        "run three jobs and check their results",
-        "Run three jobs, each in two processes, so that the second shows what the cache\n"
+        "run four jobs and check their results",
+        "Run four jobs, each in two processes, so that the second shows what the cache\n"
         "saves, and check their results. Where there is no GPU, they run on the CPU.",
         ("demo", "demo --files README.md --out-dir /tmp"),
     ),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.launch.launch import Launch
     from vyre_driver.lang.launch.launcher import Definition
     from vyre_driver.runtime.bound import BoundKernel
+    from vyre_driver.runtime.kernel import Kernel as CompiledKernel
 
 _MOST_CHOICES = 64
 _MOST_RECENT = 4
@@ -215,6 +216,10 @@ class Kernel:
     def translated(self, /, **given: bool | float | ScalarType) -> TranslatedKernel:
         """Return what the kernel is translated to, arguments and errors as of ``program``."""
         return self.definition.programs.get(self.specialization(given))
+
+    def compiled_for(self, driver: Driver, **given: bool | float | ScalarType) -> CompiledKernel:
+        """Return what calls run on a driver, with its trace and its code; arguments as of ``program``, errors of a call too."""
+        return self._launcher.compiled(driver, self.translated(**given))
 
     def specialization(self, given: Mapping[str, bool | float | ScalarType]) -> Specialization:
         """Return what a program is made for, by constants and types by name; raises InvalidInput as ``program``."""

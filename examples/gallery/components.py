@@ -1,17 +1,17 @@
-"""Connected components of a picture: each pixel takes the least label around it, then the label of that one, to the end."""
+"""Connected components of a picture: the least label around each pixel goes on to all that have its label, to a fixed point."""
 
 import numpy as np
 from checked import run_checked, tell
 from picture import coloured, write_png
 
-from vyre_driver.lang import In, Index, InOut, Out, atomic_or, default_driver, i32, kernel, u32
+from vyre_driver.lang import In, Index, InOut, Out, atomic_min, atomic_or, default_driver, i32, kernel, u32
 
-SIZE = 512
+SIZE = 256
 
 
 @kernel
-def spread(i: Index, j: Index, labels: In[i32], found: Out[i32], changed: InOut[u32]):
-    """Take the least label of a pixel and its four neighbours; the background has 0."""
+def join(i: Index, j: Index, labels: In[i32], found: InOut[i32], changed: InOut[u32]):
+    """Give the least label around a pixel to it, and to the pixel that its label names; the background has 0."""
     height, width = labels.shape
     own = labels[i, j]
     least = own
@@ -24,9 +24,10 @@ def spread(i: Index, j: Index, labels: In[i32], found: Out[i32], changed: InOut[
             least = min(least, labels[i, j - 1])
         if j + 1 < width and labels[i, j + 1] > 0:
             least = min(least, labels[i, j + 1])
+        atomic_min(found, (i, j), least)
         if least < own:
+            atomic_min(found, ((own - 1) // width, (own - 1) % width), least)
             atomic_or(changed, 0, 1)
-    found[i, j] = least
 
 
 @kernel
@@ -48,14 +49,14 @@ def data(size):
 def compute(picture):
     driver = default_driver()
     first = np.arange(1, picture.size + 1, dtype=np.int32).reshape(picture.shape) * picture
-    now, then = driver.buffer(first), driver.empty(picture.shape, np.int32)
+    now, then = driver.buffer(first), driver.buffer(first)
     changed = driver.buffer(np.ones(1, np.uint32))
-    spreading, jumping = spread.bind(now, then, changed), jump.bind(then, now)
+    joining, jumping = join.bind(now, then, changed), jump.bind(then, now)
     while changed.read()[0]:
         changed.fill(0)
         with driver.batch() as batch:
-            for _ in range(8):
-                batch.add(spreading)
+            for _ in range(4):
+                batch.add(joining)
                 batch.add(jumping)
     return now.read()
 

@@ -13,10 +13,12 @@ GENERATIONS = 100
 @kernel
 def generation(i: Index, j: Index, now: In[u8], then: Out[u8]):
     height, width = now.shape
+    rows = ((i - 1) % height, i, (i + 1) % height)  # % is Python's: -1 % n is n - 1
+    columns = ((j - 1) % width, j, (j + 1) % width)
     alive = 0
-    for di in static_range(-1, 2):
-        for dj in static_range(-1, 2):
-            alive += now[(i + di) % height, (j + dj) % width]  # % is Python's: -1 % n is n - 1
+    for y in static_range(3):
+        for x in static_range(3):
+            alive += now[rows[y], columns[x]]
     then[i, j] = 1 if alive == 3 or (alive == 4 and now[i, j] == 1) else 0
 
 

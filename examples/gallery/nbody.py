@@ -77,7 +77,7 @@ def run(size=SIZE):
 def main():
     found = run()
     tell(f"{STEPS} steps of {SIZE:,} bodies", found)
-    write_png("nbody.png", dots(found.result, found.result[:, 2], 512))
+    write_png("nbody.png", dots(found.result, found.result[:, 2], 256))
 
 
 if __name__ == "__main__":

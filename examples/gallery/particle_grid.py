@@ -77,7 +77,7 @@ def run(size=SIZE):
 def main():
     found = run()
     tell(f"neighbours of {SIZE:,} particles", found)
-    write_png("particle_grid.png", dots(data(SIZE)[0], found.result, 512))
+    write_png("particle_grid.png", dots(data(SIZE)[0], found.result, 256))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from vyre_driver.ir.arithmetic import Binary, LitU32
+from vyre_driver.ir.arithmetic import Binary, LitI32, LitU32
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast
 from vyre_driver.ir.extensions import extension
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.frontend.translation import Translation
     from vyre_driver.lang.frontend.values import Value
 
+_SIGN = 0x8000_0000
 _BEYOND_F32 = 2.0**128 - 2.0**103  # what is not below it becomes infinite
 
 
@@ -83,6 +84,8 @@ def _as_float(t: Translation, value: float, scalar: ScalarType, node: ast.AST) -
 
 def bits_as_i32(number: Number) -> Expr:
     """Return an i32 as the program's own type for it, which compares with signs."""
+    if isinstance(number.expr, LitU32):
+        return LitI32((number.expr.value ^ _SIGN) - _SIGN)
     return Cast(DataType.I32, number.expr)
 
 

@@ -26,9 +26,9 @@ _SHIFT_MASK = 31
 def whole(scalar: ScalarType, expr: Expr, low: int, high: int) -> Number:
     """Return a result that is between two numbers unless it wraps; a literal where there is one such number alone."""
     least, most = scalar.bounds
-    if not least <= low <= high <= most:
-        return Number(scalar, expr, least, most)
-    return literal(scalar, low) if low == high else Number(scalar, expr, low, high)
+    if low == high:
+        return literal(scalar, (low - least) % (most - least + 1) + least)
+    return Number(scalar, expr, low, high) if least <= low <= high <= most else Number(scalar, expr, least, most)
 
 
 def add(left: Number, right: Number) -> Number:
@@ -138,7 +138,7 @@ def floor_divide(draft: Draft, left: Number, right: Number) -> Number:
 def remainder(draft: Draft, left: Number, right: Number) -> Number:
     """Return what the rounded quotient leaves, of the sign of ``right``; 0 where ``right`` is 0."""
     if left.low >= 0 and right.low >= 0:
-        return _left_over(draft, left, right)
+        return _left_over(left, right)
     if _power_of_two(right) is not None:
         return bit_and(left, literal(left.type, right.low - 1))
     quotient, right = _signed_quotient(draft, left, right)
@@ -168,7 +168,7 @@ def _divided(draft: Draft, left: Number, right: Number) -> Number:
     return whole(left.type, expr, 0, left.high)
 
 
-def _left_over(draft: Draft, left: Number, right: Number) -> Number:
+def _left_over(left: Number, right: Number) -> Number:
     """Return the remainder of numbers that are not negative."""
     expr: Expr
     if right.high == 0:
@@ -176,8 +176,7 @@ def _left_over(draft: Draft, left: Number, right: Number) -> Number:
     if right.low > 0:
         expr = Binary(BinOp.MOD, left.expr, right.expr)
         return whole(left.type, expr, 0, min(left.high, right.high - 1)) if left.high >= right.low else left
-    right = draft.hold(right, "divisor")
-    expr = Select(_is_zero(right), LitU32(0), Binary(BinOp.MOD, left.expr, right.expr))
+    expr = Binary(BinOp.MOD, left.expr, right.expr)  # by 0 it gives 0, as here
     return whole(left.type, expr, 0, min(left.high, max(right.high - 1, 0)))
 
 
@@ -185,7 +184,7 @@ def _signed_quotient(draft: Draft, left: Number, right: Number) -> tuple[Number,
     """Return the quotient of i32, rounded down, and the divisor that it was made with; of magnitudes, which cannot overflow."""
     left, right = draft.hold(left, "dividend"), draft.hold(right, "divisor")
     top, below = _magnitude_bits(draft, left), _magnitude_bits(draft, right)
-    quotient = draft.let("quotient", _divided(draft, top, below))
+    quotient = draft.hold(_divided(draft, top, below), "quotient")
     exact = Binary(BinOp.EQ, Binary(BinOp.MUL, quotient.expr, below.expr), top.expr)
     away: Expr = Binary(BinOp.ADD, quotient.expr, Cast(DataType.U32, Unary(UnOp.LOGICAL_NOT, exact)))
     if right.low <= 0 <= right.high:  # 0 by anything is 0 here, also where that is not exact
@@ -198,6 +197,8 @@ def _magnitude_bits(draft: Draft, number: Number) -> Number:
     """Return the magnitude of an i32 as a u32, which also holds that of the least."""
     if number.low >= 0:
         return Number(u32, number.expr, number.low, number.high)
+    if number.low == number.high:
+        return literal(u32, -number.low)
     turned = Select(_is_negative(number), Binary(BinOp.SUB, LitU32(0), number.expr), number.expr)
     low = 1 if number.high < 0 else 0
     return draft.let("magnitude", Number(u32, turned, low, max(-number.low, number.high)))
@@ -209,6 +210,10 @@ def _differ(left: Number, right: Number) -> Expr:
         return _is_negative(left)
     if left.low >= 0:
         return _is_negative(right)
+    if right.high < 0:
+        return Unary(UnOp.LOGICAL_NOT, _is_negative(left))
+    if left.high < 0:
+        return Unary(UnOp.LOGICAL_NOT, _is_negative(right))
     return Binary(BinOp.NE, _is_negative(left), _is_negative(right))
 
 
@@ -223,10 +228,10 @@ def _is_zero(number: Number) -> Expr:
 def truncated(draft: Draft, left: Number, right: Number, part: str) -> Number:
     """Return the quotient rounded towards zero, or the remainder that it leaves (``part``); both are 0 where ``right`` is."""
     if left.low >= 0 and right.low >= 0:
-        return _divided(draft, left, right) if part == "quotient" else _left_over(draft, left, right)
+        return _divided(draft, left, right) if part == "quotient" else _left_over(left, right)
     left, right = draft.hold(left, "dividend"), draft.hold(right, "divisor")
     top, below = _magnitude_bits(draft, left), _magnitude_bits(draft, right)
-    found = _divided(draft, top, below) if part == "quotient" else _left_over(draft, top, below)
+    found = _divided(draft, top, below) if part == "quotient" else _left_over(top, below)
     turns = _differ(left, right) if part == "quotient" else _is_negative(left)
-    held = draft.let(part, found)
+    held = draft.hold(found, part)
     return Number(i32, Select(turns, Binary(BinOp.SUB, LitU32(0), held.expr), held.expr), *i32.bounds)

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from vyre_driver.lang.source.captured import Captured
     from vyre_driver.lang.source.parameters import KernelSignature, Parameter, Specialization
 
-_WORKGROUPS = {1: (64, 1, 1), 2: (16, 16, 1), 3: (8, 8, 4)}
+WORKGROUPS = {1: (64, 1, 1), 2: (16, 16, 1), 3: (8, 8, 4)}
+"""The workgroup of a kernel that goes over indices, by how many it has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +162,7 @@ def _leading(t: Translation, signature: KernelSignature, specialization: Special
             at_hand: Expr = Var(t.draft.fresh(name)) if specialization.strides else InvocationId(axis)
             t.indexes[name] = at_hand
             names[name] = Number(i32, at_hand, 0, MAX_EXTENT - 1)
-        return specialization.workgroup or _WORKGROUPS[axes]
+        return specialization.workgroup or WORKGROUPS[axes]
     name, group = signature.group
     constants = dict(specialization.constants)
     sizes = tuple(int(constants[size]) if isinstance(size, str) else size for size in group.sizes)

@@ -1,0 +1,1 @@
+"""Programs as Python: the kernel in the language that gives a program."""

@@ -1,0 +1,290 @@
+"""A program as the Python function that gives it: the way back from :func:`vyre_driver.lang.frontend.translate.translate`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from vyre_driver.errors import UnsupportedFeature
+from vyre_driver.ir import expressions as ex
+from vyre_driver.ir.buffers import MemoryKind
+from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.loop_ends import ending_if, is_uncounted
+from vyre_driver.ir.nodes import Assign, Barrier, If, Let, Loop, Return, Store
+from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
+from vyre_driver.ir.terms import terms_within
+from vyre_driver.lang.printing.distinct import distinct
+from vyre_driver.lang.printing.expressions import HELD, Spelled, Spelling
+from vyre_driver.lang.printing.grids import Grid, group_of, guarded, index_names
+from vyre_driver.lang.printing.parameters import Names, annotation, element, given, is_number, loaded_numbers
+from vyre_driver.lang.printing.variables import Variables
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from vyre_driver.ir.expressions import Expr
+    from vyre_driver.ir.nodes import Node
+    from vyre_driver.ir.program import Program
+    from vyre_driver.lang.printing.grids import Guarded
+    from vyre_driver.lang.printing.parameters import Given
+
+_ATOM = 13
+_U32, _I32 = DataType.U32, DataType.I32
+_ATOMICS = {
+    **{AtomicOp[name.upper()]: f"atomic_{name}" for name in ("add", "or", "and", "xor", "min", "max", "exchange")},
+    AtomicOp.COMPARE_EXCHANGE: "atomic_cas",
+}
+_KEPT = (ex.Atomic, ex.SubgroupAdd, ex.SubgroupShuffle, ex.SubgroupBallot)  # become variables at once
+_INDENT = "    "
+
+
+def as_source(program: Program, name: str = "program") -> str:
+    """Return a kernel in Python that gives a program; what the language has in one way only is written that way.
+
+    Of a program that was made from a kernel the text gives that program again, with its digest, but for what ranges of numbers
+    proved that the text does not say. Of another one it gives a program with the same results. The text uses the names of
+    ``vyre_driver.lang``, and ``math`` and ``np``.
+
+    Raises
+    ------
+    UnsupportedFeature
+        If the program has what the language has no word for.
+    """
+    body = distinct(program.entry)
+    terms = list(terms_within(*body))
+    numbers = {one.name: one for one in program.buffers if is_number(one, terms)}
+    found = guarded(program, body, terms, loaded_numbers(body, numbers))
+    if found is not None:
+        text = _Source(program, body, found).text(name)
+        if text is not None:
+            return text
+    made = _Source(program, body, None).text(name)
+    assert made is not None  # noqa: S101 -- a workgroup can say all
+    return made
+
+
+class _Source:
+    """One program that is being written as a kernel."""
+
+    def __init__(self, program: Program, body: tuple[Node, ...], found: Guarded | None) -> None:
+        """Name what it takes."""
+        self._program = program
+        self._found = found
+        self._whole = body
+        terms = list(terms_within(*body))
+        self._numbers = {one.name: one for one in program.buffers if is_number(one, terms)}
+        self._held = loaded_numbers(body, self._numbers)
+        self._given: dict[str, Given] = {name: what for name, one in self._numbers.items() if (what := given(one)) is not None}
+        self._names = Names()
+        self._grid = self._leading(program, terms)
+        self._called: dict[str, str] = {}  # buffers
+        for one in program.buffers:
+            if one.name not in self._given:
+                self._called[one.name] = self._names.named(one.name)
+        self._elements = {one.name: one.element for one in program.buffers}
+        self._python: dict[str, str] = {}  # variables
+        self._types: dict[str, DataType] = {}
+        self._spelling = Spelling(self._leaf)
+        self._lines: list[str] = []
+        self._changing: set[str] = set()
+        rest = found.body if found is not None else body
+        self._body = tuple(one for one in rest if not (isinstance(one, Let) and one.name in self._held))
+
+    def _leading(self, program: Program, terms: Sequence[object]) -> Grid:
+        owners = [one.owner for one in self._given.values() if one.what == "groups"]
+        if self._found is None:
+            return group_of(program, terms, self._names.named(owners[0] if owners else "g"))  # type: ignore[arg-type] # terms
+        names = index_names(list(self._given.values()), len(self._found.limits))
+        return Grid(indexes=tuple(self._names.named(one) for one in names))
+
+    def text(self, name: str) -> str | None:
+        """Return the text; None where the guard is another one than a kernel of this text would have."""
+        self._find_types(self._body)
+        self._grid.uses.clear()
+        variables = self._variables = Variables(self._body, self._types)
+        for group in variables.groups().values():
+            called = self._names.named(min(group, key=len))
+            self._python.update(dict.fromkeys(group, called))
+        for one in self._program.buffers:
+            if one.kind is MemoryKind.SHARED:
+                self._put(1, f"{self._called[one.name]} = {self._grid.group}.shared({element(one)}, {one.count})")
+        self._statements(self._body, 1)
+        if self._found is not None and not self._is_as_guarded():
+            return None
+        head = ", ".join(self._parameters())
+        return "\n".join(["@kernel", f"def {name}({head}):", *(self._lines or [f"{_INDENT}pass"]), ""])
+
+    def _is_as_guarded(self) -> bool:
+        """Whether the front end would hold the indices against what the guard holds them against."""
+        assert self._found is not None  # noqa: S101 -- there is a guard
+        return all(limits == self._limits(axis) for axis, limits in self._found.limits.items())
+
+    def _limits(self, axis: int) -> list[Expr]:
+        by_what = {(what.owner, what.what): name for name, what in self._given.items()}
+        held = {buffer: name for name, buffer in self._held.items()}
+        extent = by_what.get((self._grid.indexes[self._grid.axes - 1 - axis], "extent"))
+        if extent is not None:
+            return [ex.Var(held[extent])]
+        found: list[Expr] = []
+        for array in self._grid.uses.get(axis, []):
+            counted = by_what.get((array, "shape"))
+            if counted is None:
+                found.append(ex.BufLen(array))
+            elif not found:
+                found.append(ex.Var(held[counted]))
+        return found
+
+    def _parameters(self) -> list[str]:
+        grid = self._grid
+        found = [f"{one}: Index" for one in grid.indexes] or [f"{grid.group}: Group[{', '.join(map(str, grid.sizes))}]"]
+        arrays = [one for one in self._program.buffers if one.kind is not MemoryKind.SHARED and one.name not in self._numbers]
+        found += [f"{self._called[one.name]}: {annotation(one)}" for one in arrays]
+        asked = [one for name, one in self._numbers.items() if name not in self._given]
+        return [*found, *(f"{self._called[one.name]}: {element(one)}" for one in asked)]
+
+    def _find_types(self, body: Sequence[Node]) -> None:
+        for node in body:
+            match node:
+                case Let(name, value):
+                    self._types[name] = self._spelling.spelled(value).type
+                case If(_, then, otherwise):
+                    self._find_types(then)
+                    self._find_types(otherwise)
+                case Loop(name, start, _, inner):
+                    self._types[name] = self._spelling.spelled(start).type
+                    self._find_types(inner)
+
+    def _put(self, level: int, text: str) -> None:
+        self._lines.append(_INDENT * level + text)
+
+    def _statements(self, body: Sequence[Node], level: int) -> None:
+        before = len(self._lines)
+        taken = False
+        for place, node in enumerate(body):
+            if taken:
+                taken = False
+            elif isinstance(node, Let):
+                taken = self._let(node, body[place + 1 :], level)
+            else:
+                self._statement(node, level)
+        if len(self._lines) == before and level > 1:
+            self._put(level, "pass")
+
+    def _let(self, node: Let, following: Sequence[Node], level: int) -> bool:
+        """Write a declaration; returns whether it takes the next statement along, which is a copy of the variable."""
+        name, value = node.name, node.value
+        variables = self._variables
+        if name in variables.left_out:
+            return False
+        if isinstance(value, _KEPT):
+            copy = following[0] if following else None
+            if name not in variables.readers:
+                self._put(level, self._spelling.spelled(value).text)
+                return False
+            if isinstance(copy, Let) and copy.value == ex.Var(name) and variables.readers[name] == 1:
+                self._put(level, f"{self._python[copy.name]} = {self._spelling.spelled(value).text}")
+                return True
+        if name not in variables.assigned:
+            self._spelling.note(name, value)
+        self._assigned(name, value, level)
+        return False
+
+    def _assigned(self, name: str, value: Expr, level: int) -> None:
+        if not (isinstance(value, ex.Var) and value.name in self._python and self._python[value.name] == self._python[name]):
+            self._put(level, f"{self._python[name]} = {self._spelling.spelled(value).text}")
+
+    def _statement(self, node: Node, level: int) -> None:
+        match node:
+            case Assign(name, value):
+                self._assigned(name, value, level)
+            case Store(buffer, index, value):
+                text = self._spelling.stored(self._elements[buffer], value)
+                self._put(level, f"{self._element(buffer, index)} = {text}")
+            case If():
+                self._if(node, level, "if")
+            case Loop():
+                self._loop(node, level)
+            case Return():
+                self._put(level, "return")
+            case Barrier(ordering) if ordering is not MemoryOrdering.GRID_SYNC:
+                self._put(level, f"{self._grid.group}.barrier()")
+            case _:
+                raise UnsupportedFeature(
+                    f"kernels written as Python have no statement for {node.op_id}",
+                    fix="look at the program itself: print(program)",
+                    feature=node.op_id,
+                )
+
+    def _if(self, node: If, level: int, word: str) -> None:
+        self._put(level, f"{word} {self._spelling.condition(node.cond)}:")
+        self._statements(node.then, level + 1)
+        if len(node.otherwise) == 1 and isinstance(node.otherwise[0], If):
+            self._if(node.otherwise[0], level, "elif")
+        elif node.otherwise:
+            self._put(level, "else:")
+            self._statements(node.otherwise, level + 1)
+
+    def _loop(self, node: Loop, level: int) -> None:
+        sole = ending_if(node, self._numbers) if is_uncounted(node) else None
+        if sole is not None:
+            self._put(level, f"while {self._spelling.condition(sole.cond)}:")
+            self._statements(sole.then, level + 1)
+            return
+        start, stop = self._spelling.spelled(node.start), self._spelling.spelled(node.stop)
+        self._spelling.note(node.var, node.start)
+        over = stop.text if start.bare == "0" else f"{start.beside(stop, 0)}, {stop.text}"
+        self._put(level, f"for {self._python[node.var]} in range({over}):")
+        self._statements(node.body, level + 1)
+
+    def _element(self, buffer: str, index: Expr) -> str:
+        self._grid.note(buffer, index)
+        return f"{self._called[buffer]}[{self._spelling.place(index)}]"
+
+    def _leaf(self, expr: Expr) -> Spelled | None:
+        match expr:
+            case ex.Var(name) if name in self._held:
+                return self._number(self._held[name], is_bits=True)
+            case ex.Var(name):
+                return Spelled(self._python.get(name, name), _ATOM, self._types[name])
+            case ex.Load(buffer, _) if buffer in self._numbers:
+                return self._number(buffer, is_bits=False)
+            case ex.Load(buffer, index):
+                return Spelled(self._element(buffer, index), _ATOM, self._held_as(buffer))
+            case ex.BufLen(buffer):
+                return Spelled(f"u32(len({self._called[buffer]}))", _ATOM, _U32)
+            case ex.InvocationId() | ex.LocalId() | ex.WorkgroupId():
+                return Spelled(f"u32({self._grid.place(expr)})", _ATOM, _U32)
+            case ex.Atomic():
+                return self._atomic(expr)
+        return None
+
+    def _held_as(self, buffer: str) -> DataType:
+        found = self._elements[buffer]
+        return HELD.get(found, found)
+
+    def _number(self, buffer: str, *, is_bits: bool) -> Spelled:
+        """Return a number that each call gives; ``is_bits``: it stands for a u32 of an i32's bits."""
+        what = self._given.get(buffer)
+        if what is not None and what.what == "groups":
+            return Spelled(f"u32({self._grid.each('groups', what.axis)})", _ATOM, _U32)
+        if what is not None:
+            return Spelled(f"u32(len({self._called[what.owner]}))", _ATOM, _U32)
+        kind = self._held_as(buffer)
+        if is_bits and kind == _I32:
+            return Spelled(f"u32({self._called[buffer]})", _ATOM, _U32)
+        return Spelled(self._called[buffer], _ATOM, kind)
+
+    def _atomic(self, expr: ex.Atomic) -> Spelled:
+        word = _ATOMICS.get(expr.op)  # type: ignore[arg-type] # an operator of an extension is not in it
+        if word is None or self._elements[expr.buffer] not in {_U32, _I32}:
+            raise UnsupportedFeature(
+                f"kernels written as Python have no atomic {expr.op} on {self._elements[expr.buffer]}",
+                fix="look at the program itself: print(program)",
+                feature="atomics",
+            )
+        place = self._spelling.place(expr.index)
+        self._grid.note(expr.buffer, expr.index)
+        is_signed = self._elements[expr.buffer] == _I32
+        values = [self._spelling.spelled(one) for one in (expr.expected, expr.value) if one is not None]
+        texts = [f"i32({one.text})" if is_signed else one.untyped for one in values]
+        call = f"{word}({', '.join([self._called[expr.buffer], place, *texts])})"
+        return Spelled(f"u32({call})" if is_signed else call, _ATOM, _U32)

@@ -94,7 +94,7 @@ def _as_program(
     found = interpret(
         kernel.program,
         inputs,
-        grid=_groups(kernel, signature, grid),
+        grid=groups_of(kernel, signature, grid),
         element_counts=counts,
         step_budget=_STEP_BUDGET,
     )
@@ -113,7 +113,7 @@ def _inputs(
             counts[one.name] = array.size
         else:
             inputs.append(np.ascontiguousarray(array).reshape(-1))
-    inputs += [_pushed(name, signature, arguments, grid) for name in kernel.scalars]
+    inputs += [pushed(name, signature, arguments, grid) for name in kernel.scalars]
     return inputs, counts
 
 
@@ -127,7 +127,7 @@ def _by_name(
     }
 
 
-def _pushed(name: str, signature: KernelSignature, arguments: Mapping[str, Any], grid: Sequence[int]) -> NDArray[Any]:
+def pushed(name: str, signature: KernelSignature, arguments: Mapping[str, Any], grid: Sequence[int]) -> NDArray[Any]:
     """Return a number that a call gives to a program, by the name that the translation gave it."""
     owner, _, rest = name.partition(".")
     if rest.startswith("shape"):
@@ -140,7 +140,8 @@ def _pushed(name: str, signature: KernelSignature, arguments: Mapping[str, Any],
     return np.array([arguments[name]], np.uint32 if dtype == np.bool_ else dtype)
 
 
-def _groups(kernel: TranslatedKernel, signature: KernelSignature, grid: Sequence[int]) -> tuple[int, int, int]:
+def groups_of(kernel: TranslatedKernel, signature: KernelSignature, grid: Sequence[int]) -> tuple[int, int, int]:
+    """Return the workgroups along x, y and z that a call of a kernel runs."""
     if signature.group is None:
         size = kernel.program.workgroup_size
         x, y, z = (*(-(-count // along) for count, along in zip(reversed(grid), size, strict=False)), 1, 1)[:3]

@@ -15,28 +15,31 @@ from vyre_driver.conformance.generate import generate
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.patterns import NUMPY
 from vyre_driver.ir import builders as ir
-from vyre_driver.ir.buffers import MemoryKind
+from vyre_driver.ir.buffers import BufferAccess, MemoryKind
 from vyre_driver.ir.canonical import rewrite
-from vyre_driver.ir.expressions import Binary, BufLen, Cast, Load, Unary
+from vyre_driver.ir.expressions import Atomic, Binary, BufLen, Cast, Load, Unary
+from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.extensions import application
 from vyre_driver.ir.operators import BinOp, UnOp
-from vyre_driver.ir.terms import Traits
+from vyre_driver.ir.terms import Traits, terms_within
 from vyre_driver.lang.frontend.translate import translate
 from vyre_driver.lang.printing.source import as_source
 from vyre_driver.lang.source.parameters import Specialization, signature_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
     from vyre_driver.conformance.case import Case
-    from vyre_driver.ir.dtypes import DataType
+    from vyre_driver.ir.expressions import Expr
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.terms import Term
     from vyre_driver.lang.frontend.translate import TranslatedKernel
 
 OPTIONS = Options(u64=False, narrow=False)
 _NAMES = {**NAMES, "kernel": lambda function: function}
-_STEP_BUDGET = 1 << 18
+STEP_BUDGET = 1 << 18
 _NEVER = Traits.SWAPPED << 1
 _OTHERS = {
     BinOp.MUL_HIGH: BinOp.BIT_XOR,
@@ -46,37 +49,50 @@ _OTHERS = {
     UnOp.SIGN: UnOp.NEGATE,
 }
 """What stands here for the operators that the language has no word for."""
-_SIMPLER = {"bitcast", "pack_f16", "pack_bf16", "unpack_f16", "unpack_bf16", "exp10"}
+_UNSAID = {"bitcast", "pack_f16", "pack_bf16", "unpack_f16", "unpack_bf16", "exp10"}
 
 
 def program_of_seed(seed: int) -> Case:
-    """Return the random program of a seed, in which other operators stand for what the language has no word for."""
+    """Return the random program of a seed, in which others stand for the operators that the language has no word for.
+
+    A pushed buffer holds one number, and what is counted with atomics are words.
+    """
     made = generate(seed, OPTIONS)
     program = made.program
     pushed = {one.name for one in program.buffers if one.kind is MemoryKind.PUSH}
-    entry = [rewrite(node, functools.partial(_sayable, pushed), _NEVER) for node in program.entry]
+    counted = {one.buffer for one in terms_within(*program.entry) if isinstance(one, Atomic)}
+    counted = {one.name for one in program.buffers if one.name in counted and one.element == DataType.F32}
+    entry = [rewrite(node, functools.partial(_sayable, pushed, counted), _NEVER) for node in program.entry]
     buffers = [one.with_count(1) if one.name in pushed else one for one in program.buffers]
+    buffers = [replace(one, element=DataType.U32) if one.name in counted else one for one in buffers]
     names = [one.name for one in program.buffers if one.kind is not MemoryKind.SHARED and not one.is_output]
-    inputs = tuple(given[:1] if name in pushed else given for name, given in zip(names, made.inputs, strict=True))
-    return replace(made, program=program.with_rewritten_buffers(buffers).with_rewritten_entry(entry), inputs=inputs)
+    inputs = [given[:1] if name in pushed else given for name, given in zip(names, made.inputs, strict=True)]
+    inputs = [given.view(np.uint32) if name in counted else given for name, given in zip(names, inputs, strict=True)]
+    changed = program.with_rewritten_buffers(buffers).with_rewritten_entry(entry)
+    return replace(made, program=changed, inputs=tuple(inputs))
 
 
-def _sayable(pushed: set[str], term: Term) -> Term:
-    if isinstance(term, Load) and term.buffer in pushed:
-        return Load(term.buffer, ir.u32(0), term.dtype)
-    if isinstance(term, BufLen) and term.buffer in pushed:
-        return ir.u32(1)
-    if isinstance(term, Binary) and term.op in _OTHERS:
-        return Binary(_OTHERS[term.op], term.left, term.right)
-    if isinstance(term, Unary) and term.op in _OTHERS:
-        return Unary(_OTHERS[term.op], term.operand)
-    found = application(term) if isinstance(term, Cast) else None
-    if found is None or found.operator.name.partition("<")[0] not in _SIMPLER:
-        return term
-    return _simpler(found.operator.result, found.operands[0])
+def _sayable(pushed: set[str], counted: set[str], term: Term) -> Term:
+    """Return a part of a program as the language can say it, of the same type."""
+    match term:
+        case Load(buffer) if buffer in pushed:
+            return Load(buffer, ir.u32(0), term.dtype)
+        case Load(buffer, index) if buffer in counted:
+            return Cast(DataType.F32, Load(buffer, index, DataType.U32))
+        case BufLen(buffer) if buffer in pushed:
+            return ir.u32(1)
+        case Binary(op, left, right) if op in _OTHERS:
+            return Binary(_OTHERS[op], left, right)
+        case Unary(op, operand) if op in _OTHERS:
+            return Unary(_OTHERS[op], operand)
+        case Cast():
+            found = application(term)
+            if found is not None and found.operator.name.partition("<")[0] in _UNSAID:
+                return _simpler(found.operator.result, found.operands[0])
+    return term
 
 
-def _simpler(target: DataType, value: Any) -> Term:
+def _simpler(target: DataType, value: Expr) -> Term:
     return value if value.dtype == target else Cast(target, value)
 
 
@@ -92,34 +108,53 @@ def again(program: Program) -> Program:
     return translated(as_source(program), is_over=extents).program
 
 
-def run_original(case: Case) -> dict[str, NDArray[Any]]:
-    found = interpret(case.program, list(case.inputs), grid=case.grid, step_budget=_STEP_BUDGET)
-    return dict(zip(_outputs(case.program), found.outputs, strict=True))
+def rounds(program: Program, most: int = 3) -> int:
+    """Return how often a program is printed and translated until its digest stays the same; ``most`` if it does not before."""
+    for count in range(most):
+        following = again(program)
+        if following.digest() == program.digest():
+            return count
+        program = following
+    return most
 
 
-def run_kernel(case: Case, kernel: TranslatedKernel) -> dict[str, NDArray[Any]]:
-    """Run what was made of a random program on the same inputs."""
-    given: dict[str, NDArray[Any]] = {}
-    waiting = list(case.inputs)
-    for one in case.program.buffers:
-        if one.kind is MemoryKind.SHARED:
-            continue
-        if one.is_output:
-            given[one.name] = np.zeros(one.count, NUMPY[one.element])
-        else:
-            given[one.name] = waiting.pop(0)
+def inputs_of(case: Case) -> dict[str, NDArray[Any]]:
+    """Return what the arrays and numbers of a random program hold before, by name."""
+    buffers = [one for one in case.program.buffers if one.kind is not MemoryKind.SHARED]
+    given = iter(case.inputs)
+    return {one.name: np.zeros(one.count, NUMPY[one.element]) if one.is_output else next(given) for one in buffers}
+
+
+def run(program: Program, given: Mapping[str, NDArray[Any]], grid: Sequence[int]) -> dict[str, NDArray[Any]]:
+    """Return what a program that was translated gives for arrays and numbers by name."""
     inputs, counts = [], {}
-    for one in kernel.program.buffers:
-        if one.kind is MemoryKind.SHARED:
-            continue
-        if one.access.name == "WRITE_ONLY":
+    for one in program.buffers:
+        owner, _, axis = one.name.partition(".shape[")
+        if one.access is BufferAccess.WRITE_ONLY:
             counts[one.name] = given[one.name].size
-        else:
-            owner, _, rest = one.name.partition(".shape[")
-            inputs.append(np.array([given[owner].size], np.int32) if rest else given[one.name])
-    found = interpret(kernel.program, inputs, grid=case.grid, element_counts=counts, step_budget=_STEP_BUDGET)
-    return dict(zip(_outputs(kernel.program), found.outputs, strict=True))
+        elif axis and one.name not in given:
+            inputs.append(np.array([given[owner].shape[int(axis[:-1])]], np.int32))
+        elif one.kind is not MemoryKind.SHARED:
+            inputs.append(given[one.name])
+    found = interpret(program, inputs, grid=grid, element_counts=counts, step_budget=STEP_BUDGET)
+    return _by_name(program, found.outputs)
 
 
-def _outputs(program: Program) -> list[str]:
-    return [program.buffers[at].name for at in program.output_buffer_indices()]
+def run_original(case: Case) -> dict[str, NDArray[Any]]:
+    """Return what a random program gives, by the names of its outputs."""
+    return _by_name(case.program, interpret(case.program, case.inputs, grid=case.grid, step_budget=STEP_BUDGET).outputs)
+
+
+def _by_name(program: Program, outputs: Sequence[NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {program.buffers[at].name: one.reshape(-1) for at, one in zip(program.output_buffer_indices(), outputs, strict=True)}
+
+
+def differing(one: Mapping[str, NDArray[Any]], other: Mapping[str, NDArray[Any]]) -> list[str]:
+    """Return the names of arrays that are not the same, bit for bit, but for the bits of a NaN."""
+    return [name for name in one if not _same(one[name], other[name])]
+
+
+def _same(one: NDArray[Any], other: NDArray[Any]) -> bool:
+    if one.dtype != np.float32:
+        return one.tobytes() == other.tobytes()
+    return bool(((one.view(np.uint32) == other.view(np.uint32)) | (np.isnan(one) & np.isnan(other))).all())

@@ -170,9 +170,9 @@ def _extreme_of_two(t: Translation, op: BinOp, left: Number, right: Number) -> N
     fold = min if op is BinOp.MIN else max
     low, high = fold(left.low, right.low), fold(left.high, right.high)
     if not (is_signed(left) or is_signed(right)):
-        return Number(left.type, Binary(op, left.expr, right.expr), low, high)
+        return integers.whole(left.type, Binary(op, left.expr, right.expr), low, high)
     chosen = Binary(op, bits_as_i32(left), bits_as_i32(right))
-    return Number(i32, Cast(DataType.U32, chosen), low, high)
+    return integers.whole(i32, Cast(DataType.U32, chosen), low, high)
 
 
 def _clip(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:

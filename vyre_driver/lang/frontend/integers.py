@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vyre_driver.ir.arithmetic import Binary, LitI32, LitU32, Unary
+from vyre_driver.ir.arithmetic import Binary, LitBool, LitI32, LitU32, Unary
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast, Select
 from vyre_driver.ir.operators import BinOp, UnOp
@@ -173,6 +173,8 @@ def _left_over(left: Number, right: Number) -> Number:
     expr: Expr
     if right.high == 0:
         return literal(left.type, 0)
+    if left.low == left.high and right.low == right.high:
+        return literal(left.type, left.low % right.low)
     if right.low > 0:
         expr = Binary(BinOp.MOD, left.expr, right.expr)
         return whole(left.type, expr, 0, min(left.high, right.high - 1)) if left.high >= right.low else left
@@ -189,7 +191,7 @@ def _signed_quotient(draft: Draft, left: Number, right: Number) -> tuple[Number,
     away: Expr = Binary(BinOp.ADD, quotient.expr, Cast(DataType.U32, Unary(UnOp.LOGICAL_NOT, exact)))
     if right.low <= 0 <= right.high:  # 0 by anything is 0 here, also where that is not exact
         away = Select(_is_zero(right), LitU32(0), away)
-    result = Select(_differ(left, right), Binary(BinOp.SUB, LitU32(0), away), quotient.expr)
+    result = _chosen(_differ(left, right), Binary(BinOp.SUB, LitU32(0), away), quotient.expr)
     return draft.let("rounded", Number(i32, result, *i32.bounds)), right
 
 
@@ -206,18 +208,25 @@ def _magnitude_bits(draft: Draft, number: Number) -> Number:
 
 def _differ(left: Number, right: Number) -> Expr:
     """Return whether the signs of two i32 differ."""
-    if right.low >= 0:
-        return _is_negative(left)
-    if left.low >= 0:
-        return _is_negative(right)
-    if right.high < 0:
-        return Unary(UnOp.LOGICAL_NOT, _is_negative(left))
-    if left.high < 0:
-        return Unary(UnOp.LOGICAL_NOT, _is_negative(right))
-    return Binary(BinOp.NE, _is_negative(left), _is_negative(right))
+    one, other = _is_negative(left), _is_negative(right)
+    if isinstance(one, LitBool):
+        one, other = other, one
+    if not isinstance(other, LitBool):
+        return Binary(BinOp.NE, one, other)
+    if isinstance(one, LitBool):
+        return LitBool(one.value != other.value)
+    return Unary(UnOp.LOGICAL_NOT, one) if other.value else one
+
+
+def _chosen(test: Expr, yes: Expr, no: Expr) -> Expr:
+    if isinstance(test, LitBool):
+        return yes if test.value else no
+    return Select(test, yes, no)
 
 
 def _is_negative(number: Number) -> Expr:
+    if number.high < 0 or number.low >= 0:
+        return LitBool(number.high < 0)
     return Binary(BinOp.LT, bits_as_i32(number), LitI32(0))
 
 
@@ -234,4 +243,4 @@ def truncated(draft: Draft, left: Number, right: Number, part: str) -> Number:
     found = _divided(draft, top, below) if part == "quotient" else _left_over(top, below)
     turns = _differ(left, right) if part == "quotient" else _is_negative(left)
     held = draft.hold(found, part)
-    return Number(i32, Select(turns, Binary(BinOp.SUB, LitU32(0), held.expr), held.expr), *i32.bounds)
+    return Number(i32, _chosen(turns, negative(held).expr, held.expr), *i32.bounds)

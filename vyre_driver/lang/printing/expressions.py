@@ -130,6 +130,9 @@ class Spelling:
                 by == below
             ):
                 return self._quotient(self.spelled(top), self.spelled(by))
+            case ex.Select(ex.Binary(BinOp.EQ, below, ex.LitU32(0)) as test, yes, ex.Binary(BinOp.DIV, top, by)) if by == below:
+                quotient = self._quotient(self.spelled(top), self.spelled(by))
+                return _call("select", _U32, self.condition(test), self.spelled(yes).text, quotient.text)
             case ex.Binary(BinOp.DIV, left, right):
                 return self._divided(self.spelled(left), self.spelled(right), right)
             case ex.Binary(BinOp() as op, left, right):

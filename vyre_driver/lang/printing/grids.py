@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from vyre_driver.ir.arithmetic import Binary, Var
-from vyre_driver.ir.expressions import BufLen, InvocationId, LocalId, WorkgroupId
+from vyre_driver.checks import U32_MAX
+from vyre_driver.ir.arithmetic import Binary, LitU32, Var
+from vyre_driver.ir.expressions import BufLen, InvocationId, LocalId, Select, WorkgroupId
 from vyre_driver.ir.nodes import Barrier, If, Let
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.frontend.translate import WORKGROUPS
@@ -31,7 +32,7 @@ class Grid:
     indexes: tuple[str, ...] = ()
     group: str = ""
     sizes: tuple[int, ...] = ()
-    uses: dict[int, list[str]] = field(default_factory=dict)  # by axis: the arrays that an index is used on, in order
+    uses: dict[int, list[tuple[str, int]]] = field(default_factory=dict)  # by axis: the arrays' axes that it is used on
 
     @property
     def axes(self) -> int:
@@ -49,12 +50,12 @@ class Grid:
         """Return an attribute of the workgroup along one axis."""
         return f"{self.group}.{attribute}" if self.axes == 1 else f"{self.group}.{attribute}[{at}]"
 
-    def note(self, array: str, index: Expr) -> None:
-        """Keep that an index of the grid is used on an array as it is."""
+    def note(self, array: str, axis: int, index: Expr) -> None:
+        """Keep that an index of the grid is used on an axis of an array as it is."""
         if isinstance(index, InvocationId):
             known = self.uses.setdefault(index.axis, [])
-            if array not in known:
-                known.append(array)
+            if (array, axis) not in known:
+                known.append((array, axis))
 
 
 def group_of(program: Program, terms: Sequence[Term], name: str) -> Grid:
@@ -96,6 +97,25 @@ def guarded(program: Program, body: Sequence[Node], terms: Sequence[Term], numbe
     if list(limits) != list(reversed(range(axes))) or WORKGROUPS.get(axes) != program.workgroup_size:
         return None
     return Guarded(rest[0].then, limits)
+
+
+def along_axes(index: Expr, shape: Sequence[str]) -> tuple[Expr, ...] | None:
+    """Return the indices that a flat place in an array was made of, whose lengths these variables hold; None if it was not.
+
+    That an index is held against its axis is left out: the language does so itself.
+    """
+    if len(shape) < 2:
+        return (index,)
+    flat = index.true_value if isinstance(index, Select) and index.false_value == LitU32(U32_MAX) else index
+    found: list[Expr] = []
+    for name in reversed(shape[1:]):
+        match flat:
+            case Binary(BinOp.ADD, Binary(BinOp.MUL, row, Var(count)), last) if count == name:
+                found.insert(0, last)
+                flat = row
+            case _:
+                return None
+    return (flat, *found)
 
 
 def _parts(test: Expr) -> list[Expr]:

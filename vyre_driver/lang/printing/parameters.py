@@ -71,7 +71,7 @@ def is_number(buffer: BufferDecl, terms: Iterable[Term]) -> bool:
     return all(isinstance(one, Load) and one.index == LitU32(0) for one in uses)
 
 
-def annotation(buffer: BufferDecl) -> str:
+def annotation(buffer: BufferDecl, axes: int) -> str:
     """Return the annotation of an array.
 
     Raises
@@ -79,7 +79,8 @@ def annotation(buffer: BufferDecl) -> str:
     UnsupportedFeature
         If the language has no such elements.
     """
-    return f"{_FORMS.get(buffer.access, 'InOut')}[{element(buffer)}]"
+    rank = f", {axes}" if axes > 1 else ""
+    return f"{_FORMS.get(buffer.access, 'InOut')}[{element(buffer)}{rank}]"
 
 
 def element(buffer: BufferDecl) -> str:

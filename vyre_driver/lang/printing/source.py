@@ -14,12 +14,12 @@ from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.lang.printing.distinct import distinct
 from vyre_driver.lang.printing.expressions import HELD, Spelled, Spelling
-from vyre_driver.lang.printing.grids import Grid, group_of, guarded, index_names
+from vyre_driver.lang.printing.grids import Grid, along_axes, group_of, guarded, index_names
 from vyre_driver.lang.printing.parameters import Names, annotation, element, given, is_number, loaded_numbers
 from vyre_driver.lang.printing.variables import Variables
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from vyre_driver.ir.expressions import Expr
     from vyre_driver.ir.nodes import Node
@@ -62,6 +62,16 @@ def as_source(program: Program, name: str = "program") -> str:
     return made
 
 
+def _shapes(given: Mapping[str, Given], held: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the variables that hold how far the axes of arrays go, for those arrays of which a call gives that."""
+    names = {buffer: name for name, buffer in held.items()}
+    found: dict[str, list[tuple[int, str]]] = {}
+    for buffer, what in given.items():
+        if what.what == "shape":
+            found.setdefault(what.owner, []).append((what.axis, names[buffer]))
+    return {array: tuple(name for _, name in sorted(axes)) for array, axes in found.items()}
+
+
 class _Source:
     """One program that is being written as a kernel."""
 
@@ -80,6 +90,7 @@ class _Source:
         for one in program.buffers:
             if one.name not in self._given:
                 self._called[one.name] = self._names.named(one.name)
+        self._shapes = _shapes(self._given, self._held)
         self._elements = {one.name: one.element for one in program.buffers}
         self._python: dict[str, str] = {}  # variables
         self._types: dict[str, DataType] = {}
@@ -125,19 +136,19 @@ class _Source:
         if extent is not None:
             return [ex.Var(held[extent])]
         found: list[Expr] = []
-        for array in self._grid.uses.get(axis, []):
-            counted = by_what.get((array, "shape"))
-            if counted is None:
+        for array, along in self._grid.uses.get(axis, []):
+            shape = self._shapes.get(array)
+            if shape is None:
                 found.append(ex.BufLen(array))
             elif not found:
-                found.append(ex.Var(held[counted]))
+                found.append(ex.Var(shape[along]))
         return found
 
     def _parameters(self) -> list[str]:
         grid = self._grid
         found = [f"{one}: Index" for one in grid.indexes] or [f"{grid.group}: Group[{', '.join(map(str, grid.sizes))}]"]
         arrays = [one for one in self._program.buffers if one.kind is not MemoryKind.SHARED and one.name not in self._numbers]
-        found += [f"{self._called[one.name]}: {annotation(one)}" for one in arrays]
+        found += [f"{self._called[one.name]}: {annotation(one, len(self._shapes.get(one.name, ())))}" for one in arrays]
         asked = [one for name, one in self._numbers.items() if name not in self._given]
         return [*found, *(f"{self._called[one.name]}: {element(one)}" for one in asked)]
 
@@ -236,8 +247,20 @@ class _Source:
         self._statements(node.body, level + 1)
 
     def _element(self, buffer: str, index: Expr) -> str:
-        self._grid.note(buffer, index)
-        return f"{self._called[buffer]}[{self._spelling.place(index)}]"
+        return f"{self._called[buffer]}[{self._place(buffer, index)}]"
+
+    def _place(self, buffer: str, index: Expr) -> str:
+        """Return the indices of an element, one for each axis of its array."""
+        indices = along_axes(index, self._shapes.get(buffer, ()))
+        if indices is None:
+            raise UnsupportedFeature(
+                f"an element of {buffer!r} is not at a row and a column of it",
+                fix="look at the program itself: print(program)",
+                buffer=buffer,
+            )
+        for axis, one in enumerate(indices):
+            self._grid.note(buffer, axis, one)
+        return ", ".join(map(self._spelling.place, indices))
 
     def _leaf(self, expr: Expr) -> Spelled | None:
         match expr:
@@ -267,7 +290,8 @@ class _Source:
         if what is not None and what.what == "groups":
             return Spelled(f"u32({self._grid.each('groups', what.axis)})", _ATOM, _U32)
         if what is not None:
-            return Spelled(f"u32(len({self._called[what.owner]}))", _ATOM, _U32)
+            array = self._called[what.owner]
+            return Spelled(f"u32({array}.shape[{what.axis}])" if what.axis else f"u32(len({array}))", _ATOM, _U32)
         kind = self._held_as(buffer)
         if is_bits and kind == _I32:
             return Spelled(f"u32({self._called[buffer]})", _ATOM, _U32)
@@ -281,8 +305,8 @@ class _Source:
                 fix="look at the program itself: print(program)",
                 feature="atomics",
             )
-        place = self._spelling.place(expr.index)
-        self._grid.note(expr.buffer, expr.index)
+        place = self._place(expr.buffer, expr.index)
+        place = f"({place})" if len(self._shapes.get(expr.buffer, ())) > 1 else place
         is_signed = self._elements[expr.buffer] == _I32
         values = [self._spelling.spelled(one) for one in (expr.expected, expr.value) if one is not None]
         texts = [f"i32({one.text})" if is_signed else one.untyped for one in values]

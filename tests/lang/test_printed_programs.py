@@ -1,0 +1,81 @@
+"""Random programs, printed as Python and translated back: the results are the same, and so is, printed again, the digest."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+
+import numpy as np
+import pytest
+from both_ways import function_of, groups_of, pushed
+from kernel_texts import NAMES, kernel_text
+from printed_programs import differing, inputs_of, program_of_seed, rounds, run, run_original, translated
+
+from vyre_driver.errors import KernelTypeError, StepBudgetExceeded
+from vyre_driver.lang.frontend.translate import translate
+from vyre_driver.lang.printing.source import as_source
+from vyre_driver.lang.source.parameters import Specialization, signature_of
+
+_SEEDS_A_TEST = 8
+_MOST_ROUNDS = 3
+_AT_ONCE, _LATER, _LONG = "equal at once", "equal from the second time on", "too many turns to compare"
+
+
+def outcome(seed: int) -> str:
+    """Print the program of a seed and translate it back; returns how its digest stays, or what is different."""
+    case = program_of_seed(seed)
+    text = as_source(case.program)
+    try:
+        program = translated(text).program
+        count = rounds(program)
+    except Exception as error:
+        error.add_note(f"seed {seed}:\n{text}")
+        raise
+    if count > 1:
+        return f"seed {seed}: another digest each time\n{text}"
+    try:
+        differs = differing(run_original(case), run(program, inputs_of(case), case.grid))
+    except StepBudgetExceeded:
+        return _LONG
+    if differs:
+        return f"seed {seed}: {', '.join(differs)} differ\n{text}"
+    return _LATER if count else _AT_ONCE
+
+
+@pytest.mark.parametrize("first", range(0, 24, _SEEDS_A_TEST))
+def test_a_program_that_is_printed_and_translated_back_is_the_same(first: int) -> None:
+    found = Counter(outcome(seed) for seed in range(first, first + _SEEDS_A_TEST))
+    wrong = set(found) - {_AT_ONCE, _LATER, _LONG}
+    assert not wrong, "\n".join(wrong)
+    assert found[_AT_ONCE] >= _SEEDS_A_TEST // 2
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_kernel_that_is_translated_and_printed_gives_the_same(seed: int) -> None:
+    made = kernel_text(seed)
+    function = function_of(made.text, "kernel", NAMES)
+    signature = signature_of(function)
+    try:
+        kernel = translate(function, signature, Specialization())
+    except KernelTypeError:
+        pytest.skip("the types of this text do not fit")
+    given = {name: np.asarray(value) for name, value in made.arguments.items()}
+    given |= {name: pushed(name, signature, made.arguments, made.grid) for name in kernel.scalars}
+    grid = groups_of(kernel, signature, made.grid)
+    text = as_source(kernel.program)
+    again = translated(text)
+    assert differing(run(kernel.program, given, grid), run(again.program, given, grid)) == [], text
+    assert rounds(again.program) < _MOST_ROUNDS, text
+
+
+if __name__ == "__main__":
+    FIRST, COUNT, JOBS = (int(one) for one in sys.argv[1:])
+    FOUND: Counter[str] = Counter()
+    with ProcessPoolExecutor(JOBS) as POOL:
+        for RESULT in POOL.map(outcome, range(FIRST, FIRST + COUNT), chunksize=20):
+            FOUND[RESULT if RESULT in {_AT_ONCE, _LATER, _LONG} else "different"] += 1
+            if RESULT not in {_AT_ONCE, _LATER, _LONG}:
+                sys.stdout.write(f"{RESULT}\n")
+    sys.stdout.write(f"{dict(FOUND)}\n")
+    sys.exit(bool(FOUND["different"]))

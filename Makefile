@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 # Else every worker, and every process that a test starts, would compile anew all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help setup demo test check-all quick stress check conform kernels sanitize fuzz foreign vendors wheels rooms clean
+.PHONY: help setup demo test check-all quick stress check conform kernels printed sanitize fuzz foreign vendors wheels rooms clean
 
 , := ,
 PYTEST = .venv/bin/python -m pytest
@@ -50,6 +50,9 @@ conform: setup  ## 20,000 random programs on every backend, a process a core; go
 
 kernels: setup  ## 5,000 random kernels, translated and run as programs and as plain Python
 	.venv/bin/python tests/lang/test_random_kernels.py 5000
+
+printed: setup  ## 20,000 random programs printed as Python and translated back: equal digests, equal results
+	.venv/bin/python tests/lang/test_printed_programs.py 0 20000 $$(nproc)
 
 check: setup  ## formatting, lint, types
 	.venv/bin/ruff format --check && .venv/bin/ruff check

@@ -17,8 +17,8 @@ from vyre_driver.conformance.patterns import NUMPY
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferAccess, MemoryKind
 from vyre_driver.ir.canonical import rewrite
-from vyre_driver.ir.expressions import Atomic, Binary, BufLen, Cast, Load, Unary
 from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.expressions import Atomic, Binary, BufLen, Cast, Load, Unary
 from vyre_driver.ir.extensions import application
 from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.ir.terms import Traits, terms_within

@@ -29,7 +29,10 @@ _U32, _I32, _F32, _BOOL = DataType.U32, DataType.I32, DataType.F32, DataType.Boo
 _SIGN, _WORD = 0x8000_0000, 0xFFFF_FFFF
 HELD = {
     **{one.element: _I32 for one in SCALARS.values() if one.is_whole},
-    **{_U32: _U32, _F32: _F32, _BOOL: _BOOL, DataType.F16: _F32},
+    _U32: _U32,
+    _F32: _F32,
+    _BOOL: _BOOL,
+    DataType.F16: _F32,
 }
 """What a number of a type of memory is in a kernel."""
 
@@ -126,9 +129,9 @@ class Spelling:
         match expr:
             case ex.Unary(UnOp() as op, operand):
                 return self._unary(op, self.spelled(operand))
-            case ex.Select(ex.Binary(BinOp.EQ, ex.Var() as below, ex.LitU32(0)), ex.LitU32(0), ex.Binary(BinOp.DIV, top, by)) if (
-                by == below
-            ):
+            case ex.Select(
+                ex.Binary(BinOp.EQ, ex.Var() as below, ex.LitU32(0)), ex.LitU32(0), ex.Binary(BinOp.DIV, top, by)
+            ) if by == below:
                 return self._quotient(self.spelled(top), self.spelled(by))
             case ex.Select(ex.Binary(BinOp.EQ, below, ex.LitU32(0)) as test, yes, ex.Binary(BinOp.DIV, top, by)) if by == below:
                 quotient = self._quotient(self.spelled(top), self.spelled(by))
@@ -138,8 +141,8 @@ class Spelling:
             case ex.Binary(BinOp() as op, left, right):
                 return self._binary(op, self.spelled(left), self.spelled(right))
             case ex.Select(cond, yes, no):
-                test, one, other = self.condition(cond), self.spelled(yes), self.spelled(no)
-                return _call("select", one.type, test, one.text, other.beside(one, 0))
+                chosen, one, other = self.condition(cond), self.spelled(yes), self.spelled(no)
+                return _call("select", one.type, chosen, one.text, other.beside(one, 0))
             case ex.Cast():
                 return self._cast(expr)
             case ex.Fma(a, b, c):
@@ -312,7 +315,7 @@ def _literal(expr: Expr) -> Spelled | None:
         case ex.LitI32(value):
             return _signed(value)
         case ex.LitBool(value):
-            return Spelled(str(value), _ATOM, _BOOL)
+            return Spelled(f"bool_({value})", _ATOM, _BOOL, str(value))
         case ex.LitF32():
             return _float(expr.value)
     return None

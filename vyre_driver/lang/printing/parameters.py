@@ -11,7 +11,6 @@ from vyre_driver.ir.arithmetic import LitU32
 from vyre_driver.ir.buffers import BufferAccess, MemoryKind
 from vyre_driver.ir.expressions import BufLen, Cast, Load
 from vyre_driver.ir.nodes import Let
-from vyre_driver.ir.terms import terms_within
 from vyre_driver.lang.frontend import intrinsics
 from vyre_driver.lang.types import SCALARS
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.nodes import Node
-    from vyre_driver.ir.program import Program
     from vyre_driver.ir.terms import Term
 
 _FORMS = {BufferAccess.READ_ONLY: "In", BufferAccess.UNIFORM: "In", BufferAccess.WRITE_ONLY: "Out"}

@@ -96,7 +96,13 @@ class Variables:
         """Return what is needed before a variable gets a value."""
         self.left_out.discard(name)
         is_let = isinstance(body[place], Let)
-        if is_let and name not in after and isinstance(value, LITERALS) and name in self.assigned and _is_before_if(body, place):
+        if (
+            is_let
+            and name not in after
+            and isinstance(value, LITERALS)
+            and name in self.assigned
+            and _is_before_if(body, place)
+        ):
             self.left_out.add(name)
             return after - {name}
         source = value.name if isinstance(value, Var) and value.name in self.types else name

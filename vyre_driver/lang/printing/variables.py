@@ -101,12 +101,13 @@ class Variables:
             and name not in after
             and isinstance(value, LITERALS)
             and name in self.assigned
-            and _is_before_if(body, place)
+            and isinstance(_following(body, place), If)
         ):
             self.left_out.add(name)
             return after - {name}
         source = value.name if isinstance(value, Var) and value.name in self.types else name
-        if source != name and (not is_let or name in self.assigned) and (name, source) not in self._copies:
+        is_handed = not is_let or name in self.assigned or isinstance(_following(body, place), Loop)
+        if source != name and is_handed and (name, source) not in self._copies:
             self._copies.append((name, source))
         self._keep_apart(name, after - {source})
         return (after - {name}) | self._names(value)
@@ -151,7 +152,6 @@ def _assigned(body: Sequence[Node]) -> set[str]:
     return found
 
 
-def _is_before_if(body: Sequence[Node], place: int) -> bool:
-    """Whether the next statement that is no declaration is an ``if``, which declares what it gives a value itself."""
-    following = next((node for node in body[place + 1 :] if not isinstance(node, Let)), None)
-    return isinstance(following, If)
+def _following(body: Sequence[Node], place: int) -> Node | None:
+    """Return the next statement that is no declaration: loops and ``if`` declare before them what they give other values."""
+    return next((node for node in body[place + 1 :] if not isinstance(node, Let)), None)

@@ -67,7 +67,7 @@ def magnitude(draft: Draft, number: Number) -> Number:
     if number.low >= 0:
         return number
     held = draft.hold(number, "abs")
-    turned = Select(_is_negative(held), Binary(BinOp.SUB, LitU32(0), held.expr), held.expr)
+    turned = _chosen(_is_negative(held), Binary(BinOp.SUB, LitU32(0), held.expr), held.expr)
     return whole(i32, turned, max(0, -number.high), max(-number.low, number.high))
 
 
@@ -119,7 +119,7 @@ def shift_right(draft: Draft, left: Number, right: Number) -> Number:
     if left.low >= 0:
         return whole(left.type, Binary(BinOp.SHR, left.expr, right.expr), low, high)
     held = draft.hold(left, "shifted")
-    sign = draft.hold(Number(u32, Select(_is_negative(held), LitU32(0xFFFF_FFFF), LitU32(0)), *u32.bounds), "sign").expr
+    sign = draft.hold(Number(u32, _chosen(_is_negative(held), LitU32(0xFFFF_FFFF), LitU32(0)), *u32.bounds), "sign").expr
     turned = Binary(BinOp.SHR, Binary(BinOp.BIT_XOR, held.expr, sign), right.expr)
     return whole(i32, Binary(BinOp.BIT_XOR, turned, sign), low, high)
 
@@ -201,7 +201,7 @@ def _magnitude_bits(draft: Draft, number: Number) -> Number:
         return Number(u32, number.expr, number.low, number.high)
     if number.low == number.high:
         return literal(u32, -number.low)
-    turned = Select(_is_negative(number), Binary(BinOp.SUB, LitU32(0), number.expr), number.expr)
+    turned = _chosen(_is_negative(number), Binary(BinOp.SUB, LitU32(0), number.expr), number.expr)
     low = 1 if number.high < 0 else 0
     return draft.let("magnitude", Number(u32, turned, low, max(-number.low, number.high)))
 

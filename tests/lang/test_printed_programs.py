@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 
@@ -69,11 +70,19 @@ def test_a_kernel_that_is_translated_and_printed_gives_the_same(seed: int) -> No
     assert rounds(again.program) < len(_EQUAL), text
 
 
+def told(seed: int) -> str:
+    """Return the outcome of a seed, also where it is an error."""
+    try:
+        return outcome(seed)
+    except Exception as error:  # noqa: BLE001 -- one of many seeds, of which none ends the run
+        return "".join(traceback.format_exception(error))
+
+
 if __name__ == "__main__":
     FIRST, COUNT, JOBS = (int(one) for one in sys.argv[1:])
     FOUND: Counter[str] = Counter()
     with ProcessPoolExecutor(JOBS) as POOL:
-        for RESULT in POOL.map(outcome, range(FIRST, FIRST + COUNT), chunksize=20):
+        for RESULT in POOL.map(told, range(FIRST, FIRST + COUNT), chunksize=20):
             FOUND[RESULT if RESULT in {*_EQUAL, _LONG} else "different"] += 1
             if RESULT not in {*_EQUAL, _LONG}:
                 sys.stdout.write(f"{RESULT}\n")

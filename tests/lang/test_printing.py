@@ -82,6 +82,15 @@ def test_variables_of_the_same_name_in_two_scopes_are_two() -> None:
     assert "    k = o[0]\n    o[0] = k + 1\n    k_1 = o[1]\n    o[1] = k_1 + 1\n" in text
 
 
+def test_a_variable_that_begins_as_a_pushed_number_may_get_another_value() -> None:
+    buffers = [BufferDecl.push("n", 0, DataType.U32), BufferDecl.read_write("o", 1, DataType.U32)]
+    k = ir.var("k", DataType.U32)
+    nodes = [ir.let(k, ir.load(buffers[0], 0)), ir.if_(k < 5, [ir.assign(k, k + 1)]), ir.store(buffers[1], 0, k)]
+    text = as_source(Program.wrapped(buffers, (1, 1, 1), nodes))
+    assert "    k = n\n    if k < 5:\n        k = k + 1\n    o[0] = k\n" in text
+    assert translated(text).program.buffer("n") is not None
+
+
 def test_a_quotient_by_zero_is_what_it_is_in_the_program() -> None:
     buffer = BufferDecl.read_write("o", 0, DataType.U32)
     text = as_source(Program.wrapped([buffer], (1, 1, 1), [ir.store(buffer, 0, ir.load(buffer, 1) / ir.load(buffer, 2))]))

@@ -10,7 +10,7 @@ from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir.arithmetic import LitU32
 from vyre_driver.ir.buffers import BufferAccess, MemoryKind
 from vyre_driver.ir.expressions import BufLen, Cast, Load
-from vyre_driver.ir.nodes import Let
+from vyre_driver.ir.nodes import Assign, Let
 from vyre_driver.lang.frontend import intrinsics
 from vyre_driver.lang.types import SCALARS
 
@@ -98,14 +98,20 @@ def element(buffer: BufferDecl) -> str:
     return _ELEMENTS[buffer.element]
 
 
-def loaded_numbers(body: Sequence[Node], numbers: Iterable[str]) -> dict[str, str]:
-    """Return the variables that stand in front for pushed numbers, with the buffer of each, as the front end declares them."""
+def loaded_numbers(body: Sequence[Node], numbers: Iterable[str], terms: Iterable[Term]) -> dict[str, str]:
+    """Return the variables that stand in front for pushed numbers, with the buffer of each, as the front end declares them.
+
+    They never get another value. ``terms`` are all parts of the program.
+    """
     found: dict[str, str] = {}
     wanted = set(numbers)
+    assigned = {one.name for one in terms if isinstance(one, Assign)}
     for node in body:
         value = node.value if isinstance(node, Let) else None
         loaded = value.value if isinstance(value, Cast) else value
         if not isinstance(loaded, Load) or loaded.buffer not in wanted or not isinstance(node, Let):
+            break
+        if node.name in assigned:
             break
         found[node.name] = loaded.buffer
     return found

@@ -52,7 +52,7 @@ def as_source(program: Program, name: str = "program") -> str:
     body = distinct(program.entry)
     terms = list(terms_within(*body))
     numbers = {one.name: one for one in program.buffers if is_number(one, terms)}
-    found = guarded(program, body, terms, loaded_numbers(body, numbers))
+    found = guarded(program, body, terms, loaded_numbers(body, numbers, terms))
     if found is not None:
         text = _Source(program, body, found).text(name)
         if text is not None:
@@ -82,7 +82,7 @@ class _Source:
         self._whole = body
         terms = list(terms_within(*body))
         self._numbers = {one.name: one for one in program.buffers if is_number(one, terms)}
-        self._held = loaded_numbers(body, self._numbers)
+        self._held = loaded_numbers(body, self._numbers, terms)
         self._given: dict[str, Given] = {name: what for name, one in self._numbers.items() if (what := given(one)) is not None}
         self._names = Names()
         self._grid = self._leading(program, terms)

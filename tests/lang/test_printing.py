@@ -91,6 +91,16 @@ def test_a_variable_that_begins_as_a_pushed_number_may_get_another_value() -> No
     assert translated(text).program.buffer("n") is not None
 
 
+@pytest.mark.parametrize("dtype", [DataType.Bool, DataType.I32])
+def test_a_variable_that_is_no_pushed_number_but_made_of_one_is_itself(dtype: DataType) -> None:
+    buffers = [BufferDecl.push("n", 0, dtype), BufferDecl.read_write("o", 1, DataType.I32)]
+    value = ir.load(buffers[0], 0) if dtype == DataType.I32 else ir.cast(DataType.I32, ir.load(buffers[0], 0))
+    nodes = [ir.let("k", value), ir.store(buffers[1], 0, ir.var("k", DataType.I32) + 1)]
+    text = as_source(Program.wrapped(buffers, (1, 1, 1), nodes))
+    assert f"    k = {'n' if dtype == DataType.I32 else 'i32(n)'}\n    o[0] = k + 1\n" in text
+    assert translated(text).program.buffer("n") is not None
+
+
 def test_a_quotient_by_zero_is_what_it_is_in_the_program() -> None:
     buffer = BufferDecl.read_write("o", 0, DataType.U32)
     text = as_source(Program.wrapped([buffer], (1, 1, 1), [ir.store(buffer, 0, ir.load(buffer, 1) / ir.load(buffer, 2))]))

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir.arithmetic import LitU32
 from vyre_driver.ir.buffers import BufferAccess, MemoryKind
+from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import BufLen, Cast, Load
 from vyre_driver.ir.nodes import Assign, Let
 from vyre_driver.lang.frontend import intrinsics
 from vyre_driver.lang.types import SCALARS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.nodes import Node
@@ -98,20 +99,22 @@ def element(buffer: BufferDecl) -> str:
     return _ELEMENTS[buffer.element]
 
 
-def loaded_numbers(body: Sequence[Node], numbers: Iterable[str], terms: Iterable[Term]) -> dict[str, str]:
+def loaded_numbers(body: Sequence[Node], numbers: Mapping[str, BufferDecl], terms: Iterable[Term]) -> dict[str, str]:
     """Return the variables that stand in front for pushed numbers, with the buffer of each, as the front end declares them.
 
-    They never get another value. ``terms`` are all parts of the program.
+    An i32 is held as the u32 of its bits, and none of them ever gets another value. ``terms`` are all parts of the program.
     """
     found: dict[str, str] = {}
-    wanted = set(numbers)
     assigned = {one.name for one in terms if isinstance(one, Assign)}
     for node in body:
-        value = node.value if isinstance(node, Let) else None
-        loaded = value.value if isinstance(value, Cast) else value
-        if not isinstance(loaded, Load) or loaded.buffer not in wanted or not isinstance(node, Let):
+        match node:
+            case Let(name, Cast(DataType.U32, Load(buffer))) if buffer in numbers and numbers[buffer].element == DataType.I32:
+                pass
+            case Let(name, Load(buffer)) if buffer in numbers and numbers[buffer].element != DataType.I32:
+                pass
+            case _:
+                break
+        if name in assigned:
             break
-        if node.name in assigned:
-            break
-        found[node.name] = loaded.buffer
+        found[name] = buffer
     return found

@@ -127,6 +127,7 @@ def test_elements_that_the_language_has_not_are_refused_by_name() -> None:
         "u32(rem(i32(-100), 7))",
         "u32(cdiv(i32(7), -2))",
         "u32(4294967295) + u32(2)",
+        "u32(i32(-1)) + u32(i32(-2))",
         "u32(max(i32(3), i32(-4)))",
     ],
 )

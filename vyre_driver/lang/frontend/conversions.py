@@ -114,6 +114,8 @@ def cast(t: Translation, value: Value, scalar: ScalarType, node: ast.AST) -> Num
     if number.type is bool_:
         return Number(scalar, Cast(scalar.element if scalar.is_wide else DataType.U32, number.expr), 0, 1)
     low, high = scalar.bounds
+    if isinstance(number.expr, LitU32):
+        return literal(scalar, (number.expr.value - low) % (high - low + 1) + low)
     fits = low <= number.low and number.high <= high
     return Number(scalar, _resized(number, scalar), *((number.low, number.high) if fits else (low, high)))
 

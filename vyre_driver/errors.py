@@ -15,7 +15,8 @@
     |   |   |-- InputChanged          2009
     |   |   |-- ExecutionFault        2010
     |   |   |   |-- Trapped           2011
-    |   |   |   `-- DivergentBarrier  2013
+    |   |   |   |-- DivergentBarrier  2013
+    |   |   |   `-- DataRace          2016
     |   |   `-- StepBudgetExceeded    2012
     |   `-- InvalidProgram            1006  ValueError
     |       |-- InvalidModule         2101
@@ -47,7 +48,9 @@
     |-- KernelSourceError             2303
     |   |-- KernelSyntaxError         2304  SyntaxError
     |   |-- KernelTypeError           2305  TypeError
-    |   `-- KernelNameError           2306  NameError
+    |   |-- KernelNameError           2306  NameError
+    |   `-- KernelFault               2307  ExecutionFault
+    |       `-- KernelAssertionError  2308  AssertionError
     |-- InvalidSetting                2401  ValueError
     |-- InvalidCommand                2501  ValueError
     |-- CacheNotWarm                  2601  RuntimeError
@@ -155,11 +158,19 @@ class Trapped(ExecutionFault, code=2011):
 
 
 class StepBudgetExceeded(DispatchFailed, code=2012):
-    """An invocation ran more statements than it was given (``limit``)."""
+    """An invocation ran more statements than it was given (``limit``, ``invocation``, ``path``)."""
 
 
 class DivergentBarrier(ExecutionFault, code=2013):
     """Only some of the invocations that a barrier waits for have reached it."""
+
+
+class DataRace(ExecutionFault, code=2016):
+    """Invocations that no barrier orders use one element, and one of them writes it.
+
+    ``buffer``, ``element``: its flat place. Of the later and the earlier one: ``invocations``, None where it is one of several,
+    ``paths``, their statements, and what each ``does``: it reads, stores or changes (an atomic).
+    """
 
 
 class BackendNotFound(BackendError, LookupError, code=2014):
@@ -285,7 +296,7 @@ class ShaderSyntaxError(VyreError, ValueError, code=2302):
 
 
 class KernelSourceError(VyreError, code=2303):
-    """A Python function cannot be translated to a program.
+    """A Python function cannot be translated to a program, or does what it must not; told at the lines to blame.
 
     ``frames`` are the places from the kernel down through the functions that it calls, each (function, filename, line, text of
     the line, column, end column), in characters from 0; none where no line is to blame.
@@ -313,6 +324,18 @@ class KernelTypeError(KernelSourceError, TypeError, code=2305):
 
 class KernelNameError(KernelSourceError, NameError, code=2306):
     """A name has no value, or one that no kernel can use (``name``)."""
+
+
+class KernelFault(KernelSourceError, ExecutionFault, code=2307):
+    """An invocation did what it must not: an index out of range, a race, a barrier that others miss, a loop without end.
+
+    ``invocation`` is the one, as the kernel counts; ``index`` and ``axis`` are those of an access out of range, ``count`` is
+    how often that happened where it was counted.
+    """
+
+
+class KernelAssertionError(KernelFault, AssertionError, code=2308):
+    """An ``assert`` of a kernel does not hold."""
 
 
 def _shown(  # noqa: PLR0913 -- a frame

@@ -125,6 +125,13 @@ STRICT = Setting(
     "VYRE_STRICT",
     "Makes a Driver strict whose `strict` argument is not given: the buffers of each call are checked, robust access is on.",
 )
+INTERPRET = Setting(
+    "VYRE_INTERPRET",
+    "Runs calls of Python kernels without a device: with `1` on the reference interpreter, which tells accesses out of range, "
+    "races and failed asserts by line; with `python` as the function itself. Read where a call is not known from one before.",
+    "`1` or `python`",
+    "off",
+)
 OPENTELEMETRY = Setting(
     "VYRE_OPENTELEMETRY",
     "Makes a span of each event of a Driver through opentelemetry-api, which must be installed.",

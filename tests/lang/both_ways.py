@@ -10,6 +10,7 @@ import numpy as np
 
 from vyre_driver.backends.reference.dispatch import interpret
 from vyre_driver.conformance.adapters import open_backend
+from vyre_driver.lang.frontend.checking import FAULT_WORDS
 from vyre_driver.lang.frontend.translate import translate
 from vyre_driver.lang.interpret.as_python import run_as_python
 from vyre_driver.lang.source.parameters import Specialization, signature_of
@@ -62,11 +63,18 @@ def function_of(text: str, name: str, names: Mapping[str, object]) -> types.Func
 
 
 def run_both(
-    function: types.FunctionType, arguments: Mapping[str, Any], grid: Sequence[int], constants: Mapping[str, Any] | None = None
+    function: types.FunctionType,
+    arguments: Mapping[str, Any],
+    grid: Sequence[int],
+    constants: Mapping[str, Any] | None = None,
+    mode: str | None = None,
 ) -> Results:
-    """Run a kernel both ways; ``arguments`` are arrays and numbers by name, ``grid`` as :func:`run_as_python` takes it."""
+    """Run a kernel both ways; ``arguments`` are arrays and numbers by name, ``grid`` as :func:`run_as_python` takes it.
+
+    With ``mode="record"`` the program also checks itself, which changes no result.
+    """
     signature = signature_of(function)
-    specialization = Specialization(tuple((constants or {}).items()))
+    specialization = Specialization(tuple((constants or {}).items()), mode=mode)
     translated = translate(function, signature, specialization)
     program, order_mattered = _as_program(translated, signature, arguments, grid)
     copies = {name: value.copy() if isinstance(value, np.ndarray) else value for name, value in arguments.items()}
@@ -83,7 +91,7 @@ def run_on_device(
     inputs, counts = _inputs(translated, signature, arguments, grid)
     with ExitStack() as stack:
         run = open_backend("kompute", stack)
-        found = run(translated.program, inputs, grid=_groups(translated, signature, grid), element_counts=counts)
+        found = run(translated.program, inputs, grid=groups_of(translated, signature, grid), element_counts=counts)
     return _by_name(signature, arguments, found)
 
 
@@ -114,6 +122,8 @@ def _inputs(
         else:
             inputs.append(np.ascontiguousarray(array).reshape(-1))
     inputs += [pushed(name, signature, arguments, grid) for name in kernel.scalars]
+    if kernel.faults:
+        inputs.append(np.zeros(FAULT_WORDS, np.uint32))
     return inputs, counts
 
 
@@ -123,7 +133,7 @@ def _by_name(
     written = [one.name for one in signature.arrays if one.type.access.writes]
     return {
         name: np.ascontiguousarray(output).reshape(-1).view(arguments[name].dtype).reshape(arguments[name].shape)
-        for name, output in zip(written, found, strict=True)
+        for name, output in zip(written, found, strict=False)
     }
 
 

@@ -15,11 +15,11 @@ _SEEDS_A_TEST = 10
 _MOST_REFUSED = 0.3
 
 
-def outcome(seed: int) -> str:
+def outcome(seed: int, mode: str | None = None) -> str:
     """Run the kernel of a seed both ways; returns "same", "refused" where types do not fit, or what differs."""
     made = kernel_text(seed)
     try:
-        found = run_both(function_of(made.text, "kernel", NAMES), made.arguments, made.grid)
+        found = run_both(function_of(made.text, "kernel", NAMES), made.arguments, made.grid, mode=mode)
     except KernelTypeError:
         return "refused"
     except Exception as error:
@@ -33,6 +33,12 @@ def test_a_kernel_is_as_a_program_what_it_is_in_python(first: int) -> None:
     found = Counter(outcome(seed) for seed in range(first, first + _SEEDS_A_TEST))
     assert not set(found) - {"same", "refused"}, "\n".join(set(found) - {"same", "refused"})
     assert found["refused"] <= _SEEDS_A_TEST // 2
+
+
+@pytest.mark.parametrize("first", range(200, 240, _SEEDS_A_TEST))
+def test_a_kernel_that_checks_itself_computes_the_same(first: int) -> None:
+    found = Counter(outcome(seed, "record") for seed in range(first, first + _SEEDS_A_TEST))
+    assert not set(found) - {"same", "refused"}, "\n".join(set(found) - {"same", "refused"})
 
 
 def test_a_seed_gives_the_same_text_each_time() -> None:

@@ -91,7 +91,8 @@ def test_the_step_budget_counts_statements_and_turns_of_one_invocation(bound: in
         return
     with pytest.raises(StepBudgetExceeded, match="more than 9 statements") as caught:
         run(body, (), grid=(1, 1, 1), step_budget=bound)
-    assert (caught.value.code, caught.value.context) == (2012, {"limit": 9})
+    where = {"limit": 9, "invocation": (4, 0, 0), "path": "entry[0].body[0].body[0]"}
+    assert (caught.value.code, caught.value.context) == (2012, where)
 
 
 def test_a_loop_that_never_ends_is_stopped() -> None:

@@ -122,7 +122,7 @@ def test_a_barrier_that_only_some_reach_is_a_fault(body: list[Node], size: int, 
     one = program(body, WORDS, size=(size, 1, 1))
     with pytest.raises(InvalidProgram):
         run(one, [np.zeros(4, np.uint32)])
-    memory = [BufferMemory(U32, np.zeros(4, np.uint32), 4, shared=False, logged=False)]
+    memory = [BufferMemory(U32, np.zeros(4, np.uint32), 4, shared=False, log=None)]
     schedule = Schedule(compile_program(one), Grid((size, 1, 1), (2, 1, 1)), list(memory), 1000, lockstep)
     with pytest.raises(DivergentBarrier, match=message):
         schedule.run()

@@ -32,6 +32,7 @@ def test_the_table_names_every_variable_that_is_read() -> None:
         "VYRE_ROBUST_ACCESS",
         "VYRE_SPIRV_VAL",
         "VYRE_STRICT",
+        "VYRE_INTERPRET",
         "VYRE_OPENTELEMETRY",
     ]
 

@@ -144,6 +144,8 @@ def _verb_module(name: str) -> ModuleType:  # noqa: C901 -- a case a verb
             from vyre_driver.cli import devices as verb
         case "doctor":
             from vyre_driver.cli import doctor as verb
+        case "kernel":
+            from vyre_driver.cli import kernel as verb
         case "metrics":
             from vyre_driver.cli import metrics as verb
         case "run":

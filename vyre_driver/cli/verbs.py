@@ -49,6 +49,11 @@ VERBS = {
         "Write a .pyi file for the kernel of a shader, from which type checkers and\neditors know its buffers and constants.",
         ("stub blur.comp", "stub saxpy --out -"),
     ),
+    "kernel": Verb(
+        "check kernels that are written in Python, and show one",
+        "Translate the kernels of Python files, which are imported, and show what became\nof one. No device is needed.",
+        ("kernel check kernels.py", "kernel show kernels.py:saxpy --explain", "kernel show kernels.py:total --with BLOCK=64"),
+    ),
     "demo": Verb(
         "run four jobs and check their results",
         "Run four jobs, each in two processes, so that the second shows what the cache\n"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from vyre_driver.errors import KernelSyntaxError, KernelTypeError
 from vyre_driver.lang.kernel import Kernel
-from vyre_driver.lang.launch.launcher import Definition
+from vyre_driver.lang.launch.fitting import Definition
 from vyre_driver.lang.launch.signatures import checked_over, parsed, with_ranks
 from vyre_driver.lang.launch.specializations import Specializations
 from vyre_driver.lang.source import texts
@@ -34,6 +34,8 @@ class KernelDecorator:
         floats: str = "device",
         bounds: str = "checked",
         tune: Mapping[str, Sequence[bool | int]] | bool | None = None,
+        checks: bool = False,
+        debug: bool = False,
     ) -> Kernel | Callable[[Callable[..., None]], Kernel]:
         """Make a kernel of a function, whose parameters say by their annotations what it takes.
 
@@ -57,6 +59,11 @@ class KernelDecorator:
         tune
             What :meth:`Kernel.tune` may choose: values of constants, ``{"BLOCK": [64, 128, 256]}``, of which the constant's
             default, else the first, is taken as long as nothing is known; or True for the workgroup of a kernel with indices.
+        checks
+            Have the device look for accesses out of range and asserts that fail: a call raises KernelFault then, with the line,
+            the invocation, the index, and how many there were. Slower, and a program of its own; it cannot be bound.
+        debug
+            Put files and lines into the code, for debuggers, profilers and spirv-dis: code of its own, in the cache too.
 
         Raises
         ------
@@ -66,6 +73,7 @@ class KernelDecorator:
             If a parameter has no annotation or one that is none, or an option is none, or does not fit the parameters.
         """
         options = {"signature": signature, "over": over, "floats": floats, "bounds": bounds, "tune": tune}
+        options |= {"checks": checks, "debug": debug}
         local = sys._getframe(1).f_locals  # noqa: SLF001 -- names of string annotations
         if given is None:
             return lambda found: _made(found, options, local)
@@ -152,6 +160,8 @@ def _made(given: Any, options: dict[str, Any], local: Mapping[str, object]) -> K
         options.get("floats", "device"),
         options.get("bounds", "checked"),
         may_be_tuned,
+        bool(options.get("checks")),
+        bool(options.get("debug")),
     )
     return Kernel(given, definition)
 

@@ -8,6 +8,7 @@ import weakref
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver import settings
 from vyre_driver.binding import _call_form
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput, InvalidPushConstant
@@ -26,11 +27,13 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.search.outcomes import Budget, Progress
     from vyre_driver.driver import Driver
     from vyre_driver.ir.program import Program
+    from vyre_driver.lang.explain.explanation import Explanation
     from vyre_driver.lang.frontend.translate import TranslatedKernel
+    from vyre_driver.lang.launch.fitting import Definition
     from vyre_driver.lang.launch.launch import Launch
-    from vyre_driver.lang.launch.launcher import Definition
     from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.kernel import Kernel as CompiledKernel
+    from vyre_driver.spirv.module import SpirvModule
 
 _MOST_CHOICES = 64
 _MOST_RECENT = 4
@@ -93,6 +96,9 @@ class Kernel:
                         return last.run_again(given)
                     except (InvalidInput, InvalidPushConstant):
                         break  # nothing has run: below it is said in the words of this kernel
+        how = settings.choice(settings.INTERPRET, ("0", "1", "python"))
+        if how in {"1", "python"}:
+            return (self.interpret if how == "1" else self.python)(*given, **named)
         launch, result = self._launcher.call(self._choices, given, named)
         if launch.form is not None:
             others = [one for one in self._recent if one() not in {None, launch}]
@@ -155,6 +161,46 @@ class Kernel:
         how = {"budget": budget_of(seconds, budget), "replace": replace, "on_progress": on_progress}
         return tune_call(self._launcher, self._choices, given, named, tolerance=tolerance, **how)
 
+    def interpret(self, /, *given: Any, **named: Any) -> Any:  # noqa: ANN401 -- as a call
+        """Run a call on the reference interpreter instead of a device, to find what is wrong with it; returns what a call does.
+
+        No device is needed. Buffers are copied to the host, and back. What no invocation stores to an ``Out`` is zero.
+        ``timeout``, ``strict`` and ``label`` say nothing here. With ``VYRE_INTERPRET=1`` every call is run so.
+
+        Raises
+        ------
+        InvalidInput
+            As a call.
+        KernelSourceError
+            If the function cannot be translated.
+        KernelFault
+            If an index is out of range, two invocations race, some miss a barrier, or one runs too long: with the line.
+        KernelAssertionError
+            If an ``assert`` of the kernel does not hold.
+        """
+        from vyre_driver.lang.interpret.calls import run_on_reference  # late: few processes interpret
+
+        return run_on_reference(self._launcher, self._choices, given, named)
+
+    def python(self, /, *given: Any, **named: Any) -> Any:  # noqa: ANN401 -- as a call
+        """Run a call as the Python function that it is, one invocation after the other; returns what a call does.
+
+        ``print``, ``assert``, ``breakpoint()`` and ``pdb`` work at the kernel's own lines; results are those of the program.
+        No device is needed. Buffers are copied to the host, and back. With ``VYRE_INTERPRET=python`` every call is run so.
+
+        Raises
+        ------
+        InvalidInput
+            As a call.
+        KernelSourceError
+            If the function cannot be translated.
+        DivergentBarrier
+            If some invocations of a workgroup miss a barrier.
+        """
+        from vyre_driver.lang.interpret.calls import run_plainly  # late: few processes interpret
+
+        return run_plainly(self.function, self._launcher, self._choices, given, named)
+
     def on(self, driver: Driver) -> Kernel:
         """Return this kernel on a driver, instead of that of its buffers or the default one."""
         return self._with(self._choices._replace(driver=driver))
@@ -213,6 +259,60 @@ class Kernel:
 
     __vyre_program__ = program
 
+    def spirv(self, /, **given: bool | float | ScalarType) -> SpirvModule:
+        """Return the SPIR-V of the program for the device that was chosen by ``on``, else for any; arguments as of ``program``.
+
+        Raises
+        ------
+        InvalidInput
+            As ``program``.
+        KernelSourceError
+            As ``program``.
+        UnsupportedFeature
+            If it needs what the device, or without one any, has not.
+        """
+        from vyre_driver.lowering.program import emitted  # late: most processes look at no code
+        from vyre_driver.spirv.module import SpirvModule
+
+        translated = self.translated(**given)
+        module = emitted(translated.program, self.definition.config(translated), self._choices.device)
+        return SpirvModule.from_bytes(module.code, name=self.definition.name)
+
+    def disassemble(self, /, **given: bool | float | ScalarType) -> str:
+        """Return the SPIR-V as text, by spirv-dis; arguments as of ``spirv``.
+
+        Raises
+        ------
+        InvalidInput
+            As ``program``.
+        KernelSourceError
+            As ``program``.
+        UnsupportedFeature
+            As ``spirv``.
+        ToolUnavailable
+            If spirv-dis is not installed.
+        """
+        from vyre_driver.spirv.disassembler import disassemble  # late: most processes look at no code
+
+        return disassemble(self.spirv(**given).code, self.definition.name)
+
+    def explain(self, /, **given: bool | float | ScalarType) -> Explanation:
+        """Tell types, extents, the checks of bounds that remain, and the lines that read and write; arguments as of ``spirv``.
+
+        Raises
+        ------
+        InvalidInput
+            As ``program``.
+        KernelSourceError
+            As ``program``.
+        UnsupportedFeature
+            As ``spirv``.
+        """
+        from vyre_driver.lang.explain.explanation import explained  # late: most processes look at no code
+
+        definition, translated = self.definition, self.translated(**given)
+        return explained(definition, translated, definition.config(translated), self._choices.device)
+
     def translated(self, /, **given: bool | float | ScalarType) -> TranslatedKernel:
         """Return what the kernel is translated to, arguments and errors as of ``program``."""
         return self.definition.programs.get(self.specialization(given))
@@ -235,7 +335,7 @@ class Kernel:
                 )
         constants = constants_of(definition.name, definition.signature, dict(values))
         is_over = definition.signature.group is None and self._choices.over is not None
-        return Specialization(constants, kinds, is_over=is_over)
+        return Specialization(constants, kinds, definition.mode, is_over=is_over)
 
     @property
     def __signature__(self) -> inspect.Signature:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.function import Function
     from vyre_driver.lang.kernel import Kernel
     from vyre_driver.lang.launch.choices import Choices
-    from vyre_driver.lang.launch.launcher import Definition
+    from vyre_driver.lang.launch.fitting import Definition
     from vyre_driver.lang.launch.specializations import Specializations
 
     Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -49,16 +49,16 @@ def reduced_kernel(kernel: Kernel, choices: Choices) -> str | Reduced:
     KernelSyntaxError
         If it is carried as text, and that is not at hand.
     """
-    driver, over, groups, constants = choices
+    driver, over, groups, constants, types_ = choices
     if driver is not None:
         refuse_copies(kernel, 0)
     found = _named(kernel.function)
     if found is kernel:
         return str(kernel.function.__qualname__)
-    if any(one is not None for one in (over, groups, constants or None)):
+    if any(one is not None for one in (over, groups, constants or types_ or None)):
         is_named = type(found) is type(kernel) and found.definition is kernel.definition
         base = found if is_named else type(kernel)(kernel.function, kernel.definition)
-        return _with_choices, (base, over, groups, dict(constants))
+        return _with_choices, (base, over, groups, {**dict(constants), **dict(types_)})
     definition = kernel.definition._replace(programs=None)  # type: ignore[arg-type] # they are made anew
     return _kernel, (type(kernel), type(kernel.definition.programs), _Text(kernel.function, ()), definition)
 

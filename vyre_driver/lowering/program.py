@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from vyre_driver.kompute.device import KomputeDevice
+    from vyre_driver.lowering.emit.target import EmittedModule
     from vyre_driver.specialization.values import SpecMap
     from vyre_driver.spirv.layout import Member
     from vyre_driver.target.config import DispatchConfig
@@ -42,7 +43,7 @@ _FUSING = frozenset({4})
 # VK_DRIVER_ID_MESA_LLVMPIPE: a memory barrier, which the order of an atomic becomes, makes the invocations wait as one of the
 # workgroup does, and those that do not come there, or come less often, never go on.
 _LLVMPIPE = 13
-_KEPT = frozenset({"ulp_budget", "workgroup_override", "floats", "bounds"})
+_KEPT = frozenset({"ulp_budget", "workgroup_override", "floats", "bounds", "lines"})
 _ROBUST = "robustBufferAccess"
 
 
@@ -168,6 +169,22 @@ def prepare_for(
     return prepared
 
 
+def emitted(program: Program, config: ProgramConfig, device: KomputeDevice | None) -> EmittedModule:
+    """Return a valid program as SPIR-V for an open device; without one for any, with none of what only some have.
+
+    Raises
+    ------
+    UnsupportedFeature
+        If it needs what the device has not.
+    """
+    if device is not None:
+        target = target_for(device.physical, device.features, config, device.api_version)
+    else:
+        exact, fast = config.float_mode == "exact", config.float_mode == "fast"
+        target = LoweringTarget(strict=exact, contracts=fast, checks=config.bounds == "checked", lines=config.lines)
+    return emit(program, BindingPlan.build(program), (), target)
+
+
 def target_for(
     device: PhysicalDevice, features: Collection[str], config: DispatchConfig | None, api_version: int | None = None
 ) -> LoweringTarget:
@@ -196,6 +213,7 @@ def target_for(
         fences=fences,
         contracts=asked.float_mode == "fast",
         checks=asked.bounds == "checked",
+        lines=asked.lines,
     )
 
 

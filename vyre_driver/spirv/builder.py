@@ -45,6 +45,7 @@ class ModuleBuilder:
         self._memory_model: list[int] = []
         self._entry_points: list[int] = []
         self._modes: list[int] = []
+        self._strings: list[int] = []
         self._names: list[int] = []
         self._decorations: list[int] = []
         self._globals: list[int] = []
@@ -89,6 +90,14 @@ class ModuleBuilder:
     def execution_mode(self, function: int, mode: int, *operands: int) -> None:
         """Declare how an entry point runs."""
         self._modes += instruction(Op.ExecutionMode, function, mode, *operands)
+
+    def string(self, text: str) -> int:
+        """Declare a text, such as the name of a source file, once."""
+        found = self._declared.get(text)
+        if found is None:
+            found = self._declared[text] = self.new_id()
+            self._strings += instruction(Op.String, found, *literal_text(text))
+        return found
 
     def name(self, target: int, text: str) -> int:
         """Give an id a name for people; returns the id."""
@@ -166,7 +175,7 @@ class ModuleBuilder:
             words += instruction(Op.Extension, *literal_text(name))
         for name, result in self._imports.items():
             words += instruction(Op.ExtInstImport, result, *literal_text(name))
-        for section in (self._memory_model, self._entry_points, self._modes, self._names, self._decorations, self._globals):
-            words += section
+        words += self._memory_model + self._entry_points + self._modes + self._strings + self._names + self._decorations
+        words += self._globals
         words += self.function
         return array.array("I", words).tobytes()

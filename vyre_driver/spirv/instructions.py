@@ -15,6 +15,7 @@ class Ins:
     Plain numbers, as those below: members of an enumeration hash slowly, and these are in every key of a value.
     """
 
+    Line = 8
     ExtInst = 12
     Function = 54
     FunctionEnd = 56

@@ -14,6 +14,7 @@ class Op(IntEnum):
 
     Name = 5
     MemberName = 6
+    String = 7
     Extension = 10
     ExtInstImport = 11
     MemoryModel = 14

@@ -9,7 +9,7 @@ import enum
 import math
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from vyre_driver.checks import U8_MAX, U32_MAX, U64_MAX, integer_within
 from vyre_driver.errors import InvalidDispatchConfig
@@ -17,6 +17,9 @@ from vyre_driver.errors import InvalidDispatchConfig
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
+
+
+SourceLines: TypeAlias = "tuple[tuple[str, tuple[str, int, int]], ...]"
 
 
 class SpeculationMode(enum.Enum):
@@ -107,10 +110,14 @@ class ProgramConfig(DispatchConfig):
     ``bounds``: with ``"checked"`` a load out of range is zero, and a store and an atomic do nothing; with ``"robust"`` the
     device sees to it that no other memory is touched (robustBufferAccess): such a load gives anything of its buffer, and such
     a store may change anything in it.
+
+    ``lines`` say where in a source statements of the program come from, which the code then tells to debuggers and profilers:
+    by the statement's path the file, the line and the column, from 1 on.
     """
 
     floats: str | None = None
     bounds: str = "checked"
+    lines: SourceLines | None = None
 
     @property
     def float_mode(self) -> str:
@@ -169,4 +176,5 @@ _CHECKS: dict[str, Callable[[str, object], object]] = {
     "cooperative": partial(_of_kind, kind=bool),
     "floats": partial(_one_of, known=("exact", "device", "fast")),
     "bounds": partial(_one_of, known=("checked", "robust")),
+    "lines": partial(_of_kind, kind=tuple),
 }

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from vyre_driver.backends.reference.order import AccessLog
 from vyre_driver.backends.reference.statements import StatementCompiler
 from vyre_driver.backends.reference.values import layout_of
 from vyre_driver.errors import LimitExceeded
@@ -40,7 +41,7 @@ class CompiledProgram:
 
     ``logged`` names the buffers whose accesses may depend on the order: those that are written. ``needs_whole_groups``: there
     is a barrier or workgroup memory. ``is_sequential``: invocations run one after the other, never in lockstep. ``paths`` names
-    the statements. ``local_bytes`` are those that each invocation has of its own.
+    the statements. ``log`` is what makes their logs. ``local_bytes`` are those that each invocation has of its own.
     """
 
     program: Program
@@ -54,10 +55,15 @@ class CompiledProgram:
     has_subgroups: bool
     is_sequential: bool
     local_bytes: int
+    log: type[AccessLog]
 
 
-def compile_program(program: Program, constants: Mapping[str, object] | SpecMap | None = None) -> CompiledProgram:
+def compile_program(
+    program: Program, constants: Mapping[str, object] | SpecMap | None = None, log: type[AccessLog] = AccessLog
+) -> CompiledProgram:
     """Return a validated program compiled for the interpreter, with these values for the literals of the lets they name.
+
+    ``log`` is what its accesses are held against.
 
     Raises
     ------
@@ -91,6 +97,7 @@ def compile_program(program: Program, constants: Mapping[str, object] | SpecMap 
         has_grid_barriers=any(one.ordering is MemoryOrdering.GRID_SYNC for one in barriers),
         has_subgroups=compiler.has_subgroups,
         is_sequential=compiler.is_sequential,
+        log=log,
     )
 
 

@@ -13,6 +13,8 @@ import numpy as np
 from vyre_driver.backends.reference.compiled import compile_program
 from vyre_driver.backends.reference.invocations import SUBGROUP_LANES, Grid
 from vyre_driver.backends.reference.memory import BufferMemory
+from vyre_driver.backends.reference.order import AccessLog
+from vyre_driver.backends.reference.races import RaceLog
 from vyre_driver.backends.reference.schedule import LOCKSTEP_INVOCATIONS, Schedule
 from vyre_driver.backends.reference.values import layout_of
 from vyre_driver.binding.launch import ProgramRules
@@ -79,6 +81,7 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     lockstep: int = LOCKSTEP_INVOCATIONS,
     subgroup_lanes: int = SUBGROUP_LANES,
     iterations: int = 1,
+    races: bool = False,
 ) -> Interpretation:
     """Run a program by the semantics that every backend is held to.
 
@@ -100,6 +103,9 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
         The invocations of a subgroup, a power of two up to 128: 32 by the semantics, another number for a device that has it.
     iterations
         How often it runs, from 1 on, each time on what the last run left in the buffers.
+    races
+        Refuse that two invocations use one element, one of them to write it, with no barrier between. Looked for among those
+        that run at once; atomics on both sides are no race, and neither are stores of what is there already.
 
     Raises
     ------
@@ -119,6 +125,8 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
         If an invocation does what has no result.
     DivergentBarrier
         If an invocation does what has no result.
+    DataRace
+        If there is a race, and races are looked for.
     StepBudgetExceeded
         If an invocation runs too long.
     """
@@ -127,7 +135,7 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
         raise InvalidInput(f"a program runs {iterations!r} times", fix="give a number from 1 on", value=iterations)
     if subgroup_lanes not in _LANES:
         raise InvalidInput(f"subgroups of {subgroup_lanes!r} lanes", fix="give a power of two, 1 to 128", value=subgroup_lanes)
-    compiled = compile_program(program, constants)
+    compiled = compile_program(program, constants, RaceLog if races else AccessLog)
     plan = BindingPlan.build(program)
     plan.descriptor_slots()  # refuses two descriptors of one number
     given = with_pushed_inputs(plan).check_arguments(inputs, element_counts or {})
@@ -170,8 +178,8 @@ def _memory(compiled: CompiledProgram, arguments: Sequence[BufferArgument]) -> l
         if binding.role.consumes_input and argument.data is not None:
             data[:] = argument.data.reshape(-1).view(np.uint8)
         elements = data.view(layout.dtype).reshape(-1, *layout.shape)
-        logged = declared.name in compiled.logged
-        found[binding.buffer_index] = BufferMemory(declared.element, elements, len(elements), shared=False, logged=logged)
+        log = compiled.log if declared.name in compiled.logged else None
+        found[binding.buffer_index] = BufferMemory(declared.element, elements, len(elements), shared=False, log=log)
     return found
 
 

@@ -211,14 +211,26 @@ class InvocationBatch:
                 f"an invocation ran more than {self._budget} statements and turns of loops",
                 fix="give a larger step_budget, if the program is meant to run that long",
                 limit=self._budget,
+                invocation=self._slowest(),
+                place=self.place,
             )
+
+    def _slowest(self) -> tuple[int, ...]:
+        """Return the active invocation that has taken the most steps."""
+        lanes = self.lanes
+        lane = int(lanes[0] if self._steps_of is None else lanes[self._steps_of[lanes].argmax()])
+        return self.invocation(lane)
+
+    def invocation(self, lane: int) -> tuple[int, ...]:
+        """Return where in the grid one of the batch is."""
+        return tuple(int(axis[lane]) for axis in self.invocation_ids)
 
     def fault(
         self, problem: str, fix: str, position: int, cls: type[ExecutionFault] = ExecutionFault, **context: object
     ) -> ExecutionFault:
         """Return the error of the active invocation at ``position`` among the active."""
         lane = int(self.lanes[position if self.active_count > 1 else 0])
-        at = tuple(int(axis[lane]) for axis in self.invocation_ids)
+        at = self.invocation(lane)
         return cls(f"{problem}, in invocation {at}", fix=fix, invocation=at, place=self.place, **context)
 
     def code(self, kind: int, group: Any) -> Any:  # noqa: ANN401 -- a number or an array of them

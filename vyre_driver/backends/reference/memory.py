@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.backends.reference.atomics import commuting_kind, updated, updated_unused
-from vyre_driver.backends.reference.order import AccessLog
+from vyre_driver.backends.reference.order import AccessLog, OrderMatters
+from vyre_driver.backends.reference.races import RaceLog, stores_of_two
 from vyre_driver.backends.reference.values import layout_of, spread
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.operators import AtomicOp
@@ -29,11 +30,18 @@ if TYPE_CHECKING:
 class BufferMemory:
     """The memory of one buffer: ``count`` elements, so many for each workgroup of a batch, or for each invocation.
 
-    Where ``logged``, its accesses are held against the order, and what is overwritten is kept until the batch has run.
+    With a ``log``, its accesses are held against the order, and what is overwritten is kept until the batch has run.
     """
 
     def __init__(  # noqa: PLR0913 -- what it is, and whose
-        self, dtype: DataType, data: NDArray[Any], count: int, *, shared: bool, logged: bool, local: bool = False
+        self,
+        dtype: DataType,
+        data: NDArray[Any],
+        count: int,
+        *,
+        shared: bool,
+        log: type[AccessLog] | None,
+        local: bool = False,
     ) -> None:
         """Take elements as they lie in memory."""
         self.dtype = dtype
@@ -42,26 +50,27 @@ class BufferMemory:
         self._is_bool = dtype == DataType.Bool
         self._shared = shared
         self._local = local
-        self._log = AccessLog(len(data)) if logged else None
+        self.log = None if log is None else log(len(data))
         self._overwritten: list[tuple[Places, NDArray[Any]]] = []
 
     @classmethod
-    def zeroed(cls, dtype: DataType, count: int, groups: int, *, logged: bool) -> BufferMemory:
+    def zeroed(cls, dtype: DataType, count: int, groups: int, *, log: type[AccessLog] | None) -> BufferMemory:
         """Return workgroup memory for so many workgroups."""
         layout = layout_of(dtype)
         data = np.zeros((count * groups, *layout.shape), layout.dtype)
-        return cls(dtype, data, count, shared=True, logged=logged)
+        return cls(dtype, data, count, shared=True, log=log)
 
     @classmethod
     def of_invocations(cls, dtype: DataType, count: int, invocations: int) -> BufferMemory:
         """Return memory of their own for so many invocations."""
         layout = layout_of(dtype)
         data = np.zeros((count * invocations, *layout.shape), layout.dtype)
-        return cls(dtype, data, count, shared=True, logged=False, local=True)
+        return cls(dtype, data, count, shared=True, log=None, local=True)
 
     def without_history(self) -> BufferMemory:
         """Return the same memory without the accesses noted so far: for the next of several dispatches."""
-        return BufferMemory(self.dtype, self.data, self.count, shared=self._shared, logged=self._log is not None)
+        log = None if self.log is None else type(self.log)
+        return BufferMemory(self.dtype, self.data, self.count, shared=self._shared, log=log)
 
     @property
     def raw(self) -> NDArray[np.uint8]:
@@ -71,11 +80,11 @@ class BufferMemory:
     def load(self, batch: InvocationBatch, index: Values) -> Values:
         """Return elements for the active invocations of a batch."""
         inside, all_inside, places = self._places(batch, index)
-        if self._log is not None and batch.watched:
+        if self.log is not None and batch.watched:
             lanes = spread(batch.lanes, batch.active_count)
             every = places if len(places) == len(lanes) else np.repeat(places, len(lanes))
             reached = slice(None) if all_inside else spread(inside, len(lanes))
-            self._log.reading(batch, lanes[reached], every[reached])
+            self.log.reading(batch, lanes[reached], every[reached])
         if all_inside:
             found = self.data[places]
         else:
@@ -87,12 +96,31 @@ class BufferMemory:
         """Write elements; of several on one place the last stays."""
         lanes, inside, places = self._reached(batch, index)
         values = spread(values, len(inside))[inside]
-        if self._log is not None and batch.watched:
-            self._keep(self._log, batch, places)
-            self._log.writing(batch, lanes, places)
+        if self.log is not None and batch.watched:
+            self._keep(self.log, batch, places)
+            self._log_store(self.log, batch, lanes, places, values)
         self.data[places] = values
         if batch.watched and not batch.stores_met:
             batch.stores_met = self.data[places].tobytes() != np.ascontiguousarray(values, self.data.dtype).tobytes()
+            if batch.stores_met and isinstance(self.log, RaceLog):
+                raise stores_of_two(self.log, batch, lanes, places, self._differing(places, values))
+
+    def _log_store(self, log: AccessLog, batch: InvocationBatch, lanes: Places, places: Places, values: Values) -> None:
+        """Note a store; where it may race, but stores what is there, only the order matters."""
+        try:
+            log.writing(batch, lanes, places)
+        except OrderMatters as found:
+            if found.race is not None and found.race.is_of_stores and not len(self._differing(places, values)):
+                raise OrderMatters from None
+            raise
+
+    def _differing(self, places: Places, values: Values) -> Places:
+        """Return which values are not what is in memory, bit for bit."""
+        there, given = self.data[places], np.ascontiguousarray(values, self.data.dtype)
+        if not len(places):
+            return np.zeros(0, np.int64)
+        both = (one.reshape(len(places), -1).view(np.uint8) for one in (there, given))
+        return np.flatnonzero(np.not_equal(*both).any(axis=1))
 
     def atomic(  # noqa: PLR0913 -- the fields of an atomic
         self, batch: InvocationBatch, op: AtomicOp, index: Values, values: Values, expected: Values | None, *, is_used: bool
@@ -103,9 +131,9 @@ class BufferMemory:
         result = np.zeros(count, np.uint32)
         values = spread(values, count)[inside]
         kind = 0 if is_used else commuting_kind(op, self.data)
-        if self._log is not None and batch.watched:
-            self._keep(self._log, batch, places)
-            self._log.writing(batch, lanes, places, kind)
+        if self.log is not None and batch.watched:
+            self._keep(self.log, batch, places)
+            self.log.writing(batch, lanes, places, kind, is_atomic=True)
         if kind and updated_unused(self.data, op, places, values):
             return result
         if batch.watched and self.dtype == DataType.F32 and op is AtomicOp.ADD:

@@ -14,7 +14,7 @@ workgroup (``group == groups``: of several), where kind 0 is plain access and th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -28,8 +28,32 @@ if TYPE_CHECKING:
 _PLAIN = 0
 
 
+class Race(NamedTuple):
+    """Two accesses of one element, the later one first.
+
+    Each is a lane of a batch, None where it is one of several, the number of its statement, and what it does: it reads, stores
+    or changes (an atomic).
+    """
+
+    log: AccessLog
+    element: int
+    lanes: tuple[int, int | None]
+    places: tuple[int, int]
+    does: tuple[str, str]
+
+    @property
+    def is_of_stores(self) -> bool:
+        """Whether both store."""
+        return self.does == ("stores", "stores")
+
+
 class OrderMatters(Exception):
     """The result depends on the order in which invocations are run; never leaves the interpreter."""
+
+    def __init__(self, race: Race | None = None) -> None:
+        """Keep what met, where that is looked for."""
+        super().__init__()
+        self.race = race
 
 
 class AccessLog:
@@ -59,8 +83,11 @@ class AccessLog:
         _put(batch, self._readers, places, codes, groups, _PLAIN)
         self._read[places] = batch.phase[groups]
 
-    def writing(self, batch: InvocationBatch, lanes: Places, places: Places, kind: int = _PLAIN) -> None:
+    def writing(
+        self, batch: InvocationBatch, lanes: Places, places: Places, kind: int = _PLAIN, *, is_atomic: bool = False
+    ) -> None:
         """Note a store or an atomic; one whose result is unused has a kind (1 and up)."""
+        del is_atomic  # for those that look for races
         groups = batch.group_of[lanes]
         self._check(batch, lanes, groups, places, self._writers, self._written, kind)
         self._check(batch, lanes, groups, places, self._readers, self._read)
@@ -93,7 +120,14 @@ class AccessLog:
         if kind:
             clashes &= (other < batch.count) | ((other - batch.count) // (batch.groups + 1) != kind)
         if clashes.any():
-            raise OrderMatters
+            self._clash(batch, lanes, places, clashes, is_read=who is self._readers)
+
+    def _clash(
+        self, batch: InvocationBatch, lanes: Places, places: Places, clashes: NDArray[np.bool_], *, is_read: bool
+    ) -> NoReturn:
+        """Say that the order matters; ``is_read`` where what was there before is a load."""
+        del batch, lanes, places, clashes, is_read
+        raise OrderMatters
 
 
 def _group_of(batch: InvocationBatch, codes: NDArray[np.int32]) -> Places:

@@ -17,7 +17,8 @@ import numpy as np
 from vyre_driver.backends.reference.invocations import InvocationBatch
 from vyre_driver.backends.reference.memory import BufferMemory
 from vyre_driver.backends.reference.order import OrderMatters
-from vyre_driver.errors import DivergentBarrier, ExecutionFault
+from vyre_driver.backends.reference.races import check_no_race
+from vyre_driver.errors import DivergentBarrier, ExecutionFault, StepBudgetExceeded
 from vyre_driver.ir.operators import MemoryOrdering
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Schedule:
     def _with_paths(self) -> Iterator[None]:
         try:
             yield
-        except ExecutionFault as fault:
+        except (ExecutionFault, StepBudgetExceeded) as fault:
             place = fault.context.pop("place", None)
             if isinstance(place, int):
                 fault.context["path"] = self._compiled.paths[place]
@@ -104,7 +105,7 @@ class Schedule:
                 self._run_halves(origin, first, size)
 
     def _run_atom(self, start: int, count: int) -> bool:
-        batch = self._batch(start, count, self._memory(1, count, logged=False))
+        batch = self._batch(start, count, self._memory(1, count, watched=False))
         for _ in self._compiled.run(batch):
             pass
         return True
@@ -112,12 +113,13 @@ class Schedule:
     def _succeeds(self, start: int, count: int) -> bool:
         """Run invocations in lockstep; when their order matters, or there is a fault, undo it and return False."""
         groups = -(-count // self._grid.group_invocations)
-        batch = self._batch(start, count, self._memory(groups, count, logged=True))
+        batch = self._batch(start, count, self._memory(groups, count, watched=True))
         batch.watched = True
         try:
             for ordering in self._compiled.run(batch):
                 self._pass_barrier(batch, ordering)
-        except OrderMatters:
+        except OrderMatters as found:
+            check_no_race(self._compiled, batch, found.race)
             self.order_mattered = True
         except ExecutionFault:
             if count <= self._atom and not self._compiled.needs_whole_groups:
@@ -165,7 +167,7 @@ class Schedule:
     def _step_group(self, group: int) -> Steps:
         """Run one workgroup; stop at barriers of the grid."""
         width = self._grid.group_invocations
-        shared = self._memory(1, 0, logged=False)
+        shared = self._memory(1, 0, watched=False)
         atoms = []
         for start in range(0, width, self._atom):
             size = min(self._atom, width - start)
@@ -184,11 +186,13 @@ class Schedule:
                 yield MemoryOrdering.GRID_SYNC
             atoms = stopped
 
-    def _memory(self, groups: int, invocations: int, *, logged: bool) -> list[BufferMemory]:
+    def _memory(self, groups: int, invocations: int, *, watched: bool) -> list[BufferMemory]:
         """Return the buffers of a batch, with new workgroup memory of zeros, and with that of its invocations."""
-        names = self._compiled.logged if logged else frozenset()
+        names = self._compiled.logged if watched else frozenset()
         found = [
-            buffer if buffer is not None else BufferMemory.zeroed(one.element, one.count, groups, logged=one.name in names)
+            buffer
+            if buffer is not None
+            else BufferMemory.zeroed(one.element, one.count, groups, log=self._compiled.log if one.name in names else None)
             for one, buffer in zip(self._compiled.buffers, self._buffers, strict=True)
         ]
         return self._with_own(found, invocations)

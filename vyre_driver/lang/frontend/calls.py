@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.frontend.values import Value
 
 _DEEPEST = 64  # calls within calls
-_SHOWN = (print, breakpoint)  # what plain Python runs and the device has not
+_SHOWN = {print: "prints", breakpoint: "stops"}
 _sources: dict[
     int, tuple[weakref.ref[types.CodeType], FunctionSource]
 ] = {}  # by identity: equal codes may differ in annotations
@@ -58,6 +58,8 @@ def _forget(key: int, gone: weakref.ref[types.CodeType]) -> None:
 def call(t: Translation, node: ast.Call) -> Value:
     """Return what a call gives."""
     callee = t.evaluate(node.func)
+    if t.is_plain and isinstance(callee, Host) and _shown(callee.value):
+        return Host(None)
     values = evaluated(t, [functools.partial(_argument, t, one) for one in [*node.args, *node.keywords]])
     given = zip(values[: len(node.args)], node.args, strict=True)
     positional = [value for one, argument in given for value in spread(t, one, argument)]
@@ -65,8 +67,6 @@ def call(t: Translation, node: ast.Call) -> Value:
     if isinstance(callee, Method):
         return callee.call(t, _no_keywords(t, node, positional), node)
     function = callee.value if isinstance(callee, Host) else None
-    if t.is_plain and function in _SHOWN:
-        return Host(None)
     if isinstance(function, Function):
         function = function.function
     if isinstance(function, types.MethodType) and isinstance(function.__self__, type):  # of a class
@@ -81,6 +81,11 @@ def call(t: Translation, node: ast.Call) -> Value:
     if isinstance(function, type) and (hasattr(function, "_fields") or dataclasses.is_dataclass(function)):
         return _record(t, function, positional, named, node)
     raise _refuse(t, callee, function, node)
+
+
+def _shown(function: object) -> str | None:
+    """Return what a function does that only plain Python runs."""
+    return next((does for one, does in _SHOWN.items() if one is function), None)
 
 
 def _argument(t: Translation, argument: ast.AST) -> Value:
@@ -103,8 +108,10 @@ def spread(t: Translation, value: Value, argument: ast.expr) -> Sequence[Value]:
 
 
 def _refuse(t: Translation, callee: Value, function: object, node: ast.Call) -> KernelSourceError:
-    if function is print:
-        return t.unknown(node, "print has no place on the device", "run with VYRE_INTERPRET=python, where it prints")
+    does = _shown(function)
+    if does:
+        what = f"{ast.unparse(node.func)} has no place on the device"
+        return t.unknown(node, what, f"run with VYRE_INTERPRET=python, where it {does}")
     if function is range or getattr(function, "__name__", "") == "static_range":
         return t.unknown(node, f"{ast.unparse(node.func)} stands in a for statement only", "write for k in range(...)")
     if not isinstance(callee, Host):
@@ -192,7 +199,7 @@ def inline(t: Translation, function: types.FunctionType, given: list[Value], nam
         t.joined((), "returned", found)
         return found
     finally:
-        t.frames.pop()
+        t.leave_frame()
         t.draft.place = place
 
 

@@ -77,13 +77,15 @@ def _unrolled(t: Translation, node: ast.For, items: Sequence[Value | int]) -> Fl
             word = kind.__name__.lower()
             raise t.unknown(node, f"{word} in a loop that is unrolled", "use range, or put what follows under an if")
     exits: frozenset[Exit] = frozenset()
+    before, turns = t.draft.size, len(items)
     t.unrolled.append(t.place(node))
-    for item in items:
+    for turn, item in enumerate(items, 1):
         t.bind(node.target, Constant(item) if isinstance(item, int) else item, node)
         flow = t.run(node.body) if not exits else guarded(t, Flow(leaves=False, exits=exits), node.body, node.lineno)
         exits |= flow.exits
         if flow.leaves:
             break
+        t.check_unrolled(node, (t.draft.size - before) * turns // turn)
     t.unrolled.pop()
     return Flow(leaves=bool(items) and flow.leaves, exits=exits)
 

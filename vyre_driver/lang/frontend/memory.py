@@ -18,6 +18,7 @@ from vyre_driver.ir.expressions import Cast, InvocationId, Load, Select
 from vyre_driver.ir.nodes import Store
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.frontend.arithmetic import binary
+from vyre_driver.lang.frontend.checking import check_index
 from vyre_driver.lang.frontend.conversions import cast, constant_as, from_memory, keeps, to_memory, typed
 from vyre_driver.lang.frontend.values import Array, Constant, Host, Number, Tuple, kind_name, zero
 from vyre_driver.lang.frontend.wide import as_index
@@ -75,7 +76,7 @@ def _next(flat: Number, count: Number, index: Number) -> Number:
     return Number(u32, Binary(BinOp.ADD, row, index.expr), *u32.bounds)
 
 
-def _index(t: Translation, array: Array, axis: int, item: Value, node: ast.AST) -> tuple[Number, Expr | None]:
+def _index(t: Translation, array: Array, axis: int, item: Value, node: ast.expr) -> tuple[Number, Expr | None]:
     """Return an index, and the condition that it is in range; None where it certainly is, or where one axis is all."""
     if isinstance(item, Constant) and isinstance(item.value, int) and item.value < 0:
         raise t.mistyped(
@@ -90,11 +91,16 @@ def _index(t: Translation, array: Array, axis: int, item: Value, node: ast.AST) 
     if index.type.is_wide:
         index = as_index(t.draft.hold(index, "at"))
     count = typed(t, t.axis(array, axis), node)
-    if _is_extent(t, array, axis, index) or t.rank(array, node) == 1:
+    if _is_extent(t, array, axis, index) or (t.rank(array, node) == 1 and not t.is_checked):
         return index, None  # a program checks flat places itself
     if index.low >= 0 and t.draft.facts.is_below(index, _as(count, index.type)):
         return index, None
     held = t.draft.hold(index, "at")
+    t.open_axes.setdefault(node, set()).add(axis)
+    if t.is_checked:
+        check_index(t, array, axis, held, count, node)
+        if t.rank(array, node) == 1:
+            return held, None
     return held, Binary(BinOp.LT, held.expr, count.expr)  # the bits of a negative index are beyond every axis
 
 
@@ -120,6 +126,7 @@ def load(t: Translation, array: Array, node: ast.Subscript, at: Value | None = N
     element = array.element
     index = t.evaluate(node.slice) if at is None else at
     found = Load(array.buffer, place(t, array, index, node), element.element)
+    t.accessed(found, array, node)
     if element is i32:
         return Number(i32, Cast(DataType.U32, found), *i32.bounds)
     if element in COMPUTED:
@@ -137,7 +144,9 @@ def store(  # noqa: PLR0913 -- an element, and what is written to it
         raise t.mistyped(node, f"{array.name!r} is In: it is only read", f"declare it InOut[{array.element}]")
     number = stored(t, array, value, statement)
     index = t.evaluate(node.slice) if at is None else at
-    t.draft.add(Store(array.buffer, place(t, array, index, node), _as_element(array.element, number)))
+    made = Store(array.buffer, place(t, array, index, node), _as_element(array.element, number))
+    t.accessed(made, array, node)
+    t.draft.add(made)
 
 
 def stored(t: Translation, array: Array, value: Value, node: ast.AST) -> Number:

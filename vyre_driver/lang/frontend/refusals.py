@@ -6,7 +6,9 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from vyre_driver.errors import KernelSyntaxError, KernelTypeError
+from vyre_driver.errors import KernelSyntaxError, KernelTypeError, LimitExceeded
+from vyre_driver.ir.buffers import BufferAccess
+from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.validation.rules import Rule
 from vyre_driver.ir.validation.validate import examine
 from vyre_driver.lang.frontend.translation import shown_frames
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.validation.rules import Problem
     from vyre_driver.lang.frontend.draft import Place
+    from vyre_driver.lang.frontend.translate import TranslatedKernel
 
 _IDS = {"local", "index", "id"}
 
@@ -29,8 +32,23 @@ def check_valid(program: Program, places: Mapping[str, Place]) -> None:
         raise _refusal(found.problems[0], places)
 
 
+def check_shared(translated: TranslatedKernel, limit: int) -> None:
+    """Check that a device has as much workgroup memory as a kernel shares; raises LimitExceeded, which names it."""
+    held = [one for one in translated.program.buffers if one.access is BufferAccess.WORKGROUP]
+    total = sum(one.count * max(one.element.min_bytes, 4 if one.element == DataType.Bool else 1) for one in held)
+    if total > limit:
+        names = [repr(translated.shared[one.name].name) if one.name in translated.shared else "memory" for one in held]
+        all_of_them = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+        raise LimitExceeded(
+            f"{all_of_them} share{'s' * (len(names) == 1)} {total:,} bytes, and the device allows {limit:,}",
+            fix="use smaller tiles",
+            value=total,
+            limit=limit,
+        )
+
+
 def _refusal(problem: Problem, places: Mapping[str, Place]) -> KernelSourceError:
-    place = _place_of(problem.path, places)
+    place = place_of(problem.path, places)
     frames = [] if place is None else shown_frames(place)
     if problem.rule == Rule.DIVERGENT_BARRIER.code:
         text, fix = _divergent(problem.path, places)
@@ -50,7 +68,7 @@ def _refusal(problem: Problem, places: Mapping[str, Place]) -> KernelSourceError
     return KernelTypeError(f"{problem.rule}: {problem.message}", fix=problem.fix, frames=frames, refused=problem)
 
 
-def _place_of(path: str, places: Mapping[str, Place]) -> Place | None:
+def place_of(path: str, places: Mapping[str, Place]) -> Place | None:
     """Return the place of the innermost statement on a path."""
     while path:
         found = places.get(path)
@@ -64,7 +82,7 @@ def _divergent(path: str, places: Mapping[str, Place]) -> tuple[str, str]:
     """Return what keeps invocations from a barrier, and what to do."""
     outer = path.rpartition(".")[0]
     while outer:
-        place = _place_of(outer, places)
+        place = place_of(outer, places)
         node = None if place is None else place.node
         if isinstance(node, ast.For):
             array = next((one for one in ast.walk(node.iter) if isinstance(one, ast.Subscript)), None)
@@ -93,7 +111,7 @@ def _mixed(problem: Problem, place: Place, places: Mapping[str, Place]) -> str:
     """Say where an array is read or written plainly, and where it is changed by atomics."""
     named = re.search(r"buffer '([^']*)'", problem.message)
     other = re.search(r"here and at ([^,]+),", problem.message)
-    there = place if other is None else _place_of(other[1], places) or place
+    there = place if other is None else place_of(other[1], places) or place
     name = named[1] if named else "an array"
     nodes = [place.node, there.node]
     plain = next((one for one in nodes if not _is_atomic(one)), nodes[0])

@@ -9,6 +9,7 @@ from vyre_driver.ir.arithmetic import Var
 from vyre_driver.ir.nodes import Return
 from vyre_driver.lang.frontend.arithmetic import SIGNS, binary
 from vyre_driver.lang.frontend.branches import guarded, if_statement
+from vyre_driver.lang.frontend.checking import check_assert
 from vyre_driver.lang.frontend.conversions import cast, constant_as, keeps
 from vyre_driver.lang.frontend.frames import FALLS, Flow
 from vyre_driver.lang.frontend.loops import break_statement, continue_statement, for_statement, while_statement
@@ -16,6 +17,7 @@ from vyre_driver.lang.frontend.memory import load, store
 from vyre_driver.lang.frontend.merging import settled
 from vyre_driver.lang.frontend.order import evaluated
 from vyre_driver.lang.frontend.records import check_as_tuple
+from vyre_driver.lang.frontend.translation import Shared
 from vyre_driver.lang.frontend.values import Array, Constant, GroupValue, Host, Number, Tuple, is_literal, kind_name
 from vyre_driver.lang.types import COMPUTED, WORDS, Kind, ScalarType
 
@@ -184,6 +186,8 @@ def _name(t: Translation, target: ast.Name, value: Value, node: ast.AST) -> None
         what = "a parameter that is an array" if isinstance(old, Array) and old.is_parameter else "an array or the workgroup"
         raise t.mistyped(node, f"{name!r} is {what}", "use another name")
     value = _of_its_type(t, name, settled(t, value, node), node)
+    if isinstance(value, Array):
+        t.shared.setdefault(value.buffer, Shared(name, tuple(int(one.value) for one in value.shape)))
     if isinstance(value, Number):
         frame.types.setdefault(name, (value.type, getattr(node, "lineno", 0)))
         value = value if is_literal(value) else t.draft.let(name, value)
@@ -251,7 +255,8 @@ def _return(t: Translation, node: ast.Return) -> Flow:
 
 
 def _assert(t: Translation, node: ast.Assert) -> Flow:
-    del t, node  # tested by the interpreters alone
+    if t.is_checked:
+        check_assert(t, node)
     return FALLS
 
 

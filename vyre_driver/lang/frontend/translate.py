@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, TypeVar
 from vyre_driver.errors import KernelSyntaxError
 from vyre_driver.ir.arithmetic import Binary, LitU32, Var
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind
+from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import InvocationId
 from vyre_driver.ir.nodes import Let
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.ir.program import Program
 from vyre_driver.lang.frontend.calls import inline, source_of
+from vyre_driver.lang.frontend.checking import FAULT_WORDS
 from vyre_driver.lang.frontend.conversions import typed
 from vyre_driver.lang.frontend.draft import Branch, Plain, Repeat, finished
 from vyre_driver.lang.frontend.expressions import evaluate
@@ -27,10 +29,13 @@ from vyre_driver.lang.source.scan import assigned_names, ranks_within
 from vyre_driver.lang.types import COMPUTED, Access, ScalarType, i32
 
 if TYPE_CHECKING:
+    import ast
     import types
 
     from vyre_driver.ir.expressions import Expr
+    from vyre_driver.lang.frontend.checking import Check
     from vyre_driver.lang.frontend.draft import Body, Place
+    from vyre_driver.lang.frontend.translation import ArrayUse, Shared, Variable
     from vyre_driver.lang.frontend.typings import Typings
     from vyre_driver.lang.frontend.values import Value
     from vyre_driver.lang.source.captured import Captured
@@ -47,7 +52,12 @@ class TranslatedKernel:
     ``ranks`` are the axes of each array, ``elements`` the types in them. ``extents`` has for each axis of the grid, x first,
     what decides how far it goes: (array, axis), or nothing; of a workgroup what its index is used on. ``scalars`` are the
     names of the numbers that each call gives, in the order of the program's buffers; ``places`` says for a path in the program
-    where in the source it comes from.
+    where in the source it comes from. ``shared`` tells what the kernel calls memory of its workgroups,
+    by buffer; ``checks`` are those that the program makes itself, by the numbers that it tells them by; ``faults`` is
+    the buffer that it keeps what they found in, behind all others, empty where there is none.
+
+    For explanations: ``uses`` are its loads, stores and atomics, some of which may be left out of the program in the end;
+    ``open_axes`` has the axes along which an index is compared with its array's elements; ``variables`` are in no order.
     """
 
     program: Program
@@ -58,12 +68,16 @@ class TranslatedKernel:
     places: dict[str, Place]
     captured: Captured
     typings: Typings
+    shared: dict[str, Shared]
+    checks: tuple[Check, ...]
+    faults: str
+    uses: tuple[ArrayUse, ...]
+    open_axes: dict[ast.expr, set[int]]
+    variables: tuple[Variable, ...]
 
 
-def translate(
-    function: types.FunctionType, signature: KernelSignature, specialization: Specialization, *, is_plain: bool = False
-) -> TranslatedKernel:
-    """Translate a kernel; ``is_plain`` leaves out what plain Python runs and the device does not, such as ``print``.
+def translate(function: types.FunctionType, signature: KernelSignature, specialization: Specialization) -> TranslatedKernel:
+    """Translate a kernel.
 
     Raises
     ------
@@ -77,7 +91,7 @@ def translate(
     counted = specialization.counted
     while True:
         try:
-            return _translated(function, signature, specialization, counted, is_plain=is_plain)
+            return _translated(function, signature, specialization, counted)
         except CountApart as found:
             counted |= {found.array}
 
@@ -87,11 +101,8 @@ def _translated(
     signature: KernelSignature,
     specialization: Specialization,
     counted: frozenset[str],
-    *,
-    is_plain: bool,
 ) -> TranslatedKernel:
     t = Translation(specialization, counted)
-    t.is_plain = is_plain
     try:
         return _filled(t, function, signature, specialization)
     except RecursionError as error:
@@ -181,18 +192,36 @@ def _assembled(
         if t.specialization.strides:
             body = _strided(t, signature, body)
     places: dict[str, Place] = {}
+    t.leave_frame()
     nodes = finished([*t.prologue, *body], "body", places)
     buffers = [_declared(place, one, arrays[one.name]) for place, one in enumerate(signature.arrays)]
     scalars = tuple(t.scalars)
     for place, name in enumerate(scalars, len(buffers)):
         buffers.append(BufferDecl.push(name, place, t.scalars[name].type.element))
+    if t.faults:
+        buffers.append(
+            BufferDecl(t.faults, len(buffers), BufferAccess.READ_WRITE, MemoryKind.GLOBAL, DataType.U32, FAULT_WORDS)
+        )
     program = Program.wrapped([*buffers, *t.draft.buffers], sizes, nodes)
     if not t.is_plain:  # which tells at run time who misses a barrier
         check_valid(program, places)
     uses = t.extents or t.covered
-    extents = tuple(tuple(uses[axis]) for axis in sorted(uses))
-    ranks = {name: t.ranks.get(name, 1) for name in arrays}
-    return TranslatedKernel(program, ranks, arrays, extents, scalars, places, t.captured, t.typings)
+    return TranslatedKernel(
+        program=program,
+        ranks={name: t.ranks.get(name, 1) for name in arrays},
+        elements=arrays,
+        extents=tuple(tuple(uses[axis]) for axis in sorted(uses)),
+        scalars=scalars,
+        places=places,
+        captured=t.captured,
+        typings=t.typings,
+        shared=t.shared,
+        checks=tuple(t.checks),
+        faults=t.faults,
+        uses=tuple(t.uses),
+        open_axes=t.open_axes,
+        variables=tuple(dict.fromkeys(t.variables)),
+    )
 
 
 def _guard(t: Translation, signature: KernelSignature) -> Expr:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+import ast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from vyre_driver.errors import KernelNameError, KernelSourceError, KernelSyntaxError, KernelTypeError
 from vyre_driver.ir.arithmetic import LitU32, Var
@@ -16,17 +17,19 @@ from vyre_driver.lang.source.captured import Captured
 from vyre_driver.lang.types import i32
 
 if TYPE_CHECKING:
-    import ast
     import types
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from vyre_driver.ir.expressions import Expr
+    from vyre_driver.ir.terms import Term
+    from vyre_driver.lang.frontend.checking import Check
     from vyre_driver.lang.frontend.draft import Body
     from vyre_driver.lang.frontend.frames import Flow, Frame
     from vyre_driver.lang.frontend.typings import Spot
     from vyre_driver.lang.frontend.values import Array, Value
     from vyre_driver.lang.source.parameters import Specialization
     from vyre_driver.lang.types import ScalarType
+    from vyre_driver.target.config import SourceLines
 
 
 Error = TypeVar("Error", bound=KernelSourceError)
@@ -48,6 +51,30 @@ class CountApart(Exception):
         """Keep its name."""
         super().__init__(array)
         self.array = array
+
+
+class Shared(NamedTuple):
+    """What a kernel calls memory that a workgroup shares, and its shape."""
+
+    name: str
+    shape: tuple[int, ...]
+
+
+class Variable(NamedTuple):
+    """A variable that holds a number: its function's name, its own, its type, and the line that first gives it a value."""
+
+    function: str
+    name: str
+    type: ScalarType
+    line: int
+
+
+class ArrayUse(NamedTuple):
+    """A load, a store or an atomic of the program, and where it is written."""
+
+    term: Term
+    place: Place
+    array: Array
 
 
 class Translation:
@@ -74,7 +101,14 @@ class Translation:
         self.typings = Typings()
         self.translated = 0  # statements so far
         self.unrolled: list[Place] = []  # the loops around the place at hand that are unrolled
-        self.is_plain = False  # for plain Python, which prints
+        self.checks: list[Check] = []  # those that the program makes itself
+        self.faults = ""  # the buffer in which the program keeps what its checks found, where there is one
+        self.uses: list[ArrayUse] = []
+        self.open_axes: dict[ast.expr, set[int]] = {}  # by index: where the program compares it with the array's elements
+        self.variables: list[Variable] = []  # of the functions that have been translated
+        self.shared: dict[str, Shared] = {}  # by the program's buffer
+        self.is_plain = specialization.mode == "plain"
+        self.is_checked = specialization.mode in {"trap", "record"}
         self.frames: list[Frame] = []
         self.evaluate: Callable[[ast.expr], Value]
         self.run: Callable[[Sequence[ast.stmt]], Flow]
@@ -129,6 +163,16 @@ class Translation:
             self.prologue.append(Plain(Let(found.expr.name, loaded), None))
         return found
 
+    def leave_frame(self) -> None:
+        """End the translation of the function at hand."""
+        frame = self.frames.pop()
+        name = frame.source.name
+        self.variables += [Variable(name, one, scalar, line) for one, (scalar, line) in frame.types.items()]
+
+    def accessed(self, term: Term, array: Array, node: ast.AST) -> None:
+        """Note an access to an array."""
+        self.uses.append(ArrayUse(term, self.place(node), array))
+
     def count_apart(self, array: Array) -> None:
         """Check that the length of an array that is used by atomics comes as a number beside it, or begin again."""
         if array.is_parameter and array.name in self.measured:
@@ -142,7 +186,7 @@ class Translation:
         A statement of the function counts as often as it is translated: in each turn that is unrolled, and in each call.
         """
         self.translated += 1
-        if self.draft.size <= MAX_NODES and self.translated <= MAX_TRANSLATED:
+        if self.translated <= MAX_TRANSLATED and (self.unrolled or self.draft.size <= MAX_NODES):
             return
         place, problem, fix = self.place(node), "the kernel and what it calls make", "split it into several kernels"
         if self.unrolled:
@@ -153,6 +197,16 @@ class Translation:
         if self.draft.size <= MAX_NODES:
             limit = f"over {MAX_TRANSLATED:,} statements to translate"
         raise KernelSyntaxError(f"{problem} {limit}", fix=fix, frames=shown_frames(place))
+
+    def check_unrolled(self, node: ast.AST, statements: int) -> None:
+        """Check that a loop that is unrolled leaves the program in its limit; it will make as many as its turns so far did."""
+        if self.draft.size > MAX_NODES:
+            raise self.unknown(
+                node,
+                f"unrolling the loop in line {getattr(node, 'lineno', 0)} makes {statements:,} statements, and a program has "
+                f"{MAX_NODES:,} at most",
+                "use range, or unroll fewer turns",
+            )
 
     def mistyped(self, node: ast.AST, problem: str, fix: str) -> KernelTypeError:
         """Return the error of types that do not fit, at a node."""
@@ -174,6 +228,15 @@ def shown_frames(place: Place) -> list[tuple[str, str, int, str, int, int]]:
     """Return the places from the kernel down to a node, as a KernelSourceError shows them."""
     nodes = [frame.call for frame in place.frames[1:]] + [place.node]
     return [_shown(frame, node) for frame, node in zip(place.frames, nodes, strict=True) if node is not None]
+
+
+def source_lines(places: Mapping[str, Place]) -> SourceLines:
+    """Return where statements of a program come from: by path the file, the line and the column, from 1 on."""
+    return tuple(
+        (path, (place.frames[-1].source.filename, place.node.lineno, place.node.col_offset + 1))
+        for path, place in places.items()
+        if isinstance(place.node, (ast.stmt, ast.expr))
+    )
 
 
 def _shown(frame: Frame, node: ast.AST) -> tuple[str, str, int, str, int, int]:

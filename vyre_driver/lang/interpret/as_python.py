@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import types
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -58,7 +59,7 @@ def run_as_python(
     DivergentBarrier
         If some invocations of a workgroup wait at a barrier, and others have ended.
     """
-    typings = translate(function, signature, specialization, is_plain=True).typings
+    typings = translate(function, signature, replace(specialization, mode="plain")).typings
     given = _given(signature, specialization, arguments)
     given.update(specialization.constants)
     called = _Calls(typings, dict(specialization.types))

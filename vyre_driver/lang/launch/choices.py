@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from vyre_driver.driver import Driver
-    from vyre_driver.lang.launch.launcher import Definition
+    from vyre_driver.kompute.device import KomputeDevice
+    from vyre_driver.lang.launch.fitting import Definition
     from vyre_driver.lang.types import ScalarType
 
 
@@ -27,6 +28,11 @@ class Choices(NamedTuple):
     groups: tuple[int, ...] | None = None
     constants: tuple[tuple[str, Any], ...] = ()
     types: tuple[tuple[str, ScalarType], ...] = ()
+
+    @property
+    def device(self) -> KomputeDevice | None:
+        """The device that was chosen."""
+        return None if self.driver is None else self.driver.context.device
 
     @property
     def key(self) -> object:

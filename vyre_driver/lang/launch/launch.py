@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.lang.frontend.checking import FAULT_WORDS
 from vyre_driver.lang.launch.default_driver import DEFAULT
 from vyre_driver.lang.types import Access, ArrayType, ScalarType, bool_
 
@@ -68,7 +69,8 @@ class Launch:
     ``elements`` the types of all arrays, ``stand_ins`` what is bound in the place of those without elements.
 
     ``form`` is that of the arrays, for ``_call_form.matches``, which are all of type ``kind`` and stand at ``places``; None
-    where each call has to be looked at.
+    where each call has to be looked at. ``check`` checks what a program that checks itself has found, by the words that it left
+    in a buffer behind the others; None of one that does not.
     """
 
     compiled: CompiledKernel | None
@@ -82,6 +84,7 @@ class Launch:
     form: Any = None
     kind: type = np.ndarray
     places: ArgumentPlaces = _NO_PLACES
+    check: Callable[[NDArray[Any]], None] | None = None
 
     def is_current(self, arrays: tuple[Any, ...], driver: Driver | None) -> bool:
         """Whether arrays of the form belong to its device, which is open, and nothing that was captured has changed."""
@@ -111,31 +114,50 @@ class Launch:
         options: Mapping[str, Any],
     ) -> list[Any]:
         """Run the program; returns what comes back for each array that is written, in order."""
-        inputs = [one.name for one in signature.arrays if one.type.access is not Access.OUT]  # type: ignore[union-attr] # arrays
-        outputs = [one.name for one in signature.arrays if one.type.access.writes]  # type: ignore[union-attr] # the same
+        outputs = [one.name for one in signature.arrays if one.type.access.writes]  # type: ignore[union-attr] # arrays
         if self.compiled is None:
             return [self._zeros(name, given) for name in outputs]
         arrays = {**given, **self.stand_ins}
-        numbers = {**self.fixed, **numbers}
+        options = {"push_constants": {**self.fixed, **numbers}, **self.grid, **options}
         if all(isinstance(one, Buffer) for one in arrays.values()):
-            self.compiled(*arrays.values(), push_constants=numbers, **self.grid, **options)
+            self._run_resident(self.compiled, list(arrays.values()), options)
             return [self._zeros(name, given) if name in self.stand_ins else arrays[name] for name in outputs]
+        inputs = [one.name for one in signature.arrays if one.type.access is not Access.OUT]  # type: ignore[union-attr] # the same
+        found = self._run_mixed(self.compiled, inputs, outputs, arrays, options)
+        return [self._zeros(name, given) if name in self.stand_ins else one for name, one in zip(outputs, found, strict=True)]
+
+    def _run_resident(self, run: CompiledKernel, buffers: list[GivenArray], options: Mapping[str, Any]) -> None:
+        if self.check is None:
+            run(*buffers, **options)
+            return
+        words = Buffer(self.device, FAULT_WORDS, np.uint32)
+        words.fill(0)
+        run(*buffers, words, **options)
+        self.check(words.read())
+
+    def _run_mixed(
+        self,
+        run: CompiledKernel,
+        inputs: list[str],
+        outputs: list[str],
+        arrays: Mapping[str, GivenArray],
+        options: Mapping[str, Any],
+    ) -> list[Any]:
         bools = self.bools(arrays)
-        targets = tuple([None if name in bools else arrays[name] for name in outputs])
+        given: list[Any] = [_as_words(arrays[name]) if name in bools else arrays[name] for name in inputs]
+        targets = [None if name in bools else arrays[name] for name in outputs]
+        if self.check is not None:
+            given.append(np.zeros(FAULT_WORDS, np.uint32))
+            targets.append(None)
         shapes = {name: self.shape(arrays, name) for name in outputs if name in bools or arrays[name] is None}
-        found = self.compiled(
-            *[_as_words(arrays[name]) if name in bools else arrays[name] for name in inputs],
-            push_constants=numbers,
-            out=targets if any(one is not None for one in targets) else None,
-            out_shapes=shapes or None,
-            **self.grid,
-            **options,
-        )
-        results = list(found) if len(outputs) > 1 else [found]
+        out = tuple(targets) if any(one is not None for one in targets) else None
+        found = run(*given, out=out, out_shapes=shapes or None, **options)
+        results = list(found) if len(targets) > 1 else [found]
+        if self.check is not None:
+            words = results.pop()
+            self.check(words.read() if isinstance(words, Buffer) else words)
         for place, name in enumerate(outputs):
-            if name in self.stand_ins:
-                results[place] = self._zeros(name, given)
-            elif name in bools:
+            if name in bools:
                 results[place] = _as_bools(results[place], self.shape(arrays, name), arrays[name])
         return results
 

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from vyre_driver.autotune.search.space import Candidate, TuningSpace
     from vyre_driver.driver import Driver
     from vyre_driver.lang.launch.choices import Choices
-    from vyre_driver.lang.launch.launcher import Arrays, Launcher, Prepared
+    from vyre_driver.lang.launch.fitting import Arrays, FittedCall
+    from vyre_driver.lang.launch.launcher import Launcher
     from vyre_driver.spirv.module import SpirvModule
 
     Workgroup = tuple[int, int, int]
@@ -42,9 +43,9 @@ class CallAtHand(NamedTuple):
     arrays: Arrays
     numbers: Mapping[str, object]
 
-    def prepared(self, candidate: Candidate) -> Prepared:
+    def prepared(self, candidate: Candidate) -> FittedCall:
         """Return the call with a candidate; raises InvalidInput if it does not fit."""
-        return self.launcher.prepared_for(self.driver, self.choices, self.constants, self.arrays, candidate)
+        return self.launcher.fitted(self.driver, self.choices, self.constants, self.arrays, candidate)
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class CandidatesOfCall(KernelDefinition):
         found = self.of.prepared(call.candidate)
         push = {**found.fixed, **self.of.numbers}
         buffers = tuple(one.name for one in signature.arrays)
-        step = Step(found.translated.program, buffers, found.grid, {}, push, launcher.config)
+        step = Step(found.translated.program, buffers, found.grid, {}, push, launcher.definition.config(found.translated))
         written = [one.name for one in signature.arrays if one.type.access.writes]  # type: ignore[union-attr] # arrays
         return Plan((step,), {name: _operand(found, self.of.arrays, name) for name in written})
 
@@ -120,7 +121,7 @@ class CandidatesOfCall(KernelDefinition):
         return sum(one.nbytes for one in self.of.arrays.values() if one is not None)
 
 
-def _operand(found: Prepared, arrays: Arrays, name: str) -> Operand:
+def _operand(found: FittedCall, arrays: Arrays, name: str) -> Operand:
     given, element = arrays[name], found.elements[name]
     shape = found.left_out[name] if given is None else given.shape
     return Operand(tuple(shape), np.dtype(np.uint32) if element is bool_ else element.dtype)
@@ -224,7 +225,7 @@ def _target(call: CallAtHand, space: TuningSpace) -> tuple[TuningTarget, Size]:
     """
     found, launcher = call.prepared(space.preferred), call.launcher
     program = found.translated.program
-    modes = f"{launcher.config.floats} {launcher.config.bounds}"
+    modes = f"{launcher.definition.floats} {launcher.definition.bounds}"
     code = blake3(program_digest(program) + modes.encode()).digest()
     layout = layout_digest(BindingPlan.build(program))
     return TuningTarget(launcher.definition.name, code, layout, space, call.driver.device), found.size

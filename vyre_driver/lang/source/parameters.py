@@ -77,11 +77,13 @@ class Specialization:
     With ``strides`` each invocation takes several indices, for what is larger than a device's grid. ``counted`` are arrays
     whose length each call gives: those that are empty, of which no buffer can be made. ``workgroup`` is the size of an Index
     kernel's, along x, y and z; None is the one that all have.
+    ``mode`` is ``"plain"`` for what runs as Python, where ``print`` is left out of the program; with ``"trap"`` the program
+    checks its indices and asserts, for the reference interpreter; with ``"record"`` for a device.
     """
 
     constants: tuple[tuple[str, bool | int | float], ...] = ()
     types: tuple[tuple[str, ScalarType], ...] = ()
-    debug: bool = False
+    mode: str | None = None
     is_over: bool = False
     strides: bool = False
     counted: frozenset[str] = frozenset()

@@ -80,6 +80,7 @@ class Code:
         self.variables: list[int] = []
         self.prologue: list[int] = []
         self.words: list[int] = []
+        self.line: tuple[int, ...] = ()  # the instruction that says where in a source each block goes on
         self.first_block = module.new_id()
         self.block = self.first_block
         self.terminated = False
@@ -337,6 +338,11 @@ class Code:
 
     # Blocks
 
+    def at_line(self, file: str, line: int, column: int) -> None:
+        """Say where in a source what follows comes from."""
+        self.line = (4 << 16 | Ins.Line, self.module.string(file), line, column)
+        self.words += self.line
+
     @contextmanager
     def scope(self) -> Iterator[None]:
         """Forget at the end what was computed and noted inside."""
@@ -361,6 +367,7 @@ class Code:
         self.words += [2 << 16 | Ins.Label, block]
         self.block = block
         self.terminated = False
+        self.words += self.line
 
     def branch(self, block: int) -> None:
         """End the block, unless it has ended already, and go on in another."""

@@ -99,6 +99,7 @@ class _Emitter:
             capabilities=self._module.capabilities,
             features=frozenset(self._code.features),
             shared_bytes=self._memory.buffers.shared_bytes,
+            checked=tuple(self._memory.checked),
         )
 
     def _refusal(self, refused: CannotLower) -> UnsupportedFeature:

@@ -37,6 +37,7 @@ class Memory:
         self._code = code
         self.buffers = Buffers(code, plan)
         self._atomics = Atomics(code, self.buffers)
+        self.checked: list[Term] = []  # the accesses whose index is compared with the count
 
     def load(self, term: Term, name: str, index: int) -> Value:
         """Return an element."""
@@ -46,7 +47,7 @@ class Memory:
         found = code.recall(key)
         if found is not None:
             return Value(found, kind)
-        index, inside = self._check(name, index)
+        index, inside = self._check(term, name, index)
         safe = index if inside is None else code.op(Ins.Select, code.u32, inside, index, code.const(0))
         result = self._read(buffer, kind, safe)
         if inside is not None:
@@ -62,7 +63,7 @@ class Memory:
             cannot(term, f"a store of {value.kind.name} to buffer {name!r}", "a value of the type of its elements")
         if buffer.canonical:
             value = value._replace(id=floats.flushed(self._code, value.id))
-        index, inside = self._check(name, index)
+        index, inside = self._check(term, name, index)
         if inside is None:
             self._write(buffer, index, value)
         else:
@@ -75,7 +76,7 @@ class Memory:
         kind = buffer.kind or U32
         self._write(buffer, index, Value(self._code.zero(kind.form), kind))
 
-    def _check(self, name: str, index: int, *, is_atomic: bool = False) -> tuple[int, int | None]:
+    def _check(self, term: Term, name: str, index: int, *, is_atomic: bool = False) -> tuple[int, int | None]:
         """Return an index, and as a condition whether it is inside, or None when it certainly is.
 
         It is hidden before: NVIDIA's compiler (580.159.04 on an H200) takes the value that is stored, or the operand of an
@@ -87,6 +88,7 @@ class Memory:
         length = self.buffers.length(name)
         if code.is_below(index, length):
             return index, None
+        self.checked.append(term)
         known, index = index, hide(code, index) if is_atomic else hide_flag(code, index)
         result = code.op(Ins.ULessThan, code.bool, index, length)
         code.note_condition(result, Ins.ULessThan, known, length)
@@ -163,7 +165,7 @@ class Memory:
         """Return the value at an index before an operation on it, as its bits."""
         code, buffer = self._code, self.buffers.named(term.buffer, term)
         self._atomics.check(term)
-        index, inside = self._check(term.buffer, index, is_atomic=True)
+        index, inside = self._check(term, term.buffer, index, is_atomic=True)
         before, merge = code.block, code.module.new_id()
         if inside is not None:
             branch = code.module.new_id()

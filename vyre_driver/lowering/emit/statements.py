@@ -53,6 +53,8 @@ class Statements:
         self._expressions = expressions
         self._constants = constants
         self._frames: list[tuple[str, int]] = []
+        self._lines: dict[str, tuple[str, int, int]] = {}
+        self._program: Program | None = None
         self.node: Node | None = None
         self._handlers: dict[type[Node], Callable[[Any], None]] = {
             Let: self._let,
@@ -68,6 +70,8 @@ class Statements:
 
     def program(self, program: Program) -> None:
         """Emit the whole program."""
+        self._lines = dict(self._code.target.lines or ())
+        self._program = program
         self._body("entry", program.entry)
 
     def path(self, program: Program) -> str:
@@ -86,8 +90,17 @@ class Statements:
                 self._frames.append((field, place))
                 self.node = node
                 self._expressions.forget()
+                if self._lines:
+                    self._tell_line()
                 self._emit(node)
                 self._frames.pop()
+
+    def _tell_line(self) -> None:
+        """Say where in a source the statement at hand comes from, where that is known."""
+        assert self._program is not None  # noqa: S101 -- there are lines
+        found = self._lines.get(self.path(self._program))
+        if found is not None:
+            self._code.at_line(*found)
 
     def _emit(self, node: Node) -> None:
         handler = self._handlers.get(type(node))

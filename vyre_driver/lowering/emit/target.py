@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability
+
+if TYPE_CHECKING:
+    from vyre_driver.ir.terms import Term
+    from vyre_driver.target.config import SourceLines
 
 EMITTER_VERSION = 14
 """In every key. Whatever changes the bytes of a program must raise it; a golden digest holds this."""
@@ -22,7 +28,7 @@ class LoweringTarget:
     ``strict`` keeps the semantics of floats where they cost instructions: results without subnormals, an fma that rounds once;
     without it they are the device's own. ``contracts`` lets the device join a product and a sum. ``fuses`` says that the
     device's own fma rounds once, ``fences`` that atomics with an order may stand where only some invocations come. ``checks``
-    keeps indices inside of bound buffers; without it the device does.
+    keeps indices inside of bound buffers; without it the device does. ``lines`` are those of a ProgramConfig.
     """
 
     features: frozenset[str] = frozenset()
@@ -31,16 +37,20 @@ class LoweringTarget:
     fences: bool = True
     contracts: bool = False
     checks: bool = True
+    lines: SourceLines | None = None
 
     @property
     def emitter_version(self) -> int:
         """The version of what makes the code."""
         return EMITTER_VERSION
 
-    def options(self) -> dict[str, int]:
+    def options(self) -> dict[str, int | bytes]:
         """Return the options besides the features that change the code, for a key."""
         names = ("strict", "fuses", "fences", "contracts", "checks")
-        return {name: int(getattr(self, name)) for name in names}
+        found: dict[str, int | bytes] = {name: int(getattr(self, name)) for name in names}
+        if self.lines is not None:
+            found["lines"] = hashlib.blake2b(repr(self.lines).encode(), digest_size=16).digest()
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +58,11 @@ class EmittedModule:
     """SPIR-V of a program in the host's byte order, and what running it takes.
 
     ``capabilities`` are the numbers that it declares, ``features`` the device features that it relies on, ``shared_bytes`` is
-    workgroup memory.
+    workgroup memory. ``checked`` are the loads, stores and atomics of the program that compare their index with the count.
     """
 
     code: bytes
     capabilities: tuple[int, ...]
     features: frozenset[str]
     shared_bytes: int
+    checked: tuple[Term, ...]

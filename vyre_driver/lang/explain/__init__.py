@@ -1,0 +1,1 @@
+"""What became of a kernel: its code, and why it is as it is; no device is needed."""

@@ -228,7 +228,6 @@ class Driver:
         if space is not None:
             raise InvalidInput("compile got a space for a program, which has its own", fix="leave it out")
         from vyre_driver.lowering.program import prepare_for  # late: most need no programs
-        from vyre_driver.runtime.tuned_program import TunedProgram
 
         limits = self.device.limits
         prepared = prepare_for(self.context.device, program, constants, config)
@@ -244,6 +243,8 @@ class Driver:
             tuned = tuned_config(prepared, config, self.device, self.tuning)
         if tuned is None:
             return Kernel(self.context, compile_source(self.context, declared, began))
+        from vyre_driver.runtime.tuned_program import TunedProgram
+
         source = prepare_for(self.context.device, program, constants, tuned).kernel_source(limits, tuned)
         as_declared = partial(compile_source, self.context, declared)
         return TunedProgram(self.context, compile_source(self.context, source, began), declared.workgroup, as_declared)

@@ -39,3 +39,12 @@ def test_opening_a_driver_leaves_the_root_logger_alone(run_python: RunChild) -> 
     code = "import logging, vyre_driver; vyre_driver.Driver().close(); print(logging.root.handlers, logging.root.level)"
     done = run_python("-c", code)
     assert (done.status, done.stdout) == (0, "[] 30\n")
+
+
+@pytest.mark.device
+@pytest.mark.validation
+def test_a_known_kernel_needs_neither_the_emitter_nor_the_tuning_store_nor_the_validator(
+    run_python: RunChild, children: Path
+) -> None:
+    found = [json.loads(run_python(str(children / "known_kernel.py")).stdout) for _ in range(2)]
+    assert found == [{"modules": ["vyre_driver.lowering.emit.entry"], "judged": 1}, {"modules": [], "judged": 0}]

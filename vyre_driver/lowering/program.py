@@ -16,7 +16,6 @@ from vyre_driver.identity.keys import program_digest
 from vyre_driver.ir.program import Program
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.validation.validate import validate
-from vyre_driver.lowering.emit.entry import emit
 from vyre_driver.lowering.emit.specialized import spec_constants
 from vyre_driver.lowering.emit.target import FLUSH, PRESERVE, ROUND_TO_EVEN, LoweringTarget
 from vyre_driver.lowering.source import KernelSource
@@ -104,6 +103,8 @@ class ProgramSource:
         LimitExceeded
             If its workgroup memory does not fit.
         """
+        from vyre_driver.lowering.emit.entry import emit  # late: what a cache has is not lowered
+
         result = emit(self.program, self.plan, self.names, self.target)
         if result.shared_bytes > limits.max_compute_shared_memory_size:
             raise LimitExceeded(

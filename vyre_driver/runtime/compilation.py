@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 def compile_source(context: Context, source: KernelSource, began: int | None = None) -> CompiledKernel:
     """Fetch the entry of a source; on a miss make one of the source's code, and store it.
 
-    A blob the device did not write is left out. What the driver has not compiled yet is shown to the validator first. ``began``
-    is when compiling began, in ns of ``time.perf_counter_ns``.
+    A blob the device did not write is left out. What the driver has not compiled yet is shown to the validator first, but for
+    what was lowered and stored before: no caller wrote it. ``began`` is when compiling began, in ns of
+    ``time.perf_counter_ns``.
 
     Raises
     ------
@@ -46,7 +47,8 @@ def compile_source(context: Context, source: KernelSource, began: int | None = N
         entry = PipelineEntry(key.manifest, source.lower())
     elif entry.native and not blob_fits(entry.native, physical):
         entry = PipelineEntry(entry.manifest, entry.spirv)
-    if not entry.native:
+    is_known_lowering = lookup.entry is not None and source.target is not None
+    if not entry.native and not is_known_lowering:
         check_valid(entry.spirv, source.capabilities, context.device.api_version, source.name)
     if lookup.entry is None:
         context.cache.put(key, entry, only_new=lookup.verdict is Verdict.MISS)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from vyre_driver import settings
-from vyre_driver.autotune.store.store import AutotuneStore, AutotuneWarning
 from vyre_driver.display.line import count, one_line
 from vyre_driver.errors import FileUnusable, InvalidAutotuneFile, InvalidInput
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     import os
 
     from vyre_driver.autotune.store.record import AutotuneKey, AutotuneRecord
+    from vyre_driver.autotune.store.store import AutotuneStore
 
 Size = tuple[int, ...]
 
@@ -84,11 +84,13 @@ class TuningRecords:
             If a variable is not valid.
         """
         mode = TuningMode(settings.choice(settings.AUTOTUNE, [one.value for one in TuningMode]) or TuningMode.READ.value)
-        if isinstance(given, AutotuneStore):
-            return cls(given, None, mode)
         if given is None:
             named = settings.absolute_path(settings.AUTOTUNE_FILE)
             return cls(None, named or default_path(), mode, is_named=named is not None)
+        from vyre_driver.autotune.store.store import AutotuneStore  # late, here and below: most processes have no records
+
+        if isinstance(given, AutotuneStore):
+            return cls(given, None, mode)
         try:
             path = Path(given)
         except TypeError as error:
@@ -116,7 +118,7 @@ class TuningRecords:
         if self.mode is TuningMode.OFF:
             return True
         self._check_is_there()
-        return not self.tunes_on_first_use and self.store.is_empty
+        return not self.tunes_on_first_use and self._is_empty
 
     def best(self, target: RecordTarget, size: Size = ()) -> AutotuneRecord | None:
         """Return the record for a class of sizes, else the one for the nearest class, None without one or in mode OFF.
@@ -127,7 +129,7 @@ class TuningRecords:
         if self.mode is TuningMode.OFF:
             return None
         self._check_is_there()
-        if self.store.is_empty:
+        if self._is_empty:
             return None
         key = target.key
         found = self.store.get(key, target.identity(size_text(size)))
@@ -183,10 +185,28 @@ class TuningRecords:
         if self._must_be_there and self.path is not None:
             self._must_be_there = False
             if not self.path.exists():
+                from vyre_driver.autotune.store.store import AutotuneWarning
+
                 text = f"nothing is known of tuned kernels: the autotune file {self.path} is not there"
                 warnings.warn(text, AutotuneWarning, stacklevel=4)
 
+    @property
+    def _is_empty(self) -> bool:
+        """Whether there are no records; where there is no file, there is nothing to read."""
+        if self._store is None:
+            if self.path is None:
+                return True
+            try:
+                self.path.stat()
+            except FileNotFoundError:
+                return True
+            except OSError:
+                pass  # which reading it warns of
+        return self.store.is_empty
+
     def _loaded(self) -> AutotuneStore:
+        from vyre_driver.autotune.store.store import AutotuneStore, AutotuneWarning
+
         if self.path is None:
             return AutotuneStore()
         try:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.validation.call_rules import OperationSignature
     from vyre_driver.target.profile import DeviceProfile
 _PASSED = "capabilities it was validated for"
+_MEANS_SOMETHING = "it has no problem or warning on any device; whether its nodes may need one"
 
 
 class ValidationReport(NamedTuple):
@@ -81,9 +82,24 @@ def _examine(
 ) -> Findings:
     instance(program, Program, "what is validated")
     findings = Findings()
+    memo = program._memo  # noqa: SLF001 -- it is the program that remembers
+    nodes_too = memo.get(_MEANS_SOMETHING) if operations is None else None
+    if nodes_too is None:
+        nodes_too = _examine_alone(program, findings, operations)
+        if nodes_too is None:
+            return findings
+        if operations is None and not findings.problems and not findings.warnings:
+            memo[_MEANS_SOMETHING] = nodes_too
+    if capabilities is not None:
+        check_profile(program, capabilities, findings, nodes_too=nodes_too)
+    return findings
+
+
+def _examine_alone(program: Program, findings: Findings, operations: Mapping[str, OperationSignature] | None) -> bool | None:
+    """Examine a program without a device; returns whether its nodes may need one, None where nothing more can be told."""
     if not check_shape(program, findings):
         check_buffers(program, findings)
-        return findings
+        return None
     buffers = check_buffers(program, findings)
     checker = StatementChecker(program, buffers, findings, operations)
     checker.check()
@@ -92,6 +108,4 @@ def _examine(
     if checker.saw_atomic:
         check_hazards(program, findings)
     check_linear_types(program, findings)
-    if capabilities is not None:
-        check_profile(program, capabilities, findings, nodes_too=checker.needs_a_device)
-    return findings
+    return checker.needs_a_device

@@ -58,10 +58,13 @@ class FunctionSource:
                 fix="write def instead of async def",
                 function=function.__name__,
             )
-        lines, first = _found(function)
-        nodes = list(_definitions(lines, first, code.co_name))
-        node = next((one for one in nodes if _compiles_to(one, code)), None)
-        if node is None:
+        nodes: list[ast.FunctionDef | ast.Lambda] = []
+        for lines, first in _found(function):
+            nodes = list(_definitions(lines, first, code.co_name))
+            node = next((one for one in nodes if _compiles_to(one, code)), None)
+            if node is not None:
+                break
+        else:
             _check_not_mangled(nodes, code)
             raise KernelSyntaxError(
                 f"{code.co_filename} has changed since {function.__name__!r} was defined in it",
@@ -89,8 +92,8 @@ def _check_not_mangled(nodes: list[ast.FunctionDef | ast.Lambda], code: types.Co
             )
 
 
-def _found(function: types.FunctionType) -> tuple[list[str], int]:
-    """Return the lines of a function's statement, and how many stand before them."""
+def _found(function: types.FunctionType) -> Iterator[tuple[list[str], int]]:
+    """Give the lines that a function's statement may be, and how many stand before them."""
     try:
         lines, first = inspect.findsource(function)
     except (OSError, TypeError, IndexError) as error:
@@ -100,7 +103,28 @@ def _found(function: types.FunctionType) -> tuple[list[str], int]:
             fix="put it into a file or a notebook, or use kernel.from_source(text)",
             function=name,
         ) from error
-    return (lines, 0) if function.__code__.co_name == _LAMBDA else (inspect.getblock(lines[first:]), first)
+    if function.__code__.co_name == _LAMBDA:
+        yield lines, 0
+        return
+    yield _indented(lines, first), first
+    yield inspect.getblock(lines[first:]), first  # slower: it sees the brackets and strings that go on outside of the block
+
+
+def _indented(lines: list[str], first: int) -> list[str]:
+    """Return a statement's lines up to the last one that stands further in than its first."""
+    outside = _indent(lines[first])
+    end = next((at for at in range(first, len(lines)) if lines[at].lstrip().startswith("def ")), first) + 1
+    for at in range(end, len(lines)):
+        text = lines[at].strip()
+        if text and not text.startswith("#"):
+            if _indent(lines[at]) <= outside:
+                break
+            end = at + 1
+    return lines[first:end]
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _definitions(lines: list[str], first: int, name: str) -> Iterator[ast.FunctionDef | ast.Lambda]:

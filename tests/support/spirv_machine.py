@@ -138,6 +138,11 @@ class Machine:
         if opcode == Ins.BitFieldUExtract:
             word, first, count = (values[one] for one in operands)
             return word >> first & (1 << count) - 1
+        if opcode == Ins.UMulExtended:
+            product = values[operands[0]] * values[operands[1]]
+            return product & U32, product >> 32
+        if opcode == Ins.CompositeExtract:
+            return values[operands[0]][operands[1]]
         if opcode in UNARY:
             return UNARY[opcode](values[operands[0]])
         if opcode == Ins.ExtInst:

@@ -53,7 +53,7 @@ def counting(
         code.terminated = True
         code.label(body)
         code.narrow(index, code.range_of(start)[0], U32_MAX)
-        code.know_below(index, stop)
+        code.orders.know_below(index, stop)
         yield index, merge
     code.branch(follow)
     code.label(follow)

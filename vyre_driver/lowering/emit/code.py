@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
 from vyre_driver.checks import U32_MAX
 from vyre_driver.lowering.emit.kinds import Form, Kind
+from vyre_driver.lowering.emit.orders import MADE, Orders
 from vyre_driver.spirv.instructions import GLSL_STD_450, SELECTION_CONTROL_NONE, Ins
 from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability, Op, StorageClass
 
@@ -88,7 +89,8 @@ class Code:
         self.canonical: set[int] = set()  # floats that are not subnormals
         self.floats: dict[int, Known] = {}  # those that are known; a specialization constant is not
         self._known: dict[object, int] = {}
-        self._below: set[tuple[int, int]] = set()
+        self.made: dict[int, tuple[int, ...]] = {}  # how u32 were computed: opcode, type, operands
+        self.orders = Orders(self)
         self._conditions: dict[int, tuple[int, ...]] = {}
         self._words: dict[int, int] = {}
         self._signed: dict[int, int] = {}
@@ -98,7 +100,7 @@ class Code:
         self.hidden: dict[int, int] = {}  # what a word or an i32 that is hidden is made of, a word (hiding.py)
         # What the scopes have to forget, the innermost last: keys of _known, and what facts were before.
         self._keys: list[object] = []
-        self._facts: list[tuple[int | tuple[int, int], tuple[int, int] | None]] = []
+        self._facts: list[tuple[int, tuple[int, int] | None]] = []
 
     # Types and constants
 
@@ -205,6 +207,8 @@ class Code:
         if found is None:
             found = self._known[key] = self.result(opcode, type_id, *operands)
             self._keys.append(key)
+            if opcode in MADE and type_id == self.u32:
+                self.made[found] = key
         return found
 
     def remember(self, key: object, made: int) -> int:
@@ -298,21 +302,6 @@ class Code:
         self.canonical.add(value)
         return value
 
-    def know_below(self, left: int, right: int) -> None:
-        """Note that one u32 is less than another as long as the scope is open."""
-        if (left, right) not in self._below:
-            self._facts.append(((left, right), None))
-            self._below.add((left, right))
-        least, most = self.range_of(left), self.range_of(right)
-        if most[1]:
-            self.narrow(left, 0, most[1] - 1)
-        if least[0] < U32_MAX:
-            self.narrow(right, least[0] + 1, U32_MAX)
-
-    def is_below(self, left: int, right: int) -> bool:
-        """Return whether one u32 is certainly less than another."""
-        return (left, right) in self._below or self.range_of(left)[1] < self.range_of(right)[0]
-
     def note_condition(self, condition: int, *facts: int) -> None:
         """Remember what a condition compares, for :meth:`assume`: an opcode and its operands."""
         self._conditions[condition] = facts
@@ -327,14 +316,12 @@ class Code:
                 self.assume(one, holds=holds)
         elif opcode == Ins.IEqual and holds:
             self.narrow(operands[0], *self.range_of(operands[1]))
+            self.orders.know_below(operands[0], operands[1], 1)
+            self.orders.know_below(operands[1], operands[0], 1)
         elif opcode in _ORDERS:
             swapped, strict = _ORDERS[opcode]
             low, high = operands if swapped != holds else operands[::-1]
-            if strict == holds:
-                self.know_below(low, high)
-            else:
-                self.narrow(low, 0, self.range_of(high)[1])
-                self.narrow(high, self.range_of(low)[0], U32_MAX)
+            self.orders.know_below(low, high, 0 if strict == holds else 1)
 
     # Blocks
 
@@ -348,19 +335,19 @@ class Code:
         """Forget at the end what was computed and noted inside."""
         outer, self._keys = self._keys, []
         facts, self._facts = self._facts, []
+        changes, self.orders.changes = self.orders.changes, []
         try:
             yield
         finally:
             for key in self._keys:
                 self._known.pop(key, None)
-            for fact, old in reversed(self._facts):
-                if isinstance(fact, tuple):
-                    self._below.discard(fact)
-                elif old is None:
-                    self.ranges.pop(fact, None)
+            for value, old in reversed(self._facts):
+                if old is None:
+                    self.ranges.pop(value, None)
                 else:
-                    self.ranges[fact] = old
-            self._keys, self._facts = outer, facts
+                    self.ranges[value] = old
+            self.orders.forget(self.orders.changes)
+            self._keys, self._facts, self.orders.changes = outer, facts, changes
 
     def label(self, block: int) -> None:
         """Begin a block."""

@@ -19,6 +19,7 @@ from vyre_driver.lowering.emit.specialized import WORKGROUP_NAMES, spec_constant
 from vyre_driver.lowering.emit.statements import Statements
 from vyre_driver.lowering.emit.survey import survey
 from vyre_driver.lowering.emit.target import EmittedModule, LoweringTarget
+from vyre_driver.lowering.emit.zeroing import read_before_written
 from vyre_driver.spirv.builder import ModuleBuilder, instruction
 from vyre_driver.spirv.instructions import FUNCTION_CONTROL_NONE, Ins
 from vyre_driver.spirv.opcodes import (
@@ -138,14 +139,15 @@ class _Emitter:
         return values
 
     def _clear_workgroup_memory(self) -> None:
-        """Write zeros to all of it, each invocation its share, before any of them goes on."""
-        code = self._code
-        if not self._memory.buffers.shared:
+        """Write zeros to what may be read before it is written, each invocation its share, before any of them goes on."""
+        code, shared = self._code, self._memory.buffers.shared
+        early = read_before_written(self._program, {one.name: one.count for one in shared})
+        if not early:
             return
         own = self._expressions.builtins.scalar(BuiltIn.LOCAL_INVOCATION_INDEX, "gl_LocalInvocationIndex")
         x, y, z = self._size
         step = code.op(Ins.IMul, code.u32, code.op(Ins.IMul, code.u32, x, y), z)
-        for buffer in self._memory.buffers.shared:
+        for buffer in (one for one in shared if one.name in early):
             with counting(code, own, code.const(buffer.count), step) as (index, _):
                 self._memory.clear(buffer, index)
         self._memory.barrier()

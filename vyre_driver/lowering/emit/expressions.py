@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver.checks import U32_MAX
 from vyre_driver.ir.arithmetic import Binary, LitBool, LitF32, LitI32, LitU32, OpaqueExpr, Unary, Var
 from vyre_driver.ir.expressions import (
     Atomic,
@@ -33,6 +34,7 @@ from vyre_driver.lowering.emit import casts, extensions, floats, folding, intege
 from vyre_driver.lowering.emit.code import Code, Value, cannot
 from vyre_driver.lowering.emit.hiding import hide_number
 from vyre_driver.lowering.emit.kinds import BOOL, F32, I32, U32, Form, kind_of
+from vyre_driver.lowering.emit.memory import Place
 from vyre_driver.lowering.emit.variables import Variables
 from vyre_driver.spirv.instructions import Ins
 from vyre_driver.spirv.opcodes import BuiltIn, Capability, Op, StorageClass
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.extensions import Application
     from vyre_driver.lowering.emit.memory import Memory
 
+_NOWHERE = LitU32(U32_MAX)  # no buffer has so many elements
 _IDS = {
     InvocationId: (BuiltIn.GLOBAL_INVOCATION_ID, "gl_GlobalInvocationID"),
     WorkgroupId: (BuiltIn.WORKGROUP_ID, "gl_WorkGroupID"),
@@ -107,7 +110,7 @@ class Expressions:
             OpaqueExpr: self._opaque,
             Var: lambda term: self.variables.read(term.name),
             BufLen: lambda term: Value(memory.buffers.length(term.buffer), U32),
-            Load: lambda term: memory.load(term, term.buffer, self.value(term.index).id),
+            Load: lambda term: memory.load(term, term.buffer, self.place(term.index)),
             InvocationId: self._index,
             WorkgroupId: self._index,
             LocalId: self._index,
@@ -137,6 +140,15 @@ class Expressions:
         else:
             self._memo.clear()
         return result
+
+    def place(self, term: Expr) -> Place:
+        """Return an index, and the condition without which it is out of range: of a select of an index or the greatest u32."""
+        if isinstance(term, Select) and term.false_value == _NOWHERE:
+            within = self.condition(term.cond)
+            inside = self.value(term.true_value)
+            if inside.kind is U32:
+                return Place(inside.id, within)
+        return Place(self.value(term).id)
 
     def condition(self, term: Expr) -> int:
         """Return whether a u32 or a bool holds, as a bool."""
@@ -211,7 +223,7 @@ class Expressions:
         return Value(floats.fma(self._code, *operands) if known is None else known, F32)
 
     def _atomic(self, term: Atomic) -> Value:
-        index = self.value(term.index).id
+        index = self.place(term.index)
         expected = None if term.expected is None else self.value(term.expected).id
         return self.memory.atomic(term, index, expected, self.value(term.value).id)
 

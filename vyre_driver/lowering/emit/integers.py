@@ -226,7 +226,7 @@ def extended(code: Code, opcode: int, left: int, right: int) -> tuple[int, int]:
 
 def mul_high(code: Code, left: int, right: int) -> int:
     """Return the high word of a product of u32."""
-    return wide_product(code, left, right)[1]
+    return code.remember(("upper word", left, right), wide_product(code, left, right)[1])
 
 
 def abs_diff(code: Code, left: int, right: int) -> int:

@@ -1,16 +1,16 @@
 """Loads, stores and atomics, each inside its buffer: out of range a load gives zero, a store and an atomic do nothing.
 
-A check is left out where the index is certainly below the count: by the ranges of both, or because a condition on the way here
-compared just these two. A target that does without checks keeps those that robustBufferAccess does not do: of workgroup memory
-and of what is pushed.
+A check is left out where the index is certainly below the count (orders.py). A target that does without checks keeps those that
+robustBufferAccess does not do: of workgroup memory and of what is pushed.
 
 Source: spec item 1.7 (memory); SPIR-V 1.6, 3.25 (memory semantics); Vulkan 1.3, "Memory Model".
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from vyre_driver.checks import U32_MAX
 from vyre_driver.lowering.emit import floats
 from vyre_driver.lowering.emit.atomics import Atomics
 from vyre_driver.lowering.emit.blocks import when
@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from vyre_driver.lowering.emit.buffers import BufferVariable
 
 
+class Place(NamedTuple):
+    """An index (u32), and where there is one the condition without which it is out of range."""
+
+    at: int
+    within: int | None = None
+
+
 class Memory:
     """The accesses of the code to its buffers."""
 
@@ -39,15 +46,15 @@ class Memory:
         self._atomics = Atomics(code, self.buffers)
         self.checked: list[Term] = []  # the accesses whose index is compared with the count
 
-    def load(self, term: Term, name: str, index: int) -> Value:
+    def load(self, term: Term, name: str, place: Place) -> Value:
         """Return an element."""
         code, buffer = self._code, self.buffers.named(name, term)
         kind = buffer.kind or U32
-        key = ("load", name, index, buffer.epoch)
+        key = ("load", name, place, buffer.epoch)
         found = code.recall(key)
         if found is not None:
             return Value(found, kind)
-        index, inside = self._check(term, name, index)
+        index, inside = self._check(term, name, place)
         safe = index if inside is None else code.op(Ins.Select, code.u32, inside, index, code.const(0))
         result = self._read(buffer, kind, safe)
         if inside is not None:
@@ -56,14 +63,14 @@ class Memory:
             code.normal(result)
         return Value(code.remember(key, result), kind)
 
-    def store(self, term: Term, name: str, index: int, value: Value) -> None:
+    def store(self, term: Term, name: str, place: Place, value: Value) -> None:
         """Write an element."""
         buffer = self.buffers.named(name, term)
         if buffer.kind != value.kind:
             cannot(term, f"a store of {value.kind.name} to buffer {name!r}", "a value of the type of its elements")
         if buffer.canonical:
             value = value._replace(id=floats.flushed(self._code, value.id))
-        index, inside = self._check(term, name, index)
+        index, inside = self._check(term, name, place)
         if inside is None:
             self._write(buffer, index, value)
         else:
@@ -76,25 +83,33 @@ class Memory:
         kind = buffer.kind or U32
         self._write(buffer, index, Value(self._code.zero(kind.form), kind))
 
-    def _check(self, term: Term, name: str, index: int, *, is_atomic: bool = False) -> tuple[int, int | None]:
+    def _check(self, term: Term, name: str, place: Place, *, is_atomic: bool = False) -> tuple[int, int | None]:
         """Return an index, and as a condition whether it is inside, or None when it certainly is.
 
-        It is hidden before: NVIDIA's compiler (580.159.04 on an H200) takes the value that is stored, or the operand of an
-        atomic, for -1 where the index tells that it is 0. Indexes of atomics are hidden whatever they are made of.
+        What is compared is hidden before: NVIDIA's compiler (580.159.04 on an H200) takes the value that is stored, or the
+        operand of an atomic, for -1 where the index tells that it is 0. Those of atomics are hidden whatever they are made of.
         """
-        code, buffer = self._code, self.buffers.by_name[name]
+        code, buffer, (index, within) = self._code, self.buffers.by_name[name], place
         if not (code.target.checks or buffer.is_shared or buffer.is_pushed):
-            return index, None
+            return index if within is None else code.op(Ins.Select, code.u32, within, index, code.const(U32_MAX)), None
         length = self.buffers.length(name)
-        if code.is_below(index, length):
-            return index, None
+        with code.scope():
+            if within is not None:
+                code.assume(within, holds=True)
+            is_inside = code.orders.is_below(index, length)
+        if is_inside:
+            return index, within
         self.checked.append(term)
         known, index = index, hide(code, index) if is_atomic else hide_flag(code, index)
         result = code.op(Ins.ULessThan, code.bool, index, length)
         code.note_condition(result, Ins.ULessThan, known, length)
-        return index, result
+        if within is None:
+            return index, result
+        both = code.op(Ins.LogicalAnd, code.bool, within, result)
+        code.note_condition(both, Ins.LogicalAnd, within, result)
+        return index, both
 
-    def _place(self, buffer: BufferVariable, index: int) -> int:
+    def _pointer(self, buffer: BufferVariable, index: int) -> int:
         code = self._code
         if buffer.is_shared:
             return code.op(Ins.AccessChain, buffer.pointer, buffer.variable, index)
@@ -107,7 +122,7 @@ class Memory:
         if buffer.is_pushed:
             result = self.buffers.push_block.element(buffer.name, index)
         else:
-            result = code.result(Ins.Load, buffer.element, self._place(buffer, index))
+            result = code.result(Ins.Load, buffer.element, self._pointer(buffer, index))
         if kind.form is Form.BOOL:
             return code.op(Ins.INotEqual, code.bool, result, code.const(0))
         if kind.form is Form.F32 and buffer.element == code.u32:
@@ -128,7 +143,7 @@ class Memory:
                 self._pack(buffer, value.kind, index, word)
                 return
             result = code.op(Ins.UConvert, buffer.element, word)
-        code.effect(Ins.Store, self._place(buffer, index), result)
+        code.effect(Ins.Store, self._pointer(buffer, index), result)
 
     def _in_word(self, kind: Kind, index: int) -> tuple[int, int]:
         """Return the word that an element of less than 32 bits lies in, and its first bit there."""
@@ -141,7 +156,7 @@ class Memory:
     def _unpack(self, buffer: BufferVariable, kind: Kind, index: int) -> int:
         code = self._code
         word, first = self._in_word(kind, index)
-        place = self._place(buffer, word)
+        place = self._pointer(buffer, word)
         if buffer.writable:  # others may be writing the rest of the word
             result = code.result(Ins.AtomicLoad, code.u32, place, code.const(Scope.DEVICE), code.const(Semantics.RELAXED))
         else:
@@ -157,22 +172,22 @@ class Memory:
         own = code.op(Ins.ShiftLeftLogical, code.u32, mask, first)
         clean = code.op(Ins.BitwiseAnd, code.u32, value, mask)
         bits = code.op(Ins.ShiftLeftLogical, code.u32, clean, first)
-        place, device, relaxed = self._place(buffer, word), code.const(Scope.DEVICE), code.const(Semantics.RELAXED)
+        place, device, relaxed = self._pointer(buffer, word), code.const(Scope.DEVICE), code.const(Semantics.RELAXED)
         code.result(Ins.AtomicAnd, code.u32, place, device, relaxed, code.op(Ins.Not, code.u32, own))
         code.result(Ins.AtomicOr, code.u32, place, device, relaxed, bits)
 
-    def atomic(self, term: Atomic, index: int, expected: int | None, value: int) -> Value:
+    def atomic(self, term: Atomic, place: Place, expected: int | None, value: int) -> Value:
         """Return the value at an index before an operation on it, as its bits."""
         code, buffer = self._code, self.buffers.named(term.buffer, term)
         self._atomics.check(term)
-        index, inside = self._check(term, term.buffer, index, is_atomic=True)
+        index, inside = self._check(term, term.buffer, place, is_atomic=True)
         before, merge = code.block, code.module.new_id()
         if inside is not None:
             branch = code.module.new_id()
             code.split(inside, branch, merge, merge)
             code.label(branch)
         with code.scope():
-            result = self._atomics.apply(term, buffer, self._place(buffer, index), expected, value)
+            result = self._atomics.apply(term, buffer, self._pointer(buffer, index), expected, value)
         if inside is not None:
             end = code.block
             code.branch(merge)

@@ -124,8 +124,8 @@ class Statements:
         self._variables.assign(node.name, self._expressions.value(node.value))
 
     def _store(self, node: Store) -> None:
-        index = self._expressions.value(node.index)
-        self._memory.store(node, node.buffer, index.id, self._expressions.value(node.value))
+        index = self._expressions.place(node.index)
+        self._memory.store(node, node.buffer, index, self._expressions.value(node.value))
 
     def _if(self, node: If) -> None:
         code = self._code

@@ -141,11 +141,11 @@ def pushed(name: str, signature: KernelSignature, arguments: Mapping[str, Any], 
     """Return a number that a call gives to a program, by the name that the translation gave it."""
     owner, _, rest = name.partition(".")
     if rest.startswith("shape"):
-        return np.array([arguments[owner].shape[int(rest[6:-1])]], np.int32)
+        return np.array([arguments[owner].shape[int(rest[6:-1])]], np.uint32)
     if rest == "extent":
-        return np.array([grid[signature.indexes.index(owner)]], np.int32)
+        return np.array([grid[signature.indexes.index(owner)]], np.uint32)
     if rest.startswith("groups"):
-        return np.array([grid[int(rest[7:-1])]], np.int32)
+        return np.array([grid[int(rest[7:-1])]], np.uint32)
     dtype = next(one.type.dtype for one in signature.scalars if one.name == name)
     return np.array([arguments[name]], np.uint32 if dtype == np.bool_ else dtype)
 

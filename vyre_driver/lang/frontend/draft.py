@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from vyre_driver.ir.arithmetic import LITERALS, Unary, Var
+from vyre_driver.ir.expressions import BufLen, InvocationId, LocalId, WorkgroupId
 from vyre_driver.ir.nodes import If, Let, Loop, Return
 from vyre_driver.ir.operators import UnOp
 from vyre_driver.lang.frontend.facts import Facts
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.frontend.frames import Exit, Frame
     from vyre_driver.lang.types import ScalarType
 
+_FIXED = (InvocationId, LocalId, WorkgroupId, BufLen)
 _DEEPEST = 96  # an expression that is deeper becomes a variable: the validator takes 128
 
 
@@ -130,12 +132,12 @@ class Draft:
         held = variable(self.fresh(name), number.type, (number.low, number.high))
         assert isinstance(held.expr, Var)  # noqa: S101 -- ``variable`` makes one
         self.add(Let(held.expr.name, number.expr))
-        self.facts.rename(number.expr, held.expr)
+        self.facts.rename(number, held)
         return held
 
     def hold(self, number: Number, name: str) -> Number:
         """Return a value that costs nothing to use again: itself if it is a variable or a literal."""
-        return number if isinstance(number.expr, (Var, *LITERALS)) else self.let(name, number)
+        return number if isinstance(number.expr, (Var, *LITERALS, *_FIXED)) else self.let(name, number)
 
     def shallow(self, number: Number) -> Number:
         """Return a value whose expression is not too deep to be part of another."""
@@ -148,6 +150,10 @@ class Draft:
         self.add(Let(held.expr.name, zero(scalar) if value is None else value))
         self._changing.add(held.expr.name)
         return held
+
+    def is_fixed(self, number: Number) -> bool:
+        """Whether a number is a variable that keeps its value, an id or a length: another name for it needs no variable."""
+        return isinstance(number.expr, (Var, *_FIXED)) and not self.is_changing(number)
 
     def is_changing(self, number: Number) -> bool:
         """Whether a number is a variable that may get other values."""

@@ -59,10 +59,10 @@ Meaning: TypeAlias = "Comparison | Both | Either | Negation"
 
 @dataclass(slots=True)
 class _Known:
-    """The facts of one scope: ``distances`` of one base below another, and what conditions mean."""
+    """The facts of one scope: ``distances`` of one base below others, and what conditions mean."""
 
     bounds: dict[Base, tuple[int, int]] = field(default_factory=dict)
-    distances: dict[tuple[Base, Base], int] = field(default_factory=dict)
+    distances: dict[Base, dict[Base, int]] = field(default_factory=dict)
     conditions: dict[Expr, Meaning] = field(default_factory=dict)
 
 
@@ -94,11 +94,15 @@ class Facts:
     def _meaning(self, condition: Expr) -> Meaning | None:
         return next((one.conditions[condition] for one in reversed(self._scopes) if condition in one.conditions), None)
 
-    def rename(self, condition: Expr, held: Expr) -> None:
-        """Note that a variable holds a condition."""
-        means = self._meaning(condition)
+    def rename(self, number: Number, held: Number) -> None:
+        """Note that a variable holds a value: what a condition means, and what a number is below."""
+        means = self._meaning(number.expr)
         if means is not None:
-            self.note(held, means)
+            self.note(held.expr, means)
+        for known in self._scopes:
+            found = known.distances.get((number.type, number.expr))
+            if found is not None:
+                self._scopes[-1].distances.setdefault((held.type, held.expr), {}).update(found)
 
     def assume(self, condition: Expr, *, holds: bool) -> None:
         """Take a condition for true, or for false, until the scope ends."""
@@ -121,6 +125,10 @@ class Facts:
         """Keep that ``left < right`` until the scope ends."""
         self._below(left, right, 0)
 
+    def know_not_above(self, left: Number, right: Number) -> None:
+        """Keep that ``left <= right`` until the scope ends."""
+        self._below(left, right, 1)
+
     def refined(self, number: Number) -> Number:
         """Return a number with the bounds that it has here."""
         low, high = self._bounds(number)
@@ -133,7 +141,7 @@ class Facts:
         (one, add), (other, plus) = _parts(left), _parts(right)
         if one == other and add < plus:
             return True
-        found = [known.distances.get((one, other)) for known in self._scopes]
+        found = [known.distances.get(one, {}).get(other) for known in self._scopes]
         return any(distance is not None and distance + add <= plus for distance in found)
 
     def _below(self, left: Number, right: Number, slack: int) -> None:
@@ -143,7 +151,8 @@ class Facts:
         (one, add), (other, plus) = _parts(left), _parts(right)
         known = self._scopes[-1]
         distance = plus + slack - add
-        known.distances[one, other] = min(distance, known.distances.get((one, other), distance))
+        above = known.distances.setdefault(one, {})
+        above[other] = min(distance, above.get(other, distance))
         (least, _), (_, most) = self._bounds(left), self._bounds(right)
         self._narrow(one, left.type.bounds[0], most + slack - 1 - add)
         self._narrow(other, least + 1 - slack - plus, right.type.bounds[1])

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_driver.checks import U32_MAX
 from vyre_driver.ir import functions as of_f32
-from vyre_driver.ir.arithmetic import Binary, Unary
+from vyre_driver.ir.arithmetic import Binary, LitU32, Unary
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import (
     Cast,
@@ -28,7 +29,7 @@ from vyre_driver.lang.frontend.comparisons import choose, condition
 from vyre_driver.lang.frontend.conversions import alike, bits_as, bits_as_i32, cast, truth, typed
 from vyre_driver.lang.frontend.memory import local
 from vyre_driver.lang.frontend.records import check_as_tuple
-from vyre_driver.lang.frontend.values import Array, Constant, Host, Number, Tuple, is_signed, kind_name
+from vyre_driver.lang.frontend.values import Array, Constant, Host, Number, Tuple, is_literal, is_signed, kind_name, literal
 from vyre_driver.lang.types import BY_DTYPE, COMPUTED, SCALARS, ScalarType, bool_, f32, f64, i32, i64, u32, u64
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     Function = Callable[[Translation, Sequence[Value], ast.Call], Value]
 
+_NEAR = -(1 << 16)  # how far below 0 a number may be that is moved up by as much to be compared as a word
 _FLOATS = {
     "sqrt": UnOp.SQRT,
     "exp": UnOp.EXP,
@@ -169,10 +171,18 @@ def _extreme_of_two(t: Translation, op: BinOp, left: Number, right: Number) -> N
         return Number(left.type, Binary(op, left.expr, right.expr))
     fold = min if op is BinOp.MIN else max
     low, high = fold(left.low, right.low), fold(left.high, right.high)
-    if not (is_signed(left) or is_signed(right)):
-        return integers.whole(left.type, Binary(op, left.expr, right.expr), low, high)
-    chosen = Binary(op, bits_as_i32(left), bits_as_i32(right))
-    return integers.whole(i32, Cast(DataType.U32, chosen), low, high)
+    least = min(left.low, right.low)
+    if _NEAR <= least < 0 and (is_literal(left) or is_literal(right)):  # words, all of them moved up by as much
+        moved = (integers.add(Number(u32, one.expr, one.low, one.high), literal(u32, -least)).expr for one in (left, right))
+        found = Number(i32, Binary(BinOp.ADD, Binary(op, *moved), LitU32(least & U32_MAX)), low, high)
+    elif is_signed(left) or is_signed(right):
+        chosen = Binary(op, bits_as_i32(left), bits_as_i32(right))
+        found = integers.whole(i32, Cast(DataType.U32, chosen), low, high)
+    else:
+        found = integers.whole(left.type, Binary(op, left.expr, right.expr), low, high)
+    for one in (left, right) if op is BinOp.MIN else ():
+        t.draft.facts.know_not_above(found, one)
+    return found
 
 
 def _clip(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from vyre_driver.checks import U32_MAX
 from vyre_driver.ir.arithmetic import Binary, LitBool, LitI32, LitU32, Unary
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast, Select
@@ -37,7 +38,14 @@ def add(left: Number, right: Number) -> Number:
         left, right = right, left
     if right.low == right.high == 0:
         return left
-    return whole(left.type, Binary(BinOp.ADD, left.expr, right.expr), left.low + right.low, left.high + right.high)
+    bounds = left.low + right.low, left.high + right.high
+    inner = left.expr
+    if isinstance(right.expr, LitU32) and isinstance(inner, Binary) and inner.op is BinOp.ADD:
+        for literal_part, rest in ((inner.left, inner.right), (inner.right, inner.left)):
+            if isinstance(literal_part, LitU32):
+                step = literal_part.value + right.expr.value & U32_MAX
+                return whole(left.type, Binary(BinOp.ADD, rest, LitU32(step)) if step else rest, *bounds)
+    return whole(left.type, Binary(BinOp.ADD, left.expr, right.expr), *bounds)
 
 
 def subtract(left: Number, right: Number) -> Number:
@@ -176,8 +184,11 @@ def _left_over(left: Number, right: Number) -> Number:
     if left.low == left.high and right.low == right.high:
         return literal(left.type, left.low % right.low)
     if right.low > 0:
-        expr = Binary(BinOp.MOD, left.expr, right.expr)
-        return whole(left.type, expr, 0, min(left.high, right.high - 1)) if left.high >= right.low else left
+        if left.high < right.low:
+            return left
+        found = whole(left.type, Binary(BinOp.MOD, left.expr, right.expr), 0, min(left.high, right.high - 1))
+        draft.facts.know_below(found, right)
+        return found
     expr = Binary(BinOp.MOD, left.expr, right.expr)  # by 0 it gives 0, as here
     return whole(left.type, expr, 0, min(left.high, max(right.high - 1, 0)))
 

@@ -23,7 +23,7 @@ from vyre_driver.lang.frontend.frames import FALLS, Exit, Flow, LoopFrame
 from vyre_driver.lang.frontend.merging import give, is_placed, settled
 from vyre_driver.lang.frontend.names import is_shadowing, uncallable
 from vyre_driver.lang.frontend.records import check_as_tuple
-from vyre_driver.lang.frontend.values import Constant, Host, Merged, Missing, Number, Tuple, is_like, is_signed, variable
+from vyre_driver.lang.frontend.values import Constant, Host, Merged, Missing, Number, Tuple, is_like, is_literal, is_signed, variable
 from vyre_driver.lang.source.scan import jumps_within, stored_names
 from vyre_driver.lang.types import WORDS, u32
 
@@ -331,6 +331,8 @@ def _counted(counter: str, start: Number, stop: Number) -> Number:
 def _turns(start: Number, stop: Number, step: int) -> Expr:
     """Return how many turns a range has that is not counted as it is."""
     low, high = (start, stop) if step > 0 else (stop, start)
+    if is_literal(low) and is_literal(high):
+        return LitU32(len(range(start.low, stop.low, step)))
     distance = Binary(BinOp.SUB, high.expr, low.expr)
     by = abs(step)
     turns = (

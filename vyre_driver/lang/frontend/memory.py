@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from vyre_driver.lang.frontend.values import Value
 
 _AXES = "ijkl"
+WORTH_IT = 3
+"""As many accesses of arrays of one shape, or one in a loop, are worth a test of the shape."""
 
 
 def shape_of(t: Translation, array: Array, node: ast.AST) -> Tuple:
@@ -58,6 +60,10 @@ def place(t: Translation, array: Array, given: Value, node: ast.expr) -> Expr:
             f"{array.name!r} has {axes}, and is given {len(items)} {'index' if len(items) == 1 else 'indices'}",
             f"write {array.name}[{', '.join(_AXES[:rank])}]",
         )
+    if array.is_parameter and rank > 1:
+        t.laid_out.setdefault(array.name, []).append(array)
+        if any(frame.loops for frame in t.frames):
+            t.laid_out[array.name] += [array] * WORTH_IT
     flat: Number | None = None
     outside: Expr | None = None
     for axis, item in enumerate(items):
@@ -73,7 +79,7 @@ def place(t: Translation, array: Array, given: Value, node: ast.expr) -> Expr:
 def _next(flat: Number, count: Number, index: Number) -> Number:
     """Return the place of an element by its last index and the place of its row; as u32, which any buffer fits."""
     row = Binary(BinOp.MUL, flat.expr, count.expr)
-    return Number(u32, Binary(BinOp.ADD, row, index.expr), *u32.bounds)
+    return Number(u32, row if index.low == index.high == 0 else Binary(BinOp.ADD, row, index.expr), *u32.bounds)
 
 
 def _index(t: Translation, array: Array, axis: int, item: Value, node: ast.expr) -> tuple[Number, Expr | None]:
@@ -115,6 +121,7 @@ def _is_extent(t: Translation, array: Array, axis: int, index: Number) -> bool:
         return False
     uses = (t.extents or t.covered)[expr.axis]
     if (array.name, axis) not in uses:
+        t.share_extent(array.name, axis, uses)
         uses.append((array.name, axis))
     return bool(t.extents)
 

@@ -190,7 +190,7 @@ def _name(t: Translation, target: ast.Name, value: Value, node: ast.AST) -> None
         t.shared.setdefault(value.buffer, Shared(name, tuple(int(one.value) for one in value.shape)))
     if isinstance(value, Number):
         frame.types.setdefault(name, (value.type, getattr(node, "lineno", 0)))
-        value = value if is_literal(value) else t.draft.let(name, value)
+        value = value if is_literal(value) or t.draft.is_fixed(value) else t.draft.let(name, value)
     elif isinstance(value, Tuple):
         value = _held(t, name, value)
     frame.names[name] = value

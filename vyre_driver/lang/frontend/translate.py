@@ -20,10 +20,11 @@ from vyre_driver.lang.frontend.conversions import typed
 from vyre_driver.lang.frontend.draft import Branch, Plain, Repeat, finished
 from vyre_driver.lang.frontend.expressions import evaluate
 from vyre_driver.lang.frontend.frames import Exit, Frame
+from vyre_driver.lang.frontend.layouts import layout_tests
 from vyre_driver.lang.frontend.refusals import check_valid
 from vyre_driver.lang.frontend.results import Rooms
 from vyre_driver.lang.frontend.statements import bind, run
-from vyre_driver.lang.frontend.translation import MAX_EXTENT, CountApart, Translation, shown_frames
+from vyre_driver.lang.frontend.translation import MAX_EXTENT, CountApart, Translation, pushed_type, shown_frames
 from vyre_driver.lang.frontend.values import Array, Constant, GroupValue, Number
 from vyre_driver.lang.source.scan import assigned_names, ranks_within
 from vyre_driver.lang.types import COMPUTED, Access, ScalarType, i32
@@ -187,8 +188,9 @@ def _assembled(
     t: Translation, signature: KernelSignature, arrays: dict[str, ScalarType], sizes: tuple[int, int, int], body: Body
 ) -> TranslatedKernel:
     """Return the program: buffers, numbers that are given, and the body under its guard."""
-    if signature.group is None:
-        body = [Branch(_guard(t, signature), body, [], None)]
+    tests = [*_within_extents(t, signature), *layout_tests(t)]
+    if tests:
+        body = [Branch(functools.reduce(functools.partial(Binary, BinOp.AND), tests), body, [], None)]
         if t.specialization.strides:
             body = _strided(t, signature, body)
     places: dict[str, Place] = {}
@@ -197,7 +199,7 @@ def _assembled(
     buffers = [_declared(place, one, arrays[one.name]) for place, one in enumerate(signature.arrays)]
     scalars = tuple(t.scalars)
     for place, name in enumerate(scalars, len(buffers)):
-        buffers.append(BufferDecl.push(name, place, t.scalars[name].type.element))
+        buffers.append(BufferDecl.push(name, place, pushed_type(t.scalars[name].type, t.scalars[name].low)))
     if t.faults:
         buffers.append(
             BufferDecl(t.faults, len(buffers), BufferAccess.READ_WRITE, MemoryKind.GLOBAL, DataType.U32, FAULT_WORDS)
@@ -224,8 +226,8 @@ def _assembled(
     )
 
 
-def _guard(t: Translation, signature: KernelSignature) -> Expr:
-    """Return the condition that an invocation is inside of what the kernel goes over."""
+def _within_extents(t: Translation, signature: KernelSignature) -> list[Expr]:
+    """Return the conditions that an invocation is inside of what the kernel goes over."""
     tests: list[Expr] = []
     for at, name in enumerate(signature.indexes):
         axis = len(signature.indexes) - 1 - at
@@ -233,10 +235,7 @@ def _guard(t: Translation, signature: KernelSignature) -> Expr:
             test: Expr = Binary(BinOp.LT, t.indexes[name], extent)
             if test not in tests:
                 tests.append(test)
-    guard = tests[0]
-    for test in tests[1:]:
-        guard = Binary(BinOp.AND, guard, test)
-    return guard
+    return tests
 
 
 def _strided(t: Translation, signature: KernelSignature, body: Body) -> Body:
@@ -260,7 +259,7 @@ def _extents(t: Translation, axis: int, name: str) -> list[Expr]:
     for array, along in uses:
         value = t.frame.names[array]
         assert isinstance(value, Array)  # noqa: S101 -- a parameter that is an array
-        if not found or (t.ranks[array] == 1 and array not in t.counted):
+        if not found or t.ranks[array] > 1 or array not in t.counted:
             found.append(typed(t, t.axis(value, along), t.frame.source.node).expr)
     return found
 

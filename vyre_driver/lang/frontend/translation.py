@@ -6,10 +6,11 @@ import ast
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from vyre_driver.errors import KernelNameError, KernelSourceError, KernelSyntaxError, KernelTypeError
-from vyre_driver.ir.arithmetic import LitU32, Var
+from vyre_driver.ir.arithmetic import Binary, LitU32, Var
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import BufLen, Cast, Load
 from vyre_driver.ir.nodes import Let
+from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.frontend.draft import Draft, Place, Plain
 from vyre_driver.lang.frontend.typings import Typings
 from vyre_driver.lang.frontend.values import Constant, Number, variable
@@ -40,8 +41,13 @@ MAX_NODES = 8192
 MAX_TRANSLATED = 4 * MAX_NODES
 """The most statements that are translated for one program, those that leave nothing in it counted too."""
 
-MAX_EXTENT = 1 << 30
-"""The most elements along an axis: so that the sum of two indices, or twice one, is an i32."""
+MAX_EXTENT = (1 << 30) - 64
+"""The most elements along an axis: so that the sum of two indices, or twice one, is an i32, and some elements further too."""
+
+
+def pushed_type(scalar: ScalarType, low: int) -> DataType:
+    """Return the type that a number is pushed as: one that is never negative as the word that it is computed with."""
+    return DataType.U32 if scalar is i32 and low >= 0 else scalar.element
 
 
 class CountApart(Exception):
@@ -92,6 +98,8 @@ class Translation:
         self.indexes: dict[str, Expr] = {}  # the indices that the kernel has as parameters
         self.extents: dict[int, list[tuple[str, int]]] = {}  # by the grid's axis: the arrays' axes that it goes along
         self.covered: dict[int, list[tuple[str, int]]] = {}  # the same of what a workgroup's index is used on
+        self.shared: dict[tuple[str, int], tuple[str, int]] = {}  # axes as long as another one, which each call checks
+        self.laid_out: dict[str, list[Array]] = {}  # arrays of several axes, each as often as its elements are used
         self.scalars: dict[str, Number] = {}  # what is pushed, by name
         self.measured: set[str] = set()  # arrays whose length was taken from the buffer
         self.draft = Draft()
@@ -149,15 +157,27 @@ class Translation:
         if self.ranks.get(array.name) == 1 and array.name not in self.counted:
             self.measured.add(array.name)
             return Number(i32, BufLen(array.buffer), 0, MAX_EXTENT)
-        return self.scalar(f"{array.name}.shape[{axis}]", i32, (0, MAX_EXTENT))
+        name, axis = self.shared.get((array.name, axis), (array.name, axis))
+        least = 0 if name in self.specialization.counted else 1
+        return self.scalar(f"{name}.shape[{axis}]", i32, (least, MAX_EXTENT))
+
+    def share_extent(self, array: str, axis: int, uses: list[tuple[str, int]]) -> None:
+        """Take an axis for as long as the first one that the same index of the kernel is used on, if both come as numbers."""
+        empty = self.specialization.counted
+        if self.extents and not self.specialization.is_over and self.ranks[array] > 1 and array not in empty:
+            first = next((one for one in uses if self.ranks[one[0]] > 1 and one[0] not in empty), None)
+            if first is not None:
+                self.shared[array, axis] = first
 
     def scalar(self, name: str, scalar: ScalarType, bounds: tuple[int, int]) -> Number:
-        """Return a number that each call gives."""
+        """Return a number that each call gives; one of at least 1 is that for certain, whatever is given."""
         found = self.scalars.get(name)
         if found is None:
-            loaded: Expr = Load(name, LitU32(0), scalar.element)
-            if scalar is i32:
+            loaded: Expr = Load(name, LitU32(0), pushed_type(scalar, bounds[0]))
+            if scalar is i32 and bounds[0] < 0:
                 loaded = Cast(DataType.U32, loaded)
+            if scalar is i32 and bounds[0] == 1:
+                loaded = Binary(BinOp.MAX, loaded, LitU32(1))
             found = self.scalars[name] = variable(self.draft.fresh(name.replace(".", "_")), scalar, bounds)
             assert isinstance(found.expr, Var)  # noqa: S101 -- ``variable`` makes one
             self.prologue.append(Plain(Let(found.expr.name, loaded), None))

@@ -42,6 +42,7 @@ def at_most(left: Expr, right: Expr) -> Expr:
     return binop(BinOp.LE, left, right)
 
 
+DEEP = both(binop(BinOp.EQ, binop(BinOp.MUL_HIGH, TWO, DEPTH), u32(0)), at_most(TWO * DEPTH, LENGTH))
 PROVEN = {
     "the place of a row and a column": (both(I < ROWS, IN_ROW, FLAT), I * COLUMNS + J),
     "written the other way round": (both(FLAT, IN_ROW, I < ROWS), J + COLUMNS * I),
@@ -53,14 +54,7 @@ PROVEN = {
     "below what is no more": (both(I < K, at_most(K, ROWS), IN_ROW, FLAT), I * COLUMNS + J),
     "below what is equal": (both(I < K, binop(BinOp.EQ, K, ROWS), IN_ROW, FLAT), I * COLUMNS + J),
     "three axes": (
-        both(
-            I < ROWS,
-            IN_ROW,
-            K < DEPTH,
-            EXACT,
-            binop(BinOp.EQ, binop(BinOp.MUL_HIGH, TWO, DEPTH), u32(0)),
-            at_most(TWO * DEPTH, LENGTH),
-        ),
+        both(I < ROWS, IN_ROW, K < DEPTH, EXACT, DEEP),
         (I * COLUMNS + J) * DEPTH + K,
     ),
     "nowhere but inside": (FLAT, select(both(I < ROWS, IN_ROW), I * COLUMNS + J, NOWHERE)),
@@ -78,6 +72,12 @@ NOT_PROVEN = {
     "no more than what is no more": (both(at_most(I, K), at_most(K, ROWS), IN_ROW, FLAT), I * COLUMNS + J),
     "two steps that leave nothing": (both(at_most(I, K), at_most(K, ROWS + 1), IN_ROW, FLAT), I * COLUMNS + J),
     "another stride": (both(I < ROWS, IN_ROW, FLAT), I * DEPTH + J),
+    "a longer stride": (both(I < ROWS, J < DEPTH, FLAT), I * DEPTH + J),
+    "a product whose last may be outside": (
+        both(I < ROWS, IN_ROW, EXACT, at_most(u32(1), TWO), at_most(TWO - 1, LENGTH)),
+        I * COLUMNS + J,
+    ),
+    "rows that may be empty": (both(I < ROWS, K < DEPTH, EXACT, DEEP), I * COLUMNS * DEPTH + K),
     "one that either may be": (I < ROWS, select(IN_ROW, I * COLUMNS + J, NOWHERE)),
     "either of two conditions": (both(I < ROWS, FLAT).or_(IN_ROW), I * COLUMNS + J),
 }

@@ -5,8 +5,7 @@ Source: spec items 1.8, 2.1 and 2.2; docs/lowering.md.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.binding.launch import ProgramRules
 from vyre_driver.binding.plan import BindingPlan
@@ -46,8 +45,7 @@ _KEPT = frozenset({"ulp_budget", "workgroup_override", "floats", "bounds", "line
 _ROBUST = "robustBufferAccess"
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramSource:
+class ProgramSource(NamedTuple):
     """A program that may run, as far as is known without lowering it."""
 
     program: Program

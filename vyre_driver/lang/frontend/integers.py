@@ -146,7 +146,7 @@ def floor_divide(draft: Draft, left: Number, right: Number) -> Number:
 def remainder(draft: Draft, left: Number, right: Number) -> Number:
     """Return what the rounded quotient leaves, of the sign of ``right``; 0 where ``right`` is 0."""
     if left.low >= 0 and right.low >= 0:
-        return _left_over(left, right)
+        return _left_over(draft, left, right)
     if _power_of_two(right) is not None:
         return bit_and(left, literal(left.type, right.low - 1))
     quotient, right = _signed_quotient(draft, left, right)
@@ -176,7 +176,7 @@ def _divided(draft: Draft, left: Number, right: Number) -> Number:
     return whole(left.type, expr, 0, left.high)
 
 
-def _left_over(left: Number, right: Number) -> Number:
+def _left_over(draft: Draft, left: Number, right: Number) -> Number:
     """Return the remainder of numbers that are not negative."""
     expr: Expr
     if right.high == 0:
@@ -248,10 +248,10 @@ def _is_zero(number: Number) -> Expr:
 def truncated(draft: Draft, left: Number, right: Number, part: str) -> Number:
     """Return the quotient rounded towards zero, or the remainder that it leaves (``part``); both are 0 where ``right`` is."""
     if left.low >= 0 and right.low >= 0:
-        return _divided(draft, left, right) if part == "quotient" else _left_over(left, right)
+        return _divided(draft, left, right) if part == "quotient" else _left_over(draft, left, right)
     left, right = draft.hold(left, "dividend"), draft.hold(right, "divisor")
     top, below = _magnitude_bits(draft, left), _magnitude_bits(draft, right)
-    found = _divided(draft, top, below) if part == "quotient" else _left_over(top, below)
+    found = _divided(draft, top, below) if part == "quotient" else _left_over(draft, top, below)
     turns = _differ(left, right) if part == "quotient" else _is_negative(left)
     held = draft.hold(found, part)
     return Number(i32, _chosen(turns, negative(held).expr, held.expr), *i32.bounds)

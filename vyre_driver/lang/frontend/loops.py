@@ -23,7 +23,18 @@ from vyre_driver.lang.frontend.frames import FALLS, Exit, Flow, LoopFrame
 from vyre_driver.lang.frontend.merging import give, is_placed, settled
 from vyre_driver.lang.frontend.names import is_shadowing, uncallable
 from vyre_driver.lang.frontend.records import check_as_tuple
-from vyre_driver.lang.frontend.values import Constant, Host, Merged, Missing, Number, Tuple, is_like, is_literal, is_signed, variable
+from vyre_driver.lang.frontend.values import (
+    Constant,
+    Host,
+    Merged,
+    Missing,
+    Number,
+    Tuple,
+    is_like,
+    is_literal,
+    is_signed,
+    variable,
+)
 from vyre_driver.lang.source.scan import jumps_within, stored_names
 from vyre_driver.lang.types import WORDS, u32
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.spirv.opcodes import FEATURE_OF_CAPABILITY, Capability
 
@@ -53,8 +53,7 @@ class LoweringTarget:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class EmittedModule:
+class EmittedModule(NamedTuple):
     """SPIR-V of a program in the host's byte order, and what running it takes.
 
     ``capabilities`` are the numbers that it declares, ``features`` the device features that it relies on, ``shared_bytes`` is

@@ -176,6 +176,8 @@ def emitted(program: Program, config: ProgramConfig, device: KomputeDevice | Non
     UnsupportedFeature
         If it needs what the device has not.
     """
+    from vyre_driver.lowering.emit.entry import emit  # late: as above
+
     if device is not None:
         target = target_for(device.physical, device.features, config, device.api_version)
     else:

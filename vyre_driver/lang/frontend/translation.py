@@ -98,7 +98,7 @@ class Translation:
         self.indexes: dict[str, Expr] = {}  # the indices that the kernel has as parameters
         self.extents: dict[int, list[tuple[str, int]]] = {}  # by the grid's axis: the arrays' axes that it goes along
         self.covered: dict[int, list[tuple[str, int]]] = {}  # the same of what a workgroup's index is used on
-        self.shared: dict[tuple[str, int], tuple[str, int]] = {}  # axes as long as another one, which each call checks
+        self.same_axes: dict[tuple[str, int], tuple[str, int]] = {}  # axes as long as another one, which each call checks
         self.laid_out: dict[str, list[Array]] = {}  # arrays of several axes, each as often as its elements are used
         self.scalars: dict[str, Number] = {}  # what is pushed, by name
         self.measured: set[str] = set()  # arrays whose length was taken from the buffer
@@ -157,7 +157,7 @@ class Translation:
         if self.ranks.get(array.name) == 1 and array.name not in self.counted:
             self.measured.add(array.name)
             return Number(i32, BufLen(array.buffer), 0, MAX_EXTENT)
-        name, axis = self.shared.get((array.name, axis), (array.name, axis))
+        name, axis = self.same_axes.get((array.name, axis), (array.name, axis))
         least = 0 if name in self.specialization.counted else 1
         return self.scalar(f"{name}.shape[{axis}]", i32, (least, MAX_EXTENT))
 
@@ -167,7 +167,7 @@ class Translation:
         if self.extents and not self.specialization.is_over and self.ranks[array] > 1 and array not in empty:
             first = next((one for one in uses if self.ranks[one[0]] > 1 and one[0] not in empty), None)
             if first is not None:
-                self.shared[array, axis] = first
+                self.same_axes[array, axis] = first
 
     def scalar(self, name: str, scalar: ScalarType, bounds: tuple[int, int]) -> Number:
         """Return a number that each call gives; one of at least 1 is that for certain, whatever is given."""

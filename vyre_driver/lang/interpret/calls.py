@@ -148,5 +148,5 @@ def _result(found: NDArray[Any], like: NDArray[Any]) -> NDArray[Any]:
 def _pushed(name: str, signature: KernelSignature, numbers: Mapping[str, Any]) -> NDArray[Any]:
     """Return a number that the program is given, as an array of it."""
     scalar = next((one.type for one in signature.scalars if one.name == name), None)
-    dtype = np.int32 if scalar is None else np.uint32 if scalar is bool_ else scalar.dtype  # type: ignore[union-attr] # a number's
+    dtype = np.uint32 if scalar is None else np.uint32 if scalar is bool_ else scalar.dtype  # type: ignore[union-attr] # a number's
     return np.array([numbers[name]], dtype)

@@ -102,7 +102,7 @@ class Launcher:
         arrays = {each.name: read_array(name, each, value) for each, value in both if each in signature.arrays}
         types = types_of(name, signature, dict(choices.types), arrays)
         numbers = {
-            each.name: checked(name, each, scalar_of(each.type, types), value)
+            each.name: checked(name, each, scalar_of(each.type, types), value)  # type: ignore[arg-type] # a number
             for each, value in both
             if each.name not in arrays
         }

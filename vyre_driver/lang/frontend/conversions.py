@@ -115,8 +115,8 @@ def cast(t: Translation, value: Value, scalar: ScalarType, node: ast.AST) -> Num
         return Number(scalar, Cast(scalar.element if scalar.is_wide else DataType.U32, number.expr), 0, 1)
     low, high = scalar.bounds
     if isinstance(number.expr, LitU32):
-        value = number.expr.value if number.type is u32 else (number.expr.value ^ _SIGN) - _SIGN
-        return literal(scalar, (value - low) % (high - low + 1) + low)
+        given = number.expr.value if number.type is u32 else (number.expr.value ^ _SIGN) - _SIGN
+        return literal(scalar, (given - low) % (high - low + 1) + low)
     fits = low <= number.low and number.high <= high
     return Number(scalar, _resized(number, scalar), *((number.low, number.high) if fits else (low, high)))
 

@@ -41,7 +41,6 @@ from vyre_driver.vulkan.selection import select_device
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
 
     from numpy.typing import DTypeLike
 
@@ -396,6 +395,6 @@ class Driver:
         self.context.device.check_usable()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+    def __exit__(self, *raised: object) -> None:
         """Close the driver."""
         self.close()

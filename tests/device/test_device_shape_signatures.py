@@ -204,7 +204,7 @@ DECORATED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "over no text": (
         {"over": 4},
-        "'k' is to go over 4, which is no array and no axis of its signature. Fix: name one of x, y.",
+        "over of 'k' is 4. Fix: give names as a text: 'x', or 'm, n'.",
     ),
     "over an array of more axes": (
         {"over": "x", "signature": "(n,m)->(n)"},

@@ -133,9 +133,8 @@ def _made(given: Any, options: dict[str, Any], local: Mapping[str, object]) -> K
             fix="put @kernel next to the def, under other decorators",
         )
     name = given.__name__
-    for option in ("signature", "over"):
-        if not isinstance(options.get(option), (str, type(None))):
-            raise KernelTypeError(f"{option} of {name!r} is {options[option]!r}", fix="give a text, as '(n)->(n)' or 'x'")
+    if not isinstance(options.get("over"), (str, type(None))):
+        raise KernelTypeError(f"over of {name!r} is {options['over']!r}", fix="give names as a text: 'x', or 'm, n'")
     for option, allowed in _CHOICES.items():
         if options.get(option, allowed[0]) not in allowed:
             raise KernelTypeError(

@@ -49,9 +49,9 @@ def atomic(t: Translation, function: object, given: Sequence[Value], node: ast.C
         op, values = AtomicOp.COMPARE_EXCHANGE, [LitU32(0), LitU32(0)]
     value = values[-1] if values else LitU32(0)
     expected = values[0] if op is AtomicOp.COMPARE_EXCHANGE else None
-    found = t.draft.let(
-        "before", Number(u32, Atomic(op, MemoryOrdering.RELAXED, array.buffer, at, expected, value), *u32.bounds)
-    )
+    made = Atomic(op, MemoryOrdering.RELAXED, array.buffer, at, expected, value)
+    t.accessed(made, array, node)
+    found = t.draft.let("before", Number(u32, made, *u32.bounds))
     if array.element is f32:
         return Number(f32, bitcast(DataType.F32, found.expr))
     return Number(array.element, found.expr, *array.element.bounds)

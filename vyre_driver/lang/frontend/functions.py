@@ -15,16 +15,11 @@ from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import (
     Cast,
     Fma,
-    SubgroupAdd,
-    SubgroupBallot,
-    SubgroupLocalId,
-    SubgroupShuffle,
-    SubgroupSize,
 )
 from vyre_driver.ir.extension_builders import operation
 from vyre_driver.ir.operators import BinOp, TernaryOp, UnOp
-from vyre_driver.lang.frontend import integers, intrinsics, wide
-from vyre_driver.lang.frontend.arithmetic import binary, power
+from vyre_driver.lang.frontend import integers, intrinsics, subgroups, wide
+from vyre_driver.lang.frontend.arithmetic import power
 from vyre_driver.lang.frontend.comparisons import choose, condition
 from vyre_driver.lang.frontend.conversions import alike, bits_as, bits_as_i32, cast, truth, typed
 from vyre_driver.lang.frontend.memory import local
@@ -288,40 +283,6 @@ def _number_of(kind: type, name: str) -> Function:
     return translated
 
 
-def _subgroup_sum(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-    number = typed(t, given[0], node)
-    number = cast(t, number, i32, node) if number.type is bool_ else number
-    if number.type in {i64, f64}:
-        raise t.mistyped(node, f"subgroup_sum of {number.type}", f"convert: {'u64' if number.type is i64 else 'f32'}(...)")
-    return t.draft.let("sum", Number(number.type, SubgroupAdd(number.expr), *number.type.bounds))
-
-
-def _shuffle(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-    number, at = typed(t, given[0], node), typed(t, given[1], node)
-    if at.type.is_wide and at.type.is_whole:
-        at = wide.as_index(t.draft.hold(at, "at"))
-    low, high = min(number.low, 0), max(number.high, 0)
-    return t.draft.let("shuffled", Number(number.type, SubgroupShuffle(number.expr, at.expr), low, high))
-
-
-def _shuffle_xor(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-    at = binary(t, "^", _lane(t, (), node), typed(t, given[1], node), node)
-    return _shuffle(t, (given[0], at), node)
-
-
-def _ballot(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-    test = truth(typed(t, given[0], node))
-    return t.draft.let("ballot", Number(u32, SubgroupBallot(test.expr), *u32.bounds))
-
-
-def _lane(_: Translation, __: Sequence[Value], ___: ast.Call) -> Value:
-    return Number(i32, SubgroupLocalId(), 0, 127)
-
-
-def _subgroup_size(_: Translation, __: Sequence[Value], ___: ast.Call) -> Value:
-    return Number(i32, SubgroupSize(), 1, 128)
-
-
 # How many arguments each takes at least and at most, and what it becomes.
 _Entry = tuple[int, int, "Function"]
 _MANY = 64
@@ -388,12 +349,12 @@ TABLE: dict[object, _Entry] = {
     intrinsics.cdiv: (2, 2, _towards_zero("quotient")),
     intrinsics.rem: (2, 2, _towards_zero("remainder")),
     intrinsics.local: (2, _MANY, local),
-    intrinsics.lane: (0, 0, _lane),
-    intrinsics.subgroup_size: (0, 0, _subgroup_size),
-    intrinsics.subgroup_sum: (1, 1, _subgroup_sum),
-    intrinsics.shuffle: (2, 2, _shuffle),
-    intrinsics.shuffle_xor: (2, 2, _shuffle_xor),
-    intrinsics.ballot: (1, 1, _ballot),
+    intrinsics.lane: (0, 0, subgroups.lane),
+    intrinsics.subgroup_size: (0, 0, subgroups.subgroup_size),
+    intrinsics.subgroup_sum: (1, 1, subgroups.subgroup_sum),
+    intrinsics.shuffle: (2, 2, subgroups.shuffle),
+    intrinsics.shuffle_xor: (2, 2, subgroups.shuffle_xor),
+    intrinsics.ballot: (1, 1, subgroups.ballot),
 }
 
 

@@ -124,8 +124,7 @@ def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for
     within = reach if limits is None else reach.within(limits)
     if within != reach and signature.group is None:
         specialization, reach = replace(specialization, strides=True), within
-    named = None if definition.shapes is None else (definition.shapes, sizes)
-    left_out = left_out_shapes(name, translated, shapes, reach, named)
+    left_out = left_out_shapes(name, translated, shapes, reach, (definition.shapes, sizes) if definition.shapes else None)
     shapes.update({each: shape or (1,) for each, shape in left_out.items()})
     empty = frozenset(each for each, shape in shapes.items() if 0 in shape)
     if empty or specialization.strides:

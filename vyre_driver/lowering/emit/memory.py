@@ -97,9 +97,10 @@ class Memory:
             if within is not None:
                 code.assume(within, holds=True)
             is_inside = code.orders.is_below(index, length)
+        if within is not None or not is_inside:
+            self.checked.append(term)
         if is_inside:
             return index, within
-        self.checked.append(term)
         known, index = index, hide(code, index) if is_atomic else hide_flag(code, index)
         result = code.op(Ins.ULessThan, code.bool, index, length)
         code.note_condition(result, Ins.ULessThan, known, length)

@@ -304,7 +304,7 @@ class KernelSourceError(VyreError, code=2303):
 
     def __init__(self, problem: str, *, fix: str, frames: Frames = (), **context: object) -> None:
         """Build a message that shows each place with a caret below it, and the fix on a line of its own."""
-        super().__init__(problem, fix=fix, frames=frames, **context)
+        super().__init__(problem, fix=fix, **({"frames": frames} if frames else {}), **context)
         self.frames = frames
         if frames:
             self.args = ("\n".join([problem, *(_shown(*frame) for frame in frames), f"Fix: {fix}"]),)

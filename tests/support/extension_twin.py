@@ -145,6 +145,8 @@ def converted(source: str, target: str, value: Any) -> Any:
 
 def extended(name: str, values: list[Any]) -> Any:
     """What an operator makes of values, whose types its name says."""
+    if name.startswith("bitcast") and "64" in name:
+        return wrap(values[0], "I64") if "i64" in name else values[0] & 0xFFFF_FFFF_FFFF_FFFF
     if name.startswith("bitcast"):
         return wrap(values[0] & MASK, "I32" if "i32" in name else "U32")
     if "_to_" in name:

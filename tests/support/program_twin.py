@@ -254,7 +254,12 @@ def _run_group(program: Program, memory: dict[str, list[Any]], types: dict[str, 
         own = local[::-1]
         at = tuple(one * size + place for one, size, place in zip(group, program.workgroup_size, own, strict=True))
         ids = {"invocation": at, "workgroup": group, "local": own}
-        waiting.append(Invocation(memory, types, ids, pushed).run(program.entry))
+        mine = {
+            one.name: elements(np.zeros(one.count * (one.element.size_bytes or 0), np.uint8), types[one.name])
+            for one in program.buffers
+            if one.kind.name == "LOCAL"
+        }
+        waiting.append(Invocation({**memory, **mine} if mine else memory, types, ids, pushed).run(program.entry))
     while waiting:
         stopped = [one for one in waiting if next(one, waiting) is not waiting]
         assert len(stopped) in {0, len(waiting)}

@@ -153,7 +153,7 @@ def test_functions_of_classes_and_of_functions(load: Load) -> None:
             "'x' is annotated 'InOut[Missing]', and there is no name 'Missing' when the module runs",
             "import it outside of 'if TYPE_CHECKING', or define it before the kernel",
         ),
-        ("@kernel(over=3)\n" + BODY, "over of 'k' is 3", "give a text, as '(n)->(n)' or 'x'"),
+        ("@kernel(over=3)\n" + BODY, "over of 'k' is 3", "give names as a text: 'x', or 'm, n'"),
     ],
 )
 def test_definitions_that_are_none_are_told(load: Load, text: str, problem: str, fix: str) -> None:

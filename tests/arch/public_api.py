@@ -44,7 +44,10 @@ MODULES: dict[str, tuple[str, ...]] = {
     "vyre_driver.specialization": (),
 }
 # Made by other objects of the package: how is nobody else's business.
-MADE_BY_OTHERS = {"Batch", "BoundKernel", "Buffer", "DispatchFuture", "Kernel", "LoadedArtifact", "SpirvModule"}
+MADE_BY_OTHERS = {
+    *("Batch", "BoundKernel", "Buffer", "DispatchFuture", "Kernel", "LoadedArtifact", "SpirvModule"),
+    *("Elementwise", "Reduction", "Scan"),
+}
 # Of the special methods only those that a caller means: what dataclasses and enums add differs from one Python to the next.
 SPECIAL = re.compile(
     r"__(call|enter|exit|iter|next|len|[gs]etitem|contains|await|array|dlpack|dlpack_device|bool|index|int|float|neg|invert|abs"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from math import sqrt
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -240,7 +241,7 @@ def test_calls_of_one_form_make_one_program(opened: Driver) -> None:
 
 def test_it_shows_what_it_takes() -> None:
     assert repr(blend) == ("<vyre_driver.lang.Elementwise blend(x: f32, y: f32, part: f32, *, out=None, where=True)>")
-    assert list(mixed.signature.parameters) == ["x", "y", "out", "where", "K"]
+    assert list(inspect.signature(mixed).parameters) == ["x", "y", "out", "where", "K"]
     assert blend.program().buffers[0].name == "x"
     assert blend.__name__ == "blend"
 

@@ -30,9 +30,9 @@ from vyre_driver.lang import (
     kernel,
     u32,
 )
-from vyre_driver.lang.interpret.calls import run_on_reference
 from vyre_driver.lang.launch.choices import Choices
 from vyre_driver.lang.launch.launcher import Launcher
+from vyre_driver.lang.launch.off_device import run_on_reference
 
 HERE = Path(__file__)
 

@@ -28,6 +28,7 @@ from vyre_driver.lang.operands import (
     shown_steps,
 )
 from vyre_driver.lang.types import ScalarType
+from vyre_driver.runtime.describe import SignatureProperty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -138,8 +139,8 @@ class Elementwise(Function[..., Any]):
         form = form_of(described, [()] * len(described.names), False, [False] * described.count)
         return self._kernel(form, described).program(**given)
 
-    @property
-    def signature(self) -> inspect.Signature:
+    @SignatureProperty
+    def __signature__(self) -> inspect.Signature:
         """What a call takes."""
         given = [inspect.Parameter(name, _BY_POSITION, annotation=one) for name, one in self.types.parameters]
         said = [inspect.Parameter(name, _BY_NAME, default=default) for name, default in (("out", None), ("where", True))]
@@ -149,11 +150,9 @@ class Elementwise(Function[..., Any]):
         ]
         return inspect.Signature([*given, *said, *constants])
 
-    __signature__ = signature
-
     def __repr__(self) -> str:
         """Return its name and parameters on one line."""
-        return one_line("lang.Elementwise", f"{self.types.name}{self.signature}")
+        return one_line("lang.Elementwise", f"{self.types.name}{self.__signature__}")
 
     def _in_order(self, given: Sequence[object], named: dict[str, Any]) -> tuple[list[object], dict[str, Any]]:
         """Return the arguments in the order of the parameters, and what else is given by name; raises InvalidInput."""

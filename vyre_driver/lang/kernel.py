@@ -18,6 +18,7 @@ from vyre_driver.lang.launch.launcher import Launcher
 from vyre_driver.lang.pickling import reduced_kernel
 from vyre_driver.lang.source.parameters import Specialization
 from vyre_driver.lang.types import ScalarType
+from vyre_driver.runtime.describe import SignatureProperty
 
 if TYPE_CHECKING:
     import types
@@ -178,7 +179,7 @@ class Kernel:
         KernelAssertionError
             If an ``assert`` of the kernel does not hold.
         """
-        from vyre_driver.lang.interpret.calls import run_on_reference  # late: few processes interpret
+        from vyre_driver.lang.launch.off_device import run_on_reference  # late: few processes interpret
 
         return run_on_reference(self._launcher, self._choices, given, named)
 
@@ -197,7 +198,7 @@ class Kernel:
         DivergentBarrier
             If some invocations of a workgroup miss a barrier.
         """
-        from vyre_driver.lang.interpret.calls import run_plainly  # late: few processes interpret
+        from vyre_driver.lang.launch.off_device import run_plainly  # late: few processes interpret
 
         return run_plainly(self.function, self._launcher, self._choices, given, named)
 
@@ -337,7 +338,7 @@ class Kernel:
         is_over = definition.signature.group is None and self._choices.over is not None
         return Specialization(constants, kinds, definition.mode, is_over=is_over)
 
-    @property
+    @SignatureProperty
     def __signature__(self) -> inspect.Signature:
         """What a call takes: the function's parameters without the leading ones, which the device counts."""
         signature, empty = self.definition.signature, inspect.Parameter.empty

@@ -175,6 +175,17 @@ def test_what_is_said_of_workgroups_is_not_tuned(layered: Driver) -> None:
     )
 
 
+def test_a_kernel_that_checks_itself_is_not_tuned(monkeypatch: pytest.MonkeyPatch, quick_tuning: list[str]) -> None:
+    checked = kernel(tune={"BLOCK": [64, 128]}, checks=True)(doubled.function)
+    monkeypatch.setenv("VYRE_AUTOTUNE", "tune")
+    with Driver(autotune=AutotuneStore()) as driver:
+        with pytest.raises(InvalidInput) as refused:
+            checked.on(driver).tune(X)
+        np.testing.assert_array_equal(checked.on(driver)(X), 2 * X)
+    assert str(refused.value) == "doubled has checks=True, and is slower with it. Fix: tune it without."
+    assert quick_tuning == []
+
+
 def test_a_kernel_that_says_nothing_of_tuning_is_not_tuned(layered: Driver) -> None:
     plain = kernel(doubled.function)
     with pytest.raises(InvalidInput) as refused:

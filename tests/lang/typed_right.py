@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import numpy as np
 
 import vyre_driver
+from vyre_driver.autotune import Budget
 from vyre_driver.lang import (
     Const,
     Group,
@@ -20,30 +21,45 @@ from vyre_driver.lang import (
     Kernel,
     Out,
     Out2,
+    Reduction,
+    Scan,
+    as_source,
     atomic_add,
     atomic_cas,
     atomic_load,
+    bf16,
+    bitcast,
     bool_,
     cdiv,
     default_driver,
+    elementwise,
+    f16,
     f32,
+    f64,
     fma,
     function,
+    fuse,
     i32,
+    i64,
     kernel,
     lane,
+    local,
+    reduction,
     rotl,
+    scan,
     select,
     shuffle_xor,
     static_range,
     subgroup_sum,
     u8,
     u32,
+    u64,
 )
 
 Tile = Annotated[Group, 16, 16]
 WEIGHTS = (0.25, 0.5, 0.25)
 BLOCK = 256
+T = TypeVar("T", f32, i32)
 
 
 @kernel
@@ -138,6 +154,74 @@ def bits(i: Index, words: InOut[u32], flags: In[bool_], weights: InOut2[f32]) ->
     weights[i, 0] = WEIGHTS[0] * BLOCK
 
 
+@kernel(tune={"BLOCK": [64, 128]}, checks=False, debug=True)
+def tuned(g: Annotated[Group, "BLOCK"], x: InOut[f32], *, BLOCK: Const[int] = 64) -> None:
+    x[g.index] = x[g.index] * 2.0 + BLOCK
+
+
+@kernel(tune=True, checks=True)
+def checked(i: Index, x: In[f32], y: InOut[f32]) -> None:
+    assert i < 64
+    y[i] = x[i]
+
+
+@kernel
+def median(i: Index, x: In[f32], out: Out[f32]) -> None:
+    near = local(f32, 3)
+    seen = local(i32, (2, 2))
+    for k in range(3):
+        near[k] = x[i + k - 1]
+    seen[0, 1] += 1
+    out[i] = max(min(near[0], near[1]), min(max(near[0], near[1]), near[2])) * f32(seen[0, 1])
+
+
+@kernel
+def wide(i: Index, halves: In[f16], words: InOut[u64], sums: Out[f64], brain: In[bf16], n: i64) -> None:
+    words[i] = words[i] ^ u64(bitcast(u32, halves[i]))
+    sums[i] = f64(halves[i]) * f64(n) + f64(brain[i])
+
+
+@kernel
+def scaled(i: Index, x: In[T], y: Out[T]) -> None:
+    y[i] = x[i] + x[i]
+
+
+@elementwise
+def blend(x: f32, y: f32, part: f32) -> f32:
+    return x + (y - x) * part
+
+
+@elementwise()
+def polar(x: f32, y: f32) -> tuple[f32, f32]:
+    return math.hypot(x, y), math.atan2(y, x)
+
+
+@elementwise
+def larger(x: T, y: T) -> T:
+    return x if x * x > y * y else y
+
+
+@reduction(zero=-math.inf)
+def largest(a: f32, b: f32) -> f32:
+    return max(a, b)
+
+
+@scan
+def running_sum(a: f32, b: f32) -> f32:
+    return a + b
+
+
+@kernel
+def mixed(i: Index, x: In[f32], y: InOut[f32]) -> None:
+    length, angle = polar(x[i], y[i])
+    y[i] = blend(length, angle, part=0.5) + larger(x[i], 1.0)
+
+
+def tuning() -> float:
+    budget = Budget(seconds=0.1)
+    return tuned.tune(x, seconds=0.1).seconds + saxpy.tune(x, y, a=2.0, budget=budget, replace=False).best.median_ns
+
+
 x, y = np.zeros(64, np.float32), np.zeros(64, np.float32)
 bytes_, words = np.zeros(64, np.uint8), np.zeros(64, np.uint32)
 square = np.zeros((16, 16), np.float32)
@@ -175,3 +259,30 @@ program = block_sum.program(BLOCK=64)
 shown = (saxpy.__name__, program, default_driver().device.name, pull(1.0, 2.0, 0.5))
 text: Kernel[...] = kernel.from_source("def twice(i: Index, x: InOut[f32]): x[i] *= 2.0")
 text(x)
+
+interpreted, plain = saxpy.interpret(x, y, 2.0), saxpy.python(x, y, a=2.0)
+known = (saxpy.spirv().code, saxpy.explain().checks, saxpy.compiled_for(driver).trace, as_source(saxpy.program(), "saxpy"))
+known_of_block = (
+    block_sum.program(BLOCK=64),
+    block_sum.explain(BLOCK=64).workgroup_size,
+    tuned.with_(BLOCK=128)(x),
+    checked(x, y),
+)
+known_of_type = (scaled.program(T=f32), scaled.with_(T=i32).spirv().code)
+wide.program()
+median(x, y)
+mixed(x, y)
+blended = blend(x, 1.0, part=y)
+blend(x, y, 0.5, out=y, where=x > 0)
+blend.on(driver)(resident, other, 0.5, label="blend")
+lengths, angles = polar(x, y)
+polar(x, y, out=(y, None))
+larger(x, 1.0)
+larger.program(T=f32)
+fused = fuse(lambda x, y: x * y + 1.0)(x, y)
+norm: Reduction = reduction(map=lambda x: x * x, combine=lambda a, b: a + b, zero=0.0, finish=math.sqrt)
+norm(x)
+norm.on(driver)(resident)
+largest(square, axis=0)
+sums: Scan = running_sum.on(driver)
+sums(square, axis=-1)

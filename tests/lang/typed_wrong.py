@@ -5,7 +5,29 @@ from typing import Annotated
 import numpy as np
 
 import vyre_driver
-from vyre_driver.lang import Const, Group, In, Index, InOut, Out, atomic_add, f32, function, i32, kernel, u32
+from vyre_driver.lang import (
+    Const,
+    Group,
+    In,
+    Index,
+    InOut,
+    Out,
+    as_source,
+    atomic_add,
+    bitcast,
+    elementwise,
+    f16,
+    f32,
+    function,
+    fuse,
+    i32,
+    i64,
+    kernel,
+    local,
+    reduction,
+    scan,
+    u32,
+)
 
 
 @kernel
@@ -21,6 +43,11 @@ def scale(i: Index, j: Index, x: In[f32], out: Out[f32], n: i32, *, BY: Const[in
 @function
 def twice(x: float) -> float:
     return 2.0 * x
+
+
+@elementwise
+def blend(x: f32, y: f32) -> f32:
+    return x + y
 
 
 x, y = np.zeros(4, np.float32), np.zeros(4, np.float32)
@@ -42,6 +69,22 @@ saxpy.on("cpu")  # error: arg-type | reportArgumentType
 saxpy.run(x, y, 2.0)  # error: attr-defined | reportAttributeAccessIssue
 saxpy.program(BY="2")  # error: arg-type | reportArgumentType
 vyre_driver.Driver().compile(twice)  # error: arg-type | reportArgumentType
+saxpy.tune(x, y, 2.0, seconds="5")  # error: arg-type | reportArgumentType
+saxpy.interpret(x, [1.0], 2.0)  # error: arg-type | reportArgumentType
+saxpy.python("x", y, 2.0)  # error: arg-type | reportArgumentType
+warnings = saxpy.explain().warnings  # error: attr-defined | reportAttributeAccessIssue
+saxpy.compiled_for("cpu")  # error: arg-type | reportArgumentType
+scale.with_(BY="2")  # error: arg-type | reportArgumentType
+blend(x, "y")  # error: call-overload | reportArgumentType reportCallIssue
+blend(x, y, out=0.5)  # error: call-overload | reportArgumentType
+blend(x, y, where="all")  # error: call-overload | reportArgumentType
+elementwise(2)  # error: call-overload | reportArgumentType
+fuse(x)  # error: call-overload | reportArgumentType
+reduction(lambda a, b: a + b)  # error: call-overload | reportCallIssue
+reduction(lambda a: a, zero=0)  # error: arg-type misc | reportArgumentType reportCallIssue
+scan(1)  # error: arg-type | reportArgumentType
+scan(lambda a, b: a + b)(x, axis="rows")  # error: arg-type | reportArgumentType
+as_source(twice)  # error: arg-type | reportArgumentType
 
 
 @kernel  # error: type-var arg-type | reportArgumentType reportCallIssue
@@ -51,6 +94,16 @@ def no_index(x: In[f32], y: Out[f32]) -> None:
 
 @kernel(floats="quick")  # error: call-overload untyped-decorator | reportArgumentType
 def no_such_floats(i: Index, x: InOut[f32]) -> None:
+    x[i] += 1.0
+
+
+@kernel(tune={"BLOCK": 64})  # error: dict-item | reportArgumentType
+def tuned(i: Index, x: InOut[f32], *, BLOCK: Const[int] = 64) -> None:
+    x[i] += BLOCK
+
+
+@kernel(checks="all")  # error: call-overload untyped-decorator | reportArgumentType
+def no_such_checks(i: Index, x: InOut[f32]) -> None:
     x[i] += 1.0
 
 
@@ -71,7 +124,17 @@ def mistakes(g: Annotated[Group, 64], x: In[f32], y: Out[f32], counts: InOut[u32
     g.barriers()  # error: attr-defined | reportAttributeAccessIssue
     g.shared(f32, 1.5)  # error: arg-type | reportArgumentType
     g.shared(16, 16)  # error: arg-type | reportArgumentType
+    near = local(f32, 4)
+    near[0] = "1.0"  # error: assignment | reportArgumentType
+    local(4, f32)  # error: arg-type | reportArgumentType
+    bitcast(u32, "1.0")  # error: arg-type | reportArgumentType
     twice("x")  # error: arg-type | reportArgumentType
     n = 0.5  # error: assignment | reportAssignmentType
     y[1] = n
     y[0] = x.length  # error: attr-defined | reportAttributeAccessIssue
+
+
+@kernel
+def widths(i: Index, halves: InOut[f16], words: InOut[i64]) -> None:
+    halves[i] = "1.0"  # error: assignment | reportArgumentType
+    words[i] = halves[i]  # error: assignment | reportArgumentType

@@ -1,7 +1,5 @@
 """The job of the demo whose kernel is a Python function: the edges of a picture, each of whose pixels is checked with numpy."""
 
-# mypy: ignore-errors
-
 from __future__ import annotations
 
 import math
@@ -21,7 +19,7 @@ SIDE = 2048
 
 
 @kernel
-def edges(i: Index, j: Index, picture: In[f32], strength: Out[f32]):  # noqa: ANN201 -- a kernel returns nothing
+def edges(i: Index, j: Index, picture: In[f32], strength: Out[f32]) -> None:
     """Sobel's filter; what lies outside of the picture is loaded as 0."""
     right = picture[i - 1, j + 1] + 2.0 * picture[i, j + 1] + picture[i + 1, j + 1]
     left = picture[i - 1, j - 1] + 2.0 * picture[i, j - 1] + picture[i + 1, j - 1]
@@ -47,4 +45,5 @@ def expected_edges(picture: NDArray[np.float32]) -> NDArray[np.float32]:
     wide = np.pad(picture, 1)
     columns = wide[:-2] + np.float32(2) * wide[1:-1] + wide[2:]
     rows = wide[:, :-2] + np.float32(2) * wide[:, 1:-1] + wide[:, 2:]
-    return np.hypot(columns[:, 2:] - columns[:, :-2], rows[2:] - rows[:-2])
+    found: NDArray[np.float32] = np.hypot(columns[:, 2:] - columns[:, :-2], rows[2:] - rows[:-2])
+    return found

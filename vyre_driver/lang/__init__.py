@@ -8,6 +8,8 @@ Examples
 ...     y[i] = a * x[i] + y[i]
 """
 
+from typing import TYPE_CHECKING
+
 from vyre_driver.lang.decorator import kernel
 from vyre_driver.lang.elementwise import Elementwise, elementwise, fuse
 from vyre_driver.lang.frontend.intrinsics import (
@@ -21,11 +23,13 @@ from vyre_driver.lang.frontend.intrinsics import (
     atomic_or,
     atomic_xor,
     ballot,
+    bitcast,
     cdiv,
     clz,
     ctz,
     fma,
     lane,
+    local,
     popcount,
     rem,
     rotl,
@@ -59,15 +63,23 @@ from vyre_driver.lang.types import (
     Out1,
     Out2,
     Out3,
+    bf16,
     bool_,
+    f16,
     f32,
+    f64,
     i8,
     i16,
     i32,
+    i64,
     u8,
     u16,
     u32,
+    u64,
 )
+
+if TYPE_CHECKING:
+    from vyre_driver.lang.printing.source import as_source
 
 __all__ = [
     "Const",
@@ -89,6 +101,7 @@ __all__ = [
     "Out3",
     "Reduction",
     "Scan",
+    "as_source",
     "atomic_add",
     "atomic_and",
     "atomic_cas",
@@ -99,21 +112,27 @@ __all__ = [
     "atomic_or",
     "atomic_xor",
     "ballot",
+    "bf16",
+    "bitcast",
     "bool_",
     "cdiv",
     "clz",
     "ctz",
     "default_driver",
     "elementwise",
+    "f16",
     "f32",
+    "f64",
     "fma",
     "function",
     "fuse",
     "i8",
     "i16",
     "i32",
+    "i64",
     "kernel",
     "lane",
+    "local",
     "popcount",
     "reduction",
     "rem",
@@ -130,4 +149,14 @@ __all__ = [
     "u8",
     "u16",
     "u32",
+    "u64",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """Import the printer when it is asked for: few processes print a program as Python."""
+    if name != "as_source":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from vyre_driver.lang.printing.source import as_source
+
+    return as_source

@@ -2,11 +2,14 @@
 # time, and the modules below it are checked by their own annotations. This file differs from them because In[f32], Const[int]
 # and f32 are objects there, and types here.
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Concatenate, Generic, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
+from vyre_driver.autotune.measure.tune import TuningResult
+from vyre_driver.autotune.search.outcomes import Budget, Progress
 from vyre_driver.driver import Driver
 from vyre_driver.ir.program import Program
+from vyre_driver.lang.explain.explanation import Explanation
 from vyre_driver.lang.frontend.intrinsics import cdiv as cdiv
 from vyre_driver.lang.frontend.intrinsics import clz as clz
 from vyre_driver.lang.frontend.intrinsics import ctz as ctz
@@ -17,9 +20,13 @@ from vyre_driver.lang.frontend.intrinsics import static_range as static_range
 from vyre_driver.lang.frontend.intrinsics import subgroup_size as subgroup_size
 from vyre_driver.lang.function import function as function
 from vyre_driver.lang.launch.default_driver import default_driver as default_driver
+from vyre_driver.lang.printing.source import as_source as as_source
 from vyre_driver.runtime.bound import BoundKernel
+from vyre_driver.runtime.kernel import Kernel as _CompiledKernel
+from vyre_driver.spirv.module import SpirvModule
 
 _P = ParamSpec("_P")
+_R = TypeVar("_R")
 _T = TypeVar("_T")
 _T_co = TypeVar("_T_co", covariant=True)
 _T_contra = TypeVar("_T_contra", contravariant=True)
@@ -28,10 +35,15 @@ bool_: TypeAlias = bool
 i8: TypeAlias = int
 i16: TypeAlias = int
 i32: TypeAlias = int
+i64: TypeAlias = int
 u8: TypeAlias = int
 u16: TypeAlias = int
 u32: TypeAlias = int
+u64: TypeAlias = int
+f16: TypeAlias = float
+bf16: TypeAlias = float
 f32: TypeAlias = float
+f64: TypeAlias = float
 
 Const: TypeAlias = Annotated[_T, "part of the program"]
 
@@ -50,7 +62,7 @@ class Group:
     @property
     def groups(self) -> Any: ...
     def barrier(self) -> None: ...
-    def shared(self, dtype: type[_T], /, *shape: int) -> InOut[_T]: ...
+    def shared(self, dtype: type[_T], /, *shape: int | tuple[int, ...]) -> InOut[_T]: ...
 
 class In(Protocol[_T_co]):
     @property
@@ -95,6 +107,8 @@ InOut3: TypeAlias = InOut[_T]
 
 _Array: TypeAlias = In[Any] | Out[Any]
 _Given: TypeAlias = _Array | float
+# What stands for a constant or a type by its name.
+_Chosen: TypeAlias = bool | float | type[bool | float]
 
 class Kernel(Generic[_P]):
     __name__: str
@@ -162,9 +176,30 @@ class Kernel(Generic[_P]):
     def on(self, driver: Driver) -> Kernel[_P]: ...
     def over(self, *extent: int) -> Kernel[_P]: ...
     def groups(self, *count: int) -> Kernel[_P]: ...
-    def with_(self, **constants: bool | float) -> Kernel[_P]: ...
-    def program(self, **given: bool | float | type[bool | float]) -> Program: ...
+    def with_(self, **given: _Chosen) -> Kernel[_P]: ...
+    # As a call, whose overloads are not written down again: the rest is only known to be arrays and numbers.
+    def interpret(
+        self, *args: _Given, timeout: float | None = ..., strict: bool | None = ..., label: str = ..., **kwargs: _Given
+    ) -> Any: ...
+    def python(
+        self, *args: _Given, timeout: float | None = ..., strict: bool | None = ..., label: str = ..., **kwargs: _Given
+    ) -> Any: ...
+    def tune(
+        self,
+        *args: _Given,
+        seconds: float | None = ...,
+        budget: Budget | None = ...,
+        tolerance: float = ...,
+        replace: bool = ...,
+        on_progress: Callable[[Progress], None] | None = ...,
+        **kwargs: _Given,
+    ) -> TuningResult: ...
+    def program(self, **given: _Chosen) -> Program: ...
     def __vyre_program__(self) -> Program: ...
+    def spirv(self, **given: _Chosen) -> SpirvModule: ...
+    def disassemble(self, **given: _Chosen) -> str: ...
+    def explain(self, **given: _Chosen) -> Explanation: ...
+    def compiled_for(self, driver: Driver, **given: _Chosen) -> _CompiledKernel: ...
 
 # Constraints rather than bounds: a bound lets pyright take the number of ``(i: Index, n: i32)`` for a second index.
 class _Never: ...
@@ -201,14 +236,69 @@ class _KernelDecorator:
         over: str | None = ...,
         floats: Literal["device", "exact", "fast"] = ...,
         bounds: Literal["checked", "robust"] = ...,
+        tune: Mapping[str, Sequence[bool | int]] | bool | None = ...,
+        checks: bool = ...,
+        debug: bool = ...,
     ) -> _Maker: ...
     def from_source(self, text: str, names: Mapping[str, object] | None = ..., name: str | None = ...) -> Kernel[...]: ...
 
 kernel: _KernelDecorator
 
+class Elementwise(Generic[_P, _R]):
+    __name__: str
+    function: Callable[..., Any]
+    # In a kernel, where it is a function of numbers.
+    @overload
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+    # An array for any of the numbers, which no ParamSpec can say: how many there are is found when it is called.
+    @overload
+    def __call__(
+        self,
+        *args: _Given,
+        out: _Array | tuple[_Array | None, ...] | None = ...,
+        where: bool | In[Any] = ...,
+        timeout: float | None = ...,
+        strict: bool | None = ...,
+        label: str = ...,
+        **kwargs: _Given,
+    ) -> Any: ...
+    def on(self, driver: Driver) -> Elementwise[_P, _R]: ...
+    def program(self, **given: _Chosen) -> Program: ...
+
+@overload
+def elementwise(function: Callable[_P, _R], /) -> Elementwise[_P, _R]: ...
+@overload
+def elementwise() -> Callable[[Callable[_P, _R]], Elementwise[_P, _R]]: ...
+@overload
+def fuse(function: Callable[_P, _R], /) -> Elementwise[_P, _R]: ...
+@overload
+def fuse() -> Callable[[Callable[_P, _R]], Elementwise[_P, _R]]: ...
+
+_Combine: TypeAlias = Callable[[Any, Any], Any]
+_OfOne: TypeAlias = Callable[[Any], Any]
+
+class Reduction:
+    name: str
+    def __call__(self, x: In[Any], *, axis: int | None = ...) -> Any: ...
+    def on(self, driver: Driver) -> Reduction: ...
+
+@overload
+def reduction(combine: _Combine, *, zero: float, map: _OfOne | None = ..., finish: _OfOne | None = ...) -> Reduction: ...
+@overload
+def reduction(
+    combine: None = ..., *, zero: float, map: _OfOne | None = ..., finish: _OfOne | None = ...
+) -> Callable[[_Combine], Reduction]: ...
+
+class Scan:
+    name: str
+    def __call__(self, x: In[Any], *, axis: int = ...) -> Any: ...
+    def on(self, driver: Driver) -> Scan: ...
+
+def scan(combine: _Combine) -> Scan: ...
+
 _At: TypeAlias = int | tuple[int, ...]
 
-def atomic_load(array: In[_T], at: _At) -> _T: ...
+def atomic_load(array: InOut[_T], at: _At) -> _T: ...
 def atomic_add(array: InOut[_T], at: _At, value: _T) -> _T: ...
 def atomic_min(array: InOut[_T], at: _At, value: _T) -> _T: ...
 def atomic_max(array: InOut[_T], at: _At, value: _T) -> _T: ...
@@ -217,6 +307,8 @@ def atomic_or(array: InOut[int], at: _At, value: int) -> int: ...
 def atomic_xor(array: InOut[int], at: _At, value: int) -> int: ...
 def atomic_exchange(array: InOut[_T], at: _At, value: _T) -> _T: ...
 def atomic_cas(array: InOut[_T], at: _At, expected: _T, value: _T) -> _T: ...
+def local(element: type[_T], *shape: int | tuple[int, ...]) -> InOut[_T]: ...
+def bitcast(target: type[_T], value: float) -> _T: ...
 def fma(a: float, b: float, c: float) -> float: ...
 def rsqrt(x: float) -> float: ...
 def rotl(x: int, by: int) -> int: ...

@@ -102,7 +102,7 @@ class KernelDecorator:
         text = textwrap.dedent(text)
         filename = texts.name_of(text)
         texts.remember(filename, text)
-        found: dict[str, Any] = {one: getattr(language, one) for one in language.__all__}
+        found: dict[str, Any] = {one: value for one, value in vars(language).items() if one in language.__all__}
         found.update({"__name__": "<kernel source>", **(names or {})})
         before = dict(found)
         try:

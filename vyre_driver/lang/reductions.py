@@ -98,7 +98,7 @@ class Reduction:
 
     def __init__(self, functions: _Functions, zero: Any, driver: Driver | None = None) -> None:  # noqa: ANN401 -- a number
         """Hold the functions; made by :func:`reduction`."""
-        self.functions, self.zero = functions, zero
+        self._functions, self._zero = functions, zero
         self.name = name_of(functions.combine, "reduction")
         self._driver = driver
         self._kernels: dict[object, Kernel] = {}
@@ -128,13 +128,13 @@ class Reduction:
 
     def on(self, driver: Driver) -> Reduction:
         """Return this reduction on a driver, instead of that of its buffers or the default one."""
-        made = Reduction(self.functions, self.zero, driver)
+        made = Reduction(self._functions, self._zero, driver)
         made._kernels, made._types = self._kernels, self._types
         return made
 
     def __repr__(self) -> str:
         """Return its name and its zero on one line."""
-        return one_line("lang.Reduction", self.name, f"zero {self.zero!r}")
+        return one_line("lang.Reduction", self.name, f"zero {self._zero!r}")
 
     def _reduced(self, driver: Driver, given: AlongAxis, types: _Types) -> Buffer:
         """Run one pass, or two: how long parts are follows from the array's shape alone."""
@@ -177,21 +177,21 @@ class Reduction:
                 "element": types.element if which.is_first else types.held,
                 "held": types.held,
                 "result": types.result if which.is_last else types.held,
-                "zero": self.zero,
-                "combine": self.functions.combine,
-                "map_": self.functions.map if which.is_first else as_it_is,
-                "finish": self.functions.finish if which.is_last else as_it_is,
+                "zero": self._zero,
+                "combine": self._functions.combine,
+                "map_": self._functions.map if which.is_first else as_it_is,
+                "finish": self._functions.finish if which.is_last else as_it_is,
             }
             text = (_COLUMNS if which.are_columns else _ROWS).format(name=self.name)
             made = self._kernels[key] = kernel.from_source(text, names, self.name)
         return made
 
     def _typed(self, element: ScalarType) -> _Types:
-        held = returned(self.functions.map, "map", (element,))
-        if isinstance(self.zero, float) and held.is_whole and not self.zero.is_integer():
-            raise KernelTypeError(f"zero of {self.name} is {self.zero!r}, and it combines {held}", fix="give a whole number")
-        check_combined(self.name, self.functions.combine, held)
-        return _Types(element, held, returned(self.functions.finish, "finish", (held,)))
+        held = returned(self._functions.map, "map", (element,))
+        if isinstance(self._zero, float) and held.is_whole and not self._zero.is_integer():
+            raise KernelTypeError(f"zero of {self.name} is {self._zero!r}, and it combines {held}", fix="give a whole number")
+        check_combined(self.name, self._functions.combine, held)
+        return _Types(element, held, returned(self._functions.finish, "finish", (held,)))
 
 
 def reduction(

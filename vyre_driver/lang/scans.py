@@ -82,7 +82,7 @@ class Scan:
 
     def __init__(self, combine: Any, driver: Driver | None = None) -> None:  # noqa: ANN401 -- a function
         """Hold the function; made by :func:`scan`."""
-        self.combine = combine
+        self._combine = combine
         self.name = name_of(combine, "scan")
         self._driver = driver
         self._kernels: dict[object, Kernel] = {}
@@ -108,7 +108,7 @@ class Scan:
         held = self._held.get(given.element)
         if held is None:
             held = returned(as_it_is, "elements", (given.element,))
-            check_combined(self.name, self.combine, held)
+            check_combined(self.name, self._combine, held)
             self._held[given.element] = held
         driver = driver_for(given.flat, self._driver)
         out = driver.empty((given.rows * given.length * given.columns,), held.dtype)
@@ -118,7 +118,7 @@ class Scan:
 
     def on(self, driver: Driver) -> Scan:
         """Return this scan on a driver, instead of that of its buffers or the default one."""
-        made = Scan(self.combine, driver)
+        made = Scan(self._combine, driver)
         made._kernels, made._held = self._kernels, self._held
         return made
 
@@ -153,7 +153,7 @@ class Scan:
         key = text, element, held
         made = self._kernels.get(key)
         if made is None:
-            names = {"element": element, "held": held, "combine": self.combine}
+            names = {"element": element, "held": held, "combine": self._combine}
             made = self._kernels[key] = kernel.from_source(text.format(name=self.name), names, self.name)
         return made
 

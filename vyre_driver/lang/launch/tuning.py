@@ -130,11 +130,12 @@ def _operand(found: FittedCall, arrays: Arrays, name: str) -> Operand:
 def best_known(call: CallAtHand) -> Candidate | None:
     """Return the candidate that the records know as the best for a call, None if they know none or all constants are given.
 
-    Nor is one taken where the call says how many workgroups there are: how far these go depends on their size. A kernel that
-    has no record is tuned first where VYRE_AUTOTUNE says so; what goes wrong with that is a warning.
+    Nor is one taken where the call says how many workgroups there are, for how far these go depends on their size, or where
+    the kernel checks itself. A kernel that has no record is tuned first where VYRE_AUTOTUNE says so; what goes wrong with that
+    is a warning.
     """
     tunable, records = call.launcher.definition.tunable, call.driver.tuning
-    if tunable is None or call.choices.groups is not None or records.is_idle:
+    if tunable is None or call.launcher.definition.checks or call.choices.groups is not None or records.is_idle:
         return None
     space = tunable.space(call.constants)
     if not space.axes:
@@ -204,6 +205,8 @@ def _call_to_tune(launcher: Launcher, choices: Choices, given: tuple[object, ...
             f"{definition.name} says nothing of what may be tuned",
             fix='decorate it with @kernel(tune=True), or tune={"BLOCK": [64, 128, 256]}',
         )
+    if definition.checks:
+        raise InvalidInput(f"{definition.name} has checks=True, and is slower with it", fix="tune it without")
     if choices.groups is not None:
         raise InvalidInput(
             f"{definition.name} is tuned with .groups{choices.groups}, and how far these go may depend on what is tuned",

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -261,6 +262,14 @@ def test_nothing_is_said_of_what_is_right() -> None:
     counted.interpret(np.arange(64, dtype=np.uint32), counts)
     assert counts[1:].tolist() == [16, 16, 16]
     assert marks.over(8).interpret(FLOATS, np.zeros(1, np.uint32)).tolist() == [1]  # all store the same
+
+
+@pytest.mark.parametrize("how", ["interpret", "python"])
+@pytest.mark.parametrize("dtype", [np.float32, np.int32])
+def test_numbers_of_a_type_variable_have_the_type_of_the_arrays(how: str, dtype) -> None:
+    made = kernel.from_source("def k(i: Index, x: In[T], out: Out[T], a: T): out[i] = x[i] * a", {"T": TypeVar("T", f32, i32)})
+    found = getattr(made, how)(np.arange(3, dtype=dtype), 3)
+    assert (found.dtype, found.tolist()) == (dtype, [0, 3, 6])
 
 
 def test_a_setting_sends_calls_there(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

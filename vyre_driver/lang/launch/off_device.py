@@ -11,7 +11,7 @@ from vyre_driver.errors import ExecutionFault, StepBudgetExceeded
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.interpret.as_python import run_as_python
 from vyre_driver.lang.interpret.faults import Faults
-from vyre_driver.lang.launch.fitting import fitted
+from vyre_driver.lang.launch.fitting import fitted, scalar_of
 from vyre_driver.lang.types import Access, bool_
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def run_on_reference(
             else:
                 array = call.arrays[name]
                 inputs.append(_words(array if array.size else np.zeros(1, array.dtype)).reshape(-1))
-        inputs += [_pushed(name, signature, {**call.fit.fixed, **call.numbers}) for name in translated.scalars]
+        inputs += [_pushed(name, signature, call) for name in translated.scalars]
         axes = len(call.fit.reach.groups)
         try:
             found = interpret(
@@ -145,8 +145,10 @@ def _result(found: NDArray[Any], like: NDArray[Any]) -> NDArray[Any]:
     return found.reshape(-1).view(_word(like)).reshape(like.shape).astype(like.dtype, copy=False)
 
 
-def _pushed(name: str, signature: KernelSignature, numbers: Mapping[str, Any]) -> NDArray[Any]:
+def _pushed(name: str, signature: KernelSignature, call: _Call) -> NDArray[Any]:
     """Return a number that the program is given, as an array of it."""
-    scalar = next((one.type for one in signature.scalars if one.name == name), None)
-    dtype = np.uint32 if scalar is None else np.uint32 if scalar is bool_ else scalar.dtype  # type: ignore[union-attr] # a number's
-    return np.array([numbers[name]], dtype)
+    kind = next((one.type for one in signature.scalars if one.name == name), None)
+    if kind is None:  # how far something goes
+        return np.array([call.fit.fixed[name]], np.uint32)
+    scalar = scalar_of(kind, dict(call.fit.specialization.types))  # type: ignore[arg-type] # a number's
+    return np.array([call.numbers[name]], np.uint32 if scalar is bool_ else scalar.dtype)

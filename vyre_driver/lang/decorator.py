@@ -61,7 +61,7 @@ class KernelDecorator:
             default, else the first, is taken as long as nothing is known; or True for the workgroup of a kernel with indices.
         checks
             Have the device look for accesses out of range and asserts that fail: a call raises KernelFault then, with the line,
-            the invocation, the index, and how many there were. Slower, and a program of its own; it cannot be bound.
+            the invocation, the index, and how many there were. Slower, and a program of its own; it is not bound or tuned.
         debug
             Put files and lines into the code, for debuggers, profilers and spirv-dis: code of its own, in the cache too.
 

@@ -18,7 +18,22 @@ import pytest
 from carried_kernels import BOX, found, made, marked, named
 
 from vyre_driver.driver import Driver
-from vyre_driver.lang import Const, In, Index, InOut, Kernel, Out, default_driver, f32, i32, kernel
+from vyre_driver.lang import (
+    Const,
+    In,
+    Index,
+    InOut,
+    Kernel,
+    Out,
+    default_driver,
+    elementwise,
+    f32,
+    fuse,
+    i32,
+    kernel,
+    reduction,
+    scan,
+)
 from vyre_driver.lang.launch import specializations
 
 if TYPE_CHECKING:
@@ -95,6 +110,38 @@ def test_what_cannot_be_carried_is_named() -> None:
         "'TABLE', which 'with_a_list' takes from outside, is of type list, and cannot be carried elsewhere. "
         "Fix: pass it as a parameter, or carry with_a_list.program().to_wire()."
     )
+
+
+def closures(by: float) -> tuple[Any, ...]:
+    @elementwise
+    def scaled(x: f32, *, turns: Const[int] = 2) -> f32:
+        return x * by * turns
+
+    @reduction(zero=0.0)
+    def total(a: Any, b: Any) -> Any:  # noqa: ANN401 -- of any type
+        return a + b
+
+    return scaled, fuse(lambda x: x + by), total, reduction(max, zero=0), scan(lambda a, b: a + b)
+
+
+@pytest.mark.device
+def test_functions_of_whole_arrays_are_carried_too() -> None:
+    x = np.arange(4, dtype=np.float32)
+    expected = [[0, 6, 12, 18], [3, 4, 5, 6], 6, 3, [0, 1, 3, 6]]
+    for one, result in zip(closures(3.0), expected, strict=True):
+        assert copy.copy(one) is copy.deepcopy(one) is one
+        again = _again(one)
+        assert (again(x).tolist(), repr(again)) == (result, repr(one))
+        with Driver() as driver, pytest.raises(TypeError, match="belongs to a device that this process has open"):
+            pickle.dumps(one.on(driver))
+
+    scaled = closures(3.0)[0]
+
+    @kernel
+    def uses(i: Index, x: In[f32], y: Out[f32]) -> None:
+        y[i] = scaled(x[i], turns=1)
+
+    assert _again(uses).program() == uses.program()
 
 
 @pytest.mark.device

@@ -27,7 +27,9 @@ from vyre_driver.lang.operands import (
     pushed_numbers,
     shown_steps,
 )
+from vyre_driver.lang.pickling import carried, reduced_function
 from vyre_driver.lang.types import ScalarType
+from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.describe import SignatureProperty
 
 if TYPE_CHECKING:
@@ -149,6 +151,16 @@ class Elementwise(Function[..., Any]):
             for one in self.types.constants
         ]
         return inspect.Signature([*given, *said, *constants])
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Pickle it by its name in its module, else by its text; raises TypeError for one that was put on a driver."""
+        if self._driver is not None:
+            refuse_copies(self, 0)
+        found = reduced_function(self)
+        if isinstance(found, str):
+            return found
+        text = carried(self.function)
+        return (elementwise, (text,)) if self.types.is_inferred else (Elementwise, (text, self.types))
 
     def __repr__(self) -> str:
         """Return its name and parameters on one line."""

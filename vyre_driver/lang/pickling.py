@@ -70,6 +70,12 @@ def reduced_function(function: Function[..., Any]) -> str | Reduced:
     return type(function), (_Text(function.function, ()),)
 
 
+def carried(function: Any) -> Any:  # noqa: ANN401 -- whatever may be called
+    """Return what is pickled for a function: itself, or its text where its module does not have it under its name."""
+    is_named = not isinstance(function, types.FunctionType) or _named(function) is function
+    return function if is_named else _Text(function, ())
+
+
 def _named(function: types.FunctionType) -> Any:  # noqa: ANN401 -- whatever stands there
     """Return what stands under a function's name in its module; nothing in ``__main__``."""
     found: Any = None if function.__module__ in _MAIN else sys.modules.get(function.__module__)

@@ -19,6 +19,8 @@ from vyre_driver.lang.along_axis import (
     returned,
 )
 from vyre_driver.lang.decorator import kernel
+from vyre_driver.lang.pickling import carried
+from vyre_driver.process.copies import refuse_copies
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,6 +133,20 @@ class Reduction:
         made = Reduction(self._functions, self._zero, driver)
         made._kernels, made._types = self._kernels, self._types
         return made
+
+    def __copy__(self) -> Reduction:
+        """Return itself: a reduction does not change."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Reduction:
+        """Return itself: a reduction does not change."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it by its functions; raises TypeError for one that was put on a driver."""
+        if self._driver is not None:
+            refuse_copies(self, 0)
+        return Reduction, (_Functions(*map(carried, self._functions)), self._zero)
 
     def __repr__(self) -> str:
         """Return its name and its zero on one line."""

@@ -19,6 +19,8 @@ from vyre_driver.lang.along_axis import (
     returned,
 )
 from vyre_driver.lang.decorator import kernel
+from vyre_driver.lang.pickling import carried
+from vyre_driver.process.copies import refuse_copies
 
 if TYPE_CHECKING:
     from vyre_driver.driver import Driver
@@ -121,6 +123,20 @@ class Scan:
         made = Scan(self._combine, driver)
         made._kernels, made._held = self._kernels, self._held
         return made
+
+    def __copy__(self) -> Scan:
+        """Return itself: a scan does not change."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Scan:
+        """Return itself: a scan does not change."""
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it by its function; raises TypeError for one that was put on a driver."""
+        if self._driver is not None:
+            refuse_copies(self, 0)
+        return Scan, (carried(self._combine),)
 
     def __repr__(self) -> str:
         """Return its name on one line."""

@@ -3,7 +3,7 @@
 import numpy as np
 from checked import run_checked, tell
 
-from vyre_driver.lang import Group, In, InOut, atomic_add, kernel, u8, u32
+from vyre_driver.lang import Group, In, InOut, atomic_add, cdiv, kernel, u8, u32
 
 SIZE = 1 << 22
 BINS = 256
@@ -27,7 +27,7 @@ def data(size):
 
 
 def compute(values):
-    groups = -(-len(values) // (BINS * EACH))  # rounded up
+    groups = cdiv(len(values), BINS * EACH)
     return histogram.groups(groups)(values, np.zeros(BINS, np.uint32))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from checked import run_checked, tell
 from picture import dots, write_png
 
-from vyre_driver.lang import Group, In, Index, Out, default_driver, f32, i32, kernel, static_range
+from vyre_driver.lang import Group, In, Index, Out, cdiv, default_driver, f32, i32, kernel, static_range
 
 SIZE = 1 << 16
 CENTRES = 16
@@ -31,7 +31,7 @@ def average(g: Group[WIDTH], points: In[f32], labels: In[i32], centres: Out[f32]
     """Average the points of one centre: workgroup ``g.id`` does centre ``g.id``."""
     sums, t = g.shared(f32, 3, WIDTH), g.local
     x = y = count = 0.0
-    for turn in range((len(labels) + WIDTH - 1) // WIDTH):
+    for turn in range(cdiv(len(labels), WIDTH)):
         i = turn * WIDTH + t
         if i < len(labels) and labels[i] == g.id:
             x += points[i, 0]

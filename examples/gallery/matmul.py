@@ -6,7 +6,7 @@ Matrices of any size: an element that a tile has beyond its matrix is loaded as 
 import numpy as np
 from checked import run_checked, tell
 
-from vyre_driver.lang import Group, In, Out, f32, fma, kernel
+from vyre_driver.lang import Group, In, Out, cdiv, f32, fma, kernel
 
 SIZE = 512
 TILE = 16
@@ -18,7 +18,7 @@ def matmul(g: Group[TILE, TILE], a: In[f32], b: In[f32], c: Out[f32]):
     row, column = g.index
     y, x = g.local
     total = 0.0
-    for t in range((a.shape[1] + TILE - 1) // TILE):
+    for t in range(cdiv(a.shape[1], TILE)):
         tile_a[y, x] = a[row, t * TILE + x]
         tile_b[y, x] = b[t * TILE + y, column]
         g.barrier()

@@ -15,6 +15,7 @@ from vyre_driver.lang import (
     atomic_add,
     atomic_load,
     atomic_or,
+    cdiv,
     default_driver,
     i32,
     kernel,
@@ -60,7 +61,7 @@ def data(size):
 
 def compute(keys):
     driver = default_driver()
-    groups = -(-len(keys) // WIDTH)  # rounded up
+    groups = cdiv(len(keys), WIDTH)
     here, there = driver.buffer(keys), driver.empty(len(keys), np.uint32)
     counts = driver.empty(DIGITS * groups, np.uint32)
     for shift in range(0, 32, 4):

@@ -3,7 +3,7 @@
 import numpy as np
 from checked import run_checked, tell
 
-from vyre_driver.lang import Group, In, Out, default_driver, f32, kernel, static_range
+from vyre_driver.lang import Group, In, Out, cdiv, default_driver, f32, kernel, static_range
 
 SIZE = 1 << 22
 WIDTH = 256
@@ -36,7 +36,7 @@ def compute(x):
     driver = default_driver()
     values = driver.buffer(x)  # stays on the device
     while len(values) > 1:
-        groups = -(-len(values) // (WIDTH * EACH))  # rounded up
+        groups = cdiv(len(values), WIDTH * EACH)
         values = sums_of_groups.groups(groups)(values, driver.empty(groups, np.float32))
     return values.read()
 

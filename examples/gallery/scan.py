@@ -3,7 +3,7 @@
 import numpy as np
 from checked import run_checked, tell
 
-from vyre_driver.lang import Group, In, Index, InOut, Out, default_driver, kernel, static_range, u32
+from vyre_driver.lang import Group, In, Index, InOut, Out, cdiv, default_driver, kernel, static_range, u32
 
 SIZE = 1 << 20
 WIDTH = 256
@@ -38,7 +38,7 @@ def add_totals(i: Index, sums: InOut[u32], totals: In[u32]):
 def running_sums(values):
     """Return the running sums of a buffer, as a buffer."""
     driver = default_driver()
-    groups = -(-len(values) // WIDTH)  # rounded up
+    groups = cdiv(len(values), WIDTH)
     sums, totals = driver.empty(len(values), np.uint32), driver.empty(groups, np.uint32)
     sums_in_groups.groups(groups)(values, sums, totals)
     return sums if groups == 1 else add_totals(sums, running_sums(totals))

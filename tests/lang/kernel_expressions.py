@@ -216,7 +216,7 @@ class ExpressionMaker(WideMaker):
                 cast = f"bitcast({kind}, " if source == "f32" and self.chance(0.5) else f"{kind}("
                 return f"{cast}{self.expression(source, scope, depth)})"
             case 8:
-                return f"{self.pick('cdiv', 'rem')}({one}, {other})"
+                return f"{self.pick('cdiv', 'trunc_div', 'trunc_rem')}({one}, {other})"
             case 9:
                 return self.special(kind, scope, depth)
             case 10:

@@ -77,7 +77,7 @@ class WideMaker:
                 source = self.pick("i32", "u32", "f32", "f64", "bool", "u64" if kind == "i64" else "i64")
                 return f"{kind}({self.expression(source, scope, depth)})"
             case 8:
-                return f"{self.pick('cdiv', 'rem')}({one}, {other})"
+                return f"{self.pick('cdiv', 'trunc_div', 'trunc_rem')}({one}, {other})"
             case 9:
                 return f"{self.pick('rotl', 'rotr')}({one}, {narrow})" if kind == "u64" else f"abs({one})"
             case 10:

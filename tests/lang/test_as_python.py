@@ -111,7 +111,7 @@ def test_a_function_that_waits_at_a_barrier_does_so_for_its_workgroup() -> None:
         "(a[i] == 0) + True * (a[i] > 2) + (1.5 + (i > 3))",
         "(a[i] > 0) + (a[i] > 1) + (not a[i]) + abs(a[i] == 2)",
         "a[i] ** 3 + a[i] ** -1 + f32(i8(a[i] * 100)) + f32(u16(a[i]))",
-        "fma(a[i], 0.1, 1 / 3) + rem(a[i], 3) + cdiv(a[i], 0)",
+        "fma(a[i], 0.1, 1 / 3) + trunc_rem(a[i], 3) + trunc_div(a[i], 0) + cdiv(a[i], 3) * cdiv(-7, 2) + cdiv(a[i], -1)",
     ],
 )
 def test_types_are_those_of_the_program(expression: str) -> None:

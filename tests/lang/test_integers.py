@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from both_ways import function_of, run_both
+from kernel_texts import NAMES
 
 from vyre_driver.backends.reference.dispatch import interpret
 from vyre_driver.ir.buffers import BufferAccess, BufferDecl, MemoryKind
@@ -47,9 +49,10 @@ _OPERATORS: dict[str, tuple[Operator, Exact]] = {
     "shift_right": (integers.shift_right, lambda a, b: a >> (b & 31)),
     "floor_divide": (integers.floor_divide, lambda a, b: a // b if b else 0),
     "remainder": (integers.remainder, lambda a, b: a % b if b else 0),
-    "quotient": (lambda draft, a, b: integers.truncated(draft, a, b, "quotient"), _towards_zero),
-    "rest": (
-        lambda draft, a, b: integers.truncated(draft, a, b, "remainder"),
+    "ceiling_divide": (integers.ceiling_divide, lambda a, b: -(-a // b) if b else 0),
+    "truncate_divide": (integers.truncate_divide, _towards_zero),
+    "truncate_remainder": (
+        integers.truncate_remainder,
         lambda a, b: a - _towards_zero(a, b) * b if b else 0,
     ),
 }
@@ -103,3 +106,11 @@ def test_bounds_hold_and_results_are_exact(name: str, scalar: ScalarType) -> Non
         for one, other, word in zip(left, right, found, strict=True):
             assert word == _wrapped(exact(one, other), result.type), f"{name} of {one} and {other}, within {bounds}"
             assert result.low <= word <= result.high, f"{name} of {one} and {other} within {bounds} is {word}: {result}"
+
+
+def test_cdiv_of_constants_is_one() -> None:
+    text = "def kernel(i: Index, o: InOut[i32]):\n    for k in static_range(cdiv(7, 2)):\n        o[i] += cdiv(-7, 2) + k\n"
+    arguments = {"o": np.zeros(1, np.int32)}
+    found = run_both(function_of(text, "kernel", NAMES), arguments, (1,))
+    assert not found.differences()
+    assert found.program["o"].tolist() == [4 * -3 + 6]

@@ -21,7 +21,7 @@ def raised(c, i):
         "a, b = c[i], raised(c, i); o[i] = a * 100 + b",
         "o[i] = max(c[i] * 9, raised(c, i), c[i])",
         "o[i] = u32(c[i] < raised(c, i) < c[i] + 1)",
-        "v = c[i]\n    if i > 2:\n        v = 7\n    c[i] = 50\n    c[i] += cdiv(v, i + 1)",
+        "v = c[i]\n    if i > 2:\n        v = 7\n    c[i] = 50\n    c[i] += trunc_div(v, i + 1)",
         "c[i] += raised(c, i); o[i] = c[i]",
         "c[i ^ atomic_add(n, 0, 1) * 0] += 1; o[i] = c[i]",
     ],

@@ -124,8 +124,8 @@ def test_elements_that_the_language_has_not_are_refused_by_name() -> None:
     "value",
     [
         "x[i] % y[i]",  # which is 0 in a program too where y[i] is
-        "u32(rem(i32(-100), 7))",
-        "u32(cdiv(i32(7), -2))",
+        "u32(trunc_rem(i32(-100), 7))",
+        "u32(trunc_div(i32(7), -2))",
         "u32(4294967295) + u32(2)",
         "u32(i32(-1)) + u32(i32(-2))",
         "u32(max(i32(3), i32(-4)))",

@@ -252,15 +252,27 @@ def test_bits_of_64_are_counted_and_turned() -> None:
     assert turned.tolist() == [(w >> k % 64 | w << (64 - k % 64)) % 2**64 for k, w in enumerate(words)]
 
 
-def test_cdiv_and_rem_round_to_zero() -> None:
+def test_quotients_of_64_bits_round_to_zero() -> None:
     x, y = pairs("i64")
     found = computed(
-        "x: In[i64], y: In[i64], o: Out[i64]", "o[i] = cdiv(x[i], y[i]) ^ rem(x[i], y[i])", np.zeros_like(x), x=x, y=y
+        "x: In[i64], y: In[i64], o: Out[i64]",
+        "o[i] = trunc_div(x[i], y[i]) ^ trunc_rem(x[i], y[i])",
+        np.zeros_like(x),
+        x=x,
+        y=y,
     )
     for a, b, got in zip(x.tolist(), y.tolist(), found.tolist(), strict=True):
         quotient = 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
         rest = a - quotient * b if b else 0
         assert (quotient ^ rest) % 2**64 == got % 2**64
+
+
+@pytest.mark.parametrize("kind", ["i64", "u64"])
+def test_cdiv_of_64_bits_rounds_up(kind: str) -> None:
+    x, y = (one.view(types.SCALARS[kind].dtype) for one in pairs("i64"))
+    found = computed(f"x: In[{kind}], y: In[{kind}], o: Out[{kind}]", "o[i] = cdiv(x[i], y[i])", np.zeros_like(x), x=x, y=y)
+    for a, b, got in zip(x.tolist(), y.tolist(), found.tolist(), strict=True):
+        assert (-(-a // b) if b else 0) % 2**64 == got % 2**64, (a, b)
 
 
 def test_indices_of_64_bits_are_out_of_range_where_they_are() -> None:

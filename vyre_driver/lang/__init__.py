@@ -31,7 +31,6 @@ from vyre_driver.lang.frontend.intrinsics import (
     lane,
     local,
     popcount,
-    rem,
     rotl,
     rotr,
     rsqrt,
@@ -41,6 +40,8 @@ from vyre_driver.lang.frontend.intrinsics import (
     static_range,
     subgroup_size,
     subgroup_sum,
+    trunc_div,
+    trunc_rem,
 )
 from vyre_driver.lang.function import function
 from vyre_driver.lang.kernel import Kernel
@@ -135,7 +136,6 @@ __all__ = [
     "local",
     "popcount",
     "reduction",
-    "rem",
     "rotl",
     "rotr",
     "rsqrt",
@@ -146,6 +146,8 @@ __all__ = [
     "static_range",
     "subgroup_size",
     "subgroup_sum",
+    "trunc_div",
+    "trunc_rem",
     "u8",
     "u16",
     "u32",

@@ -15,9 +15,10 @@ from vyre_driver.lang.frontend.intrinsics import clz as clz
 from vyre_driver.lang.frontend.intrinsics import ctz as ctz
 from vyre_driver.lang.frontend.intrinsics import lane as lane
 from vyre_driver.lang.frontend.intrinsics import popcount as popcount
-from vyre_driver.lang.frontend.intrinsics import rem as rem
 from vyre_driver.lang.frontend.intrinsics import static_range as static_range
 from vyre_driver.lang.frontend.intrinsics import subgroup_size as subgroup_size
+from vyre_driver.lang.frontend.intrinsics import trunc_div as trunc_div
+from vyre_driver.lang.frontend.intrinsics import trunc_rem as trunc_rem
 from vyre_driver.lang.function import function as function
 from vyre_driver.lang.launch.default_driver import default_driver as default_driver
 from vyre_driver.lang.printing.source import as_source as as_source

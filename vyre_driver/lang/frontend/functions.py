@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import ast
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vyre_driver.checks import U32_MAX
 from vyre_driver.ir import functions as of_f32
-from vyre_driver.ir.arithmetic import Binary, LitU32, Unary
+from vyre_driver.ir.arithmetic import Unary
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import (
-    Cast,
     Fma,
 )
 from vyre_driver.ir.extension_builders import operation
@@ -21,10 +19,12 @@ from vyre_driver.ir.operators import BinOp, TernaryOp, UnOp
 from vyre_driver.lang.frontend import integers, intrinsics, subgroups, wide
 from vyre_driver.lang.frontend.arithmetic import power
 from vyre_driver.lang.frontend.comparisons import choose, condition
-from vyre_driver.lang.frontend.conversions import alike, bits_as, bits_as_i32, cast, truth, typed
+from vyre_driver.lang.frontend.conversions import bits_as, cast, truth, typed
+from vyre_driver.lang.frontend.extremes import clip, extreme
 from vyre_driver.lang.frontend.memory import local
 from vyre_driver.lang.frontend.records import check_as_tuple
-from vyre_driver.lang.frontend.values import Array, Constant, Host, Number, Tuple, is_literal, is_signed, kind_name, literal
+from vyre_driver.lang.frontend.values import Array, Constant, Host, Number, Tuple, kind_name
+from vyre_driver.lang.frontend.whole_functions import counted, divided, rotated
 from vyre_driver.lang.types import BY_DTYPE, COMPUTED, SCALARS, ScalarType, bool_, f32, f64, i32, i64, u32, u64
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
     Function = Callable[[Translation, Sequence[Value], ast.Call], Value]
 
-_NEAR = -(1 << 16)  # how far below 0 a number may be that is moved up by as much to be compared as a word
 _FLOATS = {
     "sqrt": UnOp.SQRT,
     "exp": UnOp.EXP,
@@ -144,47 +143,6 @@ def _absolute(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
     return integers.magnitude(t.draft, t.draft.facts.refined(cast(t, number, i32, node) if number.type is bool_ else number))
 
 
-def _extreme(op: BinOp, fold: Callable[[Any, Any], Any]) -> Function:
-    def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-        items = list(given[0].items) if len(given) == 1 and isinstance(given[0], Tuple) else list(given)
-        found = items[0]
-        for item in items[1:]:
-            if isinstance(found, Constant) and isinstance(item, Constant):
-                found = Constant(fold(found.value, item.value))
-                continue
-            found = _extreme_of_two(t, op, *alike(t, found, item, node, fold.__name__))
-        return found
-
-    return translated
-
-
-def _extreme_of_two(t: Translation, op: BinOp, left: Number, right: Number) -> Number:
-    left, right = t.draft.facts.refined(t.draft.shallow(left)), t.draft.facts.refined(t.draft.shallow(right))
-    if left.type.is_wide:
-        return wide.of_two(op, left, right)
-    if not left.type.is_whole:
-        return Number(left.type, Binary(op, left.expr, right.expr))
-    fold = min if op is BinOp.MIN else max
-    low, high = fold(left.low, right.low), fold(left.high, right.high)
-    least = min(left.low, right.low)
-    if _NEAR <= least < 0 and (is_literal(left) or is_literal(right)):  # words, all of them moved up by as much
-        moved = (integers.add(Number(u32, one.expr, one.low, one.high), literal(u32, -least)).expr for one in (left, right))
-        found = Number(i32, Binary(BinOp.ADD, Binary(op, *moved), LitU32(least & U32_MAX)), low, high)
-    elif is_signed(left) or is_signed(right):
-        chosen = Binary(op, bits_as_i32(left), bits_as_i32(right))
-        found = integers.whole(i32, Cast(DataType.U32, chosen), low, high)
-    else:
-        found = integers.whole(left.type, Binary(op, left.expr, right.expr), low, high)
-    for one in (left, right) if op is BinOp.MIN else ():
-        t.draft.facts.know_not_above(found, one)
-    return found
-
-
-def _clip(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-    value, low, high = given
-    return _extreme(BinOp.MIN, min)(t, [_extreme(BinOp.MAX, max)(t, [value, low], node), high], node)
-
-
 def _power(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
     return power(t, given[0], given[1], node)
 
@@ -200,46 +158,6 @@ def _selected(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
     if isinstance(test, Constant):
         return given[1] if test.value else given[2]
     return choose(t, test, given[1], given[2], node)
-
-
-def _counted(op: UnOp) -> Function:
-    def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-        number = typed(t, given[0], node)
-        if not number.type.is_whole:
-            raise t.mistyped(node, f"{op.name.lower()} of {number.type}", "give a whole number")
-        if number.type.is_wide:
-            return wide.counted(op, t.draft.shallow(number))
-        return Number(i32, Unary(op, t.draft.shallow(number).expr), 0, 32)
-
-    return translated
-
-
-def _rotated(op: BinOp) -> Function:
-    def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-        word, by = typed(t, given[0], node, u32), typed(t, given[1], node)
-        if not (word.type.is_whole and by.type.is_whole):
-            raise t.mistyped(node, f"a rotation of {word.type} by {by.type}", "give a u32 and a whole number")
-        if word.type.is_wide:
-            return wide.rotated(op, word, by, t.draft)
-        by = Number(u32, wide.word(by), *u32.bounds) if by.type.is_wide else by
-        return Number(word.type, Binary(op, t.draft.shallow(word).expr, t.draft.shallow(by).expr), *word.type.bounds)
-
-    return translated
-
-
-def _towards_zero(part: str) -> Function:
-    def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-        left, right = _wholes(t, given, node)
-        return wide.truncated(left, right, part) if left.type.is_wide else integers.truncated(t.draft, left, right, part)
-
-    return translated
-
-
-def _wholes(t: Translation, given: Sequence[Value], node: ast.Call) -> tuple[Number, Number]:
-    left, right = (t.draft.facts.refined(one) for one in alike(t, typed(t, given[0], node), given[1], node, "cdiv"))
-    if not left.type.is_whole:
-        raise t.mistyped(node, f"a quotient of whole numbers, and these are {left.type}", "use /")
-    return left, right
 
 
 def _length(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
@@ -325,11 +243,11 @@ TABLE: dict[object, _Entry] = {
     abs: (1, 1, _absolute),
     math.fabs: (1, 1, _absolute),
     np.abs: (1, 1, _absolute),
-    min: (1, _MANY, _extreme(BinOp.MIN, min)),
-    max: (1, _MANY, _extreme(BinOp.MAX, max)),
-    np.minimum: (2, 2, _extreme(BinOp.MIN, min)),
-    np.maximum: (2, 2, _extreme(BinOp.MAX, max)),
-    np.clip: (3, 3, _clip),
+    min: (1, _MANY, extreme(BinOp.MIN, min)),
+    max: (1, _MANY, extreme(BinOp.MAX, max)),
+    np.minimum: (2, 2, extreme(BinOp.MIN, min)),
+    np.maximum: (2, 2, extreme(BinOp.MAX, max)),
+    np.clip: (3, 3, clip),
     np.where: (3, 3, _selected),
     len: (1, 1, _length),
     int: (1, 1, _number_of(int, "i32")),
@@ -341,13 +259,14 @@ TABLE: dict[object, _Entry] = {
     intrinsics.bitcast: (2, 2, _bits_as),
     intrinsics.select: (3, 3, _selected),
     intrinsics.rsqrt: (1, 1, of_floats(UnOp.INVERSE_SQRT)),
-    intrinsics.popcount: (1, 1, _counted(UnOp.POPCOUNT)),
-    intrinsics.clz: (1, 1, _counted(UnOp.CLZ)),
-    intrinsics.ctz: (1, 1, _counted(UnOp.CTZ)),
-    intrinsics.rotl: (2, 2, _rotated(BinOp.ROTATE_LEFT)),
-    intrinsics.rotr: (2, 2, _rotated(BinOp.ROTATE_RIGHT)),
-    intrinsics.cdiv: (2, 2, _towards_zero("quotient")),
-    intrinsics.rem: (2, 2, _towards_zero("remainder")),
+    intrinsics.popcount: (1, 1, counted(UnOp.POPCOUNT)),
+    intrinsics.clz: (1, 1, counted(UnOp.CLZ)),
+    intrinsics.ctz: (1, 1, counted(UnOp.CTZ)),
+    intrinsics.rotl: (2, 2, rotated(BinOp.ROTATE_LEFT)),
+    intrinsics.rotr: (2, 2, rotated(BinOp.ROTATE_RIGHT)),
+    intrinsics.cdiv: (2, 2, divided("cdiv", integers.ceiling_divide, wide.ceiling_divide)),
+    intrinsics.trunc_div: (2, 2, divided("trunc_div", integers.truncate_divide, wide.truncate_divide)),
+    intrinsics.trunc_rem: (2, 2, divided("trunc_rem", integers.truncate_remainder, wide.truncate_remainder)),
     intrinsics.local: (2, _MANY, local),
     intrinsics.lane: (0, 0, subgroups.lane),
     intrinsics.subgroup_size: (0, 0, subgroups.subgroup_size),

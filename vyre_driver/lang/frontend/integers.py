@@ -139,8 +139,29 @@ def floor_divide(draft: Draft, left: Number, right: Number) -> Number:
     shift = _power_of_two(right)
     if shift is not None:
         return shift_right(draft, left, literal(left.type, shift))
-    quotient, _ = _signed_quotient(draft, left, right)
+    quotient, _ = _signed_quotient(draft, left, right, is_up=False)
     return quotient
+
+
+def ceiling_divide(draft: Draft, left: Number, right: Number) -> Number:
+    """Return the quotient, rounded up; 0 where ``right`` is."""
+    if left.low < 0 or right.low < 0:
+        quotient, _ = _signed_quotient(draft, left, right, is_up=True)
+        return quotient
+    if right.high == 0:
+        return literal(left.type, 0)
+    right = draft.hold(right, "divisor")
+    if left.high + right.high - 1 > U32_MAX:  # a sum would wrap
+        left = draft.hold(left, "dividend")
+        quotient = draft.hold(_divided(draft, left, right), "quotient")
+        is_off = Binary(BinOp.NE, Binary(BinOp.MUL, quotient.expr, right.expr), left.expr)
+        expr: Expr = Binary(BinOp.ADD, quotient.expr, Cast(DataType.U32, is_off))
+    else:
+        words = (Number(u32, one.expr, one.low, one.high) for one in (left, right))
+        expr = Binary(BinOp.DIV, add(add(*words), literal(u32, U32_MAX)).expr, right.expr)
+    if right.low > 0:
+        return whole(left.type, expr, -(-left.low // right.high), -(-left.high // right.low))
+    return whole(left.type, Select(_is_zero(right), LitU32(0), expr), 0, left.high)
 
 
 def remainder(draft: Draft, left: Number, right: Number) -> Number:
@@ -149,7 +170,7 @@ def remainder(draft: Draft, left: Number, right: Number) -> Number:
         return _left_over(draft, left, right)
     if _power_of_two(right) is not None:
         return bit_and(left, literal(left.type, right.low - 1))
-    quotient, right = _signed_quotient(draft, left, right)
+    quotient, right = _signed_quotient(draft, left, right, is_up=False)
     left = draft.hold(left, "dividend")
     difference: Expr = Binary(BinOp.SUB, left.expr, Binary(BinOp.MUL, quotient.expr, right.expr))
     low, high = min(right.low + 1, 0), max(right.high - 1, 0)
@@ -193,8 +214,11 @@ def _left_over(draft: Draft, left: Number, right: Number) -> Number:
     return whole(left.type, expr, 0, min(left.high, max(right.high - 1, 0)))
 
 
-def _signed_quotient(draft: Draft, left: Number, right: Number) -> tuple[Number, Number]:
-    """Return the quotient of i32, rounded down, and the divisor that it was made with; of magnitudes, which cannot overflow."""
+def _signed_quotient(draft: Draft, left: Number, right: Number, *, is_up: bool) -> tuple[Number, Number]:
+    """Return the quotient of i32, rounded down or up, and the divisor that it was made with.
+
+    It is made of magnitudes, which cannot overflow.
+    """
     left, right = draft.hold(left, "dividend"), draft.hold(right, "divisor")
     top, below = _magnitude_bits(draft, left), _magnitude_bits(draft, right)
     quotient = draft.hold(_divided(draft, top, below), "quotient")
@@ -202,7 +226,8 @@ def _signed_quotient(draft: Draft, left: Number, right: Number) -> tuple[Number,
     away: Expr = Binary(BinOp.ADD, quotient.expr, Cast(DataType.U32, Unary(UnOp.LOGICAL_NOT, exact)))
     if right.low <= 0 <= right.high:  # 0 by anything is 0 here, also where that is not exact
         away = Select(_is_zero(right), LitU32(0), away)
-    result = _chosen(_differ(left, right), Binary(BinOp.SUB, LitU32(0), away), quotient.expr)
+    below_0, above_0 = (quotient.expr, away) if is_up else (away, quotient.expr)
+    result = _chosen(_differ(left, right), Binary(BinOp.SUB, LitU32(0), below_0), above_0)
     return draft.let("rounded", Number(i32, result, *i32.bounds)), right
 
 
@@ -245,13 +270,23 @@ def _is_zero(number: Number) -> Expr:
     return Binary(BinOp.EQ, number.expr, LitU32(0))
 
 
-def truncated(draft: Draft, left: Number, right: Number, part: str) -> Number:
-    """Return the quotient rounded towards zero, or the remainder that it leaves (``part``); both are 0 where ``right`` is."""
+def truncate_divide(draft: Draft, left: Number, right: Number) -> Number:
+    """Return the quotient, rounded towards zero; 0 where ``right`` is."""
     if left.low >= 0 and right.low >= 0:
-        return _divided(draft, left, right) if part == "quotient" else _left_over(draft, left, right)
+        return _divided(draft, left, right)
     left, right = draft.hold(left, "dividend"), draft.hold(right, "divisor")
-    top, below = _magnitude_bits(draft, left), _magnitude_bits(draft, right)
-    found = _divided(draft, top, below) if part == "quotient" else _left_over(draft, top, below)
-    turns = _differ(left, right) if part == "quotient" else _is_negative(left)
-    held = draft.hold(found, part)
-    return Number(i32, _chosen(turns, negative(held).expr, held.expr), *i32.bounds)
+    found = _divided(draft, _magnitude_bits(draft, left), _magnitude_bits(draft, right))
+    return _turned(_differ(left, right), draft.hold(found, "quotient"))
+
+
+def truncate_remainder(draft: Draft, left: Number, right: Number) -> Number:
+    """Return what the truncated quotient leaves, of the sign of ``left``; 0 where ``right`` is."""
+    if left.low >= 0 and right.low >= 0:
+        return _left_over(draft, left, right)
+    left, right = draft.hold(left, "dividend"), draft.hold(right, "divisor")
+    found = _left_over(draft, _magnitude_bits(draft, left), _magnitude_bits(draft, right))
+    return _turned(_is_negative(left), draft.hold(found, "remainder"))
+
+
+def _turned(test: Expr, number: Number) -> Number:
+    return Number(i32, _chosen(test, negative(number).expr, number.expr), *i32.bounds)

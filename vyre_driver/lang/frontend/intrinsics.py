@@ -28,7 +28,6 @@ __all__ = [
     "lane",
     "local",
     "popcount",
-    "rem",
     "rotl",
     "rotr",
     "rsqrt",
@@ -38,6 +37,8 @@ __all__ = [
     "static_range",
     "subgroup_size",
     "subgroup_sum",
+    "trunc_div",
+    "trunc_rem",
 ]
 
 Whole = Any
@@ -81,13 +82,20 @@ def rsqrt(x: float) -> Any:  # noqa: ANN401 -- a scalar of numpy
 
 
 def cdiv(a: int, b: int) -> int:
+    """Return the quotient of whole numbers, rounded up; 0 where ``b`` is 0."""
+    return -(-int(a) // int(b)) if b else 0
+
+
+def trunc_div(a: int, b: int) -> int:
     """Return the quotient of whole numbers, rounded towards zero, as C has it; 0 where ``b`` is 0."""
-    return int(abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1) if b else 0
+    a, b = int(a), int(b)
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1) if b else 0
 
 
-def rem(a: int, b: int) -> int:
-    """Return what ``cdiv`` leaves, of the sign of ``a``; 0 where ``b`` is 0."""
-    return a - cdiv(a, b) * b if b else 0
+def trunc_rem(a: int, b: int) -> int:
+    """Return what ``trunc_div`` leaves, of the sign of ``a``; 0 where ``b`` is 0."""
+    a, b = int(a), int(b)
+    return a - trunc_div(a, b) * b if b else 0
 
 
 def _bits(x: Any) -> tuple[int, int]:  # noqa: ANN401 -- a number

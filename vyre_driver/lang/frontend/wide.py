@@ -68,6 +68,20 @@ def floor_divide(draft: Draft, left: Number, right: Number) -> Number:
     return number_of(i64, Select(_is_off(draft, left, right)[0], below.expr, quotient.expr))
 
 
+def ceiling_divide(draft: Draft, left: Number, right: Number) -> Number:
+    """Return the quotient, rounded up; 0 where ``right`` is."""
+    left, right = draft.hold(left, "dividend"), draft.hold(right, "divisor")
+    quotient = draft.hold(of_two(BinOp.DIV, left, right), "quotient")
+    above = of_two(BinOp.ADD, quotient, literal(left.type, 1))
+    nothing = zero(left.type)
+    rest = draft.hold(of_two(BinOp.MOD, left, right), "rest")
+    is_below = Binary(BinOp.NE, rest.expr, nothing)
+    if left.type is i64:
+        agrees = Binary(BinOp.GE, of_two(BinOp.BIT_XOR, rest, right).expr, nothing)
+        is_below = Binary(BinOp.AND, is_below, agrees)
+    return number_of(left.type, Select(is_below, above.expr, quotient.expr))
+
+
 def remainder(draft: Draft, left: Number, right: Number) -> Number:
     """Return what the rounded quotient leaves, of the sign of ``right``; 0 where ``right`` is 0."""
     if left.type is u64:
@@ -133,6 +147,11 @@ def predicate(op: UnOp, number: Number) -> Number:
     return Number(bool_, Binary(BinOp.EQ if op is UnOp.IS_INF else BinOp.LT, size, literal(f64, float("inf")).expr))
 
 
-def truncated(left: Number, right: Number, part: str) -> Number:
-    """Return the quotient rounded towards zero, or the remainder that it leaves (``part``); both are 0 where ``right`` is."""
-    return of_two(BinOp.DIV if part == "quotient" else BinOp.MOD, left, right)
+def truncate_divide(_: Draft, left: Number, right: Number) -> Number:
+    """Return the quotient, rounded towards zero; 0 where ``right`` is."""
+    return of_two(BinOp.DIV, left, right)
+
+
+def truncate_remainder(_: Draft, left: Number, right: Number) -> Number:
+    """Return what the truncated quotient leaves, of the sign of ``left``; 0 where ``right`` is."""
+    return of_two(BinOp.MOD, left, right)

@@ -137,8 +137,10 @@ def _counted(compute: Callable[[int], int]) -> Callable[[Plain], Plain]:
     return lambda value: I32(compute(typed(value)))
 
 
-def _towards_zero(compute: Callable[[int, int], int]) -> Callable[[Plain, Plain], Plain]:
+def _divided(compute: Callable[[int, int], int]) -> Callable[[Plain, Plain], Plain]:
     def computed(left: Plain, right: Plain) -> Plain:
+        if is_constant(left) and is_constant(right):
+            return compute(left, right)
         left, right = alike(typed(left), right)
         return TO[f"{left.dtype.kind}{left.itemsize * 8}"](compute(int(left), int(right)))
 
@@ -248,8 +250,7 @@ TABLE: dict[object, Callable[..., Plain]] = {
     intrinsics.ctz: _counted(intrinsics.ctz),
     intrinsics.rotl: _rotated(intrinsics.rotl),
     intrinsics.rotr: _rotated(intrinsics.rotr),
-    intrinsics.cdiv: _towards_zero(intrinsics.cdiv),
-    intrinsics.rem: _towards_zero(intrinsics.rem),
+    **{one: _divided(one) for one in (intrinsics.cdiv, intrinsics.trunc_div, intrinsics.trunc_rem)},
     intrinsics.bitcast: intrinsics.bitcast,
     intrinsics.local: _local,
     **{one: _atomic(one) for one in _ATOMICS},

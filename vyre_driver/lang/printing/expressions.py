@@ -194,7 +194,7 @@ class Spelling:
         if left.type == _F32:
             return Spelled(f"{left.beside(right, 10)} / {right.beside(left, 11)}", 10, _F32)
         if left.type == _I32:
-            return _call("cdiv", _I32, left.text, right.untyped)
+            return _call("trunc_div", _I32, left.text, right.untyped)
         found = self._quotient(left, right)
         if self._is_positive(divisor):
             return found
@@ -284,7 +284,7 @@ def _composed(op: BinOp, left: Spelled, right: Spelled) -> Spelled:
     is_float = left.type == _F32
     match op:
         case BinOp.MOD if left.type == _I32:
-            return _call("rem", _I32, left.text, right.untyped)
+            return _call("trunc_rem", _I32, left.text, right.untyped)
         case BinOp.MOD:
             return Spelled(f"{left.beside(right, 10)} % {right.beside(left, 11)}", 10, _U32)
         case BinOp.ABS_DIFF if is_float:

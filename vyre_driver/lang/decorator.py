@@ -7,13 +7,14 @@ import textwrap
 import types
 from typing import TYPE_CHECKING, Any
 
-from vyre_driver.errors import KernelSyntaxError, KernelTypeError
+from vyre_driver.errors import KernelSourceError, KernelSyntaxError, KernelTypeError
 from vyre_driver.lang.kernel import Kernel
 from vyre_driver.lang.launch.fitting import Definition
 from vyre_driver.lang.launch.signatures import checked_over, parsed, with_ranks
 from vyre_driver.lang.launch.specializations import Specializations
 from vyre_driver.lang.source import texts
 from vyre_driver.lang.source.parameters import signature_of
+from vyre_driver.lang.tracebacks import shortens_tracebacks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -76,9 +77,13 @@ class KernelDecorator:
         options |= {"checks": checks, "debug": debug}
         local = sys._getframe(1).f_locals  # noqa: SLF001 -- names of string annotations
         if given is None:
-            return lambda found: _made(found, options, local)
-        return _made(given, options, local)
+            return shortens_tracebacks(lambda found: _made(found, options, local))
+        try:
+            return _made(given, options, local)
+        except KernelSourceError as error:
+            raise error.with_traceback(None) from error.__cause__
 
+    @shortens_tracebacks
     def from_source(self, text: str, names: Mapping[str, object] | None = None, name: str | None = None) -> Kernel:
         """Make a kernel of the text of a function.
 

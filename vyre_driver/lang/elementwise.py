@@ -28,6 +28,7 @@ from vyre_driver.lang.operands import (
     shown_steps,
 )
 from vyre_driver.lang.pickling import carried, reduced_function
+from vyre_driver.lang.tracebacks import shortens_tracebacks
 from vyre_driver.lang.types import ScalarType
 from vyre_driver.process.copies import refuse_copies
 from vyre_driver.runtime.describe import SignatureProperty
@@ -71,6 +72,7 @@ class Elementwise(Function[..., Any]):
         self._plans: dict[object, _Plan] = {}
         self._inferred: dict[object, tuple[FunctionTypes, Callable[[], str | None]]] = {}
 
+    @shortens_tracebacks
     def __call__(self, /, *given: Any, out: Any = None, where: Any = True, **named: Any) -> Any:  # noqa: ANN401 -- arrays and numbers
         """Call the function for each element; returns an array, or a tuple of them where the function does.
 
@@ -126,6 +128,7 @@ class Elementwise(Function[..., Any]):
         made._kernels = self._kernels
         return made
 
+    @shortens_tracebacks
     def program(self, **given: bool | float | ScalarType) -> Program:
         """Return the program for arrays of one shape: for values of constants, and types of variables, by name.
 

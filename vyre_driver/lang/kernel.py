@@ -17,6 +17,7 @@ from vyre_driver.lang.launch.choices import Choices, chosen_constants, chosen_ex
 from vyre_driver.lang.launch.launcher import Launcher
 from vyre_driver.lang.pickling import reduced_kernel
 from vyre_driver.lang.source.parameters import Specialization
+from vyre_driver.lang.tracebacks import TOLD_BY_THEMSELVES, shortens_tracebacks
 from vyre_driver.lang.types import ScalarType
 from vyre_driver.runtime.describe import SignatureProperty
 
@@ -97,15 +98,19 @@ class Kernel:
                         return last.run_again(given)
                     except (InvalidInput, InvalidPushConstant):
                         break  # nothing has run: below it is said in the words of this kernel
-        how = settings.choice(settings.INTERPRET, ("0", "1", "python"))
-        if how in {"1", "python"}:
-            return (self.interpret if how == "1" else self.python)(*given, **named)
-        launch, result = self._launcher.call(self._choices, given, named)
+        try:
+            how = settings.choice(settings.INTERPRET, ("0", "1", "python"))
+            if how in {"1", "python"}:
+                return (self.interpret if how == "1" else self.python)(*given, **named)
+            launch, result = self._launcher.call(self._choices, given, named)
+        except TOLD_BY_THEMSELVES as error:
+            raise error.with_traceback(None) from error.__cause__
         if launch.form is not None:
             others = [one for one in self._recent if one() not in {None, launch}]
             self._recent = (weakref.ref(launch), *others[: _MOST_RECENT - 1])
         return result
 
+    @shortens_tracebacks
     def bind(self, /, *given: Any, **named: Any) -> BoundKernel:  # noqa: ANN401 -- buffers and numbers
         """Bind resident buffers and numbers, and record the dispatch: ``run()``, ``submit()``, into ``driver.batch()``.
 
@@ -123,6 +128,7 @@ class Kernel:
         found: BoundKernel = self._launcher.bound(self._choices, given, named)
         return found
 
+    @shortens_tracebacks
     def tune(
         self,
         /,
@@ -162,6 +168,7 @@ class Kernel:
         how = {"budget": budget_of(seconds, budget), "replace": replace, "on_progress": on_progress}
         return tune_call(self._launcher, self._choices, given, named, tolerance=tolerance, **how)
 
+    @shortens_tracebacks
     def interpret(self, /, *given: Any, **named: Any) -> Any:  # noqa: ANN401 -- as a call
         """Run a call on the reference interpreter instead of a device, to find what is wrong with it; returns what a call does.
 
@@ -183,6 +190,7 @@ class Kernel:
 
         return run_on_reference(self._launcher, self._choices, given, named)
 
+    @shortens_tracebacks
     def python(self, /, *given: Any, **named: Any) -> Any:  # noqa: ANN401 -- as a call
         """Run a call as the Python function that it is, one invocation after the other; returns what a call does.
 
@@ -206,6 +214,7 @@ class Kernel:
         """Return this kernel on a driver, instead of that of its buffers or the default one."""
         return self._with(self._choices._replace(driver=driver))
 
+    @shortens_tracebacks
     def over(self, *extent: int) -> Kernel:
         """Return this kernel with how far its indices go: elements along each axis, slowest first as its parameters.
 
@@ -216,6 +225,7 @@ class Kernel:
         """
         return self._with(self._choices._replace(over=chosen_extent(self.definition, "over", extent), groups=None))
 
+    @shortens_tracebacks
     def groups(self, *count: int) -> Kernel:
         """Return this kernel with how many workgroups run along each axis, slowest first.
 
@@ -226,6 +236,7 @@ class Kernel:
         """
         return self._with(self._choices._replace(groups=chosen_extent(self.definition, "groups", count), over=None))
 
+    @shortens_tracebacks
     def with_(self, /, **given: bool | float | ScalarType) -> Kernel:
         """Return this kernel with values for its constants, and types for its type variables: ``with_(BLOCK=64, T=f32)``.
 
@@ -246,6 +257,7 @@ class Kernel:
         types_ = chosen_types(self.definition, self._choices.types, kinds)
         return chosen_constants(self.definition, self._choices.constants, values), types_
 
+    @shortens_tracebacks
     def program(self, /, **given: bool | float | ScalarType) -> Program:
         """Return the program of the kernel, for values of its constants and types for its type variables, by name.
 
@@ -260,6 +272,7 @@ class Kernel:
 
     __vyre_program__ = program
 
+    @shortens_tracebacks
     def spirv(self, /, **given: bool | float | ScalarType) -> SpirvModule:
         """Return the SPIR-V of the program for the device that was chosen by ``on``, else for any; arguments as of ``program``.
 
@@ -279,6 +292,7 @@ class Kernel:
         module = emitted(translated.program, self.definition.config(translated), self._choices.device)
         return SpirvModule.from_bytes(module.code, name=self.definition.name)
 
+    @shortens_tracebacks
     def disassemble(self, /, **given: bool | float | ScalarType) -> str:
         """Return the SPIR-V as text, by spirv-dis; arguments as of ``spirv``.
 
@@ -297,6 +311,7 @@ class Kernel:
 
         return disassemble(self.spirv(**given).code, self.definition.name)
 
+    @shortens_tracebacks
     def explain(self, /, **given: bool | float | ScalarType) -> Explanation:
         """Tell types, extents, the checks of bounds that remain, and the lines that read and write; arguments as of ``spirv``.
 
@@ -314,10 +329,12 @@ class Kernel:
         definition, translated = self.definition, self.translated(**given)
         return explained(definition, translated, definition.config(translated), self._choices.device)
 
+    @shortens_tracebacks
     def translated(self, /, **given: bool | float | ScalarType) -> TranslatedKernel:
         """Return what the kernel is translated to, arguments and errors as of ``program``."""
         return self.definition.programs.get(self.specialization(given))
 
+    @shortens_tracebacks
     def compiled_for(self, driver: Driver, **given: bool | float | ScalarType) -> CompiledKernel:
         """Return what calls run on a driver, with its trace and its code; arguments as of ``program``, errors of a call too."""
         return self._launcher.compiled(driver, self.translated(**given))

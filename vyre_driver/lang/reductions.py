@@ -20,6 +20,7 @@ from vyre_driver.lang.along_axis import (
 )
 from vyre_driver.lang.decorator import kernel
 from vyre_driver.lang.pickling import carried
+from vyre_driver.lang.tracebacks import shortens_tracebacks
 from vyre_driver.process.copies import refuse_copies
 
 if TYPE_CHECKING:
@@ -106,6 +107,7 @@ class Reduction:
         self._kernels: dict[object, Kernel] = {}
         self._types: dict[ScalarType, _Types] = {}
 
+    @shortens_tracebacks
     def __call__(self, x: Any, *, axis: int | None = None) -> Any:  # noqa: ANN401 -- an array, a buffer, or a number of numpy
         """Return the elements combined: all of them as a number, or those along an axis as an array.
 

@@ -20,6 +20,7 @@ from vyre_driver.lang.along_axis import (
 )
 from vyre_driver.lang.decorator import kernel
 from vyre_driver.lang.pickling import carried
+from vyre_driver.lang.tracebacks import shortens_tracebacks
 from vyre_driver.process.copies import refuse_copies
 
 if TYPE_CHECKING:
@@ -90,6 +91,7 @@ class Scan:
         self._kernels: dict[object, Kernel] = {}
         self._held: dict[ScalarType, ScalarType] = {}
 
+    @shortens_tracebacks
     def __call__(self, x: Any, *, axis: int = -1) -> Any:  # noqa: ANN401 -- an array or a buffer
         """Return an array like it, whose elements are combined with all before them along an axis, the last one without it.
 

@@ -25,7 +25,7 @@ from vyre_driver.lang.frontend.memory import local
 from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import Array, Constant, Host, Number, Tuple, kind_name
 from vyre_driver.lang.frontend.whole_functions import counted, divided, rotated
-from vyre_driver.lang.types import BY_DTYPE, COMPUTED, SCALARS, ScalarType, bool_, f32, f64, i32, i64, u32, u64
+from vyre_driver.lang.types import BY_DTYPE, COMPUTED, SCALARS, ScalarType, bool_, f32, f64, i32, i64, u64
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -106,13 +106,13 @@ def _translated(
     t = Translation(specialization, counted)
     try:
         return _filled(t, function, signature, specialization)
-    except RecursionError as error:
+    except RecursionError:
         frames = shown_frames(t.draft.place) if t.draft.place is not None else []
         raise KernelSyntaxError(
             f"{function.__name__!r} is nested too deep to be translated",
             fix="compute parts of long expressions in variables of their own, and nest fewer ifs and elifs",
             frames=frames,
-        ) from error
+        ) from None  # whose frames are all of the translation
 
 
 def _filled(

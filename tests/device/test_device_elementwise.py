@@ -256,11 +256,11 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "float64": (
         lambda: blend(np.zeros(3), some(3), 1),
-        "x of blend is float64, and In[f32] wants float32. Fix: convert: x.astype(numpy.float32).",
+        "x of blend is float64, and In[f32] wants float32. Fix: convert: numpy.asarray(x, numpy.float32).",
     ),
     "float64 for a variable": (
         lambda: mixed(np.zeros(3), 1),
-        "x of mixed is float64, and T is one of f32, i32, u32. Fix: convert: x.astype(numpy.float32).",
+        "x of mixed is float64, and T is one of f32, i32, u32. Fix: convert: numpy.asarray(x, numpy.float32).",
     ),
     "complex numbers for a lambda": (
         lambda: elementwise(lambda a: a + 1)(np.zeros(3, np.complex64)),
@@ -289,11 +289,11 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "an out of another type": (
         lambda: blend(some(3), 1, 1, out=np.zeros(3)),
-        "out of blend is float64, and Out[f32] wants float32. Fix: convert: out.astype(numpy.float32).",
+        "out of blend is float64, and Out[f32] wants float32. Fix: convert: numpy.asarray(out, numpy.float32).",
     ),
     "a condition of numbers": (
         lambda: blend(some(3), 1, 1, where=np.arange(3)),
-        "where of blend is int64, and In[bool] wants bool. Fix: convert: where.astype(numpy.bool).",
+        "where of blend is int64, and In[bool] wants bool. Fix: convert: numpy.asarray(where, bool).",
     ),
 }
 

@@ -133,17 +133,17 @@ REFUSED: dict[str, tuple[Callable[[Driver], Any], type[Exception], str]] = {
     "a type that is not among those of the variable": (
         lambda driver: doubled.on(driver)(np.zeros(3)),
         InvalidInput,
-        "x of doubled is float64, and T is one of f32, i32, u32. Fix: convert: x.astype(numpy.float32).",
+        "x of doubled is float64, and T is one of f32, i32, u32. Fix: convert: numpy.asarray(x, numpy.float32).",
     ),
     "two arrays of one variable": (
         lambda driver: doubled.on(driver)(np.zeros(3, np.float32), np.zeros(3, np.int32)),
         InvalidInput,
-        "x of doubled is float32 and y is int32, and both are T. Fix: convert: y.astype(numpy.float32).",
+        "x of doubled is float32 and y is int32, and both are T. Fix: convert: numpy.asarray(y, numpy.float32).",
     ),
     "an array of another type than was chosen": (
         lambda driver: doubled.on(driver).with_(T=i32)(np.zeros(3, np.float32)),
         InvalidInput,
-        "x of doubled is float32, and In[i32] wants int32. Fix: convert: x.astype(numpy.int32).",
+        "x of doubled is float32, and In[i32] wants int32. Fix: convert: numpy.asarray(x, numpy.int32).",
     ),
     "a float for whole numbers": (
         lambda driver: scaled.on(driver)(np.zeros(3, np.int32), 2.5),

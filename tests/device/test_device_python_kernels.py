@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from vyre_driver import Driver
-from vyre_driver.errors import DispatchFailed, InvalidInput
+from vyre_driver.errors import DispatchFailed, InvalidInput, KernelTypeError
 from vyre_driver.lang import Const, Group, In, In2, Index, InOut, Out, atomic_add, bool_, default_driver, f32, i32, kernel, u32
 from vyre_driver.lang.launch.default_driver import DEFAULT
 
@@ -227,7 +227,7 @@ def test_arrays_of_other_lengths_are_refused_by_index() -> None:
 def test_arrays_of_other_types_shapes_and_kinds_are_refused() -> None:
     x, y = numbers()
     assert refusal(lambda: saxpy(x.astype(np.float64), y, 1.0)) == (
-        "x of saxpy is float64, and In[f32] wants float32. Fix: convert: x.astype(numpy.float32)."
+        "x of saxpy is float64, and In[f32] wants float32. Fix: convert: numpy.asarray(x, numpy.float32)."
     )
     assert refusal(lambda: saxpy(x, np.zeros((100, 2), np.float32)[:, 0], 1.0)) == (
         "y of saxpy is a view with gaps, which cannot be written in place. Fix: pass a contiguous array."
@@ -362,3 +362,20 @@ def test_the_line_of_a_kernel_says_what_a_call_takes() -> None:
     assert repr(filled.over(3).with_(STEP=2)) == (
         "<vyre_driver.lang.Kernel filled(y: Out[i32], value: i32, flag: bool, *, STEP: Const[int] = 1), over (3,), STEP=2>"
     )
+
+
+def test_a_kernel_without_arrays_is_told_so(driver: Driver) -> None:
+    @kernel
+    def unseen(i: Index, a: f32) -> None:
+        assert a > 0 or i == 0
+
+    with pytest.raises(KernelTypeError) as found:
+        unseen.on(driver).over(4)(1.0)
+    assert str(found.value) == (
+        "'unseen' has no array: nothing of what it computes could be seen. Fix: give it one that it writes, as out: Out[f32]."
+    )
+
+
+def test_a_list_of_another_type_is_told_what_a_list_can_do(driver: Driver) -> None:
+    with pytest.raises(InvalidInput, match=r"Fix: convert: numpy\.asarray\(x, numpy\.float32\)\.$"):
+        axpy.on(driver)([1, 2], [1.0, 2.0], 2.0)

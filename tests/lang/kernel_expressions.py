@@ -130,7 +130,7 @@ class ExpressionMaker(WideMaker):
         if callees and self.chance(0.5) and scope.in_function is None:
             return self.call(self.random.choice(callees), scope, depth)
         if kind != "bool" and self.chance(0.4):
-            return f"{self.pick('min', 'max', 'np.minimum', 'np.maximum')}({one}, {other})"
+            return f"{self.pick('min', 'max', 'np.minimum', 'np.maximum', 'np.fmin', 'np.fmax')}({one}, {other})"
         if self.chance(0.2):
             return f"{self.pick('select', 'np.where')}({test}, {one}, {other})"
         if kind != "bool" and self.chance(0.4):

@@ -106,6 +106,7 @@ def test_a_function_that_waits_at_a_barrier_does_so_for_its_workgroup() -> None:
         "f32(a[i]) // 3 + f32(a[i]) % 3",
         "a[i] // 3 + a[i] % -5 + (a[i] << 33 - 2) + (a[i] >> i)",
         "np.where(a[i] > 3, 1, 0.1) * 3",
+        "np.minimum(a[i], -5) + np.maximum(a[i] * 0.5, i) + np.clip(a[i], -1, 50) + np.clip(a[i], 1.5, 2)",
         "min(a[i], 2.5) + max(i, a[i])",
         "f32(a[i] * 2147483647) + int(a[i] * 1e9)",
         "(a[i] == 0) + True * (a[i] > 2) + (1.5 + (i > 3))",

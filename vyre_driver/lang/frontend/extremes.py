@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from vyre_driver.checks import U32_MAX
 from vyre_driver.ir.arithmetic import Binary, LitU32
 from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.expressions import Cast
-from vyre_driver.ir.operators import BinOp
+from vyre_driver.ir.expressions import Cast, Select
+from vyre_driver.ir.operators import BinOp, UnOp
 from vyre_driver.lang.frontend import integers, wide
 from vyre_driver.lang.frontend.conversions import alike, bits_as_i32
 from vyre_driver.lang.frontend.values import Constant, Number, Tuple, is_literal, is_signed, literal
-from vyre_driver.lang.types import i32, u32
+from vyre_driver.lang.types import Kind, i32, u32
 
 if TYPE_CHECKING:
     import ast
@@ -64,7 +64,33 @@ def _extreme_of_two(t: Translation, op: BinOp, left: Number, right: Number) -> N
     return found
 
 
+def numpys(op: BinOp, fold: Callable[[Any, Any], Any]) -> Function:
+    """Return what numpy's lesser or greater of two becomes: NaN where one of them is."""
+    of_numbers = extreme(op, fold)
+
+    def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
+        left, right = given
+        if isinstance(left, Constant) and isinstance(right, Constant):
+            return left if _is_nan(left) else right if _is_nan(right) else of_numbers(t, given, node)
+        one, other = alike(t, left, right, node, fold.__name__)
+        if one.type.kind is not Kind.FLOAT:
+            return _extreme_of_two(t, op, one, other)
+        one, other = t.draft.hold(one, "one"), t.draft.hold(other, "other")
+        found = _extreme_of_two(t, op, one, other)
+        for value, number in ((right, other), (left, one)):
+            if not isinstance(value, Constant) or _is_nan(value):
+                found = Number(one.type, Select(wide.predicate(UnOp.IS_NAN, number).expr, number.expr, found.expr))
+        return found
+
+    return translated
+
+
+def _is_nan(constant: Constant) -> bool:
+    value = constant.value
+    return value != value  # noqa: PLR0124 -- NaN
+
+
 def clip(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
-    """Return a number that is kept between two others."""
+    """Return a number that is kept between two others, NaN where one of them is."""
     value, low, high = given
-    return extreme(BinOp.MIN, min)(t, [extreme(BinOp.MAX, max)(t, [value, low], node), high], node)
+    return numpys(BinOp.MIN, min)(t, [numpys(BinOp.MAX, max)(t, [value, low], node), high], node)

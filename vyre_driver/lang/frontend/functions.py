@@ -20,7 +20,7 @@ from vyre_driver.lang.frontend import integers, intrinsics, subgroups, wide
 from vyre_driver.lang.frontend.arithmetic import power
 from vyre_driver.lang.frontend.comparisons import choose, condition
 from vyre_driver.lang.frontend.conversions import bits_as, cast, truth, typed
-from vyre_driver.lang.frontend.extremes import clip, extreme
+from vyre_driver.lang.frontend.extremes import clip, extreme, numpys
 from vyre_driver.lang.frontend.memory import local
 from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import Array, Constant, Host, Number, Tuple, kind_name
@@ -111,9 +111,7 @@ def _rounded(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
 def _predicate(op: UnOp) -> Function:
     def translated(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
         number = t.draft.shallow(typed(t, given[0], node, f32))
-        if number.type is f64:
-            return wide.predicate(op, t.draft.hold(number, "tested"))
-        return Number(bool_, Unary(op, cast(t, number, f32, node).expr))
+        return wide.predicate(op, t.draft.hold(number, "tested") if number.type is f64 else cast(t, number, f32, node))
 
     return translated
 
@@ -245,8 +243,10 @@ TABLE: dict[object, _Entry] = {
     np.abs: (1, 1, _absolute),
     min: (1, _MANY, extreme(BinOp.MIN, min)),
     max: (1, _MANY, extreme(BinOp.MAX, max)),
-    np.minimum: (2, 2, extreme(BinOp.MIN, min)),
-    np.maximum: (2, 2, extreme(BinOp.MAX, max)),
+    np.fmin: (2, 2, extreme(BinOp.MIN, min)),
+    np.fmax: (2, 2, extreme(BinOp.MAX, max)),
+    np.minimum: (2, 2, numpys(BinOp.MIN, min)),
+    np.maximum: (2, 2, numpys(BinOp.MAX, max)),
     np.clip: (3, 3, clip),
     np.where: (3, 3, _selected),
     len: (1, 1, _length),

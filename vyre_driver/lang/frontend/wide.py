@@ -140,7 +140,9 @@ def as_index(number: Number) -> Number:
 
 
 def predicate(op: UnOp, number: Number) -> Number:
-    """Return whether an f64 is no number, infinite, or neither."""
+    """Return whether a float is no number, infinite, or neither."""
+    if number.type is not f64:
+        return Number(bool_, Unary(op, number.expr))
     if op is UnOp.IS_NAN:
         return Number(bool_, Binary(BinOp.NE, number.expr, number.expr))
     size = operation(UnOp.ABS, DataType.F64, number.expr)

@@ -97,6 +97,19 @@ def _extreme(of_two: Callable[[Plain, Plain], Plain]) -> Callable[..., Plain]:
     return computed
 
 
+def _numpys(of_two: Callable[[Plain, Plain], Plain]) -> Callable[[Plain, Plain], Plain]:
+    """Return the lesser or greater of two, NaN where one of them is."""
+
+    def computed(left: Plain, right: Plain) -> Plain:
+        if not (is_constant(left) and is_constant(right)):
+            left, right = alike(left, right)
+        if left != left:  # noqa: PLR0124 -- NaN
+            return left
+        return right if right != right else of_two(left, right)  # noqa: PLR0124 -- the same
+
+    return computed
+
+
 def _selected(condition: Plain, yes: Plain, no: Plain) -> Plain:
     if is_constant(condition):
         return yes if condition else no
@@ -232,9 +245,11 @@ TABLE: dict[object, Callable[..., Plain]] = {
     np.abs: magnitude,
     min: _extreme(least),
     max: _extreme(greatest),
-    np.minimum: least,
-    np.maximum: greatest,
-    np.clip: lambda value, low, high: least(greatest(value, low), high),
+    np.fmin: least,
+    np.fmax: greatest,
+    np.minimum: _numpys(least),
+    np.maximum: _numpys(greatest),
+    np.clip: lambda value, low, high: _numpys(least)(_numpys(greatest)(value, low), high),
     np.where: _selected,
     len: _length,
     range: _range,

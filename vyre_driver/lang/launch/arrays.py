@@ -10,7 +10,7 @@ from vyre_driver.binding.arguments import as_array
 from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.frontend.translation import MAX_EXTENT
-from vyre_driver.lang.types import SCALARS, ArrayType, ScalarType, bool_, f32, type_of
+from vyre_driver.lang.types import SCALARS, ArrayType, ScalarType, bool_, f32, type_of, u32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -83,14 +83,14 @@ def types_of(
         if scalar is None or (variable.__constraints__ and scalar not in variable.__constraints__):
             raise InvalidInput(
                 f"{one.name} of {kernel} is {given.dtype}, and {variable.__name__} is one of {_allowed(variable)}",
-                fix=f"convert: {one.name}.astype(numpy.{_first(variable).dtype})",
+                fix=_conversion(one.name, given, _first(variable)),
                 parameter=one.name,
             )
         known, other = found.setdefault(variable.__name__, (scalar, one.name))
         if known is not scalar:
             raise InvalidInput(
                 f"{other} of {kernel} is {known.dtype} and {one.name} is {scalar.dtype}, and both are {variable.__name__}",
-                fix=f"convert: {one.name}.astype(numpy.{known.dtype})",
+                fix=_conversion(one.name, given, known),
                 parameter=one.name,
             )
     for variable in signature.type_variables:
@@ -122,21 +122,23 @@ def check_types(
             if element is bool_ and isinstance(given, Buffer) and given.dtype != _WORD:
                 raise InvalidInput(
                     f"{one.name} of {kernel} is a buffer of bool, and a buffer holds them as uint32",
-                    fix=f"make the buffer of {one.name}.astype(numpy.uint32)",
+                    fix=_conversion(one.name, given, u32),
                     parameter=one.name,
                 )
             continue
         raise InvalidInput(
             f"{one.name} of {kernel} is {given.dtype}, and {one.type.access.value}[{element}] wants {element.dtype}",  # type: ignore[union-attr] # an array
-            fix=f"convert: {one.name}.astype({_module(element)}.{element.dtype.type.__name__.rstrip('_')})"
-            if isinstance(given, np.ndarray)
-            else f"make a buffer of {element.dtype}",
+            fix=_conversion(one.name, given, element),
             parameter=one.name,
         )
 
 
-def _module(element: ScalarType) -> str:
-    return element.dtype.type.__module__
+def _conversion(name: str, given: GivenArray, element: ScalarType) -> str:
+    """Return how to make elements of a type of what is given, which may be a list."""
+    if isinstance(given, Buffer):
+        return f"make a buffer of {element.dtype}"
+    kind = element.dtype.type
+    return f"convert: numpy.asarray({name}, {'bool' if element is bool_ else f'{kind.__module__}.{kind.__name__}'})"
 
 
 def check_shapes(kernel: str, ranks: dict[str, int], shapes: Mapping[str, tuple[int, ...]]) -> None:

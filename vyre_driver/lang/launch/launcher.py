@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.binding import _call_form
-from vyre_driver.errors import DispatchFailed, InvalidInput, LimitExceeded
+from vyre_driver.errors import DispatchFailed, InvalidInput, KernelTypeError, LimitExceeded
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.frontend.refusals import check_shared
 from vyre_driver.lang.launch.arguments import matched
@@ -208,6 +208,7 @@ class Launcher:
             kept = self._compiled.setdefault(weakref.ref(driver, self._compiled.pop), {})
             found = kept.get(id(translated))
             if found is None:
+                self._check_seen(translated)
                 check_shared(translated, driver.context.device.physical.limits.max_compute_shared_memory_size)
                 try:
                     compiled = driver.compile(translated.program, config=self.definition.config(translated))
@@ -215,6 +216,14 @@ class Launcher:
                     raise self._over_limit(translated, error) from error
                 found = kept[id(translated)] = translated, compiled
             return found[1]
+
+    def _check_seen(self, translated: TranslatedKernel) -> None:
+        """Check that a kernel has an array, or a buffer for what its checks find; raises KernelTypeError."""
+        if not self.definition.signature.arrays and not translated.faults:
+            raise KernelTypeError(
+                f"{self.definition.name!r} has no array: nothing of what it computes could be seen",
+                fix="give it one that it writes, as out: Out[f32]",
+            )
 
     def _over_limit(self, translated: TranslatedKernel, error: LimitExceeded) -> LimitExceeded:
         """Return the error of a program that a device does not take, with a fix that is one of kernels."""

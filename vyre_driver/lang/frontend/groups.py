@@ -61,4 +61,4 @@ def _shared(t: Translation, given: Sequence[Value], node: ast.Call) -> Value:
     if not isinstance(element, ScalarType):
         got = kind_name(given[0]) if given else "nothing"
         raise t.mistyped(node, f"shared memory has a type and a shape, and got {got}", "write g.shared(f32, 256)")
-    return shared(t, "shared", element, constant_shape(t, tuple(given[1:]), node, "shared memory"))
+    return shared(t, node, element, constant_shape(t, tuple(given[1:]), node, "shared memory"))

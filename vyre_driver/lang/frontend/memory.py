@@ -161,6 +161,9 @@ def stored(t: Translation, array: Array, value: Value, node: ast.AST) -> Number:
     element = array.element
     computed = element if element in COMPUTED else (i32 if element.is_whole else f32)
     if isinstance(value, Constant):
+        if element.is_whole and isinstance(value.value, float):
+            given = f"the float {value.value!r}"
+            raise t.mistyped(node, f"{array.name!r} holds {element}, and is given {given}", f"convert: {element}(...)")
         if element not in COMPUTED and element.is_whole:
             return cast(t, value, element, node)
         return constant_as(t, value, computed, node)
@@ -180,12 +183,27 @@ def _as_element(element: ScalarType, number: Number) -> Expr:
     return Cast(element.element, number.expr) if element.is_whole else to_memory(element, number.expr)
 
 
-def shared(t: Translation, name: str, element: ScalarType, counts: tuple[int, ...]) -> Array:
+def shared(t: Translation, node: ast.Call, element: ScalarType, counts: tuple[int, ...]) -> Array:
     """Return memory of this shape that a workgroup shares; it starts as zeros."""
+    name = _assigned_name(t, node) or "shared"
     buffer = t.draft.fresh(name)
     t.draft.buffers.append(BufferDecl.workgroup(buffer, math.prod(counts), element.element))
     shape = tuple(Constant(count) for count in counts)
     return Array(name, buffer, element, shape, is_parameter=False)
+
+
+def _assigned_name(t: Translation, call: ast.Call) -> str | None:
+    """Return the variable that what is called for is assigned to; None if it is used in another way."""
+    statement = t.draft.place.node if t.draft.place is not None else None
+    for target in statement.targets if isinstance(statement, ast.Assign) else ():
+        value = statement.value
+        pairs = (
+            zip(target.elts, value.elts, strict=False) if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) else ()
+        )
+        for one, given in (*pairs, (target, value)):
+            if given is call and isinstance(one, ast.Name):
+                return one.id
+    return None
 
 
 def local(t: Translation, given: Sequence[Value], node: ast.Call) -> Array:
@@ -195,7 +213,8 @@ def local(t: Translation, given: Sequence[Value], node: ast.Call) -> Array:
         got = kind_name(given[0]) if given else "nothing"
         raise t.mistyped(node, f"a local array has a type and a shape, and got {got}", "write local(f32, 8)")
     counts = constant_shape(t, tuple(given[1:]), node, "a local array")
-    declared = BufferDecl.local(t.draft.fresh("local"), math.prod(counts), element.element)
+    name = _assigned_name(t, node) or "local"
+    declared = BufferDecl.local(t.draft.fresh(name), math.prod(counts), element.element)
     sizes = [one.count * max(one.element.min_bytes, 4) for one in (*t.draft.buffers, declared) if one.is_local]
     if sum(sizes) > MAX_LOCAL_BYTES:
         raise t.mistyped(
@@ -206,7 +225,7 @@ def local(t: Translation, given: Sequence[Value], node: ast.Call) -> Array:
     t.draft.buffers.append(declared)
     if any(frame.loops for frame in t.frames):  # where it is reached again
         _clear(t, declared, element)
-    return Array(declared.name, declared.name, element, tuple(map(Constant, counts)), is_parameter=False, is_local=True)
+    return Array(name, declared.name, element, tuple(map(Constant, counts)), is_parameter=False, is_local=True)
 
 
 def _clear(t: Translation, declared: BufferDecl, element: ScalarType) -> None:

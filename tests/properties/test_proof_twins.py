@@ -232,3 +232,80 @@ def test_a_call_without_push_constants_has_no_words(push: object, words: tuple[i
 def test_a_place_outside_the_block_is_refused(members: tuple[tuple[str, int, str], ...], words: int, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         _call_form.PushPacker(members, words)
+
+
+@given(st.lists(ARRAYS, max_size=4).map(tuple), st.lists(ARRAYS | COUNTS, max_size=4).map(tuple), st.booleans())
+def test_a_call_by_position_is_taken_apart_as_by_its_twin(
+    known: tuple[Any, ...],
+    call: tuple[Any, ...],
+    is_same: bool,  # noqa: FBT001 -- drawn
+) -> None:
+    places = tuple(place for place, one in enumerate(known) if type(one) is np.ndarray)
+    numbers = tuple((f"n{place}", place) for place in range(len(known)) if place not in places)
+    forms = tuple((known[place].dtype, known[place].shape) for place in places)
+    made = forms, np.ndarray, places, numbers, {"fixed": 3}, len(known)
+    given_now = known if is_same else call
+    found, twin = _call_form.PositionalForm(*made).taken(given_now), proof_twin.taken(made, given_now)
+    assert (found is None) == (twin is None)
+    assert not is_same or found is not None
+    if found is not None and twin is not None:
+        assert [*map(id, found[0])] == [*map(id, twin[0])]
+        assert {name: id(one) for name, one in found[1].items()} == {name: id(one) for name, one in twin[1].items()}
+
+
+def test_a_form_whose_places_are_not_those_of_its_arguments_is_refused() -> None:
+    like = (np.dtype(np.float32), (4,))
+    for places, numbers, count in (((2,), (("a", 0),), 2), ((-1,), (("a", 0),), 2), ((0,), (), 2), ((0, 1), (), 2)):
+        with pytest.raises(ValueError, match="of"):
+            _call_form.PositionalForm((like,), np.ndarray, places, numbers, {}, count)
+
+
+def test_what_is_watched_is_untouched_until_one_thing_is_another_object() -> None:
+    value, names = object(), {"one": 1.0}
+    outer = value
+
+    def watched(a: int = 1, *, b: int = 2) -> Any:  # noqa: ANN401 -- the cell's
+        return outer, a, b
+
+    def other(c: int) -> int:
+        return c
+
+    (cell,) = watched.__closure__ or ()
+    kept = watched, watched.__code__, watched.__defaults__, watched.__kwdefaults__
+    other_kept = other, other.__code__, other.__defaults__, other.__kwdefaults__
+    watch = _call_form.Watch(((names, "one", names["one"]),), ((names, "two"),), ((cell, value),), (kept, other_kept))
+    assert watch.is_untouched()
+    names["two"] = 2.0
+    assert not watch.is_untouched()
+    del names["two"]
+    cell.cell_contents = object()
+    assert not watch.is_untouched()
+    cell.cell_contents = value
+    assert watch.is_untouched()
+    watched.__defaults__ = (3,)
+    assert not watch.is_untouched()
+    watched.__defaults__ = kept[2]
+    other.__kwdefaults__ = {}
+    assert not watch.is_untouched()
+    other.__kwdefaults__ = None
+    assert watch.is_untouched()
+    watched.__code__ = watched.__code__.replace()
+    assert not watch.is_untouched()
+    watched.__code__ = kept[1]
+    del names["one"]
+    assert not watch.is_untouched()
+    del cell.cell_contents
+    names["one"] = 1.0
+    assert not watch.is_untouched()
+
+
+def test_only_dictionaries_variables_and_functions_are_watched() -> None:
+    wrong: list[Any] = [
+        (((MappingProxyType({}), "a", 1),), (), (), ()),
+        ((), ((None, "a"),), (), ()),
+        ((), (), ((1, 1),), ()),
+        ((), (), (), ((len, None, None, None),)),
+    ]
+    for made in wrong:
+        with pytest.raises(TypeError, match="of type"):
+            _call_form.Watch(*made)

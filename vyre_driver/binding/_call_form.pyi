@@ -1,4 +1,5 @@
 from collections.abc import Callable, Mapping, Sequence
+from types import CellType, CodeType, FunctionType
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
@@ -25,6 +26,28 @@ def plain_workgroups(given: object) -> tuple[int, int, int] | None: ...
 def as_contiguous(
     arrays: tuple[object, ...], positions: tuple[int | None, ...], copied: Callable[[Any], NDArray[Any]]
 ) -> list[NDArray[Any] | None]: ...
+
+class PositionalForm:
+    def __init__(
+        self,
+        forms: tuple[tuple[object, Sequence[int]], ...],
+        array_type: type,
+        places: tuple[int, ...],
+        numbers: tuple[tuple[str, int], ...],
+        fixed: dict[str, int],
+        count: int,
+    ) -> None: ...
+    def taken(self, given: tuple[object, ...]) -> tuple[tuple[Any, ...], dict[str, Any]] | None: ...
+
+class Watch:
+    def __init__(
+        self,
+        names: tuple[tuple[dict[str, object], str, object], ...],
+        absent: tuple[tuple[dict[str, object], str], ...],
+        cells: tuple[tuple[CellType, object], ...],
+        functions: tuple[tuple[FunctionType, CodeType, object, object], ...],
+    ) -> None: ...
+    def is_untouched(self) -> bool: ...
 
 class PushPacker:
     def __init__(self, members: tuple[tuple[str, int, str], ...], word_count: int, are_shared: bool = False) -> None: ...

@@ -5,6 +5,8 @@ What is out of the ordinary is left to the plain code, which proves it from the 
 Nothing here imports the rest of the package. Plain twins stand in tests/support/proof_twin.py.
 """
 
+from types import CellType, FunctionType
+
 from cpython.buffer cimport PyBuffer_Release
 from cpython.dict cimport PyDict_GetItemWithError
 from cpython.exc cimport PyErr_Clear
@@ -18,6 +20,14 @@ from libc.string cimport memcpy, memset
 
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object number, int* overflow) except? -1
+
+    PyObject* PyCell_GET(object cell)
+
+    PyObject* PyFunction_GetCode(object function) except NULL
+
+    PyObject* PyFunction_GetDefaults(object function)
+
+    PyObject* PyFunction_GetKwDefaults(object function)
 
     int get_buffer "PyObject_GetBuffer"(object exporter, Py_buffer* view, int flags)
     const int PyBUF_WRITABLE
@@ -151,6 +161,123 @@ def matches(
         return form[2] is None
     held = plain_counts(out_shapes)
     return held is not False and held == form[2]
+
+
+cdef class PositionalForm:
+    """The form of calls by position: at ``places`` there are arrays of ``forms``, each (dtype, shape), at others numbers.
+
+    ``numbers`` are (name, place); ``fixed`` are numbers by name that every call has; ``count`` is how many arguments there are.
+    """
+
+    cdef tuple _forms
+    cdef tuple _places
+    cdef tuple _numbers
+    cdef dict _fixed
+    cdef type _array_type
+    cdef Py_ssize_t _count
+
+    def __cinit__(
+        self,
+        tuple forms not None,
+        type array_type not None,
+        tuple places not None,
+        tuple numbers not None,
+        dict fixed not None,
+        Py_ssize_t count,
+    ):
+        cdef object place
+        if len(forms) != len(places) or len(places) + len(numbers) != count:
+            raise ValueError(f"{len(places)} places of {len(forms)} arrays and {len(numbers)} numbers of {count} arguments")
+        for place in (*places, *(one for _, one in numbers)):
+            if not 0 <= <Py_ssize_t> place < count:
+                raise ValueError(f"place {place} of {count} arguments")
+        self._forms = tuple([(dtype, tuple(shape)) for dtype, shape in forms])
+        self._array_type = array_type
+        self._places = places
+        self._numbers = tuple([(str(name), place) for name, place in numbers])
+        self._fixed = fixed
+        self._count = count
+
+    def taken(self, tuple given not None) -> tuple | None:
+        """Return the arrays of a call and its numbers by name, None where it has another form."""
+        cdef object array, one
+        cdef tuple arrays
+        cdef dict numbers
+        cdef Py_ssize_t i
+        if len(given) != self._count:
+            return None
+        arrays = PyTuple_New(len(self._places))
+        for i in range(len(self._places)):
+            array = given[<Py_ssize_t> self._places[i]]
+            Py_INCREF(array)
+            PyTuple_SET_ITEM(arrays, i, array)
+        for i in range(len(arrays)):
+            if not is_like(arrays[i], <tuple> self._forms[i], self._array_type):
+                return None
+        numbers = self._fixed.copy()
+        for one in self._numbers:
+            numbers[(<tuple> one)[0]] = given[<Py_ssize_t> (<tuple> one)[1]]
+        return arrays, numbers
+
+
+cdef class Watch:
+    """Names and functions: whether each still is the very object that it was.
+
+    ``names`` are (dictionary, name, value), ``absent`` (dictionary, name) of names that stood for nothing, ``cells`` (variable
+    of an enclosing function, value), ``functions`` (function, code, defaults, defaults by keyword).
+    """
+
+    cdef tuple _names
+    cdef tuple _absent
+    cdef tuple _cells
+    cdef tuple _functions
+
+    def __cinit__(self, tuple names not None, tuple absent not None, tuple cells not None, tuple functions not None):
+        for names_of, _, _ in names:
+            if type(names_of) is not dict:
+                raise TypeError(f"names of type {type(names_of).__name__}")
+        for names_of, _ in absent:
+            if type(names_of) is not dict:
+                raise TypeError(f"names of type {type(names_of).__name__}")
+        for cell, _ in cells:
+            if type(cell) is not CellType:
+                raise TypeError(f"a variable of type {type(cell).__name__}")
+        for function, _, _, _ in functions:
+            if type(function) is not FunctionType:
+                raise TypeError(f"a function of type {type(function).__name__}")
+        self._names, self._absent, self._cells, self._functions = names, absent, cells, functions
+
+    def is_untouched(self) -> bool:
+        """Whether all of it is."""
+        cdef object one
+        for one in self._names:
+            if PyDict_GetItemWithError(<object> (<tuple> one)[0], (<tuple> one)[1]) != <PyObject*> (<tuple> one)[2]:
+                return False
+        for one in self._absent:
+            if PyDict_GetItemWithError(<object> (<tuple> one)[0], (<tuple> one)[1]) != NULL:
+                return False
+        for one in self._cells:
+            if PyCell_GET((<tuple> one)[0]) != <PyObject*> (<tuple> one)[1]:
+                return False
+        for one in self._functions:
+            if not is_untouched(<tuple> one):
+                return False
+        return True
+
+
+cdef bint is_untouched(tuple kept) except -1:
+    """Whether a function has the code and the defaults that it had."""
+    cdef object function = kept[0]
+    return (
+        PyFunction_GetCode(function) == <PyObject*> kept[1]
+        and is_object(PyFunction_GetDefaults(function), kept[2])
+        and is_object(PyFunction_GetKwDefaults(function), kept[3])
+    )
+
+
+cdef inline bint is_object(PyObject* now, object before) noexcept:
+    """Whether it is this object; of None also where there is none."""
+    return now == <PyObject*> before or (now == NULL and before is None)
 
 
 def plain_workgroups(object given) -> tuple[int, int, int] | None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import functools
 import inspect
-import weakref
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver import settings
-from vyre_driver.binding import _call_form
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput, InvalidPushConstant
+from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.launch.arguments import constants_of
 from vyre_driver.lang.launch.choices import Choices, chosen_constants, chosen_extent, chosen_types
 from vyre_driver.lang.launch.launcher import Launcher
+from vyre_driver.lang.launch.recent import RecentLaunches
 from vyre_driver.lang.pickling import reduced_kernel
 from vyre_driver.lang.source.parameters import Specialization
 from vyre_driver.lang.tracebacks import TOLD_BY_THEMSELVES, shortens_tracebacks
@@ -32,13 +32,11 @@ if TYPE_CHECKING:
     from vyre_driver.lang.explain.explanation import Explanation
     from vyre_driver.lang.frontend.translate import TranslatedKernel
     from vyre_driver.lang.launch.fitting import Definition
-    from vyre_driver.lang.launch.launch import Launch
     from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.kernel import Kernel as CompiledKernel
     from vyre_driver.spirv.module import SpirvModule
 
 _MOST_CHOICES = 64
-_MOST_RECENT = 4
 _BY_POSITION, _BY_NAME = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
 
 
@@ -67,7 +65,7 @@ class Kernel:
         self._choices = Choices() if choices is None else choices
         self._launcher = Launcher(definition) if launcher is None else launcher
         self._chosen: dict[object, Kernel] = {}
-        self._recent: tuple[weakref.ref[Launch], ...] = ()  # a driver's launches go with it
+        self._recent = RecentLaunches()
 
     def __call__(self, /, *given: Any, **named: Any) -> Any:  # noqa: ANN401 -- arrays, numbers, and what comes back
         """Run the kernel; what is given for ``Out`` and ``InOut`` is written in place and returned.
@@ -85,19 +83,13 @@ class Kernel:
         VyreError
             What the driver raises, its compiler and its kernels.
         """
-        if not named:
-            for reference in self._recent:
-                last = reference()
-                if last is None or len(given) != last.places.count:
-                    continue
-                arrays = last.places.arrays(given)
-                if _call_form.matches(last.form, arrays, None, None, last.kind) and last.is_current(
-                    arrays, self._choices.driver
-                ):
-                    try:
-                        return last.run_again(given)
-                    except (InvalidInput, InvalidPushConstant):
-                        break  # nothing has run: below it is said in the words of this kernel
+        known = None if named else self._recent.find(given, self._choices.driver)
+        if known is not None:
+            try:
+                launch, arrays, numbers = known
+                return launch.run_again(given, arrays, numbers)
+            except (InvalidInput, InvalidPushConstant):
+                pass  # nothing has run: below it is said in the words of this kernel
         try:
             how = settings.choice(settings.INTERPRET, ("0", "1", "python"))
             if how in {"1", "python"}:
@@ -105,9 +97,7 @@ class Kernel:
             launch, result = self._launcher.call(self._choices, given, named)
         except TOLD_BY_THEMSELVES as error:
             raise error.with_traceback(None) from error.__cause__
-        if launch.form is not None:
-            others = [one for one in self._recent if one() not in {None, launch}]
-            self._recent = (weakref.ref(launch), *others[: _MOST_RECENT - 1])
+        self._recent.add(launch)
         return result
 
     @shortens_tracebacks
@@ -125,7 +115,15 @@ class Kernel:
         VyreError
             What the driver raises.
         """
-        found: BoundKernel = self._launcher.bound(self._choices, given, named)
+        known = None if named else self._recent.find(given, self._choices.driver)
+        if known is not None and known[0].kind is Buffer and not known[0].left_out:
+            try:
+                launch, arrays, numbers = known
+                return launch.bind_again(arrays, numbers)
+            except (InvalidInput, InvalidPushConstant):
+                pass  # nothing was recorded: below it is said in the words of this kernel
+        launch, found = self._launcher.bound(self._choices, given, named)
+        self._recent.add(launch)
         return found
 
     @shortens_tracebacks

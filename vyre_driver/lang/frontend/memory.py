@@ -195,14 +195,14 @@ def shared(t: Translation, node: ast.Call, element: ScalarType, counts: tuple[in
 def _assigned_name(t: Translation, call: ast.Call) -> str | None:
     """Return the variable that what is called for is assigned to; None if it is used in another way."""
     statement = t.draft.place.node if t.draft.place is not None else None
-    for target in statement.targets if isinstance(statement, ast.Assign) else ():
+    if isinstance(statement, ast.Assign):
         value = statement.value
-        pairs = (
-            zip(target.elts, value.elts, strict=False) if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) else ()
-        )
-        for one, given in (*pairs, (target, value)):
-            if given is call and isinstance(one, ast.Name):
-                return one.id
+        for target in statement.targets:
+            are_tuples = isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple)
+            pairs = zip(target.elts, value.elts, strict=False) if are_tuples else ((target, value),)  # type: ignore[attr-defined] # tuples
+            for one, given in pairs:
+                if given is call and isinstance(one, ast.Name):
+                    return one.id
     return None
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vyre_driver.binding._call_form import PositionalForm
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.frontend.checking import FAULT_WORDS
 from vyre_driver.lang.launch.default_driver import DEFAULT
@@ -18,35 +19,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from vyre_driver.binding._call_form import Watch
     from vyre_driver.driver import Driver
     from vyre_driver.kompute.device import KomputeDevice
     from vyre_driver.lang.launch.arrays import GivenArray
     from vyre_driver.lang.source.parameters import KernelSignature, Parameter
+    from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.kernel import Kernel as CompiledKernel
 
     Items = Callable[[Sequence[Any]], tuple[Any, ...]]
-
-
-class ArgumentPlaces:
-    """Where arrays, those that are read, those that are written, and numbers stand among a call's arguments by position."""
-
-    __slots__ = ("arrays", "count", "inputs", "names", "numbers", "outputs")
-
-    def __init__(self, parameters: Sequence[Parameter]) -> None:
-        """Look at the parameters that a call gives something for."""
-        arrays = [(place, one.type) for place, one in enumerate(parameters) if isinstance(one.type, ArrayType)]
-        places = {place for place, _ in arrays}
-        self.arrays = _items([place for place, _ in arrays])
-        self.inputs = _items([place for place, kind in arrays if kind.access is not Access.OUT])
-        self.outputs = _items([place for place, kind in arrays if kind.access.writes])
-        self.numbers = _items([place for place in range(len(parameters)) if place not in places])
-        self.names = tuple(one.name for one in parameters if not isinstance(one.type, ArrayType))
-        self.count = len(parameters)
-
-    def result(self, given: Sequence[Any]) -> Any:  # noqa: ANN401 -- nothing, an array, or a tuple of them
-        """Return what a call returns that was given all its arrays: those that it writes."""
-        outputs = self.outputs(given)
-        return outputs[0] if len(outputs) == 1 else outputs or None
 
 
 def _items(places: Sequence[int]) -> Items:
@@ -57,54 +38,72 @@ def _items(places: Sequence[int]) -> Items:
     return itemgetter(*places)
 
 
-_NO_PLACES = ArgumentPlaces(())
-
-
 @dataclass(eq=False)
 class Launch:
     """What calls of one form have in common.
 
-    ``compiled`` is None where they go over nothing. ``changed`` tells what of the captured values has changed. ``fixed`` are
+    ``compiled`` is None where they go over nothing. ``changed`` tells what of the captured values has changed, and ``watch``
+    sooner that none has. ``fixed`` are
     the numbers that the program is given beside those of the call, ``left_out`` has the shapes of the outputs without an array,
     ``elements`` the types of all arrays, ``stand_ins`` what is bound in the place of those without elements.
 
-    ``form`` is that of the arrays, for ``_call_form.matches``, which are all of type ``kind`` and stand at ``places``; None
-    where each call has to be looked at. ``check`` checks what a program that checks itself has found, by the words that it left
-    in a buffer behind the others; None of one that does not.
+    ``form`` is that of calls by position whose arrays are all of type ``kind``, None where each call has to be looked at;
+    ``inputs`` and ``outputs`` take those that are read and those that are written of such a call's arguments. ``check`` checks
+    what a program that checks itself has found, by the words that it left in a buffer behind the others; None of one that
+    does not.
     """
 
     compiled: CompiledKernel | None
     device: KomputeDevice
     changed: Callable[[], str | None]
-    grid: dict[str, Any]
+    grid: tuple[int, int, int] | None
     fixed: dict[str, int]
     left_out: dict[str, tuple[int, ...]]
     elements: dict[str, ScalarType]
     stand_ins: dict[str, GivenArray]
-    form: Any = None
+    watch: Watch | None = None
+    form: PositionalForm | None = None
     kind: type = np.ndarray
-    places: ArgumentPlaces = _NO_PLACES
+    inputs: Items = tuple
+    outputs: Items = tuple
     check: Callable[[NDArray[Any]], None] | None = None
+
+    def take_plain(self, parameters: Sequence[Parameter], arrays: Sequence[GivenArray], kind: type) -> None:
+        """Let calls by position that give something for these parameters, arrays like these, be handed over as they are."""
+        held = [(place, one.type) for place, one in enumerate(parameters) if isinstance(one.type, ArrayType)]
+        places = tuple(place for place, _ in held)
+        numbers = tuple((one.name, place) for place, one in enumerate(parameters) if place not in places)
+        forms = tuple((one.dtype, one.shape) for one in arrays if one is not None)
+        self.kind = kind
+        self.inputs = _items([place for place, kind in held if kind.access is not Access.OUT])
+        self.outputs = _items([place for place, kind in held if kind.access.writes])
+        self.form = PositionalForm(forms, kind, places, numbers, self.fixed, len(parameters))
 
     def is_current(self, arrays: tuple[Any, ...], driver: Driver | None) -> bool:
         """Whether arrays of the form belong to its device, which is open, and nothing that was captured has changed."""
         host = DEFAULT.device if driver is None else driver.context.device
         device = arrays[0].device if self.kind is Buffer else host
-        return device is self.device and not device.in_use.closed and self.changed() is None
+        if device is not self.device or device.in_use.closed:
+            return False
+        return (self.watch is not None and self.watch.is_untouched()) or self.changed() is None
 
-    def run_again(self, given: Sequence[Any]) -> Any:  # noqa: ANN401 -- nothing, an array, or a tuple of them
-        """Run the program for a call of the form; returns what the call does."""
-        places, run = self.places, self.compiled
+    def run_again(self, given: Sequence[Any], arrays: tuple[Any, ...], numbers: dict[str, Any]) -> Any:  # noqa: ANN401 -- nothing, an array, or a tuple of them
+        """Run the program for a call of the form, with its arrays and its numbers; returns what the call does."""
+        run = self.compiled
         assert run is not None  # noqa: S101 -- what goes over nothing has no form
-        numbers = dict(zip(places.names, places.numbers(given), strict=True))
-        numbers.update(self.fixed)
         if self.left_out:
-            return run(*places.inputs(given), push_constants=numbers, out_shapes=self.left_out, **self.grid)
+            return run(*self.inputs(given), push_constants=numbers, out_shapes=self.left_out, workgroups=self.grid)
+        outputs = self.outputs(given)
         if self.kind is Buffer:
-            run(*places.arrays(given), push_constants=numbers, **self.grid)
+            run(*arrays, push_constants=numbers, workgroups=self.grid)
         else:
-            run(*places.inputs(given), push_constants=numbers, out=places.outputs(given) or None, **self.grid)
-        return places.result(given)
+            run(*self.inputs(given), push_constants=numbers, out=outputs or None, workgroups=self.grid)
+        return outputs[0] if len(outputs) == 1 else outputs or None
+
+    def bind_again(self, arrays: tuple[Any, ...], numbers: dict[str, Any]) -> BoundKernel:
+        """Bind the program to the buffers and numbers of a call of the form."""
+        assert self.compiled is not None  # noqa: S101 -- what goes over nothing has no form
+        return self.compiled.bind(*arrays, push_constants=numbers, workgroups=self.grid)
 
     def run(
         self,
@@ -118,7 +117,7 @@ class Launch:
         if self.compiled is None:
             return [self._zeros(name, given) for name in outputs]
         arrays = {**given, **self.stand_ins}
-        options = {"push_constants": {**self.fixed, **numbers}, **self.grid, **options}
+        options = {"push_constants": {**self.fixed, **numbers}, "workgroups": self.grid, **options}
         if all(isinstance(one, Buffer) for one in arrays.values()):
             self._run_resident(self.compiled, list(arrays.values()), options)
             return [self._zeros(name, given) if name in self.stand_ins else arrays[name] for name in outputs]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.binding import _call_form
 from vyre_driver.errors import DispatchFailed, InvalidInput, KernelTypeError, LimitExceeded
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.frontend.refusals import check_shared
@@ -15,7 +14,7 @@ from vyre_driver.lang.launch.arguments import matched
 from vyre_driver.lang.launch.arrays import read_array, types_of
 from vyre_driver.lang.launch.default_driver import DEFAULT
 from vyre_driver.lang.launch.fitting import fitted, scalar_of
-from vyre_driver.lang.launch.launch import ArgumentPlaces, Launch
+from vyre_driver.lang.launch.launch import Launch
 from vyre_driver.lang.launch.scalars import checked
 from vyre_driver.lang.types import ScalarType, bool_
 
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.launch.choices import Choices
     from vyre_driver.lang.launch.fitting import Arrays, Definition, FittedCall
     from vyre_driver.lang.source.parameters import KernelSignature
+    from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.kernel import Kernel as CompiledKernel
 
 _MOST_LAUNCHES = 256  # of one kernel on one driver
@@ -66,8 +66,11 @@ class Launcher:
         results = [result if by_name[each] is None else by_name[each] for each, result in zip(written, found, strict=True)]
         return None if not results else results[0] if len(results) == 1 else tuple(results)
 
-    def bound(self, choices: Choices, given: tuple[object, ...], named: dict[str, object]) -> Any:  # noqa: ANN401 -- a BoundKernel
-        """Bind a kernel to buffers and numbers; raises InvalidInput as ``call``, or where something is no buffer."""
+    def bound(self, choices: Choices, given: tuple[object, ...], named: dict[str, object]) -> tuple[Launch, BoundKernel]:
+        """Bind a kernel to buffers and numbers; raises InvalidInput as ``call``, or where something is no buffer.
+
+        Returns the launch of its form, too.
+        """
         name, signature = self.definition.name, self.definition.signature
         if self.definition.checks:
             raise InvalidInput(
@@ -90,7 +93,7 @@ class Launcher:
         if launch.compiled is None:
             raise InvalidInput(f"{name} is bound to go over nothing", fix="bind buffers that have elements")
         buffers: list[Any] = [launch.stand_ins.get(each.name, arrays[each.name]) for each in signature.arrays]
-        return launch.compiled.bind(*buffers, push_constants={**launch.fixed, **numbers}, **launch.grid)
+        return launch, launch.compiled.bind(*buffers, push_constants={**launch.fixed, **numbers}, workgroups=launch.grid)
 
     def matched(
         self, choices: Choices, given: tuple[object, ...], named: dict[str, object]
@@ -170,11 +173,12 @@ class Launcher:
             None if found.grid is None else self.compiled(driver, found.translated),
             driver.context.device,
             found.translated.captured.changed,
-            {"workgroups": found.grid},
+            found.grid,
             found.fixed,
             found.left_out,
             found.elements,
             {each: _stand_in(driver, found.elements[each], arrays) for each in found.empty},
+            found.translated.captured.watch(),
         )
         if found.translated.faults:
             from vyre_driver.lang.interpret.faults import Faults  # late: few kernels check themselves
@@ -249,9 +253,7 @@ def _make_plain(launch: Launch, signature: KernelSignature, arrays: Arrays) -> N
     left_out = {one.name for one in signature.arrays if arrays[one.name] is None}
     if left_out and left_out != {one.name for one in signature.arrays if one.type.access.writes}:  # type: ignore[union-attr] # arrays
         return
-    given = tuple([array for array in arrays.values() if array is not None])
-    kinds = {type(array) for array in given}
+    kinds = {type(array) for array in arrays.values() if array is not None}
     if kinds in ({np.ndarray}, {Buffer}):
-        launch.kind = kinds.pop()
-        launch.form = _call_form.call_form(given, None, None, launch.kind)
-        launch.places = ArgumentPlaces([one for one in signature.parameters if one.name not in left_out])
+        given = [one for one in signature.parameters if one.name not in left_out]
+        launch.take_plain(given, list(arrays.values()), kinds.pop())

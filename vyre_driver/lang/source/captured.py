@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from vyre_driver.binding._call_form import Watch
+
 if TYPE_CHECKING:
     import types
     from collections.abc import Mapping
@@ -124,6 +126,18 @@ class Captured:
             if one.has_changed():
                 return one.function.__name__
         return None
+
+    def watch(self) -> Watch | None:
+        """Return what tells quickly that nothing has changed, None if attributes of classes were looked at.
+
+        What it does not tell, ``changed`` does: an equal value in the place of another is no change.
+        """
+        names = [one for one in self._names.values() if one.value is not _ABSENT]
+        absent = [(one.names, one.name) for one in self._names.values() if one.value is _ABSENT]
+        if self._attributes or any(type(one.names) is not dict for one in self._names.values()):
+            return None
+        cells = tuple((one.cell, one.value) for one in self._cells.values())
+        return Watch(tuple(map(tuple, names)), tuple(absent), cells, tuple(map(tuple, self._functions.values())))  # type: ignore[arg-type] # dictionaries, as was looked
 
     def values(self) -> dict[str, object]:
         """Return what was captured, by name."""

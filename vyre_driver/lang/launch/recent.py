@@ -1,0 +1,40 @@
+"""The launches that a kernel's last calls had, by which calls by position of the same form go without being looked at anew."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vyre_driver.driver import Driver
+    from vyre_driver.lang.launch.launch import Launch
+
+    Known = tuple[Launch, tuple[Any, ...], dict[str, Any]]
+
+_MOST_RECENT = 4
+
+
+class RecentLaunches:
+    """A few launches, the latest first; a driver's go with it."""
+
+    __slots__ = ("_launches",)
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._launches: tuple[weakref.ref[Launch], ...] = ()
+
+    def find(self, given: tuple[Any, ...], driver: Driver | None) -> Known | None:
+        """Return the launch of a call by position, its arrays, and its numbers by name; None if none is known."""
+        for reference in self._launches:
+            launch = reference()
+            if launch is not None and launch.form is not None:
+                taken = launch.form.taken(given)
+                if taken is not None and launch.is_current(taken[0], driver):
+                    return launch, *taken
+        return None
+
+    def add(self, launch: Launch) -> None:
+        """Know calls of a form from now on, if it has one."""
+        if launch.form is not None:
+            others = [one for one in self._launches if one() not in {None, launch}]
+            self._launches = (weakref.ref(launch), *others[: _MOST_RECENT - 1])

@@ -5,11 +5,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
 from vyre_driver.errors import InvalidInput, KernelAssertionError, KernelFault, LimitExceeded
+from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang import Group, In, Index, InOut, Out, bool_, f32, i32, kernel
+
+if TYPE_CHECKING:
+    from vyre_driver import Driver
 
 pytestmark = pytest.mark.device
 
@@ -133,3 +139,13 @@ def test_a_call_without_a_device_takes_buffers_by_copying(driver, how: str) -> N
     assert y.read()[:5].tolist() == [1, 2, 4, 6, 8]
     made, marked = getattr(marks, how)(driver.buffer(np.array([1, -1, 1], np.float32)), z=driver.buffer(np.zeros(3, np.uint32)))
     assert (made.read().tolist(), marked.read().tolist()) == ([1, 0, 1], [0, 0, 0])
+
+
+def test_what_comes_back_of_buffers_is_one_where_a_kernel_checks_itself(driver: Driver) -> None:
+    @kernel(checks=True)
+    def doubled(i: Index, x: In[f32], y: Out[f32]) -> None:
+        y[i] = 2 * x[i]
+
+    found = doubled(driver.buffer(np.ones(4, np.float32)))
+    assert isinstance(found, Buffer)
+    assert found.read().tolist() == [2.0] * 4

@@ -397,27 +397,3 @@ def test_a_device_loads_and_stores_narrow_numbers_alike() -> None:
     assert not found.differences()
     device = run_on_device(made, arguments, (140,))
     assert all(same(device[name], found.program[name]) for name in ("o", "p"))
-
-
-@pytest.mark.parametrize("element", ["f32", "f64"])
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("np.maximum(x[i], y[i])", np.maximum),
-        ("np.minimum(x[i], y[i])", np.minimum),
-        ("np.fmax(x[i], y[i])", np.fmax),
-        ("np.fmin(x[i], y[i])", np.fmin),
-        ("max(x[i], y[i])", np.fmax),
-        ("min(y[i], x[i])", np.fmin),
-        ("np.maximum(x[i], math.nan)", lambda x, _: np.maximum(x, np.nan)),
-        ("np.maximum(np.maximum(1.0, math.nan), x[i])", lambda x, _: np.maximum(np.nan, x)),
-        ("np.minimum(2, y[i])", lambda _, y: np.minimum(2, y)),
-        ("np.clip(x[i], y[i], 4.0)", lambda x, y: np.clip(x, y, 4.0)),
-        ("np.clip(x[i], -1, y[i])", lambda x, y: np.clip(x, -1, y)),
-    ],
-)
-def test_extremes_beside_nan_are_those_of_their_names(element: str, line: str, expected: Any) -> None:  # noqa: ANN401 -- of numpy
-    values = [math.nan, -math.inf, -2.5, 0.0, 3.0, math.inf]
-    x, y = np.array(list(itertools.product(values, values)), types.SCALARS[element].dtype).T.copy()
-    found = computed(f"x: In[{element}], y: In[{element}], o: Out[{element}]", f"o[i] = {line}", np.zeros_like(x), x=x, y=y)
-    assert np.array_equal(found, expected(x, y), equal_nan=True)

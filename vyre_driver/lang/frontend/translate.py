@@ -137,7 +137,8 @@ def _filled(
     sizes = _leading(t, signature, specialization)
     for one in signature.scalars:
         scalar = _number(t, one)
-        names[one.name] = t.scalar(one.name, scalar, scalar.bounds if scalar.is_whole else (0, 0))
+        bounds = scalar.bounds if scalar.is_whole else (0, 0)
+        names[one.name] = t.stored.add(one.name, scalar) if specialization.stored else t.scalar(one.name, scalar, bounds)
         frame.types[one.name] = (scalar, source.first_line)
     names.update({name: Constant(value) for name, value in specialization.constants})
     with t.draft.side() as body:
@@ -200,6 +201,7 @@ def _assembled(
     scalars = tuple(t.scalars)
     for place, name in enumerate(scalars, len(buffers)):
         buffers.append(BufferDecl.push(name, place, pushed_type(t.scalars[name].type, t.scalars[name].low)))
+    buffers += t.stored.buffers(len(buffers))
     if t.faults:
         buffers.append(
             BufferDecl(t.faults, len(buffers), BufferAccess.READ_WRITE, MemoryKind.GLOBAL, DataType.U32, FAULT_WORDS)

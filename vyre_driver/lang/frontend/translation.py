@@ -12,6 +12,7 @@ from vyre_driver.ir.expressions import BufLen, Cast, Load
 from vyre_driver.ir.nodes import Let
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.frontend.draft import Draft, Place, Plain
+from vyre_driver.lang.frontend.stored import StoredNumbers
 from vyre_driver.lang.frontend.typings import Typings
 from vyre_driver.lang.frontend.values import Constant, Number, variable
 from vyre_driver.lang.source.captured import Captured
@@ -101,6 +102,7 @@ class Translation:
         self.same_axes: dict[tuple[str, int], tuple[str, int]] = {}  # axes as long as another one, which each call checks
         self.laid_out: dict[str, list[Array]] = {}  # arrays of several axes, each as often as its elements are used
         self.scalars: dict[str, Number] = {}  # what is pushed, by name
+        self.stored = StoredNumbers(self)
         self.measured: set[str] = set()  # arrays whose length was taken from the buffer
         self.draft = Draft()
         self.prologue: Body = []

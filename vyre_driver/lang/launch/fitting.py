@@ -51,6 +51,15 @@ class Definition(NamedTuple):
         """How its function is translated for a device."""
         return "record" if self.checks else None
 
+    def chosen(self, candidate: Candidate | None) -> Mapping[str, object]:
+        """Return the constants that a candidate of the tuner says."""
+        return {} if candidate is None or self.tunable is None else self.tunable.chosen(candidate)
+
+    def workgroup(self, candidate: Candidate | None) -> tuple[int, int, int] | None:
+        """Return the workgroup that a candidate of the tuner says, if it may."""
+        is_tuned = candidate is not None and self.tunable is not None and self.tunable.workgroup
+        return candidate.workgroup_size if candidate is not None and is_tuned else None
+
     def config(self, translated: TranslatedKernel) -> ProgramConfig:
         """Return how a program of it is lowered."""
         lines = source_lines(translated.places) if self.debug else None
@@ -90,11 +99,12 @@ def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for
     limits: Sequence[int] | None = None,
     candidate: Candidate | None = None,
     mode: str | None = None,
+    stored: bool = False,
 ) -> FittedCall:
     """Check the arrays of a call, and translate the program for them.
 
     ``given`` are the values of constants, ``limits`` the most workgroups along x, y and z; ``candidate`` says what constants
-    are where nothing is given, and ``mode`` is that of the specialization.
+    are where nothing is given; ``mode`` and ``stored`` are those of the specialization.
 
     Raises
     ------
@@ -103,28 +113,29 @@ def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for
     KernelSourceError
         If the function cannot be translated.
     """
-    name, signature, tunable = definition.name, definition.signature, definition.tunable
+    name, signature = definition.name, definition.signature
     types = types_of(name, signature, dict(choices.types), arrays)
     elements = {one.name: scalar_of(one.type.element, types) for one in signature.arrays}  # type: ignore[union-attr, arg-type] # arrays
     check_types(name, signature.arrays, arrays, elements)
     shapes = _shapes(definition, arrays)
     sizes = definition.shapes.sizes(name, shapes) if definition.shapes is not None else {}
     over = _extent(definition, choices, shapes, sizes)
-    chosen = {} if candidate is None or tunable is None else tunable.chosen(candidate)
     specialization = Specialization(
-        constants_of(name, signature, {**chosen, **given}),
+        constants_of(name, signature, {**definition.chosen(candidate), **given}),
         tuple(types.items()),
         mode,
         is_over=over is not None and signature.group is None,
-        workgroup=candidate.workgroup_size if candidate is not None and tunable is not None and tunable.workgroup else None,
+        workgroup=definition.workgroup(candidate),
+        stored=stored,
     )
     translated = definition.programs.get(specialization)
     check_shapes(name, translated.ranks, shapes)
     reach = ReachFinder(name, signature, translated).find(shapes, over, choices.groups)
-    within = reach if limits is None else reach.within(limits)
-    if within != reach and signature.group is None:
-        specialization, reach = replace(specialization, strides=True), within
-    left_out = left_out_shapes(name, translated, shapes, reach, (definition.shapes, sizes) if definition.shapes else None)
+    if limits is not None and reach.within(limits) != reach and signature.group is None:
+        specialization, reach = replace(specialization, strides=True), reach.within(limits)
+    left_out = left_out_shapes(
+        name, translated, shapes, reach, None if definition.shapes is None else (definition.shapes, sizes)
+    )
     shapes.update({each: shape or (1,) for each, shape in left_out.items()})
     empty = frozenset(each for each, shape in shapes.items() if 0 in shape)
     if empty or specialization.strides:

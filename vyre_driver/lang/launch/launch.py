@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,7 @@ class Launch:
     ``form`` is that of calls by position whose arrays are all of type ``kind``, None where each call has to be looked at;
     ``inputs`` and ``outputs`` take those that are read and those that are written of such a call's arguments. ``check`` checks
     what a program that checks itself has found, by the words that it left in a buffer behind the others; None of one that
-    does not.
+    does not. ``stored`` are the numbers that come in a buffer behind the arrays, and what each is there.
     """
 
     compiled: CompiledKernel | None
@@ -67,6 +67,7 @@ class Launch:
     inputs: Items = tuple
     outputs: Items = tuple
     check: Callable[[NDArray[Any]], None] | None = None
+    stored: dict[str, np.dtype[Any]] = field(default_factory=dict)
 
     def take_plain(self, parameters: Sequence[Parameter], arrays: Sequence[GivenArray], kind: type) -> None:
         """Let calls by position that give something for these parameters, arrays like these, be handed over as they are."""
@@ -117,13 +118,24 @@ class Launch:
         if self.compiled is None:
             return [self._zeros(name, given) for name in outputs]
         arrays = {**given, **self.stand_ins}
-        options = {"push_constants": {**self.fixed, **numbers}, "workgroups": self.grid, **options}
+        pushed = self.fixed if self.stored else {**self.fixed, **numbers}
+        options = {"push_constants": pushed, "workgroups": self.grid, **options}
         if all(isinstance(one, Buffer) for one in arrays.values()):
-            self._run_resident(self.compiled, list(arrays.values()), options)
+            self._run_resident(self.compiled, [*arrays.values(), *self.stored_buffers(numbers)], options)
             return [self._zeros(name, given) if name in self.stand_ins else arrays[name] for name in outputs]
         inputs = [one.name for one in signature.arrays if one.type.access is not Access.OUT]  # type: ignore[union-attr] # the same
-        found = self._run_mixed(self.compiled, inputs, outputs, arrays, options)
+        extra = [self._words(numbers)] if self.stored else []
+        found = self._run_mixed(self.compiled, inputs, outputs, arrays, extra, options)
         return [self._zeros(name, given) if name in self.stand_ins else one for name, one in zip(outputs, found, strict=True)]
+
+    def stored_buffers(self, numbers: Mapping[str, object]) -> list[Buffer]:
+        """Return a buffer of the numbers that come in one, or nothing."""
+        return [self.device.driver().buffer(self._words(numbers))] if self.stored else []
+
+    def _words(self, numbers: Mapping[str, object]) -> NDArray[np.uint32]:
+        return np.frombuffer(
+            b"".join(np.array(numbers[name], dtype).tobytes() for name, dtype in self.stored.items()), np.uint32
+        )
 
     def _run_resident(self, run: CompiledKernel, buffers: list[GivenArray], options: Mapping[str, Any]) -> None:
         if self.check is None:
@@ -134,20 +146,23 @@ class Launch:
         run(*buffers, words, **options)
         self.check(words.read())
 
-    def _run_mixed(
+    def _run_mixed(  # noqa: PLR0913 -- a call, taken apart
         self,
         run: CompiledKernel,
         inputs: list[str],
         outputs: list[str],
         arrays: Mapping[str, GivenArray],
+        extra: list[NDArray[np.uint32]],
         options: Mapping[str, Any],
     ) -> list[Any]:
         bools = self.bools(arrays)
         given: list[Any] = [_as_words(arrays[name]) if name in bools else arrays[name] for name in inputs]
         targets = [None if name in bools else arrays[name] for name in outputs]
         if self.check is not None:
-            given.append(np.zeros(FAULT_WORDS, np.uint32))
+            extra = [*extra, np.zeros(FAULT_WORDS, np.uint32)]
             targets.append(None)
+        stays = all(isinstance(one, Buffer) for one in given)  # on the device, as what comes back does then
+        given += [self.device.driver().buffer(one) if stays else one for one in extra]
         shapes = {name: self.shape(arrays, name) for name in outputs if name in bools or arrays[name] is None}
         out = tuple(targets) if any(one is not None for one in targets) else None
         found = run(*given, out=out, out_shapes=shapes or None, **options)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vyre_driver.errors import DispatchFailed, InvalidInput, KernelTypeError, LimitExceeded
+from vyre_driver.binding._call_form import Watch
+from vyre_driver.errors import DispatchFailed, InvalidInput, KernelSyntaxError, KernelTypeError, LimitExceeded
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.frontend.refusals import check_shared
 from vyre_driver.lang.launch.arguments import matched
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.launch.arguments import Given
     from vyre_driver.lang.launch.choices import Choices
     from vyre_driver.lang.launch.fitting import Arrays, Definition, FittedCall
+    from vyre_driver.lang.source.captured import Objects
     from vyre_driver.lang.source.parameters import KernelSignature
     from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.kernel import Kernel as CompiledKernel
@@ -93,7 +95,9 @@ class Launcher:
         if launch.compiled is None:
             raise InvalidInput(f"{name} is bound to go over nothing", fix="bind buffers that have elements")
         buffers: list[Any] = [launch.stand_ins.get(each.name, arrays[each.name]) for each in signature.arrays]
-        return launch, launch.compiled.bind(*buffers, push_constants={**launch.fixed, **numbers}, workgroups=launch.grid)
+        pushed = launch.fixed if launch.stored else {**launch.fixed, **numbers}
+        buffers += launch.stored_buffers(numbers)
+        return launch, launch.compiled.bind(*buffers, push_constants=pushed, workgroups=launch.grid)
 
     def matched(
         self, choices: Choices, given: tuple[object, ...], named: dict[str, object]
@@ -169,8 +173,18 @@ class Launcher:
 
             candidate = best_known(CallAtHand(self, driver, choices, given, arrays, numbers))
         found = self.fitted(driver, choices, given, arrays, candidate)
+        try:
+            compiled = None if found.grid is None else self.compiled(driver, found.translated)
+        except LimitExceeded as error:
+            if not _pushes_too_much(error) or not definition.signature.scalars:
+                raise
+            try:
+                found = self.fitted(driver, choices, given, arrays, candidate, stored=True)
+            except KernelSyntaxError:  # a barrier under one of them, which only what is pushed may decide
+                raise error from None
+            compiled = self.compiled(driver, found.translated)
         launch = Launch(
-            None if found.grid is None else self.compiled(driver, found.translated),
+            compiled,
             driver.context.device,
             found.translated.captured.changed,
             found.grid,
@@ -178,28 +192,32 @@ class Launcher:
             found.left_out,
             found.elements,
             {each: _stand_in(driver, found.elements[each], arrays) for each in found.empty},
-            found.translated.captured.watch(),
+            _watch(found.translated.captured.objects()),
         )
+        if found.specialization.stored:
+            launch.stored = self._stored(found)
         if found.translated.faults:
             from vyre_driver.lang.interpret.faults import Faults  # late: few kernels check themselves
 
             launch.check = Faults(found.translated, len(found.reach.groups), found.shapes).check_none
-        elif not found.empty and not launch.bools(arrays) and launch.compiled is not None:
+        elif not found.empty and not launch.stored and not launch.bools(arrays) and launch.compiled is not None:
             _make_plain(launch, definition.signature, arrays)
         return launch
 
-    def fitted(
+    def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for
         self,
         driver: Driver,
         choices: Choices,
         given: Mapping[str, object],
         arrays: Arrays,
         candidate: Candidate | None = None,
+        *,
+        stored: bool = False,
     ) -> FittedCall:
         """Check the arrays of a call for a driver, and translate the program for them; raises as ``fitting.fitted``."""
         limits = driver.device.limits.max_compute_work_group_count
         mode = self.definition.mode
-        return fitted(self.definition, choices, given, arrays, limits=limits, candidate=candidate, mode=mode)
+        return fitted(self.definition, choices, given, arrays, limits=limits, candidate=candidate, mode=mode, stored=stored)
 
     def forget(self, driver: Driver) -> None:
         """Make the launches of a driver anew when they are needed: another candidate may be the best now."""
@@ -221,6 +239,12 @@ class Launcher:
                 found = kept[id(translated)] = translated, compiled
             return found[1]
 
+    def _stored(self, found: FittedCall) -> dict[str, np.dtype[Any]]:
+        """Return the numbers that a program takes from a buffer, in order, as what they lie there."""
+        types = dict(found.specialization.types)
+        scalars = {one.name: scalar_of(one.type, types) for one in self.definition.signature.scalars}  # type: ignore[arg-type] # numbers
+        return {name: np.dtype(np.uint32) if one is bool_ else one.dtype for name, one in scalars.items()}
+
     def _check_seen(self, translated: TranslatedKernel) -> None:
         """Check that a kernel has an array, or a buffer for what its checks find; raises KernelTypeError."""
         if not self.definition.signature.arrays and not translated.faults:
@@ -231,14 +255,24 @@ class Launcher:
 
     def _over_limit(self, translated: TranslatedKernel, error: LimitExceeded) -> LimitExceeded:
         """Return the error of a program that a device does not take, with a fix that is one of kernels."""
-        if "bytes to push" not in error.problem:
+        if not _pushes_too_much(error):
             return error
         count = len(translated.scalars)
         return LimitExceeded(
-            f"{self.definition.name} has {count} numbers, lengths that it needs among them: {error.problem}",
-            fix="pass some of them together in an array",
+            f"{self.definition.name} needs {count} lengths and other numbers: {error.problem}",
+            fix="pass some of them together in an array, those that no barrier depends on"
+            if self.definition.signature.scalars
+            else "use fewer arrays of several axes",
             **error.context,
         )
+
+
+def _watch(objects: Objects | None) -> Watch | None:
+    return None if objects is None else Watch(*objects)
+
+
+def _pushes_too_much(error: LimitExceeded) -> bool:
+    return "bytes to push" in error.problem
 
 
 def _stand_in(driver: Driver, element: ScalarType, arrays: Arrays) -> NDArray[Any] | Buffer:

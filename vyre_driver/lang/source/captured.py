@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import builtins
 import inspect
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-
-from vyre_driver.binding._call_form import Watch
 
 if TYPE_CHECKING:
     import types
     from collections.abc import Mapping
+
+    Objects = tuple[
+        tuple[tuple[dict[str, object], str, object], ...],
+        tuple[tuple[dict[str, object], str], ...],
+        tuple[tuple[types.CellType, object], ...],
+        tuple[Any, ...],
+    ]
 
 
 class _Name(NamedTuple):
@@ -127,17 +132,24 @@ class Captured:
                 return one.function.__name__
         return None
 
-    def watch(self) -> Watch | None:
-        """Return what tells quickly that nothing has changed, None if attributes of classes were looked at.
+    def objects(self) -> Objects | None:
+        """Return names with their values, names without one, variables and functions, to be compared by what they are.
 
-        What it does not tell, ``changed`` does: an equal value in the place of another is no change.
+        None where attributes of classes were looked at. Where one is another object, ``changed`` says whether that matters.
         """
-        names = [one for one in self._names.values() if one.value is not _ABSENT]
-        absent = [(one.names, one.name) for one in self._names.values() if one.value is _ABSENT]
-        if self._attributes or any(type(one.names) is not dict for one in self._names.values()):
+        if self._attributes:
             return None
+        names: list[tuple[dict[str, object], str, object]] = []
+        absent: list[tuple[dict[str, object], str]] = []
+        for held, name, value in self._names.values():
+            if type(held) is not dict:
+                return None
+            if value is _ABSENT:
+                absent.append((held, name))
+            else:
+                names.append((held, name, value))
         cells = tuple((one.cell, one.value) for one in self._cells.values())
-        return Watch(tuple(map(tuple, names)), tuple(absent), cells, tuple(map(tuple, self._functions.values())))  # type: ignore[arg-type] # dictionaries, as was looked
+        return tuple(names), tuple(absent), cells, tuple(map(tuple, self._functions.values()))
 
     def values(self) -> dict[str, object]:
         """Return what was captured, by name."""

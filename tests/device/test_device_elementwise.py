@@ -96,6 +96,12 @@ def test_views_with_gaps_and_repeated_elements_are_taken_as_they_are(opened: Dri
         np.testing.assert_array_equal(on(one, other, 0.25), blended(one, other, 0.25))
 
 
+def test_a_matrix_is_an_array_of_two_axes(opened: Driver) -> None:
+    found = elementwise(lambda x, y: x * y).on(opened)(np.array([[1.0, 2.0]], np.float32).view(np.matrix), 3)
+    assert type(found) is np.ndarray
+    assert found.tolist() == [[3.0, 6.0]]
+
+
 def test_what_is_repeated_is_not_copied(opened: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     column = np.broadcast_to(some(3, 1), (3, 100_000))
     sent: list[int] = []

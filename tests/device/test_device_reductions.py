@@ -145,6 +145,14 @@ def test_more_rows_than_workgroups_go_round(opened: Driver, monkeypatch: pytest.
     np.testing.assert_array_equal(running.on(opened)(x), np.cumsum(x, 1, dtype=np.int32))
 
 
+def test_matrices_and_zeros_of_numpy_are_taken(opened: Driver) -> None:
+    matrix = np.array([[1, 2], [3, 4]], np.int32).view(np.matrix)
+    summed = reduction(lambda a, b: a + b, zero=np.int32(0)).on(opened)
+    assert summed(matrix) == 10
+    assert summed(matrix, axis=0).tolist() == [4, 6]
+    assert running.on(opened)(matrix, axis=0).tolist() == [[1, 2], [4, 6]]
+
+
 def test_they_show_what_they_are() -> None:
     assert repr(min) == "<vyre_driver.lang.Reduction min_, zero 1>"
     assert repr(total) == "<vyre_driver.lang.Reduction reduction, zero 0>"

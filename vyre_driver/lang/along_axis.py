@@ -6,6 +6,8 @@ import builtins
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from vyre_driver.checks import integer_within
 from vyre_driver.errors import InvalidInput, KernelTypeError
 from vyre_driver.kompute.buffer import Buffer
@@ -14,7 +16,7 @@ from vyre_driver.lang.frontend.translation import MAX_EXTENT
 from vyre_driver.lang.launch.arrays import read_array
 from vyre_driver.lang.launch.default_driver import DEFAULT
 from vyre_driver.lang.source.parameters import Parameter
-from vyre_driver.lang.types import BY_DTYPE, Access, ArrayType, ScalarType, f32
+from vyre_driver.lang.types import BY_DTYPE, Access, ArrayType, ScalarType, bool_, f32
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,6 +68,8 @@ def along_axis(name: str, given: object, axis: object) -> AlongAxis:
             fix="pass float32, int32 or uint32",
             parameter="x",
         )
+    if isinstance(found, np.ndarray):
+        found = np.asarray(found)  # a matrix stays one of two axes however it is reshaped
     shape = tuple(found.shape)
     size = math.prod(shape)
     if size > MAX_EXTENT:
@@ -78,12 +82,23 @@ def along_axis(name: str, given: object, axis: object) -> AlongAxis:
     if place is None:
         raise InvalidInput(
             f"axis of {name} is {axis!r}, and x has {len(shape)} axes",
-            fix=f"give {-len(shape)} to {len(shape) - 1}, or None" if shape else "give None",
+            fix=f"give {-len(shape)} to {len(shape) - 1}, or None" if shape else "give x.reshape(1)",
             axis=axis,
         )
     place %= len(shape)
     rows, columns = math.prod(shape[:place]), math.prod(shape[place + 1 :])
     return AlongAxis(found.reshape(-1), element, shape, place, rows, shape[place], columns)
+
+
+def in_memory(element: ScalarType) -> np.dtype[Any]:
+    """Return the type of the elements of a buffer: bools are words there."""
+    return np.dtype(np.uint32) if element is bool_ else element.dtype
+
+
+def read_back(found: Buffer, element: ScalarType) -> NDArray[Any]:
+    """Return what a buffer holds as elements of this type."""
+    read: NDArray[Any] = found.read()
+    return read != 0 if element is bool_ else read
 
 
 def as_it_is(value: Any) -> Any:  # noqa: ANN401 -- a number of a kernel

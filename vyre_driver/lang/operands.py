@@ -77,6 +77,7 @@ def operand(kernel_name: str, name: str, given: object) -> Operand:
         raise InvalidInput(f"{name} of {kernel_name} is None", fix="give an array or a number", parameter=name)
     if isinstance(found, Buffer):
         return Operand(name, found, found.reshape(-1), True, found.shape, found.shape)
+    found = np.asarray(found)  # a matrix stays one of two axes however it is reshaped
     repeated = tuple(slice(0, 1) if not step and size > 1 else slice(None) for step, size in zip(found.strides, found.shape))  # noqa: B905 -- of one array
     held = found[repeated]
     return Operand(name, found, held.reshape(-1), True, found.shape, held.shape)

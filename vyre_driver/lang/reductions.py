@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import KernelTypeError
 from vyre_driver.kompute.buffer import Buffer
@@ -15,7 +17,9 @@ from vyre_driver.lang.along_axis import (
     as_it_is,
     check_combined,
     driver_for,
+    in_memory,
     name_of,
+    read_back,
     returned,
 )
 from vyre_driver.lang.decorator import kernel
@@ -128,7 +132,7 @@ class Reduction:
             types = self._types[given.element] = self._typed(given.element)
         driver = driver_for(given.flat, self._driver)
         found = self._reduced(driver, given, types).reshape(given.others)
-        return found if isinstance(given.flat, Buffer) else found.read()[()]
+        return found if isinstance(given.flat, Buffer) else read_back(found, types.result)[()]
 
     def on(self, driver: Driver) -> Reduction:
         """Return this reduction on a driver, instead of that of its buffers or the default one."""
@@ -166,11 +170,11 @@ class Reduction:
             span = min(max(_SHORT, -(-length // _MOST_PARTS)), LONGEST_LOOP)
         parts = max(1, -(-length // max(span, 1)))
         is_one = parts == 1
-        first = driver.empty((rows * parts * columns,), (types.result if is_one else types.held).dtype)
+        first = driver.empty((rows * parts * columns,), in_memory(types.result if is_one else types.held))
         self._run(driver, types, _Pass(are_columns, True, is_one), given, (parts, span), first)
         if is_one:
             return first
-        out = driver.empty((rows * columns,), types.result.dtype)
+        out = driver.empty((rows * columns,), in_memory(types.result))
         between = given._replace(flat=first, length=parts)
         self._run(driver, types, _Pass(are_columns, False, True), between, (1, parts), out)
         return out
@@ -249,6 +253,7 @@ def reduction(
     for what, function in (("map", map), ("combine", combine), ("finish", finish)):
         if function is not None and not callable(function):
             raise KernelTypeError(f"{what} of a reduction is of type {type(function).__name__}", fix="give a function")
+    zero = zero.item() if isinstance(zero, np.generic) else zero
     if not isinstance(zero, (bool, int, float)):
         raise KernelTypeError(f"zero of a reduction is of type {type(zero).__name__}", fix="give a number")
     if combine is None:

@@ -15,7 +15,9 @@ from vyre_driver.lang.along_axis import (
     as_it_is,
     check_combined,
     driver_for,
+    in_memory,
     name_of,
+    read_back,
     returned,
 )
 from vyre_driver.lang.decorator import kernel
@@ -115,10 +117,10 @@ class Scan:
             check_combined(self.name, self._combine, held)
             self._held[given.element] = held
         driver = driver_for(given.flat, self._driver)
-        out = driver.empty((given.rows * given.length * given.columns,), held.dtype)
+        out = driver.empty((given.rows * given.length * given.columns,), in_memory(held))
         self._scan(driver, given, held, out)
         found = out.reshape(given.shape)
-        return found if isinstance(given.flat, Buffer) else found.read()
+        return found if isinstance(given.flat, Buffer) else read_back(found, held)
 
     def on(self, driver: Driver) -> Scan:
         """Return this scan on a driver, instead of that of its buffers or the default one."""
@@ -152,7 +154,7 @@ class Scan:
         lines = rows * blocks * columns
         if not lines:
             return
-        totals = driver.empty((lines,), held.dtype)
+        totals = driver.empty((lines,), in_memory(held))
         if columns == 1:
             groups = min(lines, MOST_GROUPS)
             made = self._kernel(_BLOCKS, given.element, held).on(driver)
@@ -162,7 +164,7 @@ class Scan:
             made.over(lines)(given.flat, out, totals, length, blocks, span, columns)
         if blocks == 1:
             return
-        before = driver.empty((lines,), held.dtype)
+        before = driver.empty((lines,), in_memory(held))
         self._scan(driver, given._replace(flat=totals, element=held, length=blocks), held, before)
         behind = self._kernel(_BEHIND, held, held).on(driver)
         behind.over(rows * length * columns)(out, before, length, blocks, span, columns)

@@ -141,8 +141,7 @@ class Launch:
         if self.check is None:
             run(*buffers, **options)
             return
-        words = Buffer(self.device, FAULT_WORDS, np.uint32)
-        words.fill(0)
+        words = self._fault_words()
         run(*buffers, words, **options)
         self.check(words.read())
 
@@ -157,27 +156,41 @@ class Launch:
     ) -> list[Any]:
         bools = self.bools(arrays)
         given: list[Any] = [_as_words(arrays[name]) if name in bools else arrays[name] for name in inputs]
-        targets = [None if name in bools else arrays[name] for name in outputs]
+        targets = [arrays[name] if name in inputs else self._target(name, arrays[name]) for name in outputs]
+        targets = [None if name in bools else one for name, one in zip(outputs, targets, strict=True)]
         if self.check is not None:
             extra = [*extra, np.zeros(FAULT_WORDS, np.uint32)]
             targets.append(None)
         stays = all(isinstance(one, Buffer) for one in given)  # on the device, as what comes back does then
         given += [self.device.driver().buffer(one) if stays else one for one in extra]
-        shapes = {name: self.shape(arrays, name) for name in outputs if name in bools or arrays[name] is None}
+        fresh = [name for name in outputs if name not in inputs and (name in bools or arrays[name] is None)]
+        shapes = {name: self.shape(arrays, name) for name in fresh}
         out = tuple(targets) if any(one is not None for one in targets) else None
         found = run(*given, out=out, out_shapes=shapes or None, **options)
         results = list(found) if len(targets) > 1 else [found]
         if self.check is not None:
-            words = results.pop()
-            self.check(words.read() if isinstance(words, Buffer) else words)
+            found_words = results.pop()
+            self.check(found_words.read() if isinstance(found_words, Buffer) else found_words)
         for place, name in enumerate(outputs):
             if name in bools:
                 results[place] = _as_bools(results[place], self.shape(arrays, name), arrays[name])
         return results
 
+    def _target(self, name: str, given: GivenArray) -> GivenArray:
+        """Return what an output that is not read is written to: bools of the device are bytes to the driver."""
+        if not isinstance(given, Buffer) or self.elements[name] is not bool_:
+            return given
+        return given.reshape(-1).view(np.uint8)
+
+    def _fault_words(self) -> Buffer:
+        """Return a buffer for what a program that checks itself finds: nothing so far."""
+        words = Buffer(self.device, FAULT_WORDS, np.uint32)
+        words.fill(0)
+        return words
+
     def bools(self, arrays: Mapping[str, GivenArray]) -> frozenset[str]:
         """Return the names of the arrays of the host that hold bools, which are words on the device."""
-        held = [name for name, element in self.elements.items() if element is bool_ and name not in self.stand_ins]
+        held = [name for name, element in self.elements.items() if element is bool_]
         return frozenset(name for name in held if not isinstance(arrays[name], Buffer))
 
     def _zeros(self, name: str, given: Mapping[str, GivenArray]) -> GivenArray:
@@ -203,11 +216,10 @@ def _as_words(array: GivenArray) -> NDArray[np.uint32]:
 
 
 def _as_bools(found: Any, shape: tuple[int, ...], target: GivenArray) -> Any:  # noqa: ANN401 -- an array or a buffer
-    """Return an output that is words in memory as bools, written to its target; one that stays on the device as words."""
-    if isinstance(found, Buffer):
-        return found.reshape(-1).view(np.uint32).reshape(shape)
-    bools = found.reshape(-1).view(np.uint32).reshape(shape) != 0
+    """Return an output that is words in memory as bools, written to its target; as words what stays on the device."""
+    words = found.reshape(-1).view(np.uint32).reshape(shape)
     if target is None:
-        return bools
+        return words if isinstance(words, Buffer) else words != 0
+    bools = (words.read() if isinstance(words, Buffer) else words) != 0
     np.copyto(target, bools)  # type: ignore[arg-type] # of the host
     return target

@@ -295,7 +295,7 @@ CALLS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "an out of another type": (
         lambda: blend(some(3), 1, 1, out=np.zeros(3)),
-        "out of blend is float64, and Out[f32] wants float32. Fix: convert: numpy.asarray(out, numpy.float32).",
+        "out of blend is float64, and Out[f32] wants float32. Fix: pass an array of numpy.float32, which is written in place.",
     ),
     "a condition of numbers": (
         lambda: blend(some(3), 1, 1, where=np.arange(3)),

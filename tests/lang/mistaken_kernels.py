@@ -204,6 +204,53 @@ def continued(i: Index, x: In[f32], y: Out[f32]):
     y[i] = x[i] + x[i, 0]
 
 
+def sum_that_begins_as_a_whole_number(i: Index, x: In[f32], y: Out[f32]):
+    total = 0
+    for k in range(x.shape[0]):
+        total += x[k]
+    y[i] = total
+
+
+def returns_before_a_barrier(g: Group[64], x: In[f32], y: Out[f32]):
+    tile = g.shared(f32, 64)
+    if g.index >= len(x):
+        return
+    tile[g.local] = x[g.index]
+    g.barrier()
+    y[g.index] = tile[63 - g.local]
+
+
+def group_without_size(g: Group, x: In[f32], y: Out[f32]):
+    y[g.index] = x[g.index]
+
+
+def literal_of_another_type(i: Index, x: In[u32], y: Out[u32]):
+    y[i] = x[i] ^ (0xEDB88320 if x[i] & 1 else 0)
+
+
+def index_after_index(i: Index, x: In[f32], y: Out[f32]):
+    y[i] = x[i][0]
+
+
+def table_of_a_tuple(i: Index, x: In[i32], y: Out[f32]):
+    y[i] = (1.0, 2.0)[x[i]]
+
+
+def zeros_of_numpy(i: Index, x: In[f32], y: Out[f32]):
+    parts = np.zeros(4, np.float32)
+    y[i] = parts[0]
+
+
+def loop_over_an_array(i: Index, x: In[f32], y: Out[f32]):
+    for one in x:
+        y[i] = one
+
+
+def loop_over_enumerate(i: Index, x: In[f32], y: Out[f32]):
+    for k, one in enumerate((1.0, 2.0)):
+        y[i] = x[k] * one
+
+
 MISTAKEN = [
     one
     for name, one in list(globals().items())

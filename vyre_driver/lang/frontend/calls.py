@@ -10,6 +10,8 @@ import types
 import weakref
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from vyre_driver.errors import KernelSyntaxError
 from vyre_driver.lang.frontend.atomics import ATOMICS, atomic
 from vyre_driver.lang.frontend.frames import Exit, Frame
@@ -116,6 +118,9 @@ def _refuse(t: Translation, callee: Value, function: object, node: ast.Call) -> 
         return t.unknown(node, f"{ast.unparse(node.func)} stands in a for statement only", "write for k in range(...)")
     if not isinstance(callee, Host):
         return uncallable(t, callee, node.func)
+    if any(function is one for one in (np.zeros, np.empty, np.ones, np.full)):
+        fix = "an invocation's own memory is local(f32, 8), a workgroup's is g.shared(f32, 8)"
+        return t.mistyped(node, f"{ast.unparse(node.func)} makes an array of the host", fix)
     return t.mistyped(
         node,
         f"{ast.unparse(node.func)} cannot be called in a kernel",

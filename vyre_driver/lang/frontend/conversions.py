@@ -57,9 +57,9 @@ def constant_as(t: Translation, constant: Constant, scalar: ScalarType, node: as
         )
     low, high = scalar.bounds
     if not low <= int(value) <= high:
-        raise t.mistyped(
-            node, f"{shown(value)} does not fit {scalar}, which goes from {low} to {high}", "use a number in that range"
-        )
+        other = next((one for one in (u32, i64, u64) if high < int(value) <= one.bounds[1]), None)
+        fix = "use a number in that range" if other is None else f"write {other}({shown(value)})"
+        raise t.mistyped(node, f"{shown(value)} does not fit {scalar}, which goes from {low} to {high}", fix)
     return literal(scalar, int(value))
 
 

@@ -115,11 +115,19 @@ def _subscript(t: Translation, node: ast.Subscript) -> Value:
     if isinstance(owner, Array):
         return load(t, owner, node)
     if not isinstance(owner, Tuple):
-        raise t.mistyped(node, f"{kind_name(owner)} has no elements", "subscript an array or a tuple")
+        fix = "subscript an array or a tuple"
+        if isinstance(node.value, ast.Subscript):
+            indices = f"{ast.unparse(node.value.slice)}, {ast.unparse(node.slice)}"
+            fix = f"give all indices of an array at once: {ast.unparse(node.value.value)}[{indices}]"
+        raise t.mistyped(node, f"{kind_name(owner)} has no elements", fix)
     check_as_tuple(t, owner, "__getitem__", "an item", node)
     at = evaluate(t, node.slice)
     if not isinstance(at, Constant) or not isinstance(at.value, int):
-        raise t.mistyped(node, "the index of a tuple must be constant", "unroll the loop: for k in static_range(...)")
+        raise t.mistyped(
+            node,
+            "the index of a tuple must be constant",
+            "unroll the loop: for k in static_range(...); or pass the values in an array",
+        )
     if not -len(owner.items) <= at.value < len(owner.items):
         raise t.mistyped(
             node, f"the index {at.value} is out of range of a tuple of {len(owner.items)}", "use an index that it has"

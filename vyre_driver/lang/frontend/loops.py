@@ -24,6 +24,7 @@ from vyre_driver.lang.frontend.merging import give, is_placed, settled
 from vyre_driver.lang.frontend.names import is_shadowing, uncallable
 from vyre_driver.lang.frontend.records import check_as_tuple
 from vyre_driver.lang.frontend.values import (
+    Array,
     Constant,
     Host,
     Merged,
@@ -66,9 +67,10 @@ def for_statement(t: Translation, node: ast.For) -> Flow:
     if isinstance(over, Tuple):
         check_as_tuple(t, over, "__iter__", "the items", node.iter)
         return _unrolled(t, node, list(over.items))
-    raise t.unknown(
-        node.iter, "a for statement goes over range(...), static_range(...) or a tuple", "write for k in range(len(x))"
-    )
+    fix = "write for k in range(...), or static_range(...) for a tuple, and use what stands at k"
+    if isinstance(over, Array):
+        fix = f"write for k in range(len({over.name})), and use {over.name}[k]"
+    raise t.unknown(node.iter, "a for statement goes over range(...), static_range(...) or a tuple", fix)
 
 
 def _constant_range(t: Translation, node: ast.For, bounds: Sequence[Value]) -> range:

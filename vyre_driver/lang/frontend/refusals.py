@@ -91,12 +91,22 @@ def _divergent(path: str, places: Mapping[str, Place]) -> tuple[str, str]:
                 return f"{bound}, which may differ between invocations", "pass it as a scalar or Const"
         if isinstance(node, (ast.If, ast.While)):
             word = "if" if isinstance(node, ast.If) else "while"
-            return (
-                f"not every invocation reaches this barrier: the {word} in line {node.lineno} depends on {_cause(node.test)}",
-                f"move it out of the {word}, and guard the work instead",
-            )
+            why = f"the {word} in line {node.lineno} depends on {_cause(node.test)}"
+            barrier = place_of(path, places)
+            is_inside = barrier is None or any(one is barrier.node for one in ast.walk(node))
+            if not is_inside and isinstance(node, ast.If) and _leaves(node):
+                return (
+                    f"not every invocation reaches this barrier: {why}, and leaves before it",
+                    "guard the work before and behind the barrier instead",
+                )
+            return f"not every invocation reaches this barrier: {why}", f"move it out of the {word}, and guard the work instead"
         outer = outer.rpartition(".")[0]
     return "not every invocation reaches this barrier: some may have returned before", "return behind the last barrier"
+
+
+def _leaves(node: ast.If) -> bool:
+    """Whether an if returns, or ends a turn of a loop that it stands in."""
+    return any(isinstance(one, (ast.Return, ast.Break, ast.Continue)) for one in ast.walk(node))
 
 
 def _cause(test: ast.expr) -> str:

@@ -231,7 +231,10 @@ def _of_its_type(t: Translation, name: str, value: Value, node: ast.AST) -> Valu
         found = cast(t, value, scalar, node)
         t.joined((), f"assigned {name}", found)
         return found
-    raise t.mistyped(node, f"{name!r} is {scalar} since line {line}, and is given {value.type}", _retyped(scalar))
+    fix = _retyped(scalar)
+    if value.type.kind is Kind.FLOAT and scalar.is_whole:  # most often a sum that begins with 0
+        fix = f"let it begin as a float, as 0.0 and {value.type}(...) do, {fix}"
+    raise t.mistyped(node, f"{name!r} is {scalar} since line {line}, and is given {value.type}", fix)
 
 
 def _retyped(scalar: ScalarType) -> str:

@@ -83,14 +83,14 @@ def types_of(
         if scalar is None or (variable.__constraints__ and scalar not in variable.__constraints__):
             raise InvalidInput(
                 f"{one.name} of {kernel} is {given.dtype}, and {variable.__name__} is one of {_allowed(variable)}",
-                fix=_conversion(one.name, given, _first(variable)),
+                fix=f"convert: numpy.asarray({one.name}, {_numpys(_first(variable))})",
                 parameter=one.name,
             )
         known, other = found.setdefault(variable.__name__, (scalar, one.name))
         if known is not scalar:
             raise InvalidInput(
                 f"{other} of {kernel} is {known.dtype} and {one.name} is {scalar.dtype}, and both are {variable.__name__}",
-                fix=_conversion(one.name, given, known),
+                fix=f"convert: numpy.asarray({one.name}, {_numpys(known)})",
                 parameter=one.name,
             )
     for variable in signature.type_variables:
@@ -128,17 +128,24 @@ def check_types(
             continue
         raise InvalidInput(
             f"{one.name} of {kernel} is {given.dtype}, and {one.type.access.value}[{element}] wants {element.dtype}",  # type: ignore[union-attr] # an array
-            fix=_conversion(one.name, given, element),
+            fix=_conversion(one, given, element),
             parameter=one.name,
         )
 
 
-def _conversion(name: str, given: GivenArray, element: ScalarType) -> str:
-    """Return how to make elements of a type of what is given, which may be a list."""
+def _conversion(one: Parameter, given: NDArray[Any] | Buffer, element: ScalarType) -> str:
+    """Return what to do with an array whose elements are of another type."""
     if isinstance(given, Buffer):
         return f"make a buffer of {element.dtype}"
+    if _of_array(one).access.writes:
+        return f"pass an array of {_numpys(element)}, which is written in place"
+    return f"convert: numpy.asarray({one.name}, {_numpys(element)})"
+
+
+def _numpys(element: ScalarType) -> str:
+    """Return the type of elements as it is written for numpy; numpy.bool is not there in every version."""
     kind = element.dtype.type
-    return f"convert: numpy.asarray({name}, {'bool' if element is bool_ else f'{kind.__module__}.{kind.__name__}'})"
+    return "bool" if element is bool_ else f"{kind.__module__}.{kind.__name__}"
 
 
 def check_shapes(kernel: str, ranks: dict[str, int], shapes: Mapping[str, tuple[int, ...]]) -> None:

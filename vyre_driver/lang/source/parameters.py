@@ -122,7 +122,8 @@ def signature_of(function: types.FunctionType, local: Mapping[str, object] | Non
     given = [(name, annotations.get(name)) for name in positional]
     indexes = tuple(name for name, found in given if found is Index)
     groups = [(name, found) for name, found in given if isinstance(found, GroupType)]
-    _check_leading(function, [name for name, _ in given], indexes, groups)
+    bare = [name for name, found in given if found is Group]
+    _check_leading(function, [name for name, _ in given], indexes, groups, bare)
     rest = given[len(indexes) + len(groups) :]
     parameters = tuple(_parameter(function, name, found) for name, found in rest)
     if function.__defaults__:
@@ -139,10 +140,16 @@ def signature_of(function: types.FunctionType, local: Mapping[str, object] | Non
 
 
 def _check_leading(
-    function: types.FunctionType, names: list[str], indexes: tuple[str, ...], groups: list[tuple[str, GroupType]]
+    function: types.FunctionType,
+    names: list[str],
+    indexes: tuple[str, ...],
+    groups: list[tuple[str, GroupType]],
+    bare: list[str],
 ) -> None:
     """Check that indices, or one workgroup, stand in front, and that there are as many as a grid has axes."""
     name = (names or ["?"])[0]
+    if name in bare:
+        raise _refuse(function, name, f"{name!r} is a Group without a size", f"write {name}: Group[256], or Group[16, 16]")
     if not indexes and not groups:
         raise _refuse(function, name, f"{function.__name__!r} has no Index and no Group", "begin its parameters with i: Index")
     if indexes and groups:

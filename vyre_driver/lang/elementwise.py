@@ -77,7 +77,8 @@ class Elementwise(Function[..., Any]):
         """Call the function for each element; returns an array, or a tuple of them where the function does.
 
         Arrays are broadcast as numpy does; what is repeated is not copied, on the host or on the device. Numbers and arrays of
-        no axes fit every type that has their value. Where all arrays are buffers the result is one too, of the same driver.
+        no axes fit every type that has their value; where no array has axes, those of numpy keep their type, but for
+        ``np.float64``, which is a float of Python. Where all arrays are buffers the result is one too, of the same driver.
 
         Parameters
         ----------
@@ -195,7 +196,7 @@ class Elementwise(Function[..., Any]):
         """Return what the function takes and gives in a call."""
         if self.types.results is not None:
             return self.types
-        key = tuple(one.value.dtype if one.is_array else type(one.value) for one in operands)
+        key = tuple(one.value.dtype if one.is_array else (type(one.value), one.own) for one in operands)
         found = self._inferred.get(key)
         if found is None or found[1]() is not None:  # something that the function takes from outside has changed
             known = known_types(self.types, operands, chosen_types(self.types, operands))

@@ -12,7 +12,7 @@ from vyre_driver.lang.elementwise_text import Form
 from vyre_driver.lang.function_types import weak_type
 from vyre_driver.lang.launch.arrays import read_array
 from vyre_driver.lang.source.parameters import Parameter
-from vyre_driver.lang.types import BY_DTYPE, Access, ArrayType, ScalarType, f32
+from vyre_driver.lang.types import BY_DTYPE, COMPUTED, Access, ArrayType, ScalarType, f32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -57,7 +57,10 @@ def form_of(described: FunctionTypes, operands: Sequence[Steps], test: Steps, ke
 
 
 class Operand(NamedTuple):
-    """What a call gives for a parameter: a number, or an array with its shape and that of what lies in memory."""
+    """What a call gives for a parameter: a number, or an array with its shape and that of what lies in memory.
+
+    ``own`` is the type of a number of numpy's that is none of Python's; it counts where no array says what the types are.
+    """
 
     name: str
     value: Any
@@ -65,13 +68,15 @@ class Operand(NamedTuple):
     is_array: bool = False
     shape: tuple[int, ...] = ()
     held: tuple[int, ...] = ()
+    own: ScalarType | None = None
 
 
 def operand(kernel_name: str, name: str, given: object) -> Operand:
     """Return what is given for a parameter; raises InvalidInput if it is no number and no array."""
     if isinstance(given, _NUMBERS) or (isinstance(given, np.ndarray) and not given.ndim):
         number = given.item() if isinstance(given, (np.generic, np.ndarray)) else given
-        return Operand(name, number, number)
+        own = None if isinstance(given, (bool, int, float)) else BY_DTYPE.get(given.dtype)
+        return Operand(name, number, number, own=own if own in COMPUTED else None)
     found = read_array(kernel_name, Parameter(name, ArrayType(Access.IN, f32)), given)
     if found is None:
         raise InvalidInput(f"{name} of {kernel_name} is None", fix="give an array or a number", parameter=name)
@@ -86,7 +91,7 @@ def operand(kernel_name: str, name: str, given: object) -> Operand:
 def key_of(one: Operand | None) -> object:
     """Return what of an argument decides how a call runs."""
     if one is None or not one.is_array:
-        return None if one is None else type(one.value)
+        return None if one is None else (type(one.value), one.own)
     return type(one.value) is Buffer, one.value.dtype, one.shape, one.held
 
 
@@ -117,11 +122,18 @@ def chosen_types(described: FunctionTypes, operands: Sequence[Operand]) -> dict[
     """Return the types of the variables that no array says, by the numbers given for them."""
     by_name = dict(zip(described.names, operands, strict=True))
     said = {one for name, one in described.parameters if isinstance(one, TypeVar) and by_name[name].is_array}
-    beside = next((BY_DTYPE.get(one.value.dtype) for one in operands if one.is_array), None)
+    arrays = [BY_DTYPE.get(one.value.dtype) for one in operands if one.is_array]
+    beside = arrays[0] if arrays else next((one.own for one in operands if one.own is not None), None)
     found: dict[str, ScalarType] = {}
     for variable in described.variables:
-        if variable not in said:
-            values = [by_name[name].value for name, one in described.parameters if one is variable]
+        if variable in said:
+            continue
+        given = [by_name[name] for name, one in described.parameters if one is variable]
+        own = None if arrays else next((one.own for one in given if one.own is not None), None)
+        if own is not None and own in (variable.__constraints__ or (own,)):
+            found[variable.__name__] = own
+        else:
+            values = [one.value for one in given]
             found[variable.__name__] = weak_type(variable, values, beside if described.is_inferred else None)
     return found
 

@@ -317,3 +317,17 @@ def test_pdb_stops_at_the_line_of_the_kernel(tmp_path: Path) -> None:
     assert "1.5" in found.stdout
     assert "(Pdb) 0.5" in found.stdout
     assert found.stdout.endswith("[0.5 1.5]\n")
+
+
+@kernel
+def spares(i: Index, x: In[f32], y: Out[f32]):
+    if x[i] != 2.0:
+        y[i] = 10.0 * x[i]
+
+
+@pytest.mark.parametrize("how", ["interpret", "python"])
+def test_what_is_read_and_written_in_one_memory_is_as_on_a_device(how: str) -> None:
+    values = np.arange(5, dtype=np.float32)
+    found = getattr(spares, how)(values[:4], values[1:])
+    assert found.base is values
+    assert values.tolist() == [0, 0, 10, 0, 30]  # an output holds zeros where nothing is written

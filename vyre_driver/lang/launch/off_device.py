@@ -81,8 +81,9 @@ def run_plainly(
     def run(call: _Call) -> list[NDArray[Any]]:
         signature, reach = launcher.definition.signature, call.fit.reach
         grid = reach.groups if signature.group is not None or reach.extent is None else reach.extent
-        run_as_python(function, signature, call.fit.specialization, {**call.arrays, **call.numbers}, grid)
-        return [call.arrays[name] for name, access in _accesses(signature).items() if access.writes]
+        arrays = _apart(call.arrays, _accesses(signature))
+        run_as_python(function, signature, call.fit.specialization, {**arrays, **call.numbers}, grid)
+        return [arrays[name] for name, access in _accesses(signature).items() if access.writes]
 
     return _run(launcher, choices, given, named, "plain", run)
 
@@ -98,8 +99,9 @@ def _run(  # noqa: PLR0913 -- a call, and how it is run
     """Match a call, run it on arrays of the host, and write back what it wrote."""
     one, arrays, numbers = launcher.matched(choices, given, named)
     fit = fitted(launcher.definition, choices, {**dict(choices.constants), **one.constants}, arrays, mode=mode)
-    call = _Call(fit, {name: _on_host(name, array, fit) for name, array in arrays.items()}, numbers)
-    written = [name for name, access in _accesses(launcher.definition.signature).items() if access.writes]
+    accesses = _accesses(launcher.definition.signature)
+    call = _Call(fit, {name: _on_host(name, array, fit, accesses[name]) for name, array in arrays.items()}, numbers)
+    written = [name for name, access in accesses.items() if access.writes]
     found = run(call) if fit.grid is not None else [call.arrays[name] for name in written]
     buffers = [array for array in arrays.values() if isinstance(array, Buffer)]
     stay = buffers and all(array is None or isinstance(array, Buffer) for array in arrays.values())
@@ -119,13 +121,22 @@ def _accesses(signature: KernelSignature) -> dict[str, Access]:
     return {one.name: one.type.access for one in signature.arrays}  # type: ignore[union-attr] # arrays
 
 
-def _on_host(name: str, array: NDArray[Any] | Buffer | None, fit: FittedCall) -> NDArray[Any]:
-    """Return an array of a call on the host: itself where it is there and of the kernel's own type."""
+def _on_host(name: str, array: NDArray[Any] | Buffer | None, fit: FittedCall, access: Access) -> NDArray[Any]:
+    """Return an array of a call on the host: zeros for an output, as on a device, else itself where it can be."""
     dtype = fit.elements[name].dtype
+    if isinstance(array, np.ndarray) and access is Access.OUT and fit.grid is not None:
+        return np.zeros(array.shape, dtype)
     if array is None:
         return np.zeros(fit.left_out[name], dtype)
     found = array.read() if isinstance(array, Buffer) else array
     return found if found.dtype == dtype else found != 0  # bools that are held as words
+
+
+def _apart(arrays: Arrays, accesses: Mapping[str, Access]) -> Arrays:
+    """Return arrays of which none that is read alone changes while it is read: the device has copies too."""
+    written = [arrays[name] for name, access in accesses.items() if access.writes]
+    shared = {name for name in arrays if any(np.may_share_memory(arrays[name], one) for one in written)}
+    return {name: one.copy() if accesses[name] is Access.IN and name in shared else one for name, one in arrays.items()}
 
 
 def _word(array: NDArray[Any]) -> np.dtype[Any]:

@@ -12,7 +12,7 @@ from vyre_driver.lang.elementwise_text import Form
 from vyre_driver.lang.function_types import weak_type
 from vyre_driver.lang.launch.arrays import read_array
 from vyre_driver.lang.source.parameters import Parameter
-from vyre_driver.lang.types import BY_DTYPE, COMPUTED, Access, ArrayType, ScalarType, f32
+from vyre_driver.lang.types import BY_DTYPE, COMPUTED, Access, ArrayType, Kind, ScalarType, f32, i32
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,6 +124,8 @@ def chosen_types(described: FunctionTypes, operands: Sequence[Operand]) -> dict[
     said = {one for name, one in described.parameters if isinstance(one, TypeVar) and by_name[name].is_array}
     arrays = [BY_DTYPE.get(one.value.dtype) for one in operands if one.is_array]
     beside = arrays[0] if arrays else next((one.own for one in operands if one.own is not None), None)
+    if beside is not None and beside not in COMPUTED:
+        beside = f32 if beside.kind is Kind.FLOAT else i32  # as its elements are loaded
     found: dict[str, ScalarType] = {}
     for variable in described.variables:
         if variable in said:

@@ -146,29 +146,6 @@ def test_numbers_alone_give_an_array_of_no_axes(opened: Driver) -> None:
     assert [one.dtype for one in mixed.on(opened)(1, 2.5)] == [np.float32] * 2
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "expected"),
-    [
-        (np.uint32(4_000_000_000), 2, np.uint32(4_000_000_002)),
-        (2, np.array(4_000_000_000, np.uint32), np.uint32(4_000_000_002)),
-        (np.int32(2), np.float32(0.5), np.float32(2.5)),
-        (np.float64(1.0), 2, np.float32(3.0)),
-        (np.uint8(200), np.uint8(100), np.int32(300)),
-    ],
-)
-def test_numbers_of_numpy_alone_keep_their_type(opened: Driver, x: Any, y: Any, expected: np.generic) -> None:  # noqa: ANN401 -- numbers
-    found = elementwise(lambda a, b: a + b).on(opened)(x, y)
-    assert (found.dtype, found) == (expected.dtype, expected)
-
-
-@pytest.mark.parametrize("dtype", [np.float16, np.uint8, np.int16])
-def test_a_number_beside_small_elements_is_what_these_are_loaded_as(opened: Driver, dtype: type) -> None:
-    x = np.array([1, 2, 200 if dtype is not np.float16 else 2.5], dtype)
-    found = elementwise(lambda a, b: a + b).on(opened)(x, 300)
-    wanted = x.astype(np.float32 if dtype is np.float16 else np.int32) + 300
-    assert (found.dtype, found.tolist()) == (wanted.dtype, wanted.tolist())
-
-
 def test_a_square_root_is_within_one_place_of_numpys(opened: Driver) -> None:
     x, y = some(1000), some(1000)[::-1].copy()
     np.testing.assert_array_max_ulp(length.on(opened)(x, y), np.sqrt(x * x + y * y), 1)

@@ -120,14 +120,9 @@ def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for
     shapes = _shapes(definition, arrays)
     sizes = definition.shapes.sizes(name, shapes) if definition.shapes is not None else {}
     over = _extent(definition, choices, shapes, sizes)
-    specialization = Specialization(
-        constants_of(name, signature, {**definition.chosen(candidate), **given}),
-        tuple(types.items()),
-        mode,
-        is_over=over is not None and signature.group is None,
-        workgroup=definition.workgroup(candidate),
-        stored=stored,
-    )
+    constants = constants_of(name, signature, {**definition.chosen(candidate), **given})
+    is_over, workgroup = over is not None and signature.group is None, definition.workgroup(candidate)
+    specialization = Specialization(constants, tuple(types.items()), mode, is_over, workgroup=workgroup, stored=stored)
     translated = definition.programs.get(specialization)
     check_shapes(name, translated.ranks, shapes)
     reach = ReachFinder(name, signature, translated).find(shapes, over, choices.groups)

@@ -122,7 +122,7 @@ def check_types(
             if element is bool_ and isinstance(given, Buffer) and given.dtype != _WORD:
                 raise InvalidInput(
                     f"{one.name} of {kernel} is a buffer of bool, and a buffer holds them as uint32",
-                    fix=_conversion(one.name, given, u32),
+                    fix=_conversion(one, given, u32),
                     parameter=one.name,
                 )
             continue

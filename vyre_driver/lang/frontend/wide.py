@@ -118,23 +118,27 @@ def rotated(op: BinOp, number: Number, by: Number, draft: Draft) -> Number:
     """Return the bits moved by a number modulo 64, those that leave coming in at the other end."""
     held, count = draft.hold(number, "word"), draft.hold(Number(u32, word(by), *u32.bounds), "count")
     back = Number(u32, Binary(BinOp.SUB, LitU32(0), count.expr), *u32.bounds)
-    bits = Number(u64, Cast(DataType.U64, held.expr), *u64.bounds)
+    bits = Number(u64, _bits(held), *u64.bounds)
     left, right = (count, back) if op is BinOp.ROTATE_LEFT else (back, count)
     both = of_two(BinOp.BIT_OR, shifted(BinOp.SHL, bits, left), shifted(BinOp.SHR, bits, right))
-    return number_of(number.type, Cast(number.type.element, both.expr))
+    return both if number.type is u64 else number_of(number.type, Cast(number.type.element, both.expr))
 
 
 def counted(op: UnOp, number: Number) -> Number:
     """Return how many bits are set, or are not above the highest or below the lowest one that is."""
-    bits = Cast(DataType.U64, number.expr)
-    return Number(i32, Cast(DataType.U32, Unary(op, bits)), 0, 64)
+    return Number(i32, Cast(DataType.U32, Unary(op, _bits(number))), 0, 64)
+
+
+def _bits(number: Number) -> Expr:
+    """Return the bits of a number as a u64."""
+    return number.expr if number.type is u64 else Cast(DataType.U64, number.expr)
 
 
 def as_index(number: Number) -> Number:
     """Return an index as a u32, the greatest one where it is negative or beyond every array."""
     if number.low >= 0 and number.high <= U32_MAX:
         return Number(u32, Cast(DataType.U32, number.expr), number.low, number.high)
-    bits = Cast(DataType.U64, number.expr)
+    bits = _bits(number)
     is_near = Binary(BinOp.LT, bits, literal(u64, U32_MAX).expr)
     return Number(u32, Select(is_near, Cast(DataType.U32, bits), LitU32(U32_MAX)), *u32.bounds)
 

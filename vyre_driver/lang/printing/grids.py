@@ -13,7 +13,7 @@ from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.frontend.translate import WORKGROUPS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from vyre_driver.ir.expressions import Expr
     from vyre_driver.ir.nodes import Node
@@ -87,7 +87,7 @@ def guarded(program: Program, body: Sequence[Node], terms: Sequence[Term], numbe
     if any(isinstance(one, (LocalId, WorkgroupId, Barrier)) for one in terms):
         return None
     limits: dict[int, list[Expr]] = {}
-    for test in _parts(rest[0].cond):
+    for test in parts(rest[0].cond):
         match test:
             case Binary(BinOp.LT, InvocationId(axis), (BufLen() | Var()) as limit):
                 limits.setdefault(axis, []).append(limit)
@@ -99,8 +99,10 @@ def guarded(program: Program, body: Sequence[Node], terms: Sequence[Term], numbe
     return Guarded(rest[0].then, limits)
 
 
-def along_axes(index: Expr, shape: Sequence[str]) -> tuple[Expr, ...] | None:
-    """Return the indices that a flat place in an array was made of, whose lengths these variables hold; None if it was not.
+def along_axes(index: Expr, shape: Sequence[Container[str]]) -> tuple[Expr, ...] | None:
+    """Return the indices that a flat place in an array was made of; None if it was not.
+
+    ``shape`` has for each axis the variables that may hold its length.
 
     That an index is held against its axis is left out: the language does so itself.
     """
@@ -108,19 +110,23 @@ def along_axes(index: Expr, shape: Sequence[str]) -> tuple[Expr, ...] | None:
         return (index,)
     flat = index.true_value if isinstance(index, Select) and index.false_value == LitU32(U32_MAX) else index
     found: list[Expr] = []
-    for name in reversed(shape[1:]):
+    for names in reversed(shape[1:]):
         match flat:
-            case Binary(BinOp.ADD, Binary(BinOp.MUL, row, Var(count)), last) if count == name:
+            case Binary(BinOp.ADD, Binary(BinOp.MUL, row, Var(count)), last) if count in names:
                 found.insert(0, last)
+                flat = row
+            case Binary(BinOp.MUL, row, Var(count)) if count in names:
+                found.insert(0, LitU32(0))
                 flat = row
             case _:
                 return None
     return (flat, *found)
 
 
-def _parts(test: Expr) -> list[Expr]:
+def parts(test: Expr) -> list[Expr]:
+    """Return the conditions that are joined with ``and``."""
     if isinstance(test, Binary) and test.op is BinOp.AND:
-        return [*_parts(test.left), *_parts(test.right)]
+        return [*parts(test.left), *parts(test.right)]
     return [test]
 
 

@@ -7,11 +7,12 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from vyre_driver.errors import UnsupportedFeature
-from vyre_driver.ir.arithmetic import LitU32
+from vyre_driver.ir.arithmetic import Binary, LitU32
 from vyre_driver.ir.buffers import BufferAccess, MemoryKind
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import BufLen, Cast, Load
 from vyre_driver.ir.nodes import Assign, Let
+from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.frontend import intrinsics
 from vyre_driver.lang.types import SCALARS
 
@@ -40,7 +41,11 @@ class Given(NamedTuple):
 def given(buffer: BufferDecl) -> Given | None:
     """Return what a pushed buffer stands for where the front end named it, else None."""
     found = _GIVEN.fullmatch(buffer.name) if buffer.kind is MemoryKind.PUSH else None
-    return None if found is None else Given(found["owner"], found["what"], int(found["axis"] or 0))
+    return (
+        None
+        if found is None or buffer.element != DataType.U32
+        else Given(found["owner"], found["what"], int(found["axis"] or 0))
+    )
 
 
 class Names:
@@ -102,7 +107,8 @@ def element(buffer: BufferDecl) -> str:
 def loaded_numbers(body: Sequence[Node], numbers: Mapping[str, BufferDecl], terms: Iterable[Term]) -> dict[str, str]:
     """Return the variables that stand in front for pushed numbers, with the buffer of each, as the front end declares them.
 
-    An i32 is held as the u32 of its bits, and none of them ever gets another value. ``terms`` are all parts of the program.
+    An i32 that a caller gives is held as the u32 of its bits, a length that each call gives is one of 1 at least, and none of
+    them ever gets another value. ``terms`` are all parts of the program.
     """
     found: dict[str, str] = {}
     assigned = {one.name for one in terms if isinstance(one, Assign)}
@@ -111,6 +117,8 @@ def loaded_numbers(body: Sequence[Node], numbers: Mapping[str, BufferDecl], term
             case Let(name, Cast(DataType.U32, Load(buffer))) if buffer in numbers and numbers[buffer].element == DataType.I32:
                 pass
             case Let(name, Load(buffer)) if buffer in numbers and numbers[buffer].element != DataType.I32:
+                pass
+            case Let(name, Binary(BinOp.MAX, Load(buffer), LitU32(1))) if buffer in numbers and given(numbers[buffer]):
                 pass
             case _:
                 break

@@ -13,14 +13,17 @@ from vyre_driver.ir.nodes import Assign, Barrier, If, Let, Loop, Return, Store
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
 from vyre_driver.ir.terms import terms_within
 from vyre_driver.lang.printing.distinct import distinct
-from vyre_driver.lang.printing.expressions import HELD, Spelled, Spelling
+from vyre_driver.lang.printing.expressions import HELD, Spelling
 from vyre_driver.lang.printing.grids import Grid, along_axes, group_of, guarded, index_names
+from vyre_driver.lang.printing.layouts import without_layout_tests
 from vyre_driver.lang.printing.parameters import Names, annotation, element, given, is_number, loaded_numbers
+from vyre_driver.lang.printing.spelled import Spelled
 from vyre_driver.lang.printing.variables import Variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from vyre_driver.ir.buffers import BufferDecl
     from vyre_driver.ir.expressions import Expr
     from vyre_driver.ir.nodes import Node
     from vyre_driver.ir.program import Program
@@ -34,6 +37,7 @@ _ATOMICS = {
     AtomicOp.COMPARE_EXCHANGE: "atomic_cas",
 }
 _KEPT = (ex.Atomic, ex.SubgroupAdd, ex.SubgroupShuffle, ex.SubgroupBallot)  # become variables at once
+_OWN = (MemoryKind.SHARED, MemoryKind.LOCAL)
 _INDENT = "    "
 
 
@@ -52,7 +56,9 @@ def as_source(program: Program, name: str = "program") -> str:
     body = distinct(program.entry)
     terms = list(terms_within(*body))
     numbers = {one.name: one for one in program.buffers if is_number(one, terms)}
-    found = guarded(program, body, terms, loaded_numbers(body, numbers, terms))
+    held = loaded_numbers(body, numbers, terms)
+    body = without_layout_tests(body, _lengths(held, numbers))
+    found = guarded(program, body, list(terms_within(*body)), held)
     if found is not None:
         text = _Source(program, body, found).text(name)
         if text is not None:
@@ -60,6 +66,11 @@ def as_source(program: Program, name: str = "program") -> str:
     made = _Source(program, body, None).text(name)
     assert made is not None  # noqa: S101 -- a workgroup can say all
     return made
+
+
+def _lengths(held: Mapping[str, str], numbers: Mapping[str, BufferDecl]) -> set[str]:
+    """Return the variables that hold how far the axes of arrays go."""
+    return {name for name, buffer in held.items() if (what := given(numbers[buffer])) is not None and what.what == "shape"}
 
 
 def _shapes(given: Mapping[str, Given], held: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -83,7 +94,8 @@ class _Source:
         terms = list(terms_within(*body))
         self._numbers = {one.name: one for one in program.buffers if is_number(one, terms)}
         self._held = loaded_numbers(body, self._numbers, terms)
-        self._given: dict[str, Given] = {name: what for name, one in self._numbers.items() if (what := given(one)) is not None}
+        named = {name: given(self._numbers[name]) for name in self._held.values()}
+        self._given = {name: what for name, what in named.items() if what is not None}
         self._names = Names()
         self._grid = self._leading(program, terms)
         self._called: dict[str, str] = {}  # buffers
@@ -91,6 +103,7 @@ class _Source:
             if one.name not in self._given:
                 self._called[one.name] = self._names.named(one.name)
         self._shapes = _shapes(self._given, self._held)
+        self._lengths = {name for shape in self._shapes.values() if len(shape) > 1 for name in shape}
         self._elements = {one.name: one.element for one in program.buffers}
         self._python: dict[str, str] = {}  # variables
         self._types: dict[str, DataType] = {}
@@ -116,8 +129,9 @@ class _Source:
             called = self._names.named(min(group, key=len))
             self._python.update(dict.fromkeys(group, called))
         for one in self._program.buffers:
-            if one.kind is MemoryKind.SHARED:
-                self._put(1, f"{self._called[one.name]} = {self._grid.group}.shared({element(one)}, {one.count})")
+            if one.kind in _OWN:
+                make = "local" if one.is_local else f"{self._grid.group}.shared"
+                self._put(1, f"{self._called[one.name]} = {make}({element(one)}, {one.count})")
         self._statements(self._body, 1)
         if self._found is not None and not self._is_as_guarded():
             return None
@@ -127,7 +141,15 @@ class _Source:
     def _is_as_guarded(self) -> bool:
         """Whether the front end would hold the indices against what the guard holds them against."""
         assert self._found is not None  # noqa: S101 -- there is a guard
-        return all(limits == self._limits(axis) for axis, limits in self._found.limits.items())
+        return all(self._are_alike(limits, self._limits(axis)) for axis, limits in self._found.limits.items())
+
+    def _are_alike(self, one: Sequence[Expr], other: Sequence[Expr]) -> bool:
+        """Whether limits are the same; of matrices that an index goes over each call checks that they are as long."""
+        held, given = (
+            {None if isinstance(limit, ex.Var) and limit.name in self._lengths else limit for limit in side}
+            for side in (one, other)
+        )
+        return held == given
 
     def _limits(self, axis: int) -> list[Expr]:
         by_what = {(what.owner, what.what): name for name, what in self._given.items()}
@@ -140,14 +162,14 @@ class _Source:
             shape = self._shapes.get(array)
             if shape is None:
                 found.append(ex.BufLen(array))
-            elif not found:
+            elif not found or len(shape) > 1:
                 found.append(ex.Var(shape[along]))
         return found
 
     def _parameters(self) -> list[str]:
         grid = self._grid
         found = [f"{one}: Index" for one in grid.indexes] or [f"{grid.group}: Group[{', '.join(map(str, grid.sizes))}]"]
-        arrays = [one for one in self._program.buffers if one.kind is not MemoryKind.SHARED and one.name not in self._numbers]
+        arrays = [one for one in self._program.buffers if one.kind not in _OWN and one.name not in self._numbers]
         found += [f"{self._called[one.name]}: {annotation(one, len(self._shapes.get(one.name, ())))}" for one in arrays]
         asked = [one for name, one in self._numbers.items() if name not in self._given]
         return [*found, *(f"{self._called[one.name]}: {element(one)}" for one in asked)]
@@ -251,16 +273,22 @@ class _Source:
 
     def _place(self, buffer: str, index: Expr) -> str:
         """Return the indices of an element, one for each axis of its array."""
-        indices = along_axes(index, self._shapes.get(buffer, ()))
+        indices = self._along_axes(buffer, index)
         if indices is None:
             raise UnsupportedFeature(
                 f"an element of {buffer!r} is not at a row and a column of it",
                 fix="look at the program itself: print(program)",
                 buffer=buffer,
             )
-        for axis, one in enumerate(indices):
-            self._grid.note(buffer, axis, one)
         return ", ".join(map(self._spelling.place, indices))
+
+    def _along_axes(self, array: str, index: Expr) -> tuple[Expr, ...] | None:
+        """Return the indices that a place was made of; the axes that an index goes over may have the length of one of them."""
+        shape = self._shapes.get(array, ())
+        found = along_axes(index, [self._lengths if self._found else {name} for name in shape])
+        for axis, one in enumerate(found or ()):
+            self._grid.note(array, axis, one)
+        return found
 
     def _leaf(self, expr: Expr) -> Spelled | None:
         match expr:

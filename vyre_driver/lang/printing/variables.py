@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from vyre_driver.ir.arithmetic import LITERALS, Var
+from vyre_driver.ir.arithmetic import LITERALS, OpaqueExpr, Var
+from vyre_driver.ir.literal_types import WIDE_LITERALS
 from vyre_driver.ir.nodes import Assign, If, Let, Loop, Return
 from vyre_driver.ir.walks import OPERANDS, expressions_within
 
@@ -99,7 +100,7 @@ class Variables:
         if (
             is_let
             and name not in after
-            and isinstance(value, LITERALS)
+            and _is_literal(value)
             and name in self.assigned
             and isinstance(_following(body, place), If)
         ):
@@ -137,6 +138,10 @@ class Variables:
             )
             self._kept.append(expr)  # so that its id stays its own
         return found
+
+
+def _is_literal(value: Expr) -> bool:
+    return isinstance(value, LITERALS) or (isinstance(value, OpaqueExpr) and value.kind in WIDE_LITERALS)
 
 
 def _assigned(body: Sequence[Node]) -> set[str]:

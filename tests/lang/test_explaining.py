@@ -87,7 +87,7 @@ def test_an_explanation_has_data() -> None:
     assert found.reads == {"x": (first + 2,), "counts": (first + 4,), "part": (first + 5,)}
     assert found.writes == {"part": (first + 2,), "counts": (first + 4,), "y": (first + 5,)}
     assert [(one.text, one.unproven) for one in found.checks] == [("part[g.local + 1]", "g.local + 1 < 64")]
-    assert (found.floats, found.bounds, found.fixed_workgroup) == ("fast", "robust", "buffer 'shared' is workgroup memory")
+    assert (found.floats, found.bounds, found.fixed_workgroup) == ("fast", "robust", "buffer 'part' is workgroup memory")
     found = saxpy.explain(TWICE=True)
     assert (found.checks, found.fixed_workgroup, found.extents) == ((), None, {"i": "len(x), len(y), all of them alike"})
     assert saxpy.explain().reads == {"x": (found.reads["x"])}

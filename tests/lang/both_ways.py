@@ -82,6 +82,14 @@ def run_both(
     return Results(program, {name: copies[name] for name in program}, order_mattered)
 
 
+def run_reference(
+    function: types.FunctionType, arguments: Mapping[str, Any], grid: Sequence[int]
+) -> tuple[dict[str, NDArray[Any]], bool]:
+    """Return what a kernel leaves in the arrays that it writes to, and whether the order of invocations mattered."""
+    signature = signature_of(function)
+    return _as_program(translate(function, signature, Specialization()), signature, arguments, grid)
+
+
 def run_on_device(
     function: types.FunctionType, arguments: Mapping[str, Any], grid: Sequence[int], constants: Mapping[str, Any] | None = None
 ) -> dict[str, NDArray[Any]]:

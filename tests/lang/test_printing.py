@@ -51,19 +51,49 @@ def total(g: Group[64], x: In[f32], o: InOut[u32], p: Out[u32]):
 """
 
 
+WIDE = """\
+@kernel
+def wide(i: Index, x: In[i64], y: In[f64], h: In[f16], o: Out[u64], p: Out[f64], q: Out[bf16], n: i64):
+    own = local(i64, 4)
+    own[1] = cdiv(x[i], n) + 9223372036854775807
+    o[i] = rotl(u32(own[1]), i) * u64(3) >> 40
+    p[i] = fma(y[i], f64(0.1), f64(x[i])) / -2.5
+    q[i] = h[i] + bitcast(f32, u32(x[i]))
+"""
+
+MATRICES = """\
+@kernel
+def matrices(i: Index, j: Index, x: In[f32, 2], y: In[f32, 2], o: Out[f32, 2]):
+    total = f32(0.0)
+    for k in range(u32(x.shape[1])):
+        total = total + x[i, k] * y[k, j]
+    o[i, j] = total
+"""
+
+
 def program_of(text: str, name: str) -> Program:
     function = function_of(text, name, {**NAMES, "kernel": lambda given: given})
     return translate(function, signature_of(function), Specialization()).program
 
 
-@pytest.mark.parametrize(("text", "name"), [(SAXPY, "saxpy"), (LONGEST, "longest"), (GROUP, "total")])
+@pytest.mark.parametrize(("text", "name"), [(SAXPY, "saxpy"), (LONGEST, "longest"), (GROUP, "total"), (MATRICES, "matrices")])
 def test_a_kernel_is_printed_as_it_was_written(text: str, name: str) -> None:
     assert as_source(program_of(text, name), name) == text
 
 
-@pytest.mark.parametrize(("text", "name"), [(SAXPY, "saxpy"), (LONGEST, "longest"), (GROUP, "total")])
+@pytest.mark.parametrize(("text", "name"), [(SAXPY, "saxpy"), (LONGEST, "longest"), (GROUP, "total"), (MATRICES, "matrices")])
 def test_what_is_printed_gives_the_program_again(text: str, name: str) -> None:
     program = program_of(text, name)
+    assert again(program).digest() == program.digest()
+
+
+def test_what_has_64_bits_and_what_is_stored_in_16_is_printed() -> None:
+    program = program_of(WIDE, "wide")
+    text = as_source(program)
+    assert "own = local(i64, 4)" in text.replace("local_1", "own")
+    assert "+ 9223372036854775807\n" in text
+    assert "fma(y[i], f64(0.1), f64(x[i])) / (-2.5)" in text
+    assert "q[i] = h[i] + bitcast(f32, u32(x[i]))\n" in text
     assert again(program).digest() == program.digest()
 
 

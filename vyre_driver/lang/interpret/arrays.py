@@ -34,7 +34,8 @@ class PlainArray:
 
     def __len__(self) -> int:
         """Return the elements along the first axis."""
-        return self._counts[0]
+        found: int = self._counts[0]
+        return found
 
     def has(self, at: Plain) -> bool:
         """Whether there is such an element."""

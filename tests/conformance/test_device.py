@@ -17,6 +17,7 @@ from vyre_driver.ir.arithmetic import Binary
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast
 from vyre_driver.ir.extensions import application
+from vyre_driver.ir.operators import OpaqueOp
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.terms import terms_within
 
@@ -51,7 +52,8 @@ def computes_with_f64(case: Case) -> bool:
     terms = list(terms_within(*case.program.entry))
     found = [application(term) for term in terms if isinstance(term, Cast)]
     operators = any(one is not None and one.operator.needs_f64 for one in found)
-    return operators or any(isinstance(term, Binary) and term.left.dtype == DataType.F64 for term in terms)
+    plain = [term for term in terms if isinstance(term, Binary) and not isinstance(term.op, OpaqueOp)]
+    return operators or any(term.left.dtype == DataType.F64 for term in plain)
 
 
 def told(report: Report) -> str:

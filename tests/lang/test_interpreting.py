@@ -309,7 +309,11 @@ def test_pdb_stops_at_the_line_of_the_kernel(tmp_path: Path) -> None:
     script = tmp_path / "debugged.py"
     script.write_text(_DEBUGGED)
     found = subprocess.run(
-        [sys.executable, script], input="where\np half\nnext\np y[0]\ncontinue\n", capture_output=True, text=True, check=False
+        [sys.executable, script],
+        input="where\np float(half)\nnext\np y[0]\ncontinue\n",
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert found.returncode == 0, found.stderr
     assert re.search(rf"> {re.escape(str(script))}\((9|10)\)halves\(\)", found.stdout)

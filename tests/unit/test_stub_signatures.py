@@ -16,7 +16,7 @@ from vyre_driver.spirv.shipped import shipped_module
 from vyre_driver.spirv.stub import stub_of
 
 ROOT = Path(vyre_driver.__file__).parent
-STUBS = sorted(ROOT.rglob("*.pyi"))
+STUBS = sorted(one for one in ROOT.rglob("*.pyi") if one.name != "__init__.pyi")  # a package's is held in tests/lang
 INTERNAL = {"source"}  # of a kernel, for the rest of the package
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -145,6 +145,7 @@ def _imported(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.path.insert(0, str(path.resolve().parent))
     sys.modules[name] = module
+    keeps_code, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a look leaves nothing beside the file
     try:
         spec.loader.exec_module(module)
     except VyreError:
@@ -154,5 +155,6 @@ def _imported(path: Path) -> ModuleType:
             f"{path} cannot be imported ({type(error).__name__}: {error})", fix="make `python FILE` run first", path=str(path)
         ) from error
     finally:
+        sys.dont_write_bytecode = keeps_code
         sys.path.remove(str(path.resolve().parent))
     return module

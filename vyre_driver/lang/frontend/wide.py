@@ -77,7 +77,7 @@ def ceiling_divide(draft: Draft, left: Number, right: Number) -> Number:
     rest = draft.hold(of_two(BinOp.MOD, left, right), "rest")
     is_below = Binary(BinOp.NE, rest.expr, nothing)
     if left.type is i64:
-        agrees = Binary(BinOp.GE, of_two(BinOp.BIT_XOR, rest, right).expr, nothing)
+        agrees = Binary(BinOp.LE, nothing, of_two(BinOp.BIT_XOR, rest, right).expr)
         is_below = Binary(BinOp.AND, is_below, agrees)
     return number_of(left.type, Select(is_below, above.expr, quotient.expr))
 

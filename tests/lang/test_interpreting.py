@@ -310,7 +310,7 @@ def test_pdb_stops_at_the_line_of_the_kernel(tmp_path: Path) -> None:
     script.write_text(_DEBUGGED)
     found = subprocess.run(
         [sys.executable, script],
-        input="where\np float(half)\nnext\np y[0]\ncontinue\n",
+        input="where\np float(half)\nnext\np float(y[0])\ncontinue\n",
         capture_output=True,
         text=True,
         check=False,

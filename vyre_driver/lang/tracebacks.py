@@ -1,4 +1,4 @@
-"""Errors in a user's kernel or call, told where it was called: the frames between are ours, and say nothing about them."""
+"""Errors in a user's kernel or call, raised where it was called: the frames between are ours, and say nothing about them."""
 
 from __future__ import annotations
 

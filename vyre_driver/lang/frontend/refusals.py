@@ -1,4 +1,4 @@
-"""What the validator of programs refuses, told at the place in the source that it comes from."""
+"""What the validator of programs refuses, reported at the place in the source that it comes from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of one translation: the functions at hand, the program so far, and how a mistake is told."""
+"""The state of one translation: the functions at hand, the program so far, and how a mistake is reported."""
 
 from __future__ import annotations
 

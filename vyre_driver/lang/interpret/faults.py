@@ -1,4 +1,4 @@
-"""What went wrong in a kernel while it ran, told at the line of its source."""
+"""What went wrong in a kernel while it ran, reported at the line of its source."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be told of a function before it is translated: the names that it assigns, and how it uses its arrays."""
+"""What is known of a function before it is translated: the names that it assigns, and how it uses its arrays."""
 
 from __future__ import annotations
 

@@ -1,25 +1,36 @@
-"""The table of examples/gallery: each program at a size, equal to numpy, its time beside numpy's and, where installed, numba's.
+"""The table of examples/gallery: each program at a size, equal to numpy, its time beside numpy's and those of installed peers.
 
 "device" is the program as it stands, from numpy arrays to numpy arrays, "numpy" its reference. "numba" is the kernel's own
 function, compiled by numba for all cores: of those programs whose kernel is one function over indices that numba takes too.
+"cupy" and "triton" do the same from numpy arrays to numpy arrays on the GPU that CUDA has, each in a process of its own, and
+are held to the same results. "resident" is the part between arrays that stay on the device, with a wait at the end.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import json
 import math
 import os
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from benchmarks.gallery_resident import resident
 from benchmarks.lang_kernels import PROGRAMS, gallery_module
 from benchmarks.timing import Row, interleave, parser, print_rows, time_call
 from vyre_driver.lang import default_driver, rsqrt
 
 if TYPE_CHECKING:
+    import types
     from collections.abc import Callable
+
+_PEERS = ("cupy", "triton")
 
 # What the same kernel is called in numba's loops, and its arguments made of the program's data; outputs are made anew.
 _NUMBA: dict[str, Callable[..., tuple[str, tuple[Any, ...], tuple[int, ...]]]] = {
@@ -91,8 +102,94 @@ def _loops(numba: Any) -> dict[int, Any]:
     return {1: numba.njit(over_one, parallel=True), 2: numba.njit(over_two, parallel=True)}
 
 
+class Peer:
+    """``gallery_peers.py`` in a process of its own: one program by one peer, and a figure for each request."""
+
+    def __init__(self, name: str, program: str, folder: Path, repeats: int) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.gallery_peers", name, program, str(folder), str(repeats)],
+            cwd=Path(__file__).parents[1],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._results = folder / f"{name}.npz"
+        self.found: dict[str, str] = json.loads(self._read() or '{"why": "its process ended without a word"}')
+
+    def results(self) -> tuple[Any, ...]:
+        """Return the arrays that it computed."""
+        with np.load(self._results) as saved:
+            return tuple(saved[key] for key in saved)
+
+    def measure(self, what: str) -> float:
+        """Return the microseconds of "host" or "resident"; NaN where it failed, and has said why on stderr."""
+        with contextlib.suppress(BrokenPipeError):
+            print(what, file=self._process.stdin, flush=True)
+        return float(self._read() or math.nan)
+
+    def _read(self) -> str:
+        return self._process.stdout.readline().strip() if self._process.stdout else ""
+
+    def close(self) -> None:
+        """End it, and wait for that."""
+        self._process.communicate()
+
+
+def verdict(module: types.ModuleType, size: int, found: tuple[Any, ...]) -> str:
+    """Return "right" where results are within what the program asks of its own, else what is wrong."""
+    compute = module.compute
+    module.compute = lambda *_: found if len(found) > 1 else found[0]  # type: ignore[attr-defined] # as the program has it
+    try:
+        module.run(size)
+    except (AssertionError, ValueError) as error:
+        return "wrong: " + " ".join(str(error).split())[:200]
+    finally:
+        module.compute = compute  # type: ignore[attr-defined] # the same
+    return "right"
+
+
+def peer_calls(program: str, size: int, peers: dict[str, Peer]) -> tuple[dict[str, Callable[[], float]], dict[str, str]]:
+    """Return what measures each peer that is right, and for each peer what it is or why it is left out."""
+    timed: dict[str, Callable[[], float]] = {}
+    facts: dict[str, str] = {}
+    for name, peer in peers.items():
+        if "why" in peer.found:
+            facts[name] = f"left out: {peer.found['why']}"
+            continue
+        said = verdict(gallery_module(program), size, peer.results())
+        facts[name] = f"{peer.found['version']}, {said}"
+        if said == "right":
+            timed[name] = lambda peer=peer: peer.measure("host")  # type: ignore[misc] # defaults
+            timed[f"{name}, resident"] = lambda peer=peer: peer.measure("resident")  # type: ignore[misc] # the same
+    return timed, facts
+
+
+def own_calls(name: str, size: int, data: tuple[Any, ...], facts: dict[str, Any]) -> dict[str, Callable[[], object]]:
+    """Return the program, the part of it between buffers, numpy and numba; facts get what is left out of these, and why."""
+    module = gallery_module(name)
+    contenders: dict[str, Callable[[], object]] = {"device": lambda: module.compute(*data)}
+    there = resident(name, data)
+    if there is not None:
+        call, written = there
+        call()
+        said = verdict(module, size, tuple(one.read() for one in written))
+        if said == "right":
+            contenders["device, resident"] = call
+        else:
+            facts["device, resident"] = said
+    contenders["numpy"] = lambda: module.expected(*data)
+    try:
+        numba = numba_call(name, data)
+        if numba is not None:
+            numba()  # compiles
+            contenders["numba"] = numba
+    except Exception as error:  # noqa: BLE001 -- what numba does not take is left out, and said
+        facts["numba"] = f"{type(error).__name__}: {error}".splitlines()[0]
+    return contenders
+
+
 def program_rows(name: str, shrink: int, rounds: int, repeats: int) -> tuple[list[Row], dict[str, Any]]:
-    """Run one program, which holds it against numpy, and time it in turn with numpy and numba."""
+    """Run one program, which holds it against numpy, and time it in turn with its peers."""
     module = gallery_module(name)
     size = max(module.SIZE >> shrink, 64)
     try:
@@ -100,21 +197,18 @@ def program_rows(name: str, shrink: int, rounds: int, repeats: int) -> tuple[lis
     except AssertionError as error:
         return [], {"size": size, "right": False, "why": str(error).strip().splitlines()[0]}
     data = module.data(size)
-    contenders: dict[str, Callable[[], object]] = {
-        "device": lambda: module.compute(*data),
-        "numpy": lambda: module.expected(*data),
-    }
     facts: dict[str, Any] = {"size": size, "right": True}
-    try:
-        call = numba_call(name, data)
-        if call is not None:
-            call()  # compiles
-            contenders["numba"] = call
-    except Exception as error:  # noqa: BLE001 -- what numba does not take is left out, and said
-        facts["numba"] = f"{type(error).__name__}: {error}".splitlines()[0]
-    timed = {one: lambda call=call: time_call(call, repeats) for one, call in contenders.items()}  # type: ignore[misc] # defaults
-    rows = interleave(name, timed, rounds)
-    facts |= {f"{row.contender}, ms": round(row.median_us / 1000, 3) for row in rows}
+    own = own_calls(name, size, data, facts)
+    timed = {one: lambda call=call: time_call(call, repeats) for one, call in own.items()}
+    with tempfile.TemporaryDirectory() as place, contextlib.ExitStack() as ends:
+        folder = Path(place)
+        np.savez(folder / "data.npz", *data)
+        peers = {one: Peer(one, name, folder, repeats) for one in _PEERS}
+        for peer in peers.values():
+            ends.callback(peer.close)
+        more, said = peer_calls(name, size, peers)
+        rows = interleave(name, {**timed, **more}, rounds)
+    facts |= said | {f"{row.contender}, ms": round(row.median_us / 1000, 3) for row in rows}
     return rows, facts
 
 

@@ -15,12 +15,14 @@ from vyre_driver.conformance.case import Case, case_of
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferDecl
 from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.extension_builders import bitcast, convert, operation
 from vyre_driver.ir.operators import AtomicOp, BinOp, UnOp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from vyre_driver.conformance.options import Options
+    from vyre_driver.ir.arithmetic import Expr
     from vyre_driver.ir.nodes import Node
 
 U32, I32, U64, I64, F32, BOOL = DataType.U32, DataType.I32, DataType.U64, DataType.I64, DataType.F32, DataType.Bool
@@ -35,6 +37,8 @@ def driver_cases(options: Options) -> Iterator[Case]:
     if options.u64:
         yield from _borrows()
         yield _nested_choices()
+        yield _equal_constants()
+        yield _quotients_of_quotients()
     if options.narrow:
         yield _bits_of_a_byte()
     if options.narrow and options.u64:
@@ -137,3 +141,41 @@ def _nested_choices() -> Case:
     values = np.array([-2147483647, 1399897139, -1317534701], np.int32), np.array([1695048993], np.uint32)
     rest = np.array([1], np.int32), np.array([2**63 - 1, -(2**63) + 1, 0], np.int64)
     return case_of("choices in choices", [signed, flags, words, signed_out, wide], body, *values, *rest, size=(33, 1, 1))
+
+
+def _equal_constants() -> Case:
+    """Return a comparison of 64 bits that a compiler knows, one of them as those of an f64."""
+    out = BufferDecl.read_write("words_out", 0, U32).with_count(1)
+    number = bitcast(U64, convert(DataType.F64, ir.u64(2)))
+    one = operation(BinOp.BIT_XOR, U64, ir.u64(2), operation(BinOp.SHL, U64, ir.u64(2**63), ir.u32(0)))
+    body = [ir.if_(ir.binop(BinOp.NE, one, number), [ir.store(out, 0, ir.load(out, 0) + 1)])]
+    return case_of("constants of 64 bits that are not equal", [out], body, np.array([6], np.uint32), size=_ALONE)
+
+
+def _quotients_of_quotients() -> Case:
+    """Return a chain of quotients of i64, each rounded up, that begins with constants."""
+    out = BufferDecl.read_write("signed_wide_out", 0, I64).with_count(1)
+    value: Expr = operation(BinOp.SUB, I64, ir.i64(2**32 - 1), ir.i64(-1))
+    body: list[Node] = []
+    for turn in range(3):
+        dividend, quotient, rest = (ir.var(f"{name}_{turn}", I64) for name in ("dividend", "quotient", "rest"))
+        divisor = operation(BinOp.BIT_AND, I64, ir.i64(-9), ir.i64(-9))
+        rounds = ir.binop(
+            BinOp.AND,
+            ir.binop(BinOp.NE, rest, ir.i64(0)),
+            ir.binop(BinOp.LE, ir.i64(0), operation(BinOp.BIT_XOR, I64, rest, divisor)),
+        )
+        body += [
+            ir.let(dividend.name, operation(BinOp.DIV, I64, value, value)),
+            ir.let(quotient.name, operation(BinOp.DIV, I64, dividend, divisor)),
+            ir.let(rest.name, operation(BinOp.MOD, I64, dividend, divisor)),
+            ir.let(
+                f"value_{turn}",
+                operation(
+                    BinOp.BIT_XOR, I64, value, ir.select(rounds, operation(BinOp.ADD, I64, quotient, ir.i64(1)), quotient)
+                ),
+            ),
+        ]
+        value = ir.var(f"value_{turn}", I64)
+    body.append(ir.store(out, 0, value))
+    return case_of("quotients of quotients of i64", [out], body, np.array([0], np.int64), size=_ALONE)

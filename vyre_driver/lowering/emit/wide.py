@@ -91,9 +91,14 @@ def mul_high(code: Code, left: int, right: int) -> int:
 
 
 def equal(code: Code, form: Form, left: int, right: int) -> int:
-    """Return whether two are equal, in all of their words."""
-    if form is Form.WIDE and code.has_wide:
-        return code.op(Ins.IEqual, code.bool, left, right)
+    """Return whether two are equal, in all of their words.
+
+    NVIDIA's compiler (580.159.04 on an H200) dies of an OpIEqual of 64 bits whose operands it finds to be constants.
+    """
+    if form is Form.WIDE:
+        pairs = zip(halves(code, left), halves(code, right), strict=True)
+        low, high = (code.op(Ins.BitwiseXor, code.u32, one, other) for one, other in pairs)
+        return code.op(Ins.IEqual, code.bool, code.op(Ins.BitwiseOr, code.u32, low, high), code.const(0))
     same = code.op(Ins.IEqual, code.vector(4 if form is Form.UVEC4 else 2, code.bool), left, right)
     return code.op(Ins.All, code.bool, same)
 

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from vyre_driver import Driver
+from vyre_driver.binding import BindingPlan
 from vyre_driver.conformance.adapters import open_backend
 from vyre_driver.conformance.case import EXACT
 from vyre_driver.conformance.cases import hand_written
 from vyre_driver.conformance.options import Options
 from vyre_driver.conformance.suite import Report, answer, ask, random_cases
+from vyre_driver.errors import VyreError
 from vyre_driver.ir.arithmetic import Binary
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast
@@ -20,6 +23,8 @@ from vyre_driver.ir.extensions import application
 from vyre_driver.ir.operators import OpaqueOp
 from vyre_driver.ir.stats import ProgramCapability
 from vyre_driver.ir.terms import terms_within
+from vyre_driver.lowering.emit import LoweringTarget, emit
+from vyre_driver.lowering.program import target_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,6 +84,13 @@ def test_random_programs_agree_bit_for_bit_but_for_quotients_and_functions(kompu
 
 
 @pytest.fixture
+def features() -> frozenset[str]:
+    """What is switched on with the layer; asked for before :func:`bare`, which leaves that out."""
+    with Driver() as driver:
+        return driver.context.device.features
+
+
+@pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunProgram]:
     """A device without features, since without the layer none is switched on.
 
@@ -89,12 +101,25 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> Iterator[RunProgram]:
         yield open_backend("kompute", stack, allow_software=True)
 
 
-def test_the_hand_written_cases_agree_on_a_device_without_features(bare: RunProgram, physical_device: PhysicalDevice) -> None:
-    report = ask(bare, hand_written(Options()))
+def lowered(case: Case, target: LoweringTarget) -> bytes | str:
+    """Return what a case's program is for a target, or the name of the error that refuses it."""
+    try:
+        return emit(case.program, BindingPlan.build(case.program), (), target).code
+    except VyreError as error:
+        return type(error).__name__
+
+
+def test_the_hand_written_cases_whose_code_takes_features_agree_on_a_device_without_them(
+    features: frozenset[str], bare: RunProgram, physical_device: PhysicalDevice
+) -> None:
+    with_all, with_none = (target_for(physical_device, one, None) for one in (features, frozenset[str]()))
+    cases = [case for case in hand_written(Options()) if lowered(case, with_all) != lowered(case, with_none)]
+    report = ask(bare, cases)
     assert report.failures == [], told(report)
     refused = report.unsupported.total()  # also four of an fma, where the device's own rounds twice
-    with_f64 = sum(computes_with_f64(case) for case in hand_written(Options()))
-    assert (refused, with_f64 > 30) == (len(REFUSED) + with_f64 + (0 if physical_device.driver_id == NVIDIA else 4), True)
+    with_f64 = sum(computes_with_f64(case) for case in cases)
+    assert (refused, with_f64 > 30) == (with_f64 + (0 if physical_device.driver_id == NVIDIA else 4), True)
+    assert len(cases) > 250
 
 
 @pytest.mark.parametrize(("seed", "count"), [(300, 20), pytest.param(320, 40, marks=pytest.mark.thorough)])

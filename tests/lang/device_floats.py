@@ -33,6 +33,8 @@ def device_differences(function: types.FunctionType, arguments: Mapping[str, Any
     if order_mattered:
         return None
     received = run_on_device(function, arguments, grid)
+    if all(_same(one, received[name]).all() for name, one in expected.items()):
+        return []
     settled = {name: np.ones(one.shape, bool) for name, one in expected.items()}
     for arithmetic in _ARITHMETICS:
         with ExitStack() as stack:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -62,6 +63,42 @@ def _check_writable(kernel: str, parameter: Parameter, given: object, found: NDA
             fix="pass a contiguous array",
             parameter=name,
         )
+
+
+def check_apart(kernel: str, signature: KernelSignature, arrays: Mapping[str, GivenArray]) -> None:
+    """Check that no two arrays that are written share memory, and that no buffer is written that is a part of one that is read.
+
+    One buffer may be given for what is read and what is written, where each invocation reads only what it writes. Arrays of the
+    host that are read alone are copied before anything is written.
+
+    Raises
+    ------
+    InvalidInput
+        If some do.
+    """
+    given = [(one.name, _of_array(one).access.writes, arrays[one.name]) for one in signature.arrays]
+    for (one, is_written, first), (other, is_written_too, second) in itertools.combinations(given, 2):
+        if not (is_written or is_written_too) or not _share(first, second):
+            continue
+        if is_written and is_written_too:
+            raise InvalidInput(
+                f"{one} and {other} of {kernel} share memory, and both are written",
+                fix="give each an array of its own",
+                parameter=other,
+            )
+        if isinstance(first, Buffer) and isinstance(second, Buffer) and first.span != second.span:
+            raise InvalidInput(
+                f"{one} and {other} of {kernel} share a part of their memory, and {one if is_written else other} is written",
+                fix="give each a buffer of its own (copy.copy), or the same buffer for both where each invocation reads only "
+                "what it writes",
+                parameter=other,
+            )
+
+
+def _share(one: GivenArray, other: GivenArray) -> bool:
+    if isinstance(one, Buffer):
+        return isinstance(other, Buffer) and one.overlaps(other)
+    return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.may_share_memory(one, other)
 
 
 def types_of(

@@ -120,12 +120,12 @@ class Launch:
         arrays = {**given, **self.stand_ins}
         pushed = self.fixed if self.stored else {**self.fixed, **numbers}
         options = {"push_constants": pushed, "workgroups": self.grid, **options}
-        if all(isinstance(one, Buffer) for one in arrays.values()):
-            self._run_resident(self.compiled, [*arrays.values(), *self.stored_buffers(numbers)], options)
-            return [self._zeros(name, given) if name in self.stand_ins else arrays[name] for name in outputs]
         inputs = [one.name for one in signature.arrays if one.type.access is not Access.OUT]  # type: ignore[union-attr] # the same
-        extra = [self._words(numbers)] if self.stored else []
-        found = self._run_mixed(self.compiled, inputs, outputs, arrays, extra, options)
+        if any(isinstance(one, Buffer) for one in given.values()):
+            found = self._run_on_buffers(self.compiled, inputs, outputs, arrays, self.stored_buffers(numbers), options)
+        else:
+            extra = [self._words(numbers)] if self.stored else []
+            found = self._run_on_host(self.compiled, inputs, outputs, arrays, extra, options)
         return [self._zeros(name, given) if name in self.stand_ins else one for name, one in zip(outputs, found, strict=True)]
 
     def stored_buffers(self, numbers: Mapping[str, object]) -> list[Buffer]:
@@ -137,15 +137,52 @@ class Launch:
             b"".join(np.array(numbers[name], dtype).tobytes() for name, dtype in self.stored.items()), np.uint32
         )
 
-    def _run_resident(self, run: CompiledKernel, buffers: list[GivenArray], options: Mapping[str, Any]) -> None:
-        if self.check is None:
-            run(*buffers, **options)
-            return
-        words = self._fault_words()
-        run(*buffers, words, **options)
-        self.check(words.read())
+    def _run_on_buffers(  # noqa: PLR0913 -- a call, taken apart
+        self,
+        run: CompiledKernel,
+        inputs: list[str],
+        outputs: list[str],
+        arrays: Mapping[str, GivenArray],
+        extra: list[Buffer],
+        options: Mapping[str, Any],
+    ) -> list[Any]:
+        """Run on the buffers of a call, and on new ones for what is of the host or left out; what was written there is read.
 
-    def _run_mixed(  # noqa: PLR0913 -- a call, taken apart
+        So one buffer may be given for what is read and what is written, whatever the other arrays of the call are.
+        """
+        held = {name: self._on_device(name, one, arrays, is_read=name in inputs) for name, one in arrays.items()}
+        words = [] if self.check is None else [self._fault_words()]
+        run(*held.values(), *extra, *words, **options)
+        if self.check is not None:
+            self.check(words[0].read())
+        if stays_on_device(arrays):
+            return [held[name] for name in outputs]
+        return [
+            held[name] if held[name] is arrays[name] else self._read_back(name, held[name], arrays[name]) for name in outputs
+        ]
+
+    def _on_device(self, name: str, given: GivenArray, arrays: Mapping[str, GivenArray], *, is_read: bool) -> Buffer:
+        """Return an array of a call as a buffer, a new one if it is none: with its contents where it is read, else zeros."""
+        if isinstance(given, Buffer):
+            return given
+        element, driver = self.elements[name], self.device.driver()
+        dtype = np.dtype(np.uint32) if element is bool_ else element.dtype
+        made: Buffer = (
+            driver.buffer(np.ascontiguousarray(given, dtype))
+            if given is not None and is_read
+            else driver.zeros(self.shape(arrays, name), dtype)
+        )
+        return made
+
+    def _read_back(self, name: str, found: Buffer, target: GivenArray) -> GivenArray:
+        """Return what a buffer holds as an array of the host, the one that is given if there is one."""
+        assert not isinstance(target, Buffer)  # noqa: S101 -- which is not read
+        if self.elements[name] is bool_:
+            return _as_bools(found.read(), found.shape, target)
+        read: NDArray[Any] = found.read(out=target)
+        return read
+
+    def _run_on_host(  # noqa: PLR0913 -- a call, taken apart
         self,
         run: CompiledKernel,
         inputs: list[str],
@@ -154,33 +191,24 @@ class Launch:
         extra: list[NDArray[np.uint32]],
         options: Mapping[str, Any],
     ) -> list[Any]:
+        """Run on arrays of the host, each copied to the device and back."""
         bools = self.bools(arrays)
-        given: list[Any] = [_as_words(arrays[name]) if name in bools else arrays[name] for name in inputs]
-        targets = [arrays[name] if name in inputs else self._target(name, arrays[name]) for name in outputs]
-        targets = [None if name in bools else one for name, one in zip(outputs, targets, strict=True)]
+        given = [_as_words(arrays[name]) if name in bools else arrays[name] for name in inputs]
+        targets = [None if name in bools else arrays[name] for name in outputs]
         if self.check is not None:
             extra = [*extra, np.zeros(FAULT_WORDS, np.uint32)]
             targets.append(None)
-        stays = all(isinstance(one, Buffer) for one in given)  # on the device, as what comes back does then
-        given += [self.device.driver().buffer(one) if stays else one for one in extra]
         fresh = [name for name in outputs if name not in inputs and (name in bools or arrays[name] is None)]
         shapes = {name: self.shape(arrays, name) for name in fresh}
         out = tuple(targets) if any(one is not None for one in targets) else None
-        found = run(*given, out=out, out_shapes=shapes or None, **options)
+        found = run(*given, *extra, out=out, out_shapes=shapes or None, **options)
         results = list(found) if len(targets) > 1 else [found]
         if self.check is not None:
-            found_words = results.pop()
-            self.check(found_words.read() if isinstance(found_words, Buffer) else found_words)
+            self.check(results.pop())
         for place, name in enumerate(outputs):
             if name in bools:
                 results[place] = _as_bools(results[place], self.shape(arrays, name), arrays[name])
         return results
-
-    def _target(self, name: str, given: GivenArray) -> GivenArray:
-        """Return what an output that is not read is written to: bools of the device are bytes to the driver."""
-        if not isinstance(given, Buffer) or self.elements[name] is not bool_:
-            return given
-        return given.reshape(-1).view(np.uint8)
 
     def _fault_words(self) -> Buffer:
         """Return a buffer for what a program that checks itself finds: nothing so far."""
@@ -199,7 +227,7 @@ class Launch:
         if found is not None:
             return found
         dtype = self.elements[name].dtype
-        if not all(isinstance(one, Buffer) for one in given.values() if one is not None):
+        if not stays_on_device(given):
             return np.zeros(self.left_out[name], dtype)
         made: Buffer = self.device.driver().buffer(np.zeros(self.left_out[name], np.uint32 if dtype == np.bool_ else dtype))
         return made
@@ -215,11 +243,17 @@ def _as_words(array: GivenArray) -> NDArray[np.uint32]:
     return array.astype(np.uint32)
 
 
-def _as_bools(found: Any, shape: tuple[int, ...], target: GivenArray) -> Any:  # noqa: ANN401 -- an array or a buffer
-    """Return an output that is words in memory as bools, written to its target; as words what stays on the device."""
-    words = found.reshape(-1).view(np.uint32).reshape(shape)
+def _as_bools(found: NDArray[Any], shape: tuple[int, ...], target: GivenArray) -> NDArray[np.bool_]:
+    """Return an output that is words in memory as bools, written to its target if there is one."""
+    bools: NDArray[np.bool_] = found.reshape(-1).view(np.uint32).reshape(shape) != 0
     if target is None:
-        return words if isinstance(words, Buffer) else words != 0
-    bools = (words.read() if isinstance(words, Buffer) else words) != 0
-    np.copyto(target, bools)  # type: ignore[arg-type] # of the host
+        return bools
+    assert isinstance(target, np.ndarray)  # noqa: S101 -- of the host
+    np.copyto(target, bools)
     return target
+
+
+def stays_on_device(arrays: Mapping[str, GivenArray]) -> bool:
+    """Whether what a call makes is a buffer: all arrays that it gives are, and there are some."""
+    given = [one for one in arrays.values() if one is not None]
+    return bool(given) and all(isinstance(one, Buffer) for one in given)

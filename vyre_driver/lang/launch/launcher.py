@@ -12,10 +12,10 @@ from vyre_driver.errors import DispatchFailed, InvalidInput, KernelSyntaxError, 
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.frontend.refusals import check_shared
 from vyre_driver.lang.launch.arguments import matched
-from vyre_driver.lang.launch.arrays import read_array, types_of
+from vyre_driver.lang.launch.arrays import check_apart, read_array, types_of
 from vyre_driver.lang.launch.default_driver import DEFAULT
 from vyre_driver.lang.launch.fitting import fitted, scalar_of
-from vyre_driver.lang.launch.launch import Launch
+from vyre_driver.lang.launch.launch import Launch, stays_on_device
 from vyre_driver.lang.launch.scalars import checked
 from vyre_driver.lang.types import ScalarType, bool_
 
@@ -107,6 +107,7 @@ class Launcher:
         one = matched(name, signature, given, named)
         both = list(zip(signature.parameters, one.values, strict=True))
         arrays = {each.name: read_array(name, each, value) for each, value in both if each in signature.arrays}
+        check_apart(name, signature, arrays)
         types = types_of(name, signature, dict(choices.types), arrays)
         numbers = {
             each.name: checked(name, each, scalar_of(each.type, types), value)  # type: ignore[arg-type] # a number
@@ -278,8 +279,7 @@ def _pushes_too_much(error: LimitExceeded) -> bool:
 def _stand_in(driver: Driver, element: ScalarType, arrays: Arrays) -> NDArray[Any] | Buffer:
     """Return what is bound in the place of an array without elements; the program knows that it has none."""
     word = np.zeros(1, np.uint32 if element is bool_ else element.dtype)
-    are_buffers = all(isinstance(one, Buffer) for one in arrays.values() if one is not None)
-    return driver.buffer(word) if are_buffers else word
+    return driver.buffer(word) if stays_on_device(arrays) else word
 
 
 def _make_plain(launch: Launch, signature: KernelSignature, arrays: Arrays) -> None:

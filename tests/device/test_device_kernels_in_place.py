@@ -64,16 +64,28 @@ def test_each_output_comes_back_where_it_was_given_or_is_made_on_the_host(driver
     assert [type(one) for one in parted(driver.buffer(x))] == [Buffer] * 3
 
 
-def test_what_is_not_written_of_an_output_stays_in_a_buffer_alone(driver: Driver) -> None:
-    @kernel
-    def first(i: Index, x: In[f32], y: Out[f32], z: Out[f32]) -> None:
-        if i < 2:
-            y[i] = x[i]
-            z[i] = x[i]
+@kernel
+def first_two(i: Index, x: In[f32], y: Out[f32], z: Out[f32], flags: Out[bool_]) -> None:
+    if i < 2:
+        y[i] = x[i]
+        z[i] = x[i]
+        flags[i] = x[i] > 5
 
-    host, there = np.full(4, 7, np.float32), driver.buffer(np.full(4, 7, np.float32))
-    first(np.ones(4, np.float32), there, host)
-    assert (there.read().tolist(), host.tolist()) == ([1, 1, 7, 7], [1, 1, 0, 0])
+
+@pytest.mark.parametrize("how", ["__call__", "interpret", "python"])
+def test_what_is_not_written_of_an_output_stays_in_a_buffer_alone(driver: Driver, how: str) -> None:
+    call, x = getattr(first_two, how), np.ones(4, np.float32)
+    host, there, flags = (
+        np.full(4, 7, np.float32),
+        driver.buffer(np.full(4, 7, np.float32)),
+        driver.buffer(np.ones(4, np.uint32)),
+    )
+    call(x, there, host, flags)
+    assert (there.read().tolist(), host.tolist(), flags.read().tolist()) == ([1, 1, 7, 7], [1, 1, 0, 0], [0, 0, 1, 1])
+    resident = driver.buffer(x * 2)
+    y, z, made = call(resident, y=there)
+    assert (y.read().tolist(), z.read().tolist(), made.read().tolist()) == ([2, 2, 7, 7], [2, 2, 0, 0], [0, 0, 0, 0])
+    assert call(resident, resident, there, flags)[0].read().tolist() == [2, 2, 2, 2]  # in place
 
 
 def test_memory_that_two_outputs_share_is_refused_in_the_words_of_the_kernel(driver: Driver) -> None:

@@ -170,8 +170,8 @@ class Kernel:
     def interpret(self, /, *given: Any, **named: Any) -> Any:  # noqa: ANN401 -- as a call
         """Run a call on the reference interpreter instead of a device, to find what is wrong with it; returns what a call does.
 
-        No device is needed. Buffers are copied to the host, and back. What no invocation stores to an ``Out`` is zero.
-        ``timeout``, ``strict`` and ``label`` say nothing here. With ``VYRE_INTERPRET=1`` every call is run so.
+        No device is needed. Buffers are copied to the host, and back. ``timeout``, ``strict`` and ``label`` say nothing here.
+        With ``VYRE_INTERPRET=1`` every call is run so.
 
         Raises
         ------

@@ -82,13 +82,14 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     subgroup_lanes: int = SUBGROUP_LANES,
     iterations: int = 1,
     races: bool = False,
+    contents: Mapping[str, NDArray[Any]] | None = None,
 ) -> Interpretation:
     """Run a program by the semantics that every backend is held to.
 
     Parameters
     ----------
     inputs
-        In the order of the bindings, as ``BindingPlan.check_arguments`` takes them; none is written to. Outputs begin as zeros.
+        In the order of the bindings, as ``BindingPlan.check_arguments`` takes them; none is written to.
     constants
         Values by name, in the place of the literals of the lets with these names.
     grid
@@ -144,8 +145,7 @@ def interpret(  # noqa: PLR0913 -- what a dispatch is made of
     rules = ProgramRules.of(program, plan)
     rules.check_counts(arguments)
     shape = Grid(program.workgroup_size, rules.groups(arguments) if grid is None else _given(grid), subgroup_lanes)
-    memory = _memory(compiled, given)
-    order_mattered = stores_met = False
+    memory, order_mattered, stores_met = _memory(compiled, given, contents or {}), False, False
     for turn in range(iterations):
         memory = [None if one is None else one.without_history() for one in memory] if turn else memory
         schedule = Schedule(compiled, shape, memory, step_budget, lockstep)
@@ -167,7 +167,9 @@ def _given(grid: Sequence[int]) -> tuple[int, int, int]:
     return x, y, z
 
 
-def _memory(compiled: CompiledProgram, arguments: Sequence[BufferArgument]) -> list[BufferMemory | None]:
+def _memory(
+    compiled: CompiledProgram, arguments: Sequence[BufferArgument], contents: Mapping[str, NDArray[Any]]
+) -> list[BufferMemory | None]:
     """Return the buffers of the dispatch, in the order of the declarations; None for workgroup memory."""
     found: list[BufferMemory | None] = [None] * len(compiled.buffers)
     for argument in arguments:
@@ -175,8 +177,9 @@ def _memory(compiled: CompiledProgram, arguments: Sequence[BufferArgument]) -> l
         declared = compiled.buffers[binding.buffer_index]
         layout = layout_of(declared.element)
         data = np.zeros(argument.byte_len, np.uint8)
-        if binding.role.consumes_input and argument.data is not None:
-            data[:] = argument.data.reshape(-1).view(np.uint8)
+        begins = argument.data if binding.role.consumes_input else contents.get(binding.name)
+        if begins is not None:
+            data[:] = begins.reshape(-1).view(np.uint8)
         elements = data.view(layout.dtype).reshape(-1, *layout.shape)
         log = compiled.log if declared.name in compiled.logged else None
         found[binding.buffer_index] = BufferMemory(declared.element, elements, len(elements), shared=False, log=log)

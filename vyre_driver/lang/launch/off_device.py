@@ -47,13 +47,14 @@ def run_on_reference(
 
     def run(call: _Call) -> list[NDArray[Any]]:
         signature, translated = launcher.definition.signature, call.fit.translated
-        inputs, counts = [], {}
+        inputs, counts, contents = [], {}, {}
         for name, access in _accesses(signature).items():
+            array = call.arrays[name]
+            words = _words(array if array.size else np.zeros(1, array.dtype)).reshape(-1)
             if access is Access.OUT:
-                counts[name] = max(1, call.arrays[name].size)
+                counts[name], contents[name] = words.size, words
             else:
-                array = call.arrays[name]
-                inputs.append(_words(array if array.size else np.zeros(1, array.dtype)).reshape(-1))
+                inputs.append(words)
         inputs += [_pushed(name, signature, call) for name in translated.scalars]
         axes = len(call.fit.reach.groups)
         try:
@@ -64,6 +65,7 @@ def run_on_reference(
                 element_counts=counts,
                 step_budget=step_budget,
                 races=True,
+                contents=contents,
             )
         except (ExecutionFault, StepBudgetExceeded) as error:
             raise Faults(translated, axes, call.fit.shapes).of(error) from None
@@ -113,7 +115,7 @@ def _run(  # noqa: PLR0913 -- a call, and how it is run
             target.write(result.astype(target.dtype))
         elif target is not None and target is not result:
             np.copyto(target, result, casting="unsafe")
-        results.append(result if driver is None else driver.buffer(_words(result)))
+        results.append(result if driver is None or target is not None else driver.buffer(_words(result)))
     return launcher.returned(one, results)
 
 
@@ -122,7 +124,7 @@ def _accesses(signature: KernelSignature) -> dict[str, Access]:
 
 
 def _on_host(name: str, array: NDArray[Any] | Buffer | None, fit: FittedCall, access: Access) -> NDArray[Any]:
-    """Return an array of a call on the host: zeros for an output, as on a device, else itself where it can be."""
+    """Return an array of a call on the host: zeros for an output that is no buffer, as on a device, else what it holds."""
     dtype = fit.elements[name].dtype
     if isinstance(array, np.ndarray) and access is Access.OUT and fit.grid is not None:
         return np.zeros(array.shape, dtype)

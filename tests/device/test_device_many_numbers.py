@@ -80,3 +80,36 @@ def test_what_they_decide_is_not_alike_for_a_barrier(driver: Driver) -> None:
     body = "    for k in range(n0):\n        g.barrier()\n    o[g.index] = total\n"
     with pytest.raises(LimitExceeded, match=r"bytes to push.* together in an array, those that no barrier depends on"):
         kernel.from_source(head + body).on(driver)(np.zeros(64, np.int32), *range(COUNT))
+
+
+def test_numbers_of_a_bound_kernel_are_set_by_name(driver: Driver) -> None:
+    many, x = kernel.from_source(MANY).on(driver), np.arange(70, dtype=np.int32)
+    result, numbers = driver.empty(70, np.int32), list(range(COUNT))
+    first = many.bind(driver.buffer(x), result, *numbers)
+    second = many.bind(driver.buffer(x), result, *numbers)
+    batch = driver.batch()
+    batch.add(first)
+    batch.run()
+    first.set(n3=-5)
+    first.set(n7=70)
+    numbers[3], numbers[7] = -5, 70
+    for run in (first.run, batch.run, lambda: first.submit().result()):
+        second.run()
+        assert result.read().tolist() == expected(x, list(range(COUNT)))
+        run()
+        assert result.read().tolist() == expected(x, numbers)
+    with pytest.raises(InvalidInput) as refused:
+        first.set(n3=2**40)
+    assert str(refused.value).startswith("n3 of many is 1099511627776, and an i32 holds -2147483648 to 2147483647. Fix:")
+
+
+def test_a_kernel_with_them_is_tuned(driver: Driver) -> None:
+    many, x = kernel(tune=True)(kernel.from_source(MANY).function).on(driver), np.arange(70, dtype=np.int32)
+    tuned = many.tune(x, *range(COUNT), seconds=0.5)
+    assert {one.status.name for one in tuned.outcomes} <= {"TIMED", "DROPPED", "NOT_TRIED"}
+    assert many(x, *range(COUNT)).tolist() == expected(x, list(range(COUNT)))
+
+
+def test_a_driver_that_compiles_it_says_what_to_do_instead(driver: Driver) -> None:
+    with pytest.raises(LimitExceeded, match="as a kernel in Python does where it is called or bound itself"):
+        driver.compile(kernel.from_source(MANY))

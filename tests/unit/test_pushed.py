@@ -284,7 +284,10 @@ def test_counts_are_pushed_behind_what_the_caller_pushes() -> None:
     [
         (
             (OUT, BufferDecl.push("many", 1, U32, 32)),
-            "the program has 132 bytes to push, and the device allows 128. Fix: push fewer: hold some in a uniform buffer.",
+            (
+                "the program has 132 bytes to push, and the device allows 128. Fix: push fewer: hold some in a uniform buffer, "
+                "as a kernel in Python does where it is called or bound itself."
+            ),
         ),
         (
             tuple(BufferDecl.read(f"x{place}", place, U32) for place in range(33)),

@@ -104,7 +104,7 @@ class Kernel:
     def bind(self, /, *given: Any, **named: Any) -> BoundKernel:  # noqa: ANN401 -- buffers and numbers
         """Bind resident buffers and numbers, and record the dispatch: ``run()``, ``submit()``, into ``driver.batch()``.
 
-        Every array is given, and is a buffer. ``set(a=3.0)`` of what is returned replaces numbers without recording anew.
+        Every array is given, and is a buffer. ``set(a=3.0)`` of what is returned replaces numbers by name.
 
         Raises
         ------

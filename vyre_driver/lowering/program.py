@@ -220,7 +220,9 @@ def target_for(
 
 def check_limits(source: ProgramSource, limits: DeviceLimits) -> None:
     """Check that the device can bind so many buffers and push so many bytes; raise LimitExceeded otherwise."""
-    push_fix = "push fewer: hold some in a uniform buffer" if source.push_constants else "declare some of the counts"
+    push_fix = "declare some of the counts"
+    if source.push_constants:
+        push_fix = "push fewer: hold some in a uniform buffer, as a kernel in Python does where it is called or bound itself"
     wanted = [
         ("buffers", len(source.plan.descriptors), limits.max_per_stage_descriptor_storage_buffers, "use fewer buffers"),
         ("bytes to push", source.push_constant_bytes, limits.max_push_constants_size, push_fix),

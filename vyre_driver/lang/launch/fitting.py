@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vyre_driver.lang.launch.extents import Reach
     from vyre_driver.lang.launch.signatures import ShapeSignature
     from vyre_driver.lang.launch.specializations import Specializations
-    from vyre_driver.lang.source.parameters import KernelSignature
+    from vyre_driver.lang.source.parameters import KernelSignature, Parameter
 
     Arrays = dict[str, GivenArray]
     Shapes = dict[str, tuple[int, ...]]
@@ -88,6 +88,11 @@ class FittedCall(NamedTuple):
         """The workgroups along x, y and z; None where there is nothing to do."""
         x, y, z = (*reversed(self.reach.groups), 1, 1)[:3]
         return (x, y, z) if x and y and z else None
+
+    def scalars(self, signature: KernelSignature) -> dict[str, tuple[Parameter, ScalarType]]:
+        """Return the parameters that are numbers, and their types, by name."""
+        types = dict(self.specialization.types)
+        return {one.name: (one, scalar_of(one.type, types)) for one in signature.scalars}  # type: ignore[arg-type] # a number's
 
 
 def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for

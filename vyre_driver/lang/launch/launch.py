@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,9 @@ import numpy as np
 from vyre_driver.binding._call_form import PositionalForm
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.frontend.checking import FAULT_WORDS
+from vyre_driver.lang.launch.bound import BoundPythonKernel
 from vyre_driver.lang.launch.default_driver import DEFAULT
+from vyre_driver.lang.launch.scalars import as_words
 from vyre_driver.lang.types import Access, ArrayType, ScalarType, bool_
 
 if TYPE_CHECKING:
@@ -50,9 +52,12 @@ class Launch:
     ``form`` is that of calls by position whose arrays are all of type ``kind``, None where each call has to be looked at;
     ``inputs`` and ``outputs`` take those that are read and those that are written of such a call's arguments. ``check`` checks
     what a program that checks itself has found, by the words that it left in a buffer behind the others; None of one that
-    does not. ``stored`` are the numbers that come in a buffer behind the arrays, and what each is there.
+    does not. ``scalars`` are the parameters that are numbers, and their types; with ``is_stored`` they come in a buffer behind
+    the arrays.
     """
 
+    name: str
+    scalars: Mapping[str, tuple[Parameter, ScalarType]]
     compiled: CompiledKernel | None
     device: KomputeDevice
     changed: Callable[[], str | None]
@@ -67,7 +72,7 @@ class Launch:
     inputs: Items = tuple
     outputs: Items = tuple
     check: Callable[[NDArray[Any]], None] | None = None
-    stored: dict[str, np.dtype[Any]] = field(default_factory=dict)
+    is_stored: bool = False
 
     def take_plain(self, parameters: Sequence[Parameter], arrays: Sequence[GivenArray], kind: type) -> None:
         """Let calls by position that give something for these parameters, arrays like these, be handed over as they are."""
@@ -104,7 +109,17 @@ class Launch:
     def bind_again(self, arrays: tuple[Any, ...], numbers: dict[str, Any]) -> BoundKernel:
         """Bind the program to the buffers and numbers of a call of the form."""
         assert self.compiled is not None  # noqa: S101 -- what goes over nothing has no form
-        return self.compiled.bind(*arrays, push_constants=numbers, workgroups=self.grid)
+        bound = self.compiled.bind(*arrays, push_constants=numbers, workgroups=self.grid)
+        return BoundPythonKernel(bound, self, numbers, None)
+
+    def bind(self, signature: KernelSignature, arrays: Mapping[str, GivenArray], numbers: Mapping[str, Any]) -> BoundKernel:
+        """Bind the program to the buffers and numbers of a call."""
+        assert self.compiled is not None  # noqa: S101 -- the caller refuses what goes over nothing
+        buffers: list[Any] = [self.stand_ins.get(one.name, arrays[one.name]) for one in signature.arrays]
+        stored = self.stored_buffers(numbers)
+        pushed = self.fixed if self.is_stored else {**self.fixed, **numbers}
+        bound = self.compiled.bind(*buffers, *stored, push_constants=pushed, workgroups=self.grid)
+        return BoundPythonKernel(bound, self, numbers, stored[0] if stored else None)
 
     def run(
         self,
@@ -118,24 +133,23 @@ class Launch:
         if self.compiled is None:
             return [self._zeros(name, given) for name in outputs]
         arrays = {**given, **self.stand_ins}
-        pushed = self.fixed if self.stored else {**self.fixed, **numbers}
+        pushed = self.fixed if self.is_stored else {**self.fixed, **numbers}
         options = {"push_constants": pushed, "workgroups": self.grid, **options}
         inputs = [one.name for one in signature.arrays if one.type.access is not Access.OUT]  # type: ignore[union-attr] # the same
         if any(isinstance(one, Buffer) for one in given.values()):
             found = self._run_on_buffers(self.compiled, inputs, outputs, arrays, self.stored_buffers(numbers), options)
         else:
-            extra = [self._words(numbers)] if self.stored else []
+            extra = [self.words(numbers)] if self.is_stored else []
             found = self._run_on_host(self.compiled, inputs, outputs, arrays, extra, options)
         return [self._zeros(name, given) if name in self.stand_ins else one for name, one in zip(outputs, found, strict=True)]
 
     def stored_buffers(self, numbers: Mapping[str, object]) -> list[Buffer]:
         """Return a buffer of the numbers that come in one, or nothing."""
-        return [self.device.driver().buffer(self._words(numbers))] if self.stored else []
+        return [self.device.driver().buffer(self.words(numbers))] if self.is_stored else []
 
-    def _words(self, numbers: Mapping[str, object]) -> NDArray[np.uint32]:
-        return np.frombuffer(
-            b"".join(np.array(numbers[name], dtype).tobytes() for name, dtype in self.stored.items()), np.uint32
-        )
+    def words(self, numbers: Mapping[str, object]) -> NDArray[np.uint32]:
+        """Return numbers as they lie in the buffer of a program that takes them from one."""
+        return as_words(self.scalars, numbers)
 
     def _run_on_buffers(  # noqa: PLR0913 -- a call, taken apart
         self,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from vyre_driver.binding._call_form import Watch
+from vyre_driver.binding.plan import BindingPlan
+from vyre_driver.binding.pushed import end_of, pushed_members
 from vyre_driver.errors import DispatchFailed, InvalidInput, KernelSyntaxError, KernelTypeError, LimitExceeded
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.frontend.refusals import check_shared
@@ -35,6 +39,7 @@ if TYPE_CHECKING:
     from vyre_driver.runtime.bound import BoundKernel
     from vyre_driver.runtime.kernel import Kernel as CompiledKernel
 
+_ALWAYS_PUSHED = 128  # bytes, on every device of Vulkan
 _MOST_LAUNCHES = 256  # of one kernel on one driver
 
 
@@ -94,10 +99,7 @@ class Launcher:
         launch = self.launch_of(choices, one, arrays, numbers)
         if launch.compiled is None:
             raise InvalidInput(f"{name} is bound to go over nothing", fix="bind buffers that have elements")
-        buffers: list[Any] = [launch.stand_ins.get(each.name, arrays[each.name]) for each in signature.arrays]
-        pushed = launch.fixed if launch.stored else {**launch.fixed, **numbers}
-        buffers += launch.stored_buffers(numbers)
-        return launch, launch.compiled.bind(*buffers, push_constants=pushed, workgroups=launch.grid)
+        return launch, launch.bind(signature, arrays, numbers)
 
     def matched(
         self, choices: Choices, given: tuple[object, ...], named: dict[str, object]
@@ -174,17 +176,10 @@ class Launcher:
 
             candidate = best_known(CallAtHand(self, driver, choices, given, arrays, numbers))
         found = self.fitted(driver, choices, given, arrays, candidate)
-        try:
-            compiled = None if found.grid is None else self.compiled(driver, found.translated)
-        except LimitExceeded as error:
-            if not _pushes_too_much(error) or not definition.signature.scalars:
-                raise
-            try:
-                found = self.fitted(driver, choices, given, arrays, candidate, stored=True)
-            except KernelSyntaxError:  # a barrier under one of them, which only what is pushed may decide
-                raise error from None
-            compiled = self.compiled(driver, found.translated)
+        compiled = None if found.grid is None else self.compiled(driver, found.translated)
         launch = Launch(
+            definition.name,
+            found.scalars(definition.signature),
             compiled,
             driver.context.device,
             found.translated.captured.changed,
@@ -195,30 +190,43 @@ class Launcher:
             {each: _stand_in(driver, found.elements[each], arrays) for each in found.empty},
             _watch(found.translated.captured.objects()),
         )
-        if found.specialization.stored:
-            launch.stored = self._stored(found)
+        launch.is_stored = found.specialization.stored
         if found.translated.faults:
             from vyre_driver.lang.interpret.faults import Faults  # late: few kernels check themselves
 
             launch.check = Faults(found.translated, len(found.reach.groups), found.shapes).check_none
-        elif not found.empty and not launch.stored and not launch.bools(arrays) and launch.compiled is not None:
+        elif not found.empty and not launch.is_stored and not launch.bools(arrays) and launch.compiled is not None:
             _make_plain(launch, definition.signature, arrays)
         return launch
 
-    def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for
+    def fitted(
         self,
         driver: Driver,
         choices: Choices,
         given: Mapping[str, object],
         arrays: Arrays,
         candidate: Candidate | None = None,
-        *,
-        stored: bool = False,
     ) -> FittedCall:
-        """Check the arrays of a call for a driver, and translate the program for them; raises as ``fitting.fitted``."""
-        limits = driver.device.limits.max_compute_work_group_count
-        mode = self.definition.mode
-        return fitted(self.definition, choices, given, arrays, limits=limits, candidate=candidate, mode=mode, stored=stored)
+        """Check the arrays of a call for a driver, and translate the program for them; raises as ``fitting.fitted``.
+
+        Where the device does not push as many numbers, the program takes those of the call from a buffer.
+        """
+        limits = driver.device.limits
+        fit = functools.partial(
+            fitted,
+            self.definition,
+            choices,
+            given,
+            arrays,
+            limits=limits.max_compute_work_group_count,
+            candidate=candidate,
+            mode=self.definition.mode,
+        )
+        found = fit()
+        if self.definition.signature.scalars and _pushed_bytes(found.translated) > limits.max_push_constants_size:
+            with suppress(KernelSyntaxError):  # a barrier under one of them, which only what is pushed may decide
+                return fit(stored=True)
+        return found
 
     def forget(self, driver: Driver) -> None:
         """Make the launches of a driver anew when they are needed: another candidate may be the best now."""
@@ -240,12 +248,6 @@ class Launcher:
                 found = kept[id(translated)] = translated, compiled
             return found[1]
 
-    def _stored(self, found: FittedCall) -> dict[str, np.dtype[Any]]:
-        """Return the numbers that a program takes from a buffer, in order, as what they lie there."""
-        types = dict(found.specialization.types)
-        scalars = {one.name: scalar_of(one.type, types) for one in self.definition.signature.scalars}  # type: ignore[arg-type] # numbers
-        return {name: np.dtype(np.uint32) if one is bool_ else one.dtype for name, one in scalars.items()}
-
     def _check_seen(self, translated: TranslatedKernel) -> None:
         """Check that a kernel has an array, or a buffer for what its checks find; raises KernelTypeError."""
         if not self.definition.signature.arrays and not translated.faults:
@@ -266,6 +268,13 @@ class Launcher:
             else "use fewer arrays of several axes",
             **error.context,
         )
+
+
+def _pushed_bytes(translated: TranslatedKernel) -> int:
+    """Return how many bytes a program pushes."""
+    if len(translated.scalars) * 8 <= _ALWAYS_PUSHED:
+        return 0  # few enough, whatever they are
+    return end_of(pushed_members(BindingPlan.build(translated.program)))
 
 
 def _watch(objects: Objects | None) -> Watch | None:

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vyre_driver.errors import InvalidInput, with_article
-from vyre_driver.lang.types import Kind
+from vyre_driver.lang.types import Kind, bool_
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
     from vyre_driver.lang.source.parameters import Parameter
     from vyre_driver.lang.types import ScalarType
 
@@ -44,6 +48,12 @@ def checked(kernel: str, parameter: Parameter, scalar: ScalarType, value: object
             parameter=parameter.name,
         )
     return _as_float(what, parameter, scalar, found) if scalar.kind is Kind.FLOAT else _as_whole(what, parameter, scalar, found)
+
+
+def as_words(scalars: Mapping[str, tuple[Parameter, ScalarType]], numbers: Mapping[str, object]) -> NDArray[np.uint32]:
+    """Return numbers as they lie in the buffer of a program that takes them from one."""
+    types = [(name, np.uint32 if scalar is bool_ else scalar.dtype) for name, (_, scalar) in scalars.items()]
+    return np.frombuffer(b"".join([np.array(numbers[name], dtype).tobytes() for name, dtype in types]), np.uint32)
 
 
 def _as_bool(what: str, parameter: Parameter, found: float) -> bool:

@@ -14,6 +14,7 @@ from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.errors import InvalidInput
 from vyre_driver.identity.keys import layout_digest, program_digest
 from vyre_driver.kompute.buffer import Buffer
+from vyre_driver.lang.launch.scalars import as_words
 from vyre_driver.lang.types import bool_
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from vyre_driver.spirv.module import SpirvModule
 
     Workgroup = tuple[int, int, int]
+
+
+_NUMBERS = "the numbers"  # which is the name of no array
 
 
 class CallAtHand(NamedTuple):
@@ -65,9 +69,10 @@ class CandidatesOfCall(KernelDefinition):
 
     @property
     def inputs(self) -> tuple[str, ...]:  # type: ignore[override] # of the kernel
-        """The arrays that it reads."""
+        """The arrays that it reads, and its numbers, which programs with too many of them take from a buffer."""
         signature = self.of.launcher.definition.signature
-        return tuple(one.name for one in signature.arrays if one.type.access.reads)  # type: ignore[union-attr] # arrays
+        arrays = [one.name for one in signature.arrays if one.type.access.reads]  # type: ignore[union-attr] # arrays
+        return (*arrays, _NUMBERS) if signature.scalars else tuple(arrays)
 
     @property
     def sizes(self) -> tuple[Size, ...]:  # type: ignore[override] # of the call
@@ -94,8 +99,9 @@ class CandidatesOfCall(KernelDefinition):
         """Return the one dispatch; what is read and written keeps its name."""
         launcher, signature = self.of.launcher, self.of.launcher.definition.signature
         found = self.of.prepared(call.candidate)
-        push = {**found.fixed, **self.of.numbers}
-        buffers = tuple(one.name for one in signature.arrays)
+        is_stored = found.specialization.stored
+        push = found.fixed if is_stored else {**found.fixed, **self.of.numbers}
+        buffers = (*(one.name for one in signature.arrays), *[_NUMBERS] * is_stored)
         step = Step(found.translated.program, buffers, found.grid, {}, push, launcher.definition.config(found.translated))
         written = [one.name for one in signature.arrays if one.type.access.writes]  # type: ignore[union-attr] # arrays
         return Plan((step,), {name: _operand(found, self.of.arrays, name) for name in written})
@@ -103,7 +109,10 @@ class CandidatesOfCall(KernelDefinition):
     def example(self, _size: Size, _seed: int) -> tuple[tuple[NDArray[Any], ...], dict[str, Any]]:
         """Return the arrays of the call: what is resident is read, and never written."""
         for name in self.inputs:
-            if name not in self.read:
+            if name == _NUMBERS:
+                scalars = self.of.prepared(self.at.space.preferred).scalars(self.of.launcher.definition.signature)
+                self.read[name] = as_words(scalars, self.of.numbers)
+            elif name not in self.read:
                 given = self.of.arrays[name]
                 array = given.read() if isinstance(given, Buffer) else np.asarray(given)
                 self.read[name] = array.astype(np.uint32) if array.dtype == np.bool_ else array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from vyre_driver.ir.validation.rules import Problem
     from vyre_driver.lang.frontend.draft import Place
     from vyre_driver.lang.frontend.translate import TranslatedKernel
+    from vyre_driver.vulkan.devices import DeviceLimits
 
 _IDS = {"local", "index", "id"}
 
@@ -45,6 +47,21 @@ def check_shared(translated: TranslatedKernel, limit: int) -> None:
             value=total,
             limit=limit,
         )
+
+
+def check_workgroup(kernel: str, size: tuple[int, int, int], limits: DeviceLimits) -> None:
+    """Check that a device has workgroups as large as a kernel's, along x, y and z and in all; raises LimitExceeded."""
+    shown = "x".join(map(str, [one for one in size[::-1] if one > 1] or [1]))  # slowest first, as Group has them
+    both = [("", math.prod(size), limits.max_compute_work_group_invocations)]
+    both += [(f" along {one}", *each) for one, *each in zip("xyz", size, limits.max_compute_work_group_size, strict=True)]
+    for along, value, limit in both:
+        if value > limit:
+            raise LimitExceeded(
+                f"{kernel} has workgroups of {shown}, which are {value:,} invocations{along}, and the device allows {limit:,}",
+                fix="use a smaller Group",
+                value=value,
+                limit=limit,
+            )
 
 
 def _refusal(problem: Problem, places: Mapping[str, Place]) -> KernelSourceError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from vyre_driver.errors import InvalidInput
+from vyre_driver.errors import InvalidInput, LimitExceeded
 from vyre_driver.lang.frontend.translation import source_lines
 from vyre_driver.lang.launch.arguments import constants_of
 from vyre_driver.lang.launch.arrays import check_shapes, check_types, types_of
@@ -131,7 +131,8 @@ def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for
     translated = definition.programs.get(specialization)
     check_shapes(name, translated.ranks, shapes)
     reach = ReachFinder(name, signature, translated).find(shapes, over, choices.groups)
-    if limits is not None and reach.within(limits) != reach and signature.group is None:
+    if limits is not None and reach.within(limits) != reach:
+        _check_may_go_round(definition, reach, limits)
         specialization, reach = replace(specialization, strides=True), reach.within(limits)
     left_out = left_out_shapes(
         name, translated, shapes, reach, None if definition.shapes is None else (definition.shapes, sizes)
@@ -149,6 +150,21 @@ def fitted(  # noqa: PLR0913 -- a call, and what it is fitted for
 def scalar_of(kind: ScalarType | TypeVar, types: Mapping[str, ScalarType]) -> ScalarType:
     """Return a type, or what a type variable stands for in a call."""
     return kind if isinstance(kind, ScalarType) else types[kind.__name__]
+
+
+def _check_may_go_round(definition: Definition, reach: Reach, limits: Sequence[int]) -> None:
+    """Check that fewer workgroups may do the work of a grid over the limits, as is so without a Group; raises LimitExceeded."""
+    if definition.signature.group is None:
+        return
+    both = [(*each, axis) for axis, each in enumerate(zip(reach.groups, limits[: len(reach.groups)][::-1], strict=True))]
+    count, limit, axis = next(one for one in both if one[0] > one[1])
+    along = f" along axis {axis}" if len(both) > 1 else ""
+    raise LimitExceeded(
+        f"{definition.name} is to run {count:,} workgroups{along}, and the device allows {limit:,}",
+        fix="say fewer with .groups(...), and let each do several parts",
+        value=count,
+        limit=limit,
+    )
 
 
 def _shapes(definition: Definition, arrays: Arrays) -> Shapes:

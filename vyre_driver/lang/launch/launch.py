@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vyre_driver.binding._call_form import PositionalForm
+from vyre_driver.errors import InputChanged, OutputNotWritten
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.frontend.checking import FAULT_WORDS
 from vyre_driver.lang.launch.bound import BoundPythonKernel
 from vyre_driver.lang.launch.default_driver import DEFAULT
 from vyre_driver.lang.launch.scalars import as_words
+from vyre_driver.lang.launch.watched import found_in
 from vyre_driver.lang.types import Access, ArrayType, ScalarType, bool_
 
 if TYPE_CHECKING:
@@ -47,7 +49,8 @@ class Launch:
     ``compiled`` is None where they go over nothing. ``changed`` tells what of the captured values has changed, and ``watch``
     sooner that none has. ``fixed`` are
     the numbers that the program is given beside those of the call, ``left_out`` has the shapes of the outputs without an array,
-    ``elements`` the types of all arrays, ``stand_ins`` what is bound in the place of those without elements.
+    ``shapes`` and ``elements`` the shapes and types of all arrays, ``stand_ins`` what is bound in the place of those without
+    elements.
 
     ``form`` is that of calls by position whose arrays are all of type ``kind``, None where each call has to be looked at;
     ``inputs`` and ``outputs`` take those that are read and those that are written of such a call's arguments. ``check`` checks
@@ -64,6 +67,7 @@ class Launch:
     grid: tuple[int, int, int] | None
     fixed: dict[str, int]
     left_out: dict[str, tuple[int, ...]]
+    shapes: Mapping[str, tuple[int, ...]]
     elements: dict[str, ScalarType]
     stand_ins: dict[str, GivenArray]
     watch: Watch | None = None
@@ -97,13 +101,16 @@ class Launch:
         """Run the program for a call of the form, with its arrays and its numbers; returns what the call does."""
         run = self.compiled
         assert run is not None  # noqa: S101 -- what goes over nothing has no form
-        if self.left_out:
-            return run(*self.inputs(given), push_constants=numbers, out_shapes=self.left_out, workgroups=self.grid)
-        outputs = self.outputs(given)
-        if self.kind is Buffer:
-            run(*arrays, push_constants=numbers, workgroups=self.grid)
-        else:
-            run(*self.inputs(given), push_constants=numbers, out=outputs or None, workgroups=self.grid)
+        try:
+            if self.left_out:
+                return run(*self.inputs(given), push_constants=numbers, out_shapes=self.left_out, workgroups=self.grid)
+            outputs = self.outputs(given)
+            if self.kind is Buffer:
+                run(*arrays, push_constants=numbers, workgroups=self.grid)
+            else:
+                run(*self.inputs(given), push_constants=numbers, out=outputs or None, workgroups=self.grid)
+        except (OutputNotWritten, InputChanged) as error:
+            raise found_in(self.name, error, self.shapes) from None
         return outputs[0] if len(outputs) == 1 else outputs or None
 
     def bind_again(self, arrays: tuple[Any, ...], numbers: dict[str, Any]) -> BoundKernel:
@@ -136,11 +143,14 @@ class Launch:
         pushed = self.fixed if self.is_stored else {**self.fixed, **numbers}
         options = {"push_constants": pushed, "workgroups": self.grid, **options}
         inputs = [one.name for one in signature.arrays if one.type.access is not Access.OUT]  # type: ignore[union-attr] # the same
-        if any(isinstance(one, Buffer) for one in given.values()):
-            found = self._run_on_buffers(self.compiled, inputs, outputs, arrays, self.stored_buffers(numbers), options)
-        else:
-            extra = [self.words(numbers)] if self.is_stored else []
-            found = self._run_on_host(self.compiled, inputs, outputs, arrays, extra, options)
+        try:
+            if any(isinstance(one, Buffer) for one in given.values()):
+                found = self._run_on_buffers(self.compiled, inputs, outputs, arrays, self.stored_buffers(numbers), options)
+            else:
+                extra = [self.words(numbers)] if self.is_stored else []
+                found = self._run_on_host(self.compiled, inputs, outputs, arrays, extra, options)
+        except (OutputNotWritten, InputChanged) as error:
+            raise found_in(self.name, error, self.shapes) from None
         return [self._zeros(name, given) if name in self.stand_ins else one for name, one in zip(outputs, found, strict=True)]
 
     def stored_buffers(self, numbers: Mapping[str, object]) -> list[Buffer]:

@@ -14,7 +14,7 @@ from vyre_driver.binding.plan import BindingPlan
 from vyre_driver.binding.pushed import end_of, pushed_members
 from vyre_driver.errors import DispatchFailed, InvalidInput, KernelSyntaxError, KernelTypeError, LimitExceeded
 from vyre_driver.kompute.buffer import Buffer
-from vyre_driver.lang.frontend.refusals import check_shared
+from vyre_driver.lang.frontend.refusals import check_shared, check_workgroup
 from vyre_driver.lang.launch.arguments import matched
 from vyre_driver.lang.launch.arrays import check_apart, read_array, types_of
 from vyre_driver.lang.launch.default_driver import DEFAULT
@@ -186,6 +186,7 @@ class Launcher:
             found.grid,
             found.fixed,
             found.left_out,
+            found.shapes,
             found.elements,
             {each: _stand_in(driver, found.elements[each], arrays) for each in found.empty},
             _watch(found.translated.captured.objects()),
@@ -240,7 +241,9 @@ class Launcher:
             found = kept.get(id(translated))
             if found is None:
                 self._check_seen(translated)
-                check_shared(translated, driver.context.device.physical.limits.max_compute_shared_memory_size)
+                limits = driver.context.device.physical.limits
+                check_workgroup(self.definition.name, translated.program.workgroup_size, limits)
+                check_shared(translated, limits.max_compute_shared_memory_size)
                 try:
                     compiled = driver.compile(translated.program, config=self.definition.config(translated))
                 except LimitExceeded as error:

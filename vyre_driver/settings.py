@@ -128,7 +128,8 @@ STRICT = Setting(
 INTERPRET = Setting(
     "VYRE_INTERPRET",
     "Runs calls of Python kernels without a device: with `1` on the reference interpreter, which tells accesses out of range, "
-    "races and failed asserts by line; with `python` as the function itself. Read where a call is not known from one before.",
+    "races and failed asserts by line; with `python` as the function itself. Read at each call; `bind` and `tune` do not look "
+    "at it.",
     "`1` or `python`",
     "off",
 )

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from vyre_driver import Driver
-from vyre_driver.errors import InvalidInput, LimitExceeded, OutputNotWritten
-from vyre_driver.lang import Group, In, Index, InOut, Out, f32, i32, kernel
+from vyre_driver.errors import InvalidInput, KernelFault, LimitExceeded, OutputNotWritten
+from vyre_driver.lang import Group, In, Index, InOut, Out, elementwise, f32, i32, kernel, reduction
+from vyre_driver.lang.launch.launcher import Launcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,3 +109,23 @@ def test_a_workgroup_over_the_limits_is_one_of_the_kernel(driver: Driver) -> Non
     assert message(LimitExceeded, lambda: wide.on(driver).groups(1, 1)(np.ones(8, np.float32))) == (
         f"wide has workgroups of 64x64, which are 4,096 invocations, and the device allows {limit:,}. Fix: use a smaller Group."
     )
+
+
+def test_a_call_is_interpreted_from_when_that_is_set_on(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "def beyond(i: Index, x: In[f32], out: Out[f32]):\n    out[i] = x[i + 1]\n"
+    beyond, add = kernel.from_source(text).on(driver).over(4), elementwise(lambda x: x + 1)
+    total, x = reduction(lambda a, b: a + b, zero=0.0), np.ones(4, np.float32)
+    there = driver.buffer(x)
+    calls = [lambda: beyond(x), lambda: beyond(x, np.zeros_like(x)), lambda: beyond(there), lambda: beyond(there, out=there)]
+    others = [lambda: add(x).tolist(), lambda: add(driver.buffer(x)).read().tolist(), lambda: float(total(x))]
+    expected = [call() for call in others]
+    for call in calls * 2:
+        call()
+    monkeypatch.setenv("VYRE_INTERPRET", "1")
+    for call in calls:
+        assert "x[4] is out of range" in message(KernelFault, call)
+    monkeypatch.setattr(Launcher, "call", None)  # which runs on a device
+    assert [call() for call in others] == expected
+    monkeypatch.undo()
+    for call in calls:
+        call()

@@ -53,7 +53,8 @@ def check_workgroup(kernel: str, size: tuple[int, int, int], limits: DeviceLimit
     """Check that a device has workgroups as large as a kernel's, along x, y and z and in all; raises LimitExceeded."""
     shown = "x".join(map(str, [one for one in size[::-1] if one > 1] or [1]))  # slowest first, as Group has them
     both = [("", math.prod(size), limits.max_compute_work_group_invocations)]
-    both += [(f" along {one}", *each) for one, *each in zip("xyz", size, limits.max_compute_work_group_size, strict=True)]
+    for axis, value, limit in zip("xyz", size, limits.max_compute_work_group_size, strict=True):
+        both.append((f" along {axis}", value, limit))
     for along, value, limit in both:
         if value > limit:
             raise LimitExceeded(

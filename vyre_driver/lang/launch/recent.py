@@ -5,6 +5,9 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from vyre_driver import settings
+from vyre_driver.binding._call_form import is_set
+
 if TYPE_CHECKING:
     from vyre_driver.driver import Driver
     from vyre_driver.lang.launch.launch import Launch
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     Known = tuple[Launch, tuple[Any, ...], dict[str, Any]]
 
 _MOST_RECENT = 4
+_INTERPRET = settings.INTERPRET.variable.encode()
 
 
 class RecentLaunches:
@@ -24,7 +28,12 @@ class RecentLaunches:
         self._launches: tuple[weakref.ref[Launch], ...] = ()
 
     def find(self, given: tuple[Any, ...], driver: Driver | None) -> Known | None:
-        """Return the launch of a call by position, its arrays, and its numbers by name; None if none is known."""
+        """Return the launch of a call by position, its arrays, and its numbers by name.
+
+        None if none is known, and where calls may be interpreted.
+        """
+        if is_set(_INTERPRET):
+            return None
         for reference in self._launches:
             launch = reference()
             if launch is not None and launch.form is not None:

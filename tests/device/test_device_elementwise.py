@@ -361,7 +361,7 @@ DECORATED: list[tuple[Any, str]] = [
         len,
         (
             "an elementwise function is made of a Python function, and this is of type builtin_function_or_method. "
-            "Fix: put @elementwise next to the def, under other decorators."
+            "Fix: write one that calls it, as lambda x: sqrt(x)."
         ),
     ),
 ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+import pickle
 from math import sqrt
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ import pytest
 
 from vyre_driver.errors import InvalidInput, KernelTypeError
 from vyre_driver.kompute.buffer import Buffer
-from vyre_driver.lang import f32, i32, reduction, scan
+from vyre_driver.lang import elementwise, f32, i32, reduction, scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,6 +155,41 @@ def test_matrices_and_zeros_of_numpy_are_taken(opened: Driver) -> None:
     assert running.on(opened)(matrix, axis=0).tolist() == [[1, 2], [4, 6]]
 
 
+OPERATORS: list[tuple[Any, Any, str, int]] = [
+    (np.add, np.add, "add", 0),
+    (operator.add, np.add, "add", 0),
+    (np.multiply, np.multiply, "multiply", 1),
+    (operator.mul, np.multiply, "multiply", 1),
+    (np.minimum, np.minimum, "minimum", 2**31 - 1),
+    (np.maximum, np.maximum, "maximum", -(2**31)),
+    (max, np.maximum, "greatest", -(2**31)),
+    (np.bitwise_and, np.bitwise_and, "bitwise_and", -1),
+    (operator.or_, np.bitwise_or, "bitwise_or", 0),
+    (np.bitwise_xor, np.bitwise_xor, "bitwise_xor", 0),
+]
+
+
+@pytest.mark.parametrize(("given", "same", "name", "zero"), OPERATORS)
+def test_operators_are_functions(opened: Driver, given: Any, same: Any, name: str, zero: int) -> None:  # noqa: ANN401 -- ufuncs
+    x = np.array([[3, 5, 7], [6, 2, 1]], np.int32)
+    reduced = reduction(given, zero=zero)
+    assert reduced.name == name
+    assert reduced.on(opened)(x, axis=1).tolist() == same.reduce(x, axis=1).tolist()
+    assert scan(given).on(opened)(x).tolist() == same.accumulate(x, axis=1).tolist()
+    assert elementwise(given).on(opened)(x, x[::-1]).tolist() == same(x, x[::-1]).tolist()
+    again = pickle.loads(pickle.dumps(reduced))  # noqa: S301 -- our own
+    assert again.on(opened)(x) == same.reduce(x, axis=None)
+
+
+def test_logical_operators_give_bools(opened: Driver) -> None:
+    x, y = np.array([0, 2, 0, 3], np.int32), np.array([0, 0, 5, 4], np.int32)
+    for one in (np.logical_and, np.logical_or, np.logical_xor, np.less, np.equal):
+        found = elementwise(one).on(opened)(x, y)
+        assert (found.dtype, found.tolist()) == (np.bool_, one(x, y).tolist())
+    assert elementwise(operator.not_).on(opened)(x).tolist() == [True, False, True, False]
+    assert bool(reduction(np.logical_or, zero=False, map=bool).on(opened)(x)) is True
+
+
 def test_they_show_what_they_are() -> None:
     assert repr(min) == "<vyre_driver.lang.Reduction min_, zero 1>"
     assert repr(total) == "<vyre_driver.lang.Reduction reduction, zero 0>"
@@ -176,6 +213,24 @@ REFUSED: dict[str, tuple[Callable[[Driver], Any], type[Exception], str]] = {
         "zero of a reduction is of type NoneType. Fix: give a number.",
     ),
     "no scan": (lambda _: scan(None), KernelTypeError, "combine of a scan is of type NoneType. Fix: give a function."),
+    "no operator": (
+        lambda _: reduction(np.logaddexp, zero=0),
+        KernelTypeError,
+        "combine of a reduction is 'logaddexp', which kernels do not know. Fix: give a Python function, as lambda a, b: a + b.",
+    ),
+    "an operator of one number": (
+        lambda _: scan(operator.neg),
+        KernelTypeError,
+        (
+            "combine of a scan is 'negative', which cannot be called with two numbers. Fix: give one that can, as "
+            "lambda a, b: a + b."
+        ),
+    ),
+    "a map of two numbers": (
+        lambda _: reduction(np.add, zero=0, map=math.atan2),
+        KernelTypeError,
+        "map of a reduction is 'atan2', which cannot be called with one number. Fix: give one that can, as lambda a: a * a.",
+    ),
     "another type": (
         lambda driver: reduction(lambda a, b: (a + b) * 0.5, zero=0).on(driver)(whole(3)),
         KernelTypeError,

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 import traceback
 
@@ -106,6 +107,7 @@ def test_a_function_that_waits_at_a_barrier_does_so_for_its_workgroup() -> None:
         "f32(a[i]) // 3 + f32(a[i]) % 3",
         "a[i] // 3 + a[i] % -5 + (a[i] << 33 - 2) + (a[i] >> i)",
         "np.where(a[i] > 3, 1, 0.1) * 3",
+        "np.add(a[i], operator.mul(a[i], 3)) - operator.neg(np.square(a[i])) + operator.and_(i, 5) + np.logical_xor(i, a[i])",
         "np.minimum(a[i], -5) + np.maximum(a[i] * 0.5, i) + np.clip(a[i], -1, 50) + np.clip(a[i], 1.5, 2)",
         "min(a[i], 2.5) + max(i, a[i])",
         "f32(a[i] * 2147483647) + int(a[i] * 1e9)",
@@ -118,7 +120,8 @@ def test_a_function_that_waits_at_a_barrier_does_so_for_its_workgroup() -> None:
 def test_types_are_those_of_the_program(expression: str) -> None:
     text = f"def kernel(i: Index, a: In[i32], o: Out[f32]):\n    o[i] = {expression}\n"
     arguments = {"a": np.array([0, 1, -1, 2, -7, 100, 2**31 - 1, -(2**31)], np.int32), "o": np.zeros(8, np.float32)}
-    assert not run_both(function_of(text, "kernel", NAMES), arguments, (8,)).differences()
+    names = {**NAMES, "operator": operator}
+    assert not run_both(function_of(text, "kernel", names), arguments, (8,)).differences()
 
 
 def test_an_index_out_of_range_along_its_axis_gives_nothing() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import builtins
+import inspect
 import math
+import types
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -12,7 +14,10 @@ from vyre_driver.checks import integer_within
 from vyre_driver.errors import InvalidInput, KernelTypeError
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.decorator import kernel
+from vyre_driver.lang.frontend.functions import translator_of
+from vyre_driver.lang.frontend.operators import as_written
 from vyre_driver.lang.frontend.translation import MAX_EXTENT
+from vyre_driver.lang.function import Function
 from vyre_driver.lang.launch.arrays import read_array
 from vyre_driver.lang.launch.default_driver import DEFAULT
 from vyre_driver.lang.source.parameters import Parameter
@@ -106,6 +111,37 @@ def as_it_is(value: Any) -> Any:  # noqa: ANN401 -- a number of a kernel
     return value
 
 
+def called_with(function: Any, what: str, count: int) -> Any:  # noqa: ANN401 -- whatever is to be called
+    """Return a function that a kernel calls with so many numbers, of an operator as it is written in Python.
+
+    Raises
+    ------
+    KernelTypeError
+        If it cannot be called so, or is none that kernels know.
+    """
+    if not callable(function):
+        raise KernelTypeError(f"{what} is of type {type(function).__name__}", fix="give a function")
+    found, example = as_written(function), "lambda a, b: a + b" if count > 1 else "lambda a: a * a"
+    known = translator_of(found)
+    if known is None and not isinstance(found, (types.FunctionType, types.MethodType, Function)):
+        name = getattr(found, "__qualname__", getattr(found, "__name__", type(found).__name__))
+        raise KernelTypeError(f"{what} is {name!r}, which kernels do not know", fix=f"give a Python function, as {example}")
+    if not (_takes(found, count) if known is None else known[0] <= count <= known[1]):
+        name, numbers = getattr(found, "__name__", "a function"), "two numbers" if count > 1 else "one number"
+        raise KernelTypeError(
+            f"{what} is {name!r}, which cannot be called with {numbers}", fix=f"give one that can, as {example}"
+        )
+    return found
+
+
+def _takes(function: Any, count: int) -> bool:  # noqa: ANN401 -- a Python function
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    return True
+
+
 def name_of(function: object, otherwise: str) -> str:
     """Return the name of a function for a kernel that calls it: one that means nothing else in the kernel's text."""
     name = str(getattr(function, "__name__", ""))
@@ -126,12 +162,10 @@ def returned(function: object, what: str, types: tuple[ScalarType, ...]) -> Scal
     Raises
     ------
     KernelTypeError
-        If it cannot be called, or gives no number.
+        If it gives no number.
     KernelSourceError
         If it cannot be translated.
     """
-    if not callable(function):
-        raise KernelTypeError(f"{what} is of type {type(function).__name__}", fix="give a function")
     names = {"function": function, **{f"type_{place}": one for place, one in enumerate(types)}}
     letters = "abcd"[: len(types)]
     heads = "".join(f", {letter}: In[type_{place}, 1]" for place, letter in enumerate(letters))

@@ -8,11 +8,14 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
+import numpy as np
+
 from vyre_driver.display.line import one_line
 from vyre_driver.errors import InvalidInput, KernelTypeError
 from vyre_driver.lang.broadcasting import broadcast
 from vyre_driver.lang.decorator import kernel
 from vyre_driver.lang.elementwise_text import text_of
+from vyre_driver.lang.frontend.operators import as_written
 from vyre_driver.lang.function import Function
 from vyre_driver.lang.function_types import function_types, with_results
 from vyre_driver.lang.launch.arguments import OPTIONS
@@ -284,10 +287,12 @@ fuse = elementwise
 
 
 def _made(given: Any, local: Mapping[str, object]) -> Elementwise:  # noqa: ANN401 -- it is checked
-    function = given.function if isinstance(given, Function) else given
+    function = as_written(given.function if isinstance(given, Function) else given)
     if not isinstance(function, types.FunctionType):
         raise KernelTypeError(
             f"an elementwise function is made of a Python function, and this is of type {type(function).__name__}",
-            fix="put @elementwise next to the def, under other decorators",
+            fix="write one that calls it, as lambda x: sqrt(x)"
+            if isinstance(function, (types.BuiltinFunctionType, np.ufunc, type))
+            else "put @elementwise next to the def, under other decorators",
         )
     return Elementwise(function, function_types(function, local))

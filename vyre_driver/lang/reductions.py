@@ -15,6 +15,7 @@ from vyre_driver.lang.along_axis import (
     MOST_GROUPS,
     along_axis,
     as_it_is,
+    called_with,
     check_combined,
     driver_for,
     in_memory,
@@ -231,7 +232,8 @@ def reduction(
     Parameters
     ----------
     combine
-        A function of two numbers, which is taken to be associative and commutative: nobody can see that it is.
+        A function of two numbers, also ``operator.add``, ``np.maximum`` and the like, which is taken to be associative and
+        commutative: nobody can see that it is.
     zero
         What combined with a number gives that number.
     map
@@ -248,14 +250,15 @@ def reduction(
     Raises
     ------
     KernelTypeError
-        If something that is called is no function, or zero is no number.
+        If something that is called is no function that kernels know, or takes another number of numbers, or zero is no number.
     """
-    for what, function in (("map", map), ("combine", combine), ("finish", finish)):
-        if function is not None and not callable(function):
-            raise KernelTypeError(f"{what} of a reduction is of type {type(function).__name__}", fix="give a function")
+    map_, finish_ = (
+        as_it_is if one is None else called_with(one, f"{what} of a reduction", 1)
+        for what, one in (("map", map), ("finish", finish))
+    )
     zero = zero.item() if isinstance(zero, np.generic) else zero
     if not isinstance(zero, (bool, int, float)):
         raise KernelTypeError(f"zero of a reduction is of type {type(zero).__name__}", fix="give a number")
     if combine is None:
         return lambda function: reduction(function, zero=zero, map=map, finish=finish)
-    return Reduction(_Functions(combine, map or as_it_is, finish or as_it_is), zero)
+    return Reduction(_Functions(called_with(combine, "combine of a reduction", 2), map_, finish_), zero)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.display.line import one_line
-from vyre_driver.errors import InvalidInput, KernelTypeError
+from vyre_driver.errors import InvalidInput
 from vyre_driver.kompute.buffer import Buffer
 from vyre_driver.lang.along_axis import (
     BLOCK,
@@ -13,6 +13,7 @@ from vyre_driver.lang.along_axis import (
     MOST_GROUPS,
     along_axis,
     as_it_is,
+    called_with,
     check_combined,
     driver_for,
     in_memory,
@@ -191,8 +192,6 @@ def scan(combine: Any) -> Scan:  # noqa: ANN401 -- a function
     Raises
     ------
     KernelTypeError
-        If it is no function.
+        If it is no function of two numbers that kernels know.
     """
-    if not callable(combine):
-        raise KernelTypeError(f"combine of a scan is of type {type(combine).__name__}", fix="give a function")
-    return Scan(combine)
+    return Scan(called_with(combine, "combine of a scan", 2))

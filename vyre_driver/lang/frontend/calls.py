@@ -17,6 +17,7 @@ from vyre_driver.lang.frontend.atomics import ATOMICS, atomic
 from vyre_driver.lang.frontend.frames import Exit, Frame
 from vyre_driver.lang.frontend.functions import translator_of
 from vyre_driver.lang.frontend.names import host_value, uncallable
+from vyre_driver.lang.frontend.operators import as_written
 from vyre_driver.lang.frontend.order import evaluated
 from vyre_driver.lang.frontend.records import check_as_tuple, check_makes_fields
 from vyre_driver.lang.frontend.results import Rooms, returned
@@ -78,6 +79,7 @@ def call(t: Translation, node: ast.Call) -> Value:
     known = translator_of(function)
     if known is not None:
         return _known(t, known, _no_keywords(t, node, positional), node)
+    function = as_written(function)
     if isinstance(function, types.FunctionType):
         return inline(t, function, positional, named, node)
     if isinstance(function, type) and (hasattr(function, "_fields") or dataclasses.is_dataclass(function)):

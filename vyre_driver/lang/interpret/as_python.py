@@ -16,6 +16,7 @@ import numpy as np
 
 from vyre_driver.errors import DivergentBarrier
 from vyre_driver.lang.frontend.calls import source_of
+from vyre_driver.lang.frontend.operators import as_written
 from vyre_driver.lang.frontend.translate import translate
 from vyre_driver.lang.function import Function
 from vyre_driver.lang.interpret.arrays import PlainArray, Workgroup
@@ -144,6 +145,7 @@ class _Calls:
             known = None
         if known is not None:
             return known(*given)
+        function = as_written(function)
         if isinstance(function, Function):
             function = function.function
         if isinstance(function, types.MethodType) and not isinstance(function.__self__, Workgroup):

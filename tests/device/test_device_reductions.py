@@ -190,6 +190,25 @@ def test_logical_operators_give_bools(opened: Driver) -> None:
     assert bool(reduction(np.logical_or, zero=False, map=bool).on(opened)(x)) is True
 
 
+def test_a_number_that_is_taken_from_outside_may_become_another_of_another_type(opened: Driver) -> None:
+    factor: float = 2
+
+    def scaled(x: Any) -> Any:  # noqa: ANN401 -- a number of a kernel
+        return x * factor
+
+    summed, x = reduction(np.add, zero=0, map=scaled), np.arange(5, dtype=np.int32)
+    running = scan(lambda a, b: a + b + factor)
+    on_device = summed.on(opened)
+    for now, kind in ((2, np.int32), (3, np.int32), (0.5, np.float32), (2, np.int32)):
+        factor = now
+        assert (on_device(x), on_device(x).dtype) == (kind((x * now).sum()), kind)
+        if kind is np.int32:
+            assert running.on(opened)(x[1:]).tolist() == [1, 3 + now, 6 + 2 * now, 10 + 3 * now]
+        else:
+            with pytest.raises(KernelTypeError, match="combine of scan makes f32 of two i32"):
+                running.on(opened)(x)
+
+
 def test_they_show_what_they_are() -> None:
     assert repr(min) == "<vyre_driver.lang.Reduction min_, zero 1>"
     assert repr(total) == "<vyre_driver.lang.Reduction reduction, zero 0>"

@@ -6,7 +6,7 @@ import builtins
 import inspect
 import math
 import types
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,9 +24,16 @@ from vyre_driver.lang.source.parameters import Parameter
 from vyre_driver.lang.types import BY_DTYPE, Access, ArrayType, ScalarType, bool_, f32
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from vyre_driver.driver import Driver
+
+    Changed = Callable[[], str | None]
+    Returned = Callable[[object, str, tuple[ScalarType, ...]], ScalarType]
+
+T = TypeVar("T")
 
 BLOCK = 256
 """Invocations of the workgroups, the same on every device: so is the order in which elements are combined."""
@@ -156,8 +163,35 @@ def driver_for(flat: NDArray[Any] | Buffer, chosen: Driver | None) -> Driver:
     return chosen or own or DEFAULT.get()
 
 
-def returned(function: object, what: str, types: tuple[ScalarType, ...]) -> ScalarType:
+class FoundTypes(Generic[T]):
+    """What types functions give for elements of a type, found anew where something that they take from outside has changed."""
+
+    def __init__(self, find: Callable[[ScalarType, Returned], T]) -> None:
+        """Know none; ``find`` asks by the function that it is given, as ``returned``."""
+        self._find = find
+        self._known: dict[ScalarType, tuple[T, list[Changed]]] = {}
+
+    def of(self, element: ScalarType) -> T:
+        """Return what is found for elements of a type; raises as ``find``."""
+        known = self._known.get(element)
+        if known is not None and all(changed() is None for changed in known[1]):
+            return known[0]
+        seen: list[Changed] = []
+
+        def asked(function: object, what: str, types_: tuple[ScalarType, ...]) -> ScalarType:
+            found, changed = _returned(function, what, types_)
+            seen.append(changed)
+            return found
+
+        found = self._find(element, asked)
+        self._known[element] = found, seen
+        return found
+
+
+def _returned(function: object, what: str, types_: tuple[ScalarType, ...]) -> tuple[ScalarType, Changed]:
     """Return the type that a function gives for numbers of these types, as elements of arrays.
+
+    The second of what is returned tells what has changed of the values that this depends on.
 
     Raises
     ------
@@ -166,20 +200,21 @@ def returned(function: object, what: str, types: tuple[ScalarType, ...]) -> Scal
     KernelSourceError
         If it cannot be translated.
     """
-    names = {"function": function, **{f"type_{place}": one for place, one in enumerate(types)}}
-    letters = "abcd"[: len(types)]
+    names = {"function": function, **{f"type_{place}": one for place, one in enumerate(types_)}}
+    letters = "abcd"[: len(types_)]
     heads = "".join(f", {letter}: In[type_{place}, 1]" for place, letter in enumerate(letters))
     text = (
         f"def {what}({', '.join(letters)}):\n    return function({', '.join(letters)})\n\n"
         f"def called(i: Index{heads}):\n    {what}({', '.join(f'{letter}[i]' for letter in letters)})\n"
     )
-    (found,) = kernel.from_source(text, names, "called").translated().typings.returned()
+    translated = kernel.from_source(text, names, "called").translated()
+    (found,) = translated.typings.returned()
     if not isinstance(found, ScalarType):
         raise KernelTypeError(f"{what} does not return a number that it computes", fix="return one, for example f32(...)")
-    return found
+    return found, translated.captured.changed
 
 
-def check_combined(name: str, combine: object, held: ScalarType) -> None:
+def check_combined(name: str, combine: object, held: ScalarType, returned: Returned) -> None:
     """Check that a function makes a number of the same type of two; raises KernelTypeError."""
     found = returned(combine, "combine", (held, held))
     if found is not held:

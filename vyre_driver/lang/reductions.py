@@ -13,6 +13,7 @@ from vyre_driver.lang.along_axis import (
     BLOCK,
     LONGEST_LOOP,
     MOST_GROUPS,
+    FoundTypes,
     along_axis,
     as_it_is,
     called_with,
@@ -21,7 +22,6 @@ from vyre_driver.lang.along_axis import (
     in_memory,
     name_of,
     read_back,
-    returned,
 )
 from vyre_driver.lang.decorator import kernel
 from vyre_driver.lang.pickling import carried
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from vyre_driver.driver import Driver
-    from vyre_driver.lang.along_axis import AlongAxis
+    from vyre_driver.lang.along_axis import AlongAxis, Returned
     from vyre_driver.lang.kernel import Kernel
     from vyre_driver.lang.types import ScalarType
 
@@ -110,7 +110,7 @@ class Reduction:
         self.name = name_of(functions.combine, "reduction")
         self._driver = driver
         self._kernels: dict[object, Kernel] = {}
-        self._types: dict[ScalarType, _Types] = {}
+        self._types = FoundTypes(self._typed)
 
     @shortens_tracebacks
     def __call__(self, x: Any, *, axis: int | None = None) -> Any:  # noqa: ANN401 -- an array, a buffer, or a number of numpy
@@ -128,9 +128,7 @@ class Reduction:
             As a kernel.
         """
         given = along_axis(self.name, x, axis)
-        types = self._types.get(given.element)
-        if types is None:
-            types = self._types[given.element] = self._typed(given.element)
+        types = self._types.of(given.element)
         driver = driver_for(given.flat, self._driver)
         found = self._reduced(driver, given, types).reshape(given.others)
         return found if isinstance(given.flat, Buffer) else read_back(found, types.result)[()]
@@ -209,11 +207,11 @@ class Reduction:
             made = self._kernels[key] = kernel.from_source(text, names, self.name)
         return made
 
-    def _typed(self, element: ScalarType) -> _Types:
+    def _typed(self, element: ScalarType, returned: Returned) -> _Types:
         held = returned(self._functions.map, "map", (element,))
         if isinstance(self._zero, float) and held.is_whole and not self._zero.is_integer():
             raise KernelTypeError(f"zero of {self.name} is {self._zero!r}, and it combines {held}", fix="give a whole number")
-        check_combined(self.name, self._functions.combine, held)
+        check_combined(self.name, self._functions.combine, held, returned)
         return _Types(element, held, returned(self._functions.finish, "finish", (held,)))
 
 

@@ -11,6 +11,7 @@ from vyre_driver.lang.along_axis import (
     BLOCK,
     LONGEST_LOOP,
     MOST_GROUPS,
+    FoundTypes,
     along_axis,
     as_it_is,
     called_with,
@@ -19,7 +20,6 @@ from vyre_driver.lang.along_axis import (
     in_memory,
     name_of,
     read_back,
-    returned,
 )
 from vyre_driver.lang.decorator import kernel
 from vyre_driver.lang.pickling import carried
@@ -28,7 +28,7 @@ from vyre_driver.process.copies import refuse_copies
 
 if TYPE_CHECKING:
     from vyre_driver.driver import Driver
-    from vyre_driver.lang.along_axis import AlongAxis
+    from vyre_driver.lang.along_axis import AlongAxis, Returned
     from vyre_driver.lang.kernel import Kernel
     from vyre_driver.lang.types import ScalarType
 
@@ -92,7 +92,7 @@ class Scan:
         self.name = name_of(combine, "scan")
         self._driver = driver
         self._kernels: dict[object, Kernel] = {}
-        self._held: dict[ScalarType, ScalarType] = {}
+        self._held = FoundTypes(self._typed)
 
     @shortens_tracebacks
     def __call__(self, x: Any, *, axis: int = -1) -> Any:  # noqa: ANN401 -- an array or a buffer
@@ -112,11 +112,7 @@ class Scan:
         if axis is None:
             raise InvalidInput(f"axis of {self.name} is None", fix="give x.reshape(-1)", axis=None)
         given = along_axis(self.name, x, axis)
-        held = self._held.get(given.element)
-        if held is None:
-            held = returned(as_it_is, "elements", (given.element,))
-            check_combined(self.name, self._combine, held)
-            self._held[given.element] = held
+        held = self._held.of(given.element)
         driver = driver_for(given.flat, self._driver)
         out = driver.empty((given.rows * given.length * given.columns,), in_memory(held))
         self._scan(driver, given, held, out)
@@ -169,6 +165,11 @@ class Scan:
         self._scan(driver, given._replace(flat=totals, element=held, length=blocks), held, before)
         behind = self._kernel(_BEHIND, held, held).on(driver)
         behind.over(rows * length * columns)(out, before, length, blocks, span, columns)
+
+    def _typed(self, element: ScalarType, returned: Returned) -> ScalarType:
+        held = returned(as_it_is, "elements", (element,))
+        check_combined(self.name, self._combine, held, returned)
+        return held
 
     def _kernel(self, text: str, element: ScalarType, held: ScalarType) -> Kernel:
         key = text, element, held

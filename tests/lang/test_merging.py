@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from both_ways import function_of, run_both
 from kernel_texts import NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _HEAD = "def kernel(i: Index, x: In[i32], o: Out[i32]):\n    v, w = x[i], 3\n"
 _TAIL = "    o[i] = v * 1000 + w\n"
@@ -123,3 +128,40 @@ def test_a_parameter_keeps_the_type_that_it_is_declared_with() -> None:
     text = f"def kernel(i: Index, o: InOut[f32], a: f32):\n{body}"
     arguments = {"o": np.zeros(7, np.float32), "a": np.float32(0.1)}
     assert not run_both(function_of(text, "kernel", NAMES), arguments, (7,)).differences()
+
+
+def _chain(indent: str, count: int, side: Callable[[int], str], last: str) -> str:
+    """Return a chain of tests of ``v``, of which each has a side."""
+    lines = [f"{indent}{'elif' if k else 'if'} v + x[i] // 1000 == {k}:\n{indent}    {side(k)}\n" for k in range(count)]
+    return "".join(lines) + (f"{indent}else:\n{indent}    {last}\n" if last else "")
+
+
+X = np.array([-1, 0, 1, 2, 3, 46, 47, 48, 49, 95, 96, 97, 148, 149, 150, 151, 699, 700], np.int32)
+
+
+@pytest.mark.parametrize("count", [48, 49, 500])
+def test_a_chain_of_elifs_may_be_long(count: int) -> None:
+    assigned = _chain("    ", count, lambda k: f"r = {k if k % 3 else k + 0.5}", "r = -1")
+    text = f"def kernel(i: Index, x: In[i32], o: Out[f32]):\n    v = x[i]\n{assigned}    o[i] = r\n"
+    found = run_both(function_of(text, "kernel", NAMES), {"x": X, "o": np.zeros(18, np.float32)}, (18,))
+    assert not found.differences()
+    assert found.program["o"].tolist() == [k + 0.5 * (k % 3 == 0) if 0 <= k < count else -1 for k in X.tolist()]
+
+
+@pytest.mark.parametrize("count", [49, 150])
+def test_a_long_chain_may_return_and_leave_loops(count: int) -> None:
+    looped = _chain("        ", count, lambda k: ("break", "w += 1", "continue", "w -= 3")[k % 4], "")
+    returned = _chain("    ", count, lambda k: "return" if k % 5 == 3 else f"w += {k}", "w = 7")
+    text = f"""
+def chosen(v, i, x):
+{_chain("    ", count, lambda k: f"return {k} * v", "return i")}
+def kernel(i: Index, x: In[i32], o: InOut[i32]):
+    w = 0
+    for v in range(146, 152):
+{looped}        w *= 2
+    v = x[i]
+    o[i] = w
+{returned}    o[i] += w + chosen(v, i, x)
+"""
+    found = run_both(function_of(text, "kernel", NAMES), {"x": X, "o": np.zeros(18, np.int32)}, (18,))
+    assert not found.differences()

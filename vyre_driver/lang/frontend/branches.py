@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.ir.arithmetic import Binary
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.frontend.comparisons import both, choose, condition, either
+from vyre_driver.lang.frontend.elifs import shortened
 from vyre_driver.lang.frontend.frames import Flow
 from vyre_driver.lang.frontend.merging import merge, settled
 from vyre_driver.lang.frontend.typings import spot_of
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 
 def if_statement(t: Translation, node: ast.If, rest: Sequence[ast.stmt]) -> tuple[Flow, bool]:
     """Translate an ``if``; returns how it ends, and whether it took the statements behind it along."""
+    statements = shortened(node)
+    if statements is not None:
+        return t.run([*statements, *rest]), True
     test = condition(t, t.evaluate(node.test), node.test)
     if isinstance(test, Constant):
         return t.run(node.body if test.value else node.orelse), False

@@ -78,7 +78,7 @@ def _refusal(problem: Problem, places: Mapping[str, Place]) -> KernelSourceError
         deepest = max(places, key=lambda path: path.count("."), default=None)
         frames = [] if deepest is None else shown_frames(places[deepest])
         text = f"{problem.message.replace('nodes', 'ifs and loops', 1)}"
-        fix = "nest them less: each elif is one level more, and so is what follows an if that returns or breaks"
+        fix = "nest them less: each elif is one level more, up to 48, and so is what follows an if that returns or breaks"
         return KernelSyntaxError(text, fix=fix, frames=frames, refused=problem)
     if problem.rule == Rule.NODE_COUNT.code:
         text = problem.message.replace("nodes", "statements in the program", 1)

@@ -11,6 +11,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from vyre_driver.lang.frontend.arithmetic import SIGNS
+from vyre_driver.lang.frontend.elifs import links_of, shortened
 from vyre_driver.lang.frontend.typings import spot_of
 from vyre_driver.lang.interpret import numbers
 from vyre_driver.lang.source.scan import stored_names
@@ -58,7 +59,7 @@ def rewritten(
     rewriter = _Rewriter(known, groups, call)
     body: list[ast.stmt] = []
     for statement in source.body:
-        body.extend(rewriter.statements(copy.deepcopy(statement)))
+        body.extend(rewriter.statements(_copied(statement)))
     if groups:
         never = ast.If(ast.Constant(False), [ast.Expr(ast.Yield(None))], [])
         body.append(ast.copy_location(never, source.node))
@@ -183,6 +184,9 @@ class _Rewriter(ast.NodeTransformer):
         return node
 
     def visit_If(self, node: ast.If) -> list[ast.stmt]:
+        statements = shortened(node)
+        if statements is not None:
+            return self._block(statements)
         names = stored_names([*node.body, *node.orelse])
         test = self.visit(node.test)
         made = ast.copy_location(ast.If(test, self._block(node.body), self._block(node.orelse)), node)
@@ -262,6 +266,22 @@ class _Rewriter(ast.NodeTransformer):
         if any(isinstance(one, ast.Name) and one.id in self._groups for one in arguments):
             return ast.copy_location(ast.YieldFrom(made), node)
         return made
+
+
+def _copied(value: Any) -> Any:  # noqa: ANN401 -- a node, or what is in one
+    """Return a copy of a node, as ``copy.deepcopy`` does, which goes deeper for each ``elif`` than Python follows."""
+    if isinstance(value, list):
+        return [_copied(one) for one in value]
+    if not isinstance(value, ast.AST):
+        return value
+    if isinstance(value, ast.If):
+        links = links_of(value)
+        rest = _copied(links[-1].orelse)
+        for link in reversed(links):
+            rest = [ast.copy_location(ast.If(_copied(link.test), _copied(link.body), rest), link)]
+        return rest[0]
+    held = {name: _copied(getattr(value, name)) for name in value._fields if hasattr(value, name)}
+    return ast.copy_location(type(value)(**held), value)
 
 
 def shaped(value: Any, shape: Shape) -> Any:  # noqa: ANN401 -- a number or a tuple

@@ -17,11 +17,10 @@ from vyre_driver.conformance.patterns import NUMPY
 from vyre_driver.ir import builders as ir
 from vyre_driver.ir.buffers import BufferAccess, MemoryKind
 from vyre_driver.ir.canonical import rewrite
-from vyre_driver.ir.dtypes import DataType
-from vyre_driver.ir.expressions import Atomic, Binary, BufLen, Cast, Load, Unary
+from vyre_driver.ir.expressions import Binary, BufLen, Cast, Load, Unary
 from vyre_driver.ir.extensions import application
 from vyre_driver.ir.operators import BinOp, UnOp
-from vyre_driver.ir.terms import Traits, terms_within
+from vyre_driver.ir.terms import Traits
 from vyre_driver.lang.frontend.translate import translate
 from vyre_driver.lang.printing.source import as_source
 from vyre_driver.lang.source.parameters import Specialization, signature_of
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from vyre_driver.conformance.case import Case
+    from vyre_driver.ir.dtypes import DataType
     from vyre_driver.ir.expressions import Expr
     from vyre_driver.ir.program import Program
     from vyre_driver.ir.terms import Term
@@ -56,30 +56,24 @@ _UNSAID = {"pack_f16", "pack_bf16", "unpack_f16", "unpack_bf16", "exp10"}
 def program_of_seed(seed: int) -> Case:
     """Return the random program of a seed, in which others stand for the operators that the language has no word for.
 
-    A pushed buffer holds one number, and what is counted with atomics are words.
+    A pushed buffer holds one number.
     """
     made = generate(seed, OPTIONS)
     program = made.program
     pushed = {one.name for one in program.buffers if one.kind is MemoryKind.PUSH}
-    counted = {one.buffer for one in terms_within(*program.entry) if isinstance(one, Atomic)}
-    counted = {one.name for one in program.buffers if one.name in counted and one.element == DataType.F32}
-    entry = [rewrite(node, functools.partial(_sayable, pushed, counted), _NEVER) for node in program.entry]
+    entry = [rewrite(node, functools.partial(_sayable, pushed), _NEVER) for node in program.entry]
     buffers = [one.with_count(1) if one.name in pushed else one for one in program.buffers]
-    buffers = [replace(one, element=DataType.U32) if one.name in counted else one for one in buffers]
     names = [one.name for one in program.buffers if one.kind not in _OWN and not one.is_output]
     inputs = [given[:1] if name in pushed else given for name, given in zip(names, made.inputs, strict=True)]
-    inputs = [given.view(np.uint32) if name in counted else given for name, given in zip(names, inputs, strict=True)]
     changed = program.with_rewritten_buffers(buffers).with_rewritten_entry(entry)
     return replace(made, program=changed, inputs=tuple(inputs))
 
 
-def _sayable(pushed: set[str], counted: set[str], term: Term) -> Term:
+def _sayable(pushed: set[str], term: Term) -> Term:
     """Return a part of a program as the language can say it, of the same type."""
     match term:
         case Load(buffer) if buffer in pushed:
             return Load(buffer, ir.u32(0), term.dtype)
-        case Load(buffer, index) if buffer in counted:
-            return Cast(DataType.F32, Load(buffer, index, DataType.U32))
         case BufLen(buffer) if buffer in pushed:
             return ir.u32(1)
         case Binary(op, left, right) if op in _OTHERS:

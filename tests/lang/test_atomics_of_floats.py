@@ -10,8 +10,10 @@ from both_ways import function_of, run_both, run_on_device
 from kernel_texts import NAMES
 
 from vyre_driver.errors import KernelTypeError
+from vyre_driver.identity.keys import program_digest
 from vyre_driver.lang import types
 from vyre_driver.lang.frontend.translate import translate
+from vyre_driver.lang.printing.source import as_source
 from vyre_driver.lang.source.parameters import Specialization, signature_of
 
 _EDGES = np.array([0.0, -0.0, 1.5, -2.25, 1e-40, np.inf, -np.inf, np.nan], np.float32)
@@ -107,3 +109,25 @@ def test_a_device_has_them_alike() -> None:
         found = run_both(made(text), arguments, grid).program
         device = run_on_device(made(text), arguments, grid)
         assert all(np.array_equal(device[name], found[name], equal_nan=True) for name in found)
+
+
+PRINTED = """@kernel
+def program(i: Index, x: In[f32], a: InOut[f32], o: Out[f32], n: u32):
+    old = atomic_add(a, 0, x[i])
+    atomic_max(a, 1, x[i] * 2.0)
+    s = atomic_exchange(a, 3, old + 1.0)
+    c = atomic_cas(a, 4, f32(0.5), x[i])
+    l = atomic_load(a, 5)
+    atomic_exchange(a, 6, bitcast(f32, n))
+    before_6 = bitcast(u32, atomic_min(a, 7, bitcast(f32, u32(5))))
+    o[i] = old + s + c + l + f32(before_6)
+"""
+
+
+def test_they_are_printed_as_they_are_written() -> None:
+    text = PRINTED.replace("f32(0.5)", "0.5").replace("f32, u32(5)", "f32, 5")
+    function = function_of(text, "program", {**vars(types), **NAMES, "kernel": lambda one: one})
+    program = translate(function, signature_of(function), Specialization()).program
+    assert as_source(program) == PRINTED
+    again = function_of(PRINTED, "program", {**vars(types), **NAMES, "kernel": lambda one: one})
+    assert program_digest(translate(again, signature_of(again), Specialization()).program) == program_digest(program)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from vyre_driver.ir.arithmetic import LitU32
-from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Atomic
-from vyre_driver.ir.extension_builders import bitcast
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
 from vyre_driver.lang.frontend import intrinsics
+from vyre_driver.lang.frontend.conversions import bit_cast
 from vyre_driver.lang.frontend.memory import place, stored
 from vyre_driver.lang.frontend.values import Array, Number, kind_name
 from vyre_driver.lang.types import f32, i32, u32
@@ -53,12 +52,12 @@ def atomic(t: Translation, function: object, given: Sequence[Value], node: ast.C
     t.accessed(made, array, node)
     found = t.draft.let("before", Number(u32, made, *u32.bounds))
     if array.element is f32:
-        return Number(f32, bitcast(DataType.F32, found.expr))
+        return Number(f32, bit_cast(found.expr, "f32"))
     return Number(array.element, found.expr, *array.element.bounds)
 
 
 def _bits(number: Number) -> Expr:
-    return bitcast(DataType.U32, number.expr) if number.type is f32 else number.expr
+    return bit_cast(number.expr, "u32") if number.type is f32 else number.expr
 
 
 def _array(t: Translation, function: object, given: Sequence[Value], node: ast.Call) -> Array:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vyre_driver.ir.arithmetic import Binary, LitI32, LitU32
 from vyre_driver.ir.dtypes import DataType
 from vyre_driver.ir.expressions import Cast
-from vyre_driver.ir.extensions import extension
+from vyre_driver.ir.extensions import application, extension
 from vyre_driver.ir.operators import BinOp
 from vyre_driver.lang.frontend.values import Array, Constant, Number, kind_name, literal, shown, zero
 from vyre_driver.lang.types import COMPUTED, Kind, ScalarType, bool_, f32, f64, i32, i64, u32, u64
@@ -175,9 +175,18 @@ def bits_as(t: Translation, value: Value, scalar: ScalarType, node: ast.AST) -> 
     if number.type is scalar:
         return number
     if not number.type.is_whole or not scalar.is_whole:
-        expr = extension(f"bitcast<{'u32' if scalar is i32 else scalar}>", number.expr)
+        expr = bit_cast(number.expr, "u32" if scalar is i32 else str(scalar))
         return Number(scalar, expr, *(scalar.bounds if scalar.is_whole else (0, 0)))
     return cast(t, number, scalar, node)
+
+
+def bit_cast(expr: Expr, target: str) -> Expr:
+    """Return the bits of an expression as another type: those of a type and back are what they were."""
+    made = extension(f"bitcast<{target}>", expr)
+    before = application(expr) if isinstance(expr, Cast) else None
+    if before is not None and before.operator.name.startswith("bitcast") and before.operands[0].dtype == made.dtype:
+        return before.operands[0]
+    return made
 
 
 def _type_of_bits(constant: Constant, scalar: ScalarType) -> ScalarType:

@@ -8,6 +8,7 @@ from vyre_driver.errors import UnsupportedFeature
 from vyre_driver.ir import expressions as ex
 from vyre_driver.ir.buffers import MemoryKind
 from vyre_driver.ir.dtypes import DataType
+from vyre_driver.ir.extensions import application
 from vyre_driver.ir.loop_ends import ending_if, is_uncounted
 from vyre_driver.ir.nodes import Assign, Barrier, If, Let, Loop, Return, Store
 from vyre_driver.ir.operators import AtomicOp, MemoryOrdering
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
     from vyre_driver.lang.printing.parameters import Given
 
 _ATOM = 13
-_U32, _I32 = DataType.U32, DataType.I32
+_F32, _U32, _I32 = DataType.F32, DataType.U32, DataType.I32
 _ATOMICS = {
     **{AtomicOp[name.upper()]: f"atomic_{name}" for name in ("add", "or", "and", "xor", "min", "max", "exchange")},
     AtomicOp.COMPARE_EXCHANGE: "atomic_cas",
 }
 _KEPT = (ex.Atomic, ex.SubgroupAdd, ex.SubgroupShuffle, ex.SubgroupBallot)  # become variables at once
+_BITS = "bitcast(u32, "  # of an f32 that an atomic gives
+_OF_BITS = (AtomicOp.OR, AtomicOp.AND, AtomicOp.XOR)
 _OWN = (MemoryKind.SHARED, MemoryKind.LOCAL)
 _INDENT = "    "
 
@@ -211,8 +214,13 @@ class _Source:
         if isinstance(value, _KEPT):
             copy = following[0] if following else None
             if name not in variables.readers:
-                self._put(level, self._spelling.spelled(value).text)
+                self._put(level, self._float_atomic(value) or self._spelling.spelled(value).text)
                 return False
+            if isinstance(copy, Let) and _is_float_of(copy.value, name) and variables.readers[name] == 1:
+                found = self._float_atomic(value)
+                if found:
+                    self._put(level, f"{self._python[copy.name]} = {found}")
+                    return True
             if isinstance(copy, Let) and copy.value == ex.Var(name) and variables.readers[name] == 1:
                 self._put(level, f"{self._python[copy.name]} = {self._spelling.spelled(value).text}")
                 return True
@@ -325,18 +333,39 @@ class _Source:
             return Spelled(f"u32({self._called[buffer]})", _ATOM, _U32)
         return Spelled(self._called[buffer], _ATOM, kind)
 
+    def _float_atomic(self, value: Expr) -> str:
+        """Return an atomic on an f32 as that is written, nothing for something else."""
+        if not isinstance(value, ex.Atomic) or self._elements[value.buffer] != _F32:
+            return ""
+        return self._spelling.spelled(value).text.removeprefix(_BITS)[:-1]
+
     def _atomic(self, expr: ex.Atomic) -> Spelled:
         word = _ATOMICS.get(expr.op)  # type: ignore[arg-type] # an operator of an extension is not in it
-        if word is None or self._elements[expr.buffer] not in {_U32, _I32}:
+        element = self._elements[expr.buffer]
+        if word is None or element not in {_U32, _I32, _F32} or (element == _F32 and expr.op in _OF_BITS):
             raise UnsupportedFeature(
-                f"kernels written as Python have no atomic {expr.op} on {self._elements[expr.buffer]}",
+                f"kernels written as Python have no atomic {expr.op} on {element}",
                 fix="look at the program itself: print(program)",
                 feature="atomics",
             )
         place = self._place(expr.buffer, expr.index)
         place = f"({place})" if len(self._shapes.get(expr.buffer, ())) > 1 else place
-        is_signed = self._elements[expr.buffer] == _I32
-        values = [self._spelling.spelled(one) for one in (expr.expected, expr.value) if one is not None]
-        texts = [f"i32({one.text})" if is_signed else one.untyped for one in values]
-        call = f"{word}({', '.join([self._called[expr.buffer], place, *texts])})"
-        return Spelled(f"u32({call})" if is_signed else call, _ATOM, _U32)
+        values = [self._element_of(one, element) for one in (expr.expected, expr.value) if one is not None]
+        if element == _F32 and expr.expected == expr.value == ex.LitU32(0):  # nothing put in the place of nothing
+            word, values = "atomic_load", []
+        call = f"{word}({', '.join([self._called[expr.buffer], place, *values])})"
+        return Spelled({_I32: f"u32({call})", _F32: f"{_BITS}{call})"}.get(element, call), _ATOM, _U32)
+
+    def _element_of(self, bits: Expr, element: DataType) -> str:
+        """Return the text of what an atomic is given as the bits of an element."""
+        found = application(bits) if element == _F32 and isinstance(bits, ex.Cast) else None
+        if found is not None and found.operator.name == "bitcast<u32>" and found.operands[0].dtype == _F32:
+            return self._spelling.spelled(found.operands[0]).text
+        given = self._spelling.spelled(bits)
+        return {_I32: f"i32({given.text})", _F32: f"bitcast(f32, {given.text})"}.get(element, given.untyped)
+
+
+def _is_float_of(value: Expr, name: str) -> bool:
+    """Whether an expression is the bits in a variable as an f32."""
+    found = application(value) if isinstance(value, ex.Cast) else None
+    return found is not None and found.operator.name == "bitcast<f32>" and found.operands[0] == ex.Var(name)

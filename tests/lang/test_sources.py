@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import importlib.util
+import inspect
 import linecache
 import os
+import pickle
 import pty
 import py_compile
 import select
 import subprocess
 import sys
+import traceback
 import zipfile
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 from vyre_driver.errors import KernelNameError, KernelSyntaxError, KernelTypeError
@@ -273,3 +278,36 @@ def test_the_prompt() -> None:
     os.close(ours)
     expected = "[42. 42.]" if HAS_PROMPT_LINES else "the source of 'k' cannot be had: it was defined by exec or at the prompt"
     assert expected in said.decode().replace("\r\n", "\n")
+
+
+def _texts() -> list[str]:
+    gc.collect()
+    return [name for name in linecache.cache if name.startswith("<kernel source")]
+
+
+def test_the_text_of_a_kernel_goes_with_the_last_that_has_it() -> None:
+    before = _texts()
+    text = "def inner(x):\n    return x + {}\n\ndef outer(i: Index, out: Out[i32]):\n    out[i] = inner(i)\n"
+    for number in range(20):
+        kernel.from_source(text.format(number)).program()
+    assert _texts() == before
+    first, second = (kernel.from_source(text.format(20)) for _ in range(2))
+    assert first.python(np.zeros(2, np.int32)).tolist() == [20, 21]
+    del first
+    assert len(_texts()) == len(before) + 1
+    assert second.program().entry == pickle.loads(pickle.dumps(second)).program().entry  # noqa: S301 -- our own
+    inner = second.function.__globals__["inner"]
+    del second
+    assert len(_texts()) == len(before) + 1
+    assert inspect.getsource(inner).startswith("def inner(x):")
+    del inner
+    assert _texts() == before
+
+
+def test_the_text_of_a_kernel_is_there_for_its_traceback() -> None:
+    failing = kernel.from_source("def failing(i: Index, out: Out[i32]):\n    print(i, sep=3)\n    out[i] = i\n")
+    with pytest.raises(TypeError) as raised:
+        failing.python(np.zeros(1, np.int32))
+    del failing
+    gc.collect()
+    assert "print(i, sep=3)" in "".join(traceback.format_exception(raised.value))

@@ -106,12 +106,13 @@ class KernelDecorator:
         language = sys.modules[__package__]  # whose names it has; an import of it here would be a circle
         text = textwrap.dedent(text)
         filename = texts.name_of(text)
-        texts.remember(filename, text)
         found: dict[str, Any] = {one: value for one, value in vars(language).items() if one in language.__all__}
         found.update({"__name__": "<kernel source>", **(names or {})})
         before = dict(found)
         try:
-            exec(compile(text, filename, "exec", dont_inherit=True), found)  # noqa: S102 -- a text that the caller runs
+            code = compile(text, filename, "exec", dont_inherit=True)
+            texts.remember(filename, text, code)
+            exec(code, found)  # noqa: S102 -- a text that the caller runs
         except SyntaxError as error:
             raise KernelSyntaxError(f"the source is no Python: {error}", fix="write a function with def") from error
         own = {one: value for one, value in found.items() if _is_of(value, filename) and before.get(one) is not value}

@@ -161,10 +161,11 @@ def _function(  # noqa: PLR0913 -- what a function is made of
         "if True:\n" if is_indented else ""
     )  # so that its lines keep their numbers
     filename = texts.name_of(before + text)
-    texts.remember(filename, before + text)
     namespace: dict[str, Any] = {"__builtins__": builtins, "__name__": facts["__module__"], **names}
     maker = maker_of(before + text, name, free)
-    exec(compile(maker, filename, "exec", dont_inherit=True), namespace)  # noqa: S102 -- pickle runs what it is given
+    code = compile(maker, filename, "exec", dont_inherit=True)
+    texts.remember(filename, before + text, code)
+    exec(code, namespace)  # noqa: S102 -- pickle runs what it is given
     made: types.FunctionType = namespace.pop(MAKER)(*(cells.get(one) for one in free))
     for one, cell in zip(free, made.__closure__ or (), strict=True):
         if one not in cells:

@@ -2,13 +2,50 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import linecache
+import threading
+import types
+import weakref
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
-def remember(filename: str, text: str) -> None:
-    """Keep the lines of a text under a name that no file has."""
-    linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+_lock = threading.RLock()  # which a collection may want on the thread that has it
+_alive: dict[str, dict[int, weakref.ref[types.CodeType]]] = {}
+
+
+def remember(filename: str, text: str, made: types.CodeType) -> None:
+    """Keep the lines of a text under a name that no file has, as long as any code is alive that was made of it.
+
+    That is code within ``made``: of a function that somebody has, or of a frame in a traceback.
+    """
+    with _lock:
+        kept = _alive.get(filename, {})
+        for one in _codes(made):
+            kept[id(one)] = weakref.ref(one, functools.partial(_forget, filename, id(one)))
+        # Last, for a collection on this thread may have forgotten the text just before.
+        _alive[filename] = kept
+        linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
+
+
+def _codes(made: types.CodeType) -> Iterator[types.CodeType]:
+    yield made
+    for one in made.co_consts:
+        if isinstance(one, types.CodeType):
+            yield from _codes(one)
+
+
+def _forget(filename: str, key: int, gone: weakref.ref[types.CodeType]) -> None:
+    with _lock:
+        kept = _alive.get(filename, {})
+        if kept.get(key) is gone:  # not one that was made since in the same place
+            del kept[key]
+        if not kept and _alive.pop(filename, None) is not None:
+            linecache.cache.pop(filename, None)
 
 
 def name_of(text: str) -> str:
